@@ -11,7 +11,7 @@ was lost, 74 input or output, 75 stop by a signal with the state saved (the same
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -62,6 +62,18 @@ def _cut(text: str, limit: int) -> str:
         return text
     end = limit // 4
     return f"{text[: limit - end - 1]}…{text[-end:]}"
+
+
+def plural(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 row`, `2 rows`, `1,000 rows`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def join_names(names: Iterable[object], limit: int = 12) -> str:
+    """Return the first `limit` names in alphabetical order, and how many more there are."""
+    ordered = sorted(map(str, names))
+    more = f" and {len(ordered) - limit:,} more" if len(ordered) > limit else ""
+    return ", ".join(ordered[:limit]) + more
 
 
 class ClozelineError(Exception):
@@ -139,7 +151,7 @@ class OutOfMemoryError(ClozelineError):
     exit_code = 77
 
 
-class PeerError(ClozelineError):
+class RemoteRankError(ClozelineError):
     """An error that happened on one rank and ends the run on all of them, with that rank's exit code."""
 
     def __init__(self, message: str, exit_code: int) -> None:
@@ -147,7 +159,7 @@ class PeerError(ClozelineError):
         self.exit_code = exit_code
 
 
-class AloneError(ClozelineError):
+class NoPeersError(ClozelineError):
     """A rank that found no other one: no other one tells it."""
 
     exit_code = PEER_LOST

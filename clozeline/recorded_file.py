@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import xxhash
 
+from clozeline.checksummed_json import verify_checksum
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json
-from clozeline.repair import repair_of
-from clozeline.sealed_json import unseal
+from clozeline.repair import rebuild_hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class RecordedFile:
             reason = (
                 "missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
             )
-            raise StorageError(f"{self.path}: {reason}; {repair_of(self.path)}") from error
+            raise StorageError(f"{self.path}: {reason}; {rebuild_hint(self.path)}") from error
         if not self.xxh3_128:
             return content
         if content.size != self.bytes:
@@ -52,7 +52,7 @@ class RecordedFile:
         raise IntegrityError(
             f"{self.path}: expected {expected}, got {got}: these are not the bytes that "
             f"'{self.stage}' wrote; "
-            f"{repair_of(self.path)}"
+            f"{rebuild_hint(self.path)}"
         )
 
     def text(self) -> str:
@@ -81,13 +81,13 @@ def check_files(folder: Path, record: str, prefix: str = "") -> None:
 def _outputs(folder: Path, record: str) -> dict[str, dict[str, Any]]:
     path = folder / "records" / f"{record}.json"
     try:
-        outputs: dict[str, dict[str, Any]] = unseal(
+        outputs: dict[str, dict[str, Any]] = verify_checksum(
             parse_json(path.read_text(encoding="utf-8")), path
         )["outputs"]
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise IntegrityError(
-            f"{path}: not the record of a unit ({error}); {repair_of(path)}"
+            f"{path}: not the record of a unit ({error}); {rebuild_hint(path)}"
         ) from error
     return outputs

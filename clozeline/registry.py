@@ -33,7 +33,7 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from clozeline import plugins
-from clozeline.configuration.config import to_plain, validate
+from clozeline.configuration.config import to_data, validate
 from clozeline.configuration.named_algorithms import NamesAlgorithm
 from clozeline.configuration.words_elsewhere import translate_algorithm
 from clozeline.errors import ConfigurationError
@@ -69,7 +69,7 @@ class Component(Generic[T_co]):
 
     def plain(self) -> dict[str, Any]:
         """Return name and options as plain data."""
-        return {"name": self.name, **to_plain(self.options)}
+        return {"name": self.name, **to_data(self.options)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ _REFUSED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 _IN_THE_WAY: Final = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENOTEMPTY)
 
 
-def repair_of(path: Path | str) -> str:
+def rebuild_hint(path: Path | str) -> str:
     """Return how to repair a missing or damaged file, as the end of a message.
 
     A stage keeps its configuration and the records of its units in its folder: `--verify` compares
@@ -43,7 +43,7 @@ def explain_error(error: OSError) -> str:
         remedy = "change its permissions, or choose another folder"
     else:
         first = "remove what is there, then " if error.errno in _IN_THE_WAY else ""
-        remedy = f"{first}{repair_of(path)}"
+        remedy = f"{first}{rebuild_hint(path)}"
     return f"{path}: {error.strerror or error}; {remedy}"
 
 

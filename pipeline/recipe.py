@@ -23,7 +23,7 @@ from clozeline.configuration.config import (
     load_config,
     load_keys,
     read_mapping,
-    to_plain,
+    to_data,
     validate,
     yaml_text,
 )
@@ -294,6 +294,6 @@ def load_default_recipe(stage: str, overrides: Sequence[str]) -> tuple[Recipe, s
 
 def recipe_text(recipe: Recipe) -> str:
     """Return a recipe as YAML without its secrets: the keys of stages last, in the order they run."""
-    plain = to_plain(recipe)
+    plain = to_data(recipe)
     stages = {name: plain.pop(name) for name in all_stages()}
     return yaml_text({**plain, **stages})

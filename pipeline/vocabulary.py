@@ -12,10 +12,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json
-from clozeline.repair import repair_of
-from clozeline.sealed_json import seal, unseal
+from clozeline.repair import rebuild_hint
 
 SPECIALS: Final = ("pad", "cls", "sep", "mask", "bos", "eos", "unk")
 SENTINELS: Final = 128
@@ -170,12 +170,14 @@ class Vocabulary:
                 del fields[name]
         for name in fields.keys() & {*_BITMAPS}:
             fields[name] = base64.b64encode(np.packbits(fields[name]).tobytes()).decode()
-        path.write_text(json.dumps(seal(fields), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        path.write_text(
+            json.dumps(add_checksum(fields), indent=1, sort_keys=True) + "\n", encoding="utf-8"
+        )
 
     @staticmethod
     def load(path: Path) -> Vocabulary:
         try:
-            fields = unseal(parse_json(path.read_text(encoding="utf-8")), path)
+            fields = verify_checksum(parse_json(path.read_text(encoding="utf-8")), path)
             for name in fields.keys() & {*_BITMAPS}:
                 packed = np.frombuffer(base64.b64decode(fields[name]), dtype=np.uint8)
                 fields[name] = np.unpackbits(packed, count=fields["size"]).astype(np.bool_)
@@ -183,5 +185,5 @@ class Vocabulary:
             return Vocabulary(**fields, folder=path.parent)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise IntegrityError(
-                f"{path}: not a vocabulary written by train_tokenizer ({error}); {repair_of(path)}"
+                f"{path}: not a vocabulary written by train_tokenizer ({error}); {rebuild_hint(path)}"
             ) from error

@@ -2,9 +2,9 @@
 
 import json
 
-from clozeline.sealed_json import seal
+from clozeline.checksummed_json import add_checksum
 
 
 def sealed(**record):
     """Return a record as a line with its checksum, without its end."""
-    return json.dumps(seal(record))
+    return json.dumps(add_checksum(record))

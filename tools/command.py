@@ -120,11 +120,6 @@ def split_settings(schema: type[S], words: Sequence[str]) -> tuple[S, list[str]]
     return settings_of(schema, own), [word for word in words if word not in own]
 
 
-def plural(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 row`, `2 rows`, `1,000 rows`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def run_tool(
     parser: Arguments,
     arguments: Sequence[str],

@@ -9,6 +9,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
+from clozeline.checksummed_json import add_checksum
 from clozeline.configuration.config import adapter_of
 from clozeline.configuration.overrides import dump_yaml
 from clozeline.errors import ConfigurationError, StorageError
@@ -27,7 +28,6 @@ from clozeline.model.checkpoints import (
     weight_files,
 )
 from clozeline.model.layers.quantization import flatten_integers, holds_integers
-from clozeline.sealed_json import seal
 
 TOKENIZER: Final = "tokenizer"
 """Folder of the tokenizer in a folder with a model."""
@@ -117,4 +117,4 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
         **({"trained": list(checkpoint.trained)} if checkpoint.trained else {}),
         "published": find_published(source),
     }
-    publish_json(folder / IMPORT_RECORD, seal(facts))
+    publish_json(folder / IMPORT_RECORD, add_checksum(facts))

@@ -22,7 +22,7 @@ from clozeline.command import (
     program_name,
 )
 from clozeline.configuration.config import config_file, load_config, read_mapping
-from clozeline.errors import PEER_LOST, STOPPED, AloneError, ClozelineError, message_text
+from clozeline.errors import PEER_LOST, STOPPED, ClozelineError, NoPeersError, message_text
 from clozeline.model.registries import ADAPTERS, HEADS, PRUNING
 from clozeline.process import guard_streams, shield_children
 from clozeline.train.distributed.launcher import describe_environment
@@ -132,7 +132,7 @@ def _explain(error: Exception, rank: str, local: str) -> tuple[int, str]:
     """Return (exit code, message); the message is empty if another rank prints it."""
     if isinstance(error, ClozelineError):
         # joined ranks all raise the same error; before, each machine may have its own
-        prints = isinstance(error, AloneError) or (rank if _has_joined() else local) == "0"
+        prints = isinstance(error, NoPeersError) or (rank if _has_joined() else local) == "0"
         return error.exit_code, str(error) if prints else ""
     from clozeline.train.distributed.failures import explain
 

@@ -374,7 +374,7 @@ def _hint(schema: object, key: str, prefix: str) -> str:
     )
 
 
-def to_plain(config: object) -> Any:
+def to_data(config: object) -> Any:
     """Return the resolved configuration as plain data, ready for YAML or JSON."""
     return adapter_of(type(config)).dump_python(config, mode="json", by_alias=True)
 

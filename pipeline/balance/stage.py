@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, TypedDict, cast
 
 import numpy as np
 
+from clozeline.errors import plural
 from clozeline.pipeline.balance.config import BalanceConfig
-from clozeline.pipeline.execution.equations import EACH, Equation, Row
-from clozeline.pipeline.execution.stages import Consumed, Pass, Stage, amount
+from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
+from clozeline.pipeline.execution.stages import Consumed, Pass, Stage
 from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts, total_counts
 from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FORMAT, languages_of
 from clozeline.pipeline.kernels.rates import largest_remainders, powers
@@ -229,7 +230,7 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     def version(self) -> int:
         return BALANCE_VERSION
 
-    def mistakes(self) -> Iterator[str]:
+    def validate(self) -> Iterator[str]:
         """Report factors of sources that no input has."""
         known = {entry.source for entry in self.recipe.input}
         for source in sorted(self.config.sources.keys() - known if known else ()):
@@ -246,14 +247,14 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
             WriteFactors(config.alpha, config.max_copies, config.sources),
         ]
 
-    def row(self, counts: BalanceCounts) -> Row:
+    def row(self, counts: BalanceCounts) -> StageRow:
         """Show all documents, and of the training documents the tokens before and after balancing."""
         documents, tokens = (
             sum(source[key] for source in _all_sources(counts)) for key in ("documents", "tokens")
         )
         balanced = counts["balanced"]
         total = sum(balanced.values())
-        out = f"{amount(documents, 'document')}\n{tokens:,} tokens"
+        out = f"{plural(documents, 'document')}\n{tokens:,} tokens"
         largest = sorted(balanced.items(), key=lambda item: (-item[1], item[0]))[:_NAMED]
         shares = ", ".join(
             f"{language} {100 * count / max(1, total):.0f} %" for language, count in largest
@@ -261,10 +262,10 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         held_out = counts["skipped"]["held_out"]
         notes = (
             f"after balancing: {total:,} tokens in training, of them {shares or 'none'}",
-            f"{amount(held_out, 'document')} kept for testing, which "
+            f"{plural(held_out, 'document')} kept for testing, which "
             f"{'is' if held_out == 1 else 'are'} not dropped",
         )
-        return Row(amount(counts["documents_in"], "document"), out, notes=notes)
+        return StageRow(plural(counts["documents_in"], "document"), out, notes=notes)
 
     def consumes(self, counts: BalanceCounts) -> Sequence[Consumed]:
         if "documents_in" not in counts:

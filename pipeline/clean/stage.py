@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Final
 
-from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError
+from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError, plural
 from clozeline.pipeline.clean.config import CleanConfig, SourceConfig
 from clozeline.pipeline.clean.exclusion import Exclusion
 from clozeline.pipeline.clean.filters import data_files
@@ -14,10 +14,10 @@ from clozeline.pipeline.clean.languages import UNDECIDED
 from clozeline.pipeline.clean.ruling_keys import find_ruling_keys
 from clozeline.pipeline.clean.unit import CleanUnits, SourceSteps
 from clozeline.pipeline.clean.unit_counts import CleanCounts
-from clozeline.pipeline.execution.equations import Equation, Row
+from clozeline.pipeline.execution.equations import Equation, StageRow
 from clozeline.pipeline.execution.inputs import FileState, observe_file
 from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
-from clozeline.pipeline.execution.stages import Pass, Stage, Versioned, amount
+from clozeline.pipeline.execution.stages import Pass, Stage, Versioned
 from clozeline.pipeline.ingest.formats.archives import ARCHIVES
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import READERS
@@ -54,7 +54,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                     f"clean.sources.{label}: no input has this `source` label; they are: {known}"
                 )
 
-    def mistakes(self) -> Iterator[str]:
+    def validate(self) -> Iterator[str]:
         """Report languages that the identifier does not know; ConfigurationError for files that cannot be used."""
         _ = self._exclusion  # a file that cannot be read is an error before the work
         by_source = {
@@ -152,7 +152,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             )
         return steps
 
-    def row(self, counts: CleanCounts) -> Row:
+    def row(self, counts: CleanCounts) -> StageRow:
         without = {
             f"without a record in {name}": size
             for name, size in counts.get("without_records", {}).items()
@@ -175,15 +175,15 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         )
         documents = counts["documents_in"]
         records = counts.get("records_in", counts["documents_in"])
-        amounts = [amount(records, "record")] * (records != documents) + [
-            amount(documents, "document")
+        amounts = [plural(records, "record")] * (records != documents) + [
+            plural(documents, "document")
         ]
-        row = Row.of(
-            counts, self.equations, "\n".join(amounts), amount(counts["documents_out"], "document")
+        row = StageRow.of(
+            counts, self.equations, "\n".join(amounts), plural(counts["documents_out"], "document")
         )
         return replace(
             row,
-            left_out=(("file", skipped), *row.left_out, *noticed),
+            dropped=(("file", skipped), *row.dropped, *noticed),
             notes=tuple(_describe_changes(counts.get("normalized", {}))),
             totals={**row.totals, "byte": counts.get("bytes_in", 0)},
         )
@@ -202,10 +202,10 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             ("unmatched line", named),
         ]
 
-    def nothing_left(self, counts: CleanCounts) -> ClozelineError:
+    def empty_output_error(self, counts: CleanCounts) -> ClozelineError:
         """Return an error that says whether no record was found, none had a text, or all were rejected."""
         if counts.get("documents_in", 0):
-            return super().nothing_left(counts)
+            return super().empty_output_error(counts)
         if lacks := counts.get("text_lacks"):
             return ConfigurationError(
                 f"clean: no record has a text: {'; '.join(list(lacks)[:3])}. Where another key "

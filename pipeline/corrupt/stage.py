@@ -7,14 +7,14 @@ from typing import ClassVar, Final, TypedDict, cast
 
 import numpy as np
 
-from clozeline.configuration.config import to_plain
-from clozeline.errors import ConfigurationError
+from clozeline.configuration.config import to_data
+from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.corrupt.config import ObjectiveEntry
 from clozeline.pipeline.corrupt.objectives import Objective, Skip
 from clozeline.pipeline.corrupt.preview.set_examples import example_views
 from clozeline.pipeline.corrupt.preview.view import view_html
-from clozeline.pipeline.execution.equations import EACH, Equation, Row
-from clozeline.pipeline.execution.stages import Consumed, Pass, Stage, amount
+from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
+from clozeline.pipeline.execution.stages import Consumed, Pass, Stage
 from clozeline.pipeline.execution.unit_record import (
     Counts,
     Output,
@@ -251,7 +251,7 @@ class CorruptManifests(Pass[CorruptCounts]):
             objective=objective_facts(entry, objective),
             languages=samples.languages,
             parents=[{"name": samples.name, "digest": samples.digest, "role": "samples"}],
-            config=to_plain(entry),
+            config=to_data(entry),
         )
         written = manifest.totals.samples, manifest.totals.tokens
         require_written(
@@ -266,7 +266,7 @@ def objective_facts(entry: ObjectiveEntry, objective: Objective) -> dict[str, ob
     return {
         "name": objective.name,
         "label": objective.label,
-        "options": to_plain(entry.objective.options),
+        "options": to_data(entry.objective.options),
         "architecture": objective.architecture,
         "heads": list(objective.heads),
         "frame": asdict(objective.frame),
@@ -305,14 +305,16 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
         )
         return [work, CorruptManifests(work)]
 
-    def row(self, counts: CorruptCounts) -> Row:
+    def row(self, counts: CorruptCounts) -> StageRow:
         """Show examples of all objectives, and of each one the samples, as often as it has variants, and examples."""
         variants = {entry.set_label: entry.variants for entry in self.config}
         sets = tuple(
             (label, _set_row(splits, variants[label]))
             for label, splits in counts["objectives"].items()
         )
-        return Row(amount(len(sets), "objective"), amount(counts["examples"], "example"), (), sets)
+        return StageRow(
+            plural(len(sets), "objective"), plural(counts["examples"], "example"), (), sets
+        )
 
     def page_sections(self) -> Iterator[tuple[str, str]]:
         """Yield some examples of each objective, as `inspect-shard` shows them."""
@@ -349,11 +351,11 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
                     )
 
 
-def _set_row(splits: Mapping[str, SetCounts], variants: int) -> Row:
+def _set_row(splits: Mapping[str, SetCounts], variants: int) -> StageRow:
     total: SetCounts = {}
     for set_counts in splits.values():
         add_counts(total, set_counts)
-    samples = amount(total["samples_in"], "sample")
+    samples = plural(total["samples_in"], "sample")
     if variants > 1:
         train, heldout = (
             splits[split]["samples_in"] if split in splits else 0 for split in ("train", "heldout")
@@ -361,5 +363,5 @@ def _set_row(splits: Mapping[str, SetCounts], variants: int) -> Row:
         samples += f"\n= {train // variants:,} x {variants} variants" + (
             f"\n+ {heldout:,} held out" if heldout else ""
         )
-    out = f"{amount(total['examples'], 'example')}\n{total['tokens']:,} tokens"
-    return Row.of(total, [_SAMPLES], samples, out)
+    out = f"{plural(total['examples'], 'example')}\n{total['tokens']:,} tokens"
+    return StageRow.of(total, [_SAMPLES], samples, out)

@@ -16,7 +16,8 @@ from typing import Any, ClassVar, Final, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.errors import ConfigurationError
+from clozeline.checksummed_json import add_checksum
+from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.decontaminate.config import DecontaminateConfig
 from clozeline.pipeline.decontaminate.evaluation_items import (
     EvaluationFile,
@@ -26,13 +27,13 @@ from clozeline.pipeline.decontaminate.evaluation_items import (
     read_items,
     version_of,
 )
-from clozeline.pipeline.execution.equations import EACH, Equation, Row
+from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
 from clozeline.pipeline.execution.rewritten_documents import (
     REWRITE_EQUATIONS,
     RewriteCounts,
     rewrite_part,
 )
-from clozeline.pipeline.execution.stages import Pass, Stage, amount, documents_folder
+from clozeline.pipeline.execution.stages import Pass, Stage, documents_folder
 from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import Rejection, documents_of, read_batches
@@ -49,7 +50,6 @@ from clozeline.pipeline.kernels.ngram_index import (
 from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.pipeline.text.normal_form import MATCH_VERSION, match_words
 from clozeline.recorded_file import find_file
-from clozeline.sealed_json import seal
 from clozeline.seeding import hash64
 
 _LOG: Final = logging.getLogger(__name__)
@@ -114,7 +114,7 @@ class WriteIndex(Pass[DecontaminateCounts]):
                     add_counts(counts, {"items": 1})
                     yield f"{file.suite} {item.name}", item.texts
             listed = ", ".join(
-                f"{amount(count, 'row')} rejected as {reason}"
+                f"{plural(count, 'row')} rejected as {reason}"
                 for reason, count in sorted(reasons.items())
             )
             if listed:
@@ -270,7 +270,7 @@ class DecideMatches(Pass[DecontaminateCounts]):
             "suites": {name: suite.report() for name, suite in suites.items()},
         }
         with output.file("overlap.json") as path:
-            text = json.dumps(seal(content), sort_keys=True, ensure_ascii=False)
+            text = json.dumps(add_checksum(content), sort_keys=True, ensure_ascii=False)
             path.write_text(text + "\n", encoding="utf-8")
         counts: dict[str, SuiteCounts] = {
             name: {**suite.counts, "documents": len(suite.documents)}
@@ -364,7 +364,7 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
         files = version_of(evaluation_files(self.config.against))
         return hash64(INDEX_VERSION, MATCH_VERSION, *files)
 
-    def mistakes(self) -> Iterator[str]:
+    def validate(self) -> Iterator[str]:
         """Yield what is wrong with evaluation files, as far as their first items tell."""
         for file in evaluation_files(self.config.against):
             try:
@@ -384,12 +384,12 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
             Apply(units, documents, self.folder, self.recipe.seed),
         ]
 
-    def row(self, counts: DecontaminateCounts) -> Row:
+    def row(self, counts: DecontaminateCounts) -> StageRow:
         before, after = (
-            amount(counts[key], "document") for key in ("documents_in", "documents_out")
+            plural(counts[key], "document") for key in ("documents_in", "documents_out")
         )
         unreadable = sum(suite["unreadable"] for suite in counts["suites"].values())
-        row = Row.of(counts, self.equations, before, after)
+        row = StageRow.of(counts, self.equations, before, after)
         return replace(
-            row, left_out=(*row.left_out, ("evaluation row", {"without a text": unreadable}))
+            row, dropped=(*row.dropped, ("evaluation row", {"without a text": unreadable}))
         )

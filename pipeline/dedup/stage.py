@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import ClassVar, Final
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.dedup.config import DedupConfig
 from clozeline.pipeline.dedup.exact import EXACT_VERSION, ExactHashes, ExactSurvivors
 from clozeline.pipeline.dedup.near import NEAR_VERSION, NearCandidates, NearClusters, NearSignatures
@@ -24,9 +24,9 @@ from clozeline.pipeline.dedup.repeats import (
     Removals,
     Spans,
 )
-from clozeline.pipeline.execution.equations import EACH, Equation, Row
+from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
 from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
-from clozeline.pipeline.execution.stages import Pass, Stage, amount, documents_folder
+from clozeline.pipeline.execution.stages import Pass, Stage, documents_folder
 from clozeline.pipeline.text.normal_form import MATCH_VERSION, NormalForm
 from clozeline.pipeline.text.sentences.regex import Regex
 
@@ -108,7 +108,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     def files(self) -> Mapping[str, str]:
         return {} if self._other is None else {"against": self._other.digest}
 
-    def mistakes(self) -> Iterator[str]:
+    def validate(self) -> Iterator[str]:
         """Yield what is wrong with the other output."""
         try:
             if (
@@ -169,12 +169,12 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         own = {group: clean.sources[group].normalize for group in groups & clean.sources.keys()}
         return {group: own.get(group) or clean.normalize for group in groups}
 
-    def row(self, counts: DedupCounts) -> Row:
+    def row(self, counts: DedupCounts) -> StageRow:
         before, after = (
-            amount(counts[key], "document") for key in ("documents_in", "documents_out")
+            plural(counts[key], "document") for key in ("documents_in", "documents_out")
         )
         edited = f"\n{counts['edited']:,} of them edited" if counts.get("edited") else ""
-        row = Row.of(counts, REWRITE_EQUATIONS, before, after + edited)
+        row = StageRow.of(counts, REWRITE_EQUATIONS, before, after + edited)
         cut = {name: size for name, size in row.cut.items() if name != "edited"}
         cut |= {f"repeated {name}": size for name, size in counts.get("edits", {}).items()}
         return replace(row, cut=cut)

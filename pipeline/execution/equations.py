@@ -59,7 +59,7 @@ class Equation:
                     right,
                 )
 
-    def left_out(self, counts: Tree) -> Iterator[Mapping[str, int]]:
+    def dropped(self, counts: Tree) -> Iterator[Mapping[str, int]]:
         """Yield the numbers by reason on the right."""
         for path in self.right:
             for value in _values(counts, _steps(path)):
@@ -110,16 +110,16 @@ def _name(paths: Sequence[CountPath]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StageRow:
     """Row of a stage in the table of a run; output and dropped amounts of the same unit add up to the input."""
 
     amount_in: str  # amounts with their units, one a line
     amount_out: str = "–"
-    left_out: tuple[tuple[str, Mapping[str, int]], ...] = ()
+    dropped: tuple[tuple[str, Mapping[str, int]], ...] = ()
     """unit (`document`), and the number of those left out by reason; a reason without unit says its
     own"""
     parts: tuple[
-        tuple[str, Row], ...
+        tuple[str, StageRow], ...
     ] = ()  # rows of the sets of the stage by their labels, below its own
     notes: tuple[str, ...] = ()  # what else a reader must know of the amounts, a line each
     totals: Mapping[str, int] = field(default_factory=dict)
@@ -132,16 +132,16 @@ class Row:
     @staticmethod
     def of(
         counts: Mapping[str, Any], equations: Sequence[Equation], amount_in: str, amount_out: str
-    ) -> Row:
+    ) -> StageRow:
         """Return a row with the totals of the equations, and what they leave out by reason."""
         shown = [equation for equation in equations if equation.unit]
-        left_out = [(each.unit, reasons) for each in shown for reasons in each.left_out(counts)]
-        characters = [reasons for unit, reasons in left_out if unit == _CHARACTER]
+        dropped = [(each.unit, reasons) for each in shown for reasons in each.dropped(counts)]
+        characters = [reasons for unit, reasons in dropped if unit == _CHARACTER]
         totals = {each.unit: add_up(counts, each.left) for each in shown}
-        return Row(
+        return StageRow(
             amount_in,
             amount_out,
-            tuple((unit, reasons) for unit, reasons in left_out if unit != _CHARACTER),
+            tuple((unit, reasons) for unit, reasons in dropped if unit != _CHARACTER),
             totals=totals,
             characters=totals.pop(_CHARACTER, None),
             cut=characters[0] if characters else {},
@@ -149,7 +149,7 @@ class Row:
 
     def iter_reasons(self) -> Iterator[tuple[str, list[str]]]:
         """Yield each unit of what is left out with counts and reasons, the most frequent first."""
-        for noun, group in self.left_out:
+        for noun, group in self.dropped:
             if reasons := sorted((-count, reason) for reason, count in group.items() if count):
                 yield noun, [f"{-count:,} {reason}" for count, reason in reasons]
 
@@ -160,7 +160,7 @@ class Row:
 
     def most_dropped(self) -> tuple[str, int, str] | None:
         """Return unit, number and reason of what drops nine tenths and more of all documents or rows, if one does."""
-        for noun, reasons in self.left_out:
+        for noun, reasons in self.dropped:
             for reason, count in reasons.items():
                 if count and count >= _DOMINANT * self.totals.get(noun, math.inf):
                     return noun, count, reason

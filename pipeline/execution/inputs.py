@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import xxhash
 
-from clozeline.errors import ClozelineError, ConfigurationError, StorageError
+from clozeline.errors import ClozelineError, ConfigurationError, StorageError, join_names
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.remote_file import END_BYTES, RemoteFile, remote_files
 from clozeline.pipeline.ingest.documents.document import escape_name
@@ -25,8 +25,6 @@ from clozeline.pipeline.ingest.formats.file_kinds import MARKER, skipped_kind
 from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.shards.store import as_url, local_path
 
-# Files that a message names.
-_NAMED: Final = 10
 _CHUNK_BYTES: Final = 1 << 20
 _APART: Final = "choose an output folder outside the input, or name the input files by a pattern"
 
@@ -308,13 +306,6 @@ def _matches(pattern: str) -> list[Path]:
 def _root(pattern: str) -> Path:
     """Return the directory before the first wildcard, or that of the file."""
     return Path(*takewhile(lambda part: not glob.has_magic(part), Path(pattern).parts[:-1]))
-
-
-def join_names(files: Sequence[Path | RemoteFile]) -> str:
-    """Return the names of files for a message, and after the first ten how many more there are."""
-    return ", ".join(map(str, files[:_NAMED])) + (
-        f" and {len(files) - _NAMED:,} more" if files[_NAMED:] else ""
-    )
 
 
 def observe_file(path: Path | RemoteFile) -> FileState:

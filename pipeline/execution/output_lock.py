@@ -29,7 +29,7 @@ _POLL_S: Final = 1.0
 
 
 @contextmanager
-def one_at_a_time(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
+def hold_output(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """Hold an output folder, which is made if need be; `waiting` is called once if another process holds it."""
     holder = folder / ".holder"
     ended = threading.Event()

@@ -11,14 +11,14 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from clozeline.configuration.config import config_digest, to_plain
-from clozeline.errors import ConfigurationError, IntegrityError, StorageError
+from clozeline.checksummed_json import add_checksum, verify_checksum
+from clozeline.configuration.config import config_digest, to_data
+from clozeline.errors import ConfigurationError, IntegrityError, StorageError, join_names
 from clozeline.files import parse_json, publish_json
 from clozeline.pipeline.execution.inputs import (
     FileState,
     SourceFile,
     ends_hash,
-    join_names,
     list_inputs,
     range_hash,
     range_name,
@@ -30,7 +30,6 @@ from clozeline.pipeline.ingest.formats.file_kinds import suffix_of
 from clozeline.pipeline.ingest.reader_options import check_options
 from clozeline.pipeline.ingest.readers import detect, is_guess, suggest_tool
 from clozeline.pipeline.recipe import InputEntry, Recipe
-from clozeline.sealed_json import seal, unseal
 
 PLAN_FORMAT: Final = 1
 """Newest format of `plan.json`."""
@@ -170,7 +169,7 @@ def _with_ends(file: SourceFile, before: FileState | None) -> FileState:
 
 
 def _options(entry: InputEntry) -> dict[str, Any]:
-    return {name: value for name, value in to_plain(entry).items() if name not in _OUTSIDE}
+    return {name: value for name, value in to_data(entry).items() if name not in _OUTSIDE}
 
 
 def _has_unknown_kind(file: SourceFile, facts: Mapping[str, Any]) -> bool:
@@ -299,7 +298,7 @@ def read_plan(path: Path) -> dict[str, Any]:
     OSError if it cannot be read, ValueError if it is damaged, NewerFormatError if a newer version
     wrote it.
     """
-    content: dict[str, object] = unseal(
+    content: dict[str, object] = verify_checksum(
         parse_json(path.read_text(encoding="utf-8")), path, PLAN_FORMAT
     )
     return content
@@ -336,7 +335,7 @@ def freeze_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
     plan = load_plan(recipe, verify=verify)
     saved = saved_plan(recipe)
     if saved is None or saved.as_json() != plan.as_json():
-        publish_json(_path(recipe), seal(plan.as_json()))
+        publish_json(_path(recipe), add_checksum(plan.as_json()))
     return plan
 
 

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
 from clozeline.command import LOG_COLUMNS, Detail, wrap_log
-from clozeline.pipeline.execution.equations import Row
+from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.stages import StageSummary
 from clozeline.terminal import Terminal, duration, pad_text, size_text, time_left, wrap_text
 
@@ -136,7 +136,7 @@ def accounting_lines(summaries: Sequence[StageSummary], columns: int = LOG_COLUM
     same of each of its sets. A name that is too long for its column has lines of its own, and so
     has the rest of a long amount.
     """
-    rows: list[tuple[str, Row, str, str]] = []
+    rows: list[tuple[str, StageRow, str, str]] = []
     for summary in summaries:
         name = f"{summary.name} (earlier)" if summary.skipped else summary.name
         rows.append((name, summary.row, duration(summary.seconds), size_text(summary.bytes)))
@@ -166,7 +166,7 @@ def accounting_lines(summaries: Sequence[StageSummary], columns: int = LOG_COLUM
     return lines
 
 
-def _describe_cut(row: Row) -> str:
+def _describe_cut(row: StageRow) -> str:
     """Return how many characters each step took, the most first."""
     steps = sorted((-size, name) for name, size in row.cut.items() if size)
     named = ", ".join(f"{-size:,} {name}" for size, name in steps)

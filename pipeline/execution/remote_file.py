@@ -21,7 +21,7 @@ from clozeline.pipeline.shards.file_system import (
     ObjectRefusedError,
     ObjectTooShortError,
 )
-from clozeline.pipeline.shards.store import ObjectFacts, RemoteStore
+from clozeline.pipeline.shards.store import ObjectProperties, RemoteStore
 
 _REQUEST: Final = 1 << 20  # bytes of a request
 _SMALL: Final = (
@@ -31,7 +31,7 @@ END_BYTES: Final = 1 << 16
 """Bytes at both ends of a file whose hash tells a change where nothing else does."""
 
 
-class RemoteFacts(NamedTuple):
+class RemoteFileSize(NamedTuple):
     """The size of a file, under the name that `Path.stat` gives it."""
 
     st_size: int
@@ -66,8 +66,8 @@ class RemoteFile:
         """Open the file; a read raises StorageError if the store fails, refuses, or has less than it said."""
         return cast(BinaryIO, io.BufferedReader(_RawFile(self), _REQUEST))
 
-    def stat(self) -> RemoteFacts:
-        return RemoteFacts(self.size)
+    def stat(self) -> RemoteFileSize:
+        return RemoteFileSize(self.size)
 
     def is_file(self) -> bool:
         return True
@@ -76,7 +76,7 @@ class RemoteFile:
         """Return the file for the unit that reads this range."""
         return replace(self, part=(start, end))
 
-    def observe(self) -> ObjectFacts:
+    def observe(self) -> ObjectProperties:
         """Return the present size and version; of a store without versions, the hash of both ends is the version."""
         return _observe(_open_store(self.url, self.store), self.url)
 
@@ -85,7 +85,7 @@ class RemoteFile:
         try:
             return _open_store(self.url, self.store).read(self.url, (start, end))
         except ObjectTooShortError as error:
-            if self.observe() != ObjectFacts(self.size, self.version):
+            if self.observe() != ObjectProperties(self.size, self.version):
                 raise StorageError(
                     f"{self.url}: changed while it was read: run again later"
                 ) from error
@@ -177,14 +177,14 @@ def _file_name(url: str) -> str:
     return url.rpartition("/")[2]
 
 
-def _observe(store: RemoteStore, url: str) -> ObjectFacts:
+def _observe(store: RemoteStore, url: str) -> ObjectProperties:
     """Return size and version of an object, with the hash of its ends where the store has no version."""
     facts = store.facts(url)
     if facts.version:
         return facts
     ends = ((0, min(END_BYTES, facts.size)), (max(0, facts.size - END_BYTES), facts.size))
     digest = xxhash.xxh3_128(b"".join(store.read(url, each) for each in ends if each[0] < each[1]))
-    return ObjectFacts(facts.size, f"ends {digest.hexdigest()}")
+    return ObjectProperties(facts.size, f"ends {digest.hexdigest()}")
 
 
 _stores: dict[str, RemoteStore] = {}

@@ -15,12 +15,13 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from clozeline.errors import IntegrityError, StorageError
+from clozeline.checksummed_json import add_checksum, verify_checksum
+from clozeline.errors import IntegrityError, StorageError, plural
 from clozeline.files import parse_json, publish_json, publish_text
-from clozeline.pipeline.execution.equations import Row
+from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.plan import PLAN_STAGE, read_plan
-from clozeline.pipeline.execution.stages import Stage, amount, stage_of
-from clozeline.pipeline.execution.unit_record import C, UnitRecord
+from clozeline.pipeline.execution.stages import Stage, stage_of
+from clozeline.pipeline.execution.unit_record import StageCounts, UnitRecord
 from clozeline.pipeline.ingest.documents.files import (
     Rejection,
     read_batches,
@@ -42,7 +43,6 @@ from clozeline.report.html_page import (
     section,
     table,
 )
-from clozeline.sealed_json import seal, unseal
 from clozeline.terminal import duration, size_text
 
 REPORT_FORMAT: Final = 1
@@ -64,7 +64,10 @@ _MADE: Final = {"encode": "tokens", "corrupt": "examples", "tasks": "examples"}
 
 
 def write_stage_report(
-    stage: Stage[Any, C], counts: C, records: Sequence[UnitRecord], seconds: float
+    stage: Stage[Any, StageCounts],
+    counts: StageCounts,
+    records: Sequence[UnitRecord],
+    seconds: float,
 ) -> None:
     """Write `report.json` of a stage from its records, with what decided its output."""
     size = sum(file["bytes"] for record in records for file in record.outputs.values())
@@ -82,13 +85,13 @@ def write_stage_report(
         "seconds": round(seconds, 3),
         "deciders": decided,
     }
-    publish_json(stage.folder / "report.json", seal(content))
+    publish_json(stage.folder / "report.json", add_checksum(content))
 
 
 def read_report(path: Path, remedy: str) -> dict[str, Any]:
     """Return the content of a `report.json`; `remedy` is what writes it again, for messages."""
     try:
-        data = unseal(parse_json(path.read_text(encoding="utf-8")), path, REPORT_FORMAT)
+        data = verify_checksum(parse_json(path.read_text(encoding="utf-8")), path, REPORT_FORMAT)
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}; {remedy}") from error
     except (ValueError, AttributeError) as error:
@@ -139,7 +142,7 @@ def write_run_report(recipe: Recipe, names: Sequence[str]) -> Path:
         publish_text(
             path, page("Clozeline · what happened to every document", _iter_parts(stages, reports))
         )
-        publish_json(summary, seal({"format": REPORT_FORMAT, "stages": reports}))
+        publish_json(summary, add_checksum({"format": REPORT_FORMAT, "stages": reports}))
     return path
 
 
@@ -197,7 +200,9 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
     yield f"<p class=muted>Clozeline {version('clozeline')}</p>"
 
 
-def _outcome(stages: Sequence[Stage[Any, Any]], rows: Mapping[str, Row], reports: Reports) -> str:
+def _outcome(
+    stages: Sequence[Stage[Any, Any]], rows: Mapping[str, StageRow], reports: Reports
+) -> str:
     """Return what became of characters and documents, and which step took most."""
     counts = {name: report["counts"] for name, report in reports.items()}
     taken = next((each["documents_in"] for each in counts.values() if "documents_in" in each), 0)
@@ -206,7 +211,7 @@ def _outcome(stages: Sequence[Stage[Any, Any]], rows: Mapping[str, Row], reports
     made = " and ".join(f"{number:,} {what}" for number, what in numbers if number)
     if not written:
         return f"The run made {made}." if made else ""
-    left = f"{written[-1]:,} of {amount(taken, 'document')}"
+    left = f"{written[-1]:,} of {plural(taken, 'document')}"
     cutting = [(name, row) for name, row in rows.items() if row.characters]
     if cutting:
         total = cutting[0][1].characters or 0
@@ -225,14 +230,14 @@ def _outcome(stages: Sequence[Stage[Any, Any]], rows: Mapping[str, Row], reports
     if most is not None and most[0] > 0:
         sentences.append(f"{most[1]} took most: {most[0]:,} characters.")
     for name, row in rows.items():
-        for noun, reasons in row.left_out if name == "group" else ():
+        for noun, reasons in row.dropped if name == "group" else ():
             sentences += [
                 f"{count:,} {noun}s are {reason}." for reason, count in reasons.items() if count
             ]
     return " ".join(sentences)
 
 
-def _iter_amounts(rows: Mapping[str, Row], reports: Reports) -> Iterator[tuple[str, ...]]:
+def _iter_amounts(rows: Mapping[str, StageRow], reports: Reports) -> Iterator[tuple[str, ...]]:
     """Yield the amounts of each stage, and below them those of its sets."""
     for name, row in rows.items():
         report = reports[name]
@@ -241,16 +246,16 @@ def _iter_amounts(rows: Mapping[str, Row], reports: Reports) -> Iterator[tuple[s
         yield from ((f"· {label}", *_amounts(part), "", "", "", "") for label, part in row.parts)
 
 
-def _amounts(row: Row) -> tuple[str, str]:
+def _amounts(row: StageRow) -> tuple[str, str]:
     return row.amount_in.replace("\n", ", "), row.amount_out.replace("\n", ", ")
 
 
-def _iter_reasons(name: str, row: Row) -> Iterator[str]:
+def _iter_reasons(name: str, row: StageRow) -> Iterator[str]:
     """Yield bars of the reasons for what a stage or one of its sets dropped, as shares of what it read.
 
     What has no total is a table.
     """
-    for noun, reasons in row.left_out:
+    for noun, reasons in row.dropped:
         title = f"{name} · dropped {noun}s" if noun else f"{name} · noticed"
         counts = largest(reasons)
         if row.totals.get(noun):

@@ -12,9 +12,9 @@ from typing import Any, Final, Generic, cast
 from clozeline.configuration.config import config_digest
 from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError
 from clozeline.files import publish_text, sweep
-from clozeline.pipeline.execution.equations import Row
-from clozeline.pipeline.execution.executors import Deal, Executor
-from clozeline.pipeline.execution.output_lock import one_at_a_time
+from clozeline.pipeline.execution.equations import StageRow
+from clozeline.pipeline.execution.executors import Assignment, Executor
+from clozeline.pipeline.execution.output_lock import hold_output
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, freeze_plan, load_plan
 from clozeline.pipeline.execution.progress import Progress, done_counter
 from clozeline.pipeline.execution.report import earlier_report, write_stage_report
@@ -30,8 +30,8 @@ from clozeline.pipeline.execution.unit_record import (
     DOCUMENTS_FOLDER,
     LOGS,
     TEMPORARY,
-    C,
     Counts,
+    StageCounts,
     UnitRecord,
     add_counts,
     outputs_digest,
@@ -68,7 +68,7 @@ def run_recipe(
         raise ConfigurationError(
             f"the recipe has no '{only}' key; its stages are: {', '.join(names)}"
         )
-    with one_at_a_time(recipe.output_folder, progress.waiting):
+    with hold_output(recipe.output_folder, progress.waiting):
         if only in (None, PLAN_STAGE) and PLAN_STAGE in names:
             plan = freeze_plan(recipe, verify=verify)
         else:
@@ -80,12 +80,12 @@ def run_recipe(
             stage = run.stage
             name = run.stage.name
             gap = "" if only in (None, name) else run.gap()
-            if only in (None, name) or (gap and stage.made_when_needed):
+            if only in (None, name) or (gap and stage.build_on_demand):
                 with _loss_explained(losses):
                     summaries.append(run.execute(progress, before))
                 _check_handover(provided, stage, summaries[-1].counts)
                 if summaries[-1].counts.get("documents_out") == 0:
-                    raise stage.nothing_left(summaries[-1].counts)
+                    raise stage.empty_output_error(summaries[-1].counts)
                 if loss := stage.explain_loss(summaries[-1].row):
                     losses.append(f"{name}: {loss}")
             elif gap:
@@ -153,10 +153,10 @@ def _complete(folder: Path) -> Iterator[None]:
         ) from error
 
 
-class StageRun(Generic[C]):
+class StageRun(Generic[StageCounts]):
     """One stage of a run: find missing units and run them."""
 
-    def __init__(self, stage: Stage[Any, C], key: str, verify: bool) -> None:
+    def __init__(self, stage: Stage[Any, StageCounts], key: str, verify: bool) -> None:
         self.stage = stage
         self.runners = [UnitRunner(stage, work, key) for work in stage.passes()]
         self.verify = verify
@@ -232,12 +232,12 @@ class StageRun(Generic[C]):
             for record in self.finished()
         )
 
-    def counts(self) -> C:
+    def counts(self) -> StageCounts:
         """Return the sums over all records."""
         counts: Counts = {}
         for record in self.finished():
             add_counts(counts, record.counts)
-        return cast(C, counts)
+        return cast(StageCounts, counts)
 
     def digest(self, upstream: str) -> str:
         """Return the digest of everything published up to and with this stage."""
@@ -352,7 +352,7 @@ class StageRun(Generic[C]):
         if not stage.recipe.keep_intermediates:
             shutil.rmtree(folder / TEMPORARY, ignore_errors=True)
         progress.stage_done(stage.name, seconds, skipped=skipped)
-        row = Row("–")
+        row = StageRow("–")
         with Reporting(WORK_IS_DONE)(f"amounts of {stage.name}"):
             row = stage.explained_row(counts)
         return StageSummary(stage.name, counts, row, size, seconds, len(records), skipped)
@@ -377,8 +377,8 @@ def run_units(
     remaining = list(units)
     fruitless = 0
     while remaining:
-        deal = Deal(step, remaining, min(config.tasks, len(remaining)), input_bytes)
-        ends = executor.run(deal, tick, report)
+        assignment = Assignment(step, remaining, min(config.tasks, len(remaining)), input_bytes)
+        ends = executor.run(assignment, tick, report)
         lost = [unit for unit in remaining if not step.has_result(unit)]
         began = [unit for unit in lost if step.has_started(unit)]
         deaths.update(began)
@@ -386,10 +386,11 @@ def run_units(
         fruitless = 0 if began or len(lost) < len(remaining) else fruitless + 1
         for unit in lost:
             if executor.final or deaths[unit] > config.retries or fruitless > config.retries:
-                step.give_up(
+                step.mark_failed(
                     unit,
                     ends.get(
-                        deal.task_of(unit), "its worker process died (killed, or out of memory)"
+                        assignment.task_of(unit),
+                        "its worker process died (killed, or out of memory)",
                     ),
                 )
         remaining = [unit for unit in lost if not step.has_result(unit)]

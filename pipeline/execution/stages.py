@@ -17,23 +17,24 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from clozeline import plugins
-from clozeline.configuration.config import config_digest, to_plain
+from clozeline.configuration.config import config_digest, to_data
 from clozeline.errors import (
     ClozelineError,
     ConfigurationError,
     PartialFailureError,
     StorageError,
     message_text,
+    plural,
 )
 from clozeline.files import open_unlinked
 from clozeline.pipeline import all_stages
-from clozeline.pipeline.execution.equations import Equation, Row
+from clozeline.pipeline.execution.equations import Equation, StageRow
 from clozeline.pipeline.execution.plan import Plan, load_plan
 from clozeline.pipeline.execution.unit_record import (
     LOGS,
-    C,
     Counts,
     Output,
+    StageCounts,
     UnitRecord,
     unit_marker,
 )
@@ -46,11 +47,11 @@ DOCUMENTS: Final = "documents"
 """Name of what most stages take and hand over."""
 _NAMED_REASONS: Final = 6
 
-K = TypeVar("K")
+StageConfig = TypeVar("StageConfig")
 """Config class of a stage."""
 
 
-class Pass(ABC, Generic[C]):
+class Pass(ABC, Generic[StageCounts]):
     """One pass of a stage: the same work on units 0 .. units - 1, in any order, in any process.
 
     Picklable.
@@ -63,7 +64,7 @@ class Pass(ABC, Generic[C]):
     complete"""
 
     @abstractmethod
-    def run(self, unit: int, output: Output) -> C:
+    def run(self, unit: int, output: Output) -> StageCounts:
         """Do one unit: write files through `output`, return its counts."""
 
 
@@ -73,7 +74,7 @@ class StageSummary:
 
     name: str
     counts: Counts
-    row: Row
+    row: StageRow
     bytes: int
     seconds: float
     units: int
@@ -90,16 +91,11 @@ class Consumed:
 
 
 @dataclass(frozen=True, slots=True)
-class ForeseenTokenizer:
+class ExpectedTokenizer:
     """Facts known of a tokenizer before its stage has run: size and special ids, and the version of its algorithm."""
 
     vocabulary: Vocabulary
     version: int
-
-
-def amount(number: int, noun: str) -> str:
-    """Return `1 document`, `2,000 documents` for the noun `document`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 class Versioned(Protocol):
@@ -108,10 +104,10 @@ class Versioned(Protocol):
     VERSION: ClassVar[int]
 
 
-class Stage(ABC, Generic[K, C]):
+class Stage(ABC, Generic[StageConfig, StageCounts]):
     """A stage of the pipeline: passes that run in sequence.
 
-    `K`: its config class, `C`: its counts.
+    `StageConfig`: its config class, `StageCounts`: its counts.
     """
 
     name: ClassVar[str]
@@ -122,7 +118,7 @@ class Stage(ABC, Generic[K, C]):
     """true if later stages find documents in its folder"""
     writes_tokenizer: ClassVar[bool] = False
     """true if later stages find a tokenizer in `tokenizer/` of its folder"""
-    made_when_needed: ClassVar[bool] = False
+    build_on_demand: ClassVar[bool] = False
     """true if a later stage that is run alone makes it too: it depends on no other stage"""
     shared: ClassVar[tuple[str, ...]] = ("seed",)
     """keys of the recipe, in addition to its own, that determine its output"""
@@ -134,9 +130,9 @@ class Stage(ABC, Generic[K, C]):
         self.folder = recipe.folder(self.name)
 
     @cached_property
-    def config(self) -> K:
+    def config(self) -> StageConfig:
         """The recipe's key of this stage."""
-        config: K = self.recipe.config_of(self.name)
+        config: StageConfig = self.recipe.config_of(self.name)
         return config
 
     @cached_property
@@ -157,26 +153,26 @@ class Stage(ABC, Generic[K, C]):
         return {}
 
     @abstractmethod
-    def passes(self) -> Sequence[Pass[C]]:
+    def passes(self) -> Sequence[Pass[StageCounts]]:
         """Return the passes, in order."""
 
     @abstractmethod
-    def row(self, counts: C) -> Row:
+    def row(self, counts: StageCounts) -> StageRow:
         """Return the stage's row of the table of a run, from the sums over all its units."""
 
     def ruling_key(self, reason: str) -> str:
         """Return the key of the recipe that decides what is dropped for a reason."""
         return self.name
 
-    def explain_loss(self, row: Row) -> str:
+    def explain_loss(self, row: StageRow) -> str:
         """Return which reason drops nine tenths and more of the input, and the key that rules it; "" if none does."""
         if (loss := row.most_dropped()) is None:
             return ""
         noun, count, reason = loss
-        dropped = f"{count:,} of {amount(row.totals[noun], noun)} were dropped for one reason"
+        dropped = f"{count:,} of {plural(row.totals[noun], noun)} were dropped for one reason"
         return f"{dropped}: {reason} ({self.ruling_key(reason)})"
 
-    def explained_row(self, counts: C) -> Row:
+    def explained_row(self, counts: StageCounts) -> StageRow:
         """Return the row, with a note where one reason drops nearly all."""
         row = self.row(counts)
         loss = self.explain_loss(row)
@@ -186,7 +182,7 @@ class Stage(ABC, Generic[K, C]):
         """Yield titles and HTML of what the page of a run shows of a complete stage, next to its amounts."""
         yield from ()
 
-    def mistakes(self) -> Iterator[str]:
+    def validate(self) -> Iterator[str]:
         """Yield what is wrong with its configuration, as far as that can be known before any stage runs."""
         yield from ()
 
@@ -194,11 +190,11 @@ class Stage(ABC, Generic[K, C]):
         """Return what may fail once it runs, known from the stages before it; or ""."""
         return ""
 
-    def foreseen_tokenizer(self) -> ForeseenTokenizer:
+    def expected_tokenizer(self) -> ExpectedTokenizer:
         """Return what is known, before any stage runs, of the tokenizer that a stage with `writes_tokenizer` gives."""
         raise NotImplementedError(f"{self.name} gives no tokenizer")
 
-    def nothing_left(self, counts: C) -> ClozelineError:
+    def empty_output_error(self, counts: StageCounts) -> ClozelineError:
         """Return the error of a stage that leaves no document."""
         loss = self.explain_loss(self.row(counts))
         return PartialFailureError(
@@ -207,14 +203,14 @@ class Stage(ABC, Generic[K, C]):
             f"keys that reject{f': {loss}' if loss else ', such as clean.language.keep'}"
         )
 
-    def list_reasons(self, counts: C) -> str:
+    def list_reasons(self, counts: StageCounts) -> str:
         """Return what was left out and why, the most frequent reasons first."""
         reasons = list(self.row(counts).iter_reasons())
         of_records = [reason for noun, named in reasons if noun for reason in named]
         others = [reason for noun, named in reasons if not noun for reason in named]
         return ", ".join((of_records or others)[:_NAMED_REASONS]) or "it is empty"
 
-    def provides(self, counts: C) -> Mapping[str, int]:
+    def provides(self, counts: StageCounts) -> Mapping[str, int]:
         """Return amounts that later stages consume, by name; override it for more than documents.
 
         A run compares them with what later stages consume; names that only one of the two has are
@@ -222,11 +218,11 @@ class Stage(ABC, Generic[K, C]):
         """
         return {DOCUMENTS: counts["documents_out"]} if "documents_out" in counts else {}
 
-    def consumes(self, counts: C) -> Sequence[Consumed]:
+    def consumes(self, counts: StageCounts) -> Sequence[Consumed]:
         """Return what the stage consumed of earlier stages, counted where it was read."""
         return [Consumed(DOCUMENTS, counts["documents_in"])] if "documents_in" in counts else []
 
-    def check(self, counts: C, *, complete: bool = True) -> None:
+    def check(self, counts: StageCounts, *, complete: bool = True) -> None:
         """Raise IntegrityError where an equation fails: of one unit, or of the sums over all units if `complete`."""
         for equation in self.equations:
             if complete or not equation.of_stage:
@@ -259,7 +255,7 @@ def check_recipe(recipe: Recipe) -> None:
     if not mistakes:  # a stage may look at the keys that it needs
         for name in names:
             try:
-                mistakes += stage_of(recipe, name).mistakes()
+                mistakes += stage_of(recipe, name).validate()
             except ConfigurationError as error:
                 mistakes.append(str(error))
     if mistakes:
@@ -321,7 +317,7 @@ def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:
 
 def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
     """Return the digest of what determines a stage's output: its key, shared keys, and all earlier stages."""
-    plain = to_plain(stage.recipe)
+    plain = to_data(stage.recipe)
     facts = {
         "stage": stage.name,
         "config": plain[stage.name],
@@ -388,5 +384,5 @@ class UnitRunner:
     def has_started(self, unit: int) -> bool:
         return unit_marker(self.stage.folder, self.work.name, unit).exists()
 
-    def give_up(self, unit: int, reason: str) -> None:
+    def mark_failed(self, unit: int, reason: str) -> None:
         self._fail(unit, reason, 69)

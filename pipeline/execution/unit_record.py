@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypedDict, TypeVar, cast
 
+from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.errors import IntegrityError
 from clozeline.files import file_hash, parse_json, publish, publish_json
-from clozeline.sealed_json import seal, unseal
 
 
 class Counts(TypedDict, total=False):
@@ -31,8 +31,8 @@ class Counts(TypedDict, total=False):
     """documents that it wrote"""
 
 
-C = TypeVar("C", bound=Counts)
-M = TypeVar("M", bound=Mapping[str, Any])
+StageCounts = TypeVar("StageCounts", bound=Counts)
+NestedCounts = TypeVar("NestedCounts", bound=Mapping[str, Any])
 
 LOGS: Final = "logs"
 """Folder of the executors' logs below a stage's folder."""
@@ -42,7 +42,7 @@ TEMPORARY: Final = "tmp"
 """Folder of intermediates below a stage's folder, removed when the stage is complete."""
 
 
-def add_counts(total: M, more: M) -> M:
+def add_counts(total: NestedCounts, more: NestedCounts) -> NestedCounts:
     """Add `more` into `total`, nested mappings included; return `total`."""
     sums = cast(dict[str, Any], total)
     for name, value in more.items():
@@ -97,7 +97,9 @@ class UnitRecord:
     def read(path: Path) -> UnitRecord | None:
         """Read a record; None if it is missing, damaged or of another unit; NewerFormatError is raised."""
         try:
-            record = UnitRecord(**unseal(parse_json(path.read_text(encoding="utf-8")), path))
+            record = UnitRecord(
+                **verify_checksum(parse_json(path.read_text(encoding="utf-8")), path)
+            )
         except (OSError, ValueError, TypeError, AttributeError):
             return None
         return (
@@ -113,7 +115,7 @@ class UnitRecord:
     def save(self, folder: Path) -> None:
         """Publish the record, which marks the unit as done."""
         data = {name: getattr(self, name) for name in UnitRecord.__slots__}
-        publish_json(self.path(folder, self.pass_name, self.unit), seal(data))
+        publish_json(self.path(folder, self.pass_name, self.unit), add_checksum(data))
 
     def bytes(self, prefix: str = "") -> int:
         """Return the bytes of the published outputs whose names begin with `prefix`, without intermediates."""

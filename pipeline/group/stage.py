@@ -9,15 +9,14 @@ from typing import Any, ClassVar, Final, TypedDict, cast
 import numpy as np
 
 from clozeline.arrays import Int64
-from clozeline.errors import ConfigurationError, TokenizerMissingError
+from clozeline.errors import ConfigurationError, TokenizerMissingError, plural
 from clozeline.pipeline.block_options import BlockRows, Compression
-from clozeline.pipeline.execution.equations import EACH, Equation, Row
+from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
 from clozeline.pipeline.execution.stages import (
     Consumed,
     Pass,
     Stage,
     Versioned,
-    amount,
     tokenizer_stage,
 )
 from clozeline.pipeline.execution.unit_record import (
@@ -343,9 +342,9 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         vocabulary = vocabulary_of(self._tokens / "manifest.json", manifest.tokenizer.fingerprint)
         return sample_sets(self._entries, vocabulary)
 
-    def mistakes(self) -> Iterator[str]:
+    def validate(self) -> Iterator[str]:
         """Yield what is wrong with objectives, as far as the vocabulary is known."""
-        vocabulary = tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary
+        vocabulary = tokenizer_stage(self.recipe).expected_tokenizer().vocabulary
         for number, entry in enumerate(self._entries):
             try:
                 entry.build(vocabulary)
@@ -382,7 +381,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         )
         return [shards, GroupManifests(shards)]
 
-    def row(self, counts: GroupCounts) -> Row:
+    def row(self, counts: GroupCounts) -> StageRow:
         """Show documents, and for each set its input tokens, its samples and their tokens."""
         total = sum(counts["documents"].values())
         without = {
@@ -390,9 +389,9 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         }
         sets = tuple((label, _set_row(splits)) for label, splits in counts["sets"].items())
         left_out = (("document", without),)
-        return Row(
-            amount(total, "document"),
-            amount(len(sets), "set"),
+        return StageRow(
+            plural(total, "document"),
+            plural(len(sets), "set"),
             left_out,
             sets,
             totals={"document": total},
@@ -445,9 +444,9 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
                 )
 
 
-def _set_row(splits: Mapping[str, SetCounts]) -> Row:
+def _set_row(splits: Mapping[str, SetCounts]) -> StageRow:
     total: SetCounts = {}
     for set_counts in splits.values():
         add_counts(total, set_counts)
-    out = f"{amount(total['samples'], 'sample')}\n{total['tokens']:,} tokens"
-    return Row.of(total, [_TOKENS], amount(total["tokens_in"], "token"), out)
+    out = f"{plural(total['samples'], 'sample')}\n{total['tokens']:,} tokens"
+    return StageRow.of(total, [_TOKENS], plural(total["tokens_in"], "token"), out)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from clozeline.columns import UNDO, Feature, Role
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, Rows, equal_offsets
-from clozeline.repair import repair_of
+from clozeline.repair import rebuild_hint
 
 Dtype: TypeAlias = Literal["uint8", "uint16", "uint32", "uint64", "float32", "float16", "binary16"]
 Kind: TypeAlias = Literal["fixed", "list"]
@@ -237,7 +237,7 @@ class DamagedBlock(IntegrityError):
 
     def __init__(self, shard: Path | str, block: int, expected: str, got: str) -> None:
         super().__init__(
-            f"{shard}: block {block}: expected {expected}, got {got}; {repair_of(shard)}"
+            f"{shard}: block {block}: expected {expected}, got {got}; {rebuild_hint(shard)}"
         )
         self.shard = str(shard)
         self.block = block

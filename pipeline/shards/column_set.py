@@ -22,7 +22,7 @@ from clozeline.pipeline.shards.manifest import Manifest, canonical_sha256
 from clozeline.pipeline.shards.quarantine import Quarantine
 from clozeline.pipeline.shards.reader import ShardSet
 from clozeline.recorded_file import RecordedFile, find_file
-from clozeline.repair import repair_of
+from clozeline.repair import rebuild_hint
 
 ROWS: Final = "rows"
 """Role of the parent: the set whose rows these are."""
@@ -235,7 +235,7 @@ def find_token_counts(manifest_path: Path) -> NDArray[np.uint64] | None:
                 )
             except (pa.ArrowException, KeyError) as error:
                 raise IntegrityError(
-                    f"{path}: not the token counts of a corpus ({error}); {repair_of(path)}"
+                    f"{path}: not the token counts of a corpus ({error}); {rebuild_hint(path)}"
                 ) from error
             return counts
     return None

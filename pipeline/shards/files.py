@@ -17,7 +17,7 @@ from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.shards.file_system import ObjectMissingError, ObjectRefusedError
 from clozeline.pipeline.shards.manifest import ManifestError, read_regular
 from clozeline.pipeline.shards.store import Range, RemoteStore
-from clozeline.repair import repair_of
+from clozeline.repair import rebuild_hint
 
 Content: TypeAlias = bytes | memoryview
 Digest: TypeAlias = Callable[[bytes], bytes]
@@ -46,7 +46,9 @@ class SetFiles:
         try:
             return read_regular(Path(where), limit)
         except OSError as error:
-            raise ManifestError(f"{where}: cannot be read ({error}); {repair_of(where)}") from error
+            raise ManifestError(
+                f"{where}: cannot be read ({error}); {rebuild_hint(where)}"
+            ) from error
 
     def read_optional(self, name: str, limit: int) -> bytes | None:
         """Read a file that need not be there; a link to nothing is no absence, because it may name blocks."""

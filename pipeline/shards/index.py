@@ -23,7 +23,7 @@ from clozeline.pipeline.shards.block import (
     to_batch,
 )
 from clozeline.pipeline.shards.manifest import Manifest, ManifestError
-from clozeline.repair import repair_of
+from clozeline.repair import rebuild_hint
 
 _TYPES: Final[dict[str, Dtype]] = {
     "shard": "uint32",
@@ -91,18 +91,18 @@ def parse_index(where: str, raw: bytes | memoryview, manifest: Manifest) -> Bloc
     blocks = manifest.totals.blocks
     if len(raw) != named.bytes:
         raise ManifestError(
-            f"{where}: expected {named.bytes} bytes, got {len(raw)}; {repair_of(where)}"
+            f"{where}: expected {named.bytes} bytes, got {len(raw)}; {rebuild_hint(where)}"
         )
     if (digest := hashlib.sha256(raw).hexdigest()) != named.sha256:
         raise ManifestError(
-            f"{where}: expected SHA-256 {named.sha256}, got {digest}; {repair_of(where)}"
+            f"{where}: expected SHA-256 {named.sha256}, got {digest}; {rebuild_hint(where)}"
         )
     try:
         index = _parse(raw, blocks)
         _compare(index, manifest)
     except BlockError as error:
         raise ManifestError(
-            f"{where}: not an index of {blocks} blocks: {error}; {repair_of(where)}"
+            f"{where}: not an index of {blocks} blocks: {error}; {rebuild_hint(where)}"
         ) from error
     return index
 

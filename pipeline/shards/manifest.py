@@ -26,13 +26,13 @@ from pydantic import (
 from pydantic.functional_serializers import PlainSerializer, model_serializer
 from pydantic.functional_validators import AfterValidator, PlainValidator, model_validator
 
+from clozeline.checksummed_json import refuse_newer
 from clozeline.columns import Role
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json
 from clozeline.pipeline.rows import FIXED_COLUMNS
 from clozeline.pipeline.shards.block import ColumnSpec
-from clozeline.repair import repair_of
-from clozeline.sealed_json import refuse_newer
+from clozeline.repair import rebuild_hint
 
 FORMAT: Final = 1
 SIZE_LIMIT: Final = 64 << 20
@@ -63,18 +63,18 @@ def read_regular(path: Path, limit: int) -> bytes:
             types = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
             found = types.get(stat.S_IFMT(status.st_mode), "device")
             raise ManifestError(
-                f"{path}: expected a regular file, got a {found}; {repair_of(path)}"
+                f"{path}: expected a regular file, got a {found}; {rebuild_hint(path)}"
             )
         if status.st_size > limit:
             raise ManifestError(
-                f"{path}: {status.st_size} bytes, at most {limit} are read; {repair_of(path)}"
+                f"{path}: {status.st_size} bytes, at most {limit} are read; {rebuild_hint(path)}"
             )
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             content = file.read(status.st_size + 1)
     finally:
         os.close(descriptor)
     if len(content) > status.st_size:
-        raise ManifestError(f"{path}: it grew while it was read; {repair_of(path)}")
+        raise ManifestError(f"{path}: it grew while it was read; {rebuild_hint(path)}")
     return content
 
 
@@ -82,7 +82,7 @@ def check_entries(where: Path | str, raw: bytes, limit: int) -> None:
     """Check that JSON has at most `limit` entries in its lists and mappings, before any of them takes memory."""
     if (entries := raw.count(b",")) > limit:  # commas in strings count too
         raise ManifestError(
-            f"{where}: about {entries} entries, at most {limit} are read; {repair_of(where)}"
+            f"{where}: about {entries} entries, at most {limit} are read; {rebuild_hint(where)}"
         )
 
 
@@ -359,10 +359,10 @@ class Manifest(Strict):
         except (ValueError, RecursionError) as error:
             raise ManifestError(
                 f"{where}: not a manifest of a shard set: {first_problem(error)}; "
-                f"{repair_of(where)}"
+                f"{rebuild_hint(where)}"
             ) from error
         if not intact:
-            raise ManifestError(f"{where}: changed after it was written; {repair_of(where)}")
+            raise ManifestError(f"{where}: changed after it was written; {rebuild_hint(where)}")
         return manifest
 
 

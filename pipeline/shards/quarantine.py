@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import FailFast, TypeAdapter
 
+from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.files import parse_json, publish_json
 from clozeline.pipeline.shards.manifest import (
     Manifest,
@@ -16,7 +17,6 @@ from clozeline.pipeline.shards.manifest import (
     check_entries,
     first_problem,
 )
-from clozeline.sealed_json import seal, unseal
 
 QUARANTINE: Final = "quarantine.json"
 _VALUE_LIMIT: Final = 3 << 20  # a million blocks
@@ -64,7 +64,7 @@ def entries_of(where: str, raw: bytes) -> list[dict[str, Any]]:
     try:
         content = parse_json(raw)
         if not isinstance(content, list):
-            content = unseal(content, where)["blocks"]
+            content = verify_checksum(content, where)["blocks"]
         return [entry.model_dump() for entry in _ENTRIES.validate_python(content)]
     except (ValueError, KeyError) as error:
         raise _malformed(where, first_problem(error)) from error
@@ -72,7 +72,7 @@ def entries_of(where: str, raw: bytes) -> list[dict[str, Any]]:
 
 def publish_quarantine(folder: Path, entries: Sequence[dict[str, object]]) -> None:
     """Publish `quarantine.json` in the folder of a manifest, with a hash of itself."""
-    publish_json(folder / QUARANTINE, seal({"blocks": list(entries)}))
+    publish_json(folder / QUARANTINE, add_checksum({"blocks": list(entries)}))
 
 
 def _malformed(where: str, problem: str) -> ManifestError:

@@ -21,7 +21,7 @@ from clozeline.pipeline.shards.index import BlockIndex, parse_index
 from clozeline.pipeline.shards.manifest import SIZE_LIMIT, Manifest, ManifestError, manifest_path
 from clozeline.pipeline.shards.quarantine import QUARANTINE, Quarantine, read_quarantine
 from clozeline.pipeline.shards.store import as_url, local_path
-from clozeline.repair import repair_of
+from clozeline.repair import rebuild_hint
 from clozeline.report.html_page import facts, fragment, table
 
 # Errors of the process, not of the file: they must not count as a damaged block.
@@ -212,9 +212,9 @@ class ShardSet:
                 continue
             if size is None:
                 message = "the manifest names this shard, but there is no such file"
-                raise ManifestError(f"{where}: {message}: {repair_of(where)}")
+                raise ManifestError(f"{where}: {message}: {rebuild_hint(where)}")
             raise ManifestError(
-                f"{where}: expected {shard.bytes} bytes, got {size}; {repair_of(where)}"
+                f"{where}: expected {shard.bytes} bytes, got {size}; {rebuild_hint(where)}"
             )
 
     def shard_path(self, shard: int) -> Path:
@@ -290,5 +290,5 @@ class ShardSet:
         if (actual := digest.hexdigest()) != facts.sha256:
             where = self._files.where(facts.path)
             raise ManifestError(
-                f"{where}: expected SHA-256 {facts.sha256}, got {actual}; {repair_of(where)}"
+                f"{where}: expected SHA-256 {facts.sha256}, got {actual}; {rebuild_hint(where)}"
             )

@@ -65,17 +65,17 @@ _VERSIONS: Final = (
 )
 
 
-class ObjectFacts(NamedTuple):
+class ObjectProperties(NamedTuple):
     """Bytes of an object and what tells its content from an earlier one: etag or time, "" where the store has none."""
 
     size: int
     version: str
 
 
-def facts_of(info: Mapping[str, Any]) -> ObjectFacts:
+def facts_of(info: Mapping[str, Any]) -> ObjectProperties:
     """Return the facts of an entry as fsspec's file systems describe it."""
     version = next((value for name in _VERSIONS if (value := info.get(name))), "")
-    return ObjectFacts(
+    return ObjectProperties(
         int(info["size"] or 0),
         version.isoformat() if isinstance(version, datetime) else str(version),
     )
@@ -128,7 +128,7 @@ class RemoteStore:
             raise StorageError(f"{url}: expected at most {limit} bytes, got more")
         return content
 
-    def facts(self, url: str) -> ObjectFacts:
+    def facts(self, url: str) -> ObjectProperties:
         """Return the size and the version of an object; StorageError if there is none, or it is a folder."""
         self._system().invalidate_cache()
         try:
@@ -162,7 +162,7 @@ class RemoteStore:
             if entry["type"] == "file"
         }
 
-    def matches(self, folder: str, pattern: str) -> dict[str, ObjectFacts]:
+    def matches(self, folder: str, pattern: str) -> dict[str, ObjectProperties]:
         """Return the objects below a folder whose names match, by name; ConfigurationError where the store cannot list.
 
         All keys below the folder are listed and matched here: a walk through "folders" leaves out

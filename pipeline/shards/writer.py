@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
+from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.columns import Feature
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.files import parse_json, read_json
@@ -52,8 +53,7 @@ from clozeline.pipeline.shards.manifest import (
     manifest_text,
 )
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.repair import repair_of
-from clozeline.sealed_json import seal, unseal
+from clozeline.repair import rebuild_hint
 
 _MEMBER_LIMIT: Final = 8 << 30  # USTAR writes sizes with eleven octal digits
 _BLOCKS_LIMIT: Final = 10**8  # member names have eight digits, so that they sort
@@ -78,7 +78,7 @@ class ShardInfo:
         record["blocks"] = [
             [block.offset, block.length, block.rows, block.xxh3.hex()] for block in self.blocks
         ]
-        return seal(record)
+        return add_checksum(record)
 
     @staticmethod
     def from_json(
@@ -86,7 +86,7 @@ class ShardInfo:
     ) -> ShardInfo:
         """Return the shard that `to_json` described; `where` is its file, for messages."""
         try:
-            facts = unseal(record, where)
+            facts = verify_checksum(record, where)
             blocks = tuple(
                 Block(at, size, rows, bytes.fromhex(digest))
                 for at, size, rows, digest in facts["blocks"]
@@ -340,12 +340,12 @@ class SetWriter:
                     ShardInfo.from_json(parse_json(path.read_text(encoding="utf-8")), path)
                 )
             except FileNotFoundError as error:
-                raise StorageError(f"{path}: missing; {repair_of(path)}") from error
+                raise StorageError(f"{path}: missing; {rebuild_hint(path)}") from error
             except (OSError, ValueError, IntegrityError) as error:
-                raise IntegrityError(f"{path}: damaged ({error}); {repair_of(path)}") from error
+                raise IntegrityError(f"{path}: damaged ({error}); {rebuild_hint(path)}") from error
             if (got := infos[-1].path) != name:
                 raise IntegrityError(
-                    f"{path}: expected the facts of {name}, got those of {got}; {repair_of(path)}"
+                    f"{path}: expected the facts of {name}, got those of {got}; {rebuild_hint(path)}"
                 )
         return write_manifest(
             output.folder / self.path,

@@ -7,9 +7,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, Final, cast
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash
-from clozeline.pipeline.execution.equations import EACH, Equation, Row
+from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
 from clozeline.pipeline.execution.inputs import (
     FileState,
     SourceFile,
@@ -17,7 +17,7 @@ from clozeline.pipeline.execution.inputs import (
     require_unchanged,
     source_files,
 )
-from clozeline.pipeline.execution.stages import Pass, Stage, amount, tokenizer_stage
+from clozeline.pipeline.execution.stages import Pass, Stage, tokenizer_stage
 from clozeline.pipeline.execution.unit_record import (
     Output,
     add_counts,
@@ -358,10 +358,10 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         )
         return replace(self.config, reader=replace(self.config.reader, options=options))
 
-    def mistakes(self) -> Iterator[str]:
+    def validate(self) -> Iterator[str]:
         """Yield what is missing: files of a split, a tokenizer, a special token of the template."""
         splits, _ = self._files
-        self.config.check_tokens(tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary)
+        self.config.check_tokens(tokenizer_stage(self.recipe).expected_tokenizer().vocabulary)
         config = self._complete_config
         frame = FRAMES[config.frame]
         facts = task_facts(config, config.build_reader(self.recipe.limits))
@@ -454,13 +454,13 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         )
         return [sets, TaskManifests(sets)]
 
-    def row(self, counts: TaskCounts) -> Row:
+    def row(self, counts: TaskCounts) -> StageRow:
         """Show rows, examples and truncation, in total and per split."""
         parts = tuple((split, _row(part)) for split, part in counts["splits"].items())
         return replace(_row(counts), parts=parts) if len(parts) > 1 else parts[0][1]
 
 
-def _row(counts: SplitCounts) -> Row:
+def _row(counts: SplitCounts) -> StageRow:
     windows = (
         f"\n{counts['windows']:,} of them further windows of a row" if counts["windows"] else ""
     )
@@ -468,13 +468,13 @@ def _row(counts: SplitCounts) -> Row:
     shown = [f"{notes[name]:,} {name.replace('_', ' ')}" for name in SHOWN_NOTES if notes.get(name)]
     out = "\n".join(
         (
-            f"{amount(counts['examples'], 'example')}{windows}",
+            f"{plural(counts['examples'], 'example')}{windows}",
             f"{counts['tokens']:,} tokens",
             *shown,
         )
     )
-    cut = {f"cut off {amount(counts['truncated'], 'example')}": counts["truncated_tokens"]}
-    row = Row.of(counts, [_ROWS], amount(counts["rows_in"], "row"), out)
+    cut = {f"cut off {plural(counts['truncated'], 'example')}": counts["truncated_tokens"]}
+    row = StageRow.of(counts, [_ROWS], plural(counts["rows_in"], "row"), out)
     unknown = ("unknown character", counts.get("unknown_reasons", {}))
     notes_below = tuple(filter(None, [UnknownShares.of(counts).summary()]))
-    return replace(row, left_out=(*row.left_out, ("token", cut), unknown), notes=notes_below)
+    return replace(row, dropped=(*row.dropped, ("token", cut), unknown), notes=notes_below)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.sealed_json import unseal
+from clozeline.checksummed_json import verify_checksum
 from tests.clozeline.bench import COMMANDS, LINES, STARTERS
 
 NAMES = sorted(COMMANDS)
@@ -92,7 +92,7 @@ def test_a_full_disk(bench, name, limit):
     assert {path: after.get(path) for path in kept} == {path: before[path] for path in kept}
     for path in reports & {*after}:
         if path.endswith(".json"):
-            unseal(json.loads(after[path]), path)
+            verify_checksum(json.loads(after[path]), path)
         else:
             assert after[path].endswith(b"</html>\n")
     assert answer.code == 74 or writes or after == before

@@ -10,7 +10,7 @@ from clozeline.errors import (
     ClozelineError,
     ConfigurationError,
     NewerFormatError,
-    PeerError,
+    RemoteRankError,
     StateMismatch,
     StorageError,
     message_text,
@@ -39,7 +39,7 @@ def test_each_error_has_its_exit_code():
         if kind.__module__ == errors.__name__
     ]
     assert all(issubclass(kind, ClozelineError) for kind in kinds)
-    assert PeerError("rank 3: no space", 74).exit_code == 74
+    assert RemoteRankError("rank 3: no space", 74).exit_code == 74
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from clozeline import plugins
-from clozeline.configuration.config import load_config, to_plain, validate, yaml_text
+from clozeline.configuration.config import load_config, to_data, validate, yaml_text
 from clozeline.configuration.named_algorithms import allow_words
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution import stages
@@ -276,7 +276,7 @@ def test_a_text_that_looks_like_a_name_allows_nothing(tmp_path, monkeypatch, mod
     with pytest.raises(ConfigurationError, match="put CLOZELINE_IMPORT=theirs:Mine"):
         load_config(TrainConfig, foreign, ["output=theirs:Mine"])
     config = load_config(TrainConfig, foreign, ["schedule.name=theirs:Mine", "schedule.warmup=1"])
-    assert to_plain(config)["schedule"]["name"] == "theirs:Mine"
+    assert to_data(config)["schedule"]["name"] == "theirs:Mine"
 
 
 def test_words_name_algorithms_in_lists_and_in_options_of_others(monkeypatch):

@@ -4,41 +4,41 @@ import json
 
 import pytest
 
+from clozeline.checksummed_json import add_checksum, refuse_newer, verify_checksum
 from clozeline.errors import IntegrityError, NewerFormatError, StorageError
 from clozeline.pipeline.execution.unit_record import Output, UnitRecord
 from clozeline.recorded_file import RecordedFile, check_files, find_file
-from clozeline.sealed_json import refuse_newer, seal, unseal
 
 CONTENT = {"b": [1, 2.5, None], "a": {"é": "\udcff"}, "c": True}
 
 
 def test_what_is_sealed_is_found_again_in_any_order_of_keys():
-    text = json.dumps(seal(CONTENT))
-    assert unseal(json.loads(text), "here") == CONTENT
-    assert seal(dict(reversed(CONTENT.items())))["checksum"] == json.loads(text)["checksum"]
+    text = json.dumps(add_checksum(CONTENT))
+    assert verify_checksum(json.loads(text), "here") == CONTENT
+    assert add_checksum(dict(reversed(CONTENT.items())))["checksum"] == json.loads(text)["checksum"]
 
 
 @pytest.mark.parametrize("key", ["a", "b", "c", "checksum"])
 def test_every_changed_or_missing_value_is_noticed(key):
-    sealed = seal(CONTENT)
+    sealed = add_checksum(CONTENT)
     for changed in (
         {**sealed, key: "other"},
         {name: value for name, value in sealed.items() if name != key},
     ):
         with pytest.raises(ValueError, match="checksum: expected"):
-            unseal(changed, "here")
+            verify_checksum(changed, "here")
 
 
 def test_a_newer_format_is_told_from_a_changed_one():
-    newer = seal({**CONTENT, "format": 3})
-    assert unseal(newer, "here", 3)["format"] == 3
+    newer = add_checksum({**CONTENT, "format": 3})
+    assert verify_checksum(newer, "here", 3)["format"] == 3
     with pytest.raises(
         NewerFormatError,
         match="here: format 3 of a newer version, this version reads format 2: install a newer",
     ):
-        unseal(newer, "here", 2)
+        verify_checksum(newer, "here", 2)
     with pytest.raises(ValueError, match="checksum: expected"):
-        unseal({**newer, "format": 4}, "here", 2)
+        verify_checksum({**newer, "format": 4}, "here", 2)
     for content in ({}, {"format": 1}, {"format": 2}, {"format": "3"}, {"format": None}, [3], None):
         refuse_newer("file.json", content, 2)  # left to its reader
 

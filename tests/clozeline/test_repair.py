@@ -11,7 +11,7 @@ from clozeline.errors import ClozelineError
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.repair import explain_error, repair_of
+from clozeline.repair import explain_error, rebuild_hint
 from clozeline.seeding import hash64
 from clozeline.tools.shards.validate_shards import validate
 from tests.matrices import mark_slow_after
@@ -73,7 +73,7 @@ def test_the_command_in_a_message_repairs(finished, pattern, kind):
         "delete",
         "manifest.json",
     )  # a set without one may be one that is being written
-    said = f"{path}; {repair_of(path)}" if unmade else message(path)
+    said = f"{path}; {rebuild_hint(path)}" if unmade else message(path)
     assert str(path) in said
     stage, words = COMMAND.search(said.replace("\n", " ")).groups()
     assert run_stage(stage, shlex.split(words)) == 0
@@ -82,11 +82,12 @@ def test_the_command_in_a_message_repairs(finished, pattern, kind):
 
 def test_a_file_of_no_run_is_copied(tmp_path):
     assert (
-        repair_of(tmp_path / "shard.arrow") == "copy it again, or make it again where it was made"
+        rebuild_hint(tmp_path / "shard.arrow")
+        == "copy it again, or make it again where it was made"
     )
-    assert repair_of("https://host.example/set/shard.arrow").startswith("copy it again")
+    assert rebuild_hint("https://host.example/set/shard.arrow").startswith("copy it again")
     (tmp_path / "model.json").touch()
-    assert "import the model again" in repair_of(tmp_path / "tokenizer" / "vocabulary.json")
+    assert "import the model again" in rebuild_hint(tmp_path / "tokenizer" / "vocabulary.json")
     assert explain_error(OSError("odd")) == "odd"
     assert explain_error(OSError(errno.EPIPE, "Broken pipe")) == "Broken pipe"
 

@@ -5,7 +5,7 @@ import hashlib
 
 import torch
 
-from clozeline.configuration.config import to_plain, validate
+from clozeline.configuration.config import to_data, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.model.configuration.model_config import ModelConfig
@@ -91,7 +91,7 @@ def head_digest(name, body, options):
 
 def has_value(plain, key, value):
     """Return whether a configuration has this value of a dotted key, perhaps by its defaults."""
-    found = to_plain(validated(plain))
+    found = to_data(validated(plain))
     for part in key.split("."):
         found = found.get(part) if isinstance(found, dict) else None
     return found == value

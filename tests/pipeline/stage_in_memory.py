@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from clozeline.checksummed_json import add_checksum
 from clozeline.configuration.config import validate
 from clozeline.pipeline.execution.stages import stage_of
 from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects, write_documents
 from clozeline.pipeline.recipe import Recipe
-from clozeline.sealed_json import seal
 
 
 @dataclass
@@ -53,7 +53,7 @@ def run_in_memory(root, name, parts, config, *, shards=1, reverse=False):
     unit = {"source": "test/a", "source_group": "test", "reader": "jsonl", "start": 0, "end": 1}
     units = [{"unit": number, **unit} for number in range(len(parts))]
     plan = {"format": 1, "shards": shards, "inputs": [], "units": units, "states": {}}
-    (root / "clean" / "plan.json").write_text(json.dumps(seal(plan)))
+    (root / "clean" / "plan.json").write_text(json.dumps(add_checksum(plan)))
     for number, part in enumerate(parts):
         write_documents(root / "clean" / "documents" / f"{number:06d}.arrow", part)
     keys = {

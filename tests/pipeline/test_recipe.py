@@ -2,7 +2,7 @@
 
 import pytest
 
-from clozeline.configuration.config import to_plain, validate
+from clozeline.configuration.config import to_data, validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.recipe import Recipe
@@ -45,14 +45,14 @@ def test_a_recipe_is_its_plain_data_again():
         dedup={"near": None},
         plan={},
     )
-    plain = to_plain(given)
+    plain = to_data(given)
     assert validate(Recipe, plain, "again") == given
     assert plain["input"][0]["text_key"] == "body"
     assert (plain["encode"], plain["clean"]["filters"]) == (None, [])
 
 
 def test_every_stage_has_its_key():
-    assert {"clean", "corrupt"} < set(all_stages()) < set(to_plain(recipe()))
+    assert {"clean", "corrupt"} < set(all_stages()) < set(to_data(recipe()))
     with pytest.raises(
         ConfigurationError, match=r"unknown key 'clean.filtres'; did you mean 'clean.filters'"
     ):

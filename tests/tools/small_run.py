@@ -6,6 +6,7 @@ import re
 import torch
 import yaml
 
+from clozeline.checksummed_json import add_checksum
 from clozeline.configuration.config import validate
 from clozeline.pipeline.execution.stages import UnitRunner, stage_of
 from clozeline.pipeline.execution.unit_record import UnitRecord
@@ -13,7 +14,6 @@ from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import write_documents
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import OBJECTIVES
-from clozeline.sealed_json import seal
 from tests.pipeline.miniature import text
 
 RECIPE = """
@@ -89,7 +89,9 @@ def build(output, count=30, shards=2, block_rows=16, labels=()):
     }
     plan_file.write_text(
         json.dumps(
-            seal({"format": 1, "shards": shards, "inputs": [], "units": [unit], "states": {}})
+            add_checksum(
+                {"format": 1, "shards": shards, "inputs": [], "units": [unit], "states": {}}
+            )
         )
     )
     plain = yaml.safe_load(RECIPE.replace("block_rows: 16", f"block_rows: {block_rows}"))

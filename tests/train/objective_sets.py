@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 
 import numpy as np
 
-from clozeline.configuration.config import to_plain
+from clozeline.configuration.config import to_data
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Ragged, Rows
@@ -67,7 +67,7 @@ def write_objective_sets(folder, name, rows=240, heldout=45, **options):
     facts = {
         "name": name,
         "label": objective.label,
-        "options": to_plain(chosen.options),
+        "options": to_data(chosen.options),
         "architecture": objective.architecture,
         "heads": list(objective.heads),
         "frame": asdict(objective.frame),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.command import keys_of
-from clozeline.errors import AloneError, ConfigurationError
+from clozeline.errors import ConfigurationError, NoPeersError
 from clozeline.model.configuration.sizes import all_sizes
 from clozeline.pipeline.shards import open_shards
 from clozeline.train import command
@@ -256,7 +256,7 @@ def test_an_error_of_all_ranks_is_printed_once(monkeypatch, joined, rank, local,
         64,
         "wrong" if prints else "",
     )
-    assert command._explain(AloneError("alone"), rank, local) == (71, "alone")
+    assert command._explain(NoPeersError("alone"), rank, local) == (71, "alone")
 
 
 @pytest.mark.slow

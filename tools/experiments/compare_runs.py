@@ -16,14 +16,14 @@ from typing import Any, Final
 
 from clozeline.configuration.config import flatten, read_mapping
 from clozeline.configuration.redaction import redact
-from clozeline.errors import ConfigurationError, message_text, reading_run
+from clozeline.errors import ConfigurationError, message_text, plural, reading_run
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview.view import Sheet, View, print_view
 from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, page, section, table
 from clozeline.report.recorded_series import read_points
 from clozeline.terminal import Terminal, duration, size_text
-from clozeline.tools.command import Arguments, plural, run_as_script, run_tool, some_path
+from clozeline.tools.command import Arguments, run_as_script, run_tool, some_path
 from clozeline.train.logs.curves import (
     RecordedRun,
     curves,

@@ -22,7 +22,7 @@ from pydantic import Field
 from tokenizers import Tokenizer, models, trainers
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
-from clozeline.errors import ConfigurationError, StorageError
+from clozeline.errors import ConfigurationError, StorageError, plural
 from clozeline.pipeline.tables import read_texts
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.pipeline.tokenize.published.folders import SOURCE, own_tokenizer
@@ -33,7 +33,6 @@ from clozeline.repair import cannot_write
 from clozeline.tools.command import (
     IntermixedArguments,
     add_settings,
-    plural,
     run_as_script,
     run_tool,
     settings_of,

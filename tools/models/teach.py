@@ -17,13 +17,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, plural
 from clozeline.files import publish_json, read_json, sweep
-from clozeline.pipeline.execution.output_lock import one_at_a_time
+from clozeline.pipeline.execution.output_lock import hold_output
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.shards import Manifest, open_shards
 from clozeline.pipeline.shards.column_set import ROWS
-from clozeline.tools.command import plural, run_as_script
+from clozeline.tools.command import run_as_script
 from clozeline.tools.runs.data.model_command import run_model_tool
 from clozeline.tools.runs.data.run_sets import SetPaths
 
@@ -80,7 +80,7 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
     )
     del teacher  # each process opens its own
     plan = {"set": shards.digest, **stored.to_config()}
-    with one_at_a_time(
+    with hold_output(
         options.output, lambda: print("output: waiting for another process", file=sys.stderr)
     ):
         present = (

@@ -14,11 +14,11 @@ from typing import Annotated
 from pydantic import Field
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash
 from clozeline.pipeline.tables import files_of, named_texts
 from clozeline.pipeline.text.normal_form import NormalForm
-from clozeline.tools.command import plural, run_as_script
+from clozeline.tools.command import run_as_script
 from clozeline.tools.runs.data.model_command import CheckpointChoice, run_model_tool
 from clozeline.tools.runs.inference.feature_files import (
     MANIFEST,

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from clozeline.configuration.config import HOME_EXPANDED, Names, config_class, to_plain
-from clozeline.errors import ConfigurationError
+from clozeline.configuration.config import HOME_EXPANDED, Names, config_class, to_data
+from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash
 from clozeline.pipeline.tasks.readers import TaskReader
-from clozeline.tools.command import plural, run_as_script
+from clozeline.tools.command import run_as_script
 from clozeline.tools.runs.data.model_command import CheckpointChoice, run_model_tool
 from clozeline.tools.runs.data.run_sets import SetPaths
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
@@ -105,7 +105,7 @@ def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) ->
     reader = task_reader(opened.train.manifest)
     plain = {
         name: value
-        for name, value in to_plain(options).items()
+        for name, value in to_data(options).items()
         if name not in ("input", "output", "step")
     }
     facts = {"checkpoint": opened.trained.digest, "input": file_hash(options.input), **plain}

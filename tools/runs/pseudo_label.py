@@ -18,11 +18,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash, publish_json, publish_text
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers.labeled import Labeled
-from clozeline.tools.command import plural, run_as_script
+from clozeline.tools.command import run_as_script
 from clozeline.tools.runs.data.model_command import CheckpointChoice, run_model_tool
 from clozeline.tools.runs.data.run_sets import SetPaths
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run

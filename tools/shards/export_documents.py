@@ -18,13 +18,12 @@ import zstandard
 from pyarrow import parquet
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.ingest.documents.document import DOCUMENT_SCHEMA
 from clozeline.pipeline.ingest.documents.files import read_batches
 from clozeline.tools.command import (
     IntermixedArguments,
     add_settings,
-    plural,
     run_as_script,
     run_tool,
     settings_of,

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash, publish_json
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import Arguments, plural, positive, run_as_script, run_tool, some_path
+from clozeline.tools.command import Arguments, positive, run_as_script, run_tool, some_path
 from clozeline.tools.shards.exporting.exported_rows import ExportedRows
 from clozeline.tools.shards.exporting.library_writers import (
     write_datasets,

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-from clozeline.errors import ConfigurationError, IntegrityError, reading_run
+from clozeline.errors import ConfigurationError, IntegrityError, plural, reading_run
 from clozeline.pipeline.clean.filters import ThresholdFilter
 from clozeline.pipeline.clean.ruling_keys import STEP_KEYS, filters_of_sources, find_ruling_keys
 from clozeline.pipeline.corrupt.preview.view import Sheet, View, show_view
@@ -34,8 +34,8 @@ from clozeline.pipeline.recipe import Recipe, load_recipe
 from clozeline.pipeline.registries import LanguageComponent
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.recorded_file import RecordedFile, find_file
-from clozeline.repair import repair_of
-from clozeline.tools.command import Arguments, plural, positive, run_as_script, run_tool, some_path
+from clozeline.repair import rebuild_hint
+from clozeline.tools.command import Arguments, positive, run_as_script, run_tool, some_path
 
 _DETAIL: Final = re.compile(r"(-?\d[\d.e+-]*)(?: [a-z ]+)? ([<>]) (-?\d[\d.e+-]*)(?: by [\w. ]+)?$")
 _CHARACTERS: Final = 100
@@ -180,7 +180,7 @@ def _find_parts(folder: Path) -> list[int]:
         if record is None:
             path = UnitRecord.path(folder, "main", part)
             raise IntegrityError(
-                f"{path}: the record of a unit is missing or damaged; {repair_of(path)}"
+                f"{path}: the record of a unit is missing or damaged; {rebuild_hint(path)}"
             )
     return [part for part, record in found.items() if record is not None and record.status == "ok"]
 

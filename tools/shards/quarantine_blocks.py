@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from clozeline.errors import plural
 from clozeline.pipeline.shards import DamagedBlock, Manifest, open_shards
 from clozeline.pipeline.shards.manifest import manifest_path
 from clozeline.pipeline.shards.quarantine import (
@@ -18,7 +19,7 @@ from clozeline.pipeline.shards.quarantine import (
     publish_quarantine,
     read_quarantine,
 )
-from clozeline.tools.command import Arguments, plural, run_as_script, run_tool, some_path
+from clozeline.tools.command import Arguments, run_as_script, run_tool, some_path
 from clozeline.tools.shards.rewriting.output_folder import local_folder
 
 Entries: TypeAlias = list[dict[str, Any]]

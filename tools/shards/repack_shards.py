@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.shards import (
     Manifest,
     ShardInfo,
@@ -25,7 +25,7 @@ from clozeline.pipeline.shards import (
 )
 from clozeline.pipeline.shards.column_set import TOKEN_COUNTS_FILE
 from clozeline.pipeline.shards.quarantine import QUARANTINE, entries_of, publish_quarantine
-from clozeline.tools.command import Arguments, plural, positive, run_as_script, run_tool, some_path
+from clozeline.tools.command import Arguments, positive, run_as_script, run_tool, some_path
 from clozeline.tools.shards.provenance.row_search import blocks_of
 from clozeline.tools.shards.rewriting.output_folder import local_folder, new_files
 

@@ -12,16 +12,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.shards import ShardSet
-from clozeline.tools.command import (
-    IntermixedArguments,
-    natural,
-    plural,
-    positive,
-    run_as_script,
-    run_tool,
-)
+from clozeline.tools.command import IntermixedArguments, natural, positive, run_as_script, run_tool
 from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
 from clozeline.tools.shards.provenance.document_table import (
     documents_at,

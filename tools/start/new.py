@@ -151,13 +151,13 @@ def write_project(folder: Path, project: Project) -> list[str]:
         folder / "train.yaml", train_yaml(folder, model, language, grouping_of(recipe), size)
     )
     training: TrainConfig = load_config(TrainConfig, folder / "train.yaml")
-    specials = tokenizer_stage(recipe).foreseen_tokenizer().vocabulary.specials
+    specials = tokenizer_stage(recipe).expected_tokenizer().vocabulary.specials
     return plan_of_model(training.model, specials).lines()
 
 
 def grouping_of(recipe: Recipe) -> str:
     """Return the label of the sample set that the recipe's first objective reads."""
-    vocabulary = tokenizer_stage(recipe).foreseen_tokenizer().vocabulary
+    vocabulary = tokenizer_stage(recipe).expected_tokenizer().vocabulary
     label: str = recipe.config_of("corrupt")[0].build(vocabulary).grouping.label
     return label
 

@@ -25,16 +25,16 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 from safetensors import SafetensorError, safe_open
 
+from clozeline.checksummed_json import refuse_newer
 from clozeline.errors import (
     CheckpointError,
     ConfigurationError,
     NewerFormatError,
-    PeerError,
+    RemoteRankError,
     message_text,
 )
 from clozeline.files import file_hash, replacing
 from clozeline.pipeline.shards.manifest import canonical_sha256, first_problem
-from clozeline.sealed_json import refuse_newer
 from clozeline.train.configuration.checkpoint import StepChoice
 
 if TYPE_CHECKING:  # both import torch, which a command that lists checkpoints does not need
@@ -307,7 +307,7 @@ def choose(
     for name in names:
         try:
             checkpoint = check(directory / name)
-        except (CheckpointError, PeerError) as error:
+        except (CheckpointError, RemoteRankError) as error:
             if error.exit_code == NewerFormatError.exit_code:  # on another rank
                 raise
             reasons[name] = str(error)

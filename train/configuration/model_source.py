@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from clozeline.configuration.config import adapter_of, load_config, to_plain, validate
+from clozeline.configuration.config import adapter_of, load_config, to_data, validate
 from clozeline.configuration.overrides import merge
 from clozeline.errors import ClozelineError, ConfigurationError, reading_run
 from clozeline.hub import fetch_folder
@@ -52,7 +52,7 @@ def unset_head_key(model: ModelConfig, head: str, key: str) -> str:
     """Return how to unset a key of a head, which may come from the model in `init_from`."""
     if model.init_from is not None:
         theirs = with_source({"init_from": str(model.init_from)}).get("heads", {}).get(head)
-        if isinstance(theirs, Mapping) and theirs.get(key) == to_plain(model.heads[head])[key]:
+        if isinstance(theirs, Mapping) and theirs.get(key) == to_data(model.heads[head])[key]:
             empty = {"labels": "[]", "multi_label": "false"}.get(key, "null")
             return (
                 f"set model.heads.{head}.{key}={empty} for a new head (model.init_from brings the "

@@ -21,7 +21,13 @@ from typing import Any, Final, TypeVar
 import torch
 import torch.distributed as dist
 
-from clozeline.errors import AloneError, ClozelineError, ConfigurationError, PeerError, StorageError
+from clozeline.errors import (
+    ClozelineError,
+    ConfigurationError,
+    NoPeersError,
+    RemoteRankError,
+    StorageError,
+)
 from clozeline.train.distributed.launcher import describe_environment, free_port
 from clozeline.train.distributed.watchdog import RECORDER
 
@@ -68,7 +74,7 @@ class World:
         dist.barrier(group=self.group)
 
     def raise_everywhere(self, error: Exception | None) -> None:
-        """Raise the error of the lowest failed rank on every rank, as a PeerError on the others."""
+        """Raise the error of the lowest failed rank on every rank, as a RemoteRankError on the others."""
         code = getattr(error, "exit_code", StorageError.exit_code)
         problems = self.gather(None if error is None else (str(error), code))
         first = next((rank for rank, problem in enumerate(problems) if problem is not None), None)
@@ -77,7 +83,7 @@ class World:
         if first == self.rank and isinstance(error, ClozelineError):
             raise error
         message, code = problems[first] or ("", 1)
-        raise PeerError(
+        raise RemoteRankError(
             message if first == self.rank else f"rank {first}: {message}", code
         ) from error
 
@@ -172,7 +178,7 @@ def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
                 f"{torch.cuda.device_count()} of them: "
                 "start one rank for each GPU (NCCL_DEBUG=WARN shows any other reason)"
             ) from error
-        raise AloneError(
+        raise NoPeersError(
             f"rank {rank} of {size} on {socket.gethostname()} did not meet the others at "
             f"{address}:{port} in "
             f"{timeout_s:g} s ({str(error).splitlines()[0]}); start all ranks, and see that every "

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import psutil
 
+from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.configuration.redaction import redact
 from clozeline.errors import message_text
 from clozeline.files import open_unlinked, process_start, read_json, replacing, still_runs
 from clozeline.reporting import Reporting
-from clozeline.sealed_json import seal, unseal
 from clozeline.train.configuration.logs import LogConfig
 from clozeline.train.logs.json_lines import last_lines
 from clozeline.train.logs.trackers import TensorBoard, Tracker, open_tracker
@@ -147,7 +147,9 @@ class Journal:
             self._reports("records in the run directory"),
             replacing(self.directory / "status.json", durable=False) as temporary,
         ):
-            temporary.write_text(json.dumps(seal(self._status), indent=1) + "\n", encoding="utf-8")
+            temporary.write_text(
+                json.dumps(add_checksum(self._status), indent=1) + "\n", encoding="utf-8"
+            )
 
     def progress(self, **fields: object) -> None:
         """Note fields of a step for status.json, and renew it with its heartbeat, at most once a second."""
@@ -181,7 +183,7 @@ class Journal:
             self._reports("records in the run directory"),
             open_unlinked(self.directory / name, "ab") as file,
         ):
-            file.write(f"{json.dumps(seal(record))}\n".encode())
+            file.write(f"{json.dumps(add_checksum(record))}\n".encode())
 
 
 def numbers(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
@@ -250,7 +252,7 @@ def read_status(run: Path) -> RunStatus | None:
     """Return the status of a run directory; None if status.json is missing."""
     path = run / "status.json"
     try:
-        status = unseal(read_json(path) or {}, path)
+        status = verify_checksum(read_json(path) or {}, path)
     except ValueError:
         status = {}
     if not isinstance(status.get("state"), str):

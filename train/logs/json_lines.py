@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
+from clozeline.checksummed_json import verify_checksum
 from clozeline.errors import StorageError
 from clozeline.files import parse_json
-from clozeline.sealed_json import unseal
 
 R = TypeVar("R", bound=Mapping[str, Any])
 
@@ -85,7 +85,7 @@ def last_lines(path: Path) -> Iterator[Line]:
 
 def _parse(line: bytes, path: Path) -> dict[str, object] | None:
     try:
-        return unseal(parse_json(line), path)
+        return verify_checksum(parse_json(line), path)
     except ValueError:  # also for invalid UTF-8
         return None
 

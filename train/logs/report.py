@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from clozeline.configuration.config import flatten, to_plain
+from clozeline.configuration.config import flatten, to_data
 from clozeline.configuration.redaction import redact
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview.view import Pieces
@@ -51,7 +51,7 @@ def write_report(config: TrainConfig) -> Path:
     """Write report.html into the run directory, replacing an older one at once, and return its path."""
     output = config.output
     run = read_run(output, output.name)
-    plain = flatten(redact(to_plain(config)))
+    plain = flatten(redact(to_data(config)))
     settings = [(key, "" if value is None else str(value)) for key, value in plain.items()]
     names = ("weights", "gradients", "optimizer", "resident")
     events = read_lines(output / "events.jsonl")

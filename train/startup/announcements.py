@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from clozeline.command import wrap_log
-from clozeline.configuration.config import to_plain
+from clozeline.configuration.config import to_data
 from clozeline.configuration.redaction import redact_text
 from clozeline.native.library import missing_note
 from clozeline.train.checkpoint.state import TrainState
@@ -55,7 +55,7 @@ def announce_start(
     """
     now = point.state
     saved = point.saved
-    charts = [to_plain(chart) for hook in hooks for chart in hook.charts]
+    charts = [to_data(chart) for hook in hooks for chart in hook.charts]
     for line in point.choices:
         display.say(line)
     if note := missing_note():

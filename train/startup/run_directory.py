@@ -11,7 +11,7 @@ from typing import IO, Any, Final
 
 import psutil
 
-from clozeline.configuration.config import flatten, save_yaml, to_plain
+from clozeline.configuration.config import flatten, save_yaml, to_data
 from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import lock, open_unlinked, replacing, sweep
@@ -120,7 +120,7 @@ def prepare_directory(
     problem = write_description(config, datasets.phases)
     with writing(config.output):
         dropped = journal.begin(state.step, point.name, evaluated=state.heldout_loss is not None)
-    journal.track(flatten(redact(to_plain(config))))
+    journal.track(flatten(redact(to_data(config))))
     heldout = {"heldout": evaluated} if evaluated else {}
     known = {"steps": config.steps, "samples": state.samples, "rollbacks": state.rollbacks}
     journal.status("running", **known, **heldout)
@@ -147,7 +147,7 @@ def write_description(config: TrainConfig, phases: Sequence[Phase[Input]]) -> st
     output = config.output
     with writing(output):
         with replacing(output / "config.yaml") as temporary:
-            save_yaml(to_plain(with_absolute_paths(config)), temporary)
+            save_yaml(to_data(with_absolute_paths(config)), temporary)
         problem = record_sets(output, config.data, phases)
         if config.model.init_from is not None:
             keep_published(config.model.init_from.expanduser(), output)

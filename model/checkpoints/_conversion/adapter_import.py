@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from clozeline.errors import ConfigurationError, WeightsError
+from clozeline.errors import ConfigurationError, WeightsError, join_names
 from clozeline.model.adapters.prefix import Prefix
 from clozeline.model.adapters.prompt import Prompt
 from clozeline.model.build import Model
@@ -24,8 +24,7 @@ from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import Target
 from clozeline.model.checkpoints._conversion.task_heads import endings, heads_of
 from clozeline.model.checkpoints._conversion.tensor_files import (
-    join_names,
-    read_json,
+    read_checkpoint_json,
     read_metadata,
     read_tensor_file,
     refuse_invalid_values,
@@ -135,7 +134,7 @@ def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = N
             "model that the "
             "adapter was trained on"
         )
-    keys = read_json(folder / PEFT_CONFIG)
+    keys = read_checkpoint_json(folder / PEFT_CONFIG)
     kind = keys.get("peft_type")
     if kind not in _READERS:
         expected = (

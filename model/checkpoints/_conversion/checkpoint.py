@@ -10,7 +10,7 @@ import yaml
 from torch import Tensor, nn
 
 from clozeline.configuration.config import adapter_of
-from clozeline.errors import ConfigurationError, WeightsError
+from clozeline.errors import ConfigurationError, WeightsError, join_names
 from clozeline.files import file_hash
 from clozeline.model.build import Model
 from clozeline.model.checkpoints._conversion.import_record import (
@@ -20,8 +20,7 @@ from clozeline.model.checkpoints._conversion.import_record import (
 )
 from clozeline.model.checkpoints._conversion.task_heads import label_note
 from clozeline.model.checkpoints._conversion.tensor_files import (
-    join_names,
-    read_json,
+    read_checkpoint_json,
     read_metadata,
     read_tensors,
     refuse_invalid_values,
@@ -238,7 +237,7 @@ def _read_own(folder: Path, *, quantized: bool) -> Checkpoint:
 
 
 def _read_transformers_folder(folder: Path, *, strict: bool, quantized: bool) -> Checkpoint:
-    plain = read_json(folder / CONFIG)
+    plain = read_checkpoint_json(folder / CONFIG)
     try:
         key_map = map_of_class(plain)
     except ConfigurationError as error:

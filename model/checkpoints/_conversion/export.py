@@ -11,14 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clozeline.errors import ConfigurationError, WeightsError
+from clozeline.errors import ConfigurationError, WeightsError, join_names
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
 from clozeline.model.checkpoints._conversion.class_fit import fit_to_class
 from clozeline.model.checkpoints._conversion.import_record import CONFIG
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import HeadedClass
 from clozeline.model.checkpoints._conversion.task_heads import fold_target_scale
-from clozeline.model.checkpoints._conversion.tensor_files import join_names
 from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes, to_theirs
 from clozeline.model.checkpoints._conversion.type_selection import map_of_class
 from clozeline.model.configuration.head import module_name

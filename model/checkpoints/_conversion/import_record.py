@@ -8,10 +8,10 @@ from typing import Any, Final
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
+from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.errors import WeightsError
 from clozeline.files import publish_json
-from clozeline.model.checkpoints._conversion.tensor_files import read_json
-from clozeline.sealed_json import seal, unseal
+from clozeline.model.checkpoints._conversion.tensor_files import read_checkpoint_json
 
 IMPORT_RECORD: Final = "model.json"
 IMPORT_RECORD_FORMAT: Final = 1
@@ -58,7 +58,7 @@ def read_import_record(path: Path) -> ImportRecord:
             f"{path}: missing, so the import was never finished: import the model again"
         )
     try:
-        plain = unseal(read_json(path), path, IMPORT_RECORD_FORMAT)
+        plain = verify_checksum(read_checkpoint_json(path), path, IMPORT_RECORD_FORMAT)
     except ValueError as error:
         raise WeightsError(
             f"{path}: changed after the import: {error}; import the model again"
@@ -95,7 +95,9 @@ def find_published(folder: Path) -> dict[str, str]:
         try:
             return {
                 str(name): str(text)
-                for name, text in unseal(read_json(path), path)["published"].items()
+                for name, text in verify_checksum(read_checkpoint_json(path), path)[
+                    "published"
+                ].items()
             }
         except (ValueError, KeyError, AttributeError) as error:
             raise WeightsError(
@@ -105,11 +107,11 @@ def find_published(folder: Path) -> dict[str, str]:
     return {
         path.name: path.read_text(encoding="utf-8")
         for path in files
-        if path.is_file() and read_json(path)
+        if path.is_file() and read_checkpoint_json(path)
     }
 
 
 def keep_published(source: Path, run: Path) -> None:
     """Keep the published texts of the model that a run continues; a resumed run may have lost its source."""
     if published := find_published(source):
-        publish_json(run / _KEPT, seal({"format": 1, "published": published}))
+        publish_json(run / _KEPT, add_checksum({"format": 1, "published": published}))

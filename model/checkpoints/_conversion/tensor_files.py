@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
-from clozeline.errors import WeightsError
+from clozeline.errors import WeightsError, join_names
 from clozeline.model.layers.quantization import holds_integers
 
 INDEX_LIMIT: Final = 64 << 20
@@ -52,7 +52,7 @@ def read_tensors(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
     )
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_checkpoint_json(path: Path) -> dict[str, Any]:
     """Return the keys of a JSON file; refuse one that is too large, not JSON, or no mapping."""
     if path.exists() and not path.is_file():
         raise WeightsError(
@@ -100,7 +100,7 @@ def read_metadata(files: Iterable[Path]) -> dict[str, str]:
 
 def _read_parts(index: Path) -> tuple[dict[str, Tensor], list[Path]]:
     """Return the tensors that an index lists, from the files it names."""
-    listed = read_json(index).get("weight_map")
+    listed = read_checkpoint_json(index).get("weight_map")
     if not isinstance(listed, dict) or not all(isinstance(name, str) for name in listed.values()):
         raise WeightsError(
             f"{index}: expected weight_map with the file of each tensor, got "
@@ -335,14 +335,6 @@ class Renaming:
         return next(
             (other for other in (name, self.base + name, *without) if other in self.known), None
         )
-
-
-def join_names(names: Iterable[str], most: int = 12) -> str:
-    """Join sorted names, shortened after the first `most`."""
-    ordered = sorted(names)
-    return ", ".join(ordered[:most]) + (
-        f" and {len(ordered) - most} more" if len(ordered) > most else ""
-    )
 
 
 def _contains(outer: str, inner: str) -> bool:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from clozeline.arrays import Bool, Int64, UInt8
-from clozeline.configuration.config import config_class, to_plain
+from clozeline.configuration.config import config_class, to_data
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Skip
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.kernels.ragged import insert_at
@@ -152,8 +152,8 @@ class Composition(DenoisingPair):
             raise self.refuse_options(
                 f"'{chosen.name}' is not a denoising objective and cannot be a step"
             )
-        defaults = to_plain(PairOptions())
-        options = to_plain(chosen.options)
+        defaults = to_data(PairOptions())
+        options = to_data(chosen.options)
         changed = sorted(key for key in defaults if options[key] != defaults[key])
         if changed:
             raise self.refuse_options(

@@ -3,6 +3,11 @@
 The output does not depend on the executor.
 """
 
-from clozeline.pipeline.execution.executors._executor import Deal, Executor, run_on_node, run_tasks
+from clozeline.pipeline.execution.executors._executor import (
+    Assignment,
+    Executor,
+    run_on_node,
+    run_tasks,
+)
 
-__all__ = ["Deal", "Executor", "run_on_node", "run_tasks"]
+__all__ = ["Assignment", "Executor", "run_on_node", "run_tasks"]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # the options of executors are listed without what they run
     pass
 
 
-class Step(Protocol):
+class UnitWork(Protocol):
     """The work of a pass on one unit, which leaves a result."""
 
     @property
@@ -27,10 +27,10 @@ class Step(Protocol):
 
 
 @dataclass(frozen=True)
-class Deal:
+class Assignment:
     """The datatrove step: task r of n runs units r, r + n, ..."""
 
-    step: Step
+    step: UnitWork
     units: Sequence[int]
     tasks: int
     input_bytes: int | None = None
@@ -60,7 +60,7 @@ class Executor(ABC):
 
     @abstractmethod
     def run(
-        self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]
+        self, assignment: Assignment, tick: Callable[[], None], report: Callable[[str], None]
     ) -> Mapping[int, str]:
         """Run every task, calling `tick` repeatedly; return messages about tasks that ended early, by task.
 
@@ -68,15 +68,15 @@ class Executor(ABC):
         """
 
 
-def run_tasks(deal: Deal, ranks: Sequence[int]) -> None:
-    """Run some tasks of a deal in this process, without datatrove: its logs of a task cost more than a small unit."""
+def run_tasks(assignment: Assignment, ranks: Sequence[int]) -> None:
+    """Run some tasks of a assignment in this process, without datatrove: its logs of a task cost more than a small unit."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     for rank in ranks:
-        deal(None, rank, deal.tasks)
+        assignment(None, rank, assignment.tasks)
 
 
-def run_on_node(deal: Deal, rank: int, folder: Path) -> None:
-    """Run one task of a deal on a node of a cluster, by datatrove; its log is in `folder/logs/`."""
+def run_on_node(assignment: Assignment, rank: int, folder: Path) -> None:
+    """Run one task of a assignment on a node of a cluster, by datatrove; its log is in `folder/logs/`."""
     from loguru import logger  # the rest of a start has no use for it
 
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -85,7 +85,11 @@ def run_on_node(deal: Deal, rank: int, folder: Path) -> None:
     from datatrove.executor.local import LocalPipelineExecutor
 
     executor = LocalPipelineExecutor(
-        [deal], tasks=deal.tasks, workers=1, logging_dir=str(folder), skip_completed=False
+        [assignment],
+        tasks=assignment.tasks,
+        workers=1,
+        logging_dir=str(folder),
+        skip_completed=False,
     )
     # `run()` starts a manager process even for one worker, which outlives a killed driver.
     executor._run_for_rank(rank)

@@ -14,7 +14,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError
 from clozeline.memory import share_memory
 from clozeline.pipeline import all_stages, stage_module
-from clozeline.pipeline.execution.executors import Deal, Executor, run_tasks
+from clozeline.pipeline.execution.executors import Assignment, Executor, run_tasks
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.process import child_context, die_with, guard_streams
 
@@ -37,17 +37,17 @@ class Local(Executor):
         self._config = config
 
     def run(
-        self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]
+        self, assignment: Assignment, tick: Callable[[], None], report: Callable[[str], None]
     ) -> Mapping[int, str]:
-        workers = min(self._config.workers or os.cpu_count() or 1, deal.tasks)
+        workers = min(self._config.workers or os.cpu_count() or 1, assignment.tasks)
         if workers == 1:
-            run_tasks(replace(deal, tick=tick), range(deal.tasks))
+            run_tasks(replace(assignment, tick=tick), range(assignment.tasks))
         else:
-            _supervise(deal, workers, tick)
+            _supervise(assignment, workers, tick)
         return {}
 
 
-def _worker(deal: Deal, ranks: Sequence[int], driver: int, workers: int) -> None:
+def _worker(assignment: Assignment, ranks: Sequence[int], driver: int, workers: int) -> None:
     # Inherited from the driver too, but not where a fork server of another user of
     # `multiprocessing` was there before.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -55,7 +55,7 @@ def _worker(deal: Deal, ranks: Sequence[int], driver: int, workers: int) -> None
     guard_streams()
     share_memory(workers)
     try:
-        run_tasks(deal, ranks)
+        run_tasks(assignment, ranks)
     except (
         ClozelineError,
         OSError,
@@ -63,7 +63,7 @@ def _worker(deal: Deal, ranks: Sequence[int], driver: int, workers: int) -> None
         raise SystemExit(getattr(error, "exit_code", 74)) from None
 
 
-def _supervise(deal: Deal, workers: int, tick: Callable[[], None]) -> None:
+def _supervise(assignment: Assignment, workers: int, tick: Callable[[], None]) -> None:
     from multiprocessing.connection import wait
 
     # The fork server imports once what every worker of every pass needs; it ends with this process.
@@ -73,7 +73,7 @@ def _supervise(deal: Deal, workers: int, tick: Callable[[], None]) -> None:
     processes: list[BaseProcess] = [
         context.Process(
             target=_worker,
-            args=(deal, range(first, deal.tasks, workers), os.getpid(), workers),
+            args=(assignment, range(first, assignment.tasks, workers), os.getpid(), workers),
             daemon=False,
         )
         for first in range(workers)

@@ -18,7 +18,7 @@ from clozeline import plugins
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline import all_stages, stage_module
-from clozeline.pipeline.execution.executors import Deal, Executor, run_on_node
+from clozeline.pipeline.execution.executors import Assignment, Executor, run_on_node
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.process import SAFE_PATH
 
@@ -60,8 +60,8 @@ class _Worker:
     def is_ready(self) -> bool:
         return True
 
-    def run(self, deal: Deal, rank: int, folder: Path) -> None:
-        run_on_node(deal, rank, folder)
+    def run(self, assignment: Assignment, rank: int, folder: Path) -> None:
+        run_on_node(assignment, rank, folder)
 
 
 class Ray(Executor):
@@ -86,7 +86,7 @@ class Ray(Executor):
         self._config = config
 
     def run(
-        self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]
+        self, assignment: Assignment, tick: Callable[[], None], report: Callable[[str], None]
     ) -> Mapping[int, str]:
         _require_listener(self._options.address or os.environ.get("RAY_ADDRESS", ""))
         try:
@@ -95,7 +95,7 @@ class Ray(Executor):
             raise ConfigurationError(
                 "executor.name ray: install the extra first: pip install 'clozeline[ray]'"
             ) from error
-        folder = deal.step.logs.resolve()
+        folder = assignment.step.logs.resolve()
         folder.mkdir(parents=True, exist_ok=True)
         try:
             if not ray.is_initialized():
@@ -112,14 +112,16 @@ class Ray(Executor):
                     log_to_driver=False,
                     runtime_env=own,
                 )
-            self._run(ray, deal, folder, tick)
+            self._run(ray, assignment, folder, tick)
         except (ConnectionError, ray.exceptions.RayError) as error:
             raise StorageError(f"executor ray: the cluster cannot be used: {error}") from error
         tick()
         why = f"its Ray task ended before this unit was done; logs: {folder / 'logs'}"
-        return dict.fromkeys(range(deal.tasks), why)
+        return dict.fromkeys(range(assignment.tasks), why)
 
-    def _run(self, ray: Any, deal: Deal, folder: Path, tick: Callable[[], None]) -> None:
+    def _run(
+        self, ray: Any, assignment: Assignment, folder: Path, tick: Callable[[], None]
+    ) -> None:
         """Give each task to an actor that has started; a task whose actor dies is not given again."""
         cores = self._options.cpus_per_task
         memory = int(self._options.mem_per_cpu_gb * 2**30)
@@ -128,12 +130,12 @@ class Ray(Executor):
         idle = self._actors.setdefault(
             (ray.get_runtime_context().get_job_id(), *resources.values()), []
         )
-        actors = [idle.pop() for _ in range(min(len(idle), deal.tasks))]
+        actors = [idle.pop() for _ in range(min(len(idle), assignment.tasks))]
         worker = ray.remote(_Worker).options(**resources)
-        while len(actors) < min(self._config.workers or room, deal.tasks):
+        while len(actors) < min(self._config.workers or room, assignment.tasks):
             actors.append(worker.remote())
-        shared = ray.put(deal)
-        waiting = deque(range(deal.tasks))
+        shared = ray.put(assignment)
+        waiting = deque(range(assignment.tasks))
         # what each actor does: a task, or to start (None), which it may never do on a full cluster
         calls: dict[Any, tuple[Any, int | None]] = {
             actor.is_ready.remote(): (actor, None) for actor in actors

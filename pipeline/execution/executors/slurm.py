@@ -30,7 +30,7 @@ from clozeline.command import run_command
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.files import publish, publish_text
-from clozeline.pipeline.execution.executors import Deal, Executor, run_on_node, run_tasks
+from clozeline.pipeline.execution.executors import Assignment, Executor, run_on_node, run_tasks
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.process import python_command, run_child, start_child
 
@@ -98,26 +98,29 @@ class Slurm(Executor):
         self.final = False
 
     def run(
-        self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]
+        self, assignment: Assignment, tick: Callable[[], None], report: Callable[[str], None]
     ) -> Mapping[int, str]:
         """Submit the tasks, wait for the end of the jobs, and say how tasks ended."""
-        if deal.input_bytes is not None and deal.input_bytes < self._options.driver_bytes:
-            run_tasks(replace(deal, tick=tick), range(deal.tasks))
+        if (
+            assignment.input_bytes is not None
+            and assignment.input_bytes < self._options.driver_bytes
+        ):
+            run_tasks(replace(assignment, tick=tick), range(assignment.tasks))
             return {}
         _require_sbatch()
-        folder = deal.step.logs.resolve()
+        folder = assignment.step.logs.resolve()
         if "\\" in str(folder):
             raise ConfigurationError(
                 f"output: {folder}: Slurm writes no log below a folder with a backslash in its name"
             )
         with publish(folder / _WORK) as temporary:
             temporary.touch(mode=0o600)
-            temporary.write_bytes(pickle.dumps(deal))
+            temporary.write_bytes(pickle.dumps(assignment))
         task = shlex.join(python_command("-m", Slurm.__module__, str(folder / _WORK)))
         publish_text(folder / _SCRIPT, f'#!/bin/bash\nexec {task} "$1"\n')
-        arrays = _Arrays(folder, deal.tasks, self._options, self._config.workers)
+        arrays = _Arrays(folder, assignment.tasks, self._options, self._config.workers)
         try:
-            self._wait(arrays, deal, tick, report)
+            self._wait(arrays, assignment, tick, report)
         except BaseException:  # a signal or an error: no job goes on without its driver
             if (canceled := _command("scancel", *arrays.named)).returncode and arrays.firsts:
                 report(
@@ -159,17 +162,21 @@ class Slurm(Executor):
         return job, folder / f"driver-{job}.out"
 
     def _wait(
-        self, arrays: "_Arrays", deal: Deal, tick: Callable[[], None], report: Callable[[str], None]
+        self,
+        arrays: "_Arrays",
+        assignment: Assignment,
+        tick: Callable[[], None],
+        report: Callable[[str], None],
     ) -> None:
         """Submit what the cluster takes, until every unit has a result or no task can give one any more."""
         silent = 0
         late = 0
         told = False
         next_look = 0.0
-        waiting = list(deal.units)
+        waiting = list(assignment.units)
         # a look at the records stops at the first that is missing, and passes those found before no
         # more
-        while waiting := list(dropwhile(deal.step.has_result, waiting)):
+        while waiting := list(dropwhile(assignment.step.has_result, waiting)):
             if time.monotonic() >= next_look:
                 queued = arrays.look()
                 silent = silent + 1 if queued is None else 0
@@ -181,7 +188,7 @@ class Slurm(Executor):
                     refusal = arrays.submit() if not (queued and self._config.workers) else ""
                     if refusal and not told:
                         report(
-                            f"executor slurm: {deal.tasks - arrays.left:,} of {deal.tasks:,} "
+                            f"executor slurm: {assignment.tasks - arrays.left:,} of {assignment.tasks:,} "
                             "tasks are submitted; the "
                             f"others wait until the cluster takes them ({refusal})"
                         )
@@ -392,8 +399,8 @@ def main(arguments: list[str]) -> int:
                 "the pipeline again"
             )
         plugins.find_in_current_folder()
-        deal = pickle.load(file)
-    run_on_node(deal, int(arguments[1]) + int(os.environ["SLURM_ARRAY_TASK_ID"]), path.parent)
+        assignment = pickle.load(file)
+    run_on_node(assignment, int(arguments[1]) + int(os.environ["SLURM_ARRAY_TASK_ID"]), path.parent)
     return 0
 
 

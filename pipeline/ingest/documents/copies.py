@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 
 from clozeline.arrays import Int64
+from clozeline.checksummed_json import refuse_newer
 from clozeline.pipeline.rows import Rows
 from clozeline.recorded_file import RecordedFile
-from clozeline.sealed_json import refuse_newer
 from clozeline.seeding import order_key
 
 FACTORS_FILE: Final = "factors.json"

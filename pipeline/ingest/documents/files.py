@@ -18,7 +18,7 @@ from clozeline.pipeline.ingest.documents.document import (
     row_schema,
 )
 from clozeline.recorded_file import RecordedFile, find_file
-from clozeline.repair import repair_of
+from clozeline.repair import rebuild_hint
 from clozeline.seeding import fraction
 
 _BATCH_ROWS: Final = 512
@@ -160,7 +160,7 @@ def read_batches(
                 yield reader.get_batch(index)
     except (pa.ArrowException, OSError) as error:
         raise IntegrityError(
-            f"{file.path}: not an Arrow file written by a stage ({error}); {repair_of(file.path)}"
+            f"{file.path}: not an Arrow file written by a stage ({error}); {rebuild_hint(file.path)}"
         ) from error
 
 

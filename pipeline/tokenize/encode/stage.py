@@ -8,15 +8,14 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import psutil
 
-from clozeline.configuration.config import to_plain
-from clozeline.errors import ConfigurationError
+from clozeline.configuration.config import to_data
+from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash
-from clozeline.pipeline.execution.equations import EACH, Equation, Row
+from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
 from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.stages import (
     Pass,
     Stage,
-    amount,
     documents_folder,
     tokenizer_stage,
 )
@@ -85,11 +84,11 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     )
 
     def version(self) -> int:
-        tokenizer = tokenizer_stage(self.recipe).foreseen_tokenizer().version
+        tokenizer = tokenizer_stage(self.recipe).expected_tokenizer().version
         segmenters = sum(int(chosen.type.VERSION) for chosen in self.config.words.values())
         return _VERSION + int(self.config.sentences.type.VERSION) + tokenizer + segmenters
 
-    def mistakes(self) -> Iterator[str]:
+    def validate(self) -> Iterator[str]:
         """Check that the recipe has a tokenizer, and that the packages of segmenters are there."""
         tokenizer_stage(self.recipe)
         for chosen in self.config.words.values():
@@ -116,7 +115,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         documents = documents_folder(recipe, self.name)
         source = tokenizer_stage(recipe)
         tokenizer = source.folder / "tokenizer"
-        id_bytes = np.dtype(source.foreseen_tokenizer().vocabulary.id_dtype).itemsize
+        id_bytes = np.dtype(source.expected_tokenizer().vocabulary.id_dtype).itemsize
         index = recipe.folder("decontaminate") if recipe.has("decontaminate") else None
         return [
             TokenizeDocuments(
@@ -160,7 +159,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     @property
     def _recorded_config(self) -> Mapping[str, Any]:
         """The options that the manifest records; without segmenters or declared keys, nothing of them."""
-        config: dict[str, Any] = to_plain(self.config)
+        config: dict[str, Any] = to_data(self.config)
         return {
             key: value for key, value in config.items() if value or key not in ("words", "extra")
         }
@@ -199,7 +198,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             return ""
         number = sum(found[language] for language in unspaced)
         line = (
-            f"words: {amount(number, 'document')} of {sum(found.values()):,} "
+            f"words: {plural(number, 'document')} of {sum(found.values()):,} "
             f"({', '.join(sorted(unspaced))}) have no "
             f"blanks between words, so each piece of the tokenizer is a word of {', '.join(wanted)}"
         )
@@ -214,16 +213,16 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
 
     def _objectives_of_words(self) -> list[str]:
         """Return the labels of the recipe's objectives that read words."""
-        vocabulary = tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary
+        vocabulary = tokenizer_stage(self.recipe).expected_tokenizer().vocabulary
         entries = self.recipe.config_of("corrupt") if self.recipe.has("corrupt") else []
         return [entry.set_label for entry in entries if entry.build(vocabulary).reads_words]
 
-    def row(self, counts: EncodeCounts) -> Row:
-        out = f"{amount(counts['documents_out'], 'document')}\n{counts['tokens']:,} tokens"
+    def row(self, counts: EncodeCounts) -> StageRow:
+        out = f"{plural(counts['documents_out'], 'document')}\n{counts['tokens']:,} tokens"
         if counts.get("target_tokens"):
             out += f"\n{counts['target_tokens']:,} of other sides"
         if lacking := counts.get("without_words"):
-            out += f"\n{amount(lacking, 'document')} without words of encode.words"
+            out += f"\n{plural(lacking, 'document')} without words of encode.words"
         documents = counts.get("with_extra", {})
         absent = [key for key in self.config.extra if not documents.get(key)]
         lacks = (
@@ -231,9 +230,9 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             "records?"
         )
         notes = tuple(filter(None, [UnknownShares.of(counts).summary(), lacks if absent else ""]))
-        row = Row.of(counts, self.equations, amount(counts["documents_in"], "document"), out)
+        row = StageRow.of(counts, self.equations, plural(counts["documents_in"], "document"), out)
         unknown = ("unknown character", counts.get("unknown_reasons", {}))
-        return replace(row, left_out=(*row.left_out, unknown), notes=notes)
+        return replace(row, dropped=(*row.dropped, unknown), notes=notes)
 
     def provides(self, counts: EncodeCounts) -> Mapping[str, int]:
         amounts = dict(super().provides(counts))

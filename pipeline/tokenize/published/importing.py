@@ -26,7 +26,7 @@ from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import (
     TokenizerJson,
     hide_pieces,
     piece_ids,
-    read_json,
+    read_tokenizer_json,
 )
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 from clozeline.process import Limits, python_command, run_child
@@ -150,7 +150,7 @@ def import_tokenizer(
                     "ids models were trained "
                     f"with: it takes no {', '.join(key for key, value in keys.items() if value)}"
                 )
-            facts = read_json(folder / TokenizerJson.FILE)
+            facts = read_tokenizer_json(folder / TokenizerJson.FILE)
             published = Published.load(folder)
         else:
             facts, published, texts = _read_published(source, tokenizer_class)

@@ -10,10 +10,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar, Final, TypeAlias
 
-from clozeline.configuration.config import to_plain
+from clozeline.configuration.config import to_data
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.equations import Row
-from clozeline.pipeline.execution.stages import ForeseenTokenizer, Pass, Stage, Versioned
+from clozeline.pipeline.execution.equations import StageRow
+from clozeline.pipeline.execution.stages import ExpectedTokenizer, Pass, Stage, Versioned
 from clozeline.pipeline.execution.unit_record import Counts, Output
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import TOKENIZERS
@@ -51,7 +51,7 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
 
     name: ClassVar[str] = "tokenizer"
     writes_tokenizer: ClassVar[bool] = True
-    made_when_needed: ClassVar[bool] = True
+    build_on_demand: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ()
 
     def _add(self) -> tuple[str, ...]:
@@ -65,22 +65,22 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
             (file.name, file.stat().st_mtime_ns) for file in source_files(self.config.path)
         )
         return _import(
-            str(self.config.path), json.dumps(to_plain(self.config), sort_keys=True), add, state
+            str(self.config.path), json.dumps(to_data(self.config), sort_keys=True), add, state
         )
 
-    def foreseen_tokenizer(self) -> ForeseenTokenizer:
+    def expected_tokenizer(self) -> ExpectedTokenizer:
         """Return the vocabulary itself: its files exist before the run."""
         (kind,) = self.algorithms()
-        return ForeseenTokenizer(self._imported(self._add()).vocabulary, kind.VERSION)
+        return ExpectedTokenizer(self._imported(self._add()).vocabulary, kind.VERSION)
 
     def algorithms(self) -> Sequence[type[Versioned]]:
         """Return the class that reads the tokenizer."""
         name = self._imported(self._add()).files["name"].decode().strip()
         return [TOKENIZERS.load_class(name)]
 
-    def mistakes(self) -> Iterator[str]:
+    def validate(self) -> Iterator[str]:
         """Yield what prevents importing the tokenizer or padding rows; later stages check the rest."""
-        vocabulary = self.foreseen_tokenizer().vocabulary
+        vocabulary = self.expected_tokenizer().vocabulary
         if check_pad in users_of(self.recipe):
             try:
                 check_pad(vocabulary)
@@ -101,8 +101,8 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
             ImportTokenizer("main", 1, self.config.path.name, self._imported(self._add()).files)
         ]
 
-    def row(self, counts: TokenizerCounts) -> Row:
-        return Row(self.config.path.name, f"{sum(counts['vocabulary'].values()):,} ids")
+    def row(self, counts: TokenizerCounts) -> StageRow:
+        return StageRow(self.config.path.name, f"{sum(counts['vocabulary'].values()):,} ids")
 
 
 @plain_dataclass(frozen=True)

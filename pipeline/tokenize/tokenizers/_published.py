@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json
 from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, fingerprint
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.repair import repair_of
-from clozeline.sealed_json import seal, unseal
+from clozeline.repair import rebuild_hint
 
 FACTS_FILE: Final = "published.json"
 _DECISIVE: Final = ("specials", "sentinels", "modes", "spares", "lower_case")
@@ -51,7 +51,7 @@ class Published:
 
     def save(self, folder: Path) -> None:
         """Write `published.json`."""
-        text = json.dumps(seal(asdict(self)), indent=1, sort_keys=True, ensure_ascii=False)
+        text = json.dumps(add_checksum(asdict(self)), indent=1, sort_keys=True, ensure_ascii=False)
         (folder / FACTS_FILE).write_text(text + "\n", encoding="utf-8")
 
     @staticmethod
@@ -59,12 +59,12 @@ class Published:
         """Read `published.json`; IntegrityError if it is missing or damaged."""
         path = folder / FACTS_FILE
         try:
-            return Published(**unseal(parse_json(path.read_text(encoding="utf-8")), path))
+            return Published(**verify_checksum(parse_json(path.read_text(encoding="utf-8")), path))
         except (OSError, ValueError, TypeError) as error:
             raise IntegrityError(
                 f"{path}: not the facts of an imported tokenizer ({error}); import the tokenizer "
                 "again: "
-                f"{repair_of(path)}"
+                f"{rebuild_hint(path)}"
             ) from error
 
     @staticmethod

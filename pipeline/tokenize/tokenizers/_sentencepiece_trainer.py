@@ -28,7 +28,7 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
     training_texts,
 )
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import TrainingOptions
-from clozeline.repair import repair_of
+from clozeline.repair import rebuild_hint
 
 KINDS: Final = sentencepiece_model_pb2.ModelProto.SentencePiece
 SPACE: Final = "\u2581"
@@ -124,7 +124,7 @@ class TrainedSentencepiece(TrainableTokenizer):
         except (OSError, RuntimeError, KeyError, ValueError) as error:
             raise IntegrityError(
                 f"{path}: not a {cls.NAME} model written by train_tokenizer ({error}); "
-                f"{repair_of(path)}"
+                f"{rebuild_hint(path)}"
             ) from error
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:

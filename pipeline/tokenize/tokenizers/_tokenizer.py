@@ -14,7 +14,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.registries import TOKENIZERS
 from clozeline.pipeline.tokenize.tokenizers._pieces import Tokenizer, TrainableTokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.repair import repair_of
+from clozeline.repair import rebuild_hint
 
 VOCABULARY_FILE: Final = "vocabulary.json"
 NAME_FILE: Final = "name"
@@ -56,7 +56,7 @@ def read_name(folder: Path) -> str:
         return path.read_bytes().decode(errors="replace").removesuffix("\n")
     except OSError as error:
         raise IntegrityError(
-            f"{path}: cannot be read ({error.strerror}); {repair_of(path)}"
+            f"{path}: cannot be read ({error.strerror}); {rebuild_hint(path)}"
         ) from error
 
 
@@ -80,7 +80,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         known = ", ".join(TOKENIZERS.available())
         raise IntegrityError(
             f"{folder / NAME_FILE}: expected the name of a tokenizer ({known}), got {name!r}; "
-            f"{repair_of(folder / NAME_FILE)}"
+            f"{rebuild_hint(folder / NAME_FILE)}"
         )
     tokenizer = TOKENIZERS.load_class(name).load(folder)
     stored = Vocabulary.load(folder / VOCABULARY_FILE)
@@ -89,7 +89,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
             f"{folder}: {VOCABULARY_FILE} has the fingerprint {stored.fingerprint}, "
             f"{tokenizer.FILE} has "
             f"{tokenizer.vocabulary.fingerprint}; restore both files from one training: "
-            f"{repair_of(folder / VOCABULARY_FILE)}"
+            f"{rebuild_hint(folder / VOCABULARY_FILE)}"
         )
     tokenizer.vocabulary = stored  # the same vocabulary, with its folder
     return tokenizer
@@ -133,7 +133,7 @@ def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
     if unread:
         raise IntegrityError(
             f"{unread[0]}: missing, or no file, in the folder of a tokenizer; "
-            f"{repair_of(unread[0])}"
+            f"{rebuild_hint(unread[0])}"
         )
     seen = "; ".join(candidates) or f"no train_tokenizer/tokenizer above {manifest_path}"
     raise ConfigurationError(f"{manifest_path}: made with the tokenizer {fingerprint}; {seen}")

@@ -32,7 +32,7 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
     training_texts,
 )
 from clozeline.pipeline.tokenize.tokenizers._published import Published
-from clozeline.repair import repair_of
+from clozeline.repair import rebuild_hint
 
 _BYTE: Final = re.compile("<0x[0-9A-F]{2}>")
 _PRIVATE: Final = f"\uffff{secrets.token_hex(16)}"
@@ -102,10 +102,10 @@ class TokenizerJson(Tokenizer):
     def load(cls, folder: Path) -> Self:
         path = folder / cls.FILE
         try:
-            return cls(read_json(path), Published.load(folder), str(path))
+            return cls(read_tokenizer_json(path), Published.load(folder), str(path))
         except ConfigurationError as error:
             raise IntegrityError(
-                f"{path}: not the tokenizer of its folder ({error}); {repair_of(path)}"
+                f"{path}: not the tokenizer of its folder ({error}); {rebuild_hint(path)}"
             ) from error
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
@@ -292,14 +292,14 @@ class TokenizerJson(Tokenizer):
         return library
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_tokenizer_json(path: Path) -> dict[str, Any]:
     """Read a `tokenizer.json`; IntegrityError if it is missing or not a tokenizer."""
     try:
         facts: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
         _ = facts["added_tokens"], facts["model"]["vocab"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise IntegrityError(
-            f"{path}: not a tokenizer of the `tokenizers` library ({error!r}); {repair_of(path)}"
+            f"{path}: not a tokenizer of the `tokenizers` library ({error!r}); {rebuild_hint(path)}"
         ) from error
     return facts
 
@@ -309,7 +309,7 @@ def _read_text(text: str, where: str) -> tokenizers.Tokenizer:
         return tokenizers.Tokenizer.from_str(text)
     except Exception as error:  # the library raises nothing narrower
         raise IntegrityError(
-            f"{where}: not a tokenizer of the `tokenizers` library ({error}); {repair_of(where)}"
+            f"{where}: not a tokenizer of the `tokenizers` library ({error}); {rebuild_hint(where)}"
         ) from error
 
 

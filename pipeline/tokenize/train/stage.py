@@ -8,13 +8,12 @@ from dataclasses import dataclass as plain_dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.equations import Equation, Row
+from clozeline.errors import ConfigurationError, plural
+from clozeline.pipeline.execution.equations import Equation, StageRow
 from clozeline.pipeline.execution.stages import (
-    ForeseenTokenizer,
+    ExpectedTokenizer,
     Pass,
     Stage,
-    amount,
     documents_folder,
 )
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
@@ -58,11 +57,11 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     def version(self) -> int:
         return SAMPLE_VERSION + int(self.config.algorithm().type.VERSION)
 
-    def foreseen_tokenizer(self) -> ForeseenTokenizer:
+    def expected_tokenizer(self) -> ExpectedTokenizer:
         """Return a placeholder vocabulary with the size and the special ids of the trained one."""
         chosen = self.config.algorithm()
         vocabulary = foreseen_vocabulary(chosen.options.size, chosen.options.special_pieces())
-        return ForeseenTokenizer(vocabulary, int(chosen.type.VERSION))
+        return ExpectedTokenizer(vocabulary, int(chosen.type.VERSION))
 
     def passes(self) -> Sequence[Pass[TrainTokenizerCounts]]:
         chosen = self.config.algorithm()
@@ -83,21 +82,21 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
             )
         ]
 
-    def row(self, counts: TrainTokenizerCounts) -> Row:
+    def row(self, counts: TrainTokenizerCounts) -> StageRow:
         """Show documents, those that it learned from, and those that it did not."""
         learned = (
-            f"{amount(counts['sample']['documents'], 'document')}\n{counts['vocabulary']['size']:,} "
+            f"{plural(counts['sample']['documents'], 'document')}\n{counts['vocabulary']['size']:,} "
             "ids"
         )
         kept = counts["skipped"]["held_out"]
         unread = counts["skipped"]["over_budget"]
         notes = [
-            f"{amount(kept, 'document')} kept for testing: the vocabulary does not know them"
+            f"{plural(kept, 'document')} kept for testing: the vocabulary does not know them"
         ] * bool(kept)
         notes += [
-            f"{amount(unread, 'document')} not read: the sample is large enough (train_tokenizer)"
+            f"{plural(unread, 'document')} not read: the sample is large enough (train_tokenizer)"
         ] * bool(unread)
-        return Row(amount(counts["documents_in"], "document"), learned, notes=tuple(notes))
+        return StageRow(plural(counts["documents_in"], "document"), learned, notes=tuple(notes))
 
 
 @plain_dataclass(frozen=True)

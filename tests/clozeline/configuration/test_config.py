@@ -14,7 +14,7 @@ from clozeline.configuration.config import (
     config_digest,
     load_config,
     read_composed,
-    to_plain,
+    to_data,
     validate,
 )
 from clozeline.configuration.described_keys import describe
@@ -124,7 +124,7 @@ def test_a_mistake_is_blamed_on_its_own_side(load, tmp_path, text, overrides, me
 )
 def test_resolved_config_validates_to_itself(steps, rate, languages):
     config = Outer(steps=steps, inner=Inner(rate=rate, languages=tuple(languages)))
-    plain = to_plain(config)
+    plain = to_data(config)
     assert validate(Outer, plain, "again") == config
     assert (
         config_digest(plain)
@@ -148,7 +148,7 @@ def test_home_is_expanded_in_paths(given, entry, monkeypatch):
     recipe = validate(Recipe, {"corpus": "c", "input": {"path": given}, "output": "~/out"}, "f")
     assert (recipe.input[0].path, recipe.output) == (entry, Path("/home/ada/out"))
     data = validate(DataConfig, {"shards": ["~/a", "b"], "heldout": {"x": "~/h"}}, "f")
-    assert to_plain(data)["shards"] == ["/home/ada/a", "b"]
+    assert to_data(data)["shards"] == ["/home/ada/a", "b"]
     assert data.heldout == {"x": Path("/home/ada/h")}
     with pytest.raises(
         ConfigurationError, match="output: ~no-such-user/x: there is no such home folder"

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from clozeline import plugins
-from clozeline.configuration.config import to_plain, validate
+from clozeline.configuration.config import to_data, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.model.configuration.model_config import ModelConfig
@@ -52,14 +52,14 @@ def config_with(heads):
 def test_the_options_of_a_head_are_stored_and_read_again(name):
     config = config_with({name: {"weight": 2.0, **head_keys(name)}})
     assert isinstance(config.heads[name], HEADS.load_class(name).Options)
-    stored = json.loads(json.dumps(to_plain(config)))
+    stored = json.loads(json.dumps(to_data(config)))
     assert validate(ModelConfig, stored, "") == config
 
 
 def test_a_head_of_another_package_has_keys_of_its_own(focal):
     config = config_with({focal: {"labels": ["dry", "wet"], "gamma": 3}})
     assert config.heads[focal].gamma == 3.0
-    assert to_plain(config)["heads"] == {
+    assert to_data(config)["heads"] == {
         focal: {"weight": 1.0, "labels": ["dry", "wet"], "gamma": 3.0}
     }
     assert config.targets == {focal: "classification"}

@@ -10,7 +10,7 @@ import pytest
 import xxhash
 import zstandard
 
-from clozeline.configuration.config import to_plain
+from clozeline.configuration.config import to_data
 from clozeline.errors import IntegrityError, PartialFailureError
 from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.execution.progress import accounting_lines
@@ -106,7 +106,7 @@ def test_a_source_can_have_its_own_steps(crawl, tmp_path):
     done = run_clean(entries, tmp_path, clean)
     assert {document.source_group for document in done.documents} == {"rows"}
     assert done.nonzero("rejected") == {"language": 6, "gopher_short_doc": 1, "extract_empty": 1}
-    again = to_plain(recipe_for(entries, tmp_path, clean))["clean"]
+    again = to_data(recipe_for(entries, tmp_path, clean))["clean"]
     assert again["sources"]["rows"] == {
         **dict.fromkeys(("extractor", "language", "normalize", "unwrap", "line_rules")),
         "filters": [],

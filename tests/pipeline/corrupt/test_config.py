@@ -5,7 +5,7 @@ from typing import Annotated
 
 import pytest
 
-from clozeline.configuration.config import config_class, to_plain, validate
+from clozeline.configuration.config import config_class, to_data, validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.config import CorruptConfig, NamedObjective, inline_options
 from tests.pipeline.corruption_cases import WORDS
@@ -23,7 +23,7 @@ def test_entries_keep_the_objectives_options_next_to_their_own():
     )
     assert (first.compression.codec, first.compression.level) == ("zstd", 3)
     assert (second.set_label, second.variants, second.objective.options.mask_rate) == ("b", 4, 0.3)
-    assert validate(CorruptConfig, [to_plain(one) for one in entries], "x") == entries
+    assert validate(CorruptConfig, [to_data(one) for one in entries], "x") == entries
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from clozeline.errors import StorageError
 from clozeline.files import process_start
 from clozeline.pipeline.execution import output_lock
-from clozeline.pipeline.execution.output_lock import one_at_a_time
+from clozeline.pipeline.execution.output_lock import hold_output
 
 HERE = {"host": platform.node(), "pid": 1, "start": process_start(1) + 9.0}
 THERE = {"host": "elsewhere", "pid": 1, "start": 1.0}
@@ -54,8 +54,8 @@ fcntl.flock, platform.node = flock, lambda: "elsewhere"
 HOLD = """
 import sys
 from pathlib import Path
-from clozeline.pipeline.execution.output_lock import one_at_a_time
-with one_at_a_time(Path(sys.argv[1]), print):
+from clozeline.pipeline.execution.output_lock import hold_output
+with hold_output(Path(sys.argv[1]), print):
     print("held", flush=True)
     input()
 """
@@ -72,9 +72,9 @@ def test_a_second_process_waits_until_the_first_ends(tmp_path, elsewhere):
     assert other.stdout.readline() == "held\n"
     assert (json.loads((tmp_path / ".holder").read_text())["host"] == "elsewhere") == elsewhere
     waited = []
-    with one_at_a_time(tmp_path, lambda: (waited.append(1), other.communicate("\n"))[0]):
+    with hold_output(tmp_path, lambda: (waited.append(1), other.communicate("\n"))[0]):
         assert waited == [1]
-    with one_at_a_time(tmp_path, lambda: waited.append(2)):
+    with hold_output(tmp_path, lambda: waited.append(2)):
         assert json.loads((tmp_path / ".holder").read_text())["pid"] == os.getpid()
     assert waited == [1]
     assert not (tmp_path / ".holder").exists()
@@ -85,14 +85,14 @@ def test_a_holder_that_cannot_be_written_holds_nothing(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(output_lock.json, "dumps", full)
-    with pytest.raises(StorageError, match="No space left"), one_at_a_time(tmp_path, lambda: None):
+    with pytest.raises(StorageError, match="No space left"), hold_output(tmp_path, lambda: None):
         pass
     assert not (tmp_path / ".holder").exists()
 
 
 def test_a_process_of_this_machine_that_was_killed_holds_nothing(tmp_path, no_locks):
     held_by(tmp_path, HERE)  # the first process started at another time
-    with one_at_a_time(tmp_path, lambda: pytest.fail("waited")):
+    with hold_output(tmp_path, lambda: pytest.fail("waited")):
         pass
 
 
@@ -102,7 +102,7 @@ def test_a_torn_file_counts_as_a_holder_until_its_time_is_over(
 ):
     (tmp_path / ".holder").write_text(text)
     monkeypatch.setattr(output_lock, "time", clock := Clock())
-    with one_at_a_time(tmp_path, lambda: None):
+    with hold_output(tmp_path, lambda: None):
         assert clock.now > output_lock._GONE_S
 
 
@@ -122,6 +122,6 @@ def test_a_holder_elsewhere_is_waited_for_while_it_renews_and_not_longer(
     clock = Clock(renew)
     monkeypatch.setattr(output_lock, "time", clock)
     gone = 0 if ends else output_lock._GONE_S
-    with one_at_a_time(tmp_path, lambda: waited.append(1)):
+    with hold_output(tmp_path, lambda: waited.append(1)):
         assert 980 + gone <= clock.now <= 1010 + gone
     assert waited == [1]

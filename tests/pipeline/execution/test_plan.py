@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from clozeline.checksummed_json import add_checksum
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.pipeline.execution import plan as plans
@@ -14,7 +15,6 @@ from clozeline.pipeline.execution.plan import freeze_plan, load_plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import run_recipe
 from clozeline.pipeline.recipe import Recipe
-from clozeline.sealed_json import seal
 from clozeline.seeding import hash64
 from tests.pipeline.clean.cleaning import recipe_for
 
@@ -114,7 +114,10 @@ def test_mistakes_are_named(tmp_path):
         load_plan(recipe_for([], tmp_path / "out"))
     path = tmp_path / "out" / "clean" / "plan.json"
     path.parent.mkdir(parents=True)
-    for content, message in ((json.dumps(seal({"format": 0})), "not a plan"), ("{}", "not a plan")):
+    for content, message in (
+        (json.dumps(add_checksum({"format": 0})), "not a plan"),
+        ("{}", "not a plan"),
+    ):
         path.write_text(content)
         with pytest.raises(IntegrityError, match=message):
             load_plan(recipe_for([], tmp_path / "out"))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from clozeline.pipeline.execution.equations import Row
+from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.progress import Progress, accounting_lines, done_counter
 from clozeline.pipeline.execution.stages import StageSummary
 
@@ -86,9 +86,9 @@ def test_a_thousand_looks_a_second_are_one_listing(tmp_path):
 
 
 def test_reasons_stand_group_by_group_the_most_frequent_first():
-    row = Row(
+    row = StageRow(
         "9 samples",
-        left_out=(("", {"a": 1, "b": 20, "zero": 0}), ("row", {}), ("token", {"c": 3000, "d": 1})),
+        dropped=(("", {"a": 1, "b": 20, "zero": 0}), ("row", {}), ("token", {"c": 3000, "d": 1})),
     )
     summary = StageSummary("toy", {}, row, 0, 0.26, 1, skipped=True)
     first, *reasons = accounting_lines([summary])[2:]
@@ -106,7 +106,7 @@ NAMES = st.text("az_ 語\u0308🙂", min_size=1, max_size=100)
 def test_a_long_amount_is_wrapped_below_itself(examples):
     """Amounts and remarks of `corrupt` took more than the 80 columns of a table, and ended the run."""
     out = f"{examples:,} examples\n{examples:,} with labels on more than half of the row"
-    row = Row("24,691,357,800 samples\n= 12,345,678,900 x 2 variants", out)
+    row = StageRow("24,691,357,800 samples\n= 12,345,678,900 x 2 variants", out)
     lines = accounting_lines(
         [StageSummary("ten_column", {}, row, 123_456_789, 3600.0, 1, skipped=False)]
     )
@@ -123,7 +123,7 @@ def test_a_long_amount_is_wrapped_below_itself(examples):
 def test_every_table_has_lines_as_wide_as_its_terminal(stages, reason, columns):
     """Widths as a terminal counts them; no letter of an amount is lost."""
     rows = [
-        (name, Row(before, after, (("", {reason: 3}),), ((name, Row(after)),)))
+        (name, StageRow(before, after, (("", {reason: 3}),), ((name, StageRow(after)),)))
         for name, before, after in stages
     ]
     summaries = [StageSummary(name, {}, row, 10**30, 1e9, 1, skipped=True) for name, row in rows]

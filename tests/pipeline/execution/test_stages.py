@@ -164,7 +164,7 @@ def test_a_process_that_ends_in_the_middle_leaves_its_mark(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         unit(2)
     assert (unit.has_started(2), unit.has_started(1), unit.has_result(2)) == (True, False, False)
-    unit.give_up(2, "its worker process died")
+    unit.mark_failed(2, "its worker process died")
     record = load(tmp_path, 2)
     assert (record.status, record.exit_code, record.error) == (
         "failed",

@@ -5,7 +5,7 @@ import signal
 from dataclasses import dataclass
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.equations import Row
+from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.stages import Pass, Stage
 from clozeline.pipeline.execution.unit_record import require_equal
 
@@ -67,7 +67,7 @@ class ToyStage(Stage):
         return [Square(6, self.fault), Gather(2, 6)]
 
     def row(self, counts):
-        return Row(f"{counts['squares']} numbers")
+        return StageRow(f"{counts['squares']} numbers")
 
     def check(self, counts, *, complete=True):
         inside, out = (counts.get(f"documents_{side}", 0) for side in ("in", "out"))

@@ -5,8 +5,8 @@ import json
 import pytest
 import yaml
 
+from clozeline.checksummed_json import add_checksum
 from clozeline.files import publish_json
-from clozeline.sealed_json import seal
 from clozeline.tools.experiments.compare_runs import main as compare_runs
 from clozeline.tools.experiments.self_train import Round, reason_to_stop
 from clozeline.tools.experiments.self_train import main as self_train
@@ -178,7 +178,7 @@ def test_losses_of_different_objectives_have_charts_of_their_own(tmp_path, capsy
             "columns": [],
         }
         recorded |= {"tokenizer": tokenizer, "max_length": 8, "languages": []}
-        publish_json(run / "sets.json", seal({"format": 1, "sets": [recorded]}))
+        publish_json(run / "sets.json", add_checksum({"format": 1, "sets": [recorded]}))
     page = tmp_path / "page.html"
     assert compare_runs([*map(str, runs), f"html={page}"]) == 0
     printed = capsys.readouterr()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from clozeline.errors import CheckpointError, ConfigurationError, NewerFormatError, PeerError
+from clozeline.errors import CheckpointError, ConfigurationError, NewerFormatError, RemoteRankError
 from clozeline.files import file_hash
 from clozeline.train.checkpoint.retention import prune, remove
 from clozeline.train.checkpoint.stored_checkpoint import (
@@ -75,7 +75,7 @@ def test_the_first_whole_one_is_taken_and_those_before_are_named(states):
         raise (
             CheckpointError(f"{path.name} is torn")
             if state == "damaged"
-            else PeerError(f"{path.name} on rank 1", 65)
+            else RemoteRankError(f"{path.name} on rank 1", 65)
         )
 
     def look():
@@ -102,7 +102,7 @@ def test_the_first_whole_one_is_taken_and_those_before_are_named(states):
 
 
 @pytest.mark.parametrize(
-    "error", [NewerFormatError("newer"), PeerError("newer", NewerFormatError.exit_code)]
+    "error", [NewerFormatError("newer"), RemoteRankError("newer", NewerFormatError.exit_code)]
 )
 def test_a_checkpoint_of_a_newer_version_ends_the_search(error):
     def check(path):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.configuration.config import config_file, load_config, to_plain, validate
+from clozeline.configuration.config import config_file, load_config, to_data, validate
 from clozeline.errors import ConfigurationError
 from clozeline.train.configuration.checkpoint import milestone_tokens
 from clozeline.train.configuration.config import (
@@ -154,11 +154,11 @@ def test_overrides_replace_chosen_algorithms_and_heads(tmp_path):
     path = write_config(tmp_path / "train.yaml", Path("shards"), Path("run"), optimizer__eps=1e-5)
     config = load_config(TrainConfig, path, ["optimizer={name: adamw}", "model.heads={lm: 2.0}"])
     assert config.optimizer.options.eps == 1e-6
-    assert to_plain(config)["model"]["heads"] == {"lm": 2.0}
+    assert to_data(config)["model"]["heads"] == {"lm": 2.0}
     config = load_config(
         TrainConfig, path, ["model.heads.lm=1.0", "optimizer={learning_rate: 0.5}"]
     )
-    assert to_plain(config)["model"]["heads"] == {"masked_lm": 1.0, "lm": 1.0}
+    assert to_data(config)["model"]["heads"] == {"masked_lm": 1.0, "lm": 1.0}
     assert (config.optimizer.options.eps, config.optimizer.options.learning_rate) == (1e-5, 0.5)
 
 
@@ -325,9 +325,9 @@ def test_lanes_and_micro_batches_that_nobody_set_follow_the_batch(tmp_path):
 def test_urls_keep_their_double_slash_when_written():
     """`Path` folds it; what is written must name the same set when it is read again."""
     given = {"shards": ["s3://bucket/set", "local/set"], "heldout": {"news": "https://h/x"}}
-    plain = to_plain(data(**given))
+    plain = to_data(data(**given))
     assert (plain["shards"], plain["heldout"]) == (given["shards"], given["heldout"])
-    assert to_plain(validate(DataConfig, plain, "test")) == plain
+    assert to_data(validate(DataConfig, plain, "test")) == plain
 
 
 def test_a_set_may_stand_with_columns_of_another():

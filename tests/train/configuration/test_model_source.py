@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.configuration.config import load_config, save_yaml, to_plain
+from clozeline.configuration.config import load_config, save_yaml, to_data
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import read_checkpoint
 from clozeline.model.configuration.layer import DropoutConfig
@@ -45,7 +45,7 @@ def test_what_a_run_wrote_is_read_without_its_source(tmp_path, published):
     config = configured(tmp_path, f"model.init_from={published}")
     run = tmp_path / "run"
     run.mkdir()
-    save_yaml(to_plain(config), run / "config.yaml")
+    save_yaml(to_data(config), run / "config.yaml")
     published.rename(tmp_path / "elsewhere")
     assert load_config(TrainConfig, run / "config.yaml") == config
     assert configured(tmp_path, f"model.init_from={run}").model == replace(

@@ -44,7 +44,7 @@ def fail_on_one(world):
 
 def test_error_of_one_rank_ends_all_with_its_code(two_ranks):
     assert two_ranks.run(fail_on_one) == [
-        ("PeerError", 65, "rank 1: a block is broken"),
+        ("RemoteRankError", 65, "rank 1: a block is broken"),
         ("IntegrityError", 65, "a block is broken"),
     ]
 

@@ -11,8 +11,8 @@ from contextlib import suppress
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from clozeline.checksummed_json import add_checksum
 from clozeline.files import process_start
-from clozeline.sealed_json import seal
 from clozeline.train.configuration.logs import LogConfig
 from clozeline.train.logs.journal import Journal, read_status
 from clozeline.train.logs.json_lines import read_lines
@@ -154,7 +154,7 @@ def write_status(run, **fields):
         "heartbeat": time.time() - 30.4,
         **fields,
     }
-    (run / "status.json").write_text(json.dumps(seal(content)))
+    (run / "status.json").write_text(json.dumps(add_checksum(content)))
 
 
 def test_a_process_of_this_host_is_looked_for(tmp_path, monkeypatch):

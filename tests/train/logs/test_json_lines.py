@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from clozeline.checksummed_json import verify_checksum
 from clozeline.errors import StorageError
-from clozeline.sealed_json import unseal
 from clozeline.train.logs import json_lines as lines
 from clozeline.train.logs.json_lines import last_lines, read_lines, unreadable_lines
 from tests.sealed_lines import sealed
@@ -44,7 +44,7 @@ def test_lines_from_the_end_are_those_from_the_start(tmp_path, content, ended, a
     records = [line.record for line in reversed(found) if line.record is not None]
     assert records == read_lines(path)
     assert records == [
-        unseal(json.loads(piece), "") for piece in content if piece.startswith(b'{"step')
+        verify_checksum(json.loads(piece), "") for piece in content if piece.startswith(b'{"step')
     ]
     assert len(found) - len(records) == unreadable_lines(path)
 

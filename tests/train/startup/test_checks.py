@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 import transformers
 
-from clozeline.configuration.config import save_yaml, to_plain, validate
+from clozeline.configuration.config import save_yaml, to_data, validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.configuration.config import TrainConfig
@@ -52,7 +52,7 @@ def test_shares_of_the_steps_are_those_of_the_first_start(tmp_path):
         None,
     ]
     # a run that has a checkpoint goes on
-    save_yaml(to_plain(filled.with_horizon(40)), tmp_path / "config.yaml")
+    save_yaml(to_data(filled.with_horizon(40)), tmp_path / "config.yaml")
     (tmp_path / "checkpoints" / "step-00000004").mkdir(parents=True)
     assert fill_in_phases(replace(config, steps=80)) == replace(filled, steps=80)
     assert fill_in_phases(config.with_horizon(80)).data.phases[0].until_samples == 32
@@ -119,6 +119,6 @@ def test_an_automatic_learning_rate_is_for_tasks(changes, of_task, message, monk
     assert found.optimizer.options.learning_rate == plan_learning_rate(20)
     given = tiny(**auto | {"optimizer": {"name": "adamw", "learning_rate": 0.25}})
     assert checks.fill_in_learning_rate(given, sets) == given
-    save_yaml(to_plain(given), tmp_path / "config.yaml")
+    save_yaml(to_data(given), tmp_path / "config.yaml")
     (tmp_path / "checkpoints" / "step-00000004").mkdir(parents=True)
     assert checks.fill_in_learning_rate(tiny(**auto), sets) == given

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clozeline.configuration.config import load_config
+from clozeline.errors import plural
 from clozeline.pipeline.shards import open_shards
 from clozeline.terminal import duration_text
-from clozeline.tools.command import plural
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.finetuning import plan_learning_rate, plan_seeds, plan_task_steps
 from clozeline.train.logs.display import MEASURING

@@ -7,12 +7,11 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, Final
 
-from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.checksummed_json import add_checksum, verify_checksum
+from clozeline.errors import ConfigurationError, IntegrityError, plural
 from clozeline.files import parse_json, publish_text
 from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.sealed_json import seal, unseal
 from clozeline.terminal import align_rows
-from clozeline.tools.command import plural
 
 
 def mean_text(values: Sequence[float], digits: int) -> str:
@@ -76,7 +75,7 @@ def score_run(run: Path, split: str, path: Path) -> None:
     plain = {"scores": scores_of(opened, rows, predicted), "facts": opened.facts.plain()}
     lines = record_lines(answered_records(opened, rows, predicted))
     publish_text(path.with_suffix(".predictions.jsonl"), "".join(f"{line}\n" for line in lines))
-    publish_text(path, json.dumps(seal(plain), sort_keys=True) + "\n")
+    publish_text(path, json.dumps(add_checksum(plain), sort_keys=True) + "\n")
 
 
 def scores_path(folder: Path, split: str, seed: int) -> Path:
@@ -98,7 +97,7 @@ def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
     runs = []
     for path in sorted(scores.glob("seed-*.json")):
         try:
-            plain = unseal(parse_json(path.read_bytes()), path)
+            plain = verify_checksum(parse_json(path.read_bytes()), path)
         except (OSError, ValueError) as error:
             reason = f"is damaged ({error}); remove it, and the same command scores that seed again"
             raise IntegrityError(f"{path}: {reason}") from error

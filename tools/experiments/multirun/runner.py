@@ -18,7 +18,7 @@ from typing import Any, Final
 import yaml
 
 from clozeline import HOME
-from clozeline.configuration.config import load_config, to_plain
+from clozeline.configuration.config import load_config, to_data
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_text, read_json
 from clozeline.process import PROGRAMS, start_child
@@ -167,7 +167,7 @@ def write_pages(warc: Path) -> None:
 
 def settings_facts(options: Any, *without: str) -> dict[str, Any]:
     """Return the settings of an experiment as plain data with absolute paths, `without` those that may change."""
-    plain: dict[str, Any] = to_plain(with_absolute_paths(options))
+    plain: dict[str, Any] = to_data(with_absolute_paths(options))
     return {name: value for name, value in plain.items() if name not in without}
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, TypeAlias
 
+from clozeline.errors import plural
 from clozeline.files import publish_text
 from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import plural
 from clozeline.tools.experiments.multirun.finetuning_scores import difference_text, mean_text
 from clozeline.tools.experiments.multirun.study_plan import Ordering, Plan, Study, Variant
 from clozeline.tools.experiments.multirun.study_sets import Documents

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from clozeline.configuration.config import save_yaml, to_plain
+from clozeline.checksummed_json import add_checksum, verify_checksum
+from clozeline.configuration.config import save_yaml, to_data
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
 from clozeline.files import publish, publish_json, read_json, sync
 from clozeline.model.checkpoints import Checkpoint, keep_published
@@ -15,7 +16,6 @@ from clozeline.model.compression.methods import Method
 from clozeline.model.compression.token_rules import read_rule
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.repair import cannot_write
-from clozeline.sealed_json import seal, unseal
 from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
 from clozeline.train.checkpoint.part_writer import Snapshot, write_part
 from clozeline.train.checkpoint.stored_checkpoint import (
@@ -85,12 +85,12 @@ def write_record(
     """Write how a folder was compressed, with what the paper claims, and of a run what it was trained on."""
     facts = {
         "method": name,
-        "options": to_plain(method.options),
+        "options": to_data(method.options),
         "claim": method.claim,
         "lines": [*lines],
     }
     publish_json(
-        output / RECORD, seal({"format": 1, **facts, "source": str(run.folder.absolute())})
+        output / RECORD, add_checksum({"format": 1, **facts, "source": str(run.folder.absolute())})
     )
     if run.recorded:
         shutil.copyfile(run.folder / SETS_FILE, output / SETS_FILE)
@@ -101,7 +101,7 @@ def find_claim(folder: Path) -> str:
     for _ in range(_FOLLOWED):
         if (path := folder / RECORD).is_file():
             try:
-                record = unseal(read_json(path) or {}, path, 1)
+                record = verify_checksum(read_json(path) or {}, path, 1)
                 return f"{record['method']} {_format_options(record['options'])}: {record['claim']}"
             except (ValueError, KeyError) as error:
                 raise IntegrityError(
@@ -112,7 +112,7 @@ def find_claim(folder: Path) -> str:
         config = read_config(folder)
         if config.prune is not None:
             return (
-                f"{config.prune.name} {_format_options(to_plain(config.prune.options))}: "
+                f"{config.prune.name} {_format_options(to_data(config.prune.options))}: "
                 f"{config.prune.type.claim}"
             )
         source = config.model.init_from
@@ -148,7 +148,7 @@ def _write_run(run: TrainedModel, output: Path, smaller: Checkpoint, method: str
         rule.check(config.model.layers)
     keep_published(run.folder, output)
     with publish(output / "config.yaml") as temporary:
-        save_yaml(to_plain(config), temporary)
+        save_yaml(to_data(config), temporary)
     # the part: weights in a row
     tensors = {f"{WEIGHT}/{name}": tensor.reshape(-1) for name, tensor in smaller.tensors.items()}
     records = {

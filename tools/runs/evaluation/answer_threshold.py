@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Final
 
+from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.errors import IntegrityError
 from clozeline.files import parse_json, publish_text
-from clozeline.repair import repair_of
-from clozeline.sealed_json import seal, unseal
+from clozeline.repair import rebuild_hint
 
 _FILE: Final = "answer_threshold.json"
 
@@ -16,7 +16,8 @@ def store_threshold(run: Path, threshold: float, facts: dict[str, object]) -> No
     """Write the threshold of a run, with the checkpoint and the set on which it was chosen."""
     publish_text(
         run / _FILE,
-        json.dumps(seal({"threshold": threshold, **facts}), sort_keys=True, indent=1) + "\n",
+        json.dumps(add_checksum({"threshold": threshold, **facts}), sort_keys=True, indent=1)
+        + "\n",
     )
 
 
@@ -30,9 +31,9 @@ def stored_threshold(run: Path, checkpoint: str) -> float:
     if not path.is_file():
         return 0.0
     try:
-        facts = unseal(parse_json(path.read_bytes()), path)
+        facts = verify_checksum(parse_json(path.read_bytes()), path)
         return float(facts["threshold"]) if facts["checkpoint"] == checkpoint else 0.0
     except (ValueError, KeyError, TypeError) as error:
         raise IntegrityError(
-            f"{path}: not a threshold of answers ({error}); {repair_of(path)}"
+            f"{path}: not a threshold of answers ({error}); {rebuild_hint(path)}"
         ) from error

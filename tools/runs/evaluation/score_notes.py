@@ -3,7 +3,7 @@
 import math
 from typing import Final, Literal, TypeAlias
 
-from clozeline.tools.command import plural
+from clozeline.errors import plural
 
 Better: TypeAlias = Literal["higher", "lower"]
 """Direction in which a score is better."""

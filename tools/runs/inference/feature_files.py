@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import file_hash, publish, publish_json, read_json
 from clozeline.model.layers.pooling import pool
@@ -20,7 +21,6 @@ from clozeline.model.scoring.features import check_layer, token_vectors
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tasks.rows._windows import first_tokens, token_spans
 from clozeline.pipeline.tokenize.tokenizers import Encoding
-from clozeline.sealed_json import seal, unseal
 from clozeline.tools.runs.inference.text_likelihoods import first_token, word_spans
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
@@ -114,7 +114,7 @@ def write_features(
             raise ConfigurationError("input: expected a text, got none")
     manifest = {"format": _FORMAT, **facts, **asdict(chosen), **counts, "file": FEATURES}
     manifest["hash"] = file_hash(folder / FEATURES)
-    publish_json(folder / MANIFEST, seal(manifest))
+    publish_json(folder / MANIFEST, add_checksum(manifest))
     return manifest
 
 
@@ -126,7 +126,7 @@ def open_features(folder: Path) -> Features:
             f"{folder}: found no {MANIFEST}: give an output of clozeline extract-features"
         )
     try:
-        facts = unseal(read_json(path) or {}, path, _FORMAT)
+        facts = verify_checksum(read_json(path) or {}, path, _FORMAT)
     except ValueError as error:
         raise IntegrityError(f"{path}: is damaged: {error}; extract the features again") from error
     if not isinstance(facts.get("file"), str):

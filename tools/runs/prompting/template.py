@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 from xxhash import xxh3_64_intdigest
 
-from clozeline.configuration.config import Names, config_class, load_config, to_plain, validate
+from clozeline.configuration.config import Names, config_class, load_config, to_data, validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tables import Rejected, normalize_row, open_table
@@ -100,7 +100,7 @@ class Prompt(NamedTuple):
 
 def read_template(path: Path, form: NormalForm = "prose") -> Template:
     """Read a template from YAML, its texts in a stored form; ConfigurationError for a missing file or wrong value."""
-    plain = to_plain(load_config(Template, path))
+    plain = to_data(load_config(Template, path))
     template: Template = validate(Template, normalize_row(form, plain), str(path))
     return template
 

@@ -21,7 +21,7 @@ from clozeline.pipeline.shards.manifest import TokenizerFacts
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.repair import repair_of
+from clozeline.repair import rebuild_hint
 
 
 def uid_keys(uids: NDArray[Any]) -> NDArray[np.bytes_]:
@@ -42,7 +42,7 @@ def document_tables(manifest_path: Path) -> list[Path]:
         }  # also of a shard that is missing
         if missing := [path for path in sorted(tables) if not path.is_file()]:
             raise IntegrityError(
-                f"{missing[0]}: the document table is missing; {repair_of(missing[0])}"
+                f"{missing[0]}: the document table is missing; {rebuild_hint(missing[0])}"
             )
         if tables:
             return sorted(tables)
@@ -114,12 +114,12 @@ def _batches(path: Path, *columns: str) -> Iterator[pa.RecordBatch]:
                 missing = ", ".join(set(columns) - set(batch.schema.names))
                 if missing:
                     raise IntegrityError(
-                        f"{path}: not a document table (no {missing}); {repair_of(path)}"
+                        f"{path}: not a document table (no {missing}); {rebuild_hint(path)}"
                     )
                 yield batch
     except pa.ArrowException as error:
         raise IntegrityError(
-            f"{path}: not a document table ({error}); {repair_of(path)}"
+            f"{path}: not a document table ({error}); {rebuild_hint(path)}"
         ) from error
 
 
@@ -206,7 +206,7 @@ def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary |
         return None
     for record in records(location.parent, "main"):
         if gap := record.gap(location.parent, temporary=False, verify=True):
-            raise IntegrityError(f"{gap}; {repair_of(location / record.pass_name)}")
+            raise IntegrityError(f"{gap}; {rebuild_hint(location / record.pass_name)}")
     if [file.name for file in location.iterdir()] == [VOCABULARY_FILE]:
         vocabulary = Vocabulary.load(location / VOCABULARY_FILE)
     else:

@@ -8,12 +8,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.layout import shard_of
 from clozeline.seeding import mix
-from clozeline.tools.command import plural
 from clozeline.tools.shards.provenance.document_table import uid_keys
 from clozeline.tools.shards.provenance.packed_documents import packing_of, sample_manifest
 

@@ -7,11 +7,11 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline.errors import plural
 from clozeline.pipeline.corrupt.preview.view import Pieces
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.block import holds_ids
-from clozeline.tools.command import plural
 from clozeline.tools.shards.provenance.row_search import readable_blocks
 
 Counts = NDArray[np.int64]

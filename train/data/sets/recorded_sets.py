@@ -15,7 +15,8 @@ from typing import Final
 import numpy as np
 
 from clozeline.arrays import Int64
-from clozeline.configuration.config import config_class, to_plain, validate
+from clozeline.checksummed_json import add_checksum, verify_checksum
+from clozeline.configuration.config import config_class, to_data, validate
 from clozeline.configuration.redaction import redact_text
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import publish_json, read_json, replacing
@@ -28,7 +29,6 @@ from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.sealed_json import seal, unseal
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.sets.finetuning import hold_task_rows, plan_task_steps
 from clozeline.train.data.stream.mixture import Phase
@@ -85,7 +85,8 @@ def record_sets(run: Path, data: DataConfig, phases: Sequence[Phase[Input]]) -> 
     copy is replaced.
     """
     publish_json(
-        run / SETS_FILE, seal({"format": _FORMAT, "sets": to_plain(_describe_phases(data, phases))})
+        run / SETS_FILE,
+        add_checksum({"format": _FORMAT, "sets": to_data(_describe_phases(data, phases))}),
     )
     shards = phases[0].sources[0].shards
     fingerprint = shards.manifest.tokenizer.fingerprint
@@ -107,7 +108,7 @@ def read_sets(run: Path) -> tuple[RecordedSet, ...]:
     """Return the training sets of a run, each once, in the order of its phases; IntegrityError if they are damaged."""
     path = run / SETS_FILE
     try:
-        plain = unseal(read_json(path) or {}, path, _FORMAT)
+        plain = verify_checksum(read_json(path) or {}, path, _FORMAT)
         sets: tuple[RecordedSet, ...] = validate(
             tuple[RecordedSet, ...], plain.get("sets"), str(path)
         )

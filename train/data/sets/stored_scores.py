@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from clozeline.columns import TEACHER
-from clozeline.configuration.config import config_class, to_plain, validate
+from clozeline.configuration.config import config_class, to_data, validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.column_set import JoinedShards
@@ -49,7 +49,7 @@ class StoredScores:
 
     def to_config(self) -> dict[str, object]:
         """Return the `config` of a manifest."""
-        return {_KEY: to_plain(self)}
+        return {_KEY: to_data(self)}
 
 
 def read_stored_scores(shards: ShardSet) -> StoredScores | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.configuration.config import to_plain
+from clozeline.configuration.config import to_data
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.config import NamedObjective
 from clozeline.pipeline.corrupt.objectives import Objective
@@ -30,7 +30,7 @@ class Corruption:
     @property
     def options(self) -> dict[str, Any]:
         """The objective's options as plain data."""
-        options: dict[str, object] = to_plain(self.objective.options)
+        options: dict[str, object] = to_data(self.objective.options)
         return options
 
     @property

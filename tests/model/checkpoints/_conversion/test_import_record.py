@@ -1,9 +1,10 @@
-"""model.json of an imported folder: written by the tool with the pipeline's seal, read by the model's own code."""
+"""model.json of an imported folder: written by the tool with the pipeline's add_checksum, read by the model's own code."""
 
 import json
 
 import pytest
 
+from clozeline.checksummed_json import add_checksum
 from clozeline.errors import ClozelineError, NewerFormatError, WeightsError
 from clozeline.model.checkpoints._conversion.import_record import (
     IMPORT_RECORD,
@@ -12,7 +13,6 @@ from clozeline.model.checkpoints._conversion.import_record import (
     find_imported_tokenizer,
     read_import_record,
 )
-from clozeline.sealed_json import seal
 
 PLAIN = {
     "format": IMPORT_RECORD_FORMAT,
@@ -35,7 +35,7 @@ def written(folder, plain):
 
 
 def test_what_the_pipeline_seals_is_read(tmp_path):
-    assert read_import_record(written(tmp_path, seal(PLAIN))) == ImportRecord(**PLAIN)
+    assert read_import_record(written(tmp_path, add_checksum(PLAIN))) == ImportRecord(**PLAIN)
     assert find_imported_tokenizer(tmp_path) == tmp_path / "tokenizer"
 
 
@@ -44,7 +44,7 @@ def test_a_newer_format_is_refused(tmp_path):
     with pytest.raises(
         NewerFormatError, match="format 2 of a newer version, this version reads format 1"
     ) as found:
-        read_import_record(written(tmp_path, seal(newer)))
+        read_import_record(written(tmp_path, add_checksum(newer)))
     assert found.value.exit_code == 64
 
 

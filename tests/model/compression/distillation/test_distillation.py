@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from clozeline.configuration.config import to_plain, validate
+from clozeline.configuration.config import to_data, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.compression.distillation.student import Teacher
 from clozeline.model.heads._head import LabelHead
@@ -18,7 +18,7 @@ def test_a_configuration_is_read_again_as_it_was_written():
     config = tiny(
         distil={**TEACHER, "losses": [{"name": "states", "layers": {1: 2, 0: 0}}, "attention"]}
     )
-    again = validate(type(config), to_plain(config), "again")
+    again = validate(type(config), to_data(config), "again")
     assert again == config
     assert frozen(again) == frozen(config)
     assert frozen(config)["distil.losses"][0]["layers"] == {"1": 2, "0": 0}

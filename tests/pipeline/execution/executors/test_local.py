@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.execution.executors import Deal
+from clozeline.pipeline.execution.executors import Assignment
 from clozeline.pipeline.execution.runner import run_units
 from clozeline.pipeline.recipe import ExecutorConfig
 from tests.pipeline.execution.noting_steps import Endless, Reporting
@@ -111,7 +111,7 @@ class Counting:
     def has_started(self, unit):
         return False
 
-    def give_up(self, unit, reason): ...
+    def mark_failed(self, unit, reason): ...
 
 
 @settings(max_examples=60)
@@ -123,15 +123,15 @@ class Counting:
 )
 def test_each_unit_without_a_result_runs_once_in_its_task(units, tasks, done, data):
     step = Counting(done)
-    deal = Deal(step, units, tasks)
+    assignment = Assignment(step, units, tasks)
     for rank in data.draw(st.permutations(range(tasks))):
         before = len(step.runs)
-        assert deal("data", rank, tasks) == "data"
+        assert assignment("data", rank, tasks) == "data"
         ran = step.runs[before:]
-        assert [deal.task_of(unit) for unit in ran] == [rank] * len(ran)
+        assert [assignment.task_of(unit) for unit in ran] == [rank] * len(ran)
         assert ran == [unit for unit in units if unit in ran], "in their order"
     assert sorted(step.runs) == sorted(set(units) - done)
-    sizes = [sum(deal.task_of(unit) == rank for unit in units) for rank in range(tasks)]
+    sizes = [sum(assignment.task_of(unit) == rank for unit in units) for rank in range(tasks)]
     assert max(sizes) - min(sizes) <= 1
 
 

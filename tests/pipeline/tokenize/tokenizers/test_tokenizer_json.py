@@ -16,7 +16,7 @@ from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import (
     TokenizerJson,
     hide_pieces,
     pieces_of,
-    read_json,
+    read_tokenizer_json,
 )
 from tests.pipeline.tokenize.published.published_files import byte_level, unigram_json
 
@@ -41,13 +41,13 @@ def test_pieces_are_spelled_by_the_models_kind(tmp_path):
 
 
 def test_pieces_are_in_the_order_of_their_ids_without_holes(tmp_path):
-    facts = read_json(unigram_json(tmp_path))
+    facts = read_tokenizer_json(unigram_json(tmp_path))
     assert pieces_of(facts, "x")[:4] == ["<pad>", "</s>", "<unk>", "<mask_1>"]
     facts["added_tokens"].append({"content": "<x>", "id": 99, "special": True})
     with pytest.raises(ConfigurationError, match="got 99 "):
         pieces_of(facts, "x")
     with pytest.raises(IntegrityError, match="not a tokenizer"):
-        read_json(tmp_path / "none.json")
+        read_tokenizer_json(tmp_path / "none.json")
 
 
 def added(content, token, **flags):

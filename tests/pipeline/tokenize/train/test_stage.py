@@ -2,7 +2,7 @@ import logging
 
 import pytest
 
-from clozeline.configuration.config import to_plain, validate
+from clozeline.configuration.config import to_data, validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tokenize.train.config import TrainTokenizerConfig
 from tests.pipeline.token_sets import files_of
@@ -53,7 +53,7 @@ def test_configuration_is_checked_when_it_is_read():
     )
     assert config.algorithm().options.num_threads == 2
     assert config.algorithm().options.size == 4000
-    assert to_plain(config)["options"] == {"num_threads": 2}
+    assert to_data(config)["options"] == {"num_threads": 2}
     for wrong, message in (
         ({"name": "bytebpe"}, "did you mean 'byte_bpe'"),
         ({"options": {"num_threads": 2}}, "unknown key 'num_threads'"),

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from clozeline.checksummed_json import add_checksum
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.sealed_json import seal
 from clozeline.tools.experiments import finetune
 from clozeline.tools.experiments.finetune import choose_words
 from clozeline.tools.experiments.multirun.finetuning_scores import (
@@ -52,7 +52,9 @@ def write(folder, seed, predicted, **changes):
     }
     plain = {"scores": scores, "facts": FACTS}
     (folder / "scores").mkdir(parents=True, exist_ok=True)
-    (folder / "scores" / f"seed-{seed}.json").write_text(json.dumps(seal(plain)), encoding="utf-8")
+    (folder / "scores" / f"seed-{seed}.json").write_text(
+        json.dumps(add_checksum(plain)), encoding="utf-8"
+    )
 
 
 def test_a_table_of_two_folders(tmp_path):

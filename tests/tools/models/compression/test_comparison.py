@@ -4,10 +4,10 @@ import pytest
 import torch
 import yaml
 
+from clozeline.checksummed_json import add_checksum
 from clozeline.errors import IntegrityError, NewerFormatError
 from clozeline.files import publish_json
 from clozeline.model.registries import PRUNING
-from clozeline.sealed_json import seal
 from clozeline.tools.models.compression import comparison
 from clozeline.tools.models.compression.comparison import (
     Latency,
@@ -94,10 +94,10 @@ WRITTEN = {
 
 
 def test_a_changed_or_newer_record_is_an_error(tmp_path):
-    publish_json(tmp_path / RECORD, {**seal(WRITTEN), "method": "heads"})
+    publish_json(tmp_path / RECORD, {**add_checksum(WRITTEN), "method": "heads"})
     with pytest.raises(IntegrityError, match="compress the model again"):
         find_claim(tmp_path)
-    publish_json(tmp_path / RECORD, seal({**WRITTEN, "format": 2}))
+    publish_json(tmp_path / RECORD, add_checksum({**WRITTEN, "format": 2}))
     with pytest.raises(NewerFormatError):
         find_claim(tmp_path)
 
@@ -112,7 +112,7 @@ def test_a_student_leads_to_the_claim_of_its_start_and_a_pruned_run_to_its_metho
             yaml.safe_dump(plain_config(output=str(folder), **model))
         )
     assert find_claim(student) == ""
-    publish_json(small / RECORD, seal(WRITTEN))
+    publish_json(small / RECORD, add_checksum(WRITTEN))
     assert find_claim(student) == "layers keep=[0]: less"
     pruned = plain_config(output=str(tmp_path), prune={"name": "magnitude", "sparsity": 0.5})
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(pruned))

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from clozeline.configuration.config import to_plain
+from clozeline.configuration.config import to_data
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.pipeline.execution.unit_record import Output
@@ -206,7 +206,7 @@ def task(tmp_path, monkeypatch):
     made = prepare(tmp_path, monkeypatch)
     monkeypatch.setattr(checks, "open_teacher", score_shards.open_teacher)
     weights = score_shards.open_teacher(made.run, None, open_shards(made.shards), "RUN")
-    plain = {**to_plain(made.stored), "digest": weights.weights_digest}
+    plain = {**to_data(made.stored), "digest": weights.weights_digest}
     return made._replace(stored=stored_scores.StoredScores(**plain))
 
 

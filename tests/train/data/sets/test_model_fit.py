@@ -9,7 +9,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from clozeline.columns import ROW, Role
-from clozeline.configuration.config import to_plain, validate
+from clozeline.configuration.config import to_data, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import RowOptions
 from clozeline.model.configuration.model_config import ModelConfig
@@ -218,7 +218,7 @@ def test_a_key_that_the_first_model_brings_is_named_so(
     tmp_path, task_manifest, theirs, key, way_out
 ):
     """It cannot be left out; what the message says to set is accepted."""
-    plain = to_plain(with_heads(classification=1.0))
+    plain = to_data(with_heads(classification=1.0))
     plain["heads"]["classification"] = theirs
     (tmp_path / "config.yaml").write_text(OmegaConf.to_yaml({"model": plain}), encoding="utf-8")
     given = {"init_from": str(tmp_path)}

@@ -15,12 +15,12 @@ from clozeline.errors import NewerFormatError
 _KEY: Final = "checksum"
 
 
-def seal(data: Mapping[str, object]) -> dict[str, Any]:
+def add_checksum(data: Mapping[str, object]) -> dict[str, Any]:
     """Return the object with the key `checksum`, the xxh3-128 (hex) of its canonical JSON."""
     return {**data, _KEY: _checksum(data)}
 
 
-def unseal(data: Mapping[str, Any], where: Path | str, newest: int = 1) -> dict[str, Any]:
+def verify_checksum(data: Mapping[str, Any], where: Path | str, newest: int = 1) -> dict[str, Any]:
     """Verify and remove the checksum.
 
     ValueError if there is none or the content is not its own, NewerFormatError if a newer version
