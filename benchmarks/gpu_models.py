@@ -94,7 +94,7 @@ def build_optimizer(name: str, model: nn.Module) -> torch.optim.Optimizer:
     options = {"name": name, **({"iterate_in": "fp32"} if name == "muon" and not on_gpu else {})}
     builder = OPTIMIZERS.resolve(options).build()
     optimizer: torch.optim.Optimizer = builder.build(
-        parameter_groups(model, 0.01, matrices_apart=builder.matrices_apart)
+        parameter_groups(model, 0.01, separate_matrices=builder.separate_matrices)
     )
     optimizer.step()
     return optimizer

@@ -75,7 +75,7 @@ class Model(FlopCounts, nn.Module):
         return any(head.reads_second_view() for head in self.heads.values())
 
     @property
-    def counted(self) -> Mapping[str, Any]:
+    def divisors(self) -> Mapping[str, Any]:
         """The object that counts the divisor of each loss."""
         return {**self.heads, PONDER: TokenCount()} if self.config.share.halts else self.heads
 

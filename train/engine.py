@@ -29,7 +29,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.global_batch import DeviceCopies, DeviceCopy, MicroBatch
 from clozeline.train.data.stream.labels import sample_words
 from clozeline.train.distributed.process_group import World
-from clozeline.train.hooks import Hook, Step, Trained
+from clozeline.train.hooks import Hook, HookContext, StepInfo
 from clozeline.train.hooks._progressive import Progressive
 from clozeline.train.hooks._pruning import pruning_hook
 from clozeline.train.hooks._start_distance import StartDistance
@@ -93,14 +93,16 @@ class Engine:
         options = config.optimizer.options
         self._builder = config.optimizer.build()
         by_depth = options.layer_decay is not None or any(hook.by_depth for hook in self.hooks)
-        apart = self._builder.matrices_apart or any(hook.matrices_apart for hook in self.hooks)
+        apart = self._builder.separate_matrices or any(
+            hook.separate_matrices for hook in self.hooks
+        )
         groups = parameter_groups(
-            model, options.weight_decay, by_depth=by_depth, matrices_apart=apart
+            model, options.weight_decay, by_depth=by_depth, separate_matrices=apart
         )
         self.zero = Zero(model, self._builder.build(groups), config, world)
         self._builder.bind(self.optimizer, self.zero.layout)
         # hooks last: they see gradients that are clipped
-        trained = Trained(
+        trained = HookContext(
             model,
             self.optimizer,
             list(self.zero.flats()),
@@ -127,9 +129,9 @@ class Engine:
         return cast(Mapping[str, Any], self.model.heads)
 
     @property
-    def counted(self) -> Mapping[str, Any]:
+    def divisors(self) -> Mapping[str, Any]:
         """The object that counts the divisor of each loss, by the name of the loss."""
-        return self.model.counted
+        return self.model.divisors
 
     def step(
         self,
@@ -203,7 +205,7 @@ class Engine:
         learning_rate: float,
         *,
         recorded: bool,
-    ) -> Step:
+    ) -> StepInfo:
         """Prepare optimizer, ZeRO and hooks for a step."""
         self.zero.accumulate(micro_batches, step)
         options = self.config.optimizer.options
@@ -213,7 +215,7 @@ class Engine:
             )
         rows = micro_batches * self.config.data.micro_batch * self.world.size
         rate = learning_rate / options.learning_rate
-        now = Step(step, self.skipped, rows, counts, rate, recorded)
+        now = StepInfo(step, self.skipped, rows, counts, rate, recorded)
         for hook in self.hooks:
             hook.begin(now)
         return now
@@ -252,9 +254,9 @@ class Engine:
         for module in self._frozen:
             module.eval()
 
-    def follow(self, heldout_losses: Sequence[float]) -> bool:
+    def observe_eval_losses(self, heldout_losses: Sequence[float]) -> bool:
         """Pass the held-out losses so far to the optimizer; return whether its update changes from now on."""
-        return bool(self._builder.follow(self.optimizer, heldout_losses))
+        return bool(self._builder.observe_eval_losses(self.optimizer, heldout_losses))
 
     def continue_from(self, step: int, samples: int, skipped: int) -> None:
         """Set the counters of a resumed run."""
@@ -271,7 +273,7 @@ class Engine:
 
 
 def hooks_of_run(config: TrainConfig, model: Model) -> list[Hook]:
-    """Return the hooks that a configuration names, sorted by their `turn`: statistics first, pruning last.
+    """Return the hooks that a configuration names, sorted by their `priority`: statistics first, pruning last.
 
     Within a turn: the regularizer, the stages of a distillation, then `hooks` in their order. With
     `model.init_from`, the distance from it is recorded, too.
@@ -288,7 +290,7 @@ def hooks_of_run(config: TrainConfig, model: Model) -> list[Hook]:
                 by_layer=any(chosen.name == "layer_statistics" for chosen in config.hooks)
             )
         )
-    return sorted(hooks, key=lambda hook: hook.turn)
+    return sorted(hooks, key=lambda hook: hook.priority)
 
 
 def seed_dropout(seed: int, device: torch.device) -> None:

@@ -157,22 +157,22 @@ def _run_pass(
 ) -> Evaluation | None:
     # accumulate losses, metrics and counts in float64 over this rank's batches
     heads = engine.config.model.head_weights
-    counted = engine.counted
+    divisors = engine.divisors
     sums = {
-        name: torch.zeros((), dtype=torch.float64, device=engine.world.device) for name in counted
+        name: torch.zeros((), dtype=torch.float64, device=engine.world.device) for name in divisors
     }
     figures: dict[str, Tensor] = {}
-    counts = dict.fromkeys(counted, 0.0)
+    counts = dict.fromkeys(divisors, 0.0)
     seen: dict[str, Counter[int]] = {head: Counter() for head in heads if heldout.entropies is None}
     for number in range(heldout.batches):
-        batch = next_global_batch(source, counted, engine.world, stop)
+        batch = next_global_batch(source, divisors, engine.world, stop)
         if batch.stop:
             return None
         for micro_batch in batch.micro_batches:
             add_sums(engine.losses(engine.inputs(micro_batch, step=0)), sums, figures)
             for head, counter in seen.items():
                 counter.update(engine.heads[head].classes(micro_batch.tensors).tolist())
-        for name in counted:
+        for name in divisors:
             counts[name] += batch.counts[name]
         if number == 0 and engine.world.rank == 0:
             with _REPORTS("guesses on held-out rows"):
@@ -195,7 +195,7 @@ def _run_pass(
         }
     entropies = heldout.entropies
     means = shares(dict(zip(named, totals, strict=True)), counts)
-    figures |= {name: sums[name] for name in counted if name not in heads and counts[name]}
+    figures |= {name: sums[name] for name in divisors if name not in heads and counts[name]}
     return Evaluation(
         loss=sum(weight * means[head] for head, weight in heads.items()),
         total=engine.total_loss(means),

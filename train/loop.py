@@ -46,12 +46,12 @@ class TrainingJob:
         )
         return schedule
 
-    def owes_evaluation(self, state: TrainState) -> bool:
+    def is_evaluation_due(self, state: TrainState) -> bool:
         """Return whether an evaluation is due at this step and missing; a resumed run makes up for it."""
         due = state.step == self.config.last_step or _due(state.step, self.config.evaluate.every)
         return due and state.step > 0 and state.heldout_loss is None and bool(self.heldout)
 
-    def owes_save(self, state: TrainState, tokens: int) -> bool:
+    def is_save_due(self, state: TrainState, tokens: int) -> bool:
         """Return whether a save is due at this step."""
         config = self.config.checkpoint
         evaluated = self.config.early_stop is not None and _due(
@@ -88,7 +88,7 @@ class TrainingJob:
         scored = replace(state, heldout_loss=loss)
         if not _due(state.step, self.config.evaluate.every):
             return scored
-        if self.config.optimizer.type.follows_heldout:
+        if self.config.optimizer.type.needs_heldout_losses:
             scored = replace(scored, heldout_losses=(*state.heldout_losses, loss))
         if early is None:
             return scored
@@ -104,7 +104,7 @@ class TrainingJob:
         all_done = state.step >= self.config.last_step or should_stop(
             self.config.early_stop, state.best
         )
-        return all_done and not self.owes_evaluation(state)
+        return all_done and not self.is_evaluation_due(state)
 
 
 def train(run: TrainingJob, state: TrainState) -> TrainState:
@@ -113,7 +113,7 @@ def train(run: TrainingJob, state: TrainState) -> TrainState:
     A step that is both saved and evaluated is saved first: a failed evaluation loses nothing. A
     step that only its held-out loss makes worth keeping is saved after its evaluation.
     """
-    run.engine.follow(state.heldout_losses)
+    run.engine.observe_eval_losses(state.heldout_losses)
     if (
         run.config.on_divergence is not None
         and (divergence := run.find_divergence(state)) is not None
@@ -126,9 +126,11 @@ def train(run: TrainingJob, state: TrainState) -> TrainState:
     while not stopped and not run.is_complete(state):
         # one step, or the evaluation that is due
         before = state
-        state, stopped = _evaluate(run, state) if run.owes_evaluation(state) else _step(run, state)
+        state, stopped = (
+            _evaluate(run, state) if run.is_evaluation_due(state) else _step(run, state)
+        )
         if state.step > before.step:
-            due = run.owes_save(state, before.tokens)
+            due = run.is_save_due(state, before.tokens)
         elif not stopped:
             due = due or run.checkpoints.is_best(state)
         # commit a checkpoint that was written in the background
@@ -202,7 +204,7 @@ def _step(run: TrainingJob, state: TrainState) -> tuple[TrainState, bool]:
     worked = time.process_time()
     batch = next_batch_of_tokens(
         run.stream,
-        engine.counted,
+        engine.divisors,
         run.world,
         run.stop,
         config.data.batch_tokens,
@@ -245,7 +247,7 @@ def _evaluate(run: TrainingJob, state: TrainState) -> tuple[TrainState, bool]:
     run.recorder.heldout(
         state, evaluations, {heldout.name: heldout.guesses for heldout in run.heldout}
     )
-    if run.engine.follow(state.heldout_losses):
+    if run.engine.observe_eval_losses(state.heldout_losses):
         run.recorder.averaging(state)
     run.checkpoints.score(
         state

@@ -10,7 +10,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.engine_config import placement_of
 from clozeline.train.data.sets.recorded_sets import describe_rereading
 from clozeline.train.distributed.launcher import describe_environment
-from clozeline.train.distributed.process_group import World, start, without_startup_garbage
+from clozeline.train.distributed.process_group import World, gc_frozen, start
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.distributed.watchdog import Watchdog
 from clozeline.train.engine import Engine
@@ -24,7 +24,7 @@ from clozeline.train.logs.recorder import Recorder
 from clozeline.train.loop import TrainingJob, train
 from clozeline.train.startup.announcements import announce_data, announce_start, describe_model
 from clozeline.train.startup.checks import CheckedStart, check_start
-from clozeline.train.startup.run_directory import claim, prepare_directory
+from clozeline.train.startup.run_directory import lock_run, prepare_directory
 from clozeline.train.startup.start_or_resume import find_starting_point, set_up_kernels
 from clozeline.train.startup.starting_model import build_starting_model
 
@@ -49,7 +49,7 @@ def run(config: TrainConfig, joined: World | None = None, detail: Detail = "usua
         # lock the run directory
         with world.together():
             if world.rank == 0:
-                resources.enter_context(claim(checked.config))
+                resources.enter_context(lock_run(checked.config))
         journal = resources.enter_context(
             closing(Journal(checked.config.output, checked.config.log, world.rank))
         )
@@ -151,6 +151,6 @@ def _train(
         pace,
         profiler,
     )
-    with without_startup_garbage():
+    with gc_frozen():
         state = train(job, state)
     return recorder.end(state, job.is_complete(state), stop.reason)

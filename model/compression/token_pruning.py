@@ -119,9 +119,9 @@ class TokenPruning(Model):
         ]  # in a list, the values of a rule in training are no parameters of the model
 
     @property
-    def counted(self) -> Mapping[str, Any]:
+    def divisors(self) -> Mapping[str, Any]:
         """The object that counts the divisor of each loss."""
-        return {**super().counted, TOKENS: TokenCount()}
+        return {**super().divisors, TOKENS: TokenCount()}
 
     @property
     def loss_weights(self) -> dict[str, float]:

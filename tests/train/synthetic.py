@@ -138,7 +138,7 @@ def train_steps(engine, first, last, kind=RandomSource):
     schedule = config.schedule.build(config.schedule.options.steps)
     found = []
     for step in range(first, last + 1):
-        batch = next_global_batch(source, engine.counted, world, StopRequest())
+        batch = next_global_batch(source, engine.divisors, world, StopRequest())
         rate = config.optimizer.options.learning_rate * schedule(step)
         result = engine.step(batch.micro_batches, batch.counts, step, rate)
         found.append((global_loss(result, batch.counts, world).hex(), result.gradient_norm.hex()))

@@ -50,7 +50,7 @@ def waits(world, config):
 
     engine = build(config, world)
     train_steps(engine, 1, 1)
-    batch = next_global_batch(RandomSource(config, world, 1), engine.counted, world, StopRequest())
+    batch = next_global_batch(RandomSource(config, world, 1), engine.divisors, world, StopRequest())
     # as on a GPU, where properties of batches are computed before they are copied, and not again
     inputs = {
         id(one): add_host_shapes(dict(one.tensors), 16, frozenset()) for one in batch.micro_batches

@@ -45,13 +45,15 @@ def run_of(monkeypatch, *, saves="", skipped=False, losses=(), pace=None, **chan
     def ignore(*_, **__):
         pass
 
-    def follow(losses):
+    def observe_eval_losses(losses):
         told.append(losses)
         return len(losses) == 1 and len(told) > 1
 
     monkeypatch.setattr(loop, "evaluate", evaluate)
     parts = {
-        "engine": SimpleNamespace(heads={}, counted={}, hooks=(), step=step, follow=follow),
+        "engine": SimpleNamespace(
+            heads={}, divisors={}, hooks=(), step=step, observe_eval_losses=observe_eval_losses
+        ),
         "stream": source(lambda: [micro_batch([1.0, 1.0])] * 4),
         "heldout": [SimpleNamespace(name="heldout", guesses=[])],
         "checkpoints": SimpleNamespace(
@@ -254,6 +256,6 @@ def test_no_save_by_time_while_a_divergence_may_go_on(monkeypatch):
     """Else the checkpoint to return to would be pruned."""
     found = run_of(monkeypatch, skipped=True, steps=9, max_consecutive_skips=9, on_divergence={})
     found.run.pace.is_agreed = True
-    assert not found.run.owes_save(replace(START, step=1, skipped_in_a_row=1), 0)
+    assert not found.run.is_save_due(replace(START, step=1, skipped_in_a_row=1), 0)
     found.run.recorder.spiking = 0
-    assert found.run.owes_save(replace(START, step=1), 0)
+    assert found.run.is_save_due(replace(START, step=1), 0)

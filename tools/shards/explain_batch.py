@@ -229,7 +229,7 @@ def main(arguments: Sequence[str]) -> int:
         )
         rows = explain(feed, samples, lane=options.lane, tokens=options.tokens, tokenizer=tokenizer)
         if not options.json:
-            names = " + ".join(feed.reading.names(feed.reading.stretch(samples // feed.lanes)))
+            names = " + ".join(feed.reading.names(feed.reading.span_at(samples // feed.lanes)))
             step = feed.step(samples)
             number = f", step {step:,}" if feed.samples(step) == samples else ""
             until = f"samples {samples:,} to {samples + feed.rows(samples):,}"

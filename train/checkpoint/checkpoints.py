@@ -27,7 +27,7 @@ from torch import Tensor
 from clozeline.errors import CheckpointError, ConfigurationError, SaveError
 from clozeline.files import replacing, sweep, sync
 from clozeline.train.checkpoint import zero_partitions as partitions
-from clozeline.train.checkpoint.part_writer import Written, snapshot, write_part
+from clozeline.train.checkpoint.part_writer import WrittenPart, snapshot, write_part
 from clozeline.train.checkpoint.retention import HIDDEN, prune, remove, size_of
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.checkpoint.stored_checkpoint import (
@@ -58,7 +58,7 @@ _NO_SPACE: Final = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.
 
 
 @dataclass(frozen=True)
-class _Pending:
+class _PendingSave:
     """A save whose parts are being written."""
 
     state: TrainState
@@ -66,7 +66,7 @@ class _Pending:
     """of the parameters"""
     final: Path
     """directory under its final name"""
-    written: Future[Written]
+    written: Future[WrittenPart]
     """metadata of this rank's part, once it is on disk"""
 
 
@@ -87,7 +87,7 @@ class Checkpoints:
         """Name of the newest checkpoint."""
         self._refused: set[str] = set()
         """Names of damaged checkpoints."""
-        self._pending: _Pending | None = None
+        self._pending: _PendingSave | None = None
         """The save that is not committed yet."""
         self._writer = ThreadPoolExecutor(1, "checkpoint")
         self._copies: dict[str, Tensor] = {}
@@ -129,7 +129,7 @@ class Checkpoints:
         except CheckpointError as error:  # reported at the commit, where all ranks meet
             written = Future()
             written.set_exception(error)
-        self._pending = _Pending(state, partitions.shapes(engine), final, written)
+        self._pending = _PendingSave(state, partitions.shapes(engine), final, written)
         return self.finish() if wait else True
 
     def poll(self) -> bool:
@@ -202,7 +202,7 @@ class Checkpoints:
         lowest = self.world.gather(lowest)[0]
         return lowest is None or state.heldout_loss < lowest[0]
 
-    def _conclude(self, pending: _Pending) -> str | None:
+    def _conclude(self, pending: _PendingSave) -> str | None:
         """Commit what all ranks have written; return the problem on every rank, or None."""
         # wait for all ranks to finish writing
         hidden = pending.final.with_name(f"{HIDDEN}{pending.final.name}")
@@ -307,7 +307,7 @@ class Checkpoints:
         return checkpoint
 
 
-def _assemble(pending: _Pending, written: Sequence[Written]) -> Index:
+def _assemble(pending: _PendingSave, written: Sequence[WrittenPart]) -> Index:
     """Return the index of all ranks' parts."""
     # gather the slices of each parameter over the parts
     slices: dict[str, list[tuple[int, int, int]]] = defaultdict(list)

@@ -34,7 +34,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenPart:
     """A part on disk: its entries of the index, and its size and hash."""
 
     content: Snapshot
@@ -85,11 +85,13 @@ def _copy_into(live: Mapping[str, Tensor], copies: dict[str, Tensor]) -> dict[st
     return {name: copies[name] for name in live}
 
 
-def write_part(content: Snapshot, path: Path) -> Written:
+def write_part(content: Snapshot, path: Path) -> WrittenPart:
     """Write a part and sync it to disk; safetensors raises a plain Exception for a full disk."""
     save_file(dict(content.tensors), path)
     mask = os.umask(0)
     os.umask(mask)
     path.chmod(0o666 & ~mask)  # the usual permissions, which safetensors withholds
     sync(path)
-    return Written(replace(content, tensors={}), FileRecord(path.stat().st_size, file_hash(path)))
+    return WrittenPart(
+        replace(content, tensors={}), FileRecord(path.stat().st_size, file_hash(path))
+    )

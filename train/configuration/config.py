@@ -203,7 +203,7 @@ class TrainConfig:
                 "set evaluate.every to the steps between evaluations, and evaluate.max_rows to "
                 "more than 0"
             )
-            if self.optimizer.type.follows_heldout:
+            if self.optimizer.type.needs_heldout_losses:
                 raise ValueError(
                     f"evaluate: {self.optimizer.name} follows the held-out loss: {how}"
                 )
@@ -242,7 +242,7 @@ class TrainConfig:
                 f"on_divergence: what prune: {self.prune.name} removed stays so: remove one of "
                 "the two keys"
             )
-        if self.optimizer.type.follows_heldout:
+        if self.optimizer.type.needs_heldout_losses:
             raise ValueError(
                 f"on_divergence: {self.optimizer.name} cannot stop to average again: remove the key"
             )

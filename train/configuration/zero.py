@@ -38,7 +38,7 @@ class ZeroConfig:
         """Check that offloading was tested with this optimizer, precision and the other keys that are set."""
         if self.offload == "none":
             return
-        if optimizer.type.statistics != "element" or optimizer.type.follows_heldout:
+        if optimizer.type.statistics != "element" or optimizer.type.needs_heldout_losses:
             why = f"the update of {optimizer.name} needs more than an element and its own history"
             raise ValueError(f"zero.offload: {why}: choose adamw, or remove the key")
         if incompatible:

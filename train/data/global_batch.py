@@ -36,18 +36,18 @@ class MicroBatch(Protocol):
         """Epochs of the training data before the end of the global batch."""
 
 
-B_co = TypeVar("B_co", bound=MicroBatch, covariant=True)
-B = TypeVar("B", bound=MicroBatch)
+MicroBatch_co = TypeVar("MicroBatch_co", bound=MicroBatch, covariant=True)
+MicroBatchT = TypeVar("MicroBatchT", bound=MicroBatch)
 
 
-class BatchSource(Protocol[B_co]):
+class BatchSource(Protocol[MicroBatch_co]):
     """A source of a rank's micro-batches."""
 
-    def next_step(self) -> Sequence[B_co]:
+    def next_step(self) -> Sequence[MicroBatch_co]:
         """Return this rank's micro-batches of the next global batch."""
 
 
-class MovableSource(BatchSource[B_co], Protocol[B_co]):
+class MovableSource(BatchSource[MicroBatch_co], Protocol[MicroBatch_co]):
     """A source that can go on from another position."""
 
     def set_position(self, samples: int) -> None:
@@ -62,10 +62,10 @@ class CountingHead(Protocol):
 
 
 @dataclass(frozen=True)
-class GlobalBatch(Generic[B]):
+class GlobalBatch(Generic[MicroBatchT]):
     """This rank's part of a global batch, with totals over all ranks."""
 
-    micro_batches: Sequence[B]
+    micro_batches: Sequence[MicroBatchT]
     """of this rank; may be empty where `stop` is set"""
     counts: dict[str, float]
     """head → divisor of its loss, over all ranks"""
@@ -100,13 +100,13 @@ class GlobalBatch(Generic[B]):
 
 
 def next_global_batch(
-    source: BatchSource[B],
+    source: BatchSource[MicroBatchT],
     heads: Mapping[str, CountingHead],
     world: World,
     stop: StopRequest,
     *,
     save: bool = False,
-) -> GlobalBatch[B]:
+) -> GlobalBatch[MicroBatchT]:
     """Return the next global batch; after a stop request no rank waits for data.
 
     `save`: this rank asks for a save.
@@ -115,7 +115,7 @@ def next_global_batch(
         ClozelineError: reading failed on some rank; raised on all of them, naming rank and cause.
     """
     # read this rank's micro-batches
-    micro_batches: Sequence[B] = ()
+    micro_batches: Sequence[MicroBatchT] = ()
     problem: Exception | None = None
     began = time.perf_counter()
     try:
@@ -151,14 +151,14 @@ def next_global_batch(
 
 
 def next_batch_of_tokens(
-    source: BatchSource[B],
+    source: BatchSource[MicroBatchT],
     heads: Mapping[str, CountingHead],
     world: World,
     stop: StopRequest,
     tokens: int | None,
     *,
     save: bool = False,
-) -> GlobalBatch[B]:
+) -> GlobalBatch[MicroBatchT]:
     """Return a global batch with at least `tokens` real tokens, joined from several of the source; None: one.
 
     How many are joined depends on tokens over all ranks, so it is the same at every world size.
@@ -180,7 +180,9 @@ def next_batch_of_tokens(
     return batch
 
 
-def _read_interruptibly(source: BatchSource[B], stop: StopRequest) -> Sequence[B]:
+def _read_interruptibly(
+    source: BatchSource[MicroBatchT], stop: StopRequest
+) -> Sequence[MicroBatchT]:
     """Return the next micro-batches, or none if a signal comes first; a remote store may block for minutes."""
     try:
         stop.interrupts = True

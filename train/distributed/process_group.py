@@ -31,7 +31,7 @@ from clozeline.errors import (
 from clozeline.train.distributed.launcher import describe_environment, free_port
 from clozeline.train.distributed.watchdog import RECORDER
 
-T = TypeVar("T")
+Result = TypeVar("Result")
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's mallopt(3)."""
@@ -61,7 +61,7 @@ class World:
         dist.all_reduce(tensor, group=self.group)
         return [float(value) for value in tensor.tolist()]
 
-    def gather(self, value: T) -> list[T]:
+    def gather(self, value: Result) -> list[Result]:
         """Return the value of each rank, in rank order, on every rank."""
         if self.size == 1:
             return [value]
@@ -234,7 +234,7 @@ def keep_freed_memory(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 @contextmanager
-def without_startup_garbage() -> Iterator[None]:
+def gc_frozen() -> Iterator[None]:
     """Collect garbage once, and leave what exists then out of later collections.
 
     A full collection looks at every object of every imported module, while the GPU waits. Where the

@@ -4,6 +4,6 @@ Engine, loop and checkpoints know hooks only as a list. `prune`, `regularizer`, 
 and `model.init_from` add hooks, too: see `hooks_of_run` in train/engine.py.
 """
 
-from clozeline.train.hooks._hook import Hook, Step, Trained
+from clozeline.train.hooks._hook import Hook, HookContext, StepInfo
 
-__all__ = ["Hook", "Step", "Trained"]
+__all__ = ["Hook", "HookContext", "StepInfo"]

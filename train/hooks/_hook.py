@@ -28,7 +28,7 @@ from clozeline.train.optim.weights.flat_buffers import Layout
 
 
 @dataclass(frozen=True)
-class Step:
+class StepInfo:
     """An optimizer step, as hooks see it."""
 
     index: int
@@ -46,7 +46,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Trained:
+class HookContext:
     """A model under ZeRO, and the run that trains it."""
 
     model: Model
@@ -71,7 +71,7 @@ class Hook:
     """Follows a training; a method that is not overridden does nothing."""
 
     Options: ClassVar[type[Any]] = NoOptions
-    turn: ClassVar[int] = 1
+    priority: ClassVar[int] = 1
     """Order of the calls: 0 reads gradients before the others change them, 1 changes gradients,
     weights, or what is trained, 2 reads the gradients that are left, 3 removes parts of the model,
     4 reads the weights of the step."""
@@ -85,7 +85,7 @@ class Hook:
     """fp32 numbers of state per parameter, for the memory estimate."""
     by_depth: ClassVar[bool] = False
     """It needs groups of the optimizer by depth below the heads."""
-    matrices_apart: ClassVar[bool] = False
+    separate_matrices: ClassVar[bool] = False
     """It needs the matrices of layers in groups `matrix` of the optimizer."""
     conflicts: ClassVar[Mapping[Conflict, str]] = MappingProxyType({})
     """Keys of the training configuration that it does not work with, and why."""
@@ -103,7 +103,7 @@ class Hook:
         """Return the model to train, with the same parts under the same names."""
         return model
 
-    def attach(self, trained: Trained) -> None:
+    def attach(self, context: HookContext) -> None:
         """Hook into a model and its optimizer, before the first step."""
 
     def start(self, fresh: Collection[str], *, initialized: bool) -> None:
@@ -120,13 +120,13 @@ class Hook:
     def resume(self, step: int) -> None:
         """Go on after `step` steps, whose states are loaded."""
 
-    def begin(self, step: Step) -> None:
+    def begin(self, step: StepInfo) -> None:
         """Start a step."""
 
     def after_backward(self, batch: Mapping[str, Tensor]) -> None:
         """Follow the backward pass of a micro-batch."""
 
-    def end(self, step: Step, norm: float) -> Mapping[str, Any]:
+    def end(self, step: StepInfo, norm: float) -> Mapping[str, Any]:
         """End a step with this gradient norm, inf if nothing was updated; a collective call.
 
         Returns:

@@ -11,7 +11,7 @@ from clozeline.model.build import Model
 from clozeline.model.compression.pruning import Pruning, Training
 from clozeline.model.compression.pruning._masked_weights import MASK, Cut, MaskedWeights
 from clozeline.model.compression.selection import choose_share
-from clozeline.train.hooks import Hook, Step, Trained
+from clozeline.train.hooks import Hook, HookContext, StepInfo
 from clozeline.train.optim.weights.flat_buffers import Segment
 
 
@@ -23,7 +23,7 @@ def pruning_hook(method: Pruning) -> Hook:
 class PruningHook(Hook):
     """Tells a method of the steps."""
 
-    turn: ClassVar = 3
+    priority: ClassVar = 3
 
     def __init__(self, method: Pruning) -> None:
         super().__init__(None)
@@ -33,18 +33,18 @@ class PruningHook(Hook):
     def wrap(self, model: Model) -> Model:
         return self._method.wrap(model)
 
-    def attach(self, trained: Trained) -> None:
-        device = trained.world.device
-        gathers = trained.stage == 3
-        self._method.attach(Training(trained.model, trained.seed, trained.horizon, device, gathers))
+    def attach(self, context: HookContext) -> None:
+        device = context.world.device
+        gathers = context.stage == 3
+        self._method.attach(Training(context.model, context.seed, context.horizon, device, gathers))
 
     def resume(self, step: int) -> None:
         self._method.resume(step)
 
-    def begin(self, step: Step) -> None:
+    def begin(self, step: StepInfo) -> None:
         self._method.begin(step.index, step.rate)
 
-    def end(self, step: Step, norm: float) -> Mapping[str, Any]:
+    def end(self, step: StepInfo, norm: float) -> Mapping[str, Any]:
         self._method.end(step.index)
         return {}
 
@@ -60,18 +60,18 @@ class PruningHook(Hook):
 class MaskingHook(PruningHook):
     """Holds the masks of a method next to the tensors of the optimizer, and keeps masked weights at 0."""
 
-    matrices_apart = True
+    separate_matrices = True
     _method: MaskedWeights
 
-    def attach(self, trained: Trained) -> None:
-        super().attach(trained)
-        self._trained = trained
-        trained.optimizer.register_step_pre_hook(partial(self._visit, self._method.before_update))
-        trained.optimizer.register_step_post_hook(partial(self._visit, self._after_update))
+    def attach(self, context: HookContext) -> None:
+        super().attach(context)
+        self._context = context
+        context.optimizer.register_step_pre_hook(partial(self._visit, self._method.before_update))
+        context.optimizer.register_step_post_hook(partial(self._visit, self._after_update))
 
     @torch.no_grad()
     def start(self, fresh: Collection[str], *, initialized: bool) -> None:
-        for flat, group in self._trained.flats:
+        for flat, group in self._context.flats:
             new = self._method.new_states(flat.detach(), masked=group.startswith("matrix"))
             if self.of.get(flat, {}).keys() != new.keys():
                 self.of[flat] = new
@@ -86,7 +86,7 @@ class MaskingHook(PruningHook):
         self._apply()
 
     @torch.no_grad()
-    def end(self, step: Step, norm: float) -> Mapping[str, Any]:
+    def end(self, step: StepInfo, norm: float) -> Mapping[str, Any]:
         if (cut := self._method.cut(step.index)) is not None:
             for mask, masked in self._choose(cut):
                 if self._method.returns:
@@ -99,10 +99,10 @@ class MaskingHook(PruningHook):
 
     def _choose(self, cut: Cut) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the mask of each matrix on this rank, to be changed, and True at weights to mask [n]; collective."""
-        layout = self._trained.layout
+        layout = self._context.layout
         sizes = self._method.sizes
         pieces = {piece.name: piece for piece in self._segments(*self.of)}
-        values = dict.fromkeys(sizes, torch.empty(0, device=self._trained.world.device))
+        values = dict.fromkeys(sizes, torch.empty(0, device=self._context.world.device))
         for name, piece in pieces.items():
             states = {key: piece.of(state) for key, state in self.of[piece.flat].items()}
             values[name] = self._method.values(piece.of(piece.flat), states)
@@ -119,17 +119,17 @@ class MaskingHook(PruningHook):
         """Set masked weights and their states to 0, in the optimizer and in the model; a collective call."""
         for flat in self.of:
             self._clear(flat)
-        self._trained.refresh_model()
+        self._context.refresh_model()
 
     def _segments(self, *flats: Tensor) -> list[Segment]:
         return [
-            piece for piece in self._trained.layout.own(*flats) if piece.name in self._method.sizes
+            piece for piece in self._context.layout.own(*flats) if piece.name in self._method.sizes
         ]
 
     def _moments(self, flat: Tensor) -> list[Tensor]:
         return [
             own
-            for own in self._trained.optimizer.state.get(flat, {}).values()
+            for own in self._context.optimizer.state.get(flat, {}).values()
             if isinstance(own, Tensor)
         ]
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import torch
 
 from clozeline.report.recorded_series import RecordedSeries
-from clozeline.train.hooks import Hook, Step, Trained
+from clozeline.train.hooks import Hook, HookContext, StepInfo
 from clozeline.train.hooks.layer_statistics import module_of
 
 
@@ -16,7 +16,7 @@ class StartDistance(Hook):
     Each rank keeps the initial values of the elements that it updates. New parameters do not count.
     """
 
-    turn: ClassVar = 4
+    priority: ClassVar = 4
     charts: ClassVar = (
         RecordedSeries(
             name="Distance of the weights from model.init_from", keys=("start_distance",)
@@ -29,14 +29,14 @@ class StartDistance(Hook):
         self._by_layer = by_layer
         self._modules: list[str] = []
 
-    def attach(self, trained: Trained) -> None:
+    def attach(self, context: HookContext) -> None:
         """Copy the initial values, before a checkpoint is loaded over them."""
-        self._trained = trained
-        self._initial = {flat: flat.detach().clone() for flat, _ in trained.flats}
+        self._context = context
+        self._initial = {flat: flat.detach().clone() for flat, _ in context.flats}
 
     def start(self, fresh: Collection[str], *, initialized: bool) -> None:
         flats = list(self._initial)
-        layout = self._trained.layout
+        layout = self._context.layout
         self._segments = [segment for segment in layout.own(*flats) if segment.name not in fresh]
         self._modules = list(
             dict.fromkeys(module_of(name) for name in layout.shapes(*flats) if name not in fresh)
@@ -45,7 +45,7 @@ class StartDistance(Hook):
         self._indices = torch.tensor(indices, dtype=torch.int64, device=flats[0].device)
         self._initial = {segment.flat: self._initial[segment.flat] for segment in self._segments}
 
-    def end(self, step: Step, norm: float) -> Mapping[str, Any]:
+    def end(self, step: StepInfo, norm: float) -> Mapping[str, Any]:
         if not step.recorded or not self._modules:
             return {}
         # one parameter at a time, for memory; one wait for the device
@@ -59,8 +59,8 @@ class StartDistance(Hook):
         if norms:
             squares.index_add_(0, self._indices, torch.stack(norms).double().square())
         totals = squares.tolist()
-        if self._trained.layout.size > 1:
-            totals = self._trained.world.total(totals)
+        if self._context.layout.size > 1:
+            totals = self._context.world.total(totals)
         distances = {
             module: total**0.5 for module, total in zip(self._modules, totals, strict=True)
         }

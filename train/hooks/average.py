@@ -13,7 +13,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.model.configuration.conflicts import AVERAGING_OPTIMIZER, OFFLOAD
-from clozeline.train.hooks import Hook, Step, Trained
+from clozeline.train.hooks import Hook, HookContext, StepInfo
 from clozeline.train.optim.optimizers import AVERAGE
 
 
@@ -36,16 +36,16 @@ class Average(Hook):
 
     options: Options
 
-    def attach(self, trained: Trained) -> None:
-        self._flats = [flat for flat, _ in trained.flats]
+    def attach(self, context: HookContext) -> None:
+        self._flats = [flat for flat, _ in context.flats]
 
-    def begin(self, step: Step) -> None:
+    def begin(self, step: StepInfo) -> None:
         """Start from the current weights, unless a checkpoint contained averages."""
         for flat in self._flats:
             if flat not in self.of:
                 self.of[flat] = {AVERAGE: flat.detach().clone()}
 
-    def end(self, step: Step, norm: float) -> Mapping[str, Any]:
+    def end(self, step: StepInfo, norm: float) -> Mapping[str, Any]:
         if norm < float("inf"):
             updates = step.index - step.skipped
             share = 1.0 - min(self.options.decay, (1 + updates) / (10 + updates))

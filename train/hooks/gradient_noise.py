@@ -14,7 +14,7 @@ from torch import Tensor
 
 from clozeline.model.configuration.conflicts import OFFLOAD
 from clozeline.report.recorded_series import RecordedSeries
-from clozeline.train.hooks import Hook, Step, Trained
+from clozeline.train.hooks import Hook, HookContext, StepInfo
 
 _WINDOW: Final = 100
 """Records over which the noise scale is averaged; a single step is mostly noise."""
@@ -26,7 +26,7 @@ class GradientNoise(Hook):
     It sums squared norms of this rank's gradients, before ZeRO partitions and averages them.
     """
 
-    turn: ClassVar = 2
+    priority: ClassVar = 2
     charts: ClassVar = (
         RecordedSeries(
             name="Gradient noise scale",
@@ -56,15 +56,15 @@ class GradientNoise(Hook):
                 f"hooks: gradient_noise: compares the micro-batches of a step: {expected}"
             )
 
-    def attach(self, trained: Trained) -> None:
-        self._model = trained.model
-        self._world = trained.world
+    def attach(self, context: HookContext) -> None:
+        self._model = context.model
+        self._world = context.world
         self._square: Tensor | float = 0.0
-        for parameter in trained.model.parameters():
+        for parameter in context.model.parameters():
             if parameter.requires_grad:
                 parameter.register_hook(self._observe)  # type: ignore[no-untyped-call]
 
-    def begin(self, step: Step) -> None:
+    def begin(self, step: StepInfo) -> None:
         # over the micro-batches of the step with labels: squared norms of their mean gradients,
         # labels of the global batch / labels of the micro-batch, and their number
         self._squares: Tensor | float = 0.0
@@ -88,14 +88,14 @@ class GradientNoise(Hook):
         weights = {
             name: weight for name, weight in self._model.loss_weights.items() if self._counts[name]
         }
-        counted = self._model.counted
+        divisors = self._model.divisors
         parts = [
-            weight * counted[name].count(batch) / self._counts[name]
+            weight * divisors[name].count(batch) / self._counts[name]
             for name, weight in weights.items()
         ]
         return float(sum(parts) / sum(weights.values())) if parts else 0.0
 
-    def end(self, step: Step, norm: float) -> Mapping[str, Any]:
+    def end(self, step: StepInfo, norm: float) -> Mapping[str, Any]:
         if not step.recorded:
             return {}
         square, inverse, count = self._world.total(

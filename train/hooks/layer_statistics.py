@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from clozeline.model.configuration.conflicts import LABEL_CAPACITY
-from clozeline.train.hooks import Hook, Step, Trained
+from clozeline.train.hooks import Hook, HookContext, StepInfo
 from clozeline.train.optim.weights.parameter_groups import LAYER
 
 
@@ -20,29 +20,29 @@ class LayerStatistics(Hook):
     clipped.
     """
 
-    turn: ClassVar = 0
+    priority: ClassVar = 0
     observes: ClassVar = True
     conflicts: ClassVar = {
         LABEL_CAPACITY: "it reads the logits, which a compiled head does not return"
     }
 
-    def attach(self, trained: Trained) -> None:
-        self._trained = trained
+    def attach(self, context: HookContext) -> None:
+        self._context = context
         self._active = False
-        named = trained.model.named_parameters()
+        named = context.model.named_parameters()
         self._modules = dict.fromkeys(module_of(name) for name, own in named if own.requires_grad)
-        trained.optimizer.register_step_pre_hook(self._add_squares)
-        for name, head in trained.model.heads.items():
+        context.optimizer.register_step_pre_hook(self._add_squares)
+        for name, head in context.model.heads.items():
             for child, module in head.named_children():
                 if child in ("projection", "classifier"):
                     module.register_forward_hook(partial(self._compare_logits, name))
 
-    def begin(self, step: Step) -> None:
+    def begin(self, step: StepInfo) -> None:
         self._active = step.recorded
         self._squares: dict[str, Tensor | float] = dict.fromkeys(self._modules, 0.0)
         self._logits: dict[str, Tensor] = {}
 
-    def end(self, step: Step, norm: float) -> Mapping[str, Any]:
+    def end(self, step: StepInfo, norm: float) -> Mapping[str, Any]:
         self._active = False
         if not step.recorded:
             return {}
@@ -51,14 +51,14 @@ class LayerStatistics(Hook):
         if norm < float("inf"):
             # gradients are clipped, as torch and DeepSpeed do; at stage 0 every rank holds the
             # entire gradient
-            layout = self._trained.layout
-            clipping = self._trained.clipping
+            layout = self._context.layout
+            clipping = self._context.clipping
             scale = max(1.0, (norm + 1e-6) / clipping) if clipping else 1.0
-            copies = self._trained.world.size if layout.size == 1 else 1
+            copies = self._context.world.size if layout.size == 1 else 1
             squares = {
                 name: float(square) * scale**2 / copies for name, square in self._squares.items()
             }
-        return merge(self._trained.world.gather((squares, logits)))
+        return merge(self._context.world.gather((squares, logits)))
 
     def _add_squares(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
         if not self._active:
@@ -69,7 +69,7 @@ class LayerStatistics(Hook):
             for flat in group["params"]
             if flat.grad is not None
         ):
-            segments = self._trained.layout.own(flat)
+            segments = self._context.layout.own(flat)
             if not segments:
                 continue
             # at stage 0 a flat is one parameter, whose gradient may not be contiguous

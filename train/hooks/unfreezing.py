@@ -20,7 +20,7 @@ from torch import Tensor
 
 from clozeline.configuration.config import config_class
 from clozeline.model.configuration.conflicts import OFFLOAD, PROGRESSIVE_DISTILLATION
-from clozeline.train.hooks import Hook, Step, Trained
+from clozeline.train.hooks import Hook, HookContext, StepInfo
 from clozeline.train.optim.weights.parameter_groups import depths_below_heads
 
 
@@ -33,14 +33,14 @@ class DepthFreezing(Hook):
     def trained_depths(self, step: int) -> Collection[int]:
         """Return the depths that are trained at a step, counted from 1: 0 are the heads, 1 the last layer."""
 
-    def attach(self, trained: Trained) -> None:
-        depths = depths_below_heads(trained.model)
-        for name, parameter in trained.model.named_parameters():
+    def attach(self, context: HookContext) -> None:
+        depths = depths_below_heads(context.model)
+        for name, parameter in context.model.named_parameters():
             if parameter.requires_grad:
                 parameter.register_hook(partial(self._gradient, depths[name]))  # type: ignore[no-untyped-call]
-        trained.optimizer.register_step_pre_hook(self._drop_frozen_gradients)
+        context.optimizer.register_step_pre_hook(self._drop_frozen_gradients)
 
-    def begin(self, step: Step) -> None:
+    def begin(self, step: StepInfo) -> None:
         self._now = self.trained_depths(step.index)
 
     def _gradient(self, depth: int, gradient: Tensor) -> Tensor:
@@ -71,9 +71,9 @@ class Unfreezing(DepthFreezing):
 
     options: Options
 
-    def attach(self, trained: Trained) -> None:
-        self._depths = sorted({group["depth"] for group in trained.optimizer.param_groups})
-        super().attach(trained)
+    def attach(self, context: HookContext) -> None:
+        self._depths = sorted({group["depth"] for group in context.optimizer.param_groups})
+        super().attach(context)
 
     def trained_depths(self, step: int) -> Collection[int]:
         return self._depths[: (step - 1) // self.options.every + 1]

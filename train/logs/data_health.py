@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from clozeline.errors import IntegrityError
-from clozeline.train.data.stream.mixture import Stretch
+from clozeline.train.data.stream.mixture import PhaseSpan
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
 
@@ -29,7 +29,7 @@ class LoadingHealth:
         self._announce = announce
         self._sources = [source for stream in streams for source in stream.sources]
         self._skipped: set[tuple[int, int]] = set()
-        self._stretch = training.timeline.at(training.samples // training.lanes)
+        self._span = training.timeline.at(training.samples // training.lanes)
         self._window: list[tuple[float, float]] = []
         """Seconds of waiting and of all, of each step since the last full window; not of the first
         step, which waits for the first round."""
@@ -37,7 +37,7 @@ class LoadingHealth:
 
     def phases(self) -> list[dict[str, object]]:
         """Return the phases of the data: ends and actual shares of the sets."""
-        return [self._facts(stretch) for stretch in self.training.timeline.stretches]
+        return [self._facts(span) for span in self.training.timeline.spans]
 
     def origins(self, samples: int, rows: int) -> list[list[int]]:
         """Return (source, stored block, row) of each row of the `rows` after `samples`, without filler."""
@@ -51,10 +51,10 @@ class LoadingHealth:
 
     def note(self, step: int, waited: float, seconds: float) -> None:
         """Announce a new phase of the data, or steps that wait for data."""
-        stretch = self.training.timeline.at(self.training.samples // self.training.lanes - 1)
-        if stretch is not self._stretch:
-            self._stretch = stretch
-            self._announce("phase", step=step, **self._facts(stretch))
+        span = self.training.timeline.at(self.training.samples // self.training.lanes - 1)
+        if span is not self._span:
+            self._span = span
+            self._announce("phase", step=step, **self._facts(span))
         # steps that wait, once in a row of such windows
         if self._started:
             self._window.append((waited, seconds))
@@ -97,11 +97,11 @@ class LoadingHealth:
                     "events.jsonl names, in quarantine.json"
                 )
 
-    def _facts(self, stretch: Stretch) -> dict[str, object]:
+    def _facts(self, span: PhaseSpan) -> dict[str, object]:
         reading = self.training.reading
         return {
-            "phase": reading.timeline.stretches.index(stretch),
-            "shares": reading.shares(stretch),
-            "global_batch": stretch.global_batch,
-            "until_samples": None if stretch.stop is None else stretch.stop * reading.lanes,
+            "phase": reading.timeline.spans.index(span),
+            "shares": reading.shares(span),
+            "global_batch": span.global_batch,
+            "until_samples": None if span.stop is None else span.stop * reading.lanes,
         }

@@ -36,7 +36,7 @@ Losses = Sequence[tuple[int, float]]
 """losses in nats by step, ascending; infinite where a loss was not finite"""
 
 
-class Finding(Enum):
+class Diagnosis(Enum):
     """What the losses of a run say."""
 
     MEMORIZED = "memorized"
@@ -130,22 +130,22 @@ def history_of(records: Sequence[Record], name: str) -> LossHistory:
     )
 
 
-def diagnose(history: LossHistory) -> Finding | None:
+def diagnose(history: LossHistory) -> Diagnosis | None:
     """Return what the losses say about a run; None if nothing is wrong, or nothing is known."""
     if not history.heldout:
         return None
     if _is_memorized(history):
-        return Finding.MEMORIZED
+        return Diagnosis.MEMORIZED
     accuracy = history.accuracy
     majority = history.majority
     if accuracy is not None and majority is not None:
         if abs(accuracy - majority) < _SAME_ACCURACY:
-            return Finding.MAJORITY
-        return Finding.BELOW_MAJORITY if accuracy < majority else None
+            return Diagnosis.MAJORITY
+        return Diagnosis.BELOW_MAJORITY if accuracy < majority else None
     last = history.heldout[-1][1]
     if not history.entropy or last < history.entropy or history.has_risen:
         return None
-    return Finding.FREQUENCIES if last - history.entropy <= _NEAR else Finding.ABOVE_FREQUENCIES
+    return Diagnosis.FREQUENCIES if last - history.entropy <= _NEAR else Diagnosis.ABOVE_FREQUENCIES
 
 
 def _is_memorized(history: LossHistory) -> bool:
@@ -210,7 +210,7 @@ def explain(history: LossHistory, config: TrainConfig, *, of_task: bool, tokens:
     longer = (
         f"train on {more}, longer than {steps:,} steps, or with another learning rate than {rate:g}"
     )
-    if finding is Finding.MEMORIZED:
+    if finding is Diagnosis.MEMORIZED:
         step, heldout = history.heldout[-1]
         gap = (
             f"the training loss is {history.training_near(step):.4f}, the held-out loss "
@@ -228,8 +228,8 @@ def explain(history: LossHistory, config: TrainConfig, *, of_task: bool, tokens:
         if not (of_task or config.data.corrupt):
             more += ", or on new corruptions in each pass (data.corrupt)"
         return [f"learned by heart: {gap}: {fewer}, or on {more}"]
-    if finding in (Finding.MAJORITY, Finding.BELOW_MAJORITY):
-        is_same = finding is Finding.MAJORITY
+    if finding in (Diagnosis.MAJORITY, Diagnosis.BELOW_MAJORITY):
+        is_same = finding is Diagnosis.MAJORITY
         known = (
             "the model always gives about the same answer"
             if is_same
@@ -238,7 +238,7 @@ def explain(history: LossHistory, config: TrainConfig, *, of_task: bool, tokens:
         known += f": its accuracy is {history.accuracy:.4f}, the most frequent label alone has {history.majority:.4f}"
         return [f"{known}: {longer}"]
     known = "the model knows how frequent each label is, and no more"
-    if finding is Finding.ABOVE_FREQUENCIES:
+    if finding is Diagnosis.ABOVE_FREQUENCIES:
         known = "above the unigram entropy: the model has not learned how frequent each label is"
     if not of_task and tokens < LEARNED:
         longer = (

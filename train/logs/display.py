@@ -37,7 +37,7 @@ _PRINTED: Final = {
     "metrics_dropped": "metrics.jsonl: {lines} unreadable lines at its end are cut off",
     "records_lost": "{file} is missing or empty: its records of the {steps} steps before are lost",
     "tokenizer_refused": "the run has no copy of its tokenizer: {reason}; then start the run again",
-    "heldout_gone": "held-out set {name} was evaluated before and is not now: it has no manifest.json",
+    "heldout_removed": "held-out set {name} was evaluated before and is not now: it has no manifest.json",
     "not_compiled": "torch.compile failed, training continues uncompiled; compile=true shows the error: {reason}",
     "new_phase": "the data changed since the checkpoint: from {samples:,} samples on the run reads {data}",
     "phase": "phase {phase} of the data begins: {shares}, {global_batch:,} rows a step",

@@ -9,7 +9,7 @@ from clozeline.checksummed_json import verify_checksum
 from clozeline.errors import StorageError
 from clozeline.files import parse_json
 
-R = TypeVar("R", bound=Mapping[str, Any])
+RecordT = TypeVar("RecordT", bound=Mapping[str, Any])
 
 _READ: Final = 1 << 16
 """Bytes that `last_lines` reads at once."""
@@ -44,7 +44,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return [record for record in records(path) if record is not None]
 
 
-def step_records(records: Iterable[R]) -> list[R]:
+def step_records(records: Iterable[RecordT]) -> list[RecordT]:
     """Return those records of metrics.jsonl that are of steps; an evaluation is a line of its own, without a loss."""
     return [record for record in records if "loss" in record]
 

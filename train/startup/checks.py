@@ -14,7 +14,11 @@ from clozeline.train.configuration.config import TrainConfig, check_world
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import Datasets, open_datasets
 from clozeline.train.data.sets.finetuning import hold_task_rows, plan_learning_rate
-from clozeline.train.data.sets.model_fit import fit_answers, refuse_further_classes, with_answers
+from clozeline.train.data.sets.model_fit import (
+    fit_task_heads,
+    refuse_further_classes,
+    with_task_settings,
+)
 from clozeline.train.data.sets.recorded_sets import plan_steps
 from clozeline.train.data.stream.phases import Input, distinct_sets, open_phases
 from clozeline.train.logs.trackers import check_tracker
@@ -45,13 +49,13 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
     config, left_out = leave_out_heads(config)
     datasets = open_datasets(config, check_files=world_size == 1)
     config = fill_in_learning_rate(fill_in_steps(config, datasets), datasets)
-    config = fill_in_answers(config, datasets)
+    config = fill_in_task_heads(config, datasets)
     special_ids = datasets.train.manifest.tokenizer.special_ids
     model = build_heads_of_class(
         config.model, {f"{name}_token_id": number for name, number in special_ids.items()}
     )
     refuse_further_classes(list(_manifests(datasets)), model)
-    model = fit_answers(model, distinct_sets(datasets.phases))
+    model = fit_task_heads(model, distinct_sets(datasets.phases))
     return CheckedStart(replace(config, model=model), datasets, left_out)
 
 
@@ -124,7 +128,7 @@ def fill_in_phases(config: TrainConfig) -> TrainConfig:
     return replace(config, data=config.data.with_ends(horizon or config.last_step))
 
 
-def fill_in_answers(config: TrainConfig, datasets: Datasets) -> TrainConfig:
+def fill_in_task_heads(config: TrainConfig, datasets: Datasets) -> TrainConfig:
     """Return the configuration with the labels of the task that the sets hold, if they hold one."""
     if config.checkpoint.keep_best and not datasets.heldout:
         raise ConfigurationError(
@@ -134,7 +138,7 @@ def fill_in_answers(config: TrainConfig, datasets: Datasets) -> TrainConfig:
         )
     if config.early_stop is not None:
         check_metric(config.early_stop, datasets.heldout, config.model.heads)
-    return replace(config, model=with_answers(config.model, list(_manifests(datasets))))
+    return replace(config, model=with_task_settings(config.model, list(_manifests(datasets))))
 
 
 def _manifests(datasets: Datasets) -> Iterator[tuple[str, Manifest]]:

@@ -40,7 +40,7 @@ _FOREIGN: Final = ("manifest.json", "report.json", "records")
 """Names that only folders of the pipeline contain."""
 
 
-def claim(config: TrainConfig) -> IO[Any]:
+def lock_run(config: TrainConfig) -> IO[Any]:
     """Create the run directory and lock it until this process ends; a folder that is refused is not created."""
     refuse_output(config)
     output = config.output
@@ -136,7 +136,7 @@ def prepare_directory(
     if dropped:
         announce("metrics_dropped", lines=dropped)
     for name in sorted(set(evaluated).difference(datasets.heldout)):
-        announce("heldout_gone", name=name)
+        announce("heldout_removed", name=name)
 
 
 def write_description(config: TrainConfig, phases: Sequence[Phase[Input]]) -> str:

@@ -56,7 +56,7 @@ class TaskModel:
 
 
 @dataclass(frozen=True)
-class Scored:
+class TaskScores:
     """Metrics of a model and of baselines over `count` rows, words or questions.
 
     `degenerate`: one side is constant, so that no correlation is defined. `signatures` are
@@ -102,7 +102,7 @@ class TaskHead(HeadTensors, ABC):
         self.facts = facts
 
     @property
-    def counted(self) -> str:
+    def score_unit(self) -> str:
         """Name of what a score counts."""
         return self.unit or ("pairs" if self.facts.texts > 1 else "texts")
 
@@ -238,7 +238,7 @@ class TaskHead(HeadTensors, ABC):
     @abstractmethod
     def score(
         self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]
-    ) -> Scored:
+    ) -> TaskScores:
         """Return the metrics of all rows of a split, next to baselines that are fitted on the training rows."""
 
 
@@ -305,12 +305,12 @@ class RowTaskHead(TaskHead):
 
     def score(
         self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]
-    ) -> Scored:
+    ) -> TaskScores:
         from clozeline.train.task_heads._metrics import score_rows
 
         answers = self.answers(rows)
         values = self.values(predicted)
-        return Scored(
+        return TaskScores(
             len(answers),
             score_rows(self.facts, answers, values, rows),
             {

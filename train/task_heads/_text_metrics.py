@@ -26,11 +26,11 @@ _SHARE: Final = 0.25
 letters are longer."""
 
 
-class Words:
+class UnicodeTokenizer:
     """Tokenizer for rouge_score, whose own keeps `a` to `z` and digits alone.
 
     Example:
-        >>> Words().tokenize("Hindi हिंदी, 我喜欢 BERT")
+        >>> UnicodeTokenizer().tokenize("Hindi हिंदी, 我喜欢 BERT")
         ['hindi', 'हिंदी', '我', '喜', '欢', 'bert']
     """
 
@@ -125,7 +125,9 @@ def _metric_of(
     letters = [letter for gold in golds for text in gold for letter in text if letter.isalpha()]
     plain = 2 * sum(letter.isascii() for letter in letters) >= len(letters)
     scorer = (
-        RougeScorer([name], use_stemmer=True) if plain else RougeScorer([name], tokenizer=Words())
+        RougeScorer([name], use_stemmer=True)
+        if plain
+        else RougeScorer([name], tokenizer=UnicodeTokenizer())
     )
     if name == "rougeLsum":  # expects one sentence per line
         texts = ["\n".join(_sentences(text)) for text in texts]

@@ -16,9 +16,9 @@ from clozeline.pipeline.tasks.readers.instructions import Instructions
 from clozeline.pipeline.tokenize.published.folders import end_ids
 from clozeline.train.task_heads._task_head import (
     Record,
-    Scored,
     TaskHead,
     TaskModel,
+    TaskScores,
     iterate_batches,
     stored_records,
 )
@@ -97,7 +97,7 @@ class Lm(TaskHead):
 
     def score(
         self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, Any]
-    ) -> Scored:
+    ) -> TaskScores:
         """Return the scores of all texts, next to the most frequent target of the training set."""
         from clozeline.train.task_heads import _metrics, _text_metrics
 
@@ -111,7 +111,7 @@ class Lm(TaskHead):
             )
         golds = [record["targets"] for record in records]
         language = next(iter(task.manifest.languages), "und")
-        return Scored(
+        return TaskScores(
             len(records),
             _text_metrics.text_metrics(self.facts, texts, golds, language),
             {
@@ -122,7 +122,9 @@ class Lm(TaskHead):
             signatures=_text_metrics.signatures(self.facts, golds, language),
         )
 
-    def _score_written(self, golds: Sequence[str], texts: Sequence[str], majority: str) -> Scored:
+    def _score_written(
+        self, golds: Sequence[str], texts: Sequence[str], majority: str
+    ) -> TaskScores:
         """Return the scores of texts that name classes or numbers, and how many name none.
 
         Such a text is wrong, as in T5's code: of two classes it counts as the other one, of more as
@@ -134,7 +136,7 @@ class Lm(TaskHead):
         predicted, baseline = (
             self._parse_all(own, answers) for own in (texts, [majority] * len(golds))
         )
-        return Scored(
+        return TaskScores(
             len(golds),
             score(self.facts, answers, predicted),
             {"majority": score(self.facts, answers, baseline)},

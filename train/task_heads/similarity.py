@@ -20,7 +20,7 @@ from clozeline.pipeline.corrupt.objectives.corrective_lm import CROP_LENGTH, CRO
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.rows.similarity import SECOND_IDS
 from clozeline.train.data.stream.head_features import HeadBatch
-from clozeline.train.data.stream.padding import flatten, one_a_row, pad_rows
+from clozeline.train.data.stream.padding import flatten, pad_rows, scalar_column
 from clozeline.train.task_heads._task_head import TaskModel, finite, iterate_batches
 from clozeline.train.task_heads.regression import Regression
 
@@ -55,7 +55,7 @@ class Similarity(Regression):
             original = batch.ids.astype(np.int64)
             positions, rows = flatten(lists["label_positions"])
             original[rows, positions] = flatten(lists["label_ids"])[0]
-            start, length = (one_a_row(lists[name]) for name in ("crop_start", "crop_length"))
+            start, length = (scalar_column(lists[name]) for name in ("crop_start", "crop_length"))
             views.append(_crop(original, batch.lengths, start, length, batch.pad))
         # merge the views; each row has at most one
         sizes = np.sum([size for _, size in views], axis=0)

@@ -28,9 +28,9 @@ from clozeline.train.task_heads._squad_metrics import (
 )
 from clozeline.train.task_heads._task_head import (
     Record,
-    Scored,
     TaskHead,
     TaskModel,
+    TaskScores,
     join_cells,
     mean,
     rounded,
@@ -190,7 +190,7 @@ class Span(TaskHead):
 
     def score(
         self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]
-    ) -> Scored:
+    ) -> TaskScores:
         """Return the scores of all questions of a set, next to those of no answer where it may be right."""
         asked = questions_of(rows)
         answers = [
@@ -199,7 +199,7 @@ class Span(TaskHead):
         none = (
             {"no_answer": self.metrics(asked, [""] * len(asked))} if self.facts.unanswerable else {}
         )
-        return Scored(len(asked), self.metrics(asked, answers), none)
+        return TaskScores(len(asked), self.metrics(asked, answers), none)
 
     def metrics(self, asked: Sequence[AskedQuestion], answers: Sequence[str]) -> dict[str, float]:
         """Return F1 and exact match, each the mean over questions of the best accepted answer, from 0 to 1.

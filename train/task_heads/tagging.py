@@ -20,9 +20,9 @@ from clozeline.pipeline.tasks.rows.tagging import NO_ENTITY, words_with_tags
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.train.task_heads._task_head import (
     Record,
-    Scored,
     TaskHead,
     TaskModel,
+    TaskScores,
     finite,
     mean,
     windows_of,
@@ -33,7 +33,7 @@ _BEST, _SEQUENCE = 0, 1
 
 
 @dataclass(frozen=True)
-class Sentence:
+class TaggedSentence:
     """A sentence from its file: words, names of their classes, and the rows that hold its windows, in order."""
 
     words: tuple[str, ...]
@@ -130,7 +130,7 @@ class Tagging(TaskHead):
 
     def score(
         self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]
-    ) -> Scored:
+    ) -> TaskScores:
         """Return the scores of all words; words without tokens get the tag O, which is wrong among plain classes.
 
         In addition to the task's metrics: `argmax_entity_f1`, of the best tag of each word by
@@ -160,7 +160,7 @@ class Tagging(TaskHead):
                 name: {**own, "argmax_entity_f1": own["entity_f1"]}
                 for name, own in baselines.items()
             }
-        return Scored(sum(map(len, gold)), scores, baselines)
+        return TaskScores(sum(map(len, gold)), scores, baselines)
 
     def metrics(
         self, gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
@@ -189,7 +189,7 @@ class Tagging(TaskHead):
         }
 
     def baselines(
-        self, train: Sequence[Sentence], sentences: Sequence[Sentence]
+        self, train: Sequence[TaggedSentence], sentences: Sequence[TaggedSentence]
     ) -> dict[str, Tags]:
         """Return the tags of each baseline, fitted on the training set.
 
@@ -214,18 +214,18 @@ class Tagging(TaskHead):
             ],
         }
 
-    def sentences(self, rows: Rows) -> list[Sentence]:
+    def sentences(self, rows: Rows) -> list[TaggedSentence]:
         """Return the sentences of a set, assembled from their windows, in the order of their first rows."""
         sentences = []
         for order in windows_of(rows):
             records = [record_of(rows, row) for row in order]
             words = tuple(word for record in records for word in record["words"])
             tags = tuple(self.facts.labels[tag] for record in records for tag in record["tags"])
-            sentences.append(Sentence(words, tags, tuple(order)))
+            sentences.append(TaggedSentence(words, tags, tuple(order)))
         return sentences
 
     def _collect(
-        self, sentence: Sentence, rows: Rows, predicted: Mapping[int, Any], way: int
+        self, sentence: TaggedSentence, rows: Rows, predicted: Mapping[int, Any], way: int
     ) -> list[str]:
         """Return the predicted tags of a sentence, over its windows."""
         tags = [NO_ENTITY] * len(sentence.words)

@@ -98,17 +98,17 @@ class Student(Model):
         return frozenset[str]().union(*(loss.of_teacher for loss in self.distillation.values()))
 
     @property
-    def counted(self) -> dict[str, Any]:
+    def divisors(self) -> dict[str, Any]:
         """The object that counts the divisor of each loss."""
-        counted: dict[str, object] = {**super().counted}
+        divisors: dict[str, object] = {**super().divisors}
         for name, loss in self.distillation.items():
             own = (
                 TokenCount()
                 if loss.head is None
                 else LabelCount(self.heads[loss.head], self.stored)
             )
-            counted[PREFIX + name] = own
-        return counted
+            divisors[PREFIX + name] = own
+        return divisors
 
     @property
     def loss_weights(self) -> dict[str, float]:

@@ -126,7 +126,7 @@ def test_states_steps_and_cost_are_those_of_the_formulas(family, position, chang
     ponder = losses["ponder"]
     assert (float(ponder.total), ponder.count) == (pytest.approx(cost, rel=1e-6), 28)
     assert float(ponder.figures["steps"]) == sum(steps)
-    assert model.counted["ponder"].count(tensors) == 28
+    assert model.divisors["ponder"].count(tensors) == 28
     assert model.loss_weights["ponder"] == 0.01
 
 
@@ -159,7 +159,7 @@ def test_without_halting_every_token_takes_every_step():
             x + wave(step, DIM + 1)[:DIM], plan_attention(None, None, causal=False), None, None
         )
     assert torch.allclose(model.family(tensors), stack.norm(x), atol=1e-5)
-    assert list(model(tensors)) == list(model.counted) == ["masked_lm"]
+    assert list(model(tensors)) == list(model.divisors) == ["masked_lm"]
     assert not [name for name, _ in model.named_parameters() if "universal" in name]
     assert len(model.family.layer_states(tensors)) == STEPS + 2 - 1
 

@@ -105,9 +105,7 @@ def test_a_phase_is_told_when_its_first_row_of_the_lanes_was_read():
     """Four lanes; the second phase begins with lane row 3."""
     first = SimpleNamespace(global_batch=8, stop=3)
     second = SimpleNamespace(global_batch=16, stop=None)
-    timeline = SimpleNamespace(
-        at=lambda row: first if row < 3 else second, stretches=[first, second]
-    )
+    timeline = SimpleNamespace(at=lambda row: first if row < 3 else second, spans=[first, second])
     stream = SimpleNamespace(timeline=timeline, samples=0, lanes=4, sources=[])
     told = []
     stream.reading = stream

@@ -12,7 +12,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.data.stream.phases import open_phases
 from clozeline.train.logs.journal import Journal
-from clozeline.train.startup.run_directory import claim, prepare_directory, write_description
+from clozeline.train.startup.run_directory import lock_run, prepare_directory, write_description
 from clozeline.train.startup.start_or_resume import StartingPoint
 from tests.sealed_lines import sealed
 from tests.train.masked_set import write_config
@@ -23,13 +23,13 @@ def test_one_run_at_a_time(tmp_path, shards):
     config = load_config(
         TrainConfig, write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
     )
-    with claim(config):
+    with lock_run(config):
         with pytest.raises(ConfigurationError, match="in use by another process"):
-            claim(config)
+            lock_run(config)
         write_description(config, open_phases(config.data))
         with pytest.raises(ConfigurationError, match=rf"in use by process {os.getpid()}"):
-            claim(config)
-    claim(config).close()
+            lock_run(config)
+    lock_run(config).close()
 
 
 def test_start_that_fails_early_leaves_the_folder_to_others(one_rank, tmp_path, shards):

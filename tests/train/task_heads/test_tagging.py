@@ -11,7 +11,7 @@ from clozeline.pipeline.tasks.rows._windows import NO_WORD
 from clozeline.pipeline.tasks.rows.tagging import TaggedRows
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.train.task_heads.tagging import Sentence, Tagging
+from clozeline.train.task_heads.tagging import TaggedSentence, Tagging
 from tests.pipeline.task_files import write_vocabulary
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
@@ -107,7 +107,7 @@ def test_the_best_word_by_word_and_the_best_sequence():
 
 def test_baselines():
     def sentence(text, tags):
-        return Sentence(tuple(text.split()), tuple(tags.split()), ())
+        return TaggedSentence(tuple(text.split()), tuple(tags.split()), ())
 
     train = [
         sentence("runs runs runs Ada", "VERB VERB NOUN PROPN"),

@@ -19,7 +19,7 @@ from clozeline.train.checkpoint.stored_checkpoint import step_of, steps_in
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.stream.mixture import Phase, SkippedRows, SourceKey
 from clozeline.train.data.stream.phases import Input, distinct_sets, open_phases, read_phases
-from clozeline.train.data.stream.reading_order import ReadingOrder, Visit
+from clozeline.train.data.stream.reading_order import ReadingOrder, RowRead
 from clozeline.train.logs.json_lines import read_lines
 
 State: TypeAlias = Literal["unknown", "read", "skipped", "ahead", "beyond"]
@@ -79,7 +79,7 @@ class Feed:
             self.reading.timeline, self.taken or (), by_tokens=self.by_tokens, skipped=self.skipped
         )
 
-    def batch(self, samples: int) -> list[Visit]:
+    def batch(self, samples: int) -> list[RowRead]:
         """Return the rows of the global batch that starts at a stream position, in order."""
         if samples < 0 or samples % self.lanes:
             raise ConfigurationError(
@@ -87,11 +87,11 @@ class Feed:
             )
         return self.reading.visits(samples // self.lanes, self.rows(samples) // self.lanes)
 
-    def batch_start(self, visit: Visit) -> int:
+    def batch_start(self, visit: RowRead) -> int:
         """Return the stream position at which the global batch of a visit starts."""
         return self.run_steps.at(visit.position * self.lanes).begin
 
-    def index_in_batch(self, visit: Visit) -> int:
+    def index_in_batch(self, visit: RowRead) -> int:
         """Return the index of a visit's row in its global batch."""
         step = self.run_steps.at(visit.position * self.lanes)
         return visit.lane * step.rows // self.lanes + visit.position - step.begin // self.lanes

@@ -103,9 +103,9 @@ class RunSteps:
         """Yield the first step, the end and the rows per step of each phase from a step and its position on."""
         if self._by_tokens:
             raise ConfigurationError(_NOT_RECORDED)
-        for stretch in self._timeline.stretches:
-            stop = None if stretch.stop is None else stretch.stop * self._timeline.lanes
-            rows = stretch.global_batch
+        for span in self._timeline.spans:
+            stop = None if span.stop is None else span.stop * self._timeline.lanes
+            rows = span.global_batch
             if stop is not None and stop <= begin:
                 continue
             yield Step(number, begin, rows), stop, rows

@@ -24,7 +24,7 @@ def scores_of(opened: TaskRun, rows: Rows, predicted: Mapping[int, object]) -> d
         "task": facts.name,
         "split": manifest.name.rpartition("/")[2],
         "n": scored.count,
-        "unit": opened.answer.counted,
+        "unit": opened.answer.score_unit,
         "metrics": metrics,
         "baselines": baselines,
         "below": {

@@ -98,7 +98,7 @@ def check_states(case: Case) -> None:
     trained = case()
     resumed = case()
     for one in (trained, resumed):
-        one.builder.follow(
+        one.builder.observe_eval_losses(
             one.optimizer, [0.0, *[1.0] * 9]
         )  # a rising held-out loss: averages begin
     trained.step(1e-3)

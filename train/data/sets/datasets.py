@@ -102,7 +102,7 @@ def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
         name: open_shards(path, options=data.store, check_files=check_files)
         for name, path in paths.items()
     }
-    if config.optimizer.type.follows_heldout and not heldout:
+    if config.optimizer.type.needs_heldout_losses and not heldout:
         raise ConfigurationError(
             f"data.heldout: {config.optimizer.name} follows the held-out loss, and no held-out "
             "set was found next "

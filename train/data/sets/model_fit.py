@@ -31,7 +31,9 @@ _LEFT_PADDED_TYPES: Final = 3
 """Segment types of left-padded rows, whose [CLS] has its own."""
 
 
-def with_answers(model: ModelConfig, manifests: Sequence[tuple[str, Manifest]]) -> ModelConfig:
+def with_task_settings(
+    model: ModelConfig, manifests: Sequence[tuple[str, Manifest]]
+) -> ModelConfig:
     """Return the model with the labels, score range or similarity threshold of its tasks filled in.
 
     A checkpoint then stores the label names in order. The manifests of all sets have descriptions
@@ -50,7 +52,7 @@ def with_answers(model: ModelConfig, manifests: Sequence[tuple[str, Manifest]]) 
     return replace(model, heads=heads) if heads != model.heads else model
 
 
-def fit_answers(model: ModelConfig, training: Sequence[ShardSet]) -> ModelConfig:
+def fit_task_heads(model: ModelConfig, training: Sequence[ShardSet]) -> ModelConfig:
     """Return the model with what the rows of its training sets determine, such as the scale of their numbers."""
     heads = dict(model.heads)
     for name, target in model.targets.items():

@@ -12,7 +12,7 @@ its lane, is the entire state:
               |===== round =====  |===== round =====  | ...     *round*: every lane reads one block, shuffled
                         |--- batch ---|                         global batch: 3 lane rows x 4 lanes = 12 cells
                         |segment  |sgm|                         *segment*: what a batch takes of one round
-              |===== stretch ======================== ...     *stretch*: the lane rows of one phase of the data
+              |===== span ======================== ...     *span*: the lane rows of one phase of the data
 
 The last round of an epoch deals single rows instead of blocks. In a mixture each set has its own
 rounds, and a cell takes the next row of the set that its lane draws there.

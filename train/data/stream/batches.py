@@ -12,7 +12,7 @@ from clozeline.arrays import Int64
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.report.html_page import fragment, table
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.data.stream.mixture import Stretch
+from clozeline.train.data.stream.mixture import PhaseSpan
 from clozeline.train.data.stream.padding import empty_rows
 from clozeline.train.data.stream.reading_order import ReadingOrder
 from clozeline.train.data.stream.rounds import Rounds, Source
@@ -82,29 +82,29 @@ class Builder:
         self.assembly = assembly
         self.position = position
         self._count = count
-        self._stretch: Stretch | None = None
-        self._read: list[Rounds] = []  # of the stretch, by source
+        self._span: PhaseSpan | None = None
+        self._read: list[Rounds] = []  # of the span, by source
 
     def __call__(self) -> list[list[Batch]]:
         """Return the next global batches, each as the rank's micro-batches."""
-        # the stretch of the phase at this position, and how many of its batches to build at once
+        # the span of the phase at this position, and how many of its batches to build at once
         position = self.position
         assembly = self.assembly
-        count = self._count or self.reading.stretch(position).global_batch // self.reading.lanes
-        stretch = self._enter(self.reading.stretch(position, count))
+        count = self._count or self.reading.span_at(position).global_batch // self.reading.lanes
+        span = self._enter(self.reading.span_at(position, count))
         lanes = np.arange(*self.rounds[0].source.lanes)
         size = len(lanes) * count
         batches = max(1, min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // assembly.row_values) // size)
-        if stretch.stop is not None:
-            batches = min(batches, (stretch.stop - position) // count)
+        if span.stop is not None:
+            batches = min(batches, (span.stop - position) // count)
         if (
             len(self._read) == 1
         ):  # a damaged block of the next round does not concern the batches of this one
-            (next_row,) = stretch.rows(0, lanes[:1], np.array([position]))[0].tolist()
+            (next_row,) = span.rows(0, lanes[:1], np.array([position]))[0].tolist()
             batches = max(1, min(batches, self._read[0].remaining(next_row) // count))
         # the rows of these batches
         positions = np.arange(position, position + batches * count)
-        rows = self._gather(stretch, lanes, positions, batches)
+        rows = self._gather(span, lanes, positions, batches)
         if assembly.by_length:
             lengths = rows.columns["input_ids"].lengths.reshape(batches, size)
             order = np.argsort(lengths, axis=1, kind="stable") + np.arange(batches)[:, None] * size
@@ -118,33 +118,33 @@ class Builder:
                 for start in range(number * size, (number + 1) * size, assembly.micro_batch)
             ]
             for number, (end, epoch) in enumerate(
-                zip(ends.tolist(), self._epochs(stretch, ends), strict=True)
+                zip(ends.tolist(), self._epochs(span, ends), strict=True)
             )
         ]
 
-    def _enter(self, stretch: Stretch) -> Stretch:
-        """Start a stretch: drop the loaded rows of sets that it does not read."""
-        if stretch is not self._stretch:
-            numbers = [n for key in stretch.sources if (n := self.reading.number(key)) is not None]
-            self._stretch = stretch
+    def _enter(self, span: PhaseSpan) -> PhaseSpan:
+        """Start a span: drop the loaded rows of sets that it does not read."""
+        if span is not self._span:
+            numbers = [n for key in span.sources if (n := self.reading.number(key)) is not None]
+            self._span = span
             self._read = [self.rounds[n] for n in numbers]
             for rounds in self.rounds:
                 if rounds not in self._read:
                     rounds.clear()
-        return stretch
+        return span
 
-    def _gather(self, stretch: Stretch, lanes: Int64, positions: Int64, batches: int) -> Rows:
+    def _gather(self, span: PhaseSpan, lanes: Int64, positions: Int64, batches: int) -> Rows:
         """Return the rows of consecutive batches, each lane by lane: a cell takes the next row of the set it draws."""
         # part and row [lanes, positions]: row `row` of `parts[part]` is in the cell; row 0 is
         # filler
-        drawn = stretch.draw_sources(lanes, positions)
+        drawn = span.draw_sources(lanes, positions)
         parts: list[Rows] = []
         part = np.zeros_like(drawn)
         row = np.zeros_like(drawn)
         for k, rounds in enumerate(self._read):
             lane, at = np.nonzero(drawn == k)
             if len(lane):
-                lane_rows = stretch.rows(k, lanes, positions)
+                lane_rows = span.rows(k, lanes, positions)
                 first = int(
                     lane_rows[:, 0].min()
                 )  # a lane that draws nothing here may be at an earlier row
@@ -166,11 +166,11 @@ class Builder:
         ]
         return Rows.concatenate(chosen).take(np.argsort(np.concatenate(cells)))
 
-    def _epochs(self, stretch: Stretch, ends: Int64) -> list[float]:
+    def _epochs(self, span: PhaseSpan, ends: Int64) -> list[float]:
         """Return the epochs of the set that is furthest, at each lane row of the stream."""
         lane = np.zeros(1, np.int64)
         read = [
-            stretch.rows(k, lane, ends)[0] / of.source.order.lane_rows
+            span.rows(k, lane, ends)[0] / of.source.order.lane_rows
             for k, of in enumerate(self._read)
         ]
         epochs: list[float] = np.max(read, axis=0).tolist()

@@ -44,11 +44,11 @@ from clozeline.train.data.stream.padding import (
     document_bounds,
     empty_rows,
     expand_positions,
-    one_a_row,
     pad_left,
     pad_rows,
     paired_bounds,
     restarting_positions,
+    scalar_column,
     segment_tensors,
     start_marks,
     types_of_modes,
@@ -110,7 +110,9 @@ class Collate:
         self._parts: tuple[Collate, ...] = ()
         self._objectives = np.zeros(0, np.int64)
         self._left = padding_side == "left"
-        self._bare = architecture == "encoder" and self.columns == ("input_ids",) and not self._left
+        self._ids_only = (
+            architecture == "encoder" and self.columns == ("input_ids",) and not self._left
+        )
         # refuse columns and ids that do not go together
         _check_tags(self.roles)
         if "input_ids" not in self.roles:
@@ -217,7 +219,7 @@ class Collate:
                 )
             merged = copy(first)
             merged._use({name: role for part in parts for name, role in part.roles.items()})
-            merged._bare = False
+            merged._ids_only = False
             merged._parts = parts
             first = merged
             next_tokens = ("label_positions",) if any(part.predicts_next for part in parts) else ()
@@ -229,7 +231,7 @@ class Collate:
         ]
         if len(set(keys)) > 1:
             first._objectives = np.array([list(dict.fromkeys(keys)).index(key) for key in keys])
-            first._bare = False
+            first._ids_only = False
         return first
 
     @property
@@ -346,7 +348,7 @@ class Collate:
             "lengths": torch.from_numpy(np.maximum(lengths, 1)),
             "row_weight": torch.from_numpy(weight),
         }
-        if self._bare:
+        if self._ids_only:
             return tensors
         starts = None
         if len(self._objectives) and sources is not None:
@@ -369,10 +371,10 @@ class Collate:
             )
         tensors |= segments
         if "prefix_length" in columns:
-            tensors["prefix_length"] = torch.from_numpy(one_a_row(columns["prefix_length"]))
+            tensors["prefix_length"] = torch.from_numpy(scalar_column(columns["prefix_length"]))
         # attention modes [B]; type ids then encode the mode as well
         if "attention" in columns:
-            mode = one_a_row(columns["attention"])
+            mode = scalar_column(columns["attention"])
             prefix = tensors.setdefault("prefix_length", torch.zeros(len(ids), dtype=torch.int64))
             types = types_of_modes(
                 mode, prefix.numpy(), tensors.get("type_ids"), lengths, ids.shape[1]
@@ -430,7 +432,7 @@ class Collate:
             if "target_ids" in columns:
                 return build_target_rows(columns, tensors, begin, self._pad, self._restart)
             return build_decoder_rows(columns, tensors, lengths, begin, self._pad, self._mask)
-        prefix = one_a_row(columns["prefix_length"]) if "prefix_length" in columns else None
+        prefix = scalar_column(columns["prefix_length"]) if "prefix_length" in columns else None
         if of is None:
             if "tags" in columns:
                 return build_tag_labels(columns, ids.shape[1])

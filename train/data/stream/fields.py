@@ -13,7 +13,7 @@ from clozeline.columns import BatchField, Per, Role
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.head_features import HeadBatch
-from clozeline.train.data.stream.padding import flatten, one_a_row, pad_rows, part_numbers
+from clozeline.train.data.stream.padding import flatten, pad_rows, part_numbers, scalar_column
 
 
 def build_fields(fields: tuple[BatchField, ...], role: Role, batch: HeadBatch) -> dict[str, Tensor]:
@@ -33,7 +33,7 @@ def build_fields(fields: tuple[BatchField, ...], role: Role, batch: HeadBatch) -
 def _one_a_row(
     field: BatchField, role: Role, column: Ragged, batch: HeadBatch
 ) -> NDArray[np.generic]:
-    return one_a_row(column, field.filler, field.dtype)
+    return scalar_column(column, field.filler, field.dtype)
 
 
 def _several_a_row(

@@ -13,7 +13,7 @@ from torch import Tensor
 from clozeline.arrays import Int64
 from clozeline.columns import IGNORED, Role
 from clozeline.pipeline.rows import Ragged
-from clozeline.train.data.stream.padding import empty_rows, flatten, one_a_row
+from clozeline.train.data.stream.padding import empty_rows, flatten, scalar_column
 from clozeline.train.registries import TASK_HEADS
 
 
@@ -86,7 +86,7 @@ def rows_of_choices(
             row = np.searchsorted(begins, positions, side="right") - 1
             sizes = np.bincount(row, minlength=len(begins))
             rows[name] = Ragged(positions - begins[row], np.concatenate(([0], np.cumsum(sizes))))
-    label = one_a_row(columns.get("choice", empty), IGNORED)
+    label = scalar_column(columns.get("choice", empty), IGNORED)
     return rows, {
         "choices": torch.from_numpy(np.maximum(counts, 1)),
         "label": torch.from_numpy(label),

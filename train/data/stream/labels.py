@@ -25,10 +25,10 @@ from clozeline.train.data.stream.padding import (
     empty_rows,
     expand_positions,
     flatten,
-    one_a_row,
     pad_rows,
     part_counts,
     restarting_positions,
+    scalar_column,
 )
 
 _STARTS: Final = "target_document_starts"
@@ -142,9 +142,9 @@ def build_label_weights(
     weights = np.ones(len(tensors["input_ids"]), np.float32)
     counts = np.bincount(rows, minlength=len(tensors["lengths"]))
     if "label_weight" in columns:
-        weights = one_a_row(columns["label_weight"], 1.0, np.float32)
+        weights = scalar_column(columns["label_weight"], 1.0, np.float32)
     if "label_count" in columns:
-        stored = one_a_row(columns["label_count"], -1)
+        stored = scalar_column(columns["label_count"], -1)
         counts = np.where(stored < 0, counts, stored)
     return {
         "label_weight": torch.from_numpy(weights[rows]),

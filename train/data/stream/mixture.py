@@ -23,7 +23,7 @@ PERIOD: Final = 4096
 PERIOD."""
 
 
-class Mixture:
+class SourceMixture:
     """Periodic pattern in which lanes read several sources: source(lane, x) = table[(x + lane) mod period].
 
     Weights become counts per period by largest remainders. The next entry is always the source
@@ -126,14 +126,14 @@ class SkippedRows(NamedTuple):
     stop: NonNegativeInt
 
 
-S = TypeVar("S")
+SourceT = TypeVar("SourceT")
 
 
 @dataclass(frozen=True)
-class Phase(Generic[S]):
+class Phase(Generic[SourceT]):
     """One phase of the data; most runs have one phase of one source."""
 
-    sources: tuple[S, ...]
+    sources: tuple[SourceT, ...]
     """sets to mix, each once (with their corruptions), or their keys"""
     weights: tuple[float, ...] = ()
     """their shares; empty: equal shares"""
@@ -142,13 +142,13 @@ class Phase(Generic[S]):
     global_batch: int | None = None
     """rows of a step; None: the stream's own"""
 
-    def mixture(self, period: int = PERIOD) -> Mixture:
+    def mixture(self, period: int = PERIOD) -> SourceMixture:
         """Return the mixture of the phase; weights 1 and 1 give the same one as 2 and 2."""
-        return Mixture(self.weights or (1.0,) * len(self.sources), period)
+        return SourceMixture(self.weights or (1.0,) * len(self.sources), period)
 
 
 @dataclass(frozen=True, eq=False)
-class Stretch:
+class PhaseSpan:
     """Lane rows `start .. stop` of the stream, which one phase decides (None: no end), `global_batch` rows a step.
 
     `base[k, lane]`: lane rows of source k that were read before, counted by `counters[k]`.
@@ -157,7 +157,7 @@ class Stretch:
     start: int
     stop: int | None
     sources: tuple[SourceKey, ...]
-    mixture: Mixture
+    mixture: SourceMixture
     global_batch: int
     base: Int64
     counters: tuple[Counter, ...]
@@ -186,7 +186,7 @@ class Stretch:
         return rows
 
     def position(self, k: int, lane: int, row: int) -> int | None:
-        """Return the position at which a lane reads a lane row of source k in this stretch, or None."""
+        """Return the position at which a lane reads a lane row of source k in this span, or None."""
         number = row - int(self.base[k, lane]) + int(self.mixture.count_drawn(k, np.array(lane)))
         if row < self.base[k, lane]:
             return None
@@ -195,7 +195,7 @@ class Stretch:
 
 
 class Timeline:
-    """The stretches of consecutive phases.
+    """The spans of consecutive phases.
 
     Phases that ended by `read`, the samples read before a resume, are not checked against batch
     sizes.
@@ -213,7 +213,7 @@ class Timeline:
         read: int = 0,
     ) -> None:
         self.lanes = lanes
-        self.stretches: list[Stretch] = []
+        self.spans: list[PhaseSpan] = []
         sizes = [phase.global_batch or global_batch for phase in phases]
         counters = _Counters(lanes)
         start = 0
@@ -221,27 +221,27 @@ class Timeline:
             stop = _find_stop(phases, number, start * lanes, lanes, sizes[number], read)
             counted = counters.of(phase.sources)
             base = np.stack([counter.rows for counter in counted])
-            stretch = Stretch(
+            span = PhaseSpan(
                 start, stop, phase.sources, phase.mixture(period), sizes[number], base, counted
             )
-            self.stretches.append(stretch)
+            self.spans.append(span)
             if stop is not None:
                 for k, key in enumerate(phase.sources):
                     counters.stop(
-                        key, counted[k], stretch.rows(k, np.arange(lanes), np.array([stop]))[:, 0]
+                        key, counted[k], span.rows(k, np.arange(lanes), np.array([stop]))[:, 0]
                     )
                 start = stop
 
-    def at(self, position: int, count: int = 1) -> Stretch:
-        """Return the stretch of `count` lane rows from a position on; refuse rows of two phases."""
-        stretch = next(stretch for stretch in reversed(self.stretches) if position >= stretch.start)
-        if stretch.stop is not None and position + count > stretch.stop:
+    def at(self, position: int, count: int = 1) -> PhaseSpan:
+        """Return the span of `count` lane rows from a position on; refuse rows of two phases."""
+        span = next(span for span in reversed(self.spans) if position >= span.start)
+        if span.stop is not None and position + count > span.stop:
             raise ConfigurationError(
                 f"a global batch of {count * self.lanes} at {position * self.lanes} crosses the "
                 "end of a phase at "
-                f"{stretch.stop * self.lanes}"
+                f"{span.stop * self.lanes}"
             )
-        return stretch
+        return span
 
 
 class _Counters:

@@ -81,7 +81,7 @@ class LogicalBlocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class ReadingRound:
     """Lane rows `start .. start + length`, during which every lane stays in its block.
 
     `skip`: lane rows of the round before `start`; 0 unless memory allows only a part of the round
@@ -204,7 +204,7 @@ class BlockOrder:
             *row_permutations(self.rest, keys[full:]),
         ]
 
-    def round_at(self, position: int, limit: int | None = None) -> Round:
+    def round_at(self, position: int, limit: int | None = None) -> ReadingRound:
         """Return the round of a position, or its part of at most `limit` lane rows."""
         epoch, q = divmod(position, self.lane_rows)
         number = min(q // self.block_rows, self.rounds)
@@ -212,11 +212,11 @@ class BlockOrder:
         length = self.block_rows if number < self.rounds else self.lane_rows - before
         limit = limit or length
         skip = (q - before) // limit * limit
-        return Round(
+        return ReadingRound(
             epoch, number, epoch * self.lane_rows + before + skip, min(limit, length - skip), skip
         )
 
-    def loads(self, round_: Round, first: int, last: int) -> Iterator[Load]:
+    def loads(self, round_: ReadingRound, first: int, last: int) -> Iterator[Load]:
         """Yield the loads of lanes `first .. last` in one round; each logical block once."""
         if round_.number < self.rounds:
             for lane in range(first, last):

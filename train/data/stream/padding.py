@@ -46,7 +46,7 @@ def flatten(column: Ragged) -> tuple[Int64, Int64]:
     return column.values.astype(np.int64), np.repeat(np.arange(len(column)), column.lengths)
 
 
-def one_a_row(column: Ragged, missing: float = 0, dtype: DTypeLike = np.int64) -> NDArray[Any]:
+def scalar_column(column: Ragged, missing: float = 0, dtype: DTypeLike = np.int64) -> NDArray[Any]:
     """Return the single value of each row [B]; `missing` for filler rows, which have none.
 
     Raises:

@@ -12,7 +12,7 @@ import numpy as np
 from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet
-from clozeline.train.data.stream.mixture import Phase, SourceKey, Stretch, Timeline
+from clozeline.train.data.stream.mixture import Phase, PhaseSpan, SourceKey, Timeline
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
 from clozeline.train.data.stream.phases import (
     Input,
@@ -23,7 +23,7 @@ from clozeline.train.data.stream.phases import (
 )
 
 
-class Visit(NamedTuple):
+class RowRead(NamedTuple):
     """One read of a row."""
 
     source: int
@@ -77,47 +77,45 @@ class ReadingOrder:
         """Return the index of a source; None if an earlier phase read it and it is not open now."""
         return self._numbers.get(key)
 
-    def names(self, stretch: Stretch) -> list[str]:
-        """Return the names of a stretch's sources, with digests where names repeat."""
+    def names(self, span: PhaseSpan) -> list[str]:
+        """Return the names of a span's sources, with digests where names repeat."""
         labels = set_labels(self.sets)
-        names = [key.name for key in stretch.sources]
-        opened = [self.number(key) for key in stretch.sources]
+        names = [key.name for key in span.sources]
+        opened = [self.number(key) for key in span.sources]
         return [
             name if number is None else labels[number]
             for name, number in zip(names, opened, strict=True)
         ]
 
-    def shares(self, stretch: Stretch) -> dict[str, float]:
-        """Return the share of each source of a stretch, by name: of rows that are no filler."""
-        rows = [key.rows for key in stretch.sources]
-        return dict(
-            zip(self.names(stretch), stretch.mixture.row_shares(rows, self.lanes), strict=True)
-        )
+    def shares(self, span: PhaseSpan) -> dict[str, float]:
+        """Return the share of each source of a span, by name: of rows that are no filler."""
+        rows = [key.rows for key in span.sources]
+        return dict(zip(self.names(span), span.mixture.row_shares(rows, self.lanes), strict=True))
 
-    def stretch(self, position: int, count: int = 1) -> Stretch:
-        """Return the stretch of `count` lane rows from a position on; refuse rows of sets that are not configured."""
-        stretch = self.timeline.at(position, count)
-        if not self._numbers.keys() >= set(stretch.sources):
-            named = zip(stretch.sources, self.names(stretch), strict=True)
+    def span_at(self, position: int, count: int = 1) -> PhaseSpan:
+        """Return the span of `count` lane rows from a position on; refuse rows of sets that are not configured."""
+        span = self.timeline.at(position, count)
+        if not self._numbers.keys() >= set(span.sources):
+            named = zip(span.sources, self.names(span), strict=True)
             absent = [name for key, name in named if key not in self.keys]
             raise ConfigurationError(
                 f"the batch at {position * self.lanes} samples was read from {', '.join(absent)}, "
                 "which the "
                 "configuration no longer names"
             )
-        return stretch
+        return span
 
     def cells(self, position: int, count: int) -> tuple[Int64, Int64]:
         """Return the source and lane row in each cell, both [lanes, count]."""
-        stretch = self.stretch(position, count)
+        span = self.span_at(position, count)
         lanes = np.arange(self.lanes)
         positions = np.arange(position, position + count)
-        drawn = stretch.draw_sources(lanes, positions)
+        drawn = span.draw_sources(lanes, positions)
         rows = np.empty_like(drawn)
         for k in np.unique(drawn).tolist():
             mine = drawn == k
-            rows[mine] = stretch.rows(k, lanes, positions)[mine]
-        return np.array([self._numbers[key] for key in stretch.sources])[drawn], rows
+            rows[mine] = span.rows(k, lanes, positions)[mine]
+        return np.array([self._numbers[key] for key in span.sources])[drawn], rows
 
     def origins(self, position: int, count: int) -> Int64:
         """Return the origin [lanes x count, 3] (source, stored block, row) of a global batch; -1 for filler."""
@@ -128,7 +126,7 @@ class ReadingOrder:
             origin[lane, at] = self._origins(source, lane, rows[lane, at], count)
         return origin.reshape(-1, 3)
 
-    def visits(self, position: int, count: int) -> list[Visit]:
+    def visits(self, position: int, count: int) -> list[RowRead]:
         """Return the rows of a global batch in order, with epochs."""
         sources, rows = (cells.ravel().tolist() for cells in self.cells(position, count))
         stored = self.origins(position, count)[:, 1:].tolist()
@@ -138,27 +136,27 @@ class ReadingOrder:
         ):
             epoch = row // self.orders[source].lane_rows
             found = None if block < 0 else (block, number)
-            visits.append(Visit(source, index // count, position + index % count, epoch, found))
+            visits.append(RowRead(source, index // count, position + index % count, epoch, found))
         return visits
 
-    def find(self, source: int, stored: tuple[int, int], epoch: int) -> Visit | None:
+    def find(self, source: int, stored: tuple[int, int], epoch: int) -> RowRead | None:
         """Return the read of a stored row in an epoch; None if the phases end before."""
         key = self.keys[source]
         lane, lane_row = self.orders[source].where(*self.blocks[source].to_logical(*stored), epoch)
-        for stretch in self.timeline.stretches:
-            k = stretch.index_of(key)
-            if k is not None and (position := stretch.position(k, lane, lane_row)) is not None:
-                number = self.number(stretch.sources[k])
-                return Visit(source if number is None else number, lane, position, epoch, stored)
+        for span in self.timeline.spans:
+            k = span.index_of(key)
+            if k is not None and (position := span.position(k, lane, lane_row)) is not None:
+                number = self.number(span.sources[k])
+                return RowRead(source if number is None else number, lane, position, epoch, stored)
         return None
 
     def epochs(self, source: int, position: int) -> int:
         """Return how many epochs of a set have started before a position."""
         read = 0
-        for stretch in self.timeline.stretches:
-            if (k := stretch.index_of(self.keys[source])) is not None and stretch.start < position:
-                stop = position if stretch.stop is None else min(position, stretch.stop)
-                read = int(stretch.rows(k, np.arange(self.lanes), np.array([stop])).max())
+        for span in self.timeline.spans:
+            if (k := span.index_of(self.keys[source])) is not None and span.start < position:
+                stop = position if span.stop is None else min(position, span.stop)
+                read = int(span.rows(k, np.arange(self.lanes), np.array([stop])).max())
         return -(-read // self.orders[source].lane_rows)
 
     @cached_property

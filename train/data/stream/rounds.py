@@ -24,7 +24,7 @@ from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.pipeline.shards.block import cut
 from clozeline.train.data.stream.online_corruption import Corruption
-from clozeline.train.data.stream.order import BlockOrder, Load, LogicalBlocks, Piece, Round
+from clozeline.train.data.stream.order import BlockOrder, Load, LogicalBlocks, Piece, ReadingRound
 from clozeline.train.data.stream.padding import empty_rows
 from clozeline.train.data.stream.threads import LoaderThreads
 
@@ -186,10 +186,10 @@ class Source:
 
 
 @dataclass
-class _Pending:
+class _LoadingRound:
     """A round whose blocks are being loaded, or were."""
 
-    round_: Round
+    round_: ReadingRound
     loads: list[Future[LoadedBlock | None]]
     loaded: LoadedRound | None = None
 
@@ -207,7 +207,7 @@ class Rounds:
         self._threads = threads
         self._ahead = ahead if threads.count else 0
         self._end = end
-        self._pending: dict[int, _Pending] = {}
+        self._pending: dict[int, _LoadingRound] = {}
         self._closed = False
 
     def find(self, first: int, lane: Int64, row: Int64) -> Iterator[tuple[Rows, Int64, Int64]]:
@@ -247,10 +247,10 @@ class Rounds:
         self._closed = True
         self.clear()
 
-    def _round(self, row: int) -> Round:
+    def _round(self, row: int) -> ReadingRound:
         return self.source.order.round_at(row, self.source.max_lane_rows)
 
-    def _wait(self, round_: Round) -> LoadedRound:
+    def _wait(self, round_: ReadingRound) -> LoadedRound:
         """Start loading a round and the rounds ahead, and wait for this one."""
         item = self._begin(round_)
         # start the rounds ahead
@@ -275,12 +275,12 @@ class Rounds:
             item.loads = []
         return item.loaded
 
-    def _begin(self, round_: Round) -> _Pending:
+    def _begin(self, round_: ReadingRound) -> _LoadingRound:
         """Start the loads of a round unless they are running."""
         self._check_open()
         if round_.start not in self._pending:
             order = self.source.order
-            item = _Pending(round_, [])
+            item = _LoadingRound(round_, [])
             loads = list(order.loads(round_, *self.source.lanes))
             for group in (
                 loads[n : n + _ORDERS_AT_ONCE] for n in range(0, len(loads), _ORDERS_AT_ONCE)
@@ -293,7 +293,7 @@ class Rounds:
             self._check_open()  # another thread may have called `close` before these loads were recorded
         return self._pending[round_.start]
 
-    def _join(self, item: _Pending) -> LoadedRound:
+    def _join(self, item: _LoadingRound) -> LoadedRound:
         """Join the blocks of a round into one set of rows, a filler row before them."""
         blocks = [block for load in item.loads if (block := load.result()) is not None]
         types = (

@@ -27,7 +27,7 @@ from clozeline.train.data.stream.rounds import Rounds, Source, StreamStats
 from clozeline.train.data.stream.threads import LoaderThreads
 
 _FORMAT: Final = 2
-_UNNOTED: Final = 0.01  # by which a set's share of the rows may fall behind its weight
+_WARN_SHARE_GAP: Final = 0.01  # by which a set's share of the rows may fall behind its weight
 
 
 class Stream:
@@ -124,8 +124,8 @@ class Stream:
         if rank == 0:
             _warn_of_partial_rounds(self.sources, memory_bytes)
             _warn_of_small_sets(self.reading)
-        for stretch in self.timeline.stretches:
-            self._lane_rows(stretch.global_batch)
+        for span in self.timeline.spans:
+            self._lane_rows(span.global_batch)
         # threads and batches
         longest = max(1, *(shards.manifest.max_length for shards in sets))
         self._assembly = Assembly(collate, micro_batch, longest, by_length)
@@ -357,10 +357,10 @@ def _warn_of_partial_rounds(sources: Sequence[Source], memory_bytes: int) -> Non
 
 
 def _warn_of_small_sets(reading: ReadingOrder) -> None:
-    for stretch in reading.timeline.stretches:
-        weights = (stretch.mixture.counts / stretch.mixture.period).tolist()
-        for (name, share), weight in zip(reading.shares(stretch).items(), weights, strict=True):
-            if weight - share > _UNNOTED:
+    for span in reading.timeline.spans:
+        weights = (span.mixture.counts / span.mixture.period).tolist()
+        for (name, share), weight in zip(reading.shares(span).items(), weights, strict=True):
+            if weight - share > _WARN_SHARE_GAP:
                 sys.stderr.write(
                     f"{name}: {share:.3g} of the rows come from this set, less than its weight of "
                     f"{weight:.3g}: its "

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from clozeline.errors import StreamError
 
-T = TypeVar("T")
+Result = TypeVar("Result")
 _Task: TypeAlias = tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]
 _CLOSING_S: Final = 0.8
 
@@ -30,9 +30,9 @@ class LoaderThreads:
         for thread in self._threads:
             thread.start()
 
-    def submit(self, function: Callable[..., T], *arguments: object) -> Future[T]:
+    def submit(self, function: Callable[..., Result], *arguments: object) -> Future[Result]:
         """Run `function(*arguments)` in a thread; without threads here and now, so that its error is raised here."""
-        future: Future[T] = Future()
+        future: Future[Result] = Future()
         if self.count:
             self._tasks.put((future, function, arguments))
         else:
@@ -64,15 +64,15 @@ def _work(tasks: SimpleQueue[_Task | None]) -> None:
         del task, future, function, arguments  # an idle thread must not keep a round alive
 
 
-class BackgroundBuilder(Generic[T]):
+class BackgroundBuilder(Generic[Result]):
     """A thread that calls `build` repeatedly, at most `depth` results ahead; it starts at the first `get`.
 
     An exception of `build` ends the thread and is raised by `get`.
     """
 
-    def __init__(self, build: Callable[[], T], depth: int) -> None:
+    def __init__(self, build: Callable[[], Result], depth: int) -> None:
         self._build = build
-        self._ready: SimpleQueue[T | BaseException] = SimpleQueue()
+        self._ready: SimpleQueue[Result | BaseException] = SimpleQueue()
         # a queue, not a semaphore: a finalizer may call `stop` in the thread that waits for room
         self._room: SimpleQueue[None] = SimpleQueue()
         for _ in range(depth):
@@ -82,7 +82,7 @@ class BackgroundBuilder(Generic[T]):
         self.wait_seconds = 0.0
         """Seconds that `get` has waited."""
 
-    def get(self) -> T:
+    def get(self) -> Result:
         """Return the next result, or raise the exception of `build`."""
         if self._thread.ident is None:  # not in `__init__`, so that the owner can always stop it
             self._thread.start()

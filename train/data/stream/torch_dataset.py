@@ -17,7 +17,7 @@ _FETCHED_AHEAD: Final = 8
 accelerate fetch one."""
 
 
-class MicroBatch(dict[str, Tensor]):
+class MicroBatchTensors(dict[str, Tensor]):
     """Tensors of a micro-batch by column, which no collation puts into a larger batch."""
 
 
@@ -29,10 +29,10 @@ def _refuse_collation(batch: Any, **_: Any) -> NoReturn:
     )
 
 
-default_collate_fn_map[MicroBatch] = _refuse_collation
+default_collate_fn_map[MicroBatchTensors] = _refuse_collation
 
 
-class StreamDataset(IterableDataset[MicroBatch]):
+class StreamDataset(IterableDataset[MicroBatchTensors]):
     """Micro-batches of a stream, as dictionaries of tensors: endless, or one pass over a held-out set.
 
     A stream loads in its own threads and splits rows over ranks: use
@@ -61,14 +61,14 @@ class StreamDataset(IterableDataset[MicroBatch]):
             [stream.samples], maxlen=_FETCHED_AHEAD + 1
         )  # after each of the last steps
 
-    def __iter__(self) -> Iterator[MicroBatch]:
+    def __iter__(self) -> Iterator[MicroBatchTensors]:
         """Yield the tensors of each micro-batch, from the stream's position on or of one pass."""
         if get_worker_info() is not None:  # each worker would read all rows
             raise StreamError(
                 "StreamDataset: expected num_workers=0; the stream loads in threads of its own"
             )
         steps = self._take_steps() if self.passes is None else self.stream.one_pass()
-        return (MicroBatch(batch.tensors) for step in steps for batch in step)
+        return (MicroBatchTensors(batch.tensors) for step in steps for batch in step)
 
     def __len__(self) -> int:
         """Return the number of micro-batches of a pass; TypeError for an endless stream."""

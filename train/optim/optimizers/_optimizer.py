@@ -67,11 +67,11 @@ class OptimizerBuilder(ABC):
     """A learning rate means what it means for Adam, so that `auto` chooses it."""
     states: ClassVar[int]
     """fp32 numbers of state per element, for the memory estimate."""
-    matrices_apart: ClassVar[bool] = False
+    separate_matrices: ClassVar[bool] = False
     """Matrices of layers form separate groups, named `matrix`."""
     averages: ClassVar[bool] = False
     """The state holds averages of the weights, named `AVERAGE`."""
-    follows_heldout: ClassVar[bool] = False
+    needs_heldout_losses: ClassVar[bool] = False
     """Losses on the first held-out set change the update; checkpoints then store them."""
 
     def __init__(self, options: OptimizerOptions) -> None:
@@ -88,7 +88,9 @@ class OptimizerBuilder(ABC):
         `statistics` are not elementwise is refused from stage 1 on.
         """
 
-    def follow(self, optimizer: torch.optim.Optimizer, losses: Sequence[float]) -> bool:
+    def observe_eval_losses(
+        self, optimizer: torch.optim.Optimizer, losses: Sequence[float]
+    ) -> bool:
         """Pass the held-out losses so far, oldest first; return whether the update changes from now on.
 
         Also called at every start: the same losses must give the same optimizer.

@@ -37,7 +37,7 @@ class Muon(WholeParameterBuilder):
     statistics: ClassVar[Literal["matrix"]] = "matrix"
     states: ClassVar[int] = 2
     """for AdamW; matrices of layers have 1"""
-    matrices_apart: ClassVar[bool] = True
+    separate_matrices: ClassVar[bool] = True
 
     @config_class
     class Options(OptimizerOptions):

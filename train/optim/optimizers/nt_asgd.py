@@ -22,7 +22,7 @@ class NTASGD(OptimizerBuilder):
     statistics: ClassVar[Literal["element"]] = "element"
     states: ClassVar[int] = 1
     averages: ClassVar[bool] = True
-    follows_heldout: ClassVar[bool] = True
+    needs_heldout_losses: ClassVar[bool] = True
 
     @config_class
     class Options(OptimizerOptions):
@@ -44,7 +44,9 @@ class NTASGD(OptimizerBuilder):
             [{**group, "averaging": False} for group in groups], lr=self.options.learning_rate
         )
 
-    def follow(self, optimizer: torch.optim.Optimizer, losses: Sequence[float]) -> bool:
+    def observe_eval_losses(
+        self, optimizer: torch.optim.Optimizer, losses: Sequence[float]
+    ) -> bool:
         begins = (
             no_longer_falls(losses, self.options.patience)
             and not optimizer.param_groups[0]["averaging"]

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from clozeline.train.hooks import Hook, Trained
+from clozeline.train.hooks import Hook, HookContext
 
 
 class Anchored(NamedTuple):
@@ -40,18 +40,18 @@ class Regularizer(Hook):
             if parameter.requires_grad:
                 self.anchor(name, parameter.detach().flatten(), 0, fresh=name in fresh)
 
-    def attach(self, trained: Trained) -> None:
-        self._trained = trained
-        trained.optimizer.register_step_post_hook(self._pull)
+    def attach(self, context: HookContext) -> None:
+        self._context = context
+        context.optimizer.register_step_post_hook(self._pull)
 
     @torch.no_grad()
     def start(self, fresh: Collection[str], *, initialized: bool) -> None:
         if self.of:  # a checkpoint contained anchors
             return
         # each rank anchors the elements that it updates
-        for flat, _ in self._trained.flats:
+        for flat, _ in self._context.flats:
             self.create(flat, self.keys)
-            for piece in self._trained.layout.own(flat):
+            for piece in self._context.layout.own(flat):
                 anchored = self.anchor(
                     piece.name, piece.of(flat.detach()), piece.start, fresh=piece.name in fresh
                 )

@@ -17,7 +17,11 @@ _TABLES: Final = (".segments", ".rows")
 
 
 def parameter_groups(
-    model: nn.Module, weight_decay: float, *, by_depth: bool = False, matrices_apart: bool = False
+    model: nn.Module,
+    weight_decay: float,
+    *,
+    by_depth: bool = False,
+    separate_matrices: bool = False,
 ) -> list[dict[str, Any]]:
     """Return named groups: `decay` holds matrices and tables, `no_decay` biases, norms and other vectors.
 
@@ -31,7 +35,7 @@ def parameter_groups(
         weight_decay: of the groups `decay`.
         by_depth: separate groups for each depth below the heads, named `decay.DEPTH` and
             `no_decay.DEPTH`.
-        matrices_apart: put matrices of layers, but no tables, into groups `matrix` instead of
+        separate_matrices: put matrices of layers, but no tables, into groups `matrix` instead of
             `decay`.
     """
     # empty groups in a fixed order
@@ -64,7 +68,7 @@ def parameter_groups(
             raise ConfigurationError(f"parameter {name} has no dimension: give it the shape [1]")
         if parameter.requires_grad:
             table = id(parameter) in tables or name.endswith(_TABLES)
-            matrix = matrices_apart and dimensions == 2 and LAYER.match(name) and not table
+            matrix = separate_matrices and dimensions == 2 and LAYER.match(name) and not table
             kind = "matrix" if matrix else "decay" if dimensions >= 2 else "no_decay"
             depth = depths[name] if by_depth else 0
             groups[depth, kind, rates.get(id(parameter), 1.0)]["params"].append(parameter)

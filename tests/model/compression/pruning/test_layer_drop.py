@@ -6,7 +6,7 @@ import torch
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.model.registries import PRUNING
-from clozeline.train.hooks import Step
+from clozeline.train.hooks import StepInfo
 from tests.model.compression.pruning.pruned import plain_adamw, pruned, started, train
 from tests.train.synthetic import VOCABULARY, random_rows, tiny, train_steps
 
@@ -40,7 +40,7 @@ def evaluated(world, config):
     engine = started(config, world)
     engine.train(False)
     for hook in engine.hooks:
-        hook.begin(Step(1, 0, 8, {}, 1.0, recorded=False))
+        hook.begin(StepInfo(1, 0, 8, {}, 1.0, recorded=False))
     loss = float(engine.losses(random_rows(1, 8, 0, 8))["masked_lm"].total)
     engine.close()
     return loss

@@ -19,11 +19,11 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.data.sets.model_fit import (
-    fit_answers,
+    fit_task_heads,
     refuse_missing,
     refuse_unread,
     unread_lines,
-    with_answers,
+    with_task_settings,
 )
 from clozeline.train.data.stream.collate import Collate
 from tests.pipeline.task_files import labeled_row, make_labeled_sets, make_sets, open_split
@@ -145,17 +145,17 @@ def changed(task_manifest, **facts):
 
 
 def test_classes_come_from_the_set(task_manifest):
-    answered = with_answers(
+    answered = with_task_settings(
         with_heads(classification={"hidden": "tanh"}), [("data.shards", task_manifest)]
     )
     assert answered.heads["classification"] == Classification.Options(
         hidden="tanh", labels=("0", "1")
     )
-    again = with_answers(
+    again = with_task_settings(
         answered, [("data.shards", task_manifest), ("data.heldout", task_manifest)]
     )
     assert again == answered
-    several = with_answers(
+    several = with_task_settings(
         with_heads(classification=1.0), [("SET", changed(task_manifest, multi_label=True))]
     )
     assert several.heads["classification"] == Classification.Options(
@@ -166,7 +166,9 @@ def test_classes_come_from_the_set(task_manifest):
 def test_sets_of_two_tasks_are_refused(task_manifest):
     other = changed(task_manifest, labels=["entailment", "not_entailment"])
     with pytest.raises(ConfigurationError, match="as DEV has, got 0, 1"):
-        with_answers(with_heads(classification=1.0), [("TRAIN", task_manifest), ("DEV", other)])
+        with_task_settings(
+            with_heads(classification=1.0), [("TRAIN", task_manifest), ("DEV", other)]
+        )
 
 
 def test_the_range_of_numbers_comes_from_the_set(task_manifest):
@@ -177,7 +179,9 @@ def test_the_range_of_numbers_comes_from_the_set(task_manifest):
         (Regression.Options(), (0.0, 1.0)),
     ):
         assert (
-            with_answers(with_heads(regression=given), [("SET", numbers)]).heads["regression"].range
+            with_task_settings(with_heads(regression=given), [("SET", numbers)])
+            .heads["regression"]
+            .range
             == range_
         )
 
@@ -199,15 +203,20 @@ def test_numbers_are_learned_by_the_scale_of_the_training_rows(tmp_path):
         ),
     )
     for head, scale in given:
-        found = fit_answers(with_heads(regression=head), [train]).heads["regression"].target_scale
+        found = (
+            fit_task_heads(with_heads(regression=head), [train]).heads["regression"].target_scale
+        )
         assert found == (scale and pytest.approx(scale))
-        assert fit_answers(with_heads(regression=head), []).heads["regression"] == head
+        assert fit_task_heads(with_heads(regression=head), []).heads["regression"] == head
 
 
 def test_other_sets_and_heads_are_left_alone(tmp_path, task_manifest):
     masked = with_heads(masked_lm=1.0)
-    assert with_answers(masked, [("SET", task_manifest)]) is masked
-    assert with_answers(masked, [("SET", write_set(tmp_path, [rows([1, 2])]).manifest)]) is masked
+    assert with_task_settings(masked, [("SET", task_manifest)]) is masked
+    assert (
+        with_task_settings(masked, [("SET", write_set(tmp_path, [rows([1, 2])]).manifest)])
+        is masked
+    )
 
 
 @pytest.mark.parametrize(
@@ -223,7 +232,9 @@ def test_a_key_that_the_first_model_brings_is_named_so(
     (tmp_path / "config.yaml").write_text(OmegaConf.to_yaml({"model": plain}), encoding="utf-8")
     given = {"init_from": str(tmp_path)}
     with pytest.raises(ConfigurationError) as refused:
-        with_answers(validate(ModelConfig, with_source(given), "model"), [("SET", task_manifest)])
+        with_task_settings(
+            validate(ModelConfig, with_source(given), "model"), [("SET", task_manifest)]
+        )
     key = f"model.heads.classification.{key}"
     assert (
         f"set {key}={json.dumps(way_out)} for a new head (model.init_from brings the key)"
@@ -231,12 +242,12 @@ def test_a_key_that_the_first_model_brings_is_named_so(
     )
     plain = with_source(given)
     plain["heads"]["classification"][key.rpartition(".")[2]] = way_out
-    answered = with_answers(validate(ModelConfig, plain, "model"), [("SET", task_manifest)])
+    answered = with_task_settings(validate(ModelConfig, plain, "model"), [("SET", task_manifest)])
     assert answered.heads["classification"].labels == ("0", "1")
     # a key that the user wrote over it is left out
     plain["heads"]["classification"] = {"labels": ["x", "y"]}
     with pytest.raises(ConfigurationError, match="leave the key out"):
-        with_answers(validate(ModelConfig, plain, "model"), [("SET", task_manifest)])
+        with_task_settings(validate(ModelConfig, plain, "model"), [("SET", task_manifest)])
 
 
 MASKED = ("input_ids", "label_positions", "label_ids")

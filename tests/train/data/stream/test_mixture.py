@@ -20,8 +20,8 @@ def test_a_phase_ends_on_a_batch_of_its_own_wherever_it_begins():
     problem = "until_samples 72 of phase 1 is not a multiple of 8, counted from 36, where it begins"
     with pytest.raises(ConfigurationError, match=f"{problem}, its global batch; nearest: 68 or 76"):
         Timeline(plans, 4, 8)
-    assert [phase.global_batch for phase in Timeline(plans, 4, 4).stretches] == [12, 4, 4]
-    assert len(Timeline(plans, 4, 8, read=40).stretches) == 3
+    assert [phase.global_batch for phase in Timeline(plans, 4, 4).spans] == [12, 4, 4]
+    assert len(Timeline(plans, 4, 8, read=40).spans) == 3
     with pytest.raises(ConfigurationError, match="counted from 44, where the checkpoint is"):
         Timeline(plans, 4, 8, read=44)
 
@@ -53,8 +53,8 @@ def key(content, name="set"):
 def begins(*phases):
     """The lane row that lane 0 of 1 reads first of each source, in phases of 8 rows; shares are equal."""
     plans = [Phase(tuple(keys), (), 8 * (n + 1)) for n, keys in enumerate(phases[:-1])]
-    stretches = Timeline([*plans, Phase(tuple(phases[-1]))], 1, 1).stretches
-    return [stretch.base[:, 0].tolist() for stretch in stretches]
+    spans = Timeline([*plans, Phase(tuple(phases[-1]))], 1, 1).spans
+    return [span.base[:, 0].tolist() for span in spans]
 
 
 def test_a_set_is_counted_by_its_content_and_continues_for_a_copy():

@@ -14,12 +14,12 @@ from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.padding import (
     document_bounds,
-    one_a_row,
     pad_left,
     pad_rows,
     paired_bounds,
     part_numbers,
     restarting_positions,
+    scalar_column,
     segment_tensors,
     start_marks,
 )
@@ -50,7 +50,7 @@ def test_rows_are_padded_to_the_longest(lists, pad):
 @FEW
 @given(st.lists(st.lists(st.integers(1, 9), max_size=1), min_size=1, max_size=6))
 def test_rows_without_a_value_have_0(lists):
-    assert one_a_row(Ragged.from_lists(lists, np.uint16)).tolist() == [
+    assert scalar_column(Ragged.from_lists(lists, np.uint16)).tolist() == [
         row[0] if row else 0 for row in lists
     ]
 
@@ -59,7 +59,7 @@ def test_several_values_of_a_row_are_refused():
     with pytest.raises(
         IntegrityError, match="expected one value of this column in each row, got 3"
     ):
-        one_a_row(Ragged.from_lists([[1], [], [2, 3, 4]], np.uint16))
+        scalar_column(Ragged.from_lists([[1], [], [2, 3, 4]], np.uint16))
 
 
 @FEW

@@ -28,7 +28,7 @@ def configured(name, ranks, stage, **changes):
         "schedule": {"name": "constant", "steps": 8},
         "zero__persistent": 0,
     }
-    if OPTIMIZERS.load_class(name).follows_heldout:
+    if OPTIMIZERS.load_class(name).needs_heldout_losses:
         plain["evaluate__every"] = 8  # after the last step: its update never changes
     return tiny(
         optimizer=chosen,

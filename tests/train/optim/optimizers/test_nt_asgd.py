@@ -52,7 +52,7 @@ def test_weights_and_averages_are_those_of_the_paper_s_algorithm(seed):
         weight.grad = torch.tensor(curvature) * weight.detach() + torch.tensor(pushed)
         optimizer.step()
         losses.append(float((torch.tensor(curvature) * weight.detach() ** 2).sum()))
-        begun += [step] if builder.follow(optimizer, losses) else []
+        begun += [step] if builder.observe_eval_losses(optimizer, losses) else []
     assert begun == [trigger], "it begins once, where the paper does, and goes on"
     assert losses[: len(logs)] == pytest.approx(logs, rel=1e-12)
     assert optimizer.state[weight]["average"].numpy() == pytest.approx(mean, rel=1e-10)

@@ -148,7 +148,9 @@ def test_matrices_of_layers_may_be_apart_and_tables_never_are():
     position = PositionConfig(kind="t5", buckets=8, max_distance=9, per_layer=True)
     model = build_model(small_config("encoder", position=position), WORDS, {"pad": 0})
     named = {id(parameter): name for name, parameter in model.named_parameters()}
-    groups = {group["name"]: group for group in parameter_groups(model, 0.1, matrices_apart=True)}
+    groups = {
+        group["name"]: group for group in parameter_groups(model, 0.1, separate_matrices=True)
+    }
     found = {
         key: {named[id(parameter)] for parameter in group["params"]}
         for key, group in groups.items()

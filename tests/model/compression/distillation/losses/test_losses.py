@@ -67,7 +67,7 @@ def test_micro_batches_add_up(name):
         compared(student, teacher, rows_of(whole, *rows), name) for rows in ((0, 1), (1, 4), (4, 6))
     ]
     assert sum(one for one, _ in parts) == pytest.approx(total, rel=1e-5)
-    assert sum(one for _, one in parts) == count == student.counted[f"distil/{name}"].count(whole)
+    assert sum(one for _, one in parts) == count == student.divisors[f"distil/{name}"].count(whole)
     assert count == (7 if name == "scores" else 7 + 4 + 9 + 2)
     assert parts[2] == (0.0, 0)
 
@@ -391,7 +391,7 @@ def test_a_student_without_a_teacher_reads_stored_scores():
     ):
         student.train()(batch())
     assert list(student.eval()(batch())) == ["masked_lm"]
-    counter = student.counted["distil/scores"]
+    counter = student.divisors["distil/scores"]
     assert (counter.count(batch()), counter.count(tensors)) == (0, 5)
 
 
