@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clozeline.configuration.config import config_file, read_composed
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import TASK_READERS
 from clozeline.pipeline.tables import read_whole_json, text_lines
@@ -27,7 +27,7 @@ def reader_of(task: str) -> TaskReader:
     """Return the reader of a task's recipe, with its options."""
     recipe = read_composed(Recipe, config_file(f"recipe:tasks/{recipe_of(task)}", "pipeline.yaml"))
     options = recipe["tasks"]["reader"] | ({"task": task} if task in OF_GLUE else {})
-    reader: TaskReader = TASK_READERS.resolve(options).build(Limits())
+    reader: TaskReader = TASK_READERS.resolve(options).build(InputLimits())
     return reader
 
 
@@ -53,7 +53,9 @@ def write_parts(
     lines = (
         []
         if questions
-        else [line if isinstance(line, str) else "" for _, line in text_lines(paths[0], Limits())]
+        else [
+            line if isinstance(line, str) else "" for _, line in text_lines(paths[0], InputLimits())
+        ]
     )
 
     def write(name: str, chosen: Sequence[int]) -> Path:
@@ -75,7 +77,7 @@ def write_parts(
 
 def select_questions(path: Path, chosen: set[int]) -> Any:
     """Return a file of questions with only some of them, by their index."""
-    data = read_whole_json(path, Limits())
+    data = read_whole_json(path, InputLimits())
     numbers = itertools.count()
     for article in data["data"]:
         for paragraph in article["paragraphs"]:

@@ -23,7 +23,7 @@ from benchmarks.harness import parser, print_table, system_load, write_json
 import mwparserfromhell
 
 from benchmarks.texts import natural_texts
-from clozeline.pipeline.ingest.formats.wiki_templates import Call, find_template
+from clozeline.pipeline.ingest.formats.wiki_templates import TemplateCall, find_template
 from clozeline.pipeline.ingest.readers.mediawiki import strip_markup
 
 _PLAIN = re.compile(r"[A-Z][\w ,.()-]{60,900}\.")
@@ -106,7 +106,7 @@ def by_wikitextparser() -> dict[str, Callable[[str], str]]:
         arguments = [
             wikitextparser.parse(argument.value).plain_text() for argument in template.arguments
         ]
-        return function(Call([argument.strip() for argument in arguments]))
+        return function(TemplateCall([argument.strip() for argument in arguments]))
 
     return {
         "wikitextparser, plain_text": lambda page: str(wikitextparser.parse(page).plain_text()),

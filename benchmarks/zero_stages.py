@@ -4,7 +4,7 @@
 
 Two ranks train the same encoder from the same seed at stages 0, 1, 2 and 3 in fp32 with dropout,
 each stage in fresh processes, so that resident memory is its own. Losses may differ from stage 0 by
-at most 1e-4. Counted bytes are those of weights, gradients and optimizer state; they are compared
+at most 1e-4. SkippedRecord bytes are those of weights, gradients and optimizer state; they are compared
 with the published formulas (arXiv 1910.02054). Without `--shards` the data are random walks over a
 small vocabulary, written to a temporary folder.
 """

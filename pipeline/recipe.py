@@ -31,8 +31,8 @@ from clozeline.configuration.named_algorithms import IsName
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.block_options import StoreOptions
-from clozeline.pipeline.ingest.documents.chapters import Split
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.documents.chapters import ChapterSplit
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.reader_options import check_options
 from clozeline.pipeline.registries import EXECUTORS, ExecutorComponent
 from clozeline.pipeline.text.language_codes import require_code
@@ -69,7 +69,7 @@ class InputEntry:
     """language code of all documents; default: identified per document"""
     target_language: str | None = None
     """language code of the other sides of pairs; default: `und`"""
-    split: Split | None = None
+    split: ChapterSplit | None = None
     """chapters of books as documents of their own: `{pattern: "^CHAPTER ", min_words: 50}`"""
     store: StoreOptions | None = None
     """requests to the store of a URL: `{retries, timeout_s, fsspec}`"""
@@ -215,7 +215,7 @@ class Recipe:
     """folder to write; each stage has its own below it"""
     executor: ExecutorConfig = field(default_factory=ExecutorConfig)
     plan_options: Annotated[PlanConfig, Field(alias="plan")] = field(default_factory=PlanConfig)
-    limits: Limits = field(default_factory=Limits)
+    limits: InputLimits = field(default_factory=InputLimits)
     on_error: OnError = field(default_factory=OnError)
     heldout: HeldoutConfig = field(default_factory=HeldoutConfig)
     limit: Annotated[int, Field(ge=1)] | None = None

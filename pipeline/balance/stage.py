@@ -16,7 +16,11 @@ from clozeline.pipeline.balance.config import BalanceConfig
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
 from clozeline.pipeline.execution.stages import Consumed, Pass, Stage
 from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts, total_counts
-from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FORMAT, languages_of
+from clozeline.pipeline.ingest.documents.copies import (
+    FACTORS_FILE,
+    FACTORS_FORMAT,
+    iterate_languages,
+)
 from clozeline.pipeline.kernels.rates import largest_remainders, powers
 from clozeline.pipeline.shards import Manifest, open_shards
 from clozeline.pipeline.shards.layout import is_heldout, split_amount
@@ -73,7 +77,7 @@ class CountTokens(Pass[BalanceCounts]):
                 if "target_ids" in rows.columns
                 else [0] * len(rows)
             )
-            for row, language in enumerate(languages_of(rows, manifest.languages)):
+            for row, language in enumerate(iterate_languages(rows, manifest.languages)):
                 if is_heldout(rows.fixed["document_uid"][row].tobytes(), self.heldout, self.seed):
                     counts["skipped"]["held_out"] += 1
                     continue

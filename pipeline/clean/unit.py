@@ -23,7 +23,7 @@ from clozeline.pipeline.execution.plan import PlannedRange
 from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Output, require_equal
-from clozeline.pipeline.ingest.documents.chapters import Split
+from clozeline.pipeline.ingest.documents.chapters import ChapterSplit
 from clozeline.pipeline.ingest.documents.document import (
     FLAG_TRUNCATED_SOURCE,
     Document,
@@ -38,14 +38,14 @@ from clozeline.pipeline.ingest.formats.archives import (
     UnreadMember,
 )
 from clozeline.pipeline.ingest.formats.decompression import InputFile, decompress_file
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.reader_options import options_of
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.reader_options import select_options
 from clozeline.pipeline.ingest.readers import (
     NO_RECORDS,
-    Counted,
     Item,
     RawRecord,
     Reader,
+    SkippedRecord,
     detect_members,
 )
 from clozeline.pipeline.recipe import InputEntry
@@ -109,11 +109,11 @@ class Steps:
         given_language: str | None,
         target_language: str | None = None,
         *,
-        markup: bool = False,
+        is_markup: bool = False,
     ) -> Document | None:
         """Return the finished document, or None if it was rejected.
 
-        The text of `markup` is extracted, after the filters that need no text. A language stated in
+        The text of `is_markup` is extracted, after the filters that need no text. A language stated in
         the input's configuration is not identified.
         """
         filters = self._filters if document.target_text is None else self._pair_filters
@@ -124,7 +124,7 @@ class Steps:
         if first is None:
             return None
         document = document.replace(extra=first.extra, flags=first.flags)
-        if markup:
+        if is_markup:
             page = self._extraction.extract(document.text)
             document = document.replace(text=page.text)
             if page.reason is not None:
@@ -156,27 +156,33 @@ class Steps:
             [named for named in filters if not named[1].before_extraction], identified
         )
 
-    def split(self, items: Iterable[Item], split: Split) -> Iterator[Item]:
+    def split(self, items: Iterable[Item], split: ChapterSplit) -> Iterator[Item]:
         """Yield the chapters of each text, its own or that of its page; a page without text stays as it is."""
         for item in items:
             text = item.text if isinstance(item, RawRecord) else ""
-            if isinstance(item, RawRecord) and item.markup:
+            if isinstance(item, RawRecord) and item.is_markup:
                 text = self._extraction.extract(text).text
             if not isinstance(item, RawRecord) or item.target_text is not None or not text:
                 yield item
                 continue
             for offset, chapter in split.iter_chapters(text):
-                if item.kind in (
+                if item.locator_type in (
                     "text",
                     "html",
                 ):  # the chapter's place tells more than that of the file, 0
                     size = len(chapter.encode("utf-8", "surrogatepass"))
                     yield item._replace(
-                        kind="chapter", locator=offset, length=size, text=chapter, markup=False
+                        locator_type="chapter",
+                        locator=offset,
+                        length=size,
+                        text=chapter,
+                        is_markup=False,
                     )
                 else:
                     yield item._replace(
-                        kind=f"{item.kind}, chapter at {offset}", text=chapter, markup=False
+                        locator_type=f"{item.locator_type}, chapter at {offset}",
+                        text=chapter,
+                        is_markup=False,
                     )
 
     def _normalize(self, document: Document, raw: str, empty: str, side: str = "") -> str | None:
@@ -248,7 +254,7 @@ class CleanUnits(Pass[CleanCounts]):
     sources: dict[str, SourceSteps]
     corpus: str
     seed: int
-    limits: Limits
+    limits: InputLimits
     keep_text: float
     fail_truncated: bool
     units: int
@@ -352,7 +358,13 @@ class CleanUnits(Pass[CleanCounts]):
             if isinstance(member, UnreadMember):
                 why = f"{member.name}: {member.reason}"
                 tally.count(
-                    Counted(member.group, member.reason, number, detail=why, lost=member.lost)
+                    SkippedRecord(
+                        member.group,
+                        member.reason,
+                        number,
+                        detail=why,
+                        lost_bytes=member.lost_bytes,
+                    )
                 )
                 self._check_truncated(path, tally)
                 continue
@@ -384,7 +396,7 @@ class CleanUnits(Pass[CleanCounts]):
     ) -> Iterator[Document]:
         """Yield the finished documents of a range of a file, or of a member of an archive."""
         entry = planned.entry or InputEntry(path=str(path))
-        options = {"name": planned.reader, **options_of(planned.reader, entry.options)}
+        options = {"name": planned.reader, **select_options(planned.reader, entry.options)}
         reader: Reader = READERS.resolve(options).build(self.limits)
         tally.open(planned.source, reader.reasons, steps.reasons)
         if path.stat().st_size == 0:
@@ -392,13 +404,13 @@ class CleanUnits(Pass[CleanCounts]):
             return
         items = reader.read(path, planned.start, planned.end)
         for item in items if entry.split is None else steps.split(items, entry.split):
-            if isinstance(item, Counted):
+            if isinstance(item, SkippedRecord):
                 tally.count(item)
                 continue
             document = self._admit(item, planned, tally)
             if document is not None:
                 kept = steps.clean(
-                    document, entry.language, entry.target_language, markup=item.markup
+                    document, entry.language, entry.target_language, is_markup=item.is_markup
                 )
                 if kept is not None:
                     tally.keep(kept)
@@ -409,7 +421,7 @@ class CleanUnits(Pass[CleanCounts]):
                     tally.note("limit")
                     return
         self._check_truncated(path, tally)
-        for key in reader.unfound_keys():
+        for key in reader.missing_keys():
             tally.note(f"{key} found in none of the first 1,000 rows")
         if (
             tally.records_of_range
@@ -417,7 +429,9 @@ class CleanUnits(Pass[CleanCounts]):
             or _is_empty(path, self.limits)
         ):
             return
-        if reader.first(path, planned.start) < reader.first(path, planned.end):
+        if reader.find_first_record(path, planned.start) < reader.find_first_record(
+            path, planned.end
+        ):
             tally.add({"without_records": {planned.source: planned.end - planned.start}})
 
     def _admit(
@@ -425,7 +439,7 @@ class CleanUnits(Pass[CleanCounts]):
     ) -> Document | None:
         """Return the document of a record, or None if it is one that the run leaves out."""
         document = Document(
-            uid=document_uid(self.corpus, planned.source, record.kind, record.locator),
+            uid=document_uid(self.corpus, planned.source, record.locator_type, record.locator),
             text=record.text,
             target_text=record.target_text,
             source=planned.source,
@@ -447,14 +461,14 @@ class CleanUnits(Pass[CleanCounts]):
         if self.exclusion and (
             found := self.exclusion.find_document(document.uid, document.url, document.host)
         ):
-            tally.count(Counted("ignored", "excluded"))
+            tally.count(SkippedRecord("ignored", "excluded"))
             tally.add({"excluded_by": {str(line): 1 for line in found}})
             return None
         tally.add_document(document.uid, planned.source, record.locator)
         return document
 
 
-def _is_empty(path: InputFile, limits: Limits) -> bool:
+def _is_empty(path: InputFile, limits: InputLimits) -> bool:
     """Return whether a compressed file holds nothing, and is complete."""
     return next(decompress_file(path, limits), b"") == b""
 

@@ -13,7 +13,7 @@ from clozeline.pipeline.ingest.documents.document import (
 )
 from clozeline.pipeline.ingest.documents.files import Rejection
 from clozeline.pipeline.ingest.formats.decompression import explain_lost
-from clozeline.pipeline.ingest.readers import Counted
+from clozeline.pipeline.ingest.readers import SkippedRecord
 
 _DISTINCT: Final = 20  # entries of `text_lacks` and `first_records` per unit
 _LISTED: Final = 100  # malformed records per unit and reason with a row in `rejects/`
@@ -102,7 +102,7 @@ class UnitCounts:
         """Count an event of the current file that is not about a record."""
         self.add({"notes": {event: 1}, "by_source": {self._source: {event: 1}}})
 
-    def count(self, counted: Counted) -> None:
+    def count(self, counted: SkippedRecord) -> None:
         """Count a record without a document, or a note; list the first malformed records of each reason."""
         if counted.group == "note":
             self.note(counted.reason)
@@ -114,18 +114,18 @@ class UnitCounts:
             return
         self.add({"malformed": reason, "records_in": 1, "by_source": {self._source: reason}})
         if self.counts["malformed_listed"].get(counted.reason, 0) < _LISTED:
-            why = counted.detail or counted.lacks or explain_lost(counted.lost)
+            why = counted.detail or counted.missing_text or explain_lost(counted.lost_bytes)
             self.rejections.append(
-                Rejection.of_record(self._source, counted.locator, counted.reason, why)
+                Rejection.from_record(self._source, counted.locator, counted.reason, why)
             )
             self.add({"malformed_listed": reason})
-        if counted.lost:
-            self.add({"bytes_lost": {self._source: counted.lost}})
-        if counted.lacks:
+        if counted.lost_bytes:
+            self.add({"bytes_lost": {self._source: counted.lost_bytes}})
+        if counted.missing_text:
             known = self.counts.get("text_lacks", {})
             lacks = (
-                counted.lacks
-                if counted.lacks in known or len(known) < _DISTINCT
+                counted.missing_text
+                if counted.missing_text in known or len(known) < _DISTINCT
                 else "no such key in other rows"
             )
             self.add({"text_lacks": {lacks: 1}})
@@ -153,7 +153,7 @@ class UnitCounts:
     def reject(self, document: Document, reason: str, detail: str = "") -> None:
         """Record a rejected document, with the text it had at that step."""
         self.rejections.append(
-            Rejection.of(document, "clean", reason, detail, self.keep_text, self.seed)
+            Rejection.from_document(document, "clean", reason, detail, self.keep_text, self.seed)
         )
         self.add({"rejected": {reason: 1}})
 

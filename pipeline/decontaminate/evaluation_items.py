@@ -11,7 +11,7 @@ from typing import Final
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.decontaminate.config import EvaluationSet
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.registries import TaskReaderComponent
 from clozeline.pipeline.tables import Rejected, RowFile, open_table, strings_in, text_lines
 from clozeline.pipeline.tasks.readers import Choices, Dialogue, Question, SourceTarget, TaskItem
@@ -82,7 +82,7 @@ def evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]:
                 "pattern, got no file: "
                 "correct the path"
             )
-        task = "" if entry.reader is None else f"{entry.reader.build(Limits()).facts.name}/"
+        task = "" if entry.reader is None else f"{entry.reader.build(InputLimits()).facts.name}/"
         for path in paths:
             own = suite or f"{task}{_ENDINGS.sub('', path.name)}"
             owner = owners.setdefault(own, entry if suite else path)
@@ -105,17 +105,17 @@ def version_of(files: Sequence[EvaluationFile]) -> list[str | int]:
     for file in files:
         parts += [file.suite, file.name, file_hash(file.path)]
         if file.reader is not None:
-            companions = file.reader.build(Limits()).open(file.path).others
+            companions = file.reader.build(InputLimits()).open(file.path).others
             parts += [file.reader.type.VERSION, *map(file_hash, companions)]
     return parts
 
 
-def check_first_item(file: EvaluationFile, limits: Limits) -> None:
+def check_first_item(file: EvaluationFile, limits: InputLimits) -> None:
     """Raise ConfigurationError if the first item of a file cannot be read."""
     next(read_items(file, limits), None)
 
 
-def read_items(file: EvaluationFile, limits: Limits) -> Iterator[Item | Rejected]:
+def read_items(file: EvaluationFile, limits: InputLimits) -> Iterator[Item | Rejected]:
     """Yield the items of a file: all rows with a text, also those that a task's reader rejects; and the other rows.
 
     Raises:
@@ -141,7 +141,7 @@ def read_items(file: EvaluationFile, limits: Limits) -> Iterator[Item | Rejected
     yield from (item for item in rows if item is not None)
 
 
-def _plain_rows(file: EvaluationFile, limits: Limits) -> Iterator[Item | None]:
+def _plain_rows(file: EvaluationFile, limits: InputLimits) -> Iterator[Item | None]:
     """Yield the items of a text file or of a table, and None for each empty line."""
     layout: tuple[str, ...] = ()
     is_text = ".txt" in file.path.suffixes
@@ -168,7 +168,7 @@ def _plain_rows(file: EvaluationFile, limits: Limits) -> Iterator[Item | None]:
         yield Item(row, name, filled)
 
 
-def _open_table(file: EvaluationFile, limits: Limits) -> RowFile:
+def _open_table(file: EvaluationFile, limits: InputLimits) -> RowFile:
     try:
         return open_table(file.path, limits, by_line=True)
     except ConfigurationError as error:

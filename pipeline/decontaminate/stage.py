@@ -36,8 +36,8 @@ from clozeline.pipeline.execution.rewritten_documents import (
 from clozeline.pipeline.execution.stages import Pass, Stage, documents_folder
 from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.ingest.documents.files import Rejection, documents_of, read_batches
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.documents.files import Rejection, find_documents_file, read_batches
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.kernels.ngram_index import (
     INDEX_VERSION,
     Matcher,
@@ -90,7 +90,7 @@ class WriteIndex(Pass[DecontaminateCounts]):
 
     files: tuple[EvaluationFile, ...]
     ngram: int
-    limits: Limits
+    limits: InputLimits
     name: str = "index"
     units: int = 1
 
@@ -141,7 +141,9 @@ class FindMatches(Pass[DecontaminateCounts]):
         matcher = Matcher(_index(self.folder))
         pairs = list[tuple[int, int]]()
         compared = 0
-        for batch in read_batches(documents_of(self.documents, unit), ("text", "target_text")):
+        for batch in read_batches(
+            find_documents_file(self.documents, unit), ("text", "target_text")
+        ):
             sides = zip(
                 batch.column("text").to_pylist(),
                 batch.column("target_text").to_pylist(),
@@ -230,7 +232,7 @@ class DecideMatches(Pass[DecontaminateCounts]):
 
     files: tuple[EvaluationFile, ...]
     parts: int
-    limits: Limits
+    limits: InputLimits
     max_document_frequency: int
     name: str = "overlap"
     units: int = 1
@@ -308,7 +310,7 @@ class Apply(Pass[DecontaminateCounts]):
             if (entry := entries.get(row)) is None:
                 return document
             detail = f"{index.items[entry]}: {index.runs[entry]}"
-            return Rejection.of(
+            return Rejection.from_document(
                 document,
                 stage="decontaminate",
                 reason="contaminated",
@@ -316,7 +318,7 @@ class Apply(Pass[DecontaminateCounts]):
                 seed=self.seed,
             )
 
-        rewritten = rewrite_part(output, unit, documents_of(self.documents, unit), decide)
+        rewritten = rewrite_part(output, unit, find_documents_file(self.documents, unit), decide)
         counts: DecontaminateCounts = {
             "matches": {"taken": int((~ignored).sum()), "ignored": int(ignored.sum())}
         }

@@ -18,7 +18,7 @@ from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.stages import document_stages
 from clozeline.pipeline.execution.unit_record import Output, outputs_digest, records, require_equal
 from clozeline.pipeline.ingest.documents.document import row_schema
-from clozeline.pipeline.ingest.documents.files import documents_of
+from clozeline.pipeline.ingest.documents.files import find_documents_file
 from clozeline.recorded_file import RecordedFile
 
 Schema: TypeAlias = Sequence[tuple[str, str]]
@@ -243,8 +243,8 @@ class Parts:
 
     def source(self, part: int) -> RecordedFile:
         if part >= self.own and self.other is not None:
-            return documents_of(self.other.documents, part - self.own)
-        return documents_of(self.documents, part)
+            return find_documents_file(self.other.documents, part - self.own)
+        return find_documents_file(self.documents, part)
 
     def merits(self, part: int, batch: pa.RecordBatch) -> Int64:
         """Return the merit of each document of a part, shape [n]; of copies, the one with the highest is kept."""

@@ -321,7 +321,7 @@ class Removal:
         )
 
     def _reject(self, document: Document, reason: str, detail: str) -> Rejection:
-        return Rejection.of(
+        return Rejection.from_document(
             document, stage="dedup", reason=reason, detail=detail, seed=self.removals.seed
         )
 

@@ -21,7 +21,7 @@ from clozeline.errors import ClozelineError, ConfigurationError, StorageError, j
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.remote_file import END_BYTES, RemoteFile, remote_files
 from clozeline.pipeline.ingest.documents.document import escape_name
-from clozeline.pipeline.ingest.formats.file_kinds import MARKER, skipped_kind
+from clozeline.pipeline.ingest.formats.file_types import MARKER, reason_to_skip
 from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.shards.store import as_url, local_path
 
@@ -173,7 +173,7 @@ def _local(pattern: str) -> str:
 def _expand(pattern: str, entry: InputEntry, skipped: Counter[str]) -> list[_Found]:
     def is_read(name: str) -> bool:
         """Return whether a file is not skipped by its name; with a reader, only markers are."""
-        kind = skipped_kind(name)
+        kind = reason_to_skip(name)
         if not kind or (entry.reader is not None and kind != MARKER):
             return True
         skipped[kind] += 1

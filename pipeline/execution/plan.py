@@ -26,9 +26,9 @@ from clozeline.pipeline.execution.inputs import (
 from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.execution.unit_record import read_records
 from clozeline.pipeline.ingest.formats.archives import ARCHIVES, MemberFile
-from clozeline.pipeline.ingest.formats.file_kinds import suffix_of
+from clozeline.pipeline.ingest.formats.file_types import suffix_of
 from clozeline.pipeline.ingest.reader_options import check_options
-from clozeline.pipeline.ingest.readers import detect, is_guess, suggest_tool
+from clozeline.pipeline.ingest.readers import detect_reader, is_fallback_reader, suggest_tool
 from clozeline.pipeline.recipe import InputEntry, Recipe
 
 PLAN_FORMAT: Final = 1
@@ -128,13 +128,13 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
     inputs: list[dict[str, Any]] = []
     for file in files:
         if (facts := known.get(file.source)) is None or facts["options"] != options[id(file.entry)]:
-            reader, splittable = detect(file.path, file.entry.reader)
+            reader, is_splittable = detect_reader(file.path, file.entry.reader)
             facts = {
                 "source": file.source,
                 "bytes": file.bytes,
                 "options": options[id(file.entry)],
                 "reader": reader,
-                "splittable": splittable,
+                "is_splittable": is_splittable,
             }
         inputs.append(facts)
     if recipe.has(PLAN_STAGE):  # files of a task have readers of their own
@@ -174,7 +174,11 @@ def _options(entry: InputEntry) -> dict[str, Any]:
 
 def _has_unknown_kind(file: SourceFile, facts: Mapping[str, Any]) -> bool:
     """Return whether neither content nor name of a file tell its reader."""
-    return file.bytes > 0 and file.entry.reader is None and is_guess(file.path, facts["reader"])
+    return (
+        file.bytes > 0
+        and file.entry.reader is None
+        and is_fallback_reader(file.path, facts["reader"])
+    )
 
 
 def _check_kinds(unknown: Sequence[SourceFile]) -> None:
@@ -224,7 +228,7 @@ def _cut(
     unit = -1
     room = _NONE
     for file, facts in zip(files, inputs, strict=True):
-        count = max(1, -(-file.bytes // unit_bytes)) if facts["splittable"] else 1
+        count = max(1, -(-file.bytes // unit_bytes)) if facts["is_splittable"] else 1
         for start, end in pairwise(file.bytes * index // count for index in range(count + 1)):
             if count > 1 or end - start > room:
                 unit = unit + 1

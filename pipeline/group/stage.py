@@ -159,7 +159,7 @@ class GroupShards(Pass[GroupCounts]):
         }
         if split == "train" and self.balance is not None:
             factors = CopyFactors.read(find_file(self.balance, "000000", FACTORS_FILE), self.seed)
-            copies = factors.of_rows(documents, manifest.languages, manifest.source_groups)
+            copies = factors.count_copies(documents, manifest.languages, manifest.source_groups)
             counts["copies"] = {
                 **_read_counts(documents, copies),
                 "left_out": int((copies == 0).sum()),

@@ -11,13 +11,13 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.registries import READERS
 
 
-def _options(reader: str) -> dict[str, Field[Any]]:
+def _reader_options(reader: str) -> dict[str, Field[Any]]:
     return {option.name: option for option in fields(READERS.load_class(reader).Options)}
 
 
-def options_of(reader: str, values: Mapping[str, object]) -> dict[str, Any]:
+def select_options(reader: str, values: Mapping[str, object]) -> dict[str, Any]:
     """Return the values that are options of a reader; null means its default."""
-    known = _options(reader)
+    known = _reader_options(reader)
     return {key: value for key, value in values.items() if key in known and value is not None}
 
 
@@ -33,8 +33,8 @@ def check_options(
     if not values and readers is None:
         return  # no reader needs to be imported
     possible = sorted(READERS.available() if readers is None else readers)
-    known = {key for reader in possible for key in _options(reader)}
-    every = [_options(reader) for reader in READERS.available()]
+    known = {key for reader in possible for key in _reader_options(reader)}
+    every = [_reader_options(reader) for reader in READERS.available()]
     for key in sorted(values.keys() - known):
         value = values[key]
         if value is None or any(
@@ -53,4 +53,6 @@ def check_options(
             f"unknown key '{key}' ({whose}); {translate_key(key, every_key) or spelled}"
         )
     for reader in possible if readers is not None else ():
-        validate(READERS.load_class(reader).Options, options_of(reader, values), f"reader {reader}")
+        validate(
+            READERS.load_class(reader).Options, select_options(reader, values), f"reader {reader}"
+        )

@@ -8,10 +8,10 @@ from typing import Any, Final
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json
 from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
-from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, DamagedLine
 from clozeline.pipeline.ingest.formats.decompression import explain_lost
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, RawRecord
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.readers import RawRecord, SkippedRecord
 from clozeline.pipeline.ingest.readers.text import Text
 from clozeline.pipeline.tables.rejected import Rejected
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
@@ -20,14 +20,14 @@ _BOM: Final = "\ufeff"
 
 
 def text_lines(
-    path: Path, limits: Limits, encoding: str = "utf-8"
+    path: Path, limits: InputLimits, encoding: str = "utf-8"
 ) -> Iterator[tuple[int, str | Rejected]]:
     r"""Yield the index and the text of each line of a plain or compressed file, without `\n` or `\r\n`."""
     # after damage the line numbers are unknown: do not resume
     lines = ByteLines(path, 0, path.stat().st_size, limits, resume=False)
     for number, (_, line) in enumerate(lines):
-        if isinstance(line, Cut):
-            yield number, Rejected(line.reason, number, explain_lost(line.lost))
+        if isinstance(line, DamagedLine):
+            yield number, Rejected(line.reason, number, explain_lost(line.lost_bytes))
         elif isinstance(line, int):
             yield number, Rejected("line_bytes", number)
         else:
@@ -48,7 +48,7 @@ def read_list(path: Path, form: NormalForm = "prose") -> list[str]:
     if not path.is_file():
         raise ConfigurationError(f"{path}: no such file; give one with a text per line")
     texts = []
-    for index, line in text_lines(path, Limits()):
+    for index, line in text_lines(path, InputLimits()):
         if isinstance(line, Rejected):
             raise ConfigurationError(
                 f"{path}, line {index + 1}: expected a text, got {line.explanation}: correct it"
@@ -68,7 +68,7 @@ class SentenceLines:
     """reason of the first line without text; empty if there is none"""
 
 
-def sentence_lines(path: Path, limits: Limits) -> Iterator[SentenceLines]:
+def sentence_lines(path: Path, limits: InputLimits) -> Iterator[SentenceLines]:
     """Yield the sentences of a plain or compressed file."""
     sentence: SentenceLines | None = None
     for number, line in text_lines(path, limits):
@@ -86,15 +86,15 @@ def sentence_lines(path: Path, limits: Limits) -> Iterator[SentenceLines]:
         yield sentence
 
 
-def read_whole_text(path: Path, limits: Limits) -> str | Rejected:
+def read_whole_text(path: Path, limits: InputLimits) -> str | Rejected:
     """Return the text of a file, in any encoding; rejected if it is damaged, too long or not text."""
     item = next(Text(Text.Options(), limits).read(path, 0, path.stat().st_size))
     if isinstance(item, RawRecord) and not item.flags & FLAG_TRUNCATED_SOURCE:
         return item.text
-    return Rejected(item.reason if isinstance(item, Counted) else "truncated", 0)
+    return Rejected(item.reason if isinstance(item, SkippedRecord) else "truncated", 0)
 
 
-def read_whole_json(path: Path, limits: Limits) -> Any:
+def read_whole_json(path: Path, limits: InputLimits) -> Any:
     """Return the data of a JSON file; ConfigurationError if it is damaged, too large or not one JSON value."""
     text = read_whole_text(path, replace(limits, record_bytes=limits.decompressed_bytes))
     if isinstance(text, Rejected):

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json
-from clozeline.pipeline.ingest.formats.decompression import REASONS, explain_lost
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, RawRecord, detect
-from clozeline.pipeline.ingest.readers._rows import RowReader, explain_double
-from clozeline.pipeline.ingest.readers._tables import TableFile
+from clozeline.pipeline.ingest.formats.decompression import DAMAGE_REASONS, explain_lost
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.readers import RawRecord, SkippedRecord, detect_reader
+from clozeline.pipeline.ingest.readers._rows import RowReader, explain_duplicate_names
+from clozeline.pipeline.ingest.readers._tables import TableFileReader
 from clozeline.pipeline.registries import READERS
 from clozeline.pipeline.tables.lines import text_lines
 from clozeline.pipeline.tables.rejected import Rejected, keep_texts
@@ -89,7 +89,7 @@ def parts_of(path: Path) -> tuple[Path, ...]:
 
 def open_table(
     path: Path,
-    limits: Limits,
+    limits: InputLimits,
     delimiter: str | None = None,
     columns: Sequence[str] | None = None,
     *,
@@ -117,7 +117,7 @@ def open_table(
         "text_key": next(iter(columns or ()), None),
     }
     known = kind.Options.__dataclass_fields__
-    if why := explain_double(columns or ()):
+    if why := explain_duplicate_names(columns or ()):
         raise ConfigurationError(f"{path}: {why}")
     options = kind.Options(
         **{key: value for key, value in given.items() if value is not None and key in known}
@@ -126,7 +126,7 @@ def open_table(
     class_names = dict[str, tuple[str, ...]]()
     reader = kind(options, limits).keep_rows()
     header = [*reader.column_names(paths[0])] or [*(columns or ())]
-    if isinstance(reader, TableFile):
+    if isinstance(reader, TableFileReader):
         class_names = _class_names(path, reader.schema(paths[0]))
 
     def rows() -> Iterator[tuple[int, Row | Rejected]]:
@@ -137,10 +137,13 @@ def open_table(
                 at += 1
 
     found = [*map(_name, header)] or _first_names(path, rows())
-    if why := explain_double(found):
+    if why := explain_duplicate_names(found):
         raise ConfigurationError(f"{path}: {why}")
     info = path.with_name("dataset_info.json")
-    others = (*paths[1:], *([info] if isinstance(reader, TableFile) and info.is_file() else []))
+    others = (
+        *paths[1:],
+        *([info] if isinstance(reader, TableFileReader) and info.is_file() else []),
+    )
     return RowFile(path, f"{format_} with columns", rows, others, tuple(found), class_names)
 
 
@@ -151,7 +154,7 @@ def read_rows(path: Path, form: NormalForm = "prose") -> Iterator[tuple[str, Row
         ConfigurationError: the file has no rows.
         IntegrityError: a row cannot be read.
     """
-    for index, row in open_table(path, Limits(), by_line=True).rows():
+    for index, row in open_table(path, InputLimits(), by_line=True).rows():
         where = f"{path}, line {index + 1}"
         if not isinstance(row, Rejected):
             yield where, normalize_row(form, row)
@@ -194,8 +197,10 @@ def _formats() -> str:
     return ", ".join(filter(is_table, READERS.available()))
 
 
-def _detect_format(path: Path, limits: Limits, delimiter: str | None, default: str | None) -> str:
-    name, _ = detect(path)
+def _detect_format(
+    path: Path, limits: InputLimits, delimiter: str | None, default: str | None
+) -> str:
+    name, _ = detect_reader(path)
     if default is None and is_table(name) and name not in ("csv", "tsv", "jsonl"):
         return name
     _, first = next(text_lines(path, limits), (0, ""))
@@ -221,17 +226,17 @@ def _rows_of(
             row = {_name(name): value for name, value in item.extra.items()}
             yield row | {name: None for name in classes if row.get(name) == _HIDDEN}
         elif item.reason == "schema":
-            raise ConfigurationError(f"{path}: {item.lacks}")
+            raise ConfigurationError(f"{path}: {item.missing_text}")
         elif item.reason == "blank_line":
             yield Rejected("blank_line", 0)
         elif item.group == "malformed":
             yield _rejected(item, header)
-            if item.reason in REASONS and not isinstance(reader, TableFile):
+            if item.reason in DAMAGE_REASONS and not isinstance(reader, TableFileReader):
                 return
 
 
-def _rejected(item: Counted, header: Sequence[str]) -> Rejected:
-    detail = item.detail or explain_lost(item.lost)
+def _rejected(item: SkippedRecord, header: Sequence[str]) -> Rejected:
+    detail = item.detail or explain_lost(item.lost_bytes)
     if item.reason == "fields" and header:
         detail = f"it has {len(item.cells)} fields instead of {len(header)}"
     return keep_texts(Rejected(item.reason, 0, detail), item.cells)

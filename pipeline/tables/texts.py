@@ -6,10 +6,10 @@ from typing import Annotated
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.reader_options import check_options, options_of
-from clozeline.pipeline.ingest.readers import Counted, detect, suggest_tool
-from clozeline.pipeline.ingest.readers.text import WholeFile
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.reader_options import check_options, select_options
+from clozeline.pipeline.ingest.readers import SkippedRecord, detect_reader, suggest_tool
+from clozeline.pipeline.ingest.readers.text import WholeFileReader
 from clozeline.pipeline.registries import READERS
 from clozeline.pipeline.tables.row_files import is_table
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_as
@@ -37,7 +37,7 @@ def files_of(path: Path, *, with_rows: bool = False) -> list[Path]:
     if path.is_file():
         return [path]
     files = [file for file in sorted(path.glob("[!.]*")) if file.is_file()]
-    files = [file for file in files if not with_rows or is_table(detect(file)[0])]
+    files = [file for file in files if not with_rows or is_table(detect_reader(file)[0])]
     if not files:
         raise ConfigurationError(
             f"{path}: no such file: give a file, or a folder with "
@@ -62,31 +62,31 @@ def named_texts(source: Path | KeyedTexts, form: NormalForm = "prose") -> Iterat
     """
     keys = {"text_key": source.text_key} if isinstance(source, KeyedTexts) else {}
     for file in files_of(source.path if isinstance(source, KeyedTexts) else source):
-        name = detect(file)[0]
+        name = detect_reader(file)[0]
         if name not in READERS.available():
             raise ConfigurationError(
                 f"{file}: no reader reads its texts: {suggest_tool(file) or 'unpack it'}"
             )
         check_options(keys, [name])
-        reader = READERS.resolve({"name": name, **options_of(name, keys)}).build(Limits())
+        reader = READERS.resolve({"name": name, **select_options(name, keys)}).build(InputLimits())
         for number, item in enumerate(reader.read(file, 0, file.stat().st_size), 1):
-            if isinstance(item, Counted):
+            if isinstance(item, SkippedRecord):
                 if item.reason == "empty":
                     yield f"{file.name}:{number}", ""
                 elif item.group == "malformed":
-                    why = item.detail or item.lacks or item.reason.replace("_", " ")
+                    why = item.detail or item.missing_text or item.reason.replace("_", " ")
                     raise IntegrityError(
                         f"{file}, record {number}: expected a text, got {why}; correct the record"
                     )
                 continue
-            if item.markup or item.target_text is not None:
+            if item.is_markup or item.target_text is not None:
                 found = (
                     "a page"
-                    if item.markup
+                    if item.is_markup
                     else "a pair; name the columns in a first line, one of them text"
                 )
                 raise IntegrityError(f"{file}, record {number}: expected a text, got {found}")
             yield (
-                file.name if isinstance(reader, WholeFile) else f"{file.name}:{number}",
+                file.name if isinstance(reader, WholeFileReader) else f"{file.name}:{number}",
                 normalize_as(form, item.text)[0],
             )

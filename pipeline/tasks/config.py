@@ -13,7 +13,7 @@ from clozeline.pipeline.text.code_switching import CodeSwitchConfig
 from clozeline.pipeline.text.normal_form import NormalForm
 
 if TYPE_CHECKING:  # help lists the keys without numpy
-    from clozeline.pipeline.ingest.formats.limits import Limits
+    from clozeline.pipeline.ingest.formats.limits import InputLimits
     from clozeline.pipeline.tasks.readers import TaskReader
     from clozeline.pipeline.vocabulary import Vocabulary
 
@@ -76,7 +76,7 @@ class TasksConfig:
                 f"{self.carve}"
             )
 
-    def build_reader(self, limits: Limits) -> TaskReader:
+    def build_reader(self, limits: InputLimits) -> TaskReader:
         """Return the reader, whose texts are in the stored form."""
         reader: TaskReader = self.reader.build(limits)
         reader.form = self.normalize

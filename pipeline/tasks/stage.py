@@ -25,7 +25,7 @@ from clozeline.pipeline.execution.unit_record import (
     total_counts,
 )
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.registries import TASK_ROWS
 from clozeline.pipeline.tasks.config import TasksConfig
 from clozeline.pipeline.tasks.readers import TASK, Rejected, TaskFacts, TaskItem, TaskReader
@@ -102,7 +102,7 @@ class TaskSets(Pass[TaskCounts]):
     tokenizer: Path
     corpus: str
     seed: int
-    limits: Limits
+    limits: InputLimits
     language: str
     states: Mapping[Path, FileState] = field(default_factory=dict)
     """of the files that the rows come from, when the run started"""

@@ -3,8 +3,8 @@
 import gzip
 from collections import Counter
 
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, RawRecord
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.readers import RawRecord, SkippedRecord
 from clozeline.pipeline.registries import READERS
 
 SENTENCES = (
@@ -64,7 +64,7 @@ def members(records):
 
 def read(path, start=0, end=None, *, limits=None, **chosen):
     """All items of a range of a file; `name=` chooses the reader, which is `warc` otherwise."""
-    reader = READERS.resolve({"name": "warc", **chosen}).build(limits or Limits())
+    reader = READERS.resolve({"name": "warc", **chosen}).build(limits or InputLimits())
     return read_range(reader, path, start, path.stat().st_size if end is None else end)
 
 
@@ -77,4 +77,4 @@ def texts(items):
 
 
 def counted(items):
-    return dict(Counter(item.reason for item in items if isinstance(item, Counted)))
+    return dict(Counter(item.reason for item in items if isinstance(item, SkippedRecord)))

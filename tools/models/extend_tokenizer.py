@@ -86,8 +86,10 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
                 tokenizer.extend((), Path(temporary) / "letters", letters) if letters else tokenizer
             )
             cuts = {word: spelled.cut(word) for word in counts}
-            splittable = Counter({word: count for word, count in counts.items() if cuts[word]})
-            merges = learn_merges(spelled, splittable, cuts, options, options.pieces - len(letters))
+            is_splittable = Counter({word: count for word, count in counts.items() if cuts[word]})
+            merges = learn_merges(
+                spelled, is_splittable, cuts, options, options.pieces - len(letters)
+            )
             if not merges and not letters:
                 raise ConfigurationError(
                     f"{options.input}: no two pieces are neighbors {options.min_frequency} times"

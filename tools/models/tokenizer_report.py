@@ -18,7 +18,7 @@ import numpy as np
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.preview.view import Sheet, View, show_view
-from clozeline.pipeline.ingest.documents.files import documents_of, read_documents
+from clozeline.pipeline.ingest.documents.files import find_documents_file, read_documents
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText
 from clozeline.tools.command import Arguments, run_as_script, run_tool, some_path
@@ -84,7 +84,7 @@ def _read_texts(stage: Path) -> Iterator[tuple[str, str]]:
             "documents/*.arrow here"
         )
     for unit in sorted(units | {int(path.stem) for path in records}):  # a missing file is an error
-        for document in read_documents(documents_of(stage, unit)):
+        for document in read_documents(find_documents_file(stage, unit)):
             yield document.language, document.text
             if document.target_text is not None:
                 yield document.target_language or "und", document.target_text

@@ -25,7 +25,7 @@ from clozeline.pipeline.execution.unit_record import UnitRecord, total_counts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import (
     Rejection,
-    documents_of,
+    find_documents_file,
     read_documents,
     read_malformed,
     read_rejects,
@@ -108,7 +108,7 @@ def collect_reasons(
     count = 0
     for part in parts:
         for document in islice(
-            read_documents(documents_of(folder, part)), -(-documents // len(parts))
+            read_documents(find_documents_file(folder, part)), -(-documents // len(parts))
         ):
             count += 1
             origin = document.url or f"{document.source} at {document.offset:,}"

@@ -12,7 +12,7 @@ from torch import Tensor
 from clozeline.columns import IGNORED
 from clozeline.errors import IntegrityError
 from clozeline.model.decoding.answers import Answers, read_answers
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import Question, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers.squad import Squad
@@ -173,7 +173,7 @@ class Span(TaskHead):
         return Question(question, str(context), (), str(index if key is None else key), index)
 
     def official_readers(self) -> Sequence[TaskReader]:
-        return (Squad(Squad.Options(), Limits()),)
+        return (Squad(Squad.Options(), InputLimits()),)
 
     def gold(self, task: TaskModel, rows: Rows) -> dict[int, Record]:
         return {

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from clozeline.model.decoding.tags import bio_transitions, viterbi
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import Rejected, TaggedWords, TaskItem, TaskReader, Unfit
 from clozeline.pipeline.tasks.readers._labels import words_of
@@ -113,7 +113,7 @@ class Tagging(TaskHead):
 
     def official_readers(self) -> Sequence[TaskReader]:
         labels = Conll.Options(entities=[], tags=[*self.facts.labels])
-        return Conllu(Conllu.Options(), Limits()), Conll(labels, Limits())
+        return Conllu(Conllu.Options(), InputLimits()), Conll(labels, InputLimits())
 
     def gold(self, task: TaskModel, rows: Rows) -> dict[int, Record]:
         return {

@@ -1,4 +1,4 @@
-"""Split books at their chapters, each of which becomes a document."""
+"""ChapterSplit books at their chapters, each of which becomes a document."""
 
 import re
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from clozeline.configuration.config import config_class
 
 
 @config_class
-class Split:
-    """Split of a book at its chapters."""
+class ChapterSplit:
+    """ChapterSplit of a book at its chapters."""
 
     pattern: str
     """regular expression of the beginning of a chapter; `^` is that of a line: `^CHAPTER [IVX]+`"""

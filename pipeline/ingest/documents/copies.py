@@ -48,18 +48,20 @@ class CopyFactors:
             order_key(uid, "balance", self.seed) * rest.denominator < rest.numerator << 64
         )
 
-    def of_rows(self, documents: Rows, languages: Sequence[str], sources: Sequence[str]) -> Int64:
+    def count_copies(
+        self, documents: Rows, languages: Sequence[str], sources: Sequence[str]
+    ) -> Int64:
         """Return the copies of each token document, shape [documents], from the names of its language and source."""
         uids = documents.fixed["document_uid"]
         codes = documents.fixed["source_group"].tolist()
-        rows = zip(uids, languages_of(documents, languages), codes, strict=True)
+        rows = zip(uids, iterate_languages(documents, languages), codes, strict=True)
         counts = (
             self.copies(uid.tobytes(), language, sources[source]) for uid, language, source in rows
         )
         return np.fromiter(counts, np.int64, len(documents))
 
 
-def languages_of(documents: Rows, languages: Sequence[str]) -> Iterator[str]:
+def iterate_languages(documents: Rows, languages: Sequence[str]) -> Iterator[str]:
     """Yield the language of each token document; for a pair the languages of both sides, such as `en-sw`."""
     targets = documents.columns.get("target_language")
     for row, code in enumerate(documents.fixed["language"].tolist()):

@@ -18,7 +18,7 @@ FLAG_TRUNCATED_SOURCE: Final = 4
 FLAG_PII_REPLACED: Final = 8
 FLAG_SPANS_REMOVED: Final = 16
 
-WORDS: Final = pa.dictionary(pa.int32(), pa.utf8())
+DICTIONARY_TYPE: Final = pa.dictionary(pa.int32(), pa.utf8())
 """Type of a column with few distinct words."""
 
 
@@ -34,15 +34,15 @@ DOCUMENT_SCHEMA: Final = row_schema(
         "uid": pa.binary(16),
         "text": pa.utf8(),
         "target_text": pa.utf8(),
-        "target_language": WORDS,
-        "source": WORDS,
-        "source_group": WORDS,
+        "target_language": DICTIONARY_TYPE,
+        "source": DICTIONARY_TYPE,
+        "source_group": DICTIONARY_TYPE,
         "offset": pa.uint64(),
         "length": pa.uint64(),
         "url": pa.utf8(),
-        "host": WORDS,
+        "host": DICTIONARY_TYPE,
         "date": pa.timestamp("s", "UTC"),
-        "language": WORDS,
+        "language": DICTIONARY_TYPE,
         "language_score": pa.float32(),
         "content_hash": pa.binary(16),
         "n_chars": pa.uint32(),
@@ -59,10 +59,10 @@ DOCUMENT_SCHEMA: Final = row_schema(
 """Columns of the documents between stages (`<stage>/documents/<unit:06d>.arrow`)."""
 
 
-def document_uid(corpus: str, source: str, kind: str, locator: int) -> bytes:
+def document_uid(corpus: str, source: str, locator_type: str, locator: int) -> bytes:
     """Return the permanent 16-byte id of a document: BLAKE2b of corpus, source path and record locator.
 
-    `kind` is the type of `locator`: a byte offset (`warc-gz`, `warc`, `jsonl`, ...), a row
+    `locator_type` is the type of `locator`: a byte offset (`warc-gz`, `warc`, `jsonl`, ...), a row
     (`parquet`), or 0 for an entire file.
     """
     head = (
@@ -71,7 +71,7 @@ def document_uid(corpus: str, source: str, kind: str, locator: int) -> bytes:
         + b"\0"
         + source.encode()
         + b"\0"
-        + kind.encode()
+        + locator_type.encode()
         + b"\0"
     )
     return hashlib.blake2b(head + locator.to_bytes(8, "little"), digest_size=16).digest()

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.ingest.documents.document import (
+    DICTIONARY_TYPE,
     DOCUMENT_SCHEMA,
-    WORDS,
     Document,
     row_schema,
 )
@@ -29,11 +29,11 @@ _SAMPLE_CHARACTERS: Final = 2000
 REJECT_SCHEMA: Final = row_schema(
     {
         "uid": pa.binary(16),
-        "source": WORDS,
+        "source": DICTIONARY_TYPE,
         "offset": pa.uint64(),
         "length": pa.uint64(),
-        "stage": WORDS,
-        "reason": WORDS,
+        "stage": DICTIONARY_TYPE,
+        "reason": DICTIONARY_TYPE,
         "detail": pa.utf8(),
         "n_chars": pa.uint32(),
         "url": pa.utf8(),
@@ -45,7 +45,7 @@ REJECT_SCHEMA: Final = row_schema(
 """Columns of `<stage>/rejects/<unit:06d>.arrow`."""
 
 
-READ: Final = "read"
+READ_STAGE: Final = "read"
 """`stage` of a rejection that is a malformed record, without a document."""
 
 
@@ -65,12 +65,14 @@ class Rejection:
     sample_text: str | None = None
 
     @staticmethod
-    def of_record(source: str, offset: int, reason: str, detail: str) -> Rejection:
+    def from_record(source: str, offset: int, reason: str, detail: str) -> Rejection:
         """Return the rejection of a malformed record; its uid is zero."""
-        return Rejection(bytes(16), source, offset, 0, READ, reason, detail[:_DETAIL_CHARACTERS])
+        return Rejection(
+            bytes(16), source, offset, 0, READ_STAGE, reason, detail[:_DETAIL_CHARACTERS]
+        )
 
     @staticmethod
-    def of(
+    def from_document(
         document: Document,
         stage: str,
         reason: str,
@@ -97,13 +99,13 @@ class Rejection:
 
 def write_documents(path: Path, documents: Iterable[Document]) -> int:
     """Write documents in their order and return their number."""
-    return _write(path, DOCUMENT_SCHEMA, (document.as_row() for document in documents), "text")
+    return _write_rows(path, DOCUMENT_SCHEMA, (document.as_row() for document in documents), "text")
 
 
 def write_rejects(path: Path, rows: Iterable[Rejection]) -> int:
     """Write rejections in their order and return their number."""
     names = REJECT_SCHEMA.names
-    return _write(
+    return _write_rows(
         path,
         REJECT_SCHEMA,
         ({name: getattr(row, name) for name in names} for row in rows),
@@ -111,14 +113,14 @@ def write_rejects(path: Path, rows: Iterable[Rejection]) -> int:
     )
 
 
-def documents_of(folder: Path, unit: int) -> RecordedFile:
+def find_documents_file(folder: Path, unit: int) -> RecordedFile:
     """Return the documents file that a unit wrote into the folder of its stage."""
     return find_file(folder, f"{unit:06d}", f"documents/{unit:06d}.arrow")
 
 
 def read_documents(file: Path | RecordedFile) -> Iterator[Document]:
     """Yield the documents of a file, in order."""
-    for row in _read(file, DOCUMENT_SCHEMA):
+    for row in _read_rows(file, DOCUMENT_SCHEMA):
         row["extra"] = {} if row["extra"] == "{}" else json.loads(row["extra"])
         yield Document(**row)
 
@@ -131,16 +133,16 @@ def read_all_documents(folder: Path) -> Iterator[Document]:
 
 def read_rejects(file: Path | RecordedFile) -> Iterator[Rejection]:
     """Return the rejected documents of a file, in order."""
-    return (rejection for rejection in _read_rejections(file) if rejection.stage != READ)
+    return (rejection for rejection in _read_rejections(file) if rejection.stage != READ_STAGE)
 
 
 def read_malformed(file: Path | RecordedFile) -> Iterator[Rejection]:
     """Return the malformed records that a file of rejections lists, in order."""
-    return (rejection for rejection in _read_rejections(file) if rejection.stage == READ)
+    return (rejection for rejection in _read_rejections(file) if rejection.stage == READ_STAGE)
 
 
 def _read_rejections(file: Path | RecordedFile) -> Iterator[Rejection]:
-    return (Rejection(**row) for row in _read(file, REJECT_SCHEMA))
+    return (Rejection(**row) for row in _read_rows(file, REJECT_SCHEMA))
 
 
 def read_batches(
@@ -164,11 +166,11 @@ def read_batches(
         ) from error
 
 
-def _write(path: Path, schema: pa.Schema, rows: Iterable[dict[str, object]], text: str) -> int:
+def _write_rows(path: Path, schema: pa.Schema, rows: Iterable[dict[str, object]], text: str) -> int:
     # one dictionary per column grows over the file: Arrow files may add entries but not replace
     # them, and adding to an empty dictionary counts as replacing it, hence the first entry ""
     known: dict[str, dict[str, int]] = {
-        field.name: {"": 0} for field in schema if field.type == WORDS
+        field.name: {"": 0} for field in schema if field.type == DICTIONARY_TYPE
     }
     codec = pa.Codec("zstd", compression_level=3)
     options = pa.ipc.IpcWriteOptions(
@@ -214,7 +216,7 @@ def _split_batches(rows: Iterable[dict[str, Any]], text: str) -> Iterator[list[d
         yield batch
 
 
-def _read(file: Path | RecordedFile, schema: pa.Schema) -> Iterator[dict[str, Any]]:
+def _read_rows(file: Path | RecordedFile, schema: pa.Schema) -> Iterator[dict[str, Any]]:
     for batch in read_batches(file, schema=schema):
         columns = [
             (column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column).to_pylist()

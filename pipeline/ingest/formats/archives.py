@@ -18,13 +18,13 @@ from typing import Any, BinaryIO, Final, Literal, NamedTuple, cast
 
 from clozeline.pipeline.ingest.formats.decompression import (
     Damage,
-    FileFacts,
+    FileStat,
     InputFile,
     decompress_file,
     is_bomb,
 )
-from clozeline.pipeline.ingest.formats.file_kinds import skipped_kind
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.file_types import reason_to_skip
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 
 ARCHIVES: Final = ("tar", "zip")
 """Formats, named as the readers of other files are."""
@@ -42,8 +42,8 @@ ARCHIVE_REASONS: Final = (
 )
 """Why a member, or the rest of an archive, is not read."""
 _ZIP_MAGICS: Final = (b"PK\x03\x04", b"PK\x05\x06")
-_COPY: Final = 1 << 20
-_IN_MEMORY: Final = 1 << 23
+_COPY_BYTES: Final = 1 << 20
+_MEMORY_BYTES: Final = 1 << 23
 """Size up to which a member is kept in memory, in bytes."""
 _MOST_MEMBERS: Final = 1 << 22
 _DIRECTORY_BYTES: Final = 1 << 28
@@ -78,7 +78,7 @@ _ZIP_ERRORS: Final = (
 )
 
 
-class MemberFacts(NamedTuple):
+class MemberStat(NamedTuple):
     """The size of a member, under the name that `Path.stat` gives it."""
 
     st_size: int
@@ -104,9 +104,9 @@ class MemberFile:
             io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open(mode)
         )
 
-    def stat(self) -> FileFacts:
+    def stat(self) -> FileStat:
         return (
-            MemberFacts(len(self.content))
+            MemberStat(len(self.content))
             if isinstance(self.content, bytes)
             else self.content.stat()
         )
@@ -121,7 +121,7 @@ class UnreadMember(NamedTuple):
     name: str
     reason: str
     group: Literal["ignored", "malformed"] = "malformed"
-    lost: int = 0  # bytes of the archive that do not decode
+    lost_bytes: int = 0  # bytes of the archive that do not decode
 
 
 def detect_archive(name: str, raw: bytes, head: bytes) -> str | None:
@@ -136,19 +136,19 @@ def detect_archive(name: str, raw: bytes, head: bytes) -> str | None:
 
 
 def iterate_members(
-    path: InputFile, archive_format: str, limits: Limits, folder: Path
+    path: InputFile, archive_format: str, limits: InputLimits, folder: Path
 ) -> Iterator[MemberFile | UnreadMember]:
     """Yield the members in order, each in a temporary file below a folder, and what is not read."""
     seen: set[str] = set()
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         content = Path(temporary) / "member"
-        members = _tar_members if archive_format == "tar" else _zip_members
+        members = _iterate_tar if archive_format == "tar" else _iterate_zip
         for member in members(path, limits, content):
             if isinstance(member, UnreadMember):
                 yield member
                 continue
             name, copied = member
-            if kind := _skipped_kind(name):
+            if kind := _reason_to_skip(name):
                 yield UnreadMember(name, kind, "ignored")
             elif name in seen:
                 yield UnreadMember(name, "repeated_name")
@@ -166,12 +166,12 @@ def _is_unsafe(name: str) -> bool:
     return name.startswith(("/", "\\")) or ".." in parts or parts[0].endswith(":")
 
 
-def _skipped_kind(name: str) -> str:
+def _reason_to_skip(name: str) -> str:
     """Return why a folder would skip such a file by its name; "" if it would not."""
     parts = name.split("/")
     if any(part.startswith(".") for part in parts):
         return "hidden"
-    kind = skipped_kind(name)
+    kind = reason_to_skip(name)
     return kind and f"skipped {kind}"
 
 
@@ -179,25 +179,25 @@ def _find_fault(name: str, *, is_file: bool) -> str:
     return "unsafe_name" if _is_unsafe(name) else "" if is_file else "link"
 
 
-def _copy(
-    source: io.BufferedIOBase | BinaryIO, target: Path, limits: Limits, compressed: int
+def _copy_content(
+    source: io.BufferedIOBase | BinaryIO, target: Path, limits: InputLimits, compressed: int
 ) -> bytes | Path:
     """Return the content of a member, or the file that it was written to; Damage if it is a bomb."""
     pieces = []
     produced = 0
-    while piece := source.read(_COPY):
+    while piece := source.read(_COPY_BYTES):
         produced += len(piece)
         if is_bomb(limits, compressed, produced):
             raise Damage("bomb")
         pieces.append(piece)
-        if produced > _IN_MEMORY:
+        if produced > _MEMORY_BYTES:
             break
     else:
         return b"".join(pieces)
     target.unlink(missing_ok=True)  # some file systems write a file that is truncated at once
     with target.open("wb") as file:
         file.writelines(pieces)
-        while piece := source.read(_COPY):
+        while piece := source.read(_COPY_BYTES):
             produced += len(piece)
             if is_bomb(limits, compressed, produced):
                 raise Damage("bomb")
@@ -205,34 +205,34 @@ def _copy(
     return target
 
 
-class _Header(tarfile.TarInfo):
+class _TarHeader(tarfile.TarInfo):
     """A header that tells how many blocks are none, and takes no name or field of any length into memory."""
 
-    wrong = 0
+    bad_blocks = 0
     ended = False
 
     @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_Header":
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_TarHeader":
         try:
             header = super().frombuf(buf, encoding, errors)
         except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
             cls.ended = True
             raise
         except tarfile.InvalidHeaderError:  # type: ignore[attr-defined]
-            cls.wrong += 1
+            cls.bad_blocks += 1
             raise
         if header.size < 0 or (header.type in _FURTHER_FIELDS and header.size > _HEADER_BYTES):
-            cls.wrong += 1
+            cls.bad_blocks += 1
             raise tarfile.InvalidHeaderError("size")  # type: ignore[attr-defined]
         return header
 
 
-class _Stream(io.RawIOBase):
+class _DecompressedStream(io.RawIOBase):
     """The decompressed content of a file up to the first damage, whose reason stays."""
 
-    def __init__(self, path: InputFile, limits: Limits) -> None:
+    def __init__(self, path: InputFile, limits: InputLimits) -> None:
         self.reason = ""
-        self.ended, self.lost = False, 0
+        self.ended, self.lost_bytes = False, 0
         self._pieces = decompress_file(path, limits, resume=False)
         self._rest = memoryview(b"")
 
@@ -244,7 +244,7 @@ class _Stream(io.RawIOBase):
             piece = next(self._pieces, b"")
             if isinstance(piece, Damage):
                 self.reason = piece.reason
-                self.lost = piece.lost
+                self.lost_bytes = piece.lost_bytes
                 piece = b""
             self._rest = memoryview(piece)
             self.ended = not piece
@@ -254,24 +254,27 @@ class _Stream(io.RawIOBase):
         return size
 
 
-def _tar_members(
-    path: InputFile, limits: Limits, content: Path
+def _iterate_tar(
+    path: InputFile, limits: InputLimits, content: Path
 ) -> Iterator[tuple[str, bytes | Path] | UnreadMember]:
-    header: type[_Header] = type("Header", (_Header,), {})
-    stream = _Stream(path, limits)
+    header: type[_TarHeader] = type("Header", (_TarHeader,), {})
+    stream = _DecompressedStream(path, limits)
     last = ""
     try:
         tar: Any = tarfile.open(  # noqa: SIM115
-            fileobj=io.BufferedReader(stream, _COPY), mode="r|", tarinfo=header, ignore_zeros=True
+            fileobj=io.BufferedReader(stream, _COPY_BYTES),
+            mode="r|",
+            tarinfo=header,
+            ignore_zeros=True,
         )
     except _TAR_ERRORS:
-        yield UnreadMember(path.name, stream.reason or "damaged", lost=stream.lost)
+        yield UnreadMember(path.name, stream.reason or "damaged", lost_bytes=stream.lost_bytes)
         return
     while (member := _next_member(tar, stream)) is not None:
-        if header.wrong:
+        if header.bad_blocks:
             yield UnreadMember(f"behind {last}" if last else path.name, "damaged")
         tar.members.clear()
-        header.wrong, header.ended = 0, False
+        header.bad_blocks, header.ended = 0, False
         if member.isdir():
             continue
         last = posixpath.normpath(member.name)
@@ -279,21 +282,23 @@ def _tar_members(
             yield UnreadMember(member.name, fault)
             continue
         try:
-            copied = _copy(tar.extractfile(member), content, limits, member.size)
+            copied = _copy_content(tar.extractfile(member), content, limits, member.size)
         except Damage as damage:
             yield UnreadMember(last, damage.reason)
             return
         except _TAR_ERRORS:
-            yield UnreadMember(last, stream.reason or "truncated", lost=stream.lost)
+            yield UnreadMember(last, stream.reason or "truncated", lost_bytes=stream.lost_bytes)
             return
         yield last, copied
     if stream.reason or not header.ended:
-        yield UnreadMember(f"behind {last}", stream.reason or "truncated", lost=stream.lost)
-    elif header.wrong:
+        yield UnreadMember(
+            f"behind {last}", stream.reason or "truncated", lost_bytes=stream.lost_bytes
+        )
+    elif header.bad_blocks:
         yield UnreadMember(f"behind {last}", "damaged")
 
 
-def _next_member(tar: Any, stream: _Stream) -> tarfile.TarInfo | None:
+def _next_member(tar: Any, stream: _DecompressedStream) -> tarfile.TarInfo | None:
     """Return the next member, after damage the next one whose header is right; None at the end."""
     if tar.firstmember is not None:  # read when the file was opened
         first: tarfile.TarInfo = tar.next()
@@ -302,14 +307,16 @@ def _next_member(tar: Any, stream: _Stream) -> tarfile.TarInfo | None:
     while not (stream.ended and at == tar.fileobj.tell()):
         at = tar.fileobj.tell()
         # what is left of the member before, which may claim any size
-        while (left := tar.offset - tar.fileobj.tell()) > 0 and tar.fileobj.read(min(left, _COPY)):
+        while (left := tar.offset - tar.fileobj.tell()) > 0 and tar.fileobj.read(
+            min(left, _COPY_BYTES)
+        ):
             pass
         if left > 0:
             return None
         try:
             member: tarfile.TarInfo | None = tar.next()
         except _TAR_ERRORS:
-            tar.tarinfo.wrong += 1
+            tar.tarinfo.bad_blocks += 1
             tar.offset = (
                 -(-max(tar.offset + 1, tar.fileobj.tell()) // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
             )
@@ -318,8 +325,8 @@ def _next_member(tar: Any, stream: _Stream) -> tarfile.TarInfo | None:
     return None
 
 
-def _zip_members(
-    path: InputFile, limits: Limits, content: Path
+def _iterate_zip(
+    path: InputFile, limits: InputLimits, content: Path
 ) -> Iterator[tuple[str, bytes | Path] | UnreadMember]:
     size = path.stat().st_size
     produced = 0
@@ -345,7 +352,9 @@ def _zip_members(
                 continue
             try:
                 with archive.open(member) as source:
-                    copied = _copy(cast(BinaryIO, source), content, limits, member.compress_size)
+                    copied = _copy_content(
+                        cast(BinaryIO, source), content, limits, member.compress_size
+                    )
             except Damage as damage:
                 yield UnreadMember(name, damage.reason)
                 continue

@@ -1,4 +1,4 @@
-r"""Split a file into byte lines at `\n`, each with its offset, for the line-based readers."""
+r"""ChapterSplit a file into byte lines at `\n`, each with its offset, for the line-based readers."""
 
 from collections.abc import Generator, Iterator
 from typing import BinaryIO, Final, NamedTuple, TypeAlias
@@ -10,20 +10,20 @@ from clozeline.pipeline.ingest.formats.decompression import (
     decompress_file,
     detect_codec,
 )
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 
-_PIECE: Final = 1 << 20
-_FIRST_PIECE: Final = 1 << 12  # of the search for a line end, which is near as a rule
+_PIECE_BYTES: Final = 1 << 20
+_FIRST_PIECE_BYTES: Final = 1 << 12  # of the search for a line end, which is near as a rule
 
 
-class Cut(NamedTuple):
+class DamagedLine(NamedTuple):
     """A line cut by damage of a compressed file: the reason, and how many bytes of the file are not decoded."""
 
     reason: str
-    lost: int = 0
+    lost_bytes: int = 0
 
 
-Line: TypeAlias = bytes | int | Cut
+Line: TypeAlias = bytes | int | DamagedLine
 r"""A line without its `\n`, the length of a line over the limit, or a cut line."""
 
 
@@ -35,18 +35,18 @@ def find_line_start(path: InputFile, position: int, line_bytes: int) -> int:
     no part of that line as another one.
     """
     with path.open("rb") as file:
-        found = _next_line(file, position, line_bytes + 1)
+        found = _find_next_line(file, position, line_bytes + 1)
     return position if found is None else found
 
 
-def _next_line(file: BinaryIO, position: int, most: int) -> int | None:
+def _find_next_line(file: BinaryIO, position: int, most: int) -> int | None:
     """Return the first start of a line at `position` or later, or the size; None if it is not in the next bytes."""
     if position == 0:
         return 0
     file.seek(position - 1)  # a line starts at `position` if the byte before it is a line end
     at = position - 1
     last = position - 1 + most
-    size = _FIRST_PIECE
+    size = _FIRST_PIECE_BYTES
     while at < last:
         piece = file.read(min(size, last - at))
         if not piece:
@@ -55,7 +55,7 @@ def _next_line(file: BinaryIO, position: int, most: int) -> int | None:
         if end != -1:
             return at + end + 1
         at = at + len(piece)
-        size = min(_PIECE, 2 * size)
+        size = min(_PIECE_BYTES, 2 * size)
     return None
 
 
@@ -63,14 +63,14 @@ class ByteLines:
     r"""Iterates over (offset, line without `\n`) of the lines that start in a range; all lines of a compressed file.
 
     Offsets refer to the decompressed stream, of a UTF-16 file to its UTF-8 form. After damage, the
-    lines of the next member follow if `resume`; the first of them may be a partial line, and `rest`
+    lines of the next member follow if `resume`; the first of them may be a partial line, and `is_after_damage`
     is true until the line after it.
     """
 
     def __init__(
-        self, path: InputFile, start: int, end: int, limits: Limits, *, resume: bool = True
+        self, path: InputFile, start: int, end: int, limits: InputLimits, *, resume: bool = True
     ) -> None:
-        self.rest = False
+        self.is_after_damage = False
         self._path = path
         self._range = (start, end)
         self._limits = limits
@@ -84,13 +84,13 @@ class ByteLines:
                 return
             limit = self._limits.line_bytes
             first, last = self._range
-            found_start = _next_line(file, first, limit + 1)
-            found_end = _next_line(file, last, limit + 1)
+            found_start = _find_next_line(file, first, limit + 1)
+            found_end = _find_next_line(file, last, limit + 1)
             end = last if found_end is None else found_end
             start = first if found_start is None else found_start
             is_cut = start < end and found_end is None
             if found_start is None and start < end:  # in a long line, which another range counts
-                start = min(end, _next_line(file, start, end - start + 1) or end)
+                start = min(end, _find_next_line(file, start, end - start + 1) or end)
             if start == end:
                 return
             pieces = _read_range(file, start, end)
@@ -105,11 +105,11 @@ class ByteLines:
         length = 0
         for piece in pieces:
             if isinstance(piece, Damage):
-                yield at, Cut(piece.reason, piece.lost)
+                yield at, DamagedLine(piece.reason, piece.lost_bytes)
                 at = at + length
                 parts = []
                 length = 0
-                self.rest = True
+                self.is_after_damage = True
                 continue
             *lines, rest = piece.split(b"\n")
             for line in lines:
@@ -119,7 +119,7 @@ class ByteLines:
                 at = at + length + 1
                 parts = []
                 length = 0
-                self.rest = False
+                self.is_after_damage = False
             length += len(rest)
             parts = [*parts, rest] if length <= limit else []
         if length:
@@ -128,6 +128,6 @@ class ByteLines:
 
 def _read_range(file: BinaryIO, start: int, end: int) -> Iterator[bytes | Damage]:
     file.seek(start)
-    while piece := file.read(min(_PIECE, end - start)):
+    while piece := file.read(min(_PIECE_BYTES, end - start)):
         start += len(piece)
         yield piece

@@ -12,11 +12,11 @@ from w3lib.encoding import html_body_declared_encoding, read_bom, resolve_encodi
 from clozeline.pipeline.ingest.documents.document import FLAG_DECODED_BY_GUESS, FLAG_REPLACEMENTS
 from clozeline.pipeline.ingest.formats.decompression import Damage
 
-_UNFIT: Final = re.compile("[\x80-\x9f\ue000-\uf8ff\ufffd]")
+_WRONG_CHARACTERS: Final = re.compile("[\x80-\x9f\ue000-\uf8ff\ufffd]")
 """Characters of a wrong encoding: control characters of C1, private use, replacements."""
-_UNFIT_SHARE: Final = 0.01
+_MOST_WRONG_SHARE: Final = 0.01
 _UTF16: Final = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-_STANDARD: Final = frozenset(
+_STANDARD_ENCODINGS: Final = frozenset(
     map(
         resolve_encoding,
         """utf-8 ibm866 iso-8859-2 iso-8859-3 iso-8859-4 iso-8859-5 iso-8859-6 iso-8859-7 iso-8859-8 iso-8859-10
@@ -27,7 +27,7 @@ _STANDARD: Final = frozenset(
 )
 """Encodings of the Encoding Standard: Python has others, whose decoding is no text or takes
 quadratic time."""
-_SEVERAL: Final = 3
+_FEWEST_MULTIBYTE: Final = 3
 """Characters of several bytes that are no accident in another encoding."""
 
 
@@ -57,45 +57,45 @@ def decode(
     if valid is not None and (marked or named in (None, "utf-8")):
         return valid, 0
     if named is None or (named == "utf-8" and not marked):
-        return _guess(body)
+        return _guess_encoding(body)
     text = to_unicode(body, named)
     if marked:
-        return _check(text, 0)
+        return _check_text(text, 0)
     is_replaced = "\ufffd" in text
     is_single_byte = len(bytes(range(0x80, 0x100)).decode(named, "replace")) == 0x80
     if (
         valid is not None
         and (is_replaced or is_single_byte)
-        and sum(each > "\x7f" for each in valid) >= _SEVERAL
+        and sum(each > "\x7f" for each in valid) >= _FEWEST_MULTIBYTE
     ):
         return valid, FLAG_DECODED_BY_GUESS
     if not is_replaced:
         return text, 0
-    return _check(text, 0) or (_guess(body) if valid is None else (valid, 0))
+    return _check_text(text, 0) or (_guess_encoding(body) if valid is None else (valid, 0))
 
 
 def find_encoding(label: str | None) -> str | None:
     """Return Python's name of an encoding that the Encoding Standard knows; UTF-16 without a mark is little-endian."""
     found = resolve_encoding(label) if label else None
-    return None if found not in _STANDARD else "utf-16-le" if found == "utf-16" else found
+    return None if found not in _STANDARD_ENCODINGS else "utf-16-le" if found == "utf-16" else found
 
 
-def _guess(body: bytes) -> tuple[str, int] | None:
+def _guess_encoding(body: bytes) -> tuple[str, int] | None:
     """Return the text with replaced characters if most others are valid UTF-8, or as a detector guesses."""
     text = body.decode("utf-8", "replace")
     bad = text.count("\ufffd")
     if len(text) - len(text.encode("ascii", "ignore")) - bad >= bad:
-        return _check(text, 0)
-    if body.count(b"\0") > _UNFIT_SHARE * len(body):
+        return _check_text(text, 0)
+    if body.count(b"\0") > _MOST_WRONG_SHARE * len(body):
         return None  # binary
-    return _check(
+    return _check_text(
         to_unicode(body, resolve_encoding(detect_encoding(body)) or "utf-8"), FLAG_DECODED_BY_GUESS
     )
 
 
-def _check(text: str, flags: int) -> tuple[str, int] | None:
+def _check_text(text: str, flags: int) -> tuple[str, int] | None:
     """Return a text with its flags, or None if too many of its characters are those of a wrong encoding."""
-    if len(_UNFIT.findall(text)) > _UNFIT_SHARE * len(text):
+    if len(_WRONG_CHARACTERS.findall(text)) > _MOST_WRONG_SHARE * len(text):
         return None
     return text, flags | (FLAG_REPLACEMENTS if "\ufffd" in text else 0)
 

@@ -19,24 +19,24 @@ import zstandard
 
 from clozeline.errors import ConfigurationError
 from clozeline.memory import explain_share, memory_share
-from clozeline.pipeline.ingest.formats.limits import LARGEST_WINDOW, Limits
+from clozeline.pipeline.ingest.formats.limits import LARGEST_WINDOW, InputLimits
 
-_SMALL_MEMBER: Final = (
+_FIRST_READ_BYTES: Final = (
     1 << 14
 )  # bytes of the first read of a member; each further read doubles the total
-_CHUNK: Final = 1 << 18
-_OUTPUT: Final = 1 << 20
-_RATIO_FREE: Final = (
+_READ_BYTES: Final = 1 << 18
+_OUTPUT_BYTES: Final = 1 << 20
+_RATIO_FREE_BYTES: Final = (
     64 << 20
 )  # smaller outputs may have any ratio: short repetitive files exceed 200 to 1
-_PROBE: Final = 1 << 10
-_MOST_WASTED: Final = 1 << 29  # bytes of all bombs of a file that are decoded
-_BLOCK: Final = 1 << 20
+_PROBE_BYTES: Final = 1 << 10
+_MOST_BOMB_BYTES: Final = 1 << 29  # bytes of all bombs of a file that are decoded
+_SEARCH_BYTES: Final = 1 << 20
 _LONGEST_MAGIC: Final = 16
-_ANY: Final = re.compile(b"")
+_ANY_CONTENT: Final = re.compile(b"")
 
 
-class FileFacts(Protocol):
+class FileStat(Protocol):
     """Facts of a file."""
 
     @property
@@ -54,7 +54,7 @@ class InputFile(Protocol):
 
     def open(self, mode: Literal["rb"]) -> BinaryIO: ...
 
-    def stat(self) -> FileFacts: ...
+    def stat(self) -> FileStat: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class _Codec:
     )
 
 
-_SKIPPABLE = tuple(bytes([first, 0x2A, 0x4D, 0x18]) for first in range(0x50, 0x60))
+_ZSTD_SKIPPABLE = tuple(bytes([first, 0x2A, 0x4D, 0x18]) for first in range(0x50, 0x60))
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _LZ4 = b"\x04\x22\x4d\x18"
 _XZ = b"\xfd7zXZ\x00"
@@ -86,7 +86,7 @@ _XZ_MEMORY: Final = LARGEST_WINDOW + (1 << 20)
 """Bytes of the largest dictionary, and of what the decoder needs otherwise."""
 
 
-def _zstd_window(head: bytes) -> int:
+def _find_zstd_window(head: bytes) -> int:
     """Return the window of a frame, that is its content where it is smaller; 0 if these bytes do not tell."""
     with suppress(zstandard.ZstdError):
         frame = zstandard.get_frame_parameters(head)
@@ -95,7 +95,7 @@ def _zstd_window(head: bytes) -> int:
     return 0
 
 
-def _zstd_file_decoder(file: BinaryIO) -> Callable[[], Any]:
+def _choose_zstd_decoder(file: BinaryIO) -> Callable[[], Any]:
     """Return what makes decoders of a file whose first frame may hold a dictionary, as in `.warc.zst` files.
 
     The frame is skipped by decoders; the dictionary in it may be compressed (WARC Zstandard, IIPC,
@@ -105,7 +105,7 @@ def _zstd_file_decoder(file: BinaryIO) -> Callable[[], Any]:
     head = file.read(8)
     size = int.from_bytes(head[4:], "little")
     if not head.startswith(_ZSTD_DICTIONARY) or size > _DICTIONARY_BYTES:
-        return _zstd_decoder
+        return _make_zstd_decoder
     content = file.read(size)
     with suppress(zstandard.ZstdError):
         if content.startswith(_ZSTD) and zstandard.frame_content_size(content) <= _DICTIONARY_BYTES:
@@ -116,14 +116,14 @@ def _zstd_file_decoder(file: BinaryIO) -> Callable[[], Any]:
             dict_data=dictionary, max_window_size=_ZSTD_WINDOW
         )
         return decompressor.decompressobj
-    return _zstd_decoder
+    return _make_zstd_decoder
 
 
-def _zstd_decoder() -> object:
+def _make_zstd_decoder() -> object:
     return zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
 
 
-def _xz_window(head: bytes) -> int:
+def _find_xz_window(head: bytes) -> int:
     """Return a power of two that the dictionary of a stream does not exceed; 0 if these bytes do not tell."""
     for window in (1 << power for power in range(16, 33)):
         try:
@@ -146,12 +146,12 @@ CODECS: Final[dict[str, _Codec]] = {
         re.compile(rb"\x1f\x8b\x08(?=[\x00-\x1f])"),
     ),
     "zstd": _Codec(
-        (_ZSTD, *_SKIPPABLE),
-        _zstd_decoder,
+        (_ZSTD, *_ZSTD_SKIPPABLE),
+        _make_zstd_decoder,
         1 << 10,
         re.compile(re.escape(_ZSTD)),
-        _zstd_window,
-        _zstd_file_decoder,
+        _find_zstd_window,
+        _choose_zstd_decoder,
     ),
     "lz4": _Codec((_LZ4,), lz4.frame.LZ4FrameDecompressor, 1 << 14, re.compile(re.escape(_LZ4))),
     "bz2": _Codec(
@@ -162,14 +162,14 @@ CODECS: Final[dict[str, _Codec]] = {
         lambda: lzma.LZMADecompressor(memlimit=_XZ_MEMORY),
         1 << 10,
         re.compile(re.escape(_XZ) + b"\0"),
-        _xz_window,
+        _find_xz_window,
     ),
 }
 _NO_MEMORY: Final = "not enough memory"
 """What zstandard says, as an error of its own."""
-REASONS: Final = ("bomb", "damaged", "trailing_junk", "truncated")
+DAMAGE_REASONS: Final = ("bomb", "damaged", "trailing_junk", "truncated")
 """Every reason of `Damage` in `decompress_members`."""
-ERRORS: Final[tuple[Any, ...]] = (
+DECODER_ERRORS: Final[tuple[Any, ...]] = (
     zlib.error,
     OSError,
     EOFError,
@@ -182,25 +182,25 @@ ERRORS: Final[tuple[Any, ...]] = (
 """Errors of decoders."""
 
 
-def is_bomb(limits: Limits, compressed: int, decompressed: int) -> bool:
+def is_bomb(limits: InputLimits, compressed: int, decompressed: int) -> bool:
     """Return whether the output is suspiciously large for its input."""
     return decompressed > limits.decompressed_bytes or (
-        decompressed > _RATIO_FREE and decompressed > limits.ratio * compressed
+        decompressed > _RATIO_FREE_BYTES and decompressed > limits.ratio * compressed
     )
 
 
 class Damage(Exception):
     """A stream cannot be decoded further: `damaged`, `truncated`, `bomb`, or `trailing_junk`, which is no member.
 
-    `member` is the file offset of what does not decode, `lost` how many bytes of the file are not
+    `member` is the file offset of what does not decode, `lost_bytes` how many bytes of the file are not
     decoded.
     """
 
-    def __init__(self, reason: str, member: int = 0, lost: int = 0) -> None:
+    def __init__(self, reason: str, member: int = 0, lost_bytes: int = 0) -> None:
         super().__init__(reason)
         self.reason = reason
         self.member = member
-        self.lost = lost
+        self.lost_bytes = lost_bytes
 
 
 def explain_lost(size: int) -> str:
@@ -208,14 +208,14 @@ def explain_lost(size: int) -> str:
     return f"{size:,} bytes of the file do not decode" if size else ""
 
 
-def feed(decoder: Any, data: bytes) -> Iterator[bytes]:
+def decode_with(decoder: Any, data: bytes) -> Iterator[bytes]:
     """Yield what some bytes of input decode to, in small pieces where the library can bound them."""
     if not hasattr(decoder, "needs_input"):
         yield decoder.decompress(data)
         return
-    yield decoder.decompress(data, _OUTPUT)
+    yield decoder.decompress(data, _OUTPUT_BYTES)
     while not (decoder.eof or decoder.needs_input):
-        yield decoder.decompress(b"", _OUTPUT)
+        yield decoder.decompress(b"", _OUTPUT_BYTES)
 
 
 def detect_codec(head: bytes) -> str | None:
@@ -224,7 +224,7 @@ def detect_codec(head: bytes) -> str | None:
 
 
 def decompress_file(
-    path: InputFile, limits: Limits, *, resume: bool = True
+    path: InputFile, limits: InputLimits, *, resume: bool = True
 ) -> Iterator[bytes | Damage]:
     """Yield the content of a file, plain or compressed, like `decompress_members`."""
     return (piece for _, piece in decompress_members(path, limits, resume=resume))
@@ -232,7 +232,7 @@ def decompress_file(
 
 def decompress_members(
     path: InputFile,
-    limits: Limits,
+    limits: InputLimits,
     start: int = 0,
     codec: str | None = None,
     *,
@@ -254,7 +254,7 @@ def decompress_members(
         wasted = 0
         if codec is None:
             file.seek(start)
-            while piece := file.read(_OUTPUT):
+            while piece := file.read(_OUTPUT_BYTES):
                 yield start, piece
             return
         find_window = CODECS[codec].window
@@ -265,7 +265,9 @@ def decompress_members(
             produced = progress.produced
             if find_window is not None:
                 file.seek(member)
-                _check_window(path, find_window(file.read(_PROBE)), member, size - member, limits)
+                _check_window(
+                    path, find_window(file.read(_PROBE_BYTES)), member, size - member, limits
+                )
             try:
                 start = yield from _decode_member(
                     file, codec, make_decoder, member, limits, progress
@@ -283,7 +285,7 @@ def decompress_members(
                     progress = _Progress(read, produced)
                 again = (
                     resume
-                    and wasted <= _MOST_WASTED
+                    and wasted <= _MOST_BOMB_BYTES
                     and progress.produced <= limits.decompressed_bytes
                 )
                 following = (
@@ -299,7 +301,9 @@ def decompress_members(
                 start = following
 
 
-def _check_window(path: InputFile, window: int, member: int, left: int, limits: Limits) -> None:
+def _check_window(
+    path: InputFile, window: int, member: int, left: int, limits: InputLimits
+) -> None:
     """Refuse a member whose window is larger than the limits, or by default than the memory, allow.
 
     `left` are the bytes of the file from the member on.
@@ -309,8 +313,8 @@ def _check_window(path: InputFile, window: int, member: int, left: int, limits: 
         why = ""
     else:
         # a decoder takes memory for the content that comes, however large the window is
-        window = min(window, max(_RATIO_FREE, limits.ratio * left))
-        if window <= _RATIO_FREE:
+        window = min(window, max(_RATIO_FREE_BYTES, limits.ratio * left))
+        if window <= _RATIO_FREE_BYTES:
             return
         allowed = memory_share()
         why = f", by default {explain_share()}"
@@ -337,12 +341,12 @@ def _decode_member(
     codec: str,
     make_decoder: Callable[[], Any],
     start: int,
-    limits: Limits,
+    limits: InputLimits,
     progress: _Progress,
 ) -> Generator[tuple[int, bytes], None, int]:
     """Yield the content of the member at an offset, with that offset; return where it ends, or raise Damage."""
     file.seek(start)
-    data = file.read(_SMALL_MEMBER)
+    data = file.read(_FIRST_READ_BYTES)
     step = CODECS[codec].step
     if not data.startswith(CODECS[codec].magics):
         raise Damage("trailing_junk" if progress.read else "damaged", start)
@@ -355,14 +359,14 @@ def _decode_member(
             progress.read = max(progress.read, start + fed + len(given))
             produced = progress.produced
             try:
-                for piece in feed(decoder, given):
+                for piece in decode_with(decoder, given):
                     progress.produced += len(piece)
                     if piece:
                         decoded = start + fed
                         yield start, piece
                     if is_bomb(limits, progress.read, progress.produced):
                         raise Damage("bomb", decoded)
-            except ERRORS as error:
+            except DECODER_ERRORS as error:
                 if isinstance(error, MemoryError) or _NO_MEMORY in str(error):
                     raise MemoryError(codec) from error
                 for piece in _decode_to_damage(
@@ -375,7 +379,7 @@ def _decode_member(
                 return start + fed - len(decoder.unused_data or b"")  # LZ4 returns None
         file.seek(start + fed)
         # small reads first: members may be small, and bytes beyond a member are read again
-        if not (data := file.read(min(_CHUNK, fed))):
+        if not (data := file.read(min(_READ_BYTES, fed))):
             raise Damage("truncated", decoded)
 
 
@@ -387,12 +391,12 @@ def _decode_to_damage(
     Feeds single bytes, as the call that failed returned nothing.
     """
     file.seek(start)
-    with suppress(*ERRORS):
+    with suppress(*DECODER_ERRORS):
         for left in range(fed, 0, -step):
-            for _ in feed(decoder, file.read(min(step, left))):
+            for _ in decode_with(decoder, file.read(min(step, left))):
                 pass
         for byte in file.read(step):
-            for piece in feed(decoder, bytes([byte])):
+            for piece in decode_with(decoder, bytes([byte])):
                 if new := piece[seen:]:
                     yield new
                 seen = max(0, seen - len(piece))
@@ -402,7 +406,7 @@ def find_member(
     file: BinaryIO,
     codec: str,
     start: int,
-    begins: re.Pattern[bytes] = _ANY,
+    begins: re.Pattern[bytes] = _ANY_CONTENT,
     make_decoder: Callable[[], Any] | None = None,
 ) -> int | None:
     """Return the offset of the first member from `start` on whose first KiB decode, and begin so; None if none does."""
@@ -410,13 +414,13 @@ def find_member(
     make_decoder = make_decoder or CODECS[codec].decoder
     while True:
         file.seek(start)
-        block = file.read(_BLOCK)
+        block = file.read(_SEARCH_BYTES)
         for match in pattern.finditer(block):
             file.seek(start + match.start())
-            with suppress(*ERRORS):
-                if begins.match(make_decoder().decompress(file.read(_PROBE))):
+            with suppress(*DECODER_ERRORS):
+                if begins.match(make_decoder().decompress(file.read(_PROBE_BYTES))):
                     return start + match.start()
-        if len(block) < _BLOCK:
+        if len(block) < _SEARCH_BYTES:
             return None
         start += len(block) - _LONGEST_MAGIC
 
@@ -429,5 +433,5 @@ def _skip_zeros(file: BinaryIO, at: int) -> int:
         if rest := block.lstrip(b"\0"):
             return at + len(block) - len(rest)
         at = at + len(block)
-        size = _CHUNK
+        size = _READ_BYTES
     return at

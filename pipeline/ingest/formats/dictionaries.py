@@ -3,12 +3,14 @@
 from pathlib import Path
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, DamagedLine
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitcher
 
 
-def read_switcher(config: CodeSwitchConfig, limits: Limits, seed: int, stage: str) -> WordSwitcher:
+def read_switcher(
+    config: CodeSwitchConfig, limits: InputLimits, seed: int, stage: str
+) -> WordSwitcher:
     """Return what replaces words, with the dictionaries of the key `code_switch` of a stage."""
     key = f"{stage}.code_switch.dictionaries"
     return WordSwitcher(
@@ -16,7 +18,7 @@ def read_switcher(config: CodeSwitchConfig, limits: Limits, seed: int, stage: st
     )
 
 
-def read_dictionary(path: Path, limits: Limits, key: str) -> dict[str, list[str]]:
+def read_dictionary(path: Path, limits: InputLimits, key: str) -> dict[str, list[str]]:
     """Return the translations of each word: `cat Katze`, or `cat<tab>wilde Katze`, plain or compressed.
 
     `key` is that of the configuration that names the file.
@@ -32,7 +34,9 @@ def read_dictionary(path: Path, limits: Limits, key: str) -> dict[str, list[str]
         text = line.decode("utf-8-sig", "replace").strip() if isinstance(line, bytes) else ""
         if text or not isinstance(line, bytes):
             word, _, other = text.partition("\t" if "\t" in text else " ")
-            damage = line.reason if isinstance(line, Cut) else "line_bytes" if not text else ""
+            damage = (
+                line.reason if isinstance(line, DamagedLine) else "line_bytes" if not text else ""
+            )
             damage = damage or ("bad_utf8" if "\ufffd" in text else "")
             if damage or not word.strip() or not other.strip():
                 raise ConfigurationError(

@@ -9,8 +9,14 @@ from typing import Any, Final, NamedTuple
 
 import brotli
 
-from clozeline.pipeline.ingest.formats.decompression import CODECS, ERRORS, Damage, feed, is_bomb
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.decompression import (
+    CODECS,
+    DECODER_ERRORS,
+    Damage,
+    decode_with,
+    is_bomb,
+)
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 
 _STATUS: Final = re.compile(
     rb"\s*(?:HTTP(?:/\d(?:\.\d)?)?[ \t]+|:status:[ \t]*)(\d{3})(?:\s[^\n]*)?\n", re.IGNORECASE
@@ -25,20 +31,20 @@ _LINE_END: Final = re.compile(rb"\r*\n")
 _HEADER_BYTES: Final = 1 << 17
 _LIST_FIELDS: Final = frozenset({"transfer-encoding", "content-encoding"})
 """Fields of which several lines are one list (RFC 9110, 5.3)."""
-_STATUSES: Final = frozenset({200, 203})
+_PAGE_STATUSES: Final = frozenset({200, 203})
 """Answers whose body is the page itself; 206 is a part of it (RFC 9110, 15.3)."""
-_PARTIAL: Final = 206
+_PARTIAL_STATUS: Final = 206
 _RANGE: Final = re.compile(r"bytes\s+0-(\d{1,18})/(\d{1,18}|\*)", re.IGNORECASE)
 _LENGTH: Final = re.compile(r"\d{1,18}")
 _MOST_LAYERS: Final = 4
 """Encodings of one body, one in another; servers send one, rarely two."""
 _MOST_STREAMS: Final = 1 << 14
 """Members or frames of one body, one after another."""
-_STEP: Final = 1 << 10
+_STEP_BYTES: Final = 1 << 10
 """Bytes of a body that are decoded at a time."""
 
 _HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
-_MAGICS: Final = (
+_BINARY_MAGICS: Final = (
     b"%PDF-",
     b"\x89PNG\r\n",
     b"GIF8",
@@ -65,7 +71,7 @@ _TAG: Final = re.compile(
     re.IGNORECASE,
 )
 _JSON: Final = re.compile(rb'\s*(?:\{\s*["}]|\[\s*[\[{"\]\d])')
-_NAME: Final = re.compile(r"[\w.+/-]{1,60}")
+_REASON_NAME: Final = re.compile(r"[\w.+/-]{1,60}")
 
 
 class HttpResponse(NamedTuple):
@@ -80,28 +86,28 @@ class HttpResponse(NamedTuple):
     """true if the status says that the body is the page that was asked for, or its beginning"""
 
 
-def parse_response(message: bytes, limits: Limits) -> HttpResponse | None:
+def parse_response(message: bytes, limits: InputLimits) -> HttpResponse | None:
     """Return the response with its decoded body if its status says that it is a page, None if there is no status line.
 
     Interim responses, such as `100 Continue`, are passed over. A body that is not encoded as
     declared stays unchanged; one that is compressed but does not decode is a Damage
     (`content_encoding`), as is a `bomb`.
     """
-    place = 0
+    position = 0
     while True:
-        status = _STATUS.match(message, place)
+        status = _STATUS.match(message, position)
         if status is None:
             return None
         code = int(status[1])
         end = _HEADER_END.search(message, status.end() - 2, status.end() + _HEADER_BYTES)
         if end is None or not 100 <= code < 200 or _STATUS.match(message, end.end()) is None:
             break
-        place = end.end()
+        position = end.end()
     head = message[status.end() : end.start() if end else None]
     fields = parse_fields(head, "latin-1")
     response = HttpResponse(code, fields, message[end.end() :] if end else b"")
-    covered = _RANGE.fullmatch(fields.get("content-range", "")) if code == _PARTIAL else None
-    if code not in _STATUSES and covered is None:
+    covered = _RANGE.fullmatch(fields.get("content-range", "")) if code == _PARTIAL_STATUS else None
+    if code not in _PAGE_STATUSES and covered is None:
         return response
     is_whole = covered is None or int(covered[1]) + 1 == int(covered[2].replace("*", "0"))
     response = _decode_body(response, limits)
@@ -123,7 +129,7 @@ def parse_fields(head: bytes | bytearray, encoding: str) -> dict[str, str]:
 
 
 @lru_cache(maxsize=64)  # a crawl repeats few of them
-def content_type(value: str | None) -> tuple[str, str | None]:
+def parse_content_type(value: str | None) -> tuple[str, str | None]:
     """Return the media type of a Content-Type header in lower case, "" if absent, and its charset."""
     if not value:
         return "", None
@@ -131,32 +137,32 @@ def content_type(value: str | None) -> tuple[str, str | None]:
     return re.split("[;,]", value)[0].strip().lower(), charset[1] if charset else None
 
 
-def explain_no_page(media: str, body: bytes) -> str:
+def explain_not_html(media: str, body: bytes) -> str:
     """Return why a body of a declared type is no HTML page, "" if it is: servers declare a wrong type or none."""
     if not body or body.isspace():
         return "empty_body"
     if media and media not in _HTML_TYPES:
-        return f"mime_{sanitize(media)}"
+        return f"mime_{reason_name(media)}"
     if not media and not _TAG.match(body.removeprefix(b"\xef\xbb\xbf")[:1024].lstrip()):
         return "mime_unknown"
-    if body.startswith(_MAGICS) or (_JSON.match(body[:256]) and body.rstrip()[-1:] in b"]}"):
+    if body.startswith(_BINARY_MAGICS) or (_JSON.match(body[:256]) and body.rstrip()[-1:] in b"]}"):
         return "mime_contradicted"
     return ""
 
 
-def sanitize(name: str) -> str:
+def reason_name(name: str) -> str:
     """Return a name from the file in a form fit for a reason."""
-    return name if _NAME.fullmatch(name) else "other"
+    return name if _REASON_NAME.fullmatch(name) else "other"
 
 
-def _decode_body(response: HttpResponse, limits: Limits) -> HttpResponse:
+def _decode_body(response: HttpResponse, limits: InputLimits) -> HttpResponse:
     """Join the chunks of the body, decompress it, and compare it with its length."""
     body = response.body
     is_complete = True
-    transfer = _list_codings(response.headers.get("transfer-encoding", ""))
+    transfer = _split_codings(response.headers.get("transfer-encoding", ""))
     if "chunked" in transfer:
         body, is_complete = _join_chunks(body)
-    layers = [*_list_codings(response.headers.get("content-encoding", "")), *transfer]
+    layers = [*_split_codings(response.headers.get("content-encoding", "")), *transfer]
     layers = [name for name in layers if name in _CODINGS]
     if len(layers) > _MOST_LAYERS:
         raise Damage("content_encoding")
@@ -178,7 +184,7 @@ def _decode_body(response: HttpResponse, limits: Limits) -> HttpResponse:
     return response._replace(body=body, is_complete=is_complete)
 
 
-def _list_codings(value: str) -> list[str]:
+def _split_codings(value: str) -> list[str]:
     """Return the names of encodings in a field, in the order in which they were applied."""
     return [part.partition(";")[0].strip(" \t\"'") for part in value.lower().split(",")]
 
@@ -201,7 +207,7 @@ def _join_chunks(body: bytes) -> tuple[bytes, bool]:
 
 
 def _decompress(
-    body: bytes, coding: "_Coding", limits: Limits, left: int
+    body: bytes, coding: "_Coding", limits: InputLimits, left: int
 ) -> tuple[bytes, bool | None, int]:
     """Return the decompressed body, whether it is complete (None: it does not decode), and what is left of `left`.
 
@@ -228,23 +234,23 @@ def _decompress(
 
 
 def _decompress_stream(
-    body: bytes, start: int, coding: "_Coding", limits: Limits, left: int
+    body: bytes, start: int, coding: "_Coding", limits: InputLimits, left: int
 ) -> tuple[list[bytes], int | None, int]:
     """Return the content of a stream, where it ends (-1: it is cut, None: it does not decode), and what is left."""
     decoder = coding.make_decoder()
     pieces: list[bytes] = []
     produced = 0
-    for at in range(start, len(body), _STEP):
+    for at in range(start, len(body), _STEP_BYTES):
         before = len(pieces)
         try:
-            for piece in filter(None, feed(decoder, body[at : at + _STEP])):
+            for piece in filter(None, decode_with(decoder, body[at : at + _STEP_BYTES])):
                 pieces.append(piece)
                 produced += len(piece)
                 if produced > left or is_bomb(limits, len(body), produced):
                     raise Damage("bomb")
-            end = min(at + _STEP, len(body)) - len(decoder.unused_data or b"")
-        except ERRORS:
-            last, found = ([], None) if coding.names_rest else _find_end(body, start, at, coding)
+            end = min(at + _STEP_BYTES, len(body)) - len(decoder.unused_data or b"")
+        except DECODER_ERRORS:
+            last, found = ([], None) if coding.returns_rest else _find_end(body, start, at, coding)
             return pieces[:before] + last, found, left - produced
         if decoder.eof:
             return pieces, end, left - produced
@@ -259,13 +265,13 @@ def _find_end(
     For a library that fails on bytes behind a stream: it gets single bytes.
     """
     decoder = coding.make_decoder()
-    for at in range(start, last, _STEP):
-        for _ in feed(decoder, body[at : at + _STEP]):
+    for at in range(start, last, _STEP_BYTES):
+        for _ in decode_with(decoder, body[at : at + _STEP_BYTES]):
             pass
     pieces: list[bytes] = []
-    with suppress(*ERRORS):
-        for at in range(last, min(last + _STEP, len(body))):
-            pieces += feed(decoder, body[at : at + 1])
+    with suppress(*DECODER_ERRORS):
+        for at in range(last, min(last + _STEP_BYTES, len(body))):
+            pieces += decode_with(decoder, body[at : at + 1])
             if decoder.eof:
                 return pieces, at + 1
     return [], None
@@ -300,7 +306,7 @@ class _Coding(NamedTuple):
     make_decoder: Callable[[], Any]
     magics: tuple[bytes, ...] = ()
     """first bytes of each further stream of a body, if the format has such bytes"""
-    names_rest: bool = True
+    returns_rest: bool = True
     """whether the decoder returns the bytes behind a stream; else it fails on them"""
 
 
@@ -310,6 +316,6 @@ _CODINGS: Final[dict[str, tuple[_Coding, ...]]] = {
     "gzip": (_GZIP,),
     "x-gzip": (_GZIP,),
     "deflate": (_GZIP, _Coding(lambda: zlib.decompressobj(-15))),
-    "br": (_Coding(_Brotli, names_rest=False),),
+    "br": (_Coding(_Brotli, returns_rest=False),),
     "zstd": (_Coding(CODECS["zstd"].decoder, CODECS["zstd"].magics),),
 }

@@ -1,4 +1,4 @@
-"""Limits on the resources that one input may use."""
+"""InputLimits on the resources that one input may use."""
 
 from typing import Annotated, Final
 
@@ -12,8 +12,8 @@ of them."""
 
 
 @config_class
-class Limits:
-    """Limits against hostile or broken input."""
+class InputLimits:
+    """InputLimits against hostile or broken input."""
 
     record_bytes: Annotated[int, Field(ge=1)] = 1 << 26
     """maximum size of a record in bytes, after decompression"""

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from clozeline.pipeline.ingest.formats.charset import decode
 
-_SHOWN: Final = frozenset(
+_SHOWN_TYPES: Final = frozenset(
     {"text/plain", "text/html", "text/markdown", "text/x-patch", "text/x-diff"}
 )
 _HEADER_CHARACTERS: Final = 4096
@@ -64,7 +64,7 @@ def parse_message(content: bytes) -> MessageText | str:
     for _, more in known:
         flags |= more
     joined = "\n\n".join(text.replace("\r\n", "\n").strip("\r\n") for text, _ in known)
-    return MessageText(joined, has_markup, flags, subject, _date_of(message))
+    return MessageText(joined, has_markup, flags, subject, _parse_message_date(message))
 
 
 def _find_texts(part: Message) -> list[Message]:
@@ -72,7 +72,7 @@ def _find_texts(part: Message) -> list[Message]:
     if part.get_content_disposition() == "attachment":
         return []
     if not part.is_multipart():
-        return [part] if part.get_content_type() in _SHOWN else []
+        return [part] if part.get_content_type() in _SHOWN_TYPES else []
     children: list[Any] = part.get_payload()  # type: ignore[assignment]
     parts = [leaf for child in children for leaf in _find_texts(child)]
     if part.get_content_type() != "multipart/alternative":
@@ -90,7 +90,7 @@ def _decode_part(part: Message, *, has_markup: bool) -> tuple[str, int] | None:
     return f"<pre>{escape(decoded[0])}</pre>", decoded[1]
 
 
-def _date_of(message: Message) -> int | None:
+def _parse_message_date(message: Message) -> int | None:
     try:
         return int(parsedate_to_datetime(str(message.get("Date", ""))).timestamp())
     except _ERRORS:

@@ -2,10 +2,12 @@
 
 from typing import Final
 
-FILES_AND_CATEGORIES: Final = frozenset({"6", "14"})
+HIDDEN_NAMESPACES: Final = frozenset({"6", "14"})
 """Keys of the namespaces whose links are no text; the dump tells their names in the language of the
 wiki."""
-DEFAULT_NO_TEXT: Final = frozenset({"file", "image", "category", "datei", "bild", "kategorie"})
+DEFAULT_HIDDEN_PREFIXES: Final = frozenset(
+    {"file", "image", "category", "datei", "bild", "kategorie"}
+)
 """Names of these namespaces that are no part of a dump: the English ones hold in every wiki, `Bild`
 is an alias."""
 _CODES: Final = """
@@ -22,18 +24,18 @@ sat sc scn sco sd se sg sgs sh shi shn shy si simple sk skr sl sm smn sn so sq s
 szy ta tay tcy tdd te tet tg th ti tig tk tl tly tn to tpi tr trv ts tt tum tw ty tyv tzm udm ug uk ur uz ve vec
 vep vi vls vo vro wa war wo wuu xal xh xmf yi yo yue za zea zgh zh zh-classical zh-min-nan zh-yue zu
 """
-LANGUAGES: Final = frozenset(_CODES.split())
+LANGUAGE_PREFIXES: Final = frozenset(_CODES.split())
 """Prefixes of the Wikipedias: a link with one is in the list of languages, not in the text."""
 
 
-def link_text(title: str, label: str | None, no_text: frozenset[str]) -> str | None:
+def resolve_link_text(title: str, label: str | None, hidden_prefixes: frozenset[str]) -> str | None:
     """Return what a page shows of a link, None if that is its label as it is parsed; "" for a link without text.
 
     A colon before the title makes a plain link of any.
     """
     is_plain = title.lstrip().startswith(":")
     prefix, colon, _ = title.partition(":")
-    if colon and prefix.replace("_", " ").strip().casefold() in no_text:
+    if colon and prefix.replace("_", " ").strip().casefold() in hidden_prefixes:
         return ""
     if label is not None:
         return None

@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Final
 
-from clozeline.pipeline.ingest.formats.wiki_links import LANGUAGES
+from clozeline.pipeline.ingest.formats.wiki_links import LANGUAGE_PREFIXES
 from clozeline.pipeline.text.exponents import is_exponent
 
 _MONTHS: Final = (
@@ -48,7 +48,7 @@ _RANGES: Final = {
     "/": "/",
 }
 """Words between two numbers of a measurement."""
-_UNITS: Final = {
+_SHOWN_UNITS: Final = {
     "c": "°C",
     "f": "°F",
     "m2": "m²",
@@ -68,7 +68,7 @@ _UNITS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class TemplateCall:
     """A template in a text: the rendered arguments, the language of the wiki, and the text right before it."""
 
     positional: Sequence[str] = ()
@@ -85,7 +85,7 @@ class Call:
         return next((self.named[name] for name in names if self.named.get(name)), "")
 
 
-def find_template(name: str) -> Callable[[Call], str] | None:
+def find_template(name: str) -> Callable[[TemplateCall], str] | None:
     """Return what shows a template by its name, or a function with its value; None for all others."""
     function, colon, value = name.partition(":")
     if colon and (apply := _FUNCTIONS.get(function.strip().lower())) is not None:
@@ -111,11 +111,11 @@ def format_number(text: str, language: str) -> str:
     return f"\u2212{shown[1:]}" if shown.startswith("-") else str(shown)
 
 
-def _format_function(value: str, call: Call) -> str:
+def _format_function(value: str, call: TemplateCall) -> str:
     return value if call.get(0).upper() in ("R", "NOSEP") else format_number(value, call.language)
 
 
-_FUNCTIONS: Final[Mapping[str, Callable[[str, Call], str]]] = {
+_FUNCTIONS: Final[Mapping[str, Callable[[str, TemplateCall], str]]] = {
     "formatnum": _format_function,
     "lc": lambda value, _: value.lower(),
     "uc": lambda value, _: value.upper(),
@@ -125,72 +125,72 @@ _FUNCTIONS: Final[Mapping[str, Callable[[str, Call], str]]] = {
 """Functions of MediaWiki, written as `name:value`."""
 
 
-def _show_first(call: Call) -> str:
+def _show_first(call: TemplateCall) -> str:
     return call.get(0) or call.first_named("text")
 
 
-def _show_second(call: Call) -> str:
+def _show_second(call: TemplateCall) -> str:
     return call.get(1)
 
 
-def _show_last(call: Call) -> str:
+def _show_last(call: TemplateCall) -> str:
     return call.positional[-1] if call.positional else call.first_named("text")
 
 
-def _show_quoted(call: Call) -> str:
+def _show_quoted(call: TemplateCall) -> str:
     return f"„{call.get(0) or call.first_named('text')}“"
 
 
-def _show_block(call: Call) -> str:
+def _show_block(call: TemplateCall) -> str:
     return f"\n{call.get(0) or call.first_named('text', 'quote', 'content')}\n"
 
 
-def _show_words(call: Call) -> str:
+def _show_words(call: TemplateCall) -> str:
     """`{{sortname|Ada|Lovelace}}` is Ada Lovelace."""
     return " ".join(filter(None, call.positional[:2]))
 
 
-def _show_joined(call: Call) -> str:
+def _show_joined(call: TemplateCall) -> str:
     """`{{chem|H|2|O}}` is H2O."""
     return "".join(call.positional)
 
 
-def _show_date(call: Call) -> str:
+def _show_date(call: TemplateCall) -> str:
     return " ".join(call.positional[:3])
 
 
-def _show_japanese(call: Call) -> str:
+def _show_japanese(call: TemplateCall) -> str:
     behind = ", ".join(filter(None, call.positional[1:3]))
     return f"{call.get(0)} ({behind})" if call.get(0) and behind else call.get(0) or behind
 
 
-def _show_sum(call: Call) -> str:
+def _show_sum(call: TemplateCall) -> str:
     """`{{US$|5 million}}`: a sum of money."""
     return call.get(0)
 
 
-def _show_number(call: Call) -> str:
+def _show_number(call: TemplateCall) -> str:
     return format_number(call.get(0), call.language)
 
 
-def _show_height(call: Call) -> str:
+def _show_height(call: TemplateCall) -> str:
     return f"{_show_number(call)} m"
 
 
-def _show_raised(call: Call) -> str:
+def _show_raised(call: TemplateCall) -> str:
     raised = call.get(0)
     return f"^{raised}" if is_exponent(raised, call.before) else raised
 
 
-def _show_power(call: Call) -> str:
+def _show_power(call: TemplateCall) -> str:
     return f"×10^{call.get(0)}"
 
 
-def _show_power_of_ten(call: Call) -> str:
+def _show_power_of_ten(call: TemplateCall) -> str:
     return f"10^{call.get(0)}"
 
 
-def _show_fraction(call: Call) -> str:
+def _show_fraction(call: TemplateCall) -> str:
     """`{{frac|2}}` is 1/2, `{{frac|3|1|2}}` is 3 1/2."""
     parts = [part for part in call.positional[:3] if part]
     if len(parts) == 3:
@@ -198,15 +198,15 @@ def _show_fraction(call: Call) -> str:
     return "/".join(parts if len(parts) == 2 else ["1", *parts])
 
 
-def _show_circa(call: Call) -> str:
+def _show_circa(call: TemplateCall) -> str:
     return " – ".join(f"c. {year}" for year in call.positional[:2] if year) or "c."
 
 
-def _show_floruit(call: Call) -> str:
+def _show_floruit(call: TemplateCall) -> str:
     return f"fl. {'–'.join(filter(None, call.positional[:2]))}".strip()
 
 
-def _show_as_of(call: Call) -> str:
+def _show_as_of(call: TemplateCall) -> str:
     if alternative := call.first_named("alt"):
         return alternative
     year, month, day = (call.get(index) for index in range(3))
@@ -220,7 +220,7 @@ def _show_as_of(call: Call) -> str:
     return f"{word if call.first_named('lc') else word.capitalize()} {date}".strip()
 
 
-def _show_measure(call: Call) -> str:
+def _show_measure(call: TemplateCall) -> str:
     """`{{convert|5|to|7|km|mi}}` is 5 to 7 km: numbers and words between them, up to the first unit."""
     text = ""
     words = call.positional
@@ -230,7 +230,7 @@ def _show_measure(call: Call) -> str:
         elif any(map(str.isnumeric, word)) and not word[0].isalpha():
             text += format_number(word, call.language).replace("+", " ", 1).lstrip()
         elif word:
-            text += f" {_UNITS.get(word.lower(), word)}"
+            text += f" {_SHOWN_UNITS.get(word.lower(), word)}"
             # 5 ft 11 in
             has_further = (
                 index + 2 < len(words)
@@ -243,13 +243,13 @@ def _show_measure(call: Call) -> str:
     return text.strip()
 
 
-def _show_quantity(call: Call) -> str:
+def _show_quantity(call: TemplateCall) -> str:
     """`{{unité|5|km|2}}` is 5 km^2."""
     unit = "^".join(filter(None, call.positional[1:3]))
     return f"{_show_number(call)} {unit}".strip()
 
 
-def _show_value(call: Call) -> str:
+def _show_value(call: TemplateCall) -> str:
     """`{{val|1.5|0.2|e=6|u=m}}` is 1.5±0.2×10^6 m."""
     text = call.get(0)
     for part in call.positional[1:3]:
@@ -260,28 +260,28 @@ def _show_value(call: Call) -> str:
     return f"{text} {call.first_named('u', 'ul')}".rstrip() + (f"/{over}" if over else "")
 
 
-def _constant(text: str) -> Callable[[Call], str]:
+def _show_constant(text: str) -> Callable[[TemplateCall], str]:
     return lambda call: text
 
 
-def _before(sign: str) -> Callable[[Call], str]:
+def _add_prefix(sign: str) -> Callable[[TemplateCall], str]:
     return lambda call: f"{sign}{_show_sum(call)}"
 
 
-_GROUPS: Final[tuple[tuple[Callable[[Call], str], str], ...]] = (
+_TEMPLATE_GROUPS: Final[tuple[tuple[Callable[[TemplateCall], str], str], ...]] = (
     (
-        _constant(" – "),
+        _show_constant(" – "),
         "snd|spnd|sndash|spndash|spaced ndash|spaced en dash|snds|spaced en dash space",
     ),
-    (_constant(" — "), "smd|spaced mdash|spaced em dash"),
-    (_constant("–"), "ndash|en dash|–"),
-    (_constant("—"), "mdash|em dash|—"),
-    (_constant(" "), "nbsp|nbs|spaces|space|thinsp|thin space|hairsp|nnbsp|zwsp"),
-    (_constant(" · "), "·|dot|middot|mdot|bullet|•"),
-    (_constant("|"), "!"),
-    (_constant("="), "="),
-    (_constant("'"), "'"),
-    (_constant("' "), "' "),
+    (_show_constant(" — "), "smd|spaced mdash|spaced em dash"),
+    (_show_constant("–"), "ndash|en dash|–"),
+    (_show_constant("—"), "mdash|em dash|—"),
+    (_show_constant(" "), "nbsp|nbs|spaces|space|thinsp|thin space|hairsp|nnbsp|zwsp"),
+    (_show_constant(" · "), "·|dot|middot|mdot|bullet|•"),
+    (_show_constant("|"), "!"),
+    (_show_constant("="), "="),
+    (_show_constant("'"), "'"),
+    (_show_constant("' "), "' "),
     (_show_measure, "convert|cvt|conv|convertinfobox"),
     (_show_value, "val"),
     (_show_number, "num|nts|nombre|formatnum|formatnumber|zahl|fontnum"),
@@ -319,21 +319,25 @@ _GROUPS: Final[tuple[tuple[Callable[[Call], str], str], ...]] = (
     (_show_words, "sortname|ship|schiff"),
     (_show_joined, "chem|chem2|linktext|gaps"),
     (_show_second, "audio"),
-    (_before("HMS "), "hms"),
-    (_before("USS "), "uss"),
-    (_before("SS "), "ss"),
-    (_constant("'s"), "'s"),
+    (_add_prefix("HMS "), "hms"),
+    (_add_prefix("USS "), "uss"),
+    (_add_prefix("SS "), "ss"),
+    (_show_constant("'s"), "'s"),
     (_show_japanese, "nihongo|nihongo2"),
     (_show_quoted, '"'),
     (_show_block, "quote|blockquote|cquote|quotation|zitat|zitat-en|bq|poemquote|poem quote"),
     (_show_date, "date|date-|date de naissance|date de naissance-|date de décès|date de décès-"),
-    (_before("US$"), "us$|usd|usdconvert"),
-    (_before("€"), "eur|€|euro"),
-    (_before("£"), "gbp|£|gbpconvert"),
-    (_before("₹"), "inr|₹|inrconvert"),
-    (_before("¥"), "jpy|¥|cny|jpyconvert"),
+    (_add_prefix("US$"), "us$|usd|usdconvert"),
+    (_add_prefix("€"), "eur|€|euro"),
+    (_add_prefix("£"), "gbp|£|gbpconvert"),
+    (_add_prefix("₹"), "inr|₹|inrconvert"),
+    (_add_prefix("¥"), "jpy|¥|cny|jpyconvert"),
 )
-_TEMPLATES: Final[Mapping[str, Callable[[Call], str]]] = {
-    **{f"{kind}-{code}": _show_first for kind in ("lang", "ipa") for code in LANGUAGES | {"grc"}},
-    **{name: show for show, names in _GROUPS for name in names.split("|")},
+_TEMPLATES: Final[Mapping[str, Callable[[TemplateCall], str]]] = {
+    **{
+        f"{kind}-{code}": _show_first
+        for kind in ("lang", "ipa")
+        for code in LANGUAGE_PREFIXES | {"grc"}
+    },
+    **{name: show for show, names in _TEMPLATE_GROUPS for name in names.split("|")},
 }

@@ -32,8 +32,8 @@ from clozeline.pipeline.ingest.formats.decompression import (
     decompress_file,
     detect_codec,
 )
-from clozeline.pipeline.ingest.formats.file_kinds import find_tool, find_tool_by_content, suffix_of
-from clozeline.pipeline.ingest.formats.limits import LARGEST_WINDOW, Limits
+from clozeline.pipeline.ingest.formats.file_types import find_tool, find_tool_by_content, suffix_of
+from clozeline.pipeline.ingest.formats.limits import LARGEST_WINDOW, InputLimits
 from clozeline.pipeline.registries import READERS
 
 _NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -43,10 +43,10 @@ class RawRecord(NamedTuple):
     """One raw document, a tuple because a frozen dataclass takes six times as long to make."""
 
     locator: int  # where it starts: byte offset, row index, or 0 for an entire file
-    kind: str  # type of `locator`; part of the document uid
+    locator_type: str  # type of `locator`; part of the document uid
     length: int  # bytes of the record in the source, or 1 for the row of a table
     text: str  # decoded, not yet normalized
-    markup: bool = False  # true for HTML, from which the text must be extracted
+    is_markup: bool = False  # true for HTML, from which the text must be extracted
     url: str | None = None
     date: int | None = None  # capture time in seconds since 1970, UTC
     flags: int = 0  # `FLAG_...` of pipeline/ingest/documents/document.py
@@ -56,10 +56,10 @@ class RawRecord(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class SkippedRecord:
     """A record without a document, `ignored` on purpose or `malformed`; or a `note` about something else.
 
-    `locator` is where a malformed record starts, in the unit of the reader's documents. `lacks`
+    `locator` is where a malformed record starts, in the unit of the reader's documents. `missing_text`
     explains why there is no text: the missing key and the keys that exist, or a wrong type.
     `detail` explains what is wrong with the first record.
     """
@@ -67,21 +67,21 @@ class Counted:
     group: Literal["ignored", "malformed", "note"]
     reason: str
     locator: int = field(default=0, compare=False)
-    lacks: str = field(default="", compare=False)
+    missing_text: str = field(default="", compare=False)
     detail: str = field(default="", compare=False)
-    lost: int = field(default=0, compare=False)
+    lost_bytes: int = field(default=0, compare=False)
     """bytes of a compressed file that do not decode there"""
     cells: tuple[str, ...] = field(default=(), compare=False)
     """texts of a damaged row, where `RowReader.keep_rows` was called"""
 
 
-Item: TypeAlias = RawRecord | Counted
-NO_RECORDS: Final = Counted("note", "no_records")
+Item: TypeAlias = RawRecord | SkippedRecord
+NO_RECORDS: Final = SkippedRecord("note", "no_records")
 """A file that is complete and holds no record, such as a table without rows."""
 
 
 class Reader(ABC):
-    """Base of readers; one that finds records from the middle of a file overrides `splittable` and `first`."""
+    """Base of readers; one that finds records from the middle of a file overrides `is_splittable` and `first`."""
 
     VERSION: ClassVar[int]
     reasons: ClassVar[tuple[str, ...]]
@@ -93,20 +93,20 @@ class Reader(ABC):
 
     Options: ClassVar[Any] = NoOptions
 
-    def __init__(self, options: Any, limits: Limits) -> None:
+    def __init__(self, options: Any, limits: InputLimits) -> None:
         self._options = options
         self._limits = limits
 
     @staticmethod
-    def splittable(head: bytes) -> bool:
+    def is_splittable(head: bytes) -> bool:
         """Return whether a file with these first bytes can be read by byte ranges."""
         return False
 
-    def first(self, path: InputFile, position: int) -> int:
+    def find_first_record(self, path: InputFile, position: int) -> int:
         """Return where the first record of a range from `position` starts; the size of the file if there is none."""
         return position
 
-    def unfound_keys(self) -> Sequence[str]:
+    def missing_keys(self) -> Sequence[str]:
         """Return the keys that were given for rows, and that none of the first 1,000 rows of what was read has."""
         return ()
 
@@ -116,18 +116,18 @@ class Reader(ABC):
 
 
 _HEAD_BYTES: Final = 4096
-_GUESS: Final = "text"
-_OPEN: Final = Limits(window_bytes=LARGEST_WINDOW)
-"""Limits of a look at the first bytes of a file, which takes little memory."""
-_UNKNOWN: Final = ""
-_STACK_EXCHANGE: Final = re.compile(rb"(<\?xml[^>]*>\s*)?<posts\b")
-_MAILBOX: Final = re.compile(
+_FALLBACK_READER: Final = "text"
+_HEAD_LIMITS: Final = InputLimits(window_bytes=LARGEST_WINDOW)
+"""InputLimits of a look at the first bytes of a file, which takes little memory."""
+_NO_READER: Final = ""
+_STACK_EXCHANGE_START: Final = re.compile(rb"(<\?xml[^>]*>\s*)?<posts\b")
+_MAILBOX_START: Final = re.compile(
     rb"From [^\n]{0,500}\d\d:\d\d[^\n]{0,40}\d{4}\s*\n(>From [^\n]*\n)?[!-9;-~]{1,80}:"
 )
 _MAGICS: Final = {"warc": (b"WARC/",), "parquet": (b"PAR1",), "arrow": (b"ARROW1",)}
 
 
-def detect(path: InputFile, named: str | None = None) -> tuple[str, bool]:
+def detect_reader(path: InputFile, named: str | None = None) -> tuple[str, bool]:
     """Return the reader of a file, or the format of an archive, and whether the file can be split.
 
     `named` wins, except that it reads the members of an archive; a reader that has the suffix of
@@ -147,15 +147,15 @@ def detect(path: InputFile, named: str | None = None) -> tuple[str, bool]:
             f"`warcio recompress {path.name} {path.name.partition('.')[0]}.warc.gz`"
         )
     by_suffix = None if named else _match_suffix(path)
-    name = named or _match_content(path, head) or by_suffix or _GUESS
+    name = named or _match_content(path, head) or by_suffix or _FALLBACK_READER
     if by_suffix == name and (tool := find_tool_by_content(head)):
         raise ConfigurationError(
             f"{path}: its content is not what its name says: {tool}; to read it as it is, name "
             "its reader: "
             f"input='{{path: {path}, reader: {name}}}'"
         )
-    splittable: bool = READERS.load_class(name).splittable(raw)
-    return name, splittable
+    is_splittable: bool = READERS.load_class(name).is_splittable(raw)
+    return name, is_splittable
 
 
 def _read_head(path: InputFile) -> tuple[bytes, bytes]:
@@ -166,7 +166,7 @@ def _read_head(path: InputFile) -> tuple[bytes, bytes]:
         content = (
             raw
             if detect_codec(raw) is None
-            else next(decompress_file(path, _OPEN, resume=False), b"")
+            else next(decompress_file(path, _HEAD_LIMITS, resume=False), b"")
         )
     except OSError as error:
         raise StorageError(f"{path}: cannot be read ({error.strerror or error})") from error
@@ -177,27 +177,27 @@ def _read_head(path: InputFile) -> tuple[bytes, bytes]:
 
 
 def detect_members(
-    path: InputFile, archive_format: str, limits: Limits, scratch: Path, named: str | None
+    path: InputFile, archive_format: str, limits: InputLimits, scratch: Path, named: str | None
 ) -> Iterator[tuple[MemberFile | UnreadMember, str]]:
     """Yield the members of an archive with their readers, `named` or detected, and what is not read."""
     for member in iterate_members(path, archive_format, limits, scratch):
         reader = ""
         if isinstance(member, MemberFile):
             try:
-                reader = detect(member, named)[0]
+                reader = detect_reader(member, named)[0]
             except ConfigurationError:  # its content tells another kind of file
-                reader = _UNKNOWN
+                reader = _NO_READER
             if (
                 named is None
-                and reader == _GUESS
+                and reader == _FALLBACK_READER
                 and member.stat().st_size
                 and _match_suffix(member) is None
             ):
-                reader = _UNKNOWN
+                reader = _NO_READER
             if reader in ARCHIVES:
                 yield UnreadMember(member.name, "nested_archive"), ""
                 continue
-            if reader == _UNKNOWN:
+            if reader == _NO_READER:
                 yield UnreadMember(member.name, "no_reader"), ""
                 continue
         yield member, reader
@@ -208,9 +208,12 @@ def suggest_tool(path: InputFile) -> str:
     return find_tool(path.name, _read_head(path)[1])
 
 
-def is_guess(path: InputFile, reader: str | None = None) -> bool:
+def is_fallback_reader(path: InputFile, reader: str | None = None) -> bool:
     """Return whether `detect` falls back to a default because neither content nor name of the file decide."""
-    return _match_suffix(path) is None and (detect(path)[0] if reader is None else reader) == _GUESS
+    return (
+        _match_suffix(path) is None
+        and (detect_reader(path)[0] if reader is None else reader) == _FALLBACK_READER
+    )
 
 
 def _match_content(path: InputFile, head: bytes) -> str | None:
@@ -220,9 +223,9 @@ def _match_content(path: InputFile, head: bytes) -> str | None:
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text[:64].lower().startswith((b"<!doctype html", b"<html")):
         return "html"
-    if _MAILBOX.match(head):
+    if _MAILBOX_START.match(head):
         return "mbox"
-    if _STACK_EXCHANGE.match(text):
+    if _STACK_EXCHANGE_START.match(text):
         return "stackexchange"
     # a `.json` file holds an array or lines
     return "json_array" if text.startswith(b"[") and suffix_of(path.name) == ".json" else None

@@ -6,17 +6,22 @@ from typing import Any, Final, TypeGuard
 
 from clozeline.configuration.config import config_class
 
-_SHOWN: Final = 40
-_KEYS: Final = 10
+_NAME_CHARACTERS: Final = 40
+_MOST_NAMES: Final = 10
 """Characters of a name, and names, that a message shows."""
-_CONTENT: Final = "{content}"
-_TEMPLATE: Final = {
+_CONTENT_FIELD: Final = "{content}"
+_DEFAULT_TEMPLATE: Final = {
     "system": "{content}\n",
     "user": "User: {content}\n",
     "assistant": "Assistant: {content}\n",
     "tool": "Tool: {content}\n",
 }
-_ROLES: Final = {"human": "user", "gpt": "assistant", "developer": "system", "function": "tool"}
+_DEFAULT_ROLES: Final = {
+    "human": "user",
+    "gpt": "assistant",
+    "developer": "system",
+    "function": "tool",
+}
 
 
 @config_class
@@ -28,21 +33,23 @@ class MessageOptions:
     content: str = "content"
     """field of a message with its text, or with a list of parts whose type is text; `value` in
     ShareGPT's files"""
-    roles: dict[str, str] = field(default_factory=lambda: dict(_ROLES))
+    roles: dict[str, str] = field(default_factory=lambda: dict(_DEFAULT_ROLES))
     """other names of roles"""
-    template: dict[str, str] = field(default_factory=lambda: dict(_TEMPLATE))
+    template: dict[str, str] = field(default_factory=lambda: dict(_DEFAULT_TEMPLATE))
     """text of a message of each role, with `{content}` once; a role without an entry is no message
     of a text"""
 
     def __post_init__(self) -> None:
         for role, text in self.template.items():
-            if text.count(_CONTENT) != 1:
-                raise ValueError(f"template.{role}: expected {_CONTENT} once, got {text!r}")
-        if unknown := sorted(set(self.roles.values()) - set(self.template) - set(_TEMPLATE)):
+            if text.count(_CONTENT_FIELD) != 1:
+                raise ValueError(f"template.{role}: expected {_CONTENT_FIELD} once, got {text!r}")
+        if unknown := sorted(
+            set(self.roles.values()) - set(self.template) - set(_DEFAULT_TEMPLATE)
+        ):
             raise ValueError(f"roles: template has no entry for {unknown[0]!r}")
 
 
-class NotWritten(ValueError):
+class DialogueError(ValueError):
     """Raised for a dialogue that the template cannot write; its text says why."""
 
 
@@ -56,42 +63,42 @@ def is_dialogue(value: object) -> TypeGuard[list[Mapping[str, Any]]]:
 
 
 def write_dialogue(messages: Sequence[Mapping[str, object]], options: MessageOptions) -> str:
-    """Return the text of a dialogue; NotWritten if a message has no role of the template, or no text."""
+    """Return the text of a dialogue; DialogueError if a message has no role of the template, or no text."""
     return "".join(_write_message(message, options) for message in messages)
 
 
 def _write_message(message: Mapping[str, object], options: MessageOptions) -> str:
     for option, name in (("role", options.role), ("content", options.content)):
         if message.get(name) is None:
-            keys = ", ".join(sorted(str(key)[:_SHOWN] for key in message)[:_KEYS])
+            keys = ", ".join(sorted(str(key)[:_NAME_CHARACTERS] for key in message)[:_MOST_NAMES])
             why = (
                 f"{name!r} is null in a message"
                 if name in message
                 else f"a message has no {name!r}, but {keys}"
             )
-            raise NotWritten(f"{why}; name it by messages: {{{option}: KEY}}")
+            raise DialogueError(f"{why}; name it by messages: {{{option}: KEY}}")
     given = str(message[options.role])
-    role = options.roles.get(given, given)[:_SHOWN]
+    role = options.roles.get(given, given)[:_NAME_CHARACTERS]
     if role not in options.template:
-        raise NotWritten(
+        raise DialogueError(
             f"a message has the role {role!r}; give its text by messages: {{template: {{{role}: "
             f"...}}}}"
         )
-    before, _, after = options.template[role].partition(_CONTENT)
-    return before + _text_of(message[options.content]) + after
+    before, _, after = options.template[role].partition(_CONTENT_FIELD)
+    return before + _join_content(message[options.content]) + after
 
 
-def _text_of(content: object) -> str:
+def _join_content(content: object) -> str:
     """Return the text of a message, or of all of its parts."""
     if isinstance(content, str):
         return content
     parts = content if isinstance(content, list) else [content]
-    return "\n".join(map(_text_of_part, parts))
+    return "\n".join(map(_read_part, parts))
 
 
-def _text_of_part(part: object) -> str:
+def _read_part(part: object) -> str:
     text = part.get("text") if isinstance(part, Mapping) else part
     if isinstance(text, str):
         return text
     kind = part.get("type", "unknown") if isinstance(part, Mapping) else type(part).__name__
-    raise NotWritten(f"a message has a part of the type {kind!r}, which is no text")
+    raise DialogueError(f"a message has a part of the type {kind!r}, which is no text")

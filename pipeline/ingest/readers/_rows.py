@@ -11,35 +11,40 @@ from typing import Any, ClassVar, Final, Self
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.documents.document import FLAG_REPLACEMENTS
-from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line, find_line_start
+from clozeline.pipeline.ingest.formats.byte_lines import (
+    ByteLines,
+    DamagedLine,
+    Line,
+    find_line_start,
+)
 from clozeline.pipeline.ingest.formats.charset import detect_utf16, find_encoding
 from clozeline.pipeline.ingest.formats.dates import parse_date
-from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile, detect_codec
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
+from clozeline.pipeline.ingest.formats.decompression import DAMAGE_REASONS, InputFile, detect_codec
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.readers import Item, RawRecord, Reader, SkippedRecord
 from clozeline.pipeline.ingest.readers._messages import (
+    DialogueError,
     MessageOptions,
-    NotWritten,
     is_dialogue,
     write_dialogue,
 )
 from clozeline.pipeline.text.language_codes import read_code
 
 FIELD_REASONS: Final = ("no_text", "empty", "text_type", "bad_utf8")
-_TYPES: Final = {
+_TYPE_NAMES: Final = {
     int: "a number",
     float: "a number",
     bool: "a truth value",
     list: "a list",
     dict: "an object",
 }
-_EXTRA_BYTES: Final = 1 << 16
-_NAMES: Final = 10
+_MOST_EXTRA_BYTES: Final = 1 << 16
+_MOST_NAMES: Final = 10
 _NAME_CHARACTERS: Final = 40
 _SAFE_INTEGER: Final = 2**63
 _URL: Final = "url"
-TARGET: Final = "target_text"
-LOOKED_AT: Final = 1000
+TARGET_FIELD: Final = "target_text"
+KEY_CHECK_ROWS: Final = 1000
 """Rows of a file in which a key must be found, or a line tells that it was not."""
 
 
@@ -73,13 +78,13 @@ def value_at(row: Mapping[str, object], name: str) -> Any:
     return None if inner is None else value_at(inner, rest)
 
 
-def _remove(row: Mapping[str, object], name: str) -> dict[str, object]:
+def _remove_field(row: Mapping[str, object], name: str) -> dict[str, object]:
     """Return a row without a field, or without that at a dotted path."""
     head, dot, rest = name.partition(".")
     inner = _as_mapping(row.get(head)) if dot and name not in row else None
     if inner is None:
         return {key: value for key, value in row.items() if key != name}
-    return {**row, head: _remove(inner, rest)}
+    return {**row, head: _remove_field(inner, rest)}
 
 
 def _as_mapping(value: Any) -> Mapping[str, Any] | None:
@@ -105,22 +110,22 @@ class RecordMaker:
             "language_key": options.language_key,
             "date_key": options.date_key,
         }
-        self._unfound = {option: key for option, key in given.items() if key is not None}
+        self._missing = {option: key for option, key in given.items() if key is not None}
         self._rows = 0
 
-    def unfound_keys(self) -> list[str]:
+    def missing_keys(self) -> list[str]:
         """Return each key that was given and that none of the first rows has, as its option and its name."""
-        return [f"{option} {key!r}" for option, key in self._unfound.items()] if self._rows else []
+        return [f"{option} {key!r}" for option, key in self._missing.items()] if self._rows else []
 
     @property
-    def needed(self) -> tuple[str, ...]:
+    def text_columns(self) -> tuple[str, ...]:
         """Columns that must be text."""
         return self._options.text_key, self._options.url_key
 
     def explain_unusable(self, names: Sequence[str], *, has_text: bool = False) -> str:
         """Return why no record can be made of a table with these columns; "" if they can."""
-        return explain_double(names) or (
-            "" if has_text else explain_missing(self._options.text_key, names)
+        return explain_duplicate_names(names) or (
+            "" if has_text else explain_missing_key(self._options.text_key, names)
         )
 
     def is_header(self, names: Sequence[str]) -> bool:
@@ -129,63 +134,63 @@ class RecordMaker:
 
     def reject(
         self, reason: str, locator: int, why: str = "", cells: Sequence[str] = ()
-    ) -> Counted:
+    ) -> SkippedRecord:
         """Return a row that cannot be read; of the first line of a file, `why` is told."""
-        return Counted(
+        return SkippedRecord(
             "malformed", reason, locator, detail=f"line 1 is {why}" if why and not locator else ""
         )
 
     def make(
-        self, row: Mapping[str, Any], kind: str, locator: int, length: int
-    ) -> RawRecord | Counted:
+        self, row: Mapping[str, Any], locator_type: str, locator: int, length: int
+    ) -> RawRecord | SkippedRecord:
         """Return the record of a row, or the reason why its text is missing, empty or not text."""
-        if self._unfound and self._rows < LOOKED_AT:
+        if self._missing and self._rows < KEY_CHECK_ROWS:
             found = [
                 option
-                for option, key in self._unfound.items()
+                for option, key in self._missing.items()
                 if value_at(row, key) not in (None, "")
             ]
             for option in found:
-                del self._unfound[option]
+                del self._missing[option]
         self._rows += 1
-        return make_record(row, self._options, kind, locator, length)
+        return make_record(row, self._options, locator_type, locator, length)
 
     def make_pair(
-        self, row: dict[str, Any], kind: str, locator: int, length: int
-    ) -> RawRecord | Counted:
+        self, row: dict[str, Any], locator_type: str, locator: int, length: int
+    ) -> RawRecord | SkippedRecord:
         """Return the record of a row whose field `target_text`, if it has one, is the other side of a pair."""
-        target = row.pop(TARGET, None)
+        target = row.pop(TARGET_FIELD, None)
         if target is not None and not str(value_at(row, self._options.text_key)).strip():
-            return RawRecord(locator, kind, length, "", target_text=target)
-        item = self.make(row, kind, locator, length)
+            return RawRecord(locator, locator_type, length, "", target_text=target)
+        item = self.make(row, locator_type, locator, length)
         return item._replace(target_text=target) if isinstance(item, RawRecord) else item
 
 
 class RowKeeper(RecordMaker):
     """Keeps all fields of a row in `extra`, for commands that read other columns than a text."""
 
-    needed = ()
+    text_columns = ()
 
     def __init__(self) -> None:
         super().__init__(FieldOptions())
 
     def explain_unusable(self, names: Sequence[str], *, has_text: bool = True) -> str:
-        return explain_double(names)
+        return explain_duplicate_names(names)
 
     def is_header(self, names: Sequence[str]) -> bool:
         return True
 
     def reject(
         self, reason: str, locator: int, why: str = "", cells: Sequence[str] = ()
-    ) -> Counted:
-        return Counted(
+    ) -> SkippedRecord:
+        return SkippedRecord(
             "malformed", reason, locator, detail=f"it is {why}" if why else "", cells=tuple(cells)
         )
 
     def make(
-        self, row: Mapping[str, Any], kind: str, locator: int, length: int
-    ) -> RawRecord | Counted:
-        return RawRecord(locator, kind, length, "", extra=row)
+        self, row: Mapping[str, Any], locator_type: str, locator: int, length: int
+    ) -> RawRecord | SkippedRecord:
+        return RawRecord(locator, locator_type, length, "", extra=row)
 
     make_pair = make
 
@@ -193,12 +198,12 @@ class RowKeeper(RecordMaker):
 class RowReader(Reader):
     """Base of the readers of tables and of JSON, whose rows have named fields."""
 
-    def __init__(self, options: Any, limits: Limits) -> None:
+    def __init__(self, options: Any, limits: InputLimits) -> None:
         super().__init__(options, limits)
         self._records = RecordMaker(options)
 
-    def unfound_keys(self) -> Sequence[str]:
-        return self._records.unfound_keys()
+    def missing_keys(self) -> Sequence[str]:
+        return self._records.missing_keys()
 
     def column_names(self, path: InputFile) -> Sequence[str]:
         """Return the columns that the file itself names before its rows; none if only the rows name them."""
@@ -211,8 +216,8 @@ class RowReader(Reader):
 
 
 def make_record(
-    row: Mapping[str, object], options: FieldOptions, kind: str, locator: int, length: int
-) -> RawRecord | Counted:
+    row: Mapping[str, object], options: FieldOptions, locator_type: str, locator: int, length: int
+) -> RawRecord | SkippedRecord:
     """Return the record of a row, or the reason why its text is missing, empty or not text."""
     text = value_at(row, options.text_key)
     if text is None:
@@ -221,45 +226,45 @@ def make_record(
             if options.text_key in row
             else _explain_row(options.text_key, row)
         )
-        return Counted("malformed", "no_text", locator, why)
+        return SkippedRecord("malformed", "no_text", locator, why)
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8")
         except UnicodeDecodeError:
-            return Counted("malformed", "bad_utf8", locator)
+            return SkippedRecord("malformed", "bad_utf8", locator)
     if is_dialogue(text):
         try:
             text = write_dialogue(text, options.messages)
-        except NotWritten as error:
-            return Counted("malformed", "text_type", locator, str(error))
+        except DialogueError as error:
+            return SkippedRecord("malformed", "text_type", locator, str(error))
     if not isinstance(text, str):
-        why = f"{options.text_key!r} is {_TYPES.get(type(text), 'no text')}"
-        return Counted("malformed", "text_type", locator, why)
+        why = f"{options.text_key!r} is {_TYPE_NAMES.get(type(text), 'no text')}"
+        return SkippedRecord("malformed", "text_type", locator, why)
     if not text or text.isspace():
-        return Counted("malformed", "empty", locator)
-    repaired = _repair(text)
+        return SkippedRecord("malformed", "empty", locator)
+    repaired = _repair_surrogates(text)
     flags = 0 if repaired is text else FLAG_REPLACEMENTS
     url = value_at(row, options.url_key)
-    url = _repair(url) if isinstance(url, str) and url else None
+    url = _repair_surrogates(url) if isinstance(url, str) and url else None
     others = dict(row)
     for key in (options.text_key, options.url_key):
         if key in others:
             del others[key]
         elif "." in key:
-            others = _remove(others, key)
+            others = _remove_field(others, key)
     date = None if options.date_key is None else parse_date(value_at(row, options.date_key))
     if options.date_key is not None and date is not None:
-        others = _remove(others, options.date_key)
+        others = _remove_field(others, options.date_key)
     language = (
         None if options.language_key is None else read_code(value_at(row, options.language_key))
     )
     if options.language_key is not None and language is not None:
-        others = _remove(others, options.language_key)
+        others = _remove_field(others, options.language_key)
     if options.id_key is not None and (identity := value_at(row, options.id_key)) is not None:
-        others = {**_remove(others, options.id_key), "id": identity}
+        others = {**_remove_field(others, options.id_key), "id": identity}
     return RawRecord(
         locator,
-        kind,
+        locator_type,
         length,
         repaired,
         False,
@@ -267,16 +272,16 @@ def make_record(
         date,
         flags,
         None,
-        _keep_fields(others),
+        _limit_extra(others),
         language,
     )
 
 
-def _keep_fields(fields: dict[str, Any]) -> dict[str, Any]:
+def _limit_extra(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields as JSON, or a mark that they were dropped because their JSON takes too many bytes."""
     with suppress(RecursionError, ValueError):
-        plain: dict[str, Any] = _to_json(fields)
-        if len(json.dumps(plain)) <= _EXTRA_BYTES:
+        plain: dict[str, Any] = _to_portable_json(fields)
+        if len(json.dumps(plain)) <= _MOST_EXTRA_BYTES:
             return plain
     return {"dropped": True}
 
@@ -286,27 +291,27 @@ def _explain_row(text_key: str, row: Mapping[str, object]) -> str:
     dialogue = next(
         (f"; {key!r} is a dialogue" for key, value in row.items() if is_dialogue(value)), ""
     )
-    return f"{explain_missing(text_key, row)}{dialogue}"
+    return f"{explain_missing_key(text_key, row)}{dialogue}"
 
 
-def explain_missing(text_key: str, names: Iterable[str]) -> str:
+def explain_missing_key(text_key: str, names: Iterable[str]) -> str:
     """Return a message that the text key is not among the names of a row or table; "" if it is."""
     if text_key in names:
         return ""
     keys = sorted(str(name)[:_NAME_CHARACTERS] for name in names)
-    shown = ", ".join(keys[:_NAMES]) + (
-        f" and {len(keys) - _NAMES} more" if len(keys) > _NAMES else ""
+    shown = ", ".join(keys[:_MOST_NAMES]) + (
+        f" and {len(keys) - _MOST_NAMES} more" if len(keys) > _MOST_NAMES else ""
     )
     return f"no {text_key!r} among the keys: {shown or 'none'}"
 
 
-def explain_double(names: Iterable[str]) -> str:
+def explain_duplicate_names(names: Iterable[str]) -> str:
     """Return a message that two columns have one name; "" if all differ."""
     twice = sorted(name for name, count in Counter(names).items() if count > 1 and name)
     return f"two columns have the name {twice[0]!r}; rename one" if twice else ""
 
 
-def _repair(text: str) -> str:
+def _repair_surrogates(text: str) -> str:
     r"""Join surrogate pairs and replace lone surrogates (JSON's `\ud800`): Arrow requires valid Unicode."""
     if text.isascii():
         return text
@@ -317,14 +322,16 @@ def _repair(text: str) -> str:
     return text
 
 
-def _to_json(value: object) -> Any:
+def _to_portable_json(value: object) -> Any:
     """Return the value in a form that every JSON parser accepts: no NaN, 65-bit integer or lone surrogate."""
     if isinstance(value, Mapping):
-        return {_repair(str(name)): _to_json(item) for name, item in value.items()}
+        return {
+            _repair_surrogates(str(name)): _to_portable_json(item) for name, item in value.items()
+        }
     if isinstance(value, (list, tuple)):
-        return [_to_json(item) for item in value]
+        return [_to_portable_json(item) for item in value]
     if isinstance(value, str):
-        return _repair(value)
+        return _repair_surrogates(value)
     if value is None or (isinstance(value, int) and abs(value) < _SAFE_INTEGER):
         return value
     if isinstance(value, float) and isfinite(value):
@@ -337,7 +344,9 @@ def _parse_integer(digits: str) -> Any:
     return int(digits) if len(digits) < 20 else digits
 
 
-JSON: Final = json.JSONDecoder(parse_int=_parse_integer)  # `json.loads` makes one for each line
+JSON_DECODER: Final = json.JSONDecoder(
+    parse_int=_parse_integer
+)  # `json.loads` makes one for each line
 
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -364,7 +373,7 @@ class EncodingOptions:
         return line.decode(find_encoding(self.encoding) or self.encoding)
 
 
-class LineFile(Reader):
+class LineFileReader(Reader):
     r"""A reader of lines split at `\n`; a subclass parses a line.
 
     The locator is the offset of the line in the decompressed stream. Of a truncated or damaged
@@ -374,21 +383,21 @@ class LineFile(Reader):
     self_delimiting: ClassVar[bool] = False
     """true if a partial line is never a record, so that a record right after damage is a complete
     line"""
-    line_reasons: ClassVar[tuple[str, ...]] = (*REASONS, *FIELD_REASONS, "line_bytes")
+    line_reasons: ClassVar[tuple[str, ...]] = (*DAMAGE_REASONS, *FIELD_REASONS, "line_bytes")
 
     Options = EncodingOptions
 
-    def __init__(self, options: Any, limits: Limits) -> None:
+    def __init__(self, options: Any, limits: InputLimits) -> None:
         super().__init__(options, limits)
         # the options of a reader of somebody else need not have an encoding
         self._encoding = options if isinstance(options, EncodingOptions) else EncodingOptions()
 
     @staticmethod
-    def splittable(head: bytes) -> bool:
+    def is_splittable(head: bytes) -> bool:
         """Return whether the file is uncompressed and not UTF-16, so that lines can be found from the middle."""
         return detect_codec(head) is None and detect_utf16(head) is None
 
-    def first(self, path: InputFile, position: int) -> int:
+    def find_first_record(self, path: InputFile, position: int) -> int:
         return find_line_start(path, position, self._limits.line_bytes)
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
@@ -396,25 +405,25 @@ class LineFile(Reader):
         lines = ByteLines(path, start, end, self._limits)
         for offset, line in lines:
             item = self._make_item(line, offset)
-            is_partial = not self.self_delimiting or isinstance(item, Counted)
+            is_partial = not self.self_delimiting or isinstance(item, SkippedRecord)
             yield (
-                Counted("note", "resync")
-                if lines.rest and is_partial and not isinstance(line, Cut)
+                SkippedRecord("note", "resync")
+                if lines.is_after_damage and is_partial and not isinstance(line, DamagedLine)
                 else item
             )
 
     def _make_item(self, line: Line, offset: int) -> Item:
-        if isinstance(line, Cut):
-            return Counted("malformed", line.reason, offset, lost=line.lost)
+        if isinstance(line, DamagedLine):
+            return SkippedRecord("malformed", line.reason, offset, lost_bytes=line.lost_bytes)
         if isinstance(line, int):
-            return Counted("malformed", "line_bytes", offset)
+            return SkippedRecord("malformed", "line_bytes", offset)
         raw = line.removeprefix(_BOM) if offset == 0 else line
         if not raw or raw.isspace():
-            return Counted("ignored", "blank_line")
+            return SkippedRecord("ignored", "blank_line")
         try:
             return self.parse(self._encoding.decode(raw), offset, len(line))
         except UnicodeDecodeError:
-            return Counted("malformed", "bad_utf8", offset)
+            return SkippedRecord("malformed", "bad_utf8", offset)
 
     @abstractmethod
     def parse(self, line: str, offset: int, length: int) -> Item:

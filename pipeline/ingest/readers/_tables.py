@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.decompression import InputFile
-from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item
+from clozeline.pipeline.ingest.readers import NO_RECORDS, Item, SkippedRecord
 from clozeline.pipeline.ingest.readers._messages import is_dialogue
 from clozeline.pipeline.ingest.readers._rows import (
     FIELD_REASONS,
@@ -20,20 +20,20 @@ from clozeline.pipeline.ingest.readers._rows import (
     value_at,
 )
 
-_DAMAGE: Final = (pa.ArrowException, OSError, ValueError, OverflowError)
-_MOST_LOST: Final = (
+_DAMAGE_ERRORS: Final = (pa.ArrowException, OSError, ValueError, OverflowError)
+_MOST_LOST_ROWS: Final = (
     1 << 20
 )  # maximum lost rows counted for a damaged part, whatever the file claims
 
 
-class Part(NamedTuple):
+class TablePart(NamedTuple):
     """Consecutive rows that can be read independently: their number, if the file states it, and their batches."""
 
     rows: int | None
     batches: Callable[[], Iterable[pa.RecordBatch]]
 
 
-Table = tuple[pa.Schema, Iterable[Part]]
+Table = tuple[pa.Schema, Iterable[TablePart]]
 """Columns and parts of a table."""
 
 
@@ -44,10 +44,10 @@ def open_arrow(path: InputFile) -> pa.NativeFile:
     )
 
 
-class TableFile(RowReader):
+class TableFileReader(RowReader):
     """A reader of tables, batch by batch; a subclass opens its format."""
 
-    kind: ClassVar[str]
+    locator_type: ClassVar[str]
     """type of the locator, part of the document uid"""
     reasons: ClassVar[tuple[str, ...]] = (*FIELD_REASONS, "damaged", "schema")
 
@@ -62,7 +62,7 @@ class TableFile(RowReader):
         try:
             with self.table(path) as (schema, _):
                 return schema
-        except _DAMAGE as error:
+        except _DAMAGE_ERRORS as error:
             raise ConfigurationError(
                 f"{path}: is damaged ({error}): copy the file again"
             ) from error
@@ -77,46 +77,48 @@ class TableFile(RowReader):
         try:
             with self.table(path) as (schema, parts):
                 key = self._options.text_key
-                kind = _find_type(schema, key)
+                kind = _find_column_type(schema, key)
                 if why := self._records.explain_unusable(schema.names, has_text=kind is not None):
-                    yield Counted("malformed", "schema", lacks=why)
+                    yield SkippedRecord("malformed", "schema", missing_text=why)
                     return
                 for part in parts:
                     row = yield from self._read_part(part, kind, row)
                 if row == 0:
                     yield NO_RECORDS
-        except _DAMAGE:
-            yield Counted("malformed", "damaged", row)
+        except _DAMAGE_ERRORS:
+            yield SkippedRecord("malformed", "damaged", row)
 
     def _read_part(
-        self, part: Part, kind: pa.DataType | None, row: int
+        self, part: TablePart, kind: pa.DataType | None, row: int
     ) -> Generator[Item, None, int]:
         """Yield the rows of a part from an index on, lost ones too, so that indices stay; return the next index."""
         first = row
         try:
             for batch in part.batches():
-                for fields in iterate_rows(batch, self._records.needed):
-                    item: Item = Counted("malformed", "bad_utf8", row)
+                for fields in iterate_rows(batch, self._records.text_columns):
+                    item: Item = SkippedRecord("malformed", "bad_utf8", row)
                     if fields is not None:
-                        item = self._records.make(fields, self.kind, row, 1)
+                        item = self._records.make(fields, self.locator_type, row, 1)
                     is_other = fields is not None and not is_dialogue(
                         value_at(fields, self._options.text_key)
                     )
-                    if is_other and isinstance(item, Counted) and item.reason == "text_type":
+                    if is_other and isinstance(item, SkippedRecord) and item.reason == "text_type":
                         item = replace(
                             item,
-                            lacks=f"column {self._options.text_key!r} has the type {kind}, not text",
+                            missing_text=f"column {self._options.text_key!r} has the type {kind}, not text",
                         )
                     row += 1
                     yield item
-        except _DAMAGE:
-            lost = 1 if part.rows is None else min(max(1, first + part.rows - row), _MOST_LOST)
-            yield from (Counted("malformed", "damaged", row + number) for number in range(lost))
+        except _DAMAGE_ERRORS:
+            lost = 1 if part.rows is None else min(max(1, first + part.rows - row), _MOST_LOST_ROWS)
+            yield from (
+                SkippedRecord("malformed", "damaged", row + number) for number in range(lost)
+            )
             row += lost
         return row
 
 
-def _find_type(schema: pa.Schema, key: str) -> pa.DataType | None:
+def _find_column_type(schema: pa.Schema, key: str) -> pa.DataType | None:
     """Return the type of a column, or of a field of structs and maps at a dotted path; None if there is none."""
     if key in schema.names:
         return schema.field(schema.names.index(key)).type
@@ -125,7 +127,7 @@ def _find_type(schema: pa.Schema, key: str) -> pa.DataType | None:
     if kind is not None and pa.types.is_map(kind):
         return kind.item_type
     return (
-        _find_type(pa.schema(list(kind)), rest)
+        _find_column_type(pa.schema(list(kind)), rest)
         if kind is not None and pa.types.is_struct(kind)
         else None
     )
@@ -141,7 +143,7 @@ def iterate_rows(
     """
     try:
         columns = [
-            _values(column, name in read)
+            _to_values(column, name in read)
             for name, column in zip(batch.schema.names, batch.columns, strict=True)
         ]
     except UnicodeDecodeError:
@@ -157,7 +159,7 @@ def iterate_rows(
         )
 
 
-def _values(column: pa.Array, is_read: bool) -> list[Any]:
+def _to_values(column: pa.Array, is_read: bool) -> list[Any]:
     plain = _replace_times(column.type, lambda kind: pa.string())
     if plain == column.type:
         values: list[object] = column.to_pylist()

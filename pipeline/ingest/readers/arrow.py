@@ -8,17 +8,17 @@ from typing import ClassVar, Final
 import pyarrow as pa
 
 from clozeline.pipeline.ingest.formats.decompression import InputFile
-from clozeline.pipeline.ingest.readers._tables import Part, Table, TableFile, open_arrow
+from clozeline.pipeline.ingest.readers._tables import Table, TableFileReader, TablePart, open_arrow
 
 _FILE_MAGIC: Final = b"ARROW1"
 
 
-class Arrow(TableFile):
+class Arrow(TableFileReader):
     """Reads one record batch at a time; after a damaged batch of a file, continues with the next one."""
 
     VERSION: ClassVar[int] = 4
     suffixes: ClassVar[tuple[str, ...]] = (".arrow", ".feather")
-    kind: ClassVar[str] = "arrow"
+    locator_type: ClassVar[str] = "arrow"
 
     @contextmanager
     def table(self, path: InputFile) -> Iterator[Table]:
@@ -29,9 +29,12 @@ class Arrow(TableFile):
                     indices = range(file.num_record_batches)
                     yield (
                         file.schema,
-                        (Part(None, partial(map, file.get_batch, [index])) for index in indices),
+                        (
+                            TablePart(None, partial(map, file.get_batch, [index]))
+                            for index in indices
+                        ),
                     )
             else:
                 source.seek(0)
                 with pa.ipc.open_stream(source) as stream:
-                    yield stream.schema, [Part(None, partial(iter, stream))]
+                    yield stream.schema, [TablePart(None, partial(iter, stream))]

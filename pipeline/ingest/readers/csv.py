@@ -12,12 +12,12 @@ from typing import Annotated, ClassVar, Final
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line
-from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile
-from clozeline.pipeline.ingest.readers import Counted, Item
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, DamagedLine, Line
+from clozeline.pipeline.ingest.formats.decompression import DAMAGE_REASONS, InputFile
+from clozeline.pipeline.ingest.readers import Item, SkippedRecord
 from clozeline.pipeline.ingest.readers._rows import EncodingOptions, FieldOptions, RowReader
 
-_SNIFFED: Final = 4096  # characters of a line in which the delimiter is looked for: the sniffer takes quadratic time
+_SNIFFED_CHARACTERS: Final = 4096  # characters of a line in which the delimiter is looked for: the sniffer takes quadratic time
 _RESYNC: Final = "resync"
 _MOST_LINES: Final = 1 << 20  # maximum lines of a row, kept in memory in case its quotes are wrong
 
@@ -40,7 +40,7 @@ class Csv(RowReader):
     VERSION: ClassVar[int] = 4
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     reasons: ClassVar[tuple[str, ...]] = (
-        *REASONS,
+        *DAMAGE_REASONS,
         "bad_csv",
         "bad_utf8",
         "empty",
@@ -67,7 +67,7 @@ class Csv(RowReader):
             waiting.extend(islice(lines, 1))
             delimiter = _find_delimiter(_RowLines(iter([*waiting]).__next__, self._options))
             if delimiter != ",":
-                yield Counted("note", f"delimiter {delimiter!r}")
+                yield SkippedRecord("note", f"delimiter {delimiter!r}")
         while True:
             lines_of_row = _RowLines(
                 lambda: waiting.popleft() if waiting else next(lines), self._options
@@ -81,12 +81,12 @@ class Csv(RowReader):
             except csv.Error:
                 waiting.extendleft(reversed(lines_of_row.keep_first()))
             if lines_of_row.problem == _RESYNC:
-                yield Counted("note", _RESYNC)
+                yield SkippedRecord("note", _RESYNC)
             elif names is not None or row == []:
                 yield self._make_item(row, names or [], lines_of_row)
             elif row is not None and not lines_of_row.problem:
                 names = row
-                yield Counted("ignored", "header")
+                yield SkippedRecord("ignored", "header")
             else:
                 names = []  # the header is lost; no other row may replace it
                 yield self._make_item(row, names, lines_of_row)
@@ -95,11 +95,11 @@ class Csv(RowReader):
         offset = lines.taken[0][0]
         problem = lines.problem or ("bad_csv" if row is None else "")
         if problem:
-            return Counted("malformed", problem, offset, lost=lines.lost)
+            return SkippedRecord("malformed", problem, offset, lost_bytes=lines.lost_bytes)
         if not row:
-            return Counted("ignored", "blank_line")
+            return SkippedRecord("ignored", "blank_line")
         if why := self._records.explain_unusable(names):
-            return Counted("malformed", "schema", offset, why)
+            return SkippedRecord("malformed", "schema", offset, why)
         if len(row) != len(names):
             return self._records.reject("fields", offset, cells=row)
         return self._records.make(dict(zip(names, row, strict=True)), "csv", offset, lines.length)
@@ -109,7 +109,11 @@ def _find_delimiter(lines: _RowLines) -> str:
     """Return the delimiter of a first line: a comma if it has one, else what `csv.Sniffer` finds."""
     line = next(lines, "")
     try:
-        return "," if "," in line else csv.Sniffer().sniff(line[:_SNIFFED], ";\t|").delimiter
+        return (
+            ","
+            if "," in line
+            else csv.Sniffer().sniff(line[:_SNIFFED_CHARACTERS], ";\t|").delimiter
+        )
     except csv.Error:
         return ","
 
@@ -117,7 +121,12 @@ def _find_delimiter(lines: _RowLines) -> str:
 def _mark_rests(lines: ByteLines) -> Iterator[tuple[int, Line]]:
     """Yield the lines; one right after damage, which may be the rest of a row, as a cut."""
     for offset, line in lines:
-        yield offset, Cut(_RESYNC) if lines.rest and not isinstance(line, Cut) else line
+        yield (
+            offset,
+            DamagedLine(_RESYNC)
+            if lines.is_after_damage and not isinstance(line, DamagedLine)
+            else line,
+        )
 
 
 class _RowLines:
@@ -139,7 +148,7 @@ class _RowLines:
         text, problem = "", ""
         if isinstance(line, int):
             problem = "line_bytes"
-        elif isinstance(line, Cut):
+        elif isinstance(line, DamagedLine):
             problem = line.reason
         else:
             raw = line.removeprefix(b"\xef\xbb\xbf") if offset == 0 else line
@@ -150,7 +159,7 @@ class _RowLines:
                 problem = "bad_utf8"
         self.taken.append((offset, line))
         self._problems.append(problem)
-        if isinstance(line, Cut):
+        if isinstance(line, DamagedLine):
             raise StopIteration
         return text + "\n"
 
@@ -163,14 +172,14 @@ class _RowLines:
         return sum(len(line) + 1 for _, line in self.taken if isinstance(line, bytes)) - 1
 
     @property
-    def lost(self) -> int:
+    def lost_bytes(self) -> int:
         """Bytes of a compressed file that do not decode behind the last line."""
         last = self.taken[-1][1]
-        return last.lost if isinstance(last, Cut) else 0
+        return last.lost_bytes if isinstance(last, DamagedLine) else 0
 
     def keep_first(self) -> list[tuple[int, Line]]:
         """Return all lines but the first, whose quotes may be wrong while the others are rows; none of a cut row."""
-        if isinstance(self.taken[-1][1], Cut):
+        if isinstance(self.taken[-1][1], DamagedLine):
             self._problems = self._problems[-1:]
             return []
         others = self.taken[1:]

@@ -7,14 +7,14 @@ from typing import Annotated, ClassVar, Final
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, DamagedLine, Line
 from clozeline.pipeline.ingest.formats.charset import detect_utf16
-from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile, detect_codec
-from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
+from clozeline.pipeline.ingest.formats.decompression import DAMAGE_REASONS, InputFile, detect_codec
+from clozeline.pipeline.ingest.readers import Item, RawRecord, Reader, SkippedRecord
 
 _LETTERS: Final = re.compile(rb"[A-Za-z*.-]+")
-_PIECE: Final = 1 << 20  # bytes read at once to find a header
-_HEADER: Final = 1000  # characters of an id or a description
+_PIECE_BYTES: Final = 1 << 20  # bytes read at once to find a header
+_HEADER_CHARACTERS: Final = 1000  # characters of an id or a description
 
 
 class Fasta(Reader):
@@ -36,7 +36,7 @@ class Fasta(Reader):
     holds_sequences: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".fasta", ".fa", ".faa", ".fna", ".ffn", ".frn", ".fas")
     reasons: ClassVar[tuple[str, ...]] = (
-        *REASONS,
+        *DAMAGE_REASONS,
         "line_bytes",
         "no_header",
         "bad_letters",
@@ -51,10 +51,10 @@ class Fasta(Reader):
         """letters of a document; a longer sequence, such as a chromosome, is cut into several"""
 
     @staticmethod
-    def splittable(head: bytes) -> bool:
+    def is_splittable(head: bytes) -> bool:
         return detect_codec(head) is None and detect_utf16(head) is None
 
-    def first(self, path: InputFile, position: int) -> int:
+    def find_first_record(self, path: InputFile, position: int) -> int:
         """Return where the first header from `position` on starts."""
         if position == 0:
             return 0
@@ -62,7 +62,7 @@ class Fasta(Reader):
             at = position - 1  # a header starts at `position` if the byte before it is a line end
             file.seek(at)
             tail = b""
-            while piece := tail + file.read(_PIECE):
+            while piece := tail + file.read(_PIECE_BYTES):
                 found = piece.find(b"\n>")
                 if found >= 0:
                     return at + found + 1
@@ -75,31 +75,35 @@ class Fasta(Reader):
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         """Yield the sequences whose headers start in [start, end), or all of a compressed file."""
         with path.open("rb") as file:
-            if self.splittable(file.read(4096)):
-                start = self.first(path, start)
-                end = self.first(path, end)
+            if self.is_splittable(file.read(4096)):
+                start = self.find_first_record(path, start)
+                end = self.find_first_record(path, end)
         lines = ByteLines(path, start, end, self._limits)
-        record: _Record | None = None
+        record: _SequenceRecord | None = None
         lost = False  # lines without a header are one record, and those after damage none
         for offset, line in _split_at_returns(lines):
             if not isinstance(line, bytes):
                 reason, undecoded = (
-                    (line.reason, line.lost) if isinstance(line, Cut) else ("line_bytes", 0)
+                    (line.reason, line.lost_bytes)
+                    if isinstance(line, DamagedLine)
+                    else ("line_bytes", 0)
                 )
-                yield Counted("malformed", reason, offset, lost=undecoded)
+                yield SkippedRecord("malformed", reason, offset, lost_bytes=undecoded)
                 record, lost = None, True
-            elif lines.rest:
-                yield Counted("note", "resync")
+            elif lines.is_after_damage:
+                yield SkippedRecord("note", "resync")
             elif (line.removeprefix(b"\xef\xbb\xbf") if offset == 0 else line).startswith(b">"):
                 yield from record.finish() if record else ()
-                record = _Record(line.lstrip(b"\xef\xbb\xbf>"), offset, self._options.max_letters)
+                record = _SequenceRecord(
+                    line.lstrip(b"\xef\xbb\xbf>"), offset, self._options.max_letters
+                )
                 lost = False
             elif line.isspace() or not line or line.startswith((b";", b"#")):
                 continue
             elif record is not None:
                 yield from record.add(line, offset)
             elif not lost:
-                yield Counted(
+                yield SkippedRecord(
                     "malformed",
                     "no_header",
                     offset,
@@ -120,12 +124,15 @@ def _split_at_returns(lines: ByteLines) -> Iterator[tuple[int, Line]]:
             yield offset, line
 
 
-class _Record:
+class _SequenceRecord:
     """A sequence under way: its letters since the last piece."""
 
     def __init__(self, header: bytes, offset: int, most: int) -> None:
         name, description, *_ = [*header.decode("utf-8", "replace").split(None, 1), "", ""]
-        self._extra = {"id": name[:_HEADER], "description": description.strip()[:_HEADER]}
+        self._extra = {
+            "id": name[:_HEADER_CHARACTERS],
+            "description": description.strip()[:_HEADER_CHARACTERS],
+        }
         self._most = most
         self._pieces = 0
         self._letters = bytearray()
@@ -150,7 +157,7 @@ class _Record:
         """Yield the last piece; the stop at its end is none of its letters."""
         if self._letters.endswith(b"*"):
             self._letters = self._letters.removesuffix(b"*")
-            yield Counted("note", "final_stop")
+            yield SkippedRecord("note", "final_stop")
         if self._letters or not self._pieces:
             yield self._make_item()
 
@@ -161,10 +168,10 @@ class _Record:
         self._start = start + len(letters)
         self._pieces = self._pieces + 1
         if not letters:
-            return Counted("malformed", "empty", self._at)
+            return SkippedRecord("malformed", "empty", self._at)
         if not _LETTERS.fullmatch(letters):
             other = _LETTERS.sub(b"", letters).decode("utf-8", "replace")[:1]
-            return Counted(
+            return SkippedRecord(
                 "malformed", "bad_letters", self._at, detail=f"{self._extra['id']} has {other!r}"
             )
         extra = {**self._extra, "start": start}

@@ -2,13 +2,13 @@
 
 from typing import ClassVar
 
-from clozeline.pipeline.ingest.readers.text import WholeFile
+from clozeline.pipeline.ingest.readers.text import WholeFileReader
 
 
-class Html(WholeFile):
+class Html(WholeFileReader):
     """Reads a page, compressed or not; its `<meta>` may name the encoding."""
 
     VERSION: ClassVar[int] = 2
     suffixes: ClassVar[tuple[str, ...]] = (".html", ".htm", ".xhtml")
-    kind: ClassVar[str] = "html"
-    markup: ClassVar[bool] = True
+    locator_type: ClassVar[str] = "html"
+    is_markup: ClassVar[bool] = True

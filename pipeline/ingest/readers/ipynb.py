@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from clozeline.pipeline.ingest.formats.decompression import InputFile
-from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
-from clozeline.pipeline.ingest.readers.text import WholeFile
+from clozeline.pipeline.ingest.readers import Item, RawRecord, SkippedRecord
+from clozeline.pipeline.ingest.readers.text import WholeFileReader
 
 
-class Ipynb(WholeFile):
+class Ipynb(WholeFileReader):
     """Joins the sources of all cells, text and code, by blank lines; outputs and attachments are left out.
 
     Reads the formats 3 and 4 of notebooks, compressed or not.
@@ -17,9 +17,9 @@ class Ipynb(WholeFile):
 
     VERSION: ClassVar[int] = 1
     suffixes: ClassVar[tuple[str, ...]] = (".ipynb",)
-    reasons: ClassVar[tuple[str, ...]] = (*WholeFile.reasons, "bad_json")
-    kind: ClassVar[str] = "ipynb"
-    markup: ClassVar[bool] = False
+    reasons: ClassVar[tuple[str, ...]] = (*WholeFileReader.reasons, "bad_json")
+    locator_type: ClassVar[str] = "ipynb"
+    is_markup: ClassVar[bool] = False
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         for item in super().read(path, start, end):
@@ -39,5 +39,7 @@ def _join_sources(record: RawRecord) -> Item:
             if isinstance(error, json.JSONDecodeError)
             else "no cells"
         )
-        return Counted("malformed", "bad_json", detail=f"expected the JSON of a notebook: {why}")
+        return SkippedRecord(
+            "malformed", "bad_json", detail=f"expected the JSON of a notebook: {why}"
+        )
     return record._replace(text="\n\n".join(text.strip("\n") for text in texts if text.strip()))

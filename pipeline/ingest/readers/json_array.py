@@ -10,18 +10,23 @@ from typing import Any, ClassVar, Final
 
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
 from clozeline.pipeline.ingest.formats.decompression import (
-    REASONS,
+    DAMAGE_REASONS,
     Damage,
     InputFile,
     decompress_file,
 )
-from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item
-from clozeline.pipeline.ingest.readers._rows import FIELD_REASONS, JSON, FieldOptions, RowReader
+from clozeline.pipeline.ingest.readers import NO_RECORDS, Item, SkippedRecord
+from clozeline.pipeline.ingest.readers._rows import (
+    FIELD_REASONS,
+    JSON_DECODER,
+    FieldOptions,
+    RowReader,
+)
 
 _BAD_BYTE: Final = re.compile("[\udc80-\udcff]")
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
-_LITERAL: Final = 16  # characters; no literal or escape is longer
-_AHEAD: Final = 1 << 16
+_LONGEST_LITERAL: Final = 16  # characters; no literal or escape is longer
+_LOOKAHEAD: Final = 1 << 16
 
 
 class JsonArray(RowReader):
@@ -36,13 +41,13 @@ class JsonArray(RowReader):
     """
 
     VERSION: ClassVar[int] = 5
-    reasons: ClassVar[tuple[str, ...]] = (*REASONS, *FIELD_REASONS, "bad_json", "line_bytes")
+    reasons: ClassVar[tuple[str, ...]] = (*DAMAGE_REASONS, *FIELD_REASONS, "bad_json", "line_bytes")
 
     Options = FieldOptions
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         longest = self._limits.line_bytes
-        text = _Text(recode_utf16(decompress_file(path, self._limits, resume=False)), longest)
+        text = _JsonText(recode_utf16(decompress_file(path, self._limits, resume=False)), longest)
         text.skip("\ufeff")
         is_array = text.skip("[")
         if is_array and text.begins("]"):
@@ -52,22 +57,26 @@ class JsonArray(RowReader):
             value, raw, reason = text.take_value()
             length = text.offset - offset
             if reason or length > longest:
-                yield Counted("malformed", reason or "line_bytes", offset, lost=text.lost)
+                yield SkippedRecord(
+                    "malformed", reason or "line_bytes", offset, lost_bytes=text.lost_bytes
+                )
                 return
             yield self._make_item(value, raw, offset, length)
             is_array = text.skip(",") or text.begins("]")
         if not is_array or text.begins("") or text.damage:
-            yield Counted("malformed", text.damage or "bad_json", text.offset, lost=text.lost)
+            yield SkippedRecord(
+                "malformed", text.damage or "bad_json", text.offset, lost_bytes=text.lost_bytes
+            )
 
     def _make_item(self, value: Any, raw: str, offset: int, length: int) -> Item:
         if _BAD_BYTE.search(raw):
-            return Counted("malformed", "bad_utf8", offset)
+            return SkippedRecord("malformed", "bad_utf8", offset)
         if not isinstance(value, dict):
             return self._records.reject("bad_json", offset, "JSON, but no object", [raw])
         return self._records.make(value, "json_array", offset, length)
 
 
-class _Text:
+class _JsonText:
     """Text of a file, read on demand up to `damage`; `at` is an index of `buffer`, `offset` the bytes before it."""
 
     def __init__(self, pieces: Iterator[bytes | Damage], longest: int) -> None:
@@ -75,7 +84,7 @@ class _Text:
         self.at = 0
         self.offset = 0
         self.damage = ""
-        self.lost = 0
+        self.lost_bytes = 0
         self._pieces = pieces
         self._longest = longest
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
@@ -85,7 +94,7 @@ class _Text:
         piece = next(self._pieces, b"")
         if isinstance(piece, Damage):
             self.damage = piece.reason
-            self.lost = piece.lost
+            self.lost_bytes = piece.lost_bytes
             piece = b""
         self.buffer = self.buffer[self.at :] + self._decoder.decode(piece, final=not piece)
         self.at = 0
@@ -121,19 +130,20 @@ class _Text:
 
     def take_value(self) -> tuple[object, str, str]:
         """Pass the value that starts here; return it, its text, and the reason if it is invalid and not passed."""
-        size = _AHEAD
+        size = _LOOKAHEAD
         while True:
             at_end = False
             while len(self.buffer) - self.at < size and not at_end:
                 at_end = not self._fill()
             try:
-                value, end = JSON.raw_decode(self.buffer, self.at)
+                value, end = JSON_DECODER.raw_decode(self.buffer, self.at)
             except RecursionError:
                 return None, "", "bad_json"
             except json.JSONDecodeError as error:
                 # a string or literal may continue beyond the buffer
                 inside = (
-                    error.msg.startswith("Unterminated") or error.pos > len(self.buffer) - _LITERAL
+                    error.msg.startswith("Unterminated")
+                    or error.pos > len(self.buffer) - _LONGEST_LITERAL
                 )
                 if at_end or not inside:
                     return None, "", self.damage or "bad_json"

@@ -5,21 +5,21 @@ from typing import ClassVar
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.readers import Item
 from clozeline.pipeline.ingest.readers._rows import (
-    JSON,
+    JSON_DECODER,
     EncodingOptions,
     FieldOptions,
-    LineFile,
+    LineFileReader,
     RowReader,
 )
 
 
-class Jsonl(RowReader, LineFile):
+class Jsonl(RowReader, LineFileReader):
     """Reads one JSON object per line."""
 
     VERSION: ClassVar[int] = 3
     self_delimiting: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".json")
-    reasons: ClassVar[tuple[str, ...]] = (*LineFile.line_reasons, "bad_json")
+    reasons: ClassVar[tuple[str, ...]] = (*LineFileReader.line_reasons, "bad_json")
 
     @config_class
     class Options(FieldOptions, EncodingOptions):
@@ -27,7 +27,7 @@ class Jsonl(RowReader, LineFile):
 
     def parse(self, line: str, offset: int, length: int) -> Item:
         try:
-            value = JSON.decode(line)
+            value = JSON_DECODER.decode(line)
         except (ValueError, RecursionError) as error:
             why = (
                 f"no JSON: {getattr(error, 'msg', error)} at character "

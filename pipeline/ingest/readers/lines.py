@@ -3,14 +3,14 @@
 from typing import ClassVar
 
 from clozeline.pipeline.ingest.readers import Item, RawRecord
-from clozeline.pipeline.ingest.readers._rows import LineFile
+from clozeline.pipeline.ingest.readers._rows import LineFileReader
 
 
-class Lines(LineFile):
+class Lines(LineFileReader):
     """Reads each line as a document. Name it in the recipe: `reader: lines`."""
 
     VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = LineFile.line_reasons
+    reasons: ClassVar[tuple[str, ...]] = LineFileReader.line_reasons
 
     def parse(self, line: str, offset: int, length: int) -> Item:
         return RawRecord(offset, "lines", length, line)

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from itertools import chain, pairwise
 from typing import ClassVar, Final
 
-from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
-from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, DamagedLine
+from clozeline.pipeline.ingest.formats.decompression import DAMAGE_REASONS, InputFile
 from clozeline.pipeline.ingest.formats.mail_message import parse_message
-from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
+from clozeline.pipeline.ingest.readers import Item, RawRecord, Reader, SkippedRecord
 
 _DATE: Final = re.compile(rb"From .{0,500}\d\d:\d\d.{0,40}\d{4}\s*$")
 _HEADER: Final = re.compile(rb"[!-9;-~]{1,80}:")
@@ -26,7 +26,7 @@ class Mbox(Reader):
     VERSION: ClassVar[int] = 1
     suffixes: ClassVar[tuple[str, ...]] = (".mbox", ".mbx", ".eml")
     reasons: ClassVar[tuple[str, ...]] = (
-        *REASONS,
+        *DAMAGE_REASONS,
         "bad_message",
         "charset",
         "line_bytes",
@@ -43,9 +43,11 @@ class Mbox(Reader):
         ):
             if not isinstance(line, bytes):
                 reason, lost = (
-                    (line.reason, line.lost) if isinstance(line, Cut) else ("line_bytes", 0)
+                    (line.reason, line.lost_bytes)
+                    if isinstance(line, DamagedLine)
+                    else ("line_bytes", 0)
                 )
-                yield Counted("malformed", reason, offset, lost=lost)
+                yield SkippedRecord("malformed", reason, offset, lost_bytes=lost)
                 lines, after_blank = None, True
                 continue
             has_header = isinstance(following, bytes) and _HEADER.match(following) is not None
@@ -64,17 +66,17 @@ class Mbox(Reader):
             elif lines is not None and length <= self._limits.record_bytes:
                 lines.append(line)
             elif lines is None and not after_blank:
-                yield Counted("note", "line_outside_messages")
+                yield SkippedRecord("note", "line_outside_messages")
             length += len(line) + 1
         if lines is not None:
             yield self._make_item(lines, first, length)
 
     def _make_item(self, lines: list[bytes], offset: int, length: int) -> Item:
         if length > self._limits.record_bytes:
-            return Counted("malformed", "too_large", offset)
+            return SkippedRecord("malformed", "too_large", offset)
         message = parse_message(_QUOTED.sub(rb"\1", b"\n".join(lines)))
         if isinstance(message, str):
-            return Counted("malformed", message, offset)
+            return SkippedRecord("malformed", message, offset)
         text, is_markup, flags, subject, date = message
         return RawRecord(
             offset, "mbox", length, text, is_markup, None, date, flags, None, {"subject": subject}

@@ -12,23 +12,23 @@ from xml.parsers import expat
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.decompression import (
-    REASONS,
+    DAMAGE_REASONS,
     Damage,
     InputFile,
     decompress_file,
 )
-from clozeline.pipeline.ingest.formats.http_message import sanitize
+from clozeline.pipeline.ingest.formats.http_message import reason_name
 from clozeline.pipeline.ingest.formats.wiki_links import (
-    DEFAULT_NO_TEXT,
-    FILES_AND_CATEGORIES,
-    LANGUAGES,
-    link_text,
+    DEFAULT_HIDDEN_PREFIXES,
+    HIDDEN_NAMESPACES,
+    LANGUAGE_PREFIXES,
+    resolve_link_text,
 )
-from clozeline.pipeline.ingest.formats.wiki_templates import Call, find_template
-from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
+from clozeline.pipeline.ingest.formats.wiki_templates import TemplateCall, find_template
+from clozeline.pipeline.ingest.readers import Item, RawRecord, Reader, SkippedRecord
 from clozeline.pipeline.text.exponents import is_exponent
 
-_PIECE: Final = 1 << 20  # bytes of XML at a time
+_PIECE_BYTES: Final = 1 << 20  # bytes of XML at a time
 _REDIRECT: Final = re.compile(r"\s*#redirect\s*:?\s*\[\[", re.IGNORECASE)
 _LONGEST_PAGE: Final = 1 << 23
 """Characters of a page, four times what MediaWiki allows by default; the parser reads about 200,000
@@ -36,7 +36,7 @@ in a second."""
 _WIKITEXT_MODELS: Final = frozenset({"wikitext", "proofread-page"})
 """Content models of wikitext."""
 _WIKITEXT_FORMAT: Final = "text/x-wiki"
-_NO_TEXT: Final = frozenset(
+_HIDDEN_TAGS: Final = frozenset(
     {
         "ref",
         "references",
@@ -53,9 +53,9 @@ _NO_TEXT: Final = frozenset(
         "templatedata",
     }
 )
-_FORMULAS: Final = frozenset({"math", "chem", "ce"})
-_CODE: Final = frozenset({"pre", "syntaxhighlight", "source", "nowiki", "code"})
-_BLOCKS: Final = frozenset(
+_FORMULA_TAGS: Final = frozenset({"math", "chem", "ce"})
+_CODE_TAGS: Final = frozenset({"pre", "syntaxhighlight", "source", "nowiki", "code"})
+_BLOCK_TAGS: Final = frozenset(
     {"br", "hr", "p", "div", "center", "blockquote", "ul", "ol", "dl", "li", "dt", "dd"}
 )
 _LIST_MARKS: Final = frozenset("*#:;")
@@ -88,7 +88,7 @@ _SPACED_HOLES: Final = re.compile(rf"[ ](?:{_HOLE}+[ ])+")
 _OPENER: Final = {"}}": "{{", "|}": "{|", "]]": "[[", "]": "[", "-->": "<!--"}
 _MOST_PARAMETERS: Final = 20
 """Parameters of a template that are read; no inline template has so many."""
-_UNCLOSED: Final = 20
+_MOST_UNCLOSED: Final = 20
 """Openers of a page that nothing may close: for each of them the parser reads the rest of the page
 once more."""
 
@@ -104,31 +104,31 @@ class Mediawiki(Reader):
     """
 
     VERSION: ClassVar[int] = 3
-    reasons: ClassVar[tuple[str, ...]] = (*REASONS, "bad_xml", "too_large")
+    reasons: ClassVar[tuple[str, ...]] = (*DAMAGE_REASONS, "bad_xml", "too_large")
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
-        pages = _Pages(min(self._limits.record_bytes, _LONGEST_PAGE))
+        pages = _PageParser(min(self._limits.record_bytes, _LONGEST_PAGE))
         reason, lost = "", 0
         for piece in decompress_file(path, self._limits, resume=False):
             if isinstance(piece, Damage):
                 reason = piece.reason
-                lost = piece.lost
+                lost = piece.lost_bytes
                 break
-            for first in range(0, len(piece), _PIECE):
-                yield from pages.feed(piece[first : first + _PIECE])
+            for first in range(0, len(piece), _PIECE_BYTES):
+                yield from pages.feed(piece[first : first + _PIECE_BYTES])
         if not reason and not pages.finish():
-            reason = "truncated" if not pages.wrong else "bad_xml"
-        if reason or pages.wrong:
-            yield Counted(
+            reason = "truncated" if not pages.xml_error else "bad_xml"
+        if reason or pages.xml_error:
+            yield SkippedRecord(
                 "malformed",
-                "bad_xml" if pages.wrong else reason,
+                "bad_xml" if pages.xml_error else reason,
                 pages.end,
-                detail=pages.wrong,
-                lost=lost,
+                detail=pages.xml_error,
+                lost_bytes=lost,
             )
 
 
-class _Pages:
+class _PageParser:
     """An incremental parser: it takes XML in pieces and gives the pages that are complete."""
 
     def __init__(self, longest: int) -> None:
@@ -143,12 +143,12 @@ class _Pages:
         self._text: list[str] | None = None
         self._fields: dict[str, str] = {}
         self._size = self._start = self.end = 0
-        self._no_text = set(DEFAULT_NO_TEXT | LANGUAGES)
+        self._hidden_prefixes = set(DEFAULT_HIDDEN_PREFIXES | LANGUAGE_PREFIXES)
         self._namespaces: dict[str, str] = {}  # keys by names in lower case
         self._language = "en"
         self._is_further_slot = False
         self._key = ""
-        self.wrong = ""
+        self.xml_error = ""
 
     def feed(self, piece: bytes) -> list[Item]:
         """Parse a piece; return the pages that end in it.
@@ -156,11 +156,11 @@ class _Pages:
         After an error in the XML nothing more is parsed.
         """
         self._items = []
-        if not self.wrong:
+        if not self.xml_error:
             try:
                 self._parser.Parse(piece, False)
             except (expat.ExpatError, ValueError) as error:
-                self.wrong = str(error)
+                self.xml_error = str(error)
         return self._items
 
     def finish(self) -> bool:
@@ -169,7 +169,7 @@ class _Pages:
             self._parser.Parse(b"", True)
         except (expat.ExpatError, ValueError):
             return False
-        return not self.wrong
+        return not self.xml_error
 
     def _refuse(self, *_: object) -> None:
         raise ValueError("declares an entity, which no dump does")
@@ -178,7 +178,7 @@ class _Pages:
         self._text = None
         if name == "mediawiki":
             self._language = attributes.get("xml:lang", "en")
-            self._no_text.discard(self._language)
+            self._hidden_prefixes.discard(self._language)
         elif name == "page":
             self._start = self._parser.CurrentByteIndex
             self._fields = {}
@@ -212,10 +212,12 @@ class _Pages:
             value = "".join(self._text)
             if name == "namespace":
                 self._namespaces[value.casefold()] = self._key
-                if self._key in FILES_AND_CATEGORIES:
-                    self._no_text.add(value.casefold())
+                if self._key in HIDDEN_NAMESPACES:
+                    self._hidden_prefixes.add(value.casefold())
             if name == "dbname" and not value.startswith(self._language):
-                self._no_text.add(self._language)  # such as `en` in the wiki of simple English
+                self._hidden_prefixes.add(
+                    self._language
+                )  # such as `en` in the wiki of simple English
             if name == "text" and self._size > self._longest:
                 self._fields["too_large"] = "yes"
             self._fields[name] = value
@@ -233,27 +235,29 @@ class _Pages:
         content = page.get("format") or _WIKITEXT_FORMAT
         is_wikitext = content == _WIKITEXT_FORMAT if model is None else model in _WIKITEXT_MODELS
         if "redirect" in page or _REDIRECT.match(page.get("text", "")):
-            self._items.append(Counted("ignored", "redirect"))
+            self._items.append(SkippedRecord("ignored", "redirect"))
         elif namespace != "0":
-            self._items.append(Counted("ignored", f"namespace_{namespace}"))
+            self._items.append(SkippedRecord("ignored", f"namespace_{namespace}"))
         elif not is_wikitext:
-            self._items.append(Counted("ignored", f"model_{sanitize(model or content)}"))
+            self._items.append(SkippedRecord("ignored", f"model_{reason_name(model or content)}"))
         elif "too_large" in page:
-            self._items.append(Counted("malformed", "too_large", self._start))
+            self._items.append(SkippedRecord("malformed", "too_large", self._start))
         else:
-            text = strip_markup(page.get("text", ""), frozenset(self._no_text), self._language)
+            text = strip_markup(
+                page.get("text", ""), frozenset(self._hidden_prefixes), self._language
+            )
             extra = {"title": page.get("title", "")}
             self._items.append(RawRecord(self._start, "mediawiki", length, text, extra=extra))
 
 
 def strip_markup(
     markup: str,
-    no_text: frozenset[str] = DEFAULT_NO_TEXT | LANGUAGES - {"en"},
+    hidden_prefixes: frozenset[str] = DEFAULT_HIDDEN_PREFIXES | LANGUAGE_PREFIXES - {"en"},
     language: str = "en",
 ) -> str:
     """Return the text of wikitext: headings, paragraphs, lists and inline templates, without tables and references.
 
-    Formulas are TeX. Of the variants of a text in several scripts the first stays. `no_text` are
+    Formulas are TeX. Of the variants of a text in several scripts the first stays. `hidden_prefixes` are
     the prefixes, in lower case, of links without text, and `language` is that of the wiki.
     """
     try:
@@ -262,7 +266,7 @@ def strip_markup(
         raise ConfigurationError(
             f"reader mediawiki: needs its package ({error}): pip install 'clozeline[mediawiki]'"
         ) from error
-    renderer = _Renderer(no_text, language)
+    renderer = _WikitextRenderer(hidden_prefixes, language)
     pieces = renderer.render(
         mwparserfromhell.parse(_escape_unclosed(markup.replace(_HOLE, ""))), in_code=False
     )
@@ -309,7 +313,7 @@ def _escape_unclosed(markup: str) -> str:
             endless.add(opener)
         unclosed.setdefault(opener, []).append(mark.start())
     starts = sorted(start for starts in unclosed.values() for start in starts)
-    if len(starts) <= _UNCLOSED:
+    if len(starts) <= _MOST_UNCLOSED:
         return markup
     bounds = zip(starts, [*starts[1:], len(markup)], strict=True)
     return markup[: starts[0]] + "".join(
@@ -317,11 +321,11 @@ def _escape_unclosed(markup: str) -> str:
     )
 
 
-class _Renderer:
+class _WikitextRenderer:
     """Yields the pieces of text of parsed wikitext, and whether each is code or a formula."""
 
-    def __init__(self, no_text: frozenset[str], language: str) -> None:
-        self._no_text = no_text
+    def __init__(self, hidden_prefixes: frozenset[str], language: str) -> None:
+        self._hidden_prefixes = hidden_prefixes
         self._language = language
 
     def render(self, code: Any, *, in_code: bool) -> Iterator[tuple[str, bool]]:
@@ -359,7 +363,7 @@ class _Renderer:
             shown = self._show_template(node, before)
             yield ("" if in_code else _HOLE) if shown is None else shown, in_code
         elif kind == "Wikilink":
-            shown = link_text(str(node.title), node.text, self._no_text)
+            shown = resolve_link_text(str(node.title), node.text, self._hidden_prefixes)
             if shown is None:
                 yield from self.render(
                     node.title if node.text is None else node.text, in_code=in_code
@@ -367,19 +371,19 @@ class _Renderer:
             else:
                 yield shown, in_code
         else:
-            yield from self.render(_shown_part(kind, node), in_code=in_code)
+            yield from self.render(_find_shown_part(kind, node), in_code=in_code)
 
     def _render_tag(self, tag: Any, before: str, *, in_code: bool) -> Iterator[tuple[str, bool]]:
         name = str(tag.tag).strip().lower()
-        if name in _FORMULAS:
+        if name in _FORMULA_TAGS:
             yield str(tag.contents or "").strip(), True
         elif name == "sup":
             raised = self._render_text(tag.contents)
             yield f"^{raised}" if is_exponent(raised, before) else raised, in_code
-        elif name not in _NO_TEXT:
-            edge = "\n" if name in _BLOCKS else ""
+        elif name not in _HIDDEN_TAGS:
+            edge = "\n" if name in _BLOCK_TAGS else ""
             yield edge, in_code
-            yield from self.render(tag.contents, in_code=in_code or name in _CODE)
+            yield from self.render(tag.contents, in_code=in_code or name in _CODE_TAGS)
             if name != "br":
                 yield edge, in_code
 
@@ -397,7 +401,7 @@ class _Renderer:
                 positional.append(value)
             else:
                 named[key.lower()] = value
-        return show(Call(positional, named, self._language, before))
+        return show(TemplateCall(positional, named, self._language, before))
 
     def _render_text(self, code: object) -> str:
         return (
@@ -407,7 +411,7 @@ class _Renderer:
         )
 
 
-def _shown_part(kind: str, node: Any) -> Any:
+def _find_shown_part(kind: str, node: Any) -> Any:
     """Return the part of a node that a page shows; None for comments."""
     if kind == "ExternalLink":
         return node.title if node.brackets else node.url

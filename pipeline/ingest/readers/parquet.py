@@ -9,17 +9,17 @@ from typing import ClassVar, Final
 import pyarrow.parquet
 
 from clozeline.pipeline.ingest.formats.decompression import InputFile
-from clozeline.pipeline.ingest.readers._tables import Part, Table, TableFile, open_arrow
+from clozeline.pipeline.ingest.readers._tables import Table, TableFileReader, TablePart, open_arrow
 
 _BATCH_ROWS: Final = 256
 
 
-class Parquet(TableFile):
+class Parquet(TableFileReader):
     """Reads in batches of rows; after a damaged row group, continues with the next one."""
 
     VERSION: ClassVar[int] = 4
     suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
-    kind: ClassVar[str] = "parquet"
+    locator_type: ClassVar[str] = "parquet"
 
     @contextmanager
     def table(self, path: InputFile) -> Iterator[Table]:
@@ -29,6 +29,7 @@ class Parquet(TableFile):
             rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
             read = partial(file.iter_batches, _BATCH_ROWS)
             parts = (
-                Part(count, partial(read, row_groups=[group])) for group, count in enumerate(rows)
+                TablePart(count, partial(read, row_groups=[group]))
+                for group, count in enumerate(rows)
             )
             yield file.schema_arrow, parts

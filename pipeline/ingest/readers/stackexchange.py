@@ -11,12 +11,12 @@ from lxml import etree
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
 from clozeline.pipeline.ingest.formats.dates import parse_date
 from clozeline.pipeline.ingest.formats.decompression import (
-    REASONS,
+    DAMAGE_REASONS,
     Damage,
     InputFile,
     decompress_file,
 )
-from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item, RawRecord, Reader
+from clozeline.pipeline.ingest.readers import NO_RECORDS, Item, RawRecord, Reader, SkippedRecord
 
 _START: Final = re.compile(rb"<row\b")
 _ROW: Final = re.compile(rb"""<row\b(?:[^<>"']++|"[^"<]*"|'[^'<]*')*+>""")
@@ -27,9 +27,14 @@ _CONTROLS: Final = re.compile(
 _PARSER: Final = etree.XMLParser(
     resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True
 )
-_TAIL: Final = 64  # bytes that may hold the start of a row, or the end of the file
-_TYPES: Final = {"1": "question", "2": "answer"}
-_FIELDS: Final = {"id": "Id", "parent": "ParentId", "title": "Title", "license": "ContentLicense"}
+_TAIL_BYTES: Final = 64  # bytes that may hold the start of a row, or the end of the file
+_POST_TYPES: Final = {"1": "question", "2": "answer"}
+_EXTRA_FIELDS: Final = {
+    "id": "Id",
+    "parent": "ParentId",
+    "title": "Title",
+    "license": "ContentLicense",
+}
 _SCORE: Final = re.compile(r"-?[0-9]{1,18}")
 _TAGS: Final = re.compile(r"[^<>|]+")
 
@@ -44,7 +49,7 @@ class Stackexchange(Reader):
     """
 
     VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = (*REASONS, "bad_xml", "too_large")
+    reasons: ClassVar[tuple[str, ...]] = (*DAMAGE_REASONS, "bad_xml", "too_large")
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         ahead = b""
@@ -55,7 +60,7 @@ class Stackexchange(Reader):
             if isinstance(piece, Damage):
                 if _ROW.match(ahead):
                     yield self._make_item(ahead, offset)
-                yield Counted("malformed", piece.reason, offset, lost=piece.lost)
+                yield SkippedRecord("malformed", piece.reason, offset, lost_bytes=piece.lost_bytes)
                 ahead, offset, damaged = b"", offset + len(ahead), True
                 continue
             ahead += piece
@@ -64,11 +69,11 @@ class Stackexchange(Reader):
             found = found or bool(starts)
             for first, following in pairwise(starts):
                 yield self._make_item(ahead[first:following], offset + first)
-            rest = starts[-1] if starts else max(0, len(ahead) - _TAIL)
+            rest = starts[-1] if starts else max(0, len(ahead) - _TAIL_BYTES)
             ahead = ahead[rest:]
             offset = offset + rest
             if len(ahead) > self._limits.record_bytes:
-                yield Counted("malformed", "too_large", offset)
+                yield SkippedRecord("malformed", "too_large", offset)
                 ahead, offset = b"", offset + len(ahead)
         if _START.match(ahead):
             yield self._make_item(ahead, offset)
@@ -77,12 +82,12 @@ class Stackexchange(Reader):
             yield (
                 NO_RECORDS
                 if is_empty
-                else Counted("malformed", "bad_xml", detail="expected rows of <posts>")
+                else SkippedRecord("malformed", "bad_xml", detail="expected rows of <posts>")
             )
 
     def _make_item(self, row: bytes, offset: int) -> Item:
         if len(row) > self._limits.record_bytes:
-            return Counted("malformed", "too_large", offset)
+            return SkippedRecord("malformed", "too_large", offset)
         element = _ROW.match(row)
         start_tag = (
             b""
@@ -92,19 +97,19 @@ class Stackexchange(Reader):
         try:
             fields: Mapping[str, str] = etree.fromstring(start_tag + b"/>", _PARSER).attrib
         except (etree.XMLSyntaxError, ValueError):
-            return Counted("malformed", "bad_xml", offset)
+            return SkippedRecord("malformed", "bad_xml", offset)
         kind = fields.get("PostTypeId", "")
-        if kind not in _TYPES:
-            return Counted("ignored", f"post_type_{kind[:10]}")
+        if kind not in _POST_TYPES:
+            return SkippedRecord("ignored", f"post_type_{kind[:10]}")
         title = f"<h1>{escape(fields['Title'])}</h1>" if "Title" in fields else ""
         page = f"<html><body><main>{title}{fields.get('Body', '')}</main></body></html>"
         extra: dict[str, object] = {
-            name: fields[key] for name, key in _FIELDS.items() if fields.get(key)
+            name: fields[key] for name, key in _EXTRA_FIELDS.items() if fields.get(key)
         }
-        extra |= {"type": _TYPES[kind], "tags": _TAGS.findall(fields.get("Tags", ""))}
+        extra |= {"type": _POST_TYPES[kind], "tags": _TAGS.findall(fields.get("Tags", ""))}
         if _SCORE.fullmatch(fields.get("Score", "")):
             extra["score"] = int(fields["Score"])
         date = parse_date(fields.get("CreationDate"))
         return RawRecord(
-            offset, "stackexchange", len(row), page, markup=True, date=date, extra=extra
+            offset, "stackexchange", len(row), page, is_markup=True, date=date, extra=extra
         )

@@ -6,22 +6,22 @@ from typing import ClassVar
 from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
 from clozeline.pipeline.ingest.formats.charset import decode
 from clozeline.pipeline.ingest.formats.decompression import (
-    REASONS,
+    DAMAGE_REASONS,
     Damage,
     InputFile,
     decompress_file,
 )
-from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
+from clozeline.pipeline.ingest.readers import Item, RawRecord, Reader, SkippedRecord
 
 
-class WholeFile(Reader):
+class WholeFileReader(Reader):
     """A reader whose only record is the file; a subclass names its type."""
 
-    kind: ClassVar[str]
+    locator_type: ClassVar[str]
     """type of the locator, part of the document uid"""
-    markup: ClassVar[bool]
+    is_markup: ClassVar[bool]
     """true for HTML, whose `<meta>` may name the encoding"""
-    reasons: ClassVar[tuple[str, ...]] = (*REASONS, "charset", "too_large")
+    reasons: ClassVar[tuple[str, ...]] = (*DAMAGE_REASONS, "charset", "too_large")
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         flags = 0
@@ -32,28 +32,28 @@ class WholeFile(Reader):
             if isinstance(piece, Damage):
                 # all content before a cut or before trailing junk is valid
                 if piece.reason not in ("truncated", "trailing_junk") or not length:
-                    yield Counted("malformed", piece.reason, lost=piece.lost)
+                    yield SkippedRecord("malformed", piece.reason, lost_bytes=piece.lost_bytes)
                     return
                 flags = FLAG_TRUNCATED_SOURCE
                 continue
             pieces.append(piece)
             length += len(piece)
             if length > self._limits.record_bytes:
-                yield Counted("malformed", "too_large")
+                yield SkippedRecord("malformed", "too_large")
                 return
-        decoded = decode(b"".join(pieces), meta=self.markup)
+        decoded = decode(b"".join(pieces), meta=self.is_markup)
         if decoded is None:
-            yield Counted("malformed", "charset")
+            yield SkippedRecord("malformed", "charset")
             return
         text, decoding_flags = decoded
         flags |= decoding_flags
-        yield RawRecord(0, self.kind, size, text, markup=self.markup, flags=flags)
+        yield RawRecord(0, self.locator_type, size, text, is_markup=self.is_markup, flags=flags)
 
 
-class Text(WholeFile):
+class Text(WholeFileReader):
     """Reads a file, compressed or not, in the encoding that fits."""
 
     VERSION: ClassVar[int] = 2
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".text", ".md", ".rst")
-    kind: ClassVar[str] = "text"
-    markup: ClassVar[bool] = False
+    locator_type: ClassVar[str] = "text"
+    is_markup: ClassVar[bool] = False

@@ -11,19 +11,19 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines
 from clozeline.pipeline.ingest.formats.decompression import InputFile
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, Item
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.readers import Item, SkippedRecord
 from clozeline.pipeline.ingest.readers._rows import (
-    TARGET,
+    TARGET_FIELD,
     EncodingOptions,
     FieldOptions,
-    LineFile,
+    LineFileReader,
     RowReader,
-    explain_missing,
+    explain_missing_key,
 )
 
 
-class Tsv(RowReader, LineFile):
+class Tsv(RowReader, LineFileReader):
     r"""Splits fields at every tab and lines at every `\n`; quotes have no meaning.
 
     A first line that names the text key, each field once, is the header of a table. Without it and
@@ -36,7 +36,7 @@ class Tsv(RowReader, LineFile):
 
     VERSION: ClassVar[int] = 3
     suffixes: ClassVar[tuple[str, ...]] = (".tsv",)
-    reasons: ClassVar[tuple[str, ...]] = (*LineFile.line_reasons, "fields")
+    reasons: ClassVar[tuple[str, ...]] = (*LineFileReader.line_reasons, "fields")
 
     @config_class
     class Options(FieldOptions, EncodingOptions):
@@ -52,7 +52,7 @@ class Tsv(RowReader, LineFile):
                     f"columns {names}: expected names that differ, `{self.text_key}` among them"
                 )
 
-    def __init__(self, options: Any, limits: Limits) -> None:
+    def __init__(self, options: Any, limits: InputLimits) -> None:
         super().__init__(options, limits)
         self._header: list[str] | None = None
 
@@ -87,15 +87,17 @@ class Tsv(RowReader, LineFile):
 
     def parse(self, line: str, offset: int, length: int) -> Item:
         if offset == 0 and self._header is not None:
-            return Counted("ignored", "header")
+            return SkippedRecord("ignored", "header")
         text_key = self._options.text_key
-        columns = self._options.columns or self._header or [text_key, TARGET]
+        columns = self._options.columns or self._header or [text_key, TARGET_FIELD]
         fields = line.removesuffix("\r").split("\t")
         if len(fields) != len(columns):
             rejected = self._records.reject("fields", offset, cells=fields)
             is_first = offset == 0 and self._options.columns is None
             return (
-                replace(rejected, lacks=explain_missing(text_key, fields)) if is_first else rejected
+                replace(rejected, missing_text=explain_missing_key(text_key, fields))
+                if is_first
+                else rejected
             )
         return self._records.make_pair(
             dict(zip(columns, fields, strict=True)), "tsv", offset, length

@@ -17,14 +17,14 @@ from clozeline.pipeline.ingest.formats.decompression import (
     find_member,
 )
 from clozeline.pipeline.ingest.formats.http_message import (
-    content_type,
-    explain_no_page,
+    explain_not_html,
+    parse_content_type,
     parse_fields,
     parse_response,
-    sanitize,
+    reason_name,
 )
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.readers import Item, RawRecord, Reader, SkippedRecord
 
 _START: Final = re.compile(rb"WARC/[01]\.\d{1,2}[ \t]*\r*\n")
 _HEAD_END: Final = re.compile(rb"\n\r*\n")
@@ -33,7 +33,7 @@ _HEAD_BYTES: Final = 1 << 16
 _START_BYTES: Final = 64
 """Bytes that hold the first line of a record, and the line ends before it."""
 _LENGTH: Final = re.compile(r"[0-9]{1,18}")
-_RECORDS: Final = frozenset({"response", "resource", "conversion"})
+_READ_TYPES: Final = frozenset({"response", "resource", "conversion"})
 """Types of records that hold a page or a text."""
 _PART_FIELDS: Final = ("warc-truncated", "warc-segment-number")
 """Fields of a record whose content is not whole: it was cut, or goes on in a `continuation`
@@ -63,11 +63,11 @@ class Warc(Reader):
     )
 
     @staticmethod
-    def splittable(head: bytes) -> bool:
+    def is_splittable(head: bytes) -> bool:
         """Return whether records can be found from the middle of the file: in gzip and uncompressed files."""
         return detect_codec(head) in (None, "gzip")
 
-    def first(self, path: InputFile, position: int) -> int:
+    def find_first_record(self, path: InputFile, position: int) -> int:
         """Return the offset of the first record, in a gzip file of the first member, from `position` on."""
         size = path.stat().st_size
         if position in (0, size):
@@ -77,37 +77,39 @@ class Warc(Reader):
                 member = find_member(file, "gzip", position, _START)
                 return size if member is None else member
         # one byte earlier, because a record starts after a line end
-        content = _Content(path, self._limits, position - 1)
+        content = _WarcContent(path, self._limits, position - 1)
         return content.at if content.seek(1) else size
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         """Yield the records that start (in gzip files: whose member starts) in [start, end)."""
-        start = self.first(path, start)
-        end = self.first(path, end)
-        content = _Content(path, self._limits, start)
+        start = self.find_first_record(path, start)
+        end = self.find_first_record(path, end)
+        content = _WarcContent(path, self._limits, start)
         while start < end:
             content.skip_line_ends()
             content.fill(_START_BYTES)
-            locator, kind = content.locate()
+            locator, locator_type = content.locate()
             if not content.ahead:
                 damage = content.pass_damage()
                 if damage is None or damage.member >= end:
                     return
                 is_junk = damage.reason == "trailing_junk"
                 yield (
-                    Counted("note", "resync")
+                    SkippedRecord("note", "resync")
                     if is_junk
-                    else Counted("malformed", damage.reason, locator, lost=damage.lost)
+                    else SkippedRecord(
+                        "malformed", damage.reason, locator, lost_bytes=damage.lost_bytes
+                    )
                 )
-            elif locator >= end and kind in content.splittable_kinds:
+            elif locator >= end and locator_type in content.splittable_kinds:
                 return
             elif _START.match(content.ahead):
-                yield self._read_record(content, locator, kind)
+                yield self._read_record(content, locator, locator_type)
             else:
                 content.seek(1)
-                yield Counted("note", "resync")
+                yield SkippedRecord("note", "resync")
 
-    def _read_record(self, content: "_Content", locator: int, kind: str) -> Item:
+    def _read_record(self, content: "_WarcContent", locator: int, locator_type: str) -> Item:
         """Pass the next record, and return what it gives."""
         while (head_end := _HEAD_END.search(content.ahead, 0, _HEAD_BYTES)) is None:
             if len(content.ahead) >= _HEAD_BYTES or not content.fill(len(content.ahead) + 1):
@@ -130,43 +132,48 @@ class Warc(Reader):
             fault = "" if content.can_end(end) else "bad_length"
         if fault:
             reason, lost = content.pass_fault(fault, head, size)
-            return Counted("malformed", reason, locator, lost=lost)
+            return SkippedRecord("malformed", reason, locator, lost_bytes=lost)
         payload = bytes(content.ahead[head:size])
         if end > size:
             fields.setdefault("warc-truncated", "length")
         content.drop(end)
         if (
-            kind == "warc-gz"
+            locator_type == "warc-gz"
             and content.skip_line_ends()
-            and (following := content.locate())[1] == kind
+            and (following := content.locate())[1] == locator_type
         ):
             size = following[0] - locator
-        return self._make_item(fields, payload, locator, kind, size)
+        return self._make_item(fields, payload, locator, locator_type, size)
 
     def _make_item(
-        self, fields: Mapping[str, str], payload: bytes, locator: int, kind: str, stored: int
+        self,
+        fields: Mapping[str, str],
+        payload: bytes,
+        locator: int,
+        locator_type: str,
+        stored: int,
     ) -> Item:
         """Return the page of a response or resource, or the text of a conversion (WET)."""
         name = fields["warc-type"].lower()
-        if name not in _RECORDS:
-            return Counted("ignored", f"type_{sanitize(name)}", locator)
+        if name not in _READ_TYPES:
+            return SkippedRecord("ignored", f"type_{reason_name(name)}", locator)
         is_complete = fields.keys().isdisjoint(_PART_FIELDS)
-        media, charset = content_type(fields.get("content-type"))
+        media, charset = parse_content_type(fields.get("content-type"))
         body = payload
         is_message = name == "response" or media.startswith("application/http")
         try:
             response = parse_response(payload, self._limits) if is_message else None
         except Damage as damage:
-            return Counted("malformed", damage.reason, locator)
+            return SkippedRecord("malformed", damage.reason, locator)
         if response is not None:
             if not response.is_page:
-                return Counted("ignored", f"status_{response.status}", locator)
-            media, charset = content_type(response.headers.get("content-type"))
+                return SkippedRecord("ignored", f"status_{response.status}", locator)
+            media, charset = parse_content_type(response.headers.get("content-type"))
             body = response.body
             is_complete = is_complete and response.is_complete
         elif media.startswith("application/http"):
-            return Counted("malformed", "http", locator)
-        why = explain_no_page(media, body)
+            return SkippedRecord("malformed", "http", locator)
+        why = explain_not_html(media, body)
         # what a tool made of a page is a text, unless it says that it is a page
         is_text = (
             response is None
@@ -174,15 +181,15 @@ class Warc(Reader):
             and (media in _TEXT_TYPES or (not media and bool(why)))
         )
         if why and not is_text:
-            return Counted("ignored", why, locator)
+            return SkippedRecord("ignored", why, locator)
         if (decoded := decode(body, charset, meta=not is_text)) is None:
-            return Counted("malformed", "charset", locator)
+            return SkippedRecord("malformed", "charset", locator)
         text, flags = decoded
         flags |= 0 if is_complete else FLAG_TRUNCATED_SOURCE
         url = fields.get("warc-target-uri", "").strip("<> ") or None
         return RawRecord(
             locator,
-            kind,
+            locator_type,
             stored,
             text,
             not is_text,
@@ -200,10 +207,10 @@ def _find_codec(file: BinaryIO, path: InputFile) -> str | None:
     )
 
 
-class _Content:
+class _WarcContent:
     """The content of a file from a record on; lengths and places are relative to `at`, the offset of the next byte."""
 
-    def __init__(self, path: InputFile, limits: Limits, start: int) -> None:
+    def __init__(self, path: InputFile, limits: InputLimits, start: int) -> None:
         with path.open("rb") as file:
             self._codec = _find_codec(file, path)
         self.splittable_kinds = {None: ("warc",), "gzip": ("warc-gz",)}.get(self._codec, ())
@@ -243,7 +250,7 @@ class _Content:
             self._members.popleft()
 
     def locate(self) -> tuple[int, str]:
-        """Return locator and kind of what follows: the offset of its gzip member, else that in the content."""
+        """Return locator and locator_type of what follows: the offset of its gzip member, else that in the content."""
         if self._codec != "gzip":
             return self.at, "warc"
         if not self.ahead:
@@ -258,33 +265,35 @@ class _Content:
             if self.ahead or not self.fill(1):
                 return self._damage is None or bool(self.ahead)
 
-    def can_end(self, place: int) -> bool:
+    def can_end(self, position: int) -> bool:
         """Return whether a record can end there: before two line ends, another record or member, or the end."""
-        self.fill(place + _START_BYTES)
-        if not 0 < place <= len(self.ahead):
+        self.fill(position + _START_BYTES)
+        if not 0 < position <= len(self.ahead):
             return False
-        rest = bytes(self.ahead[place : place + _START_BYTES])
+        rest = bytes(self.ahead[position : position + _START_BYTES])
         follows = rest.lstrip(b"\r\n")
         if not follows:  # the only record of a damaged member cannot be trusted
             return self._damage is None or self._members[-1] != (self.at, self._damage.member)
         if rest.startswith(b"\r\n\r\n") or follows.startswith(b"WARC/"):
             return True
-        return self._starts_member(place) or self._starts_member(place + len(rest) - len(follows))
+        return self._starts_member(position) or self._starts_member(
+            position + len(rest) - len(follows)
+        )
 
-    def _starts_member(self, place: int) -> bool:
-        return any(self.at + place == start for start, _ in self._members)
+    def _starts_member(self, position: int) -> bool:
+        return any(self.at + position == start for start, _ in self._members)
 
-    def seek(self, place: int) -> bool:
-        """Go to the first line of a record from a place on; False before damage or the end."""
+    def seek(self, position: int) -> bool:
+        """Go to the first line of a record from a position on; False before damage or the end."""
         while True:
-            while (match := _START.search(self.ahead, place)) is not None:
+            while (match := _START.search(self.ahead, position)) is not None:
                 if self.ahead[match.start() - 1] == ord("\n") or self._starts_member(match.start()):
                     self.drop(match.start())
                     return True
-                place = match.end()
+                position = match.end()
             # the last bytes may begin a first line
-            self.drop(max(place, len(self.ahead) - _START_BYTES) - 1)
-            place = 1
+            self.drop(max(position, len(self.ahead) - _START_BYTES) - 1)
+            position = 1
             if not self.fill(len(self.ahead) + 1):
                 self.drop(len(self.ahead))
                 return False
@@ -300,7 +309,7 @@ class _Content:
         if self._damage is not None and self._damage.reason != "trailing_junk":
             damage = self._damage
             self._damage = None
-            return damage.reason, damage.lost
+            return damage.reason, damage.lost_bytes
         return ("truncated" if not head or self.at - before < size else fault), 0
 
     def pass_damage(self) -> Damage | None:

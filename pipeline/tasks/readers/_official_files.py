@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.tables import (
     Rejected,
@@ -22,7 +22,7 @@ from clozeline.pipeline.tasks.readers._task_items import GROUP
 
 def open_lines(
     path: Path,
-    limits: Limits,
+    limits: InputLimits,
     layout: str,
     expected: str,
     parse: Callable[[str], Row | None],
@@ -57,7 +57,7 @@ def open_lines(
 
 def open_sentences(
     path: Path,
-    limits: Limits,
+    limits: InputLimits,
     layout: str,
     document: re.Pattern[str],
     parse: Callable[[str], Sequence[str]],
@@ -91,7 +91,7 @@ def open_sentences(
 def open_folder(
     path: Path,
     files: Sequence[Path],
-    limits: Limits,
+    limits: InputLimits,
     layout: str,
     parse: Callable[[Path, str], Iterable[Row | Rejected]],
 ) -> RowFile:

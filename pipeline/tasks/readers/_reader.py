@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tables import Rejected, Row, RowFile, keep_texts, normalize_row
@@ -96,7 +96,7 @@ class TaskReader(ABC):
     form: NormalForm = "prose"
     """stored form of the texts, as `clean.normalize`"""
 
-    def __init__(self, options: Any, limits: Limits) -> None:
+    def __init__(self, options: Any, limits: InputLimits) -> None:
         self.options = options
         self.limits = limits
 

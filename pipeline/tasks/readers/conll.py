@@ -10,8 +10,8 @@ from typing import ClassVar, Final
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.formats.file_kinds import suffix_of
-from clozeline.pipeline.ingest.readers import detect
+from clozeline.pipeline.ingest.formats.file_types import suffix_of
+from clozeline.pipeline.ingest.readers import detect_reader
 from clozeline.pipeline.ingest.readers.text import Text
 from clozeline.pipeline.tables import sentence_lines
 from clozeline.pipeline.tasks.readers import RowFile
@@ -139,7 +139,7 @@ class Conll(OfficialLayout):
         Raises:
             ConfigurationError: there is no such line, or the file is a table.
         """
-        kind = detect(path)[0]
+        kind = detect_reader(path)[0]
         first = ""
         if kind in _FORMATS:
             first = next(self._word_lines(path), "")

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field
 
 from clozeline.configuration.config import Names, config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.tables import open_table
 from clozeline.pipeline.tasks.readers import (
@@ -132,7 +132,7 @@ class Labeled(TaskReader):
             if not self.text:
                 raise ValueError("text: expected a column, got none")
 
-    def __init__(self, options: Any, limits: Limits) -> None:
+    def __init__(self, options: Any, limits: InputLimits) -> None:
         super().__init__(options, limits)
         self.in_folders = self.spec.label == _FOLDER
         self._forms: dict[str, str] = {}

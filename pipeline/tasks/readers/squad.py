@@ -7,7 +7,7 @@ from typing import Any
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.formats.file_kinds import suffix_of
+from clozeline.pipeline.ingest.formats.file_types import suffix_of
 from clozeline.pipeline.tables import read_whole_json
 from clozeline.pipeline.tasks.readers import (
     Question,

@@ -15,9 +15,9 @@ from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Counts, Output, add_counts
 from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.ingest.documents.files import documents_of, read_documents
+from clozeline.pipeline.ingest.documents.files import find_documents_file, read_documents
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.registries import SegmenterComponent, SentencesComponent
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitcher
@@ -229,7 +229,7 @@ class TokenizeDocuments(Pass[EncodeCounts]):
     seed: int
     code_switch: CodeSwitchConfig | None = None
     heldout: float = 0.0
-    limits: Limits = field(default_factory=Limits)
+    limits: InputLimits = field(default_factory=InputLimits)
     words: Mapping[str, SegmenterComponent] = field(default_factory=dict)
     extra: Sequence[str] = ()
 
@@ -255,7 +255,7 @@ class TokenizeDocuments(Pass[EncodeCounts]):
             writer = RunWriter(
                 pieces, ids, self.runs.destinations, words=bool(segmenters), extra=self.extra
             )
-            for batch in _batches(read_documents(documents_of(self.documents, unit))):
+            for batch in _batches(read_documents(find_documents_file(self.documents, unit))):
                 if switcher is not None:
                     batch = [switcher.switch(document, counts) for document in batch]
                 for item in token_documents(batch, tokenizer, splitter, unknown, segmenters):

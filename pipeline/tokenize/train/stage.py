@@ -17,7 +17,7 @@ from clozeline.pipeline.execution.stages import (
     documents_folder,
 )
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
-from clozeline.pipeline.ingest.documents.files import documents_of
+from clozeline.pipeline.ingest.documents.files import find_documents_file
 from clozeline.pipeline.registries import TokenizerComponent
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary
@@ -120,7 +120,7 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
             ConfigurationError: there is no text to train on, or `size` has no room for the special
                 pieces.
         """
-        parts = [documents_of(self.documents, unit) for unit in range(self.parts)]
+        parts = [find_documents_file(self.documents, unit) for unit in range(self.parts)]
         scratch = output.folder / TEMPORARY
         scratch.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="sample-", dir=scratch) as temporary:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from clozeline.pipeline.ingest.documents.chapters import Split
+from clozeline.pipeline.ingest.documents.chapters import ChapterSplit
 from tests.pipeline.clean.cleaning import run_clean
 
 BOOK = "A Novel\n\nCHAPTER I\nIt begins, déjà vu. CHAPTER is a word.\n\nCHAPTER II\nEnd.\n"
@@ -25,7 +25,7 @@ PARTS = ["A Novel", "CHAPTER I\nIt begins, déjà vu. CHAPTER is a word.", "CHAP
     ],
 )
 def test_chapters_are_the_book_and_each_offset_leads_to_its_own(keys, chapters):
-    found = list(Split(**keys).iter_chapters(BOOK))
+    found = list(ChapterSplit(**keys).iter_chapters(BOOK))
     assert len(found) == chapters
     assert "".join(text for _, text in found) == BOOK
     assert all(BOOK.encode()[offset:].startswith(text.encode()) for offset, text in found)

@@ -16,7 +16,7 @@ from clozeline.pipeline.decontaminate.evaluation_items import (
     texts_of,
     version_of,
 )
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.tasks.readers import (
     Choices,
     Dialogue,
@@ -34,7 +34,7 @@ def files(*entries):
 
 def read(path, **entry):
     (file,) = files({"path": str(path), **entry})
-    return [item for item in read_items(file, Limits()) if not isinstance(item, Rejected)]
+    return [item for item in read_items(file, InputLimits()) if not isinstance(item, Rejected)]
 
 
 def lines(*rows):
@@ -131,7 +131,7 @@ def test_a_task_is_read_by_its_reader(tmp_path):
     (tmp_path / "dev-v1.1.json").write_text(json.dumps({"data": [article]}))
     (file,) = files({"path": str(tmp_path / "dev-v1.1.json"), "reader": {"name": "squad"}})
     assert file.suite == "squad/dev-v1.1"
-    assert list(read_items(file, Limits())) == [
+    assert list(read_items(file, InputLimits())) == [
         Item(0, "0", ("Who wrote?", "Ada wrote.")),
         Item(1, "1", ("Ada wrote.", "2")),
     ]
@@ -270,12 +270,12 @@ def test_every_row_with_a_text_is_an_item(tmp_path, reader, content):
         tmp_path / next(iter(content)),
         validate(EvaluationSet, {"path": "x", "reader": reader}, "test").reader,
     )
-    read = file.reader.build(Limits())
+    read = file.reader.build(InputLimits())
     rejected = {
         item.index for item in read.read(read.open(file.path)) if isinstance(item, Rejected)
     }
     items = {
-        item.row: item for item in read_items(file, Limits()) if not isinstance(item, Rejected)
+        item.row: item for item in read_items(file, InputLimits()) if not isinstance(item, Rejected)
     }
     assert rejected
     for row in rejected:

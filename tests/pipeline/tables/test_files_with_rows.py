@@ -4,8 +4,8 @@ import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.decontaminate.evaluation_items import EvaluationFile, read_items
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import RawRecord, detect
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.readers import RawRecord, detect_reader
 from clozeline.pipeline.registries import READERS
 from clozeline.pipeline.tables import named_texts, read_list
 from clozeline.pipeline.tasks.readers import Rejected
@@ -22,8 +22,8 @@ from tests.pipeline.tasks.readers.reading import reader_of
 
 
 def ingest(path):
-    name, _ = detect(path)
-    reader = READERS.resolve({"name": name}).build(Limits())
+    name, _ = detect_reader(path)
+    reader = READERS.resolve({"name": name}).build(InputLimits())
     for item in reader.read(path, 0, path.stat().st_size):
         if isinstance(item, RawRecord):
             yield normalize(item.text)
@@ -51,7 +51,7 @@ def prompt(path):
 
 
 def decontaminate(path):
-    for item in read_items(EvaluationFile("suite", path.name, path, None), Limits()):
+    for item in read_items(EvaluationFile("suite", path.name, path, None), InputLimits()):
         yield f"!{item.reason}" if isinstance(item, Rejected) else normalize(item.texts[0])
 
 

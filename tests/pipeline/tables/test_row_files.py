@@ -9,7 +9,7 @@ import pytest
 import zstandard
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.tables import (
     Rejected,
     SentenceLines,
@@ -23,7 +23,7 @@ from tests.pipeline.tasks.readers.reading import written
 
 def rows_of(path, **options):
     """Fields of each row, or the reason why it has none."""
-    rows = open_table(path, Limits(), **options).rows()
+    rows = open_table(path, InputLimits(), **options).rows()
     return [row.reason if isinstance(row, Rejected) else dict(row) for _, row in rows]
 
 
@@ -36,7 +36,7 @@ def test_parts_are_one_file(tmp_path):
         )
         table = pa.table({"text": texts.cast(pa.binary()).view(pa.string())})
         pyarrow.parquet.write_table(table, tmp_path / f"train-0000{part}-of-00003.parquet")
-    rows = open_table(tmp_path / "train-00000-of-00003.parquet", Limits()).rows()
+    rows = open_table(tmp_path / "train-00000-of-00003.parquet", InputLimits()).rows()
     assert [(index, getattr(row, "reason", None) or row["text"]) for index, row in rows] == [
         (0, "0-0"),
         (1, "0-1"),
@@ -59,7 +59,7 @@ def test_parts_are_one_file(tmp_path):
 )
 def test_files_that_are_no_table(tmp_path, name, text, message):
     with pytest.raises(ConfigurationError, match=message):
-        open_table(written(tmp_path, text, name), Limits())
+        open_table(written(tmp_path, text, name), InputLimits())
 
 
 def test_another_delimiter(tmp_path):
@@ -100,7 +100,7 @@ def test_tables_have_their_quotes_and_lose_single_lines(tmp_path):
         "fields",
         {"a": "last", "b": "one"},
     ]
-    assert [index for index, _ in open_table(path, Limits(), by_line=True).rows()] == [
+    assert [index for index, _ in open_table(path, InputLimits(), by_line=True).rows()] == [
         1,
         2,
         3,
@@ -119,7 +119,7 @@ def test_tables_have_their_quotes_and_lose_single_lines(tmp_path):
 def test_one_bad_byte_costs_one_line(tmp_path):
     r"""A mark at the beginning and `\r` are no text; `\x85` and other ends of lines that Python knows are."""
     raw = "\ufeffa\r\n".encode() + b"\xff\n" + "b\u2028c\x85d\n\n".encode() + b"x" * 40
-    found = list(text_lines(written(tmp_path, raw), Limits(line_bytes=20)))
+    found = list(text_lines(written(tmp_path, raw), InputLimits(line_bytes=20)))
     assert found == [
         (0, "a"),
         (1, Rejected("bad_utf8", 1)),
@@ -146,24 +146,24 @@ def test_files_of_a_large_window_are_read_and_lost_bytes_are_said(tmp_path, name
     path = tmp_path / name
     columns = {} if "json" in name else {"columns": ["a", "b"]}
     path.write_bytes(b"".join(frames))
-    assert [row["a"] for _, row in open_table(path, Limits(), **columns).rows()] == [
+    assert [row["a"] for _, row in open_table(path, InputLimits(), **columns).rows()] == [
         str(n) for n in range(2000)
     ]
     path.write_bytes(frames[0] + bytes([*frames[1][:30], *bytes(len(frames[1]) - 30)]))
-    *rows, (_, last) = open_table(path, Limits(), **columns).rows()
+    *rows, (_, last) = open_table(path, InputLimits(), **columns).rows()
     assert [row["a"] for _, row in rows] == [str(n) for n in range(1000)]
     assert (last.reason, last.detail) == (
         "damaged",
         f"{len(frames[1]):,} bytes of the file do not decode",
     )
     with pytest.raises(ConfigurationError, match=r"limits\.window_bytes"):
-        list(open_table(path, Limits(window_bytes=1 << 20), **columns).rows())
+        list(open_table(path, InputLimits(window_bytes=1 << 20), **columns).rows())
 
 
 def test_blank_lines_end_sentences(tmp_path):
     """Any number of them, with spaces or none; the last sentence needs none."""
     path = written(tmp_path, b"\n\na\nb\n  \n\nc\n\xff\nd")
-    assert list(sentence_lines(path, Limits())) == [
+    assert list(sentence_lines(path, InputLimits())) == [
         SentenceLines(2, ["a", "b"]),
         SentenceLines(6, ["c", "d"], "bad_utf8"),
     ]
@@ -181,10 +181,10 @@ def test_blank_lines_end_sentences(tmp_path):
     ids=["cut", "bytes", "lines", "gzip", "large"],
 )
 def test_files_of_one_json_value(tmp_path, raw, limit, message):
-    assert read_whole_json(written(tmp_path, '\ufeff{"a": 1}'), Limits()) == {"a": 1}
-    assert read_whole_json(written(tmp_path, gzip.compress(b"[2]")), Limits()) == [2]
+    assert read_whole_json(written(tmp_path, '\ufeff{"a": 1}'), InputLimits()) == {"a": 1}
+    assert read_whole_json(written(tmp_path, gzip.compress(b"[2]")), InputLimits()) == [2]
     with pytest.raises(ConfigurationError, match=message):
-        read_whole_json(written(tmp_path, raw), Limits(decompressed_bytes=limit))
+        read_whole_json(written(tmp_path, raw), InputLimits(decompressed_bytes=limit))
 
 
 def test_a_column_of_classes_has_its_name_in_nfc(tmp_path):
@@ -198,6 +198,6 @@ def test_a_column_of_classes_has_its_name_in_nfc(tmp_path):
     table = pa.table({"re\u0301sume\u0301": [1, -1]})
     table = table.replace_schema_metadata({"huggingface": json.dumps({"info": names})})
     pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
-    file = open_table(tmp_path / "a.parquet", Limits())
+    file = open_table(tmp_path / "a.parquet", InputLimits())
     assert [row["r\u00e9sum\u00e9"] for _, row in file.rows()] == [1, None]
     assert file.class_names["r\u00e9sum\u00e9"] == ("a", "b")

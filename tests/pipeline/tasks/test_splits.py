@@ -8,7 +8,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.inputs import FileState, SourceFile
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.tasks.readers import (
     Choices,
@@ -45,7 +45,7 @@ def sorted_out(given, reader=Glue):
     }
 
 
-FOLDERS = Labeled(Labeled.Options(label="folder"), Limits())
+FOLDERS = Labeled(Labeled.Options(label="folder"), InputLimits())
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_splits_of_readers_and_sources(given, reader, splits, others):
         # the first of tables would stand for all, and a reader of single files would lose a part
         (
             files("train/a/1.txt", "train/a/2.txt"),
-            Labeled(Labeled.Options(label="stars"), Limits()),
+            Labeled(Labeled.Options(label="stars"), InputLimits()),
             "expected files named train",
         ),
         (

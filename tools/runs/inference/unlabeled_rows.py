@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.documents.document import document_uid
-from clozeline.pipeline.ingest.formats.file_kinds import suffix_of
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.file_types import suffix_of
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.ingest.readers.text import Text
 from clozeline.pipeline.registries import TASK_READERS
@@ -49,7 +49,7 @@ def task_reader(manifest: Manifest) -> TaskReader:
     """Return the reader whose rows a set holds."""
     options = dict(manifest.config["reader"])
     kind = TASK_READERS.load_class(options.pop("name"))
-    reader: TaskReader = kind(kind.Options(**options), Limits())
+    reader: TaskReader = kind(kind.Options(**options), InputLimits())
     reader.form = manifest.config.get("normalize", reader.form)
     return reader
 
@@ -88,17 +88,17 @@ def _open_columns(
     if suffix_of(path.name) in Text.suffixes and not columns.columns:
         needed = answer.input_keys()[0]
         _keys_of(needed, answer, reader, columns)  # refuses columns that the task does not read
-        file = open_table(path, Limits(), columns.delimiter, needed, default="tsv")
+        file = open_table(path, InputLimits(), columns.delimiter, needed, default="tsv")
         return file, {name: [name] for name in needed}
     delimiter, header = reader.table_form()
     if not (columns.delimiter or columns.columns) and (delimiter or header):
         with suppress(ConfigurationError):  # values that are no names
-            file = open_table(path, Limits())
+            file = open_table(path, InputLimits())
             keys = _keys_of(file.names, answer, reader, columns)
             if {*_names_in(keys)} <= {*file.names}:
                 return file, keys
         columns = replace(columns, delimiter=delimiter, columns=header)
-    file = open_table(path, Limits(), columns.delimiter, columns.columns)
+    file = open_table(path, InputLimits(), columns.delimiter, columns.columns)
     return file, _keys_of(file.names, answer, reader, columns)
 
 

@@ -13,7 +13,7 @@ from xxhash import xxh3_64_intdigest
 
 from clozeline.configuration.config import Names, config_class, load_config, to_data, validate
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.tables import Rejected, normalize_row, open_table
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.seeding import hash64, mix
@@ -190,7 +190,7 @@ def read_rows(
     accepted = []
     refused = Counter[str]()
     columns: dict[str, None] = {}
-    for _, plain in open_table(path, Limits()).rows():
+    for _, plain in open_table(path, InputLimits()).rows():
         if isinstance(plain, Rejected):
             refused[plain.reason] += 1
             continue

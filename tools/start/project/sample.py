@@ -15,16 +15,16 @@ from clozeline.pipeline.clean.extractors._extraction import shared_extraction
 from clozeline.pipeline.execution.inputs import SourceFile, list_inputs, source_files
 from clozeline.pipeline.ingest.formats.archives import ARCHIVES, MemberFile
 from clozeline.pipeline.ingest.formats.decompression import InputFile
-from clozeline.pipeline.ingest.formats.file_kinds import STYLES_AND_SCRIPTS
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.reader_options import options_of
+from clozeline.pipeline.ingest.formats.file_types import STYLES_AND_SCRIPTS
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.reader_options import select_options
 from clozeline.pipeline.ingest.readers import (
-    Counted,
     RawRecord,
     Reader,
-    detect,
+    SkippedRecord,
     detect_members,
-    is_guess,
+    detect_reader,
+    is_fallback_reader,
 )
 from clozeline.pipeline.recipe import InputEntry, Recipe
 from clozeline.pipeline.registries import READERS
@@ -85,10 +85,10 @@ def sample_texts(source: object) -> Sample:
     readers = set[type[Reader]]()
     for file in chosen:
         for item in islice(_read(file, readers), math.ceil(_RECORDS / len(chosen))):
-            if isinstance(item, Counted):
+            if isinstance(item, SkippedRecord):
                 if item.reason in _TOO_LARGE:
                     words.append(math.inf)
-                lacks = lacks or item.lacks
+                lacks = lacks or item.missing_text
                 continue
             text = _text_of(item)
             words.append(TextStatistics(text).words)
@@ -118,18 +118,18 @@ def read_unknown_files_as_text(source: Any) -> Any:
         return source
     (entry,) = validate(Recipe, {"corpus": "sample", "input": plain}, "input").input
     files, skipped = list_inputs([entry])
-    has_code = any(is_guess(file.local_path) for file in files) or not skipped.keys().isdisjoint(
-        STYLES_AND_SCRIPTS
-    )
+    has_code = any(
+        is_fallback_reader(file.local_path) for file in files
+    ) or not skipped.keys().isdisjoint(STYLES_AND_SCRIPTS)
     return {**plain, "reader": "text"} if has_code else source
 
 
-def _read(file: SourceFile, readers: set[type[Reader]]) -> Iterator[RawRecord | Counted]:
+def _read(file: SourceFile, readers: set[type[Reader]]) -> Iterator[RawRecord | SkippedRecord]:
     """Yield the records of a file, one at a time; the readers that read it are added to `readers`."""
     path = file.path
     assert isinstance(path, Path)
-    limits = Limits(record_bytes=_RECORD_BYTES, line_bytes=_RECORD_BYTES)
-    name, _ = detect(path, file.entry.reader)
+    limits = InputLimits(record_bytes=_RECORD_BYTES, line_bytes=_RECORD_BYTES)
+    name, _ = detect_reader(path, file.entry.reader)
     if name not in ARCHIVES:
         yield from _read_file(file, path, name, limits, readers)
         return
@@ -140,9 +140,9 @@ def _read(file: SourceFile, readers: set[type[Reader]]) -> Iterator[RawRecord | 
 
 
 def _read_file(
-    file: SourceFile, path: InputFile, name: str, limits: Limits, readers: set[type[Reader]]
-) -> Iterator[RawRecord | Counted]:
-    options = {"name": name, **options_of(name, file.entry.options)}
+    file: SourceFile, path: InputFile, name: str, limits: InputLimits, readers: set[type[Reader]]
+) -> Iterator[RawRecord | SkippedRecord]:
+    options = {"name": name, **select_options(name, file.entry.options)}
     reader: Reader = READERS.resolve(options).build(limits)
     readers.add(type(reader))
     if path.stat().st_size:
@@ -151,7 +151,7 @@ def _read_file(
 
 def _text_of(record: RawRecord) -> str:
     """Return the start of the text of a record, extracted from HTML."""
-    if record.markup:
+    if record.is_markup:
         return (
             shared_extraction(CleanConfig().extractor).extract(record.text).text[:_TEXT_CHARACTERS]
         )

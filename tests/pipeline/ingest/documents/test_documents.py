@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError, StorageError
-from clozeline.pipeline.ingest.documents.copies import CopyFactors, languages_of
+from clozeline.pipeline.ingest.documents.copies import CopyFactors, iterate_languages
 from clozeline.pipeline.ingest.documents.document import DOCUMENT_SCHEMA, Document, document_uid
 from clozeline.pipeline.ingest.documents.files import (
     Rejection,
@@ -84,7 +84,7 @@ def test_batches_are_bounded_in_rows_and_text(tmp_path):
 
 def test_rejections_come_back_and_show_text_for_the_chosen_share(tmp_path):
     rows = [
-        Rejection.of(
+        Rejection.from_document(
             document, stage="clean", reason="too_short", detail="y" * 999, keep_text=0.5, seed=7
         )
         for document in documents(300)
@@ -95,7 +95,10 @@ def test_rejections_come_back_and_show_text_for_the_chosen_share(tmp_path):
     assert 100 < len(shown) < 200
     assert all(len(row.detail) == 200 and row.n_chars > 0 for row in rows)
     assert (
-        Rejection.of(next(documents(1)), stage="s", reason="r", keep_text=0.0).sample_text is None
+        Rejection.from_document(
+            next(documents(1)), stage="s", reason="r", keep_text=0.0
+        ).sample_text
+        is None
     )
 
 
@@ -148,9 +151,11 @@ def test_each_document_has_the_factor_of_its_language_and_source():
         1,
     )
     documents = rows([0, 1, 1, 0], [[], [], [], [1]], [1, 1, 0, 1])
-    assert list(languages_of(documents, ["de", "sw"])) == ["de", "sw", "sw", "de-sw"]
-    assert found.of_rows(documents, ["de", "sw"], ["books", "web"]).tolist() == [1, 2, 5, 7]
-    assert found.of_rows(rows([1, 0], None, [0, 1]), ["de", "sw"], ["books", "web"]).tolist() == [
+    assert list(iterate_languages(documents, ["de", "sw"])) == ["de", "sw", "sw", "de-sw"]
+    assert found.count_copies(documents, ["de", "sw"], ["books", "web"]).tolist() == [1, 2, 5, 7]
+    assert found.count_copies(
+        rows([1, 0], None, [0, 1]), ["de", "sw"], ["books", "web"]
+    ).tolist() == [
         5,
         1,
     ]

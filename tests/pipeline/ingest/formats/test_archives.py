@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.ingest.formats.archives import ARCHIVE_REASONS, MemberFile, iterate_members
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 from tests.range_site import RangeSite
 
@@ -62,7 +62,7 @@ def members_of(path, kind, limits=None):
     found = {}
     reasons = {}
     with tempfile.TemporaryDirectory() as scratch:
-        for member in iterate_members(path, kind, limits or Limits(), Path(scratch)):
+        for member in iterate_members(path, kind, limits or InputLimits(), Path(scratch)):
             if isinstance(member, MemberFile):
                 with member.open("rb") as file:
                     found[member.name] = file.read().decode("utf-8", "replace")
@@ -273,7 +273,7 @@ def test_any_bytes_end_with_members_or_reasons(content):
 
 
 def test_bombs_end_before_they_fill_the_disk(tmp_path):
-    limits = Limits(decompressed_bytes=1 << 20)
+    limits = InputLimits(decompressed_bytes=1 << 20)
     files = {f"{number}.txt": bytes(900_000) for number in range(60)}
     found, reasons = members_of(write(tmp_path, "a.zip", zip_bytes(files)), "zip", limits)
     assert (len(found), set(reasons.values())) == (1, {"bomb"})

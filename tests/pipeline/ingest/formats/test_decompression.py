@@ -14,13 +14,13 @@ import zstandard
 from clozeline.pipeline.ingest.formats import decompression
 from clozeline.pipeline.ingest.formats.decompression import (
     CODECS,
-    ERRORS,
+    DECODER_ERRORS,
     Damage,
+    decode_with,
     decompress_file,
     detect_codec,
-    feed,
 )
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 
 PACK = {
     "gzip": gzip.compress,
@@ -36,7 +36,7 @@ def decompress(packed, limits=None):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"
         path.write_bytes(packed)
-        yield from decompress_file(path, limits or Limits())
+        yield from decompress_file(path, limits or InputLimits())
 
 
 def unpack(packed, limits=None):
@@ -76,7 +76,7 @@ def deflated(draw):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_members_of_any_form_give_what_gzip_gives(monkeypatch, seed):
-    for name, size in (("_SMALL_MEMBER", 200), ("_CHUNK", 700)):
+    for name, size in (("_FIRST_READ_BYTES", 200), ("_READ_BYTES", 700)):
         monkeypatch.setattr(decompression, name, size)
     monkeypatch.setitem(CODECS, "gzip", replace(CODECS["gzip"], step=90))
     draw = random.Random(seed)
@@ -95,7 +95,7 @@ def test_false_members_that_overlap_end_as_a_bomb():
 
 @pytest.mark.parametrize("codec", PACK)
 def test_bombs_are_stopped(codec):
-    limits = Limits(decompressed_bytes=10 << 20)
+    limits = InputLimits(decompressed_bytes=10 << 20)
     packed = PACK[codec](bytes(60 << 20))
     found, reason = unpack(packed, limits)
     assert reason == "bomb"
@@ -118,7 +118,7 @@ def test_all_that_decodes_before_damage_comes_once(codec):
         wanted = []
         try:
             for byte in broken:
-                wanted += feed(decoder, bytes([byte]))
-        except ERRORS:
+                wanted += decode_with(decoder, bytes([byte]))
+        except DECODER_ERRORS:
             pass
         assert unpack(broken)[0] == b"".join(wanted)

@@ -6,13 +6,13 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.dictionaries import read_dictionary
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 
 
 def test_words_have_all_their_translations(tmp_path):
     path = tmp_path / "en-de.txt"
     path.write_text("Cat Katze\ncat\twilde Katze\n\n  dog   Hund \n", encoding="utf-8")
-    assert read_dictionary(path, Limits(), "key") == {
+    assert read_dictionary(path, InputLimits(), "key") == {
         "cat": ["Katze", "wilde Katze"],
         "dog": ["Hund"],
     }
@@ -30,9 +30,9 @@ def test_a_line_that_is_no_pair_is_refused(tmp_path, content, message):
     path = tmp_path / "en-de.txt"
     path.write_bytes(content)
     with pytest.raises(ConfigurationError, match=re.escape(str(path)) + ".*" + re.escape(message)):
-        read_dictionary(path, Limits(), "key")
+        read_dictionary(path, InputLimits(), "key")
 
 
 def test_a_missing_file_names_its_key(tmp_path):
     with pytest.raises(ConfigurationError, match=r"encode\.code_switch: .*no such file"):
-        read_dictionary(tmp_path / "none", Limits(), "encode.code_switch")
+        read_dictionary(tmp_path / "none", InputLimits(), "encode.code_switch")

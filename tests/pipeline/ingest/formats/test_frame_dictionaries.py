@@ -6,7 +6,7 @@ import pytest
 import zstandard
 
 from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from tests.pipeline.captures import counted, http, page, read, record, texts
 
 PAGES = [
@@ -57,8 +57,8 @@ def test_damage_costs_records_of_its_frame_alone(tmp_path):
 def test_a_first_frame_without_a_dictionary_is_skipped(tmp_path, content):
     path = tmp_path / "a.zst"
     path.write_bytes(skipped(content) + zstandard.compress(b"text"))
-    assert list(decompress_file(path, Limits())) == [b"text"]
+    assert list(decompress_file(path, InputLimits())) == [b"text"]
     path.write_bytes(skipped(content) + frames()[0])
     assert [
-        piece.reason for piece in decompress_file(path, Limits()) if isinstance(piece, Damage)
+        piece.reason for piece in decompress_file(path, InputLimits()) if isinstance(piece, Damage)
     ] == ["damaged"]

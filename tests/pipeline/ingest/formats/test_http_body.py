@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from clozeline.pipeline.ingest.formats.decompression import Damage
 from clozeline.pipeline.ingest.formats.http_message import parse_response
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 
 ZSTD = zstandard.ZstdCompressor(write_checksum=True).compress
 PACK = {
@@ -35,7 +35,7 @@ SKIPPED = b"\x50\x2a\x4d\x18\x04\x00\x00\x00skip"
 
 def respond(body, *headers, status="200 OK"):
     message = "\r\n".join([f"HTTP/1.1 {status}", *headers]).encode() + b"\r\n\r\n" + body
-    response = parse_response(message, Limits())
+    response = parse_response(message, InputLimits())
     return response.body, response.is_complete
 
 
@@ -217,7 +217,7 @@ def test_lengths_and_names_of_encodings(body, headers, wanted):
 )
 def test_the_first_part_of_a_page_is_a_page(span, is_page, complete):
     response = parse_response(
-        b"HTTP/1.1 206 x\r\nContent-Range: %b\r\n\r\n" % span.encode() + FIRST, Limits()
+        b"HTTP/1.1 206 x\r\nContent-Range: %b\r\n\r\n" % span.encode() + FIRST, InputLimits()
     )
     assert (response.is_page, response.is_complete) == (is_page, complete)
 
@@ -290,7 +290,7 @@ def test_bodies_are_those_of_urllib3(data):
     message = interim + "\r\n".join(["HTTP/1.1 200 OK", *headers]).encode() + b"\r\n\r\n" + body
     wanted, is_complete = read_by_urllib3(message)
     try:
-        found = parse_response(message, Limits())
+        found = parse_response(message, InputLimits())
     except Damage:
         assert not is_complete
         return

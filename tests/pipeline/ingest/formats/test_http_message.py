@@ -7,11 +7,11 @@ import zstandard
 
 from clozeline.pipeline.ingest.formats.decompression import Damage
 from clozeline.pipeline.ingest.formats.http_message import (
-    content_type,
-    explain_no_page,
+    explain_not_html,
+    parse_content_type,
     parse_response,
 )
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 
 
 @pytest.mark.parametrize(
@@ -34,18 +34,19 @@ from clozeline.pipeline.ingest.formats.limits import Limits
     ],
 )
 def test_messages_are_split(message, status, body):
-    response = parse_response(message, Limits())
+    response = parse_response(message, InputLimits())
     assert (response.status, response.body) == (status, body)
 
 
 @pytest.mark.parametrize("message", [b"", b"<html>", b"HTTP/1.1 abc\r\n\r\n", b"HTTP/1.1 200 OK"])
 def test_what_is_no_message_is_none(message):
-    assert parse_response(message, Limits()) is None
+    assert parse_response(message, InputLimits()) is None
 
 
 def test_a_cut_chunk_gives_what_is_there():
     response = parse_response(
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nff\r\nwor", Limits()
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nff\r\nwor",
+        InputLimits(),
     )
     assert (response.body, response.is_complete) == (b"hellowor", False)
 
@@ -61,7 +62,7 @@ def test_a_cut_chunk_gives_what_is_there():
     ],
 )
 def test_content_type(value, expected):
-    assert content_type(value) == expected
+    assert parse_content_type(value) == expected
 
 
 def _layers(count, inner=b"<p>text</p>"):
@@ -73,11 +74,11 @@ def _layers(count, inner=b"<p>text</p>"):
 
 
 def test_layers_of_encodings_are_few():
-    response = parse_response(_layers(4), Limits())
+    response = parse_response(_layers(4), InputLimits())
     assert (response.body, response.is_complete) == (b"<p>text</p>", True)
     for count in (5, 1002):
         with pytest.raises(Damage, match="content_encoding"):
-            parse_response(_layers(count), Limits())
+            parse_response(_layers(count), InputLimits())
 
 
 @pytest.mark.parametrize(("record_bytes", "fits"), [(6_000_000, True), (3_900_000, False)])
@@ -88,10 +89,12 @@ def test_all_layers_of_a_body_share_one_limit(record_bytes, fits):
         inner, 0, mtime=0
     )
     if fits:
-        assert len(parse_response(message, Limits(record_bytes=record_bytes)).body) == 2_000_001
+        assert (
+            len(parse_response(message, InputLimits(record_bytes=record_bytes)).body) == 2_000_001
+        )
     else:
         with pytest.raises(Damage, match="bomb"):
-            parse_response(message, Limits(record_bytes=record_bytes))
+            parse_response(message, InputLimits(record_bytes=record_bytes))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +108,7 @@ def test_a_body_is_bounded_by_the_record_limit(pack):
 
     def respond(content, limit):
         head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {name}\r\n\r\n"
-        return parse_response(head.encode() + content, Limits(record_bytes=limit))
+        return parse_response(head.encode() + content, InputLimits(record_bytes=limit))
 
     response = respond(packed, 200_000)
     assert (response.body, response.is_complete) == (body, True)
@@ -145,6 +148,6 @@ def test_a_body_is_bounded_by_the_record_limit(pack):
 def test_pages_are_known_by_their_first_bytes(body, html, contradicts):
     """Without a declared type, and where HTML is declared."""
     undeclared = "" if html else "mime_contradicted" if contradicts else "mime_unknown"
-    assert explain_no_page("", body) in (undeclared, "mime_unknown")
-    assert (explain_no_page("", body) == "") == html
-    assert explain_no_page("text/html", body) == ("mime_contradicted" if contradicts else "")
+    assert explain_not_html("", body) in (undeclared, "mime_unknown")
+    assert (explain_not_html("", body) == "") == html
+    assert explain_not_html("text/html", body) == ("mime_contradicted" if contradicts else "")

@@ -17,8 +17,8 @@ from clozeline.errors import ConfigurationError, PartialFailureError
 from clozeline.pipeline.execution.runner import run_units
 from clozeline.pipeline.ingest.documents.files import read_malformed
 from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, detect
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.readers import SkippedRecord, detect_reader
 from clozeline.pipeline.recipe import ExecutorConfig
 from tests.pipeline.captures import read, texts
 from tests.pipeline.clean.cleaning import run_clean
@@ -70,7 +70,7 @@ def test_a_frame_of_a_large_window_costs_no_row(tmp_path, window_log):
     assert texts(items) == [
         json.loads(line)["text"] for line in b"".join(map(rows, (0, 400, 800))).splitlines()
     ]
-    assert detect(path) == ("jsonl", False)
+    assert detect_reader(path) == ("jsonl", False)
 
 
 @pytest.mark.parametrize("size_code", [20, 28, 34, 38, 40])
@@ -93,9 +93,9 @@ def test_a_stream_of_a_large_dictionary_is_read(tmp_path, size_code):
 def test_the_key_is_the_largest_window_and_the_error_names_it(tmp_path, name, pack, window):
     path = tmp_path / name
     path.write_bytes(pack(rows(0)) + pack(rows(400)))
-    assert len(texts(read(path, name="jsonl", limits=Limits(window_bytes=window)))) == 800
+    assert len(texts(read(path, name="jsonl", limits=InputLimits(window_bytes=window)))) == 800
     with pytest.raises(ConfigurationError) as found:
-        read(path, name="jsonl", limits=Limits(window_bytes=window - 1))
+        read(path, name="jsonl", limits=InputLimits(window_bytes=window - 1))
     assert str(path) in str(found.value)
     assert f"set limits.window_bytes={window}" in str(found.value)
     with pytest.raises(PartialFailureError, match=r"limits\.window_bytes=") as found:
@@ -106,7 +106,7 @@ def test_the_key_is_the_largest_window_and_the_error_names_it(tmp_path, name, pa
 def test_a_window_larger_than_a_known_content_takes_no_more_than_this(tmp_path):
     path = tmp_path / "a.jsonl.zst"
     path.write_bytes(zstandard.ZstdCompressor().compress(rows(0)))
-    assert len(texts(read(path, name="jsonl", limits=Limits(window_bytes=1 << 16)))) == 400
+    assert len(texts(read(path, name="jsonl", limits=InputLimits(window_bytes=1 << 16)))) == 400
 
 
 def test_by_default_memory_is_divided_among_the_processes(tmp_path, monkeypatch):
@@ -114,15 +114,15 @@ def test_by_default_memory_is_divided_among_the_processes(tmp_path, monkeypatch)
     path = tmp_path / "a.zst"
     path.write_bytes(raw_frame(bytes(8_000_000), 31))
     monkeypatch.setattr(memory, "find_memory", lambda: 8 * GIB)
-    assert sum(map(len, decompress_file(path, Limits()))) == 8_000_000
+    assert sum(map(len, decompress_file(path, InputLimits()))) == 8_000_000
     monkeypatch.setattr(memory, "_processes", 3)
     with pytest.raises(
         ConfigurationError, match=r"half of 8\.0 GiB of memory, divided among 3 processes"
     ):
-        list(decompress_file(path, Limits()))
-    assert detect(path) == ("text", False), "a look at the first bytes takes little memory"
-    assert sum(map(len, decompress_file(path, Limits(window_bytes=2 * GIB)))) == 8_000_000
-    assert sum(map(len, decompress_file(path, Limits(ratio=20)))) == 8_000_000
+        list(decompress_file(path, InputLimits()))
+    assert detect_reader(path) == ("text", False), "a look at the first bytes takes little memory"
+    assert sum(map(len, decompress_file(path, InputLimits(window_bytes=2 * GIB)))) == 8_000_000
+    assert sum(map(len, decompress_file(path, InputLimits(ratio=20)))) == 8_000_000
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -148,7 +148,7 @@ def test_a_container_has_the_memory_of_its_limit(tmp_path, monkeypatch):
 def test_a_window_that_no_library_decodes_is_damage(tmp_path, window_log):
     path = tmp_path / "a.zst"
     path.write_bytes(raw_frame(b"x" * 99, window_log))
-    (item,) = decompress_file(path, Limits(window_bytes=4 * GIB))
+    (item,) = decompress_file(path, InputLimits(window_bytes=4 * GIB))
     assert item.reason == "damaged"
 
 
@@ -157,11 +157,11 @@ import resource, sys
 from pathlib import Path
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.decompression import decompress_file
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (size + (1 << 29), size + (1 << 29)))
 try:
-    print([piece for piece in decompress_file(Path(sys.argv[1]), Limits())])
+    print([piece for piece in decompress_file(Path(sys.argv[1]), InputLimits())])
 except ConfigurationError as error:
     print(error)
 """
@@ -191,18 +191,22 @@ def test_bytes_that_do_not_decode_are_counted(tmp_path):
     broken[middle : middle + 600] = bytes(600)
     path = tmp_path / "a.jsonl.zst"
     path.write_bytes(frames[0] + bytes(broken) + frames[2])
-    (damage,) = (piece for piece in decompress_file(path, Limits()) if isinstance(piece, Damage))
+    (damage,) = (
+        piece for piece in decompress_file(path, InputLimits()) if isinstance(piece, Damage)
+    )
     assert (damage.reason, damage.member) == ("damaged", len(frames[0]))
-    lost = damage.lost
+    lost = damage.lost_bytes
     assert len(broken) - middle <= lost <= len(broken)
     for name in ("jsonl", "tsv", "lines", "csv", "warc"):
         items = read(path, name=name)
-        assert sum(item.lost for item in items if isinstance(item, Counted)) == lost, name
+        assert sum(item.lost_bytes for item in items if isinstance(item, SkippedRecord)) == lost, (
+            name
+        )
     for name in ("text", "mediawiki"):  # which do not go on behind damage
         items = read(path, name=name)
-        assert sum(item.lost for item in items if isinstance(item, Counted)) == lost + len(
-            frames[2]
-        ), name
+        assert sum(
+            item.lost_bytes for item in items if isinstance(item, SkippedRecord)
+        ) == lost + len(frames[2]), name
     done = run_clean(str(path), tmp_path / "out")
     assert done.counts["bytes_lost"] == {"default/a.jsonl.zst": lost}
     (listed,) = read_malformed(done.folder / "rejects" / "000000.arrow")
@@ -212,9 +216,9 @@ def test_bytes_that_do_not_decode_are_counted(tmp_path):
 def test_junk_and_records_across_damage_are_counted_by_bytes(tmp_path):
     path = tmp_path / "a.jsonl.zst"
     path.write_bytes(zstd(rows(0)) + b"junk" * 25 + zstd(rows(400)))
-    assert [item.lost for item in read(path, name="jsonl") if isinstance(item, Counted)][:1] == [
-        100
-    ]
+    assert [
+        item.lost_bytes for item in read(path, name="jsonl") if isinstance(item, SkippedRecord)
+    ][:1] == [100]
 
 
 def test_what_decodes_of_a_broken_frame_is_not_lost(tmp_path):
@@ -224,8 +228,8 @@ def test_what_decodes_of_a_broken_frame_is_not_lost(tmp_path):
     packed[place : place + 600] = bytes(600)
     path = tmp_path / "a.zst"
     path.write_bytes(packed)
-    *_, damage = decompress_file(path, Limits())
-    assert 0 < damage.lost < len(packed) // 2
+    *_, damage = decompress_file(path, InputLimits())
+    assert 0 < damage.lost_bytes < len(packed) // 2
 
 
 def test_an_array_that_breaks_is_counted_by_bytes(tmp_path):
@@ -234,4 +238,4 @@ def test_an_array_that_breaks_is_counted_by_bytes(tmp_path):
     path = tmp_path / "a.json.zst"
     path.write_bytes(packed)
     (item,) = read(path, name="json_array")
-    assert (item.reason, item.lost) == ("damaged", len(packed))
+    assert (item.reason, item.lost_bytes) == ("damaged", len(packed))

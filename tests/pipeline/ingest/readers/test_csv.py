@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, RawRecord, detect
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.readers import RawRecord, SkippedRecord, detect_reader
 from tests.pipeline.captures import counted, read, texts
 
 FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\x00"), max_size=8)
@@ -15,12 +15,12 @@ FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\
 def test_quotes_may_hold_delimiters_line_ends_and_quotes(write):
     data = 'id,text,url\r\n1,"It is ""raining"",\n and cold.",http://a/\r\n2,plain,\r\n\r\n'
     path = write(data, "rows.csv")
-    assert detect(path) == ("csv", False)
+    assert detect_reader(path) == ("csv", False)
     items = read(path, name="csv")
     assert texts(items) == ['It is "raining",\n and cold.', "plain"]
     assert counted(items) == {"header": 1, "blank_line": 1}
     first, second = (item for item in items if isinstance(item, RawRecord))
-    assert (first.kind, first.locator, first.url, first.extra) == (
+    assert (first.locator_type, first.locator, first.url, first.extra) == (
         "csv",
         13,
         "http://a/",
@@ -61,7 +61,9 @@ def test_what_the_standard_library_writes_is_read(tmp_path_factory, rows, delimi
 def test_a_first_line_without_a_comma_tells_the_delimiter(write, data, found):
     items = read(write(data), name="csv")
     assert texts(items) == ["It rains, and is cold."]
-    notes = [item.reason for item in items if isinstance(item, Counted) and item.group == "note"]
+    notes = [
+        item.reason for item in items if isinstance(item, SkippedRecord) and item.group == "note"
+    ]
     assert notes == ([found] if found else [])
 
 
@@ -72,7 +74,7 @@ def test_quotes_that_do_not_end_cost_one_line(write, later):
     items = read(write("\n".join(["text", *rows, later]).encode()), name="csv")
     assert texts(items) == [row for row in rows if row != '"open'] + ["later"]
     assert counted(items) == {"header": 1, "bad_csv": 1}
-    assert Counted("malformed", "bad_csv", 5) in items
+    assert SkippedRecord("malformed", "bad_csv", 5) in items
 
 
 def test_a_row_of_too_many_lines_is_given_line_by_line(write, monkeypatch):
@@ -100,14 +102,14 @@ def test_a_row_of_too_many_lines_is_given_line_by_line(write, monkeypatch):
     ],
 )
 def test_broken_rows_and_headers_are_counted(write, data, found, reasons):
-    items = read(write(data), name="csv", limits=Limits(line_bytes=50))
+    items = read(write(data), name="csv", limits=InputLimits(line_bytes=50))
     assert texts(items) == found
     assert counted(items) == reasons
 
 
 def test_two_columns_of_one_name_are_refused(write):
     _, refused = read(write("text,id,text,,\na,1,b,,\n"), name="csv")
-    assert (refused.reason, refused.lacks) == (
+    assert (refused.reason, refused.missing_text) == (
         "schema",
         "two columns have the name 'text'; rename one",
     )

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, RawRecord, detect
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.readers import RawRecord, SkippedRecord, detect_reader
 from tests.pipeline.captures import counted, read, texts
 
 FILE = b">seq1 first\nACGT\nACGT\n>seq2\nGGCC\n"
@@ -158,7 +158,7 @@ def test_what_is_no_sequence_is_counted(tmp_path, content, texts_, counts):
 
 def test_a_bad_letter_is_named_with_its_sequence(tmp_path):
     (item,) = read(write(tmp_path / "a.fasta", b">read7\nAC?GT\n"), name="fasta")
-    assert isinstance(item, Counted)
+    assert isinstance(item, SkippedRecord)
     assert item.detail == "read7 has '?'"
 
 
@@ -186,7 +186,7 @@ def test_a_cut_or_damaged_file_costs_the_sequence_that_it_hits(tmp_path):
 
 def test_a_line_above_the_limit_costs_its_sequence(tmp_path):
     path = write(tmp_path / "a.fasta", b">a\nACGT\n" + b"A" * 1000 + b"\nAC\n>b\nGG\n")
-    items = read(path, name="fasta", limits=Limits(line_bytes=100))
+    items = read(path, name="fasta", limits=InputLimits(line_bytes=100))
     assert (texts(items), counted(items)) == (["GG"], {"line_bytes": 1})
 
 
@@ -202,9 +202,9 @@ def test_a_chromosome_in_one_line_is_read_in_pieces(tmp_path):
     "name", ["a.fasta", "a.FA", "a.faa", "a.fna.gz", "a.ffn", "a.fas", "a.fa.zst"]
 )
 def test_names_of_files(tmp_path, name):
-    assert detect(write(tmp_path / name, b""))[0] == "fasta"
+    assert detect_reader(write(tmp_path / name, b""))[0] == "fasta"
 
 
 def test_plain_files_are_read_in_ranges_and_compressed_ones_whole(tmp_path):
-    assert detect(write(tmp_path / "a.fasta", FILE)) == ("fasta", True)
-    assert detect(write(tmp_path / "a.fasta.gz", gzip.compress(FILE))) == ("fasta", False)
+    assert detect_reader(write(tmp_path / "a.fasta", FILE)) == ("fasta", True)
+    assert detect_reader(write(tmp_path / "a.fasta.gz", gzip.compress(FILE))) == ("fasta", False)

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clozeline.pipeline.ingest.documents.document import FLAG_REPLACEMENTS
-from clozeline.pipeline.ingest.readers import Counted, RawRecord
+from clozeline.pipeline.ingest.readers import RawRecord, SkippedRecord
 from clozeline.pipeline.ingest.readers._rows import FieldOptions, make_record
 from tests.pipeline.captures import read
 
@@ -32,10 +32,12 @@ def make_slowly(row, locator, length):
     if text is None or (
         isinstance(text, bytes) and text.decode("utf-8", "ignore").encode() != text
     ):
-        return Counted("malformed", "no_text" if text is None else "bad_utf8", locator)
+        return SkippedRecord("malformed", "no_text" if text is None else "bad_utf8", locator)
     text = text.decode() if isinstance(text, bytes) else text
     if not isinstance(text, str) or not text.strip():
-        return Counted("malformed", "empty" if isinstance(text, str) else "text_type", locator)
+        return SkippedRecord(
+            "malformed", "empty" if isinstance(text, str) else "text_type", locator
+        )
     url = row.get("url")
     others = convert({name: value for name, value in row.items() if name not in ("text", "url")})
     fixed = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

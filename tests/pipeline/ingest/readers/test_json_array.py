@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers import RawRecord
 from tests.pipeline.captures import counted, read, texts
 
@@ -53,7 +53,7 @@ def test_every_array_is_read(tmp_path_factory, values, indent, escaped, rows):
 
 def test_elements_that_are_cut_by_the_buffer_are_whole(write, monkeypatch):
     """Input that comes a few bytes at a time, so that every element is cut somewhere."""
-    monkeypatch.setattr("clozeline.pipeline.ingest.formats.decompression._OUTPUT", 7)
+    monkeypatch.setattr("clozeline.pipeline.ingest.formats.decompression._OUTPUT_BYTES", 7)
     values = [{"text": "é" * number} for number in range(1, 60)] + [
         12345678901234,
         {"text": "x" * 200_000},
@@ -95,6 +95,6 @@ def test_broken_arrays(write, data, found, reasons):
 @pytest.mark.parametrize("length", [400_000, 4_000_000])
 def test_an_element_over_the_limit_is_counted_and_the_last(write, length):
     path = write(json.dumps([{"text": "a"}, {"text": "x" * length}, {"text": "b"}]))
-    items = read(path, name="json_array", limits=Limits(line_bytes=50_000))
+    items = read(path, name="json_array", limits=InputLimits(line_bytes=50_000))
     assert texts(items) == ["a"]
     assert counted(items) == {"line_bytes": 1}

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats import byte_lines
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, RawRecord
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.readers import RawRecord, SkippedRecord
 from clozeline.pipeline.ingest.readers.lines import Lines
 from tests.pipeline.captures import counted, read, read_range, texts
 
@@ -51,11 +51,11 @@ CONTENT = st.lists(
 def test_ranges_hold_every_line_once_in_order(content, marked, packed, piece, data):
     content = (b"\xef\xbb\xbf" if marked else b"") + content
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(byte_lines, "_PIECE", piece)
+        patch.setattr(byte_lines, "_PIECE_BYTES", piece)
         path = Path(folder) / "file"
         path.write_bytes(gzip.compress(content) if packed else content)
-        reader = Lines(Lines.Options(), Limits(line_bytes=10))
-        assert reader.splittable(path.read_bytes()) != packed
+        reader = Lines(Lines.Options(), InputLimits(line_bytes=10))
+        assert reader.is_splittable(path.read_bytes()) != packed
         size = path.stat().st_size
         inside = [] if packed else sorted(data.draw(st.lists(st.integers(0, size), max_size=4)))
         items = [
@@ -64,7 +64,7 @@ def test_ranges_hold_every_line_once_in_order(content, marked, packed, piece, da
             for item in read_range(reader, path, start, end)
         ]
     wanted = expected(content, 10)
-    assert [item.reason if isinstance(item, Counted) else item.text for item in items] == [
+    assert [item.reason if isinstance(item, SkippedRecord) else item.text for item in items] == [
         what for _, what in wanted
     ]
     assert [item.locator for item in items if isinstance(item, RawRecord)] == [
@@ -107,7 +107,7 @@ def test_a_file_of_one_line_is_not_read_to_its_end_by_each_unit(tmp_path):
     limit = 1 << 12
     (tmp_path / "line").write_bytes(b"x" * size)
     path = CountedFile(tmp_path / "line")
-    reader = Lines(Lines.Options(), Limits(line_bytes=limit))
+    reader = Lines(Lines.Options(), InputLimits(line_bytes=limit))
     bounds = [size * unit // units for unit in range(units + 1)]
     found = [list(reader.read(path, start, end)) for start, end in pairwise(bounds)]
     assert [[item.reason for item in items] for items in found] == [
@@ -161,7 +161,7 @@ def test_the_first_line_says_why_it_is_no_object(tmp_path, line, why):
     first, second = (
         item
         for item in items_of(tmp_path, line + b"\n" + line, "jsonl")
-        if isinstance(item, Counted)
+        if isinstance(item, SkippedRecord)
     )
     assert why in first.detail
     assert second.detail == ""
@@ -204,7 +204,7 @@ def test_pairs_and_what_is_counted(tmp_path):
         *(data.index(one) for one in (b"\tnur", b"left only", b"Whales")),
     ]
     assert counted(items) == {"blank_line": 1, "fields": 2}
-    assert {item.kind for item in found} == {"tsv"}
+    assert {item.locator_type for item in found} == {"tsv"}
 
 
 def test_named_columns(tmp_path):

@@ -74,7 +74,7 @@ def test_plain_text_is_preferred_attachments_go_and_html_alone_is_markup(tmp_pat
     footer.set_content("A footer & more.")
     mixed.attach(footer)
     items = read(boxed(tmp_path, both, alone, mixed), name="mbox")
-    assert [(item.text.strip(), item.markup) for item in items] == [
+    assert [(item.text.strip(), item.is_markup) for item in items] == [
         ("The plain text.", False),
         ("<p>Only a <b>page</b>.</p>", True),
         ("<p>A page.</p>\n\n<pre>A footer &amp; more.\n</pre>", True),

@@ -8,8 +8,8 @@ from xml.sax.saxutils import escape
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, RawRecord, mediawiki
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.readers import RawRecord, SkippedRecord, mediawiki
 from clozeline.pipeline.ingest.readers.mediawiki import strip_markup
 from tests.pipeline.captures import counted, read
 
@@ -83,7 +83,7 @@ def test_a_dump_that_is_cut_keeps_its_complete_pages(cut, dump):
 def test_wrong_xml_ends_the_dump_and_says_why(dump):
     dump.write_bytes(DUMP.replace(b"<id>1</id><redirect", b"<id>1</ix><redirect"))
     items = read(dump, name="mediawiki")
-    assert [type(item) for item in items] == [RawRecord, Counted, Counted]
+    assert [type(item) for item in items] == [RawRecord, SkippedRecord, SkippedRecord]
     assert items[-1].reason == "bad_xml"
     assert "mismatched tag" in items[-1].detail
 
@@ -96,7 +96,7 @@ def test_entities_and_long_pages_are_refused(dump):
     dump.write_bytes(DUMP)
     size = len(PAGES[0][2][-1])  # longer than any other text
     for limit, refused in ((size, 0), (size - 1, 1)):
-        items = read(dump, name="mediawiki", limits=Limits(record_bytes=limit))
+        items = read(dump, name="mediawiki", limits=InputLimits(record_bytes=limit))
         assert counted(items).get("too_large", 0) == refused
 
 

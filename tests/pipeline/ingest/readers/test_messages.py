@@ -13,8 +13,8 @@ from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.ingest.readers._messages import (
+    DialogueError,
     MessageOptions,
-    NotWritten,
     is_dialogue,
     write_dialogue,
 )
@@ -131,7 +131,7 @@ VALUES = st.recursive(
 )
 def test_any_list_is_written_or_refused(messages):
     assert is_dialogue(messages) == bool(messages)
-    with suppress(NotWritten):
+    with suppress(DialogueError):
         assert isinstance(write_dialogue(messages, MessageOptions()), str)
 
 

@@ -8,9 +8,9 @@ import pytest
 import zstandard
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.reader_options import check_options, options_of
-from clozeline.pipeline.ingest.readers import Counted, detect
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.reader_options import check_options, select_options
+from clozeline.pipeline.ingest.readers import SkippedRecord, detect_reader
 from clozeline.pipeline.registries import READERS
 from tests.contracts import contract
 from tests.pipeline.captures import read_range
@@ -29,7 +29,7 @@ def test_a_reader_keeps_the_contract(name):
     assert kind.reasons
     assert len(set(kind.reasons)) == len(kind.reasons) <= 10
     assert not [reason for reason in kind.reasons if f"`{reason}`" not in PAGE]
-    assert kind.splittable(b"") in (True, False)
+    assert kind.is_splittable(b"") in (True, False)
 
 
 @contract(READERS)
@@ -42,10 +42,12 @@ def test_random_bytes_are_counted_not_raised(name, tmp_path):
         files = {
             option.name: str(path) for option in fields(kind.Options) if option.metadata.get("file")
         }
-        items = read_range(kind(kind.Options(**files), Limits()), path, 0, path.stat().st_size)
+        items = read_range(kind(kind.Options(**files), InputLimits()), path, 0, path.stat().st_size)
         assert items
         reasons = {
-            item.reason for item in items if isinstance(item, Counted) and item.group == "malformed"
+            item.reason
+            for item in items
+            if isinstance(item, SkippedRecord) and item.group == "malformed"
         }
         assert reasons <= set(kind.reasons)
 
@@ -85,15 +87,15 @@ def test_random_bytes_are_counted_not_raised(name, tmp_path):
 def test_magic_bytes_then_extension(tmp_path, name, content, expected):
     path = tmp_path / name
     path.write_bytes(content)
-    assert detect(path) == expected
-    assert detect(path, "text") == ("text", False)
+    assert detect_reader(path) == expected
+    assert detect_reader(path, "text") == ("text", False)
 
 
 def test_a_reader_gets_those_of_the_options_that_it_has():
     given = {"text_key": "body", "url_key": None, "columns": ["text"]}
-    assert options_of("jsonl", given) == {"text_key": "body"}
-    assert options_of("tsv", given) == {"text_key": "body", "columns": ["text"]}
-    assert options_of("html", given) == {}
+    assert select_options("jsonl", given) == {"text_key": "body"}
+    assert select_options("tsv", given) == {"text_key": "body", "columns": ["text"]}
+    assert select_options("html", given) == {}
 
 
 def test_options_that_some_reader_has_or_that_ask_for_nothing_are_right():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.ingest.readers import detect
+from clozeline.pipeline.ingest.readers import detect_reader
 from tests.pipeline.captures import counted, read, texts
 from tests.pipeline.clean.cleaning import run_clean
 
@@ -69,7 +69,7 @@ def write(tmp_path, content, name="Posts.xml"):
 def test_questions_and_answers_with_their_fields(tmp_path, pack):
     items = read(write(tmp_path, pack(FILE)), name="stackexchange")
     first, second, third = (item for item in items if not hasattr(item, "reason"))
-    assert first.markup
+    assert first.is_markup
     assert "<h1>Rain &amp; sun</h1><p>Why does it rain, if x &lt; 3?</p>" in first.text
     assert first.extra == {
         "id": "1",
@@ -94,7 +94,7 @@ def test_questions_and_answers_with_their_fields(tmp_path, pack):
 
 def test_a_named_file_is_known_by_its_content_and_its_pages_are_extracted(tmp_path):
     path = write(tmp_path, FILE, "stats.xml")
-    assert detect(path) == ("stackexchange", False)
+    assert detect_reader(path) == ("stackexchange", False)
     done = run_clean(str(path), tmp_path / "out")
     assert done.documents[0].text.startswith("Rain & sun\n\nWhy does it rain, if x < 3?")
     assert "a > b" in done.documents[0].text

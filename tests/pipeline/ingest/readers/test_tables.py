@@ -4,8 +4,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import RawRecord, detect
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.readers import RawRecord, detect_reader
 from clozeline.pipeline.tables import open_table
 from tests.pipeline.captures import counted, read, texts
 
@@ -25,7 +25,7 @@ def table(request, tmp_path):
     def write(columns):
         path = tmp_path / "table.bin"
         WRITERS[request.param](pa.table(columns), path)
-        assert detect(path) == (request.param, False)
+        assert detect_reader(path) == (request.param, False)
         return path
 
     write.name = request.param
@@ -44,7 +44,9 @@ def test_rows_become_records(table, kind):
     items = read(path, name=table.name)
     assert texts(items) == ["one", "two"]
     assert counted(items) == {"no_text": 1, "empty": 1}
-    assert [(item.locator, item.kind, item.url, item.extra) for item in (items[0], items[3])] == [
+    assert [
+        (item.locator, item.locator_type, item.url, item.extra) for item in (items[0], items[3])
+    ] == [
         (0, table.name, "a", {"n": 1}),
         (3, table.name, "d", {"n": 4}),
     ]
@@ -64,7 +66,7 @@ def test_binary_utf8_is_text(table, kind):
 def test_the_type_of_a_column_without_text_is_named(table, values, shown):
     items = read(table({"text": values}), name=table.name)
     assert counted(items) == {"text_type": len(values)}
-    assert items[0].lacks.startswith(f"column 'text' has the type {shown}")
+    assert items[0].missing_text.startswith(f"column 'text' has the type {shown}")
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path):
@@ -73,7 +75,10 @@ def test_two_columns_of_one_name_are_refused(tmp_path):
         pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"]), path
     )
     (item,) = read(path, name="arrow")
-    assert (item.reason, item.lacks) == ("schema", "two columns have the name 'text'; rename one")
+    assert (item.reason, item.missing_text) == (
+        "schema",
+        "two columns have the name 'text'; rename one",
+    )
 
 
 def test_a_missing_column_is_one_malformed_record(table):
@@ -127,7 +132,7 @@ def test_a_time_in_another_column_loses_no_row(table, case):
     items = read(path, name=table.name)
     assert texts(items) == ["a", "b", "c"]
     assert [item.extra["at"] for item in items] == [None, expected, expected]
-    rows = [row for _, row in open_table(path, Limits()).rows()]
+    rows = [row for _, row in open_table(path, InputLimits()).rows()]
     assert [row["text"] for row in rows] == ["a", "b", "c"]
 
 
@@ -137,7 +142,7 @@ def test_arrow_streams_are_read_up_to_the_damage(tmp_path, cut):
     rows = pa.table({"text": [f"row {number}" for number in range(40)]})
     write_arrow(rows, path, 10, pa.ipc.new_stream)
     path.write_bytes(path.read_bytes()[: -cut or None])
-    items = read(path, name=detect(path)[0])
+    items = read(path, name=detect_reader(path)[0])
     assert texts(items) == [f"row {number}" for number in range(30 if cut else 40)]
     assert [item.locator for item in items[:30]] == [*range(30)]
     assert counted(items) == ({"damaged": 1} if cut else {})

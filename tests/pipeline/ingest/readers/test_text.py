@@ -8,8 +8,8 @@ from clozeline.pipeline.ingest.documents.document import (
     FLAG_DECODED_BY_GUESS,
     FLAG_TRUNCATED_SOURCE,
 )
-from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted
+from clozeline.pipeline.ingest.formats.limits import InputLimits
+from clozeline.pipeline.ingest.readers import SkippedRecord
 from tests.pipeline.captures import read
 from tests.pipeline.ingest.formats.test_decompression import PACK
 
@@ -20,7 +20,12 @@ def test_the_file_is_the_document(write, pack, name, markup):
     content = "<html><p>Grüße\r\n\naus Köln \0".encode()
     path = write(pack(content))
     (item,) = read(path, name=name)
-    assert (item.text, item.markup, item.locator, item.kind) == (content.decode(), markup, 0, name)
+    assert (item.text, item.is_markup, item.locator, item.locator_type) == (
+        content.decode(),
+        markup,
+        0,
+        name,
+    )
     assert item.length == path.stat().st_size
 
 
@@ -43,10 +48,10 @@ def test_markup_names_no_encoding_for_a_text(write):
 @pytest.mark.parametrize("name", ["text", "html"])
 def test_what_cannot_be_read_is_counted(write, name):
     assert read(write(b"\x00\xff\xfe\x81" * 1000), name=name) == [
-        Counted("malformed", "charset", 4000)
+        SkippedRecord("malformed", "charset", 4000)
     ]
-    large = read(write(b"x" * 100), name=name, limits=Limits(record_bytes=99))
-    assert large == [Counted("malformed", "too_large", 100)]
+    large = read(write(b"x" * 100), name=name, limits=InputLimits(record_bytes=99))
+    assert large == [SkippedRecord("malformed", "too_large", 100)]
     assert [
         item.group for item in read(write(gzip.compress(b"x" * 9)[:-20] + b"\xff" * 20), name=name)
     ] == ["malformed"]

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers import RawRecord
 from clozeline.pipeline.registries import READERS
 from tests.pipeline.captures import counted, read, read_range, texts
@@ -63,7 +63,7 @@ def test_a_range_from_the_middle_knows_the_header(tmp_path):
     path = write(
         tmp_path, "text\tid\n" + "".join(f"Row {number}.\t{number}\n" for number in range(100))
     )
-    reader = READERS.resolve({"name": "tsv"}).build(Limits())
+    reader = READERS.resolve({"name": "tsv"}).build(InputLimits())
     size = path.stat().st_size
     parts = [
         item
@@ -77,4 +77,4 @@ def test_a_range_from_the_middle_knows_the_header(tmp_path):
 def test_a_table_without_the_text_key_says_which_columns_it_has(tmp_path):
     items = read(write(tmp_path, "id\tbody\tlabel\n1\tOne.\tx\n"), name="tsv")
     assert counted(items) == {"fields": 2}
-    assert items[0].lacks == "no 'text' among the keys: body, id, label"
+    assert items[0].missing_text == "no 'text' among the keys: body, id, label"

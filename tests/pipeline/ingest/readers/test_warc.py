@@ -10,7 +10,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
-from clozeline.pipeline.ingest.readers import RawRecord, detect
+from clozeline.pipeline.ingest.readers import RawRecord, detect_reader
 from tests.pipeline.captures import counted, http, members, page, read, record, responses, texts
 
 PAGES = [page(number).decode() for number in range(5)]
@@ -23,7 +23,7 @@ def test_locator_and_length_find_the_record_again(write):
         assert (
             gzip.decompress(path.read_bytes()[item.locator : item.locator + item.length]) == wanted
         )
-        assert item.kind == "warc-gz"
+        assert item.locator_type == "warc-gz"
     plain = write(b"".join(records), "plain.warc")
     for item, wanted in zip(read(plain), records, strict=True):
         assert plain.read_bytes()[item.locator : item.locator + item.length] == wanted.removesuffix(
@@ -35,14 +35,14 @@ def test_what_a_record_says_of_itself(write):
     cut = record(http(page(1)), "http://Example.org/a", WARC_Truncated="length")
     first = read(write(members([cut])))[0]
     assert (first.url, first.date) == ("http://Example.org/a", 1714979289)
-    assert (first.flags, first.markup) == (FLAG_TRUNCATED_SOURCE, True)
+    assert (first.flags, first.is_markup) == (FLAG_TRUNCATED_SOURCE, True)
     bare = record(http(page(1)), None, WARC_Record_ID=None, WARC_Date="yesterday")
     text = record("Grüße".encode(), kind="conversion")
     without_http = record(page(2), Content_Type="text/html")
     first, second, third = read(write(members([bare, text, without_http])))
     assert (first.url, first.date) == (None, None)
-    assert (second.text, second.markup) == ("Grüße", False)
-    assert (third.text, third.markup) == (PAGES[2], True)
+    assert (second.text, second.is_markup) == ("Grüße", False)
+    assert (third.text, third.is_markup) == (PAGES[2], True)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_records_are_pages_texts_or_ignored_by_media_type(write, kind, media, bo
         return
     assert counted(items) == {}
     assert items[0].text == (PAGES[1] if wanted else body.decode())
-    assert (items[0].markup, items[0].flags) == (wanted, 0)
+    assert (items[0].is_markup, items[0].flags) == (wanted, 0)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_an_arc_file_is_refused_with_the_command_that_makes_a_warc_file(write, p
         pack(b"filedesc://a.arc 0.0.0.0 20080430204825 text/plain 76\n1 0 Archive\n"), "a.arc.gz"
     )
     with pytest.raises(ConfigurationError, match="warcio recompress"):
-        detect(path)
+        detect_reader(path)
 
 
 CAPTURES = [record(http(page(n)), kind="response" if n % 5 else "request") for n in range(40)]

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.registries import TASK_READERS
 from clozeline.pipeline.tasks.readers import Rejected
 
@@ -11,7 +11,7 @@ __all__ = ["items_of", "json_lines", "read", "reader_of", "reasons", "written"]
 
 
 def reader_of(name, **options):
-    return TASK_READERS.resolve({"name": name, **options}).build(Limits())
+    return TASK_READERS.resolve({"name": name, **options}).build(InputLimits())
 
 
 def items_of(reader, path):

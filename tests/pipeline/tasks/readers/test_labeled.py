@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, _labels
 from clozeline.pipeline.tasks.readers._labels import (
     are_numbers,
@@ -32,7 +32,7 @@ ROWS = [
 
 def completed(path, **options):
     """The reader with what the training file determines."""
-    return Labeled(reader_of("labeled", **options).complete_options({"train": path}), Limits())
+    return Labeled(reader_of("labeled", **options).complete_options({"train": path}), InputLimits())
 
 
 def read_rows(folder, rows, **options):

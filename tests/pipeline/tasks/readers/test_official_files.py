@@ -3,7 +3,7 @@
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.pipeline.tasks.readers._official_files import open_folder, open_lines, texts_at
@@ -15,7 +15,7 @@ def test_lines_that_are_parsed(tmp_path):
         return {"a": line[1:]} if line[0] == "+" else None
 
     path = written(tmp_path, b"+x\n-y\n\n\xff\n+z\n")
-    found = list(open_lines(path, Limits(), "marked", "a plus", parse).rows())
+    found = list(open_lines(path, InputLimits(), "marked", "a plus", parse).rows())
     assert found == [
         (0, {"a": "x"}),
         (1, Rejected("fields", 1)),
@@ -29,7 +29,7 @@ def test_lines_that_are_parsed(tmp_path):
         ("\n+x\n", "got blank line"),
     ):
         with pytest.raises(ConfigurationError, match=f"line 1: expected a plus, {message}"):
-            open_lines(written(tmp_path, text), Limits(), "marked", "a plus", parse)
+            open_lines(written(tmp_path, text), InputLimits(), "marked", "a plus", parse)
 
 
 def test_long_files_of_a_folder_are_rejected(tmp_path):
@@ -38,7 +38,11 @@ def test_long_files_of_a_folder_are_rejected(tmp_path):
         for name, text in (("a.txt", "\ufefftext"), ("b.txt", "much longer text"))
     ]
     file = open_folder(
-        paths[0], paths, Limits(record_bytes=8), "texts", lambda path, text: [{path.name: text}]
+        paths[0],
+        paths,
+        InputLimits(record_bytes=8),
+        "texts",
+        lambda path, text: [{path.name: text}],
     )
     assert list(file.rows()) == [(0, {"a.txt": "text"}), (1, Rejected("too_large", 1))]
 

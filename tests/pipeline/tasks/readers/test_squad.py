@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from clozeline.configuration.config import validate
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.tasks.config import TasksConfig
 from clozeline.tools.runs.inference.unlabeled_rows import task_reader
 from tests.pipeline.tasks.readers.reading import items_of, reasons, written
@@ -37,7 +37,7 @@ def test_answers_are_found_in_the_stored_form(tmp_path, encoding):
         "a.json",
     )
     config = validate(TasksConfig, {"reader": {"name": "squad"}}, "test")
-    items = items_of(config.build_reader(Limits()), path)
+    items = items_of(config.build_reader(InputLimits()), path)
     assert reasons(items) == {"answer_not_found": 1}
     assert {item.context for item in items[:3]} == {"The caf\u00e9\nof Ren\u00e9 opens."}
     assert [item.answers for item in items[:3]] == [
@@ -51,7 +51,7 @@ def test_answers_are_found_in_the_stored_form(tmp_path, encoding):
 def test_a_key_leaves_texts_as_they_are_and_predictions_follow_it(tmp_path):
     path = written(tmp_path, questions("Rene"), "a.json")
     config = validate(TasksConfig, {"reader": {"name": "squad"}, "normalize": "none"}, "test")
-    (item,) = items_of(config.build_reader(Limits()), path)
+    (item,) = items_of(config.build_reader(InputLimits()), path)
     assert (item.context, item.question) == (CONTEXT, "Who\u00ad?")
     manifest = SimpleNamespace(config={"reader": {"name": "squad"}, "normalize": "none"})
     assert task_reader(manifest).form == "none"

@@ -10,7 +10,7 @@ import pytest
 
 from clozeline.pipeline.corrupt.config import NamedObjective
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.pipeline.ingest.documents.files import documents_of, read_documents
+from clozeline.pipeline.ingest.documents.files import find_documents_file, read_documents
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import open_shards
@@ -110,7 +110,9 @@ def test_tokens_are_stored_with_the_words_of_the_segmenter(segmented):
     tokenizer = load_tokenizer(
         find_tokenizer(segmented / "encode" / "manifest.json", manifest.tokenizer.fingerprint)
     )
-    documents = {each.uid: each for each in read_documents(documents_of(segmented / "clean", 0))}
+    documents = {
+        each.uid: each for each in read_documents(find_documents_file(segmented / "clean", 0))
+    }
     rows = all_rows(segmented / "encode")
     assert len(rows) == len(documents) == 80
     for row in rows:
@@ -215,7 +217,7 @@ def test_words_that_come_with_the_documents_are_stored_and_those_without_are_cou
     tokenizer = load_tokenizer(
         find_tokenizer(out / "encode" / "manifest.json", manifest.tokenizer.fingerprint)
     )
-    documents = {each.uid: each for each in read_documents(documents_of(out / "clean", 0))}
+    documents = {each.uid: each for each in read_documents(find_documents_file(out / "clean", 0))}
     for row in all_rows(out / "encode"):
         document = documents[row.fixed["document_uid"].tobytes()]
         encoding = tokenizer.encode([document.text])[0]

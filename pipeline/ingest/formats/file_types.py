@@ -36,7 +36,7 @@ _SOUND_AND_FILM: Final = (
     ".avi",
     ".webm",
 )
-_NO_TEXT: Final = frozenset((*STYLES_AND_SCRIPTS, *_PICTURES, *_FONTS, *_SOUND_AND_FILM))
+_TEXTLESS: Final = frozenset((*STYLES_AND_SCRIPTS, *_PICTURES, *_FONTS, *_SOUND_AND_FILM))
 """Endings of files next to pages."""
 _MARKERS: Final = re.compile(
     r"_(SUCCESS|(committed|started)_.*|(common_)?metadata|temporary|delta_log)|.*\.crc"
@@ -46,17 +46,17 @@ MARKER: Final = "marker"
 """Kind of files that are never data, whatever reader is named."""
 
 _PANDOC: Final = "`pandoc -t plain` makes a text of it"
-_SHEET: Final = "export it as CSV"
+_EXPORT_CSV: Final = "export it as CSV"
 _TRANSLATIONS: Final = "the Translate Toolkit (`po2csv`, `xliff2po`, `tmx2po`) makes a table of it"
 _SUBTITLES: Final = "pysubs2 gives the text of subtitles without times"
 _UNPACK: Final = "unpack it"
-_TOOLS: Final = {
+_TOOLS_BY_SUFFIX: Final = {
     ".pdf": "`pdftotext` makes a text of it",
     ".ps": "`ps2ascii` makes a text of it",
     ".djvu": "`djvutxt` makes a text of it",
     **dict.fromkeys((".tex", ".rtf", ".docx", ".odt", ".epub", ".fb2", ".org"), _PANDOC),
     ".doc": "`libreoffice --convert-to txt` makes a text of it",
-    **dict.fromkeys((".xls", ".xlsx", ".ods"), _SHEET),
+    **dict.fromkeys((".xls", ".xlsx", ".ods"), _EXPORT_CSV),
     **dict.fromkeys((".sql", ".sqlite", ".db"), "export its tables from the database as CSV"),
     **dict.fromkeys((".po", ".pot", ".xlf", ".xliff", ".tmx"), _TRANSLATIONS),
     **dict.fromkeys((".srt", ".vtt", ".ass", ".ssa", ".sub"), _SUBTITLES),
@@ -65,9 +65,9 @@ _TOOLS: Final = {
     ".msg": "`msgconvert` makes an `.eml` of it",
     ".xml": "make JSON lines of it; for a dump of MediaWiki choose `reader: mediawiki`",
 }
-_CONTENTS: Final = (
-    (re.compile(rb"%PDF-"), _TOOLS[".pdf"]),
-    (re.compile(rb"%!PS"), _TOOLS[".ps"]),
+_TOOLS_BY_CONTENT: Final = (
+    (re.compile(rb"%PDF-"), _TOOLS_BY_SUFFIX[".pdf"]),
+    (re.compile(rb"%!PS"), _TOOLS_BY_SUFFIX[".ps"]),
     (re.compile(rb"\{\\rtf"), _PANDOC),
     (
         re.compile(rb"(\xef\xbb\xbf)?\s*(<\?xml[^>]*>\s*)?<mediawiki\b"),
@@ -86,20 +86,20 @@ def suffix_of(name: str) -> str:
     return PurePosixPath(path.stem).suffix if path.suffix in COMPRESSIONS else path.suffix
 
 
-def skipped_kind(path: str) -> str:
+def reason_to_skip(path: str) -> str:
     """Return why a file is skipped by its path below an input: its suffix, or `marker`; "" if it is not."""
     *folders, name = path.split("/")
     if any(map(_MARKERS.fullmatch, (*folders, name))):
         return MARKER
     suffix = suffix_of(name)
-    return suffix if suffix in _NO_TEXT else ""
+    return suffix if suffix in _TEXTLESS else ""
 
 
 def find_tool(name: str, head: bytes) -> str:
     """Return what reads a file with this name and these first bytes; "" if nothing is known about it."""
-    return find_tool_by_content(head) or _TOOLS.get(suffix_of(name), "")
+    return find_tool_by_content(head) or _TOOLS_BY_SUFFIX.get(suffix_of(name), "")
 
 
 def find_tool_by_content(head: bytes) -> str:
     """Return what reads a file with these first bytes; "" if they tell nothing."""
-    return next((tool for pattern, tool in _CONTENTS if pattern.match(head)), "")
+    return next((tool for pattern, tool in _TOOLS_BY_CONTENT if pattern.match(head)), "")
