@@ -1,4 +1,4 @@
-"""Add to the documentation site the pages outside docs/, and a reference of the Python names that the pages import.
+"""Add pages outside docs/ and a Python reference to the documentation site.
 
 mkdocs calls these hooks. The pages keep the links that work in a checkout; here they become links
 of the site.
@@ -24,9 +24,9 @@ _OUTSIDE: Final = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
-_FORMER_PLACES: Final = {page: file for file, page in _OUTSIDE.items()}
+_FILES_BY_PAGE: Final = {page: file for file, page in _OUTSIDE.items()}
 # Pages whose Python blocks import the public names.
-_SHOWING: Final = ("docs/python.md", "README.md")
+_PAGES_WITH_PYTHON: Final = ("docs/python.md", "README.md")
 _REFERENCE: Final = "api.md"
 _FENCED: Final = re.compile(r"(^```.*?^```$)", flags=re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)#:]+)(#[^)]*)?\)")
@@ -46,13 +46,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turn the links of a checkout into links of the site."""
     source = page.file.src_uri
-    return move_links(markdown, _FORMER_PLACES.get(source, f"{_DOCS}/{source}"), source)
+    return move_links(markdown, _FILES_BY_PAGE.get(source, f"{_DOCS}/{source}"), source)
 
 
 def move_links(markdown: str, file: str, page: str) -> str:
     """Return the text of a file of the repository with links as they are from `page` of the site.
 
-    A link to code becomes its text. A link to nothing stays, so that mkdocs reports it.
+    A link to code becomes its text. A broken link stays, so that mkdocs reports it.
 
     Args:
         markdown: text of the page.
@@ -64,6 +64,7 @@ def move_links(markdown: str, file: str, page: str) -> str:
         text = match[1]
         target = match[2]
         anchor = match[3] or ""
+
         linked = posixpath.normpath(posixpath.join(posixpath.dirname(file), target))
         if not (_ROOT / linked).exists():
             return match[0]
@@ -71,6 +72,7 @@ def move_links(markdown: str, file: str, page: str) -> str:
             linked = min(
                 path.relative_to(_ROOT).as_posix() for path in (_ROOT / linked).glob("*.md")
             )
+
         inside = _OUTSIDE.get(linked) or (
             linked.removeprefix(f"{_DOCS}/") if linked.startswith(f"{_DOCS}/") else ""
         )
@@ -87,15 +89,15 @@ def move_links(markdown: str, file: str, page: str) -> str:
 
 
 def public_names() -> list[str]:
-    """Return the dotted names of Clozeline that Python blocks of the pages import, in the order of the pages."""
-    found: dict[str, None] = {}
-    for file in _SHOWING:
+    """Return the dotted names of Clozeline that Python blocks import, in the order of the pages."""
+    imported: dict[str, None] = {}
+    for file in _PAGES_WITH_PYTHON:
         for block in re.findall(
             r"^```python\n(.*?)^```$", (_ROOT / file).read_text(encoding="utf-8"), re.M | re.S
         ):
             for module, names in re.findall(r"^from (clozeline[\w.]*) import (.+)$", block, re.M):
-                found |= dict.fromkeys(f"{module}.{name.strip()}" for name in names.split(","))
-    return list(found)
+                imported |= dict.fromkeys(f"{module}.{name.strip()}" for name in names.split(","))
+    return list(imported)
 
 
 def write_reference(names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Example texts and options for each objective of the gallery; without an entry, the defaults on a plain text."""
+"""Texts and options of the examples; an objective without an entry shows its defaults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ _FOOTBALL: Final = Text(("an American football game was played",))
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One example of an objective: options, documents (none: those that its grouping needs), variant of the row."""
+    """One example: options, documents (empty: chosen by the grouping), and variant of the row."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
     texts: tuple[Text, ...] = ()
@@ -123,8 +123,8 @@ EVERY_WORD: Final = tuple(
 def texts_for(objective: Objective) -> tuple[Text, ...]:
     """Return texts that an objective can corrupt."""
     by_grouping = {"sentence_pair": (_RAIN, _APPLES), "parallel": (_WHALES,)}
-    plain = (_PUPPIES,) if objective.minimum.sentences == 1 else (_WORK,)
-    return by_grouping.get(objective.grouping.name, plain)
+    default = (_PUPPIES,) if objective.minimum.sentences == 1 else (_WORK,)
+    return by_grouping.get(objective.grouping.name, default)
 
 
 def cases_of(name: str) -> tuple[Case, ...]:

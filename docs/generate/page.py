@@ -1,4 +1,4 @@
-"""Write docs/objectives.md, a table of all objectives, then each with its examples, features and options.
+"""Write docs/objectives.md, which compares all objectives, and their sections in docs/objectives/.
 
 python -m docs.generate.page
 """
@@ -7,9 +7,9 @@ import dataclasses
 import inspect
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from clozeline.configuration.described_keys import describe
 from clozeline.files import publish_text
@@ -22,27 +22,120 @@ from docs.generate.objective_cases import EVERY_WORD, Case, cases_of, texts_for
 from docs.generate.training import training_table
 
 _LONG = 80
-_REMAINDERS = Path(__file__).with_name("remainders.txt")
-_HEAD = """# Objectives
+_DOCS: Final = Path(__file__).resolve().parents[1]
+_GROUPINGS: Final = Path(__file__).with_name("groupings.txt")
+_HEAD: Final = """# Objectives
 
-Every objective of `pipeline/corrupt/objectives/`, corrupting sentences whose tokens are words. This page is made by
-`make docs` from the objectives themselves; a test holds it current.
+`clozeline show NAME 'Your text.'` shows what an objective does to a text. Each objective has a
+section with an example, its features and all its options. The sections are on five pages:
 
-In the examples `__` marks a position without loss, and rows of numbers are features as they are stored. Every draw
-follows from seed, label, variant and sample: another variant of the same sample is another corruption. Every objective
-can be undone: `uncorrupt` gives back the original from the example alone."""
+"""
+_HOW_TO_READ: Final = """\
+`make docs` writes these pages from the code of the objectives. A test checks that they are current.
+
+- Every random choice follows from seed, label, variant and sample. Another variant of a sample is
+  another corruption.
+- You can undo every objective: `uncorrupt` returns the original tokens from the example alone."""
+_SECTION_HEAD: Final = """
+
+In the examples, the tokens are words. `__` marks a position without loss. Lines of numbers are
+stored features. [Objectives](../objectives.md) compares all objectives, and the [glossary](../glossary.md)
+explains the words."""
 
 
-def gallery() -> str:
-    """Return the page as Markdown."""
-    names = OBJECTIVES.available()
-    remainders = _REMAINDERS.read_text(encoding="utf-8").strip()
+class Group(NamedTuple):
+    """A page of docs/objectives/ with the objectives that a reader compares."""
+
+    title: str
+    summary: str
+    names: tuple[str, ...]
+
+
+GROUPS: Final = {
+    "masked": Group(
+        "Masked tokens",
+        "An encoder predicts hidden or replaced tokens from both sides.",
+        (
+            "masked_lm",
+            "whole_word_masking",
+            "span_boundary",
+            "replaced_token_detection",
+            "corrective_lm",
+        ),
+    ),
+    "causal": Group(
+        "Causal, prefix and permuted",
+        "A model predicts tokens one after another, in the order of the text or in a random order.",
+        ("causal_lm", "prefix_lm", "permuted_lm"),
+    ),
+    "denoising": Group(
+        "Denoising",
+        "An encoder-decoder restores a damaged text, or the parts that are missing in it.",
+        (
+            "span_corruption",
+            "text_infilling",
+            "token_deletion",
+            "token_reordering",
+            "sentence_reordering",
+            "document_rotation",
+            "denoising_autoencoding",
+            "masked_encoder_decoder",
+            "mass",
+        ),
+    ),
+    "pairs": Group(
+        "Pairs",
+        "A row has two texts: two sentences, a text and its translation, or a task and its answer.",
+        (
+            "next_sentence_prediction",
+            "sentence_order_prediction",
+            "sentence_comparison",
+            "translation_lm",
+            "text_to_text",
+        ),
+    ),
+    "mixtures": Group(
+        "Mixtures",
+        "Several objectives work together: one of them for each sample, or one after another.",
+        ("mixture", "composition"),
+    ),
+}
+
+
+def write_pages() -> dict[str, str]:
+    """Return the text of each page by its path in docs/."""
+    missing = set(OBJECTIVES.available()) - {
+        name for group in GROUPS.values() for name in group.names
+    }
+    if missing:
+        raise SystemExit(f"add to a group of docs/generate/page.py: {', '.join(sorted(missing))}")
+
+    pages = {"objectives.md": _write_overview()}
+    for page, group in GROUPS.items():
+        head = f"# {group.title}\n\n{group.summary}{_SECTION_HEAD}"
+        table = _overview_table(group.names, {})
+        sections = map(_objective_section, group.names)
+        pages[f"objectives/{page}.md"] = "\n\n".join([head, table, *sections]) + "\n"
+    return pages
+
+
+def _write_overview() -> str:
+    """Return the page that compares all objectives."""
+    groups = "\n".join(
+        f"- **[{group.title}](objectives/{page}.md)**: {group.summary}"
+        for page, group in GROUPS.items()
+    )
+
+    names = [name for group in GROUPS.values() for name in group.names]
+    links = {
+        name: f"objectives/{page}.md" for page, group in GROUPS.items() for name in group.names
+    }
     parts = [
-        _HEAD,
-        _overview_table(names),
+        _HEAD + groups,
+        _overview_table(names, links),
+        _HOW_TO_READ,
         training_table(names),
-        remainders,
-        *map(_objective_section, names),
+        _GROUPINGS.read_text(encoding="utf-8").strip(),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -51,49 +144,51 @@ def _build_default(name: str) -> Objective:
     return build_objective(name, Words(EVERY_WORD).vocabulary)
 
 
-def _overview_table(names: list[str]) -> str:
+def _overview_table(names: Iterable[str], pages: Mapping[str, str]) -> str:
+    """Return a row for each objective with a link to its section."""
     rows = [
-        "| objective | architectures | heads | grouping (separator) | least tokens, sentences |",
+        "| objective | architectures | heads | grouping (separator) | min. tokens, sentences |",
         "|---|---|---|---|---|",
     ]
     for name in names:
         objective = _build_default(name)
-        kind = type(objective)
+        link = f"[{name}]({pages.get(name, '')}#{name})"
+        architectures = ", ".join(type(objective).architectures)
+        heads = ", ".join(type(objective).heads)
+
         spec = objective.grouping
         separator = "" if spec.separator == "none" else f" ({spec.separator})"
+        minimum = objective.minimum
         rows.append(
-            f"| [{name}](#{name}) | {', '.join(kind.architectures)} | {', '.join(kind.heads)} | "
-            f"{spec.name}{separator} | {objective.minimum.tokens}, {objective.minimum.sentences} |"
+            f"| {link} | {architectures} | {heads} | {spec.name}{separator} | "
+            f"{minimum.tokens}, {minimum.sentences} |"
         )
     return "\n".join(rows)
 
 
 def _objective_section(name: str) -> str:
-    kind = OBJECTIVES.load_class(name)
-    # the docstring up to its example; outside of code, nothing may be read as HTML
-    text = re.split(r"^Example", inspect.cleandoc(kind.__doc__ or ""), flags=re.MULTILINE)[
-        0
-    ].strip()
-    pieces = re.split(r"(`[^`]*`)", text)
-    described = "".join(
-        piece if piece.startswith("`") else piece.replace("<", "&lt;") for piece in pieces
-    )
-    papers = ", ".join(dict.fromkeys(re.findall(r"\d{4}\.\d{5}", kind.__doc__ or "")))
-    facts = (
-        f"*Papers:* arXiv {papers} · *models:* {', '.join(kind.architectures)} · *heads:* "
-        f"{', '.join(kind.heads)}"
-    )
-    examples = (_example_block(name, case) for case in cases_of(name))
-    return "\n\n".join(
-        [
-            f"## {name}",
-            described,
-            facts,
-            *examples,
-            _feature_table(name),
-            _configuration_block(name),
-        ]
-    )
+    """Return the docstring, properties, examples, features and options of an objective."""
+    objective_type = OBJECTIVES.load_class(name)
+    docstring = inspect.cleandoc(objective_type.__doc__ or "")
+    architectures = ", ".join(objective_type.architectures)
+    heads = ", ".join(objective_type.heads)
+    papers = ", ".join(dict.fromkeys(re.findall(r"\d{4}\.\d{5}", docstring)))
+
+    # the docstring up to its example, with < as an entity where Markdown would read HTML
+    text = re.split(r"^Example", docstring, flags=re.MULTILINE)[0].strip()
+    pieces = [
+        piece if piece.startswith("`") else piece.replace("<", "&lt;")
+        for piece in re.split(r"(`[^`]*`)", text)
+    ]
+    parts = [
+        f"## {name}",
+        "".join(pieces),
+        f"*Papers:* arXiv {papers} · *models:* {architectures} · *heads:* {heads}",
+        *(_example_block(name, case) for case in cases_of(name)),
+        _feature_table(name),
+        _configuration_block(name),
+    ]
+    return "\n\n".join(parts)
 
 
 def _example_block(name: str, case: Case) -> str:
@@ -128,12 +223,13 @@ def _feature_table(name: str) -> str:
 
 def _configuration_block(name: str) -> str:
     """Return a `corrupt` entry of a recipe with all options and their meanings."""
-    kind = OBJECTIVES.load_class(name)
-    defaults = kind.Options()
+    objective_type = OBJECTIVES.load_class(name)
+    defaults = objective_type.Options()
     short = [(f"- name: {name}", "")]
     long = []
-    for key, _, _, meaning in describe(kind.Options):
-        if key not in kind.Options.__pydantic_fields__:
+
+    for key, _, _, meaning in describe(objective_type.Options):
+        if key not in objective_type.Options.__pydantic_fields__:
             continue
         value = getattr(defaults, key)
         line = f"  {key}: {as_yaml(value)}"
@@ -141,13 +237,14 @@ def _configuration_block(name: str) -> str:
             long += [f"  # {meaning}", f"  {key}:", *(f"    - {as_yaml(item)}" for item in value)]
         else:
             short.append((line, meaning))
+
     width = max(len(line) for line, _ in short)
     shown = [f"{line.ljust(width)}  # {meaning}" if meaning else line for line, meaning in short]
     return "\n".join(["```yaml", *shown, *long, "```"])
 
 
 def as_yaml(value: Any) -> str:
-    """Return a value on one line of YAML; algorithms and entries by what differs from their defaults."""
+    """Return a value on one line of YAML; algorithms show only options that are not defaults."""
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(as_yaml, value)) + "]"
     if isinstance(value, Component):
@@ -161,8 +258,8 @@ def as_yaml(value: Any) -> str:
         return as_yaml({**inner, **items})
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{key}: {as_yaml(item)}" for key, item in value.items()) + "}"
-    plain = isinstance(value, str) and not re.search(r"[:{}\[\],#]|^$", value)
-    return value if plain else json.dumps(value, ensure_ascii=False)
+    needs_no_quotes = isinstance(value, str) and not re.search(r"[:{}\[\],#]|^$", value)
+    return value if needs_no_quotes else json.dumps(value, ensure_ascii=False)
 
 
 def _non_default_options(options: Any) -> dict[str, Any]:
@@ -175,4 +272,6 @@ def _non_default_options(options: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    publish_text(Path(__file__).resolve().parents[1] / "objectives.md", gallery())
+    for path, text in write_pages().items():
+        (_DOCS / path).parent.mkdir(exist_ok=True)
+        publish_text(_DOCS / path, text)

@@ -1,4 +1,4 @@
-"""Run the commands of docs/rows.yaml, and write docs/rows.md: what is taught, the command, and what it prints.
+"""Run the commands of docs/rows.yaml, and write docs/rows.md with their output.
 
 python -m docs.generate.rows [--only TOPIC] [--folder DIR]
 """
@@ -24,12 +24,15 @@ _DOCS: Final = Path(__file__).parents[1]
 
 
 class Row(NamedTuple):
-    """One row of the page; `shows` is the regular expression that the printed text must match."""
+    """One row of the page: a topic of a course with its command."""
 
     topic: str
     taught: str
     run: str
     shows: str
+    """regular expression that the printed text must match"""
+    example: str = ""
+    """section of docs/textbook.md that shows the printed text in full"""
 
 
 def read_rows(content: Mapping[str, Any]) -> list[Row]:
@@ -42,7 +45,7 @@ def read_rows(content: Mapping[str, Any]) -> list[Row]:
 
 
 def write_files(files: Mapping[str, Any], folder: Path) -> None:
-    """Write the files that the commands read, and links to those of the repository."""
+    """Write the files that the commands read, and link `configs` and `docs` of the repository."""
     for name in ("configs", "docs"):
         (folder / name).exists() or (folder / name).symlink_to(_DOCS.parent / name)
     for name, text in files.items():
@@ -74,7 +77,7 @@ def run_command(command: str, folder: Path) -> tuple[int, str]:
 
 
 def find_lines(shows: str, text: str) -> list[str]:
-    """Return the lines of a text that hold the first match of an expression; none without a match."""
+    """Return the lines that hold the first match of an expression, or an empty list."""
     match = re.search(shows, text, flags=re.MULTILINE)
     if match is None:
         return []
@@ -85,21 +88,24 @@ def find_lines(shows: str, text: str) -> list[str]:
 
 
 def run_rows(rows: list[Row], folder: Path) -> list[tuple[Row, list[str]]]:
-    """Run rows one after another; return what each showed, which the folder keeps, or nothing where it failed."""
+    """Run rows one after another, and return the lines that each printed; empty if it failed."""
     shown = []
     for row in rows:
-        kept = folder / "shown" / f"{hashlib.sha256(json.dumps(row).encode()).hexdigest()}.json"
+        # the folder keeps the lines, so that another start runs only the rows that failed
+        digest = hashlib.sha256(json.dumps(row).encode()).hexdigest()
+        result = folder / "shown" / f"{digest}.json"
+
         start = time.monotonic()
         code = 0
         text = ""
-        if not kept.exists():
+        if not result.exists():
             code, text = run_command(row.run, folder)
             if code == 0 and (lines := find_lines(row.shows, text)):
-                kept.write_text(json.dumps(lines))
-        shown.append((row, json.loads(kept.read_text()) if kept.exists() else []))
+                result.write_text(json.dumps(lines))
+        shown.append((row, json.loads(result.read_text()) if result.exists() else []))
         verdict = (
             "ok"
-            if kept.exists()
+            if result.exists()
             else f"FAILED with code {code}; expected: {row.shows}\n  {row.run}\n{text}"
         )
         sys.stdout.write(
@@ -127,22 +133,22 @@ def write_page(content: Mapping[str, Any], shown: Mapping[Row, list[str]]) -> st
         lines = ["| taught | command | prints |", "|---|---|---|"]
         for row, printed in shown.items():
             if row.topic == topic:
-                lines.append(
-                    f"| {row.taught} | {code(row.run, len(row.run))} | "
-                    f"{'<br>'.join(map(code, printed))} |"
-                )
+                link = f"[in full](textbook.md#{row.example})"
+                cell = link if row.example else "<br>".join(map(code, printed))
+                lines.append(f"| {row.taught} | {code(row.run, len(row.run))} | {cell} |")
         parts += [f"## {topic}", "\n".join(lines)]
     return "\n\n".join([*parts, content["left_out"].rstrip()]) + "\n"
 
 
 def main() -> int:
-    """Run the rows, topics two at a time; return 1 if one of them failed."""
+    """Run the rows, two topics at a time; return 1 if a row failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", help="run the rows of this topic, without writing the page")
     parser.add_argument(
         "--folder", type=Path, help="keep all files here; another start runs the rows that failed"
     )
     options = parser.parse_args()
+
     content = yaml.safe_load((_DOCS / "rows.yaml").read_text(encoding="utf-8"))
     folder = options.folder or Path(tempfile.mkdtemp(prefix="rows-"))
     if not (folder / "shown").exists():
@@ -152,12 +158,15 @@ def main() -> int:
             if (done := run_command(command, folder))[0]:
                 sys.exit(f"code {done[0]}: {command}\n{done[1]}")
         (folder / "shown").mkdir()
+
+    rows = read_rows(content)
     topics = [topic for topic in content["topics"] if options.only in (None, topic)]
-    rows = [[row for row in read_rows(content) if row.topic == topic] for topic in topics]
+    by_topic = [list(filter(lambda row: row.topic == topic, rows)) for topic in topics]
     with ThreadPoolExecutor(2) as pool:
         shown = dict(
-            itertools.chain.from_iterable(pool.map(lambda topic: run_rows(topic, folder), rows))
+            itertools.chain.from_iterable(pool.map(lambda rows: run_rows(rows, folder), by_topic))
         )
+
     failed = [f"  {row.topic}: {row.taught}\n" for row, lines in shown.items() if not lines]
     sys.stdout.write(f"{len(shown)} rows in {folder}, {len(failed)} failed\n{''.join(failed)}")
     if not failed and options.only is None:

@@ -12,10 +12,12 @@ from docs.generate.objective_cases import EVERY_WORD
 
 _TITLE = """## What can be trained
 
-Columns that batches are made of, and the heads of `model.heads` that learn from them, for the defaults of each
-objective. A head that judges a generator's tokens needs the family `replaced_tokens`, which has a generator, or rows
-whose tokens are drawn when they are stored (`replacement: uniform`, `unigram` or `shuffle`). Other columns are kept to
-undo the corruption."""
+The table shows the columns of a batch and the heads of `model.heads` that learn from them, for the
+default options. Other stored columns serve to undo the corruption.
+
+Heads with the note *generator or drawn tokens* judge replaced tokens. They need the family
+`replaced_tokens`, which has a generator. Or store rows with drawn tokens: `replacement: uniform`,
+`unigram` or `shuffle`."""
 
 
 def training_table(names: list[str]) -> str:
@@ -27,9 +29,11 @@ def training_table(names: list[str]) -> str:
 
 def training_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
     """Yield (objective, architecture, columns, heads) for every architecture of an objective."""
-    kind = OBJECTIVES.load_class(name)
-    chosen = "architecture" in kind.Options.__pydantic_fields__
-    for architecture in kind.architectures if chosen else kind.architectures[:1]:
+    objective_type = OBJECTIVES.load_class(name)
+    chosen = "architecture" in objective_type.Options.__pydantic_fields__
+    for architecture in (
+        objective_type.architectures if chosen else objective_type.architectures[:1]
+    ):
         words = Words(EVERY_WORD).vocabulary
         objective = build_objective(
             {"name": name, **({"architecture": architecture} if chosen else {})}, words

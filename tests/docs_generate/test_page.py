@@ -1,4 +1,4 @@
-"""Generated pages: docs/objectives.md is what the generator writes; navigation, links and reference of the site."""
+"""Generated pages are current, the links of the site work, and its reference has all public names."""
 
 import importlib
 import re
@@ -14,26 +14,37 @@ from clozeline.pipeline.corrupt.preview.words import Words
 from clozeline.pipeline.registries import OBJECTIVES
 from docs.generate.mkdocs_hooks import move_links, public_names, write_reference
 from docs.generate.objective_cases import _CASES, EVERY_WORD, cases_of
-from docs.generate.page import gallery
+from docs.generate.page import GROUPS, write_pages
 from docs.generate.training import training_rows
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "objectives.md"
 NAMES = OBJECTIVES.available()
-SECTIONS = re.split(r"^## (\w+)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+PAGES = {
+    path: (ROOT / "docs" / path).read_text(encoding="utf-8")
+    for path in ("objectives.md", *(f"objectives/{page}.md" for page in GROUPS))
+}
+SECTIONS = {
+    name: section
+    for text in PAGES.values()
+    for name, section in re.findall(r"^## (\w+)$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+}
 
 
-def test_the_page_is_current():
-    assert PAGE.read_text(encoding="utf-8") == gallery(), "run `make docs`"
-    assert set(_CASES) <= set(NAMES), "an example of an objective that is gone"
+def test_the_pages_are_current():
+    assert write_pages() == PAGES, "run `make docs`"
+    assert set(_CASES) <= set(NAMES), "an example of an unknown objective"
+
+
+def test_the_pages_are_short():
+    assert {
+        path: len(text.splitlines()) for path, text in PAGES.items() if text.count("\n") > 400
+    } == {}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_section_has_examples_features_and_options(name):
-    assert name in SECTIONS[1::2], (
-        f"docs/objectives.md has no section {name}: `make objectives` writes it"
-    )
-    section = SECTIONS[SECTIONS.index(name) + 1]
+    assert name in SECTIONS, f"docs/objectives/ has no section {name}: `make objectives` writes it"
+    section = SECTIONS[name]
     assert section.count("```text\n") == len(cases_of(name))
     assert re.search(r"\*Papers:\* arXiv \d{4}\.\d{5}", section)
     for feature in build_objective(name, Words(EVERY_WORD).vocabulary).features:
