@@ -1,4 +1,4 @@
-"""A model, built from its configuration: one family, its heads, and adapters that are added to it and merged."""
+"""Build a model from its configuration: a family, its heads and adapters, which can be merged."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ from clozeline.model.layers.stack import record_outputs
 from clozeline.model.layers.universal import Universal
 from clozeline.model.layers.vocabulary import table_rows
 from clozeline.model.loss import Loss
-from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
+from clozeline.model.parameters.sharding import UNSHARDED, Placement, full_shape
 from clozeline.model.registries import ADAPTERS, FAMILIES, HEADS, AdapterComponent
 from clozeline.registry import Component
 
@@ -32,17 +32,18 @@ PONDER: Final = "ponder"
 
 
 class TokenCount:
-    """The divisor of a loss over real tokens."""
+    """Count real tokens, the divisor of the ponder loss."""
 
     def count(self, tensors: Mapping[str, Tensor]) -> int:
-        """Return the tokens of a batch that count."""
+        """Return the number of real tokens in a batch."""
         return int(real_tokens(tensors).sum())
 
 
 class Model(FlopCounts, nn.Module):
     """A family that computes hidden states, and heads that compute losses from them.
 
-    A new one has no values: `build_model` draws them, or a checkpoint has them.
+    The parameters of a new model are uninitialized: `build_model` draws them, or a checkpoint
+    replaces them.
     """
 
     heads: Mapping[str, Head]
@@ -61,13 +62,13 @@ class Model(FlopCounts, nn.Module):
         if (chosen := config.adapter) is not None:
             self.adapters[chosen.name] = chosen.build(self.family)
             self.use_adapter(chosen.name)
-        self.recount()
+        self.count_parameters()
 
     @property
     def reads(self) -> Mapping[str, BatchField]:
         """Tensors that a training batch must hold, by name."""
-        of_heads = [field for head in self.heads.values() for field in head.reads]
-        return {field.name: field for field in (*self.family.reads, *of_heads, ROW_WEIGHT)}
+        head_fields = [field for head in self.heads.values() for field in head.reads]
+        return {field.name: field for field in (*self.family.reads, *head_fields, ROW_WEIGHT)}
 
     @property
     def reads_second_view(self) -> bool:
@@ -97,7 +98,7 @@ class Model(FlopCounts, nn.Module):
 
     @property
     def position_limit(self) -> int | None:
-        """Positions of the table that are left for a row, with the active adapter; None: no limit."""
+        """Positions of the table that a row can use next to the active adapter; None: no limit."""
         return (
             None
             if self.config.position.limit is None
@@ -106,23 +107,23 @@ class Model(FlopCounts, nn.Module):
 
     @property
     def positions_taken(self) -> int:
-        """Positions before those of a row, which the active adapter takes."""
+        """Positions that the active adapter takes before those of a row."""
         if self.adapter_in_use is None:
             return 0
         return self.adapters[self.adapter_in_use].options.position_count(self.family.architecture)
 
-    def use_parts(self, model: "Model") -> None:
-        """Become a model with the parts of a built one, under the same names, before anything else is set."""
+    def adopt_parts(self, model: "Model") -> None:
+        """Take over the parts of a built model, under the same names; call it in `__init__`."""
         nn.Module.__init__(self)
         self.vocab_size = model.vocab_size
         self.family = model.family
         self.use_heads(model.config, cast(Heads, model.heads))
         self.adapters = model.adapters
         self.adapter_in_use = model.adapter_in_use
-        self.recount()
+        self.count_parameters()
 
     def use_heads(self, config: ModelConfig, heads: Heads) -> None:
-        """Replace the heads by those of a configuration with the same body."""
+        """Replace the heads with those of a configuration that has the same body."""
         self.config = config
         self.heads = cast("Mapping[str, Head]", heads)
         self.head_flops = [(head.flops_unit, head.flops()) for head in self.heads.values()]
@@ -137,18 +138,22 @@ class Model(FlopCounts, nn.Module):
             adapter.attach(self.family)
 
     def find_adapter(self, name: str) -> Adapter:
-        """Return an adapter; raise a ConfigurationError if there is none of this name."""
+        """Return an adapter by name.
+
+        Raises:
+            ConfigurationError: the model has no adapter of this name.
+        """
         if name not in self.adapters:
             raise ConfigurationError(
-                f"no adapter '{name}'; there are: {', '.join(self.adapters) or 'none'}"
+                f"the model has no adapter '{name}'; it has {', '.join(self.adapters) or 'none'}"
             )
         return self.adapters[name]
 
     def forward(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
-        """Return the loss of each head, and `ponder` if tokens take their own number of steps.
+        """Return the loss of each head, and `ponder` if each token decides when it stops.
 
         Raises:
-            BatchError: a tensor that the family or a head reads is missing, a position id is beyond
+            BatchError: a tensor that the family or a head reads is missing, a position id exceeds
                 the table, rows are padded on a side that a head does not read, or a head cannot
                 weight the labels.
         """
@@ -158,22 +163,24 @@ class Model(FlopCounts, nn.Module):
             )
         tensors = add_host_shapes(tensors, self.position_limit, self.host_tensors)
         self._check_padding(tensors)
+        # layers of a universal transformer with halting return their number of steps
         halts = self.config.share.halts
         halting = (
             [part for part in self.family.modules() if isinstance(part, Universal)] if halts else []
         )
         with record_outputs(*halting) as steps:
             views, states = self._read(tensors)
+        # the second view of a pair of rows; a row without one is read as one token
         second_states = {}
         if self.reads_second_view:
             inputs = {
-                own.name: tensors[second.name]
-                for own, second in zip(ROW_TEXT, SECOND_VIEW, strict=True)
+                first.name: tensors[second.name]
+                for first, second in zip(ROW_TEXT, SECOND_VIEW, strict=True)
             }
-            # a row without a second view is read as one token
             second_states["hidden_b"] = self.family(
                 {**inputs, "lengths": inputs["lengths"].clamp(min=1)}
             )
+        # a head with early exits has a loss at each layer, every other head one at the end
         losses = {}
         for name, head in self.heads.items():
             if head.off_ramps is None:
@@ -189,17 +196,20 @@ class Model(FlopCounts, nn.Module):
         return losses
 
     def logits(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return scores of each head, for evaluation and generation: [B, T, classes], or [B, classes] for rows."""
+        """Return the scores of each head: [B, T, classes], or [B, classes] for a head of rows."""
         return {name: self.heads[name].scores(*view) for name, view in self.views(tensors).items()}
 
     def views(self, tensors: Mapping[str, Tensor]) -> Mapping[str, View]:
-        """Return the states that each head reads, for evaluation, with the tensors that it reads next to them."""
+        """Return the hidden states and tensors that each head reads, without a loss."""
         tensors = add_host_shapes(tensors, self.position_limit)
         self._check_padding(tensors)
         return self._read(tensors)[0]
 
     def _read(self, tensors: Mapping[str, Tensor]) -> tuple[Mapping[str, View], Sequence[Tensor]]:
-        """Return what each head reads: the last layer, or its mix of all; and all layers, if a head needs them."""
+        """Return the view of each head, and the states of all layers if a head needs them.
+
+        A head reads the last layer, or its own mix of all layers.
+        """
         if all(head.mix is None and head.off_ramps is None for head in self.heads.values()):
             return self.family.views(tensors, self.heads), ()
         states = self.family.layer_states(tensors)
@@ -222,11 +232,10 @@ class Model(FlopCounts, nn.Module):
             )
             raise BatchError(f"left_padding: {why}")
 
-    def recount(self) -> None:
+    def count_parameters(self) -> None:
         """Count the parameters of each part again, after an adapter has been added."""
-        self.parameters_by_part: dict[
-            str, int
-        ] = {}  # of the token table, each stack and each head; a tied one once
+        # of the token table, each stack and each head; tied parameters count once
+        self.parameters_by_part: dict[str, int] = {}
         for name, parameter in self.named_parameters():
             part = name.split(".")[1]
             self.parameters_by_part[part] = (
@@ -234,14 +243,15 @@ class Model(FlopCounts, nn.Module):
             )
 
     def num_parameters(self) -> int:
-        """Return the number of parameters, tied ones once."""
+        """Return the number of parameters; tied parameters count once."""
         return sum(self.parameters_by_part.values())
 
 
 def _ponder_loss(output: Sequence[Tensor], weights: Tensor) -> Loss:
-    """Return the sum over real tokens of steps plus remainder, from the output of `Universal`; the steps are a figure.
+    """Return steps plus remainder, summed over real tokens; the steps are also a metric.
 
-    `weights` [B, T] are 1 at real tokens. A prompt adapter has further positions before them.
+    `output` is that of `Universal`; `weights` [B, T] are 1 at real tokens. A prompt adapter has
+    further positions before them.
     """
     remainder, taken = (part[:, -weights.shape[1] :] for part in output[1:])
     steps = (taken * weights).sum()
@@ -249,14 +259,18 @@ def _ponder_loss(output: Sequence[Tensor], weights: Tensor) -> Loss:
 
 
 def build_heads(config: ModelConfig, family: Family, vocab_size: int) -> Heads:
-    """Build the heads of a configuration, which read a family and share its token table where they are tied."""
-    kinds = {name: HEADS.load_class(name) for name in config.heads}
-    sizes = {name: family.sizes(kind.target) for name, kind in kinds.items()}
-    own = {
-        name: config if read is family.config else replace(read, heads=config.heads)
-        for name, read in sizes.items()
+    """Build the heads of a configuration; tied heads share the token table of the family."""
+    classes = {name: HEADS.load_class(name) for name in config.heads}
+    # a head of the decoder has its sizes
+    sizes = {name: family.sizes(head_class.target) for name, head_class in classes.items()}
+    head_configs = {
+        name: config if size is family.config else replace(size, heads=config.heads)
+        for name, size in sizes.items()
     }
-    heads = {name: HEADS.create(name, own[name], family.tokens, vocab_size) for name in kinds}
+    heads = {
+        name: HEADS.create(name, head_configs[name], family.tokens, vocab_size) for name in classes
+    }
+    # options that add modules to a head: a mix of layers, and classifiers at earlier layers
     for name, head in heads.items():
         if config.heads[name].scalar_mix:
             if not family.layered:
@@ -270,7 +284,7 @@ def build_heads(config: ModelConfig, family: Family, vocab_size: int) -> Heads:
                     f"model.heads.{name}.exits: expected two layers or more, got {config.layers}"
                 )
             ramps = (
-                HEADS.create(name, own[name], family.tokens, vocab_size)
+                HEADS.create(name, head_configs[name], family.tokens, vocab_size)
                 for _ in range(config.layers - 1)
             )
             head.off_ramps = nn.ModuleList(ramps)
@@ -284,21 +298,21 @@ def build_model(
     token_bytes: Sequence[bytes] | None = None,
     *,
     seed: int | None = None,
-    placement: Placement = WHOLE,
+    placement: Placement = UNSHARDED,
 ) -> Model:
     """Build and initialize a model.
 
     Args:
         config: sizes and parts.
-        vocab_size: ids of the tokenizer, special tokens included.
-        special_ids: name to id of the special tokens.
-        token_bytes: UTF-8 of each token, for a family that reads characters.
-        seed: of the initial weights; default: that of torch's generator.
-        placement: of the parameters over ranks.
+        vocab_size: number of ids of the tokenizer, special tokens included.
+        special_ids: id of each special token by name.
+        token_bytes: UTF-8 bytes of each token, for a family that reads characters.
+        seed: seed of the initial weights; default: that of torch's generator.
+        placement: how parameters are distributed over ranks.
 
     Raises:
-        ConfigurationError: a special id outside the vocabulary, an unknown family or head, or token
-            bytes that are missing or do not match the vocabulary.
+        ConfigurationError: a special id is outside the vocabulary, the family or a head is
+            unknown, or token bytes are missing or do not match the vocabulary.
     """
     outside = {name: number for name, number in special_ids.items() if not 0 <= number < vocab_size}
     if outside or vocab_size < 1:
@@ -317,42 +331,41 @@ def build_model(
         if token_bytes is None or len(token_bytes) != vocab_size:
             raise ConfigurationError(
                 f"model.family {config.family} reads tokens as characters: expected the bytes of "
-                f"{vocab_size} tokens, "
-                f"got {'none' if token_bytes is None else len(token_bytes)}; give those of the "
-                "tokenizer"
+                f"{vocab_size} tokens, got {'none' if token_bytes is None else len(token_bytes)}; "
+                "pass those of the tokenizer"
             )
         model.family.set_token_bytes(token_bytes, special_ids)
     return model
 
 
-# -- adapters: one of them is active at a time, and only it trains
-# -----------------------------------------------------
+# -- adapters: one is active at a time, and only its parameters train ----------------------------
 
 
 def add_adapter(
     model: Model, name: str, entry: AdapterComponent | Mapping[str, object] | str, *, seed: int = 0
 ) -> Adapter:
-    """Add an adapter to a model, initialized by the seed; it is not yet active.
+    """Add an adapter to a model, initialized from the seed; `use_adapter` activates it.
 
-    `entry` is a name, or name and options.
+    `entry` is the adapter's name, or its name and options.
 
     Raises:
-        ConfigurationError: the name is taken or holds a dot, or the model cannot have such an
+        ConfigurationError: the name exists or contains a dot, or this model cannot have such an
             adapter.
 
     Example:
         >>> from clozeline.model.configuration.model_config import ModelConfig
-        >>> c = ModelConfig(family="encoder", dim=4, layers=1, attention_heads=1, ffn_dim=8, heads={"masked_lm": 1.0})
+        >>> sizes = {"dim": 4, "layers": 1, "attention_heads": 1, "ffn_dim": 8}
+        >>> c = ModelConfig(family="encoder", heads={"masked_lm": 1.0}, **sizes)
         >>> model = build_model(c, 9, {})
         >>> adapter = add_adapter(model, "sst2", {"name": "lora", "rank": 2})
         >>> model.use_adapter("sst2")
-        >>> sum(parameter.numel() for parameter in adapter.parameters())  # two maps, 2 x (4 + 4) each
+        >>> sum(parameter.numel() for parameter in adapter.parameters())  # 2 maps, 2 x (4 + 4)
         32
     """
     if not name or "." in name or hasattr(model.adapters, name):
         known = ", ".join(model.adapters) or "none"
         raise ConfigurationError(
-            f"adapter '{name}': expected a new name without dots; there are: {known}"
+            f"adapter '{name}': expected a new name without dots; the model has: {known}"
         )
     config = entry if isinstance(entry, Component) else ADAPTERS.resolve(entry)
     adapter = config.build(model.family)
@@ -360,19 +373,19 @@ def add_adapter(
     initialize_parameters(adapter, model.config, seed, prefix=f"adapters.{name}.")
     adapter.initialize_from(model.family, model.vocab_size, seed)
     adapter.to(model.family.tokens.weight).train(model.training)
-    model.recount()
+    model.count_parameters()
     return adapter
 
 
 def freeze_base(model: Model, trained: Collection[str] = ()) -> None:
-    """Train only the active adapter and further parameters by name, such as a new head's.
+    """Train only the active adapter and the parameters in `trained`, such as those of a new head.
 
     Raises:
         ConfigurationError: no adapter is active.
     """
     if model.adapter_in_use is None:
         raise ConfigurationError(
-            "no adapter is active, nothing would train: call `use_adapter` first"
+            "no adapter is active, so nothing would train: call `use_adapter` first"
         )
     key = f"adapters.{model.adapter_in_use}."
     for name, parameter in model.named_parameters():
@@ -383,30 +396,32 @@ def fill_adapter(model: Model, name: str, weights: Mapping[str, Tensor]) -> None
     """Copy weights into an adapter.
 
     Raises:
-        WeightsError: names or shapes differ.
+        WeightsError: names or shapes of parameters differ.
     """
-    ours = dict(model.find_adapter(name).named_parameters())
-    shapes = {key: list(parameter.shape) for key, parameter in ours.items()}
-    theirs = {key: list(tensor.shape) for key, tensor in weights.items()}
-    if differing := sorted(key for key in {*shapes, *theirs} if shapes.get(key) != theirs.get(key)):
+    expected = dict(model.find_adapter(name).named_parameters())
+    expected_shapes = {key: list(parameter.shape) for key, parameter in expected.items()}
+    shapes = {key: list(tensor.shape) for key, tensor in weights.items()}
+    if differing := sorted(
+        key for key in {*expected_shapes, *shapes} if expected_shapes.get(key) != shapes.get(key)
+    ):
         key = differing[0]
         raise WeightsError(
-            f"adapter '{name}': {key}: expected shape {shapes.get(key)}, got {theirs.get(key)} "
-            f"({len(differing)} "
-            "parameters differ): these are the weights of another adapter"
+            f"adapter '{name}': {key}: expected shape {expected_shapes.get(key)}, "
+            f"got {shapes.get(key)} ({len(differing)} parameters differ): "
+            "these are the weights of another adapter"
         )
     with torch.no_grad():
-        for key, parameter in ours.items():
+        for key, parameter in expected.items():
             parameter.copy_(weights[key])
 
 
 def merge_adapter(model: Model, name: str) -> dict[str, Tensor]:
-    """Merge an adapter into the weights of the model, which then runs without it; return the previous weights.
+    """Merge an adapter into the weights of the model and deactivate it; return the old weights.
 
     `model.family.load_state_dict(before, strict=False)` undoes the merge exactly.
 
     Raises:
-        ConfigurationError: no weight can hold what the adapter computes.
+        ConfigurationError: the adapter's computation cannot be written into weights.
     """
     with torch.no_grad():
         merged = model.find_adapter(name).merge(model.family)

@@ -1,6 +1,6 @@
-"""Count the FLOPs of a model.
+"""Count the FLOPs of a model's forward and backward pass.
 
-No backward pass is below the lowest trained parameter, nor for frozen matrices.
+Frozen matrices, and everything below the lowest trained parameter, have no backward pass.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,16 +13,16 @@ from clozeline.model.layers.stack import Stack
 from clozeline.model.parameters.sharding import full_shape
 
 Documents: TypeAlias = Mapping[tuple[int, int], float]
-"""Mean number of documents in a row by their tokens and target tokens."""
+"""Mean number of documents in a row, by their number of tokens and of target tokens."""
 
 
 class FlopCounts:
-    """The part of a model that counts matrix products from its modules."""
+    """The methods of `Model` that count matrix products, from its modules."""
 
     family: Any
     heads: Mapping[str, Any]
     head_flops: list[tuple[str, float]]
-    """FLOPs of the forward pass of each head, and the unit that they are for"""
+    """FLOPs of the forward pass of each head, and the unit (label, token or row) they are for"""
     adapter_in_use: str | None
 
     def flops(
@@ -34,15 +34,14 @@ class FlopCounts:
     ) -> float:
         """Return the FLOPs of one row's forward and backward pass, matrix products only.
 
-        Frozen matrices have no gradients, and nothing below the lowest trained parameter has a
-        backward pass.
+        Frozen matrices, and everything below the lowest trained parameter, have no backward pass.
 
         Args:
             tokens_per_row: tokens of the row; of the encoder's row in an encoder_decoder.
             target_tokens_per_row: encoder_decoder: tokens of the decoder's row.
             labels_per_row: positions that reach the heads; None = every token of the labeled row.
-            documents: how many documents of each length, in tokens and target tokens, a row has
-                that do not see each other; None = one of the entire row.
+            documents: number of documents of each length, in tokens and target tokens, that share a
+                row without seeing each other; None = one document fills the row.
         """
         body, *heads = self._forward_flops(
             tokens_per_row, target_tokens_per_row, labels_per_row, documents
@@ -54,7 +53,7 @@ class FlopCounts:
         return total
 
     def body_backward_flops(self, tokens: int, forward: float) -> float:
-        """Return the FLOPs of the backward pass of the body, whose forward pass takes `forward` for so many tokens."""
+        """Return the FLOPs of the body's backward pass, from those of its forward pass."""
         return body_backward_flops(
             self.family, tokens, forward, adapted=self.adapter_in_use is not None
         )
@@ -74,7 +73,7 @@ class FlopCounts:
     def _forward_flops(
         self, tokens: int, target_tokens: int, labels: float | None, documents: Documents | None
     ) -> list[float]:
-        """Return the FLOPs of the body, and of each head."""
+        """Return the FLOPs of the body, followed by those of each head."""
         labeled = target_tokens or tokens
         units = {"label": labeled if labels is None else labels, "token": labeled, "row": 1}
         alone = {(tokens, target_tokens): 1.0} if documents is None else documents
@@ -85,31 +84,34 @@ class FlopCounts:
 
 @dataclass(frozen=True)
 class _Part:
-    """A layer: entries of its matrices, of those that train, and whether gradients pass through it."""
+    """The matrix entries of a layer."""
 
     entries: int
     trained: int
+    """entries of matrices that train"""
     is_passed: bool
+    """whether gradients pass through the layer"""
 
 
 def body_backward_flops(
     family: nn.Module, tokens: float, forward: float, *, adapted: bool
 ) -> float:
-    """Return the FLOPs of the backward pass of a family, whose forward pass takes `forward` for so many tokens.
+    """Return the FLOPs of a family's backward pass for `tokens`, from those of its forward pass.
 
-    A product of the forward pass has two in the backward pass: for its input, where gradients pass,
-    and for its matrix, where that trains. Products of two states, in attention, have both.
-    `adapted`: parameters outside of the family train in its lowest layer.
+    Each matrix product of the forward pass has two in the backward pass: one for the gradient of
+    its input, if gradients pass, and one for that of its matrix, if the matrix trains. Products of
+    two states, in attention, always have both. `adapted`: parameters outside the family train in
+    its lowest layer.
     """
     parts = _parts_of(family, adapted=adapted)
-    of_matrices = 2.0 * tokens * sum(part.entries for part in parts)
+    matrix_flops = 2.0 * tokens * sum(part.entries for part in parts)
     passed = [part for part in parts if part.is_passed]
-    of_states = 2.0 * (forward - of_matrices) * len(passed) / len(parts)
-    return of_states + 2.0 * tokens * sum(part.entries + part.trained for part in passed)
+    state_flops = 2.0 * (forward - matrix_flops) * len(passed) / len(parts)
+    return state_flops + 2.0 * tokens * sum(part.entries + part.trained for part in passed)
 
 
 def head_backward_flops(head: nn.Module, forward: float, *, below: bool) -> float:
-    """Return the same of a head; `below`: gradients pass on to the body."""
+    """Return the FLOPs of a head's backward pass; `below`: gradients pass on to the body."""
     matrices = [parameter for parameter in head.parameters() if len(full_shape(parameter)) > 1]
     trained = any(parameter.requires_grad for parameter in matrices) if matrices else below
     passes = below or (trained and len(matrices) > 1)
@@ -122,24 +124,26 @@ def passes_body(family: nn.Module, *, adapted: bool) -> bool:
 
 
 def _parts_of(family: nn.Module, *, adapted: bool) -> list[_Part]:
-    """Return the layers of all stacks from the bottom; a family without stacks is one part."""
+    """Return the layers of all stacks, lowest first; a family without stacks is one part."""
     stacks = [module for module in family.modules() if isinstance(module, Stack)]
     layers: list[nn.Module] = [layer for stack in stacks for layer in stack.layers]
-    above = [parameter for stack in stacks for parameter in stack.norm.parameters()]
-    inside = {id(parameter) for layer in layers for parameter in layer.parameters()} | set(
-        map(id, above)
-    )
+    # what is neither in a layer nor in the final norm lies below the layers, as embeddings do
+    norms = [parameter for stack in stacks for parameter in stack.norm.parameters()]
+    inside = {id(parameter) for layer in layers for parameter in layer.parameters()}
+    inside.update(map(id, norms))
     passed = adapted or any(
-        one.requires_grad for one in family.parameters() if id(one) not in inside
+        parameter.requires_grad for parameter in family.parameters() if id(parameter) not in inside
     )
+
     parts = []
     for layer in layers or [family]:
         passed = passed or any(parameter.requires_grad for parameter in layer.parameters())
+        # a lookup in an embedding table is no matrix product
         tables = {
             id(module.weight) for module in layer.modules() if isinstance(module, nn.Embedding)
         }
-        matrices = [one for one in layer.parameters() if id(one) not in tables]
-        trained = [one for one in matrices if one.requires_grad]
+        matrices = [parameter for parameter in layer.parameters() if id(parameter) not in tables]
+        trained = [parameter for parameter in matrices if parameter.requires_grad]
         parts.append(_Part(_entries(matrices), _entries(trained), passed))
     return parts
 

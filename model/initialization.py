@@ -1,4 +1,4 @@
-"""Initialize parameters: each has a distribution and a generator of its own, seeded by the seed and its name."""
+"""Initialize parameters: the seed and the name of each decide its values."""
 
 from typing import Any
 
@@ -14,16 +14,16 @@ from clozeline.model.layers.norm import NoNorm, RMSNorm
 from clozeline.model.layers.position import T5Bias
 from clozeline.model.layers.vocabulary import VocabularyProjection
 from clozeline.model.parameters.initial_values import Draw, constant, generator_for, normal
-from clozeline.model.parameters.sharding import WHOLE, Placement
+from clozeline.model.parameters.sharding import UNSHARDED, Placement
 
 _MATRICES = (nn.Linear, nn.Embedding, VocabularyProjection)
 _NORMS = (nn.LayerNorm, RMSNorm, NoNorm)
 
 
 class SkipInitialValues(TorchFunctionMode):
-    """Make functions of `torch.nn.init` return their tensor as it is: values that would be overwritten are not drawn.
+    """Skip the functions of `torch.nn.init` for values that will be overwritten anyway.
 
-    Memory that is not written is not resident: a model whose matrices are replaced by stored
+    Memory that is never written is not resident: a model whose matrices are replaced by stored
     integers never takes the memory of the dense one.
     """
 
@@ -41,14 +41,18 @@ class SkipInitialValues(TorchFunctionMode):
 
 
 def initialize_parameters(
-    model: nn.Module, config: ModelConfig, seed: int, placement: Placement = WHOLE, prefix: str = ""
+    model: nn.Module,
+    config: ModelConfig,
+    seed: int,
+    placement: Placement = UNSHARDED,
+    prefix: str = "",
 ) -> None:
-    """Initialize every parameter: its values are a function of the seed, its name and its shape.
+    """Initialize every parameter as a function of the seed, its name and its shape.
 
     Neither the order of construction, nor other parts of the model, nor the distribution over ranks
-    matters. Values are drawn in fp32 on the host, whatever the type of the parameters. A tied
-    weight is drawn once, under its first name. A module that is a part of a model has a `prefix` of
-    its names.
+    matters. Values are drawn in fp32 on the host, whatever the dtype of the parameters. A tied
+    weight is drawn once, under its first name. `prefix` precedes the names if `model` is a part of
+    a larger model.
     """
     draw = initial_distributions(model, config)
     with torch.no_grad():
@@ -60,11 +64,11 @@ def initialize_parameters(
 
 
 def initial_distributions(model: nn.Module, config: ModelConfig) -> dict[str, Draw]:
-    """Return the distribution of each parameter by name: biases are 0, norm gains 1, matrices as `init` says.
+    """Return the distribution of each parameter by name: bias 0, norm gain 1, matrices by `init`.
 
-    A tied weight has the distribution of the module where it first occurs. A class with other
-    parameters declares their distributions in a method `initial_weights`, which receives that of
-    matrices.
+    A tied weight has the distribution of the module where it first occurs. A class with further
+    parameters declares their distributions in a method `initial_weights`, whose argument is the
+    distribution of matrices.
 
     Raises:
         NotImplementedError: a class declares no distribution for one of its parameters.
@@ -77,9 +81,10 @@ def initial_distributions(model: nn.Module, config: ModelConfig) -> dict[str, Dr
     usual = normal(config.init.std, config.init.cutoff)
     known = {key: normal(deviation, config.init.cutoff) for key, deviation in exceptional.items()}
     names = {id(parameter): name for name, parameter in model.named_parameters()}
+    # the order decides: exceptions, then what a class declares, then its type
     for module in model.modules():
-        own = getattr(module, "initial_weights", None)
-        for name, distribution in ({} if own is None else own(usual)).items():
+        declared = getattr(module, "initial_weights", None)
+        for name, distribution in ({} if declared is None else declared(usual)).items():
             known.setdefault(id(module.get_parameter(name)), distribution)
         for name, parameter in module.named_parameters(recurse=False):
             if id(parameter) not in known:
@@ -92,16 +97,16 @@ def _initial_distribution(module: nn.Module, name: str, usual: Draw) -> Draw:
         return constant(0.0)
     if name == "weight" and isinstance(module, (*_MATRICES, *_NORMS)):
         return usual if isinstance(module, _MATRICES) else constant(1.0)
-    kind = type(module)
+    module_class = type(module)
     raise NotImplementedError(
-        f"{kind.__module__}.{kind.__qualname__}: no distribution for the initial values of its "
-        f"parameter {name}; "
-        "declare it in a method `initial_weights` of the class"
+        f"{module_class.__module__}.{module_class.__qualname__}: the parameter {name} has no "
+        "distribution of initial values; "
+        "declare one in a method `initial_weights` of the class"
     )
 
 
 def _normal_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
-    """Return the deviations other than `init.std`: of embedding tables, and of projections into the residual stream."""
+    """Return standard deviations other than `init.std`: embedding tables, residual projections."""
     deviations: dict[int, float] = {}
     # GPT-2's projections into the residual stream; the transform of a head counts as one of them
     # (ModernBERT)
@@ -112,7 +117,9 @@ def _normal_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float
     )
     for module in model.modules():
         projections = [
-            getattr(module, name) for kind, name in parts.items() if isinstance(module, kind)
+            getattr(module, name)
+            for module_class, name in parts.items()
+            if isinstance(module, module_class)
         ]
         for linear in projections:
             if isinstance(linear, nn.Linear):
@@ -123,7 +130,7 @@ def _normal_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float
 
 
 def _t5_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
-    """Return T5's deviations: by the fan-in of each projection; queries include the factor that the scores lack."""
+    """Return T5's standard deviations, by fan-in; queries include the factor of the scores."""
     weights: list[tuple[Tensor, float]] = []
     for module in model.modules():
         if isinstance(module, Attention):

@@ -4,8 +4,8 @@ Means of micro-batches with different numbers of labels do not average to the me
 The trainer knows the count over every rank and micro-batch, so the trainer divides.
 
 The loss of a head is the sum of `label_weight` x -log p(label), divided by the sum of
-`label_count`. Without these tensors in a batch, every label weighs 1 and a row counts its labels.
-`row_weight` multiplies both.
+`label_count`. Without these tensors in a batch, every label has weight 1 and a row counts its
+labels. `row_weight` multiplies both.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,12 +30,12 @@ class Loss:
     """fp32 scalar in nats: the weighted sum over labels, with a gradient path to every parameter"""
     divisor: Tensor | int
     """divisor of the sum, on any device"""
-    figures: Mapping[str, Tensor] = field(default_factory=dict)
-    """further sums with the same divisor that are recorded for the head, by name"""
+    metrics: Mapping[str, Tensor] = field(default_factory=dict)
+    """further sums with the same divisor that are logged for the head, by name"""
 
     @property
     def count(self) -> int:
-        """The divisor as a number; reading it waits for the accelerator if the batch lies there."""
+        """The divisor as a number; reading it waits for the accelerator if the batch is there."""
         return int(self.divisor)
 
 
@@ -63,7 +63,7 @@ def count_labels(tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def label_ids_with_loss(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return the labels that count [n]: neither ignored ones nor those of rows of weight 0."""
+    """Return the labels that have a loss [n]: not ignored, and in rows of weight above 0."""
     return tensors["label_ids"][_has_loss(tensors)]
 
 
@@ -82,24 +82,25 @@ def row_labels(tensors: Mapping[str, Tensor], name: str = "label") -> Tensor:
 
 
 def weigh_rows_equally(tensors: Mapping[str, Tensor], head: str) -> dict[str, Tensor]:
-    """Weight labels so that every labeled row adds the mean over its labels and counts once.
+    """Weight labels so that each labeled row adds the mean over its labels and counts once.
 
     Raises:
-        BatchError: the objective of some rows has declared weights, whose unit is the label.
+        BatchError: an objective has declared weights, whose unit is the label.
 
     Example:
         >>> import torch
         >>> batch = {"input_ids": torch.zeros(2, 4), "row_weight": torch.ones(2)}
-        >>> batch["label_index"], batch["label_ids"] = torch.tensor([0, 2, 5]), torch.tensor([7, 8, 9])
+        >>> batch["label_index"] = torch.tensor([0, 2, 5])
+        >>> batch["label_ids"] = torch.tensor([7, 8, 9])
         >>> weighted = weigh_rows_equally(batch, "masked_lm")
         >>> weighted["label_weight"].tolist(), weighted["label_count"].tolist()
         ([0.5, 0.5, 1.0], [1, 1])
     """
     if declared := sorted({"label_weight", "label_count"} & tensors.keys()):
         raise BatchError(
-            f"model.heads.{head}.normalize: row would mix two units, for the batch holds "
-            f"{' and '.join(declared)} per "
-            "label: set it to label, or train on objectives without weights"
+            f"model.heads.{head}.normalize: row cannot be combined with {' and '.join(declared)}, "
+            "which these shards declare per label: "
+            "set it to label, or train on objectives without weights"
         )
     labels = _labels_of_rows(tensors)
     weights = 1.0 / labels[_rows_of_labels(tensors)].clamp(min=1).float()  # 0 where all are ignored
@@ -109,7 +110,7 @@ def weigh_rows_equally(tensors: Mapping[str, Tensor], head: str) -> dict[str, Te
 def gather_labels(hidden: Tensor, tensors: Mapping[str, Tensor]) -> Labels:
     """Gather the labeled positions, so that only they reach the vocabulary projection.
 
-    A micro-batch without labels gives its first state with an ignored label: loss 0, with a
+    A micro-batch without labels returns its first state with an ignored label: loss 0, with a
     gradient path through the entire head.
 
     Args:
@@ -129,12 +130,12 @@ def gather_labels(hidden: Tensor, tensors: Mapping[str, Tensor]) -> Labels:
 
 
 def original_ids(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return `input_ids` with the labels put back at their positions, [B, T]."""
+    """Return `input_ids` [B, T] with each label at its position."""
     return at_labels(tensors, tensors["label_ids"])
 
 
 def at_labels(tensors: Mapping[str, Tensor], ids: Tensor) -> Tensor:
-    """Return `input_ids` [B, T] with `ids` [N] at the positions of labels; ignored labels change nothing."""
+    """Return `input_ids` [B, T] with `ids` [N] at the label positions, ignored labels excepted."""
     before = tensors["input_ids"]
     positions = tensors["label_index"].where(tensors["label_ids"] != IGNORED, before.numel())
     spare = F.pad(before.flatten(), (0, 1))  # ignored labels are written to one spare position
@@ -142,7 +143,7 @@ def at_labels(tensors: Mapping[str, Tensor], ids: Tensor) -> Tensor:
 
 
 def real_positions(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return which positions [B, T] hold tokens of rows that have weight and labels."""
+    """Return which positions [B, T] hold tokens of rows with a weight and labels."""
     positions = torch.arange(tensors["input_ids"].shape[1], device=tensors["row_weight"].device)
     counted = (_labels_of_rows(tensors) > 0) & (tensors["row_weight"] != 0)
     lengths = tensors["lengths"].to(positions.device).expand(counted.shape)
@@ -150,12 +151,14 @@ def real_positions(tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def real_index(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return the flat positions [N] that `real_positions` marks; the host waits for their number."""
+    """Return the flat indices [N] of `real_positions`; the host waits for their number."""
     return real_positions(tensors).flatten().nonzero().squeeze(1)
 
 
 def choice_rows(choices: Tensor) -> Tensor:
-    """Return the row of each choice of each example, [B, most], -1 beyond its number of `choices` [B].
+    """Return the row of each choice of each example, [B, most choices], -1 for a missing choice.
+
+    `choices` [B] is the number of choices of each example, whose rows follow each other.
 
     Example:
         >>> import torch
@@ -168,12 +171,12 @@ def choice_rows(choices: Tensor) -> Tensor:
 
 
 def rows_of_examples(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return `choice_rows` of a batch, as `add_host_shapes` has computed it, or computed here."""
+    """Return `choice_rows` of a batch: as `add_host_shapes` has stored it, or computed here."""
     return tensors["choice_rows"] if "choice_rows" in tensors else choice_rows(tensors["choices"])
 
 
 def cross_entropy_sum(logits: Tensor, label_ids: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Return the sum over labels of weight x -log softmax(logits)[label], in fp32; `IGNORED` labels add 0.
+    """Return the sum of weight x -log softmax(logits)[label] in fp32; `IGNORED` labels add 0.
 
     Args:
         logits: [N, vocabulary], any floating dtype.
@@ -184,7 +187,9 @@ def cross_entropy_sum(logits: Tensor, label_ids: Tensor, weights: Tensor | None 
         >>> import torch
         >>> round(cross_entropy_sum(torch.zeros(2, 4), torch.tensor([3, 1])).item(), 4)  # 2 ln 4
         2.7726
-        >>> round(cross_entropy_sum(torch.zeros(2, 4), torch.tensor([3, 1]), torch.tensor([2.0, 0.5])).item(), 4)
+        >>> weights = torch.tensor([2.0, 0.5])
+        >>> loss = cross_entropy_sum(torch.zeros(2, 4), torch.tensor([3, 1]), weights)
+        >>> round(loss.item(), 4)
         3.4657
     """
     if weights is None:
@@ -197,7 +202,7 @@ def cross_entropy_sum(logits: Tensor, label_ids: Tensor, weights: Tensor | None 
 def cross_entropy_sum_in_chunks(
     scores: Callable[[Tensor], Tensor], labels: Labels, chunk: int | None
 ) -> Tensor:
-    """Return `cross_entropy_sum` of the labels' scores, of which only a chunk is held in memory at a time.
+    """Return `cross_entropy_sum` of the labels' scores, holding one chunk of scores in memory.
 
     The backward pass computes the scores [n, vocabulary] of each chunk again: a third more
     arithmetic for less memory.
@@ -216,12 +221,12 @@ def cross_entropy_sum_in_chunks(
 
 
 def _rows_of_labels(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return the row [N] of each label."""
+    """Return the row of each label, [N]."""
     return tensors["label_index"] // tensors.get("decoder_input_ids", tensors["input_ids"]).shape[1]
 
 
 def _labels_of_rows(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return the number of labels [B] of each row, without ignored ones."""
+    """Return the number of labels of each row, [B], without ignored labels."""
     rows = _rows_of_labels(tensors)
     labels = tensors["label_ids"] != IGNORED
     return rows.new_zeros(len(tensors["row_weight"])).index_add_(0, rows, labels.to(rows.dtype))

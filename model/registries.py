@@ -1,4 +1,4 @@
-"""The registries of the model: folders with an algorithm a file, and the interface of each."""
+"""The registries of the model: a folder with one algorithm per file, and its interface."""
 
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 

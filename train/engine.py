@@ -306,5 +306,5 @@ def add_sums(
     """Add the sums of a micro-batch to `sums` by head, and to `figures` by "head/name"."""
     for head, loss in losses.items():
         sums[head] += loss.total.detach()
-        for name, total in loss.figures.items():
+        for name, total in loss.metrics.items():
             figures[f"{head}/{name}"] = figures.get(f"{head}/{name}", 0) + total

@@ -1,6 +1,6 @@
-"""Adapters: few parameters that are trained while the model stays frozen.
+"""Adapters: a few additional parameters train while the model stays frozen.
 
-One file each, chosen by `model.adapter`.
+Each has a file, selected by `model.adapter`.
 """
 
 from clozeline.model.adapters._adapter import Adapter, AdapterOptions

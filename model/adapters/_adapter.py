@@ -1,4 +1,4 @@
-"""The interface of adapters: few parameters that are trained while the model stays frozen."""
+"""The interface of adapters: a few additional parameters train, the model stays frozen."""
 
 import re
 from collections import Counter
@@ -14,12 +14,11 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.families import Family
 from clozeline.model.parameters.initial_values import Draw
-from clozeline.model.parameters.sharding import WHOLE, Placement
+from clozeline.model.parameters.sharding import UNSHARDED, Placement
 
 _UNMERGED: Final = (
     "model.adapter: it adds a computation to the model, which cannot be merged into its weights: "
-    "export the adapter "
-    "with clozeline export-adapter, or train lora or bitfit"
+    "export it with clozeline export-adapter, or train lora or bitfit"
 )
 Undo: TypeAlias = Callable[[], None]
 """Undo one change of the model."""
@@ -35,16 +34,16 @@ class AdapterOptions:
 
 
 class Adapter(nn.Module):
-    """Additional parameters of a model, and how they change its computation while the adapter is active.
+    """Additional parameters, and how they change a model while the adapter is active.
 
-    The model keeps its own names and values: several adapters may belong to one model, and one at a
-    time is active. Layers that share weights share what an adapter adds to them. A family that
-    cannot have it is a ConfigurationError.
+    Parameters of the model keep their names and values. A model may have several adapters, of which
+    one is active at a time. Layers that share weights also share what an adapter adds to them. A
+    family that cannot have the adapter raises ConfigurationError.
     """
 
     Options: ClassVar[type[AdapterOptions]]
     inner: ClassVar[str] = ""
-    """End of the path of the module that is changed, after the path of its part."""
+    """End of the path of the module that is changed, after the path of the adapter's part."""
 
     def __init__(self, options: AdapterOptions, family: Family) -> None:
         super().__init__()
@@ -53,7 +52,7 @@ class Adapter(nn.Module):
         self._undo: list[Undo] = []
 
     def register_parts(self, parts: Mapping[str, nn.Module]) -> None:
-        """Register modules under the paths of what they adapt, which become part of their parameters' names."""
+        """Register modules under the paths of the modules that they adapt."""
         for path, part in parts.items():
             *folders, last = path.split(".")
             parent: nn.Module = self
@@ -62,19 +61,19 @@ class Adapter(nn.Module):
                     parent.add_module(folder, nn.Module())
                 parent = parent.get_submodule(folder)
             parent.add_module(last, part)
-        self.parts = dict(parts)  # a plain dict: the modules are registered above
+        self.parts = dict(parts)  # not an nn.ModuleDict: the modules are registered above
 
     def apply_changes(self, family: Family) -> Iterator[Undo]:
-        """Change the model; yield an undo for each change.
+        """Change the model; yield a function that undoes each change.
 
-        By default `change` replaces what the modules return.
+        By default, `change` replaces the outputs of the adapted modules.
         """
         for path, part in self.parts.items():
             module = family.get_submodule(f"{path}{self.inner}")
             yield module.register_forward_hook(partial(self._replace_output, part)).remove
 
     def change(self, part: object, x: Tensor, output: Tensor) -> Tensor:
-        """Return the changed output of a module, from the adapter's part, the module's first input and its output."""
+        """Return the new output of a module, from the adapter's part and the first input."""
         raise NotImplementedError
 
     def _replace_output(
@@ -92,27 +91,27 @@ class Adapter(nn.Module):
             self._undo.pop()()
 
     def initialize_from(
-        self, family: Family, vocab_size: int, seed: int, placement: Placement = WHOLE
+        self, family: Family, vocab_size: int, seed: int, placement: Placement = UNSHARDED
     ) -> None:
         """Initialize from the weights of the model, if the adapter starts from some of them."""
 
     def learning_rate_factors(self) -> dict[nn.Parameter, float]:
-        """Return parameters whose learning rate is not that of the optimizer, and its factor."""
+        """Return the parameters with a learning rate other than the optimizer's, and its factor."""
         return {}
 
     def merge(self, family: Family) -> dict[str, Tensor]:
-        """Return the parameters of the family, by name, with which it computes the same without the adapter."""
+        """Return the parameters with which the family computes the same without the adapter."""
         raise ConfigurationError(_UNMERGED)
 
     @classmethod
     def check_merge(cls) -> None:
-        """Raise ConfigurationError if no weights of a model can hold what the adapter computes."""
+        """Raise ConfigurationError if what the adapter computes cannot be written into weights."""
         if cls.merge is Adapter.merge:
             raise ConfigurationError(_UNMERGED)
 
 
-class Rows(nn.Module):
-    """Learned rows: keys and values of a prefix, vectors of a prompt."""
+class LearnedVectors(nn.Module):
+    """Learned vectors: keys and values of a prefix, or token vectors of a prompt."""
 
     def __init__(self, length: int, width: int) -> None:
         super().__init__()
@@ -122,7 +121,7 @@ class Rows(nn.Module):
         return {"rows": usual}
 
     def forward(self) -> Tensor:
-        """Return [length, width]; a copy, because ZeRO stage 3 frees the parameter after the call."""
+        """Return a copy, [length, width]: ZeRO stage 3 frees the parameter after the call."""
         return self.rows.clone()
 
 
@@ -142,7 +141,7 @@ def _check_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
 
 Pattern = Annotated[str, AfterValidator(_check_pattern)]
 Patterns = Annotated[tuple[Pattern, ...], AfterValidator(_check_patterns)]
-"""Regular expressions of complete path components: `query` is every path that ends in `.query`."""
+"""Regular expressions of complete path components: `query` is every path ending in `.query`."""
 
 
 def matches(pattern: str, path: str) -> bool:
@@ -151,16 +150,17 @@ def matches(pattern: str, path: str) -> bool:
 
 
 def linear_maps(family: Family, key: str, patterns: Iterable[str]) -> dict[str, nn.Linear]:
-    """Return the linear maps whose paths end with one of the patterns, by path, in the order of the family.
+    """Return the linear maps whose paths end with one of the patterns, by path.
 
-    A pattern is `query`, or `layers.[01].attention.body.(query|value)`; `key` names the patterns in
-    messages.
+    A pattern is `query`, or `layers.[01].attention.body.(query|value)`; `key` names the option with
+    the patterns in messages. Maps have the order of the family.
 
     Raises:
         ConfigurationError: a pattern matches no module, one that is not a linear map, or one whose
             weight is tied.
     """
     modules = dict(family.named_modules())
+    # a weight that two modules own is tied
     owners = Counter(
         id(parameter)
         for module in modules.values()
@@ -168,27 +168,27 @@ def linear_maps(family: Family, key: str, patterns: Iterable[str]) -> dict[str, 
     )
     chosen: set[str] = set()
     for pattern in patterns:
-        found = [path for path in modules if matches(pattern, path)]
+        matching = [path for path in modules if matches(pattern, path)]
         where = f"model.adapter.{key}: '{pattern}'"
-        if not found:
+        if not matching:
             raise ConfigurationError(
                 f"{where} matches no module of the family; expected {_linear_names(modules)}"
             )
         if other := next(
-            (path for path in found if not isinstance(modules[path], nn.Linear)), None
+            (path for path in matching if not isinstance(modules[path], nn.Linear)), None
         ):
             expected = (
-                f"expected {_linear_names(modules)}: tables, and projections tied to them, have "
-                "no adapter"
+                f"expected {_linear_names(modules)}; tables, and projections tied to them, cannot "
+                "have an adapter"
             )
             raise ConfigurationError(
                 f"{where} matches {other}, a {type(modules[other]).__name__}; {expected}"
             )
-        if tied := next((path for path in found if owners[id(modules[path].weight)] > 1), None):
+        if tied := next((path for path in matching if owners[id(modules[path].weight)] > 1), None):
             raise ConfigurationError(
                 f"{where} matches {tied}, whose weight is tied to another module: exclude it"
             )
-        chosen.update(found)
+        chosen.update(matching)
     return {
         path: module
         for path, module in modules.items()
@@ -203,5 +203,5 @@ def _linear_names(modules: dict[str, nn.Module]) -> str:
     return (
         f"linear maps: {', '.join(sorted(names))}"
         if names
-        else "linear maps, of which this family has none"
+        else "linear maps, but this family has none"
     )

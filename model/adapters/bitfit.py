@@ -1,4 +1,4 @@
-"""BitFit (arXiv 2106.10199): train changes of the biases only."""
+"""BitFit (arXiv 2106.10199): train only changes of the biases."""
 
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ _ADDED_LAST: Final = (nn.Linear, nn.LayerNorm, NoNorm, Convolution)
 
 
 class Bitfit(Adapter):
-    """A change of every bias of the body, initially 0; the biases of the model stay what they are.
+    """A change of every bias of the body, initially 0; the biases themselves stay frozen.
 
     It has as many parameters as the body has biases, and can be merged into them. Neither a bias
     nor its change has weight decay, so this is equivalent to training the biases.
@@ -27,32 +27,33 @@ class Bitfit(Adapter):
 
     @config_class
     class Options(AdapterOptions):
-        """BitFit has no keys of its own."""
+        """BitFit has no options."""
 
     def __init__(self, options: Options, family: Family) -> None:
         super().__init__(options, family)
-        named = family.named_modules()
         biased = {
             path: module
-            for path, module in named
+            for path, module in family.named_modules()
             if isinstance(getattr(module, "bias", None), nn.Parameter)
         }
         if not biased:
             remedy = "choose another, such as lora"
             raise ConfigurationError(
-                f"model.adapter: bitfit changes biases, the body has none: {remedy}"
+                f"model.adapter: bitfit changes biases, and this body has none: {remedy}"
             )
+        # the change is added to a module's output, which must be where its bias is added
         if other := next(
             (path for path, module in biased.items() if not isinstance(module, _ADDED_LAST)), None
         ):
             raise ConfigurationError(
-                f"model.adapter: bitfit: the bias of {other}, a {type(biased[other]).__name__}, "
-                "enters inside its "
-                "computation: expected linear maps and norms; choose another adapter"
+                f"model.adapter: bitfit: {other}, a {type(biased[other]).__name__}, does not add "
+                "its "
+                "bias at the end of its computation, as linear maps and norms do; "
+                "choose another adapter, such as lora"
             )
         self.register_parts(
             {
-                path: Shift(full_shape(module.get_parameter("bias")).numel())
+                path: BiasChange(full_shape(module.get_parameter("bias")).numel())
                 for path, module in biased.items()
             }
         )
@@ -71,8 +72,8 @@ class Bitfit(Adapter):
         return biases
 
 
-class Shift(nn.Module):
-    """x + bias over the last axis."""
+class BiasChange(nn.Module):
+    """Add a learned bias over the last axis: x + bias."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

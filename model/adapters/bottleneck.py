@@ -1,4 +1,4 @@
-"""Bottleneck adapters inside the layers: Houlsby's (arXiv 1902.00751) and Pfeiffer's (arXiv 2005.00247)."""
+"""Bottleneck adapters in layers: Houlsby's (arXiv 1902.00751), Pfeiffer's (arXiv 2005.00247)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from clozeline.model.parameters.initial_values import Draw, constant, normal
 
 
 class Bottleneck(Adapter):
-    """h + up(gelu(down(h))) on the output of blocks, before it is added to the residual stream and normalized.
+    """h + up(gelu(down(h))) on the output of blocks, before their residual sum.
 
-    `up` is initially 0, so that nothing changes. A block has 2 dim width + width + dim parameters.
+    `up` is initially 0, so nothing changes at first. A block has 2 dim width + width + dim
+    parameters.
     """
 
     options: Options
-    inner = ".dropout"  # of a block, just before the residual sum
+    inner = ".dropout"  # the last module of a block before its residual sum
 
     @config_class
     class Options(AdapterOptions):
@@ -35,7 +36,6 @@ class Bottleneck(Adapter):
         after: Literal["every_block", "feed_forward"] = "every_block"
         """every_block: after each attention and feed-forward block (Houlsby); feed_forward: only
         after the latter (Pfeiffer)."""
-        """Between `down` and `up`."""
 
     def __init__(self, options: Options, family: Family) -> None:
         super().__init__(options, family)
@@ -49,16 +49,17 @@ class Bottleneck(Adapter):
         if not blocks:
             raise ConfigurationError(
                 "model.adapter: bottleneck: expected a family with residual blocks, "
-                f"{type(family).__name__} has none: "
-                "choose another adapter, such as lora"
+                f"{type(family).__name__} has none: choose another adapter, such as lora"
             )
-        self.register_parts({path: Narrow(block.dim, options) for path, block in blocks.items()})
+        self.register_parts(
+            {path: DownUpProjection(block.dim, options) for path, block in blocks.items()}
+        )
 
     def change(self, part: Any, x: Tensor, output: Tensor) -> Tensor:
         return output + part(output)
 
 
-class Narrow(nn.Module):
+class DownUpProjection(nn.Module):
     """up(gelu(down(x))), with biases."""
 
     def __init__(self, dim: int, options: Bottleneck.Options) -> None:
@@ -69,7 +70,7 @@ class Narrow(nn.Module):
         self.up_bias = nn.Parameter(torch.empty(dim))
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        # `down` from N(0, 0.01) within two standard deviations, everything else 0
+        # `down` from N(0, 0.01), truncated at two standard deviations, everything else 0
         return {"down": normal(0.01, 2.0)} | dict.fromkeys(
             ("down_bias", "up", "up_bias"), constant(0.0)
         )

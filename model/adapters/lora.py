@@ -1,6 +1,6 @@
 """LoRA (arXiv 2106.09685): low-rank updates of linear maps.
 
-With rank-stabilized scaling (arXiv 2312.03732), and a larger learning rate of B (LoRA+, arXiv
+Also rank-stabilized scaling (arXiv 2312.03732), and a larger learning rate for B (LoRA+, arXiv
 2402.12354).
 """
 
@@ -30,9 +30,9 @@ from clozeline.model.parameters.initial_values import Draw, constant, uniform
 
 
 class Lora(Adapter):
-    """h = W x + scale B A x for each chosen linear map W; B is initially 0, so that nothing changes.
+    """h = W x + scale B A x for each chosen linear map W; B is initially 0: no change at first.
 
-    A map has rank x (inputs + outputs) parameters, which can be merged into its weight.
+    A map adds rank x (inputs + outputs) parameters, which can be merged into its weight.
     """
 
     options: Options
@@ -52,9 +52,9 @@ class Lora(Adapter):
         targets: Annotated[Patterns, Field(min_length=1)] = ("query", "value")
         """Linear maps that are updated: regular expressions of complete path components."""
         rank_pattern: dict[Pattern, Width] = field(default_factory=dict)
-        """Ranks of maps that have another one than `rank`, by pattern; the first match counts."""
+        """Ranks other than `rank`, by pattern of the map's path; the first match counts."""
         alpha_pattern: dict[Pattern, Annotated[float, Field(gt=0)]] = field(default_factory=dict)
-        """Alphas of maps that have another one than `alpha`, by pattern; the first match counts."""
+        """Values other than `alpha`, by pattern of the map's path; the first match counts."""
         rate_ratio: Annotated[float, Field(gt=0)] = 1.0
         """Learning rate of B divided by that of A, which has the optimizer's (LoRA+; 16 in the
         paper)."""
@@ -67,7 +67,7 @@ class Lora(Adapter):
             )
 
         def scale_of(self, path: str) -> float:
-            """Return the factor of B A of a linear map."""
+            """Return the factor of B A for a linear map."""
             rank = self.rank_of(path)
             patterns = self.alpha_pattern
             alpha = next(
@@ -78,17 +78,19 @@ class Lora(Adapter):
     def __init__(self, options: Options, family: Family) -> None:
         super().__init__(options, family)
         maps = linear_maps(family, "targets", options.targets)
+        # a pattern without effect is a mistake
         for key, patterns in (
             ("rank_pattern", options.rank_pattern),
             ("alpha_pattern", options.alpha_pattern),
         ):
-            if idle := [
+            if unused := [
                 pattern for pattern in patterns if not any(matches(pattern, path) for path in maps)
             ]:
-                expected = "expected a pattern of some of the targets"
+                expected = "expected a pattern that matches some of the targets"
                 raise ConfigurationError(
-                    f"model.adapter.{key}: '{idle[0]}' matches no target: {expected}"
+                    f"model.adapter.{key}: '{unused[0]}' matches no target: {expected}"
                 )
+
         sizes = {
             path: (linear.in_features, linear.out_features, options.rank_of(path))
             for path, linear in maps.items()
@@ -120,7 +122,7 @@ class Lora(Adapter):
 
 
 class LowRank(nn.Module):
-    """scale B A x, with A [rank, inputs] random and B [outputs, rank] zero."""
+    """scale B A x, with A [rank, inputs] random and B [outputs, rank] initially zero."""
 
     def __init__(self, inputs: int, outputs: int, rank: int, scale: float, dropout: float) -> None:
         super().__init__()
@@ -131,10 +133,8 @@ class LowRank(nn.Module):
         self.inputs = inputs
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        return {
-            "a": uniform(self.inputs**-0.5),
-            "b": constant(0.0),
-        }  # A as torch initializes linear maps
+        # A as torch initializes linear maps
+        return {"a": uniform(self.inputs**-0.5), "b": constant(0.0)}
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [..., inputs] to [..., outputs]."""
@@ -142,11 +142,11 @@ class LowRank(nn.Module):
 
     @torch.no_grad()
     def factors(self) -> tuple[Tensor, Tensor]:
-        """Return A [rank, inputs] and B [outputs, rank] of the update scale B A, fp32."""
+        """Return A [rank, inputs] and B [outputs, rank] of the update scale B A, in fp32."""
         return self.a.detach().float(), self.b.detach().float()
 
     @torch.no_grad()
     def product(self) -> Tensor:
-        """Return what a merge adds to the weight: [outputs, inputs], fp32."""
+        """Return the update that a merge adds to the weight: [outputs, inputs], fp32."""
         a, b = self.factors()
         return self.scale * (b @ a)

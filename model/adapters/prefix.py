@@ -1,4 +1,4 @@
-"""Prefix-tuning (arXiv 2101.00190): learned keys and values before each row's own, in every layer."""
+"""Prefix-tuning (arXiv 2101.00190): learned keys and values before those of each row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Rows, Undo
+from clozeline.model.adapters._adapter import Adapter, AdapterOptions, LearnedVectors, Undo
 from clozeline.model.configuration.key_types import Width
 from clozeline.model.families import Family
 from clozeline.model.layers.attention import Attention
@@ -24,15 +24,15 @@ from clozeline.model.layers.stack import Stack
 from clozeline.model.parameters.initial_values import Draw, constant
 
 _OTHER_SCORES: Final = (DisentangledAttention, RelativeAttention)
-"""Attention whose scores use the distance to a key, which a prefix does not have."""
+"""Attention whose scores depend on the distance to a key, which a prefix does not have."""
 
 
 class Prefix(Adapter):
-    """Every position also reads `length` learned keys and values in each self-attention of each stack.
+    """Every position also attends to `length` learned keys and values in each self-attention.
 
-    The keys are used without rotation, and their T5 distance scores are 0. An attention has 2 x
-    length x (width of keys) parameters. With `hidden` they are computed during training from fewer
-    numbers: [length, dim], a linear map onto `hidden` features, tanh, and a linear map for each
+    The keys are not rotated, and their T5 distance scores are 0. An attention has 2 x length x
+    (width of keys) parameters. With `hidden`, they are computed during training from fewer
+    parameters: [length, dim], a linear map onto `hidden` features, tanh, and a linear map for each
     attention.
     """
 
@@ -43,13 +43,13 @@ class Prefix(Adapter):
         """Configuration of a prefix."""
 
         length: Annotated[int, Field(ge=1, le=2**16)] = 10
-        """Learned keys and values of an attention."""
+        """Number of learned keys and values per attention."""
         hidden: Width | None = None
         """Features from which keys and values are computed in training (512 and 800 in the paper);
         null = they are parameters."""
 
         def position_count(self, architecture: str) -> int:
-            """Return by how many positions the prefix shifts a row: in a decoder, as if it were tokens."""
+            """Return by how many positions the prefix shifts a row: in a decoder, like tokens."""
             return self.length if architecture == "decoder" else 0
 
     def __init__(self, options: Options, family: Family) -> None:
@@ -67,19 +67,21 @@ class Prefix(Adapter):
         ]
         if not attentions or relative:
             raise ConfigurationError(
-                "model.adapter: prefix: expected a family with plain self-attention, "
+                "model.adapter: prefix: expected a family with standard self-attention, "
                 f"{type(family).__name__} has "
                 f"{relative[0] if relative else 'none'}: choose another adapter, such as lora"
             )
         self.shift = options.position_count(family.architecture)
         length = options.length
         hidden = options.hidden
-        self.trunk = None if hidden is None else Trunk(length, family.config.dim, hidden)
+        self.trunk = None if hidden is None else SharedPrefix(length, family.config.dim, hidden)
         parts: dict[str, nn.Module] = {}
         for path, attention in attentions.items():
             width = 2 * attention.key.out_features
             # with a trunk, each attention has a linear map of its features
-            parts[path] = Rows(length, width) if hidden is None else nn.Linear(hidden, width)
+            parts[path] = (
+                LearnedVectors(length, width) if hidden is None else nn.Linear(hidden, width)
+            )
         self.register_parts(parts)
 
     def apply_changes(self, family: Family) -> Iterator[Undo]:
@@ -108,11 +110,12 @@ class Prefix(Adapter):
         queries: int,
         plan: AttentionPlan,
     ) -> tuple[Tensor, Tensor, AttentionPlan]:
-        """Return keys, values and the plan with the prefix before those of the rows [B, kv_heads, T, head_dim]."""
+        """Return keys, values [B, kv_heads, T, head_dim] and the plan, extended by the prefix."""
         rows = self.keys_and_values(path)
-        own = rows.view(len(rows), 2, 1, -1, head_dim).permute(1, 2, 3, 0, 4).to(key.dtype)
-        own_key, own_value = own.expand(-1, len(key), -1, -1, -1)
-        # the mask of the plan with visible columns before the others; None if everything is visible
+        # [length, 2 x width] to one [B, kv_heads, length, head_dim] for keys and one for values
+        learned = rows.view(len(rows), 2, 1, -1, head_dim).permute(1, 2, 3, 0, 4).to(key.dtype)
+        prefix_key, prefix_value = learned.expand(-1, len(key), -1, -1, -1)
+        # the plan's mask, extended on the left by visible columns; None if everything is visible
         mask = plan.mask
         if plan.causal:
             mask = torch.ones(
@@ -121,11 +124,11 @@ class Prefix(Adapter):
         elif mask is not None:
             mask = F.pad(mask, (len(rows), 0), value=True if mask.dtype == torch.bool else 0.0)
         plan = plan._replace(mask=mask, causal=False)
-        return torch.cat((own_key, key), dim=2), torch.cat((own_value, value), dim=2), plan
+        return torch.cat((prefix_key, key), dim=2), torch.cat((prefix_value, value), dim=2), plan
 
 
-class Trunk(nn.Module):
-    """The part of the computed prefix that all attentions share."""
+class SharedPrefix(nn.Module):
+    """The part of a computed prefix that all attentions share."""
 
     def __init__(self, length: int, dim: int, hidden: int) -> None:
         super().__init__()

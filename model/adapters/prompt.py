@@ -13,21 +13,21 @@ from torch.nn import functional as F
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Rows, Undo
+from clozeline.model.adapters._adapter import Adapter, AdapterOptions, LearnedVectors, Undo
 from clozeline.model.families import Family
 from clozeline.model.layers.cache import Cache
 from clozeline.model.layers.masks import Documents
 from clozeline.model.layers.stack import Stack
 from clozeline.model.parameters.initial_values import generator_for
-from clozeline.model.parameters.sharding import WHOLE, Placement
+from clozeline.model.parameters.sharding import UNSHARDED, Placement
 
 
 class Prompt(Adapter):
-    """`length` learned token vectors are read before each row; their states are cut off afterwards.
+    """Read `length` learned token vectors before each row; their states are cut off afterwards.
 
     In an encoder_decoder they precede the encoder's rows, and its decoder reads their states. They
-    have the first positions of the table, before any padding on the left, and segment type 0;
-    tokens follow. Each packed document of a row reads them, and they read no document. A stack has
+    take the first positions of the table, before any padding on the left, and segment type 0;
+    tokens follow. Each packed document of a row sees them; they do not see documents. A stack has
     length x embedding width parameters.
     """
 
@@ -40,7 +40,7 @@ class Prompt(Adapter):
         length: Annotated[int, Field(ge=1, le=2**16)] = 20
         """Number of learned vectors."""
         tokens: tuple[Annotated[int, Field(ge=0)], ...] = ()
-        """Ids of tokens from whose vectors it starts, such as those of label words, repeated as
+        """Token ids whose vectors initialize the prompt, such as those of label words, repeated as
         needed; empty = random tokens of the vocabulary."""
 
         def position_count(self, architecture: str) -> int:
@@ -51,21 +51,21 @@ class Prompt(Adapter):
         stacks = {
             path: module for path, module in family.named_modules() if isinstance(module, Stack)
         }
+        # the decoder of an encoder_decoder reads the prompt's states from the encoder
         if family.architecture == "encoder_decoder":
             stacks.pop("decoder", None)
         if not stacks:
             raise ConfigurationError(
-                "model.adapter: prompt: expected a family with stacks of plain layers, "
-                f"{type(family).__name__} has "
-                "none: choose another adapter, such as lora"
+                "model.adapter: prompt: expected a family with standard stacks of layers, "
+                f"{type(family).__name__} has none: choose another adapter, such as lora"
             )
-        self.kept = family.architecture == "encoder_decoder"
+        self.keeps_prompt_states = family.architecture == "encoder_decoder"
         self.register_parts(
-            {path: Rows(options.length, family.tokens.embedding_dim) for path in stacks}
+            {path: LearnedVectors(options.length, family.tokens.embedding_dim) for path in stacks}
         )
 
     def initialize_from(
-        self, family: Family, vocab_size: int, seed: int, placement: Placement = WHOLE
+        self, family: Family, vocab_size: int, seed: int, placement: Placement = UNSHARDED
     ) -> None:
         length = self.options.length
         chosen = self.options.tokens
@@ -104,14 +104,13 @@ class Prompt(Adapter):
         cache: Cache | None = None,
         documents: Documents | None = None,
     ) -> Tensor:
-        """Return a stack's states of the rows, after the prompt, from the rows' inputs only."""
+        """Return the states of the rows, after the prompt, from the inputs of the rows alone."""
         length = self.options.length
         positions = positions + length
         prefix_length = None if prefix_length is None else prefix_length + length
         continued = cache is not None and cache.columns > 0
-        if (
-            not continued
-        ):  # the first step: prepend the prompt to vectors, positions, types and masks
+        # at the first step, prepend the prompt to vectors, positions, types and masks
+        if not continued:
             vectors = torch.cat(
                 (prompt().to(vectors.dtype).expand(len(vectors), -1, -1), vectors), dim=1
             )
@@ -121,13 +120,13 @@ class Prompt(Adapter):
             padding = None if padding is None else F.pad(padding, (length, 0), value=True)
             if documents is not None:
                 pairs = documents.mask() if pairs is None else documents.mask() & pairs
-            if (
-                pairs is not None
-            ):  # [B or 1, 1, T, T]: every position sees the prompt, which sees only itself
+            # pairs [B or 1, 1, T, T]: every position sees the prompt, which sees only itself
+            if pairs is not None:
                 pairs = F.pad(pairs, (length, 0), value=True)
-                own_pairs = pairs.new_zeros(*pairs.shape[:2], length, pairs.shape[3])
-                own_pairs[..., :length] = True
-                pairs = torch.cat((own_pairs, pairs), dim=2)
+                prompt_pairs = pairs.new_zeros(*pairs.shape[:2], length, pairs.shape[3])
+                prompt_pairs[..., :length] = True
+                pairs = torch.cat((prompt_pairs, pairs), dim=2)
+
         hidden = forward(
             vectors,
             positions,
@@ -137,4 +136,4 @@ class Prompt(Adapter):
             prefix_length=prefix_length,
             cache=cache,
         )
-        return hidden if self.kept or continued else hidden[:, length:]
+        return hidden if self.keeps_prompt_states or continued else hidden[:, length:]

@@ -70,7 +70,7 @@ class TokenPruning(Model):
     """
 
     def __init__(self, model: Model, rule: Rule, weight: float = 0.0) -> None:
-        self.use_parts(model)
+        self.adopt_parts(model)
         self.train(model.training)
         body = find_body(model, _PURPOSE)
         usual = model.family.architecture == "encoder" and all(

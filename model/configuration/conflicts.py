@@ -1,4 +1,4 @@
-"""Settings of a training that hooks and methods of pruning do not go together with."""
+"""Settings of a training run that hooks and pruning methods can declare as conflicts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from clozeline.model.configuration.layer import ShareConfig
 
 @dataclass(frozen=True)
 class Conflict:
-    """A setting that an algorithm refuses: `conflicts = {OFFLOAD: "the reason"}` in its class."""
+    """A setting that an algorithm refuses: its class has `conflicts = {OFFLOAD: "the reason"}`."""
 
     key: str
-    """as the user writes it; `{config}` stands for the configuration of the training"""
+    """as the user writes it; `{config}` stands for the configuration of the run"""
     is_set: Callable[[Any], bool]
-    """whether the configuration of a training has it"""
-    relation: str = "does not go together with"
+    """whether the configuration of a run has this setting"""
+    relation: str = "cannot be combined with"
 
     def explain(self, config: Any) -> str:
-        """Return the second half of a message: `does not go together with distil`."""
+        """Return the second half of a message: `cannot be combined with distil`."""
         return f"{self.relation} {self.key.format(config=config)}"
 
 
@@ -54,4 +54,4 @@ MATRIX_OPTIMIZER: Final = Conflict(
     "optimizer.name={config.optimizer.name}",
     lambda config: config.optimizer.type.statistics != "element",
 )
-"""Its statistics are not those of single weights."""
+"""An optimizer whose statistics do not belong to single weights."""

@@ -1,4 +1,7 @@
-"""Options of heads: the keys of every head, and those that several share; a head adds its own in its file."""
+"""Options of heads: keys of every head, and keys that several heads share.
+
+Keys of a single head stand in its own file.
+"""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -20,50 +23,49 @@ _POOLS: Final = {"encoder": "cls", "decoder": "last", "encoder_decoder": "decode
 class HeadOptions:
     """Keys of every head.
 
-    Its properties are what others ask of any head. A head with a key of that name answers with its
-    value.
+    Other code asks any head for its properties; a head with a key of that name returns its value.
     """
 
     compared: ClassVar[tuple[str, ...]] = ()
-    """Keys that decide what the head computes; a class of transformers may have one value of each
-    only."""
+    """Keys that decide what the head computes, for which a class of transformers may support only
+    one value."""
 
     weight: Annotated[float, Field(gt=0)] = 1.0
     """Factor of the head's mean loss."""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Names of its classes in order."""
+        """Names of its classes, in order."""
         return ()
 
     @property
     def class_count(self) -> int:
-        """Number of its classes; 0: it does not say it."""
+        """Number of its classes; 0 if the configuration does not say."""
         return 0
 
     @property
     def problem_type(self) -> str | None:
-        """Name of its loss in classes of transformers; None: they have only one."""
+        """`problem_type` of its loss in classes of transformers; None: they have only one loss."""
         return None
 
     @property
     def pool(self) -> str | None:
-        """Pool that it configures for the vector of a row."""
+        """How it pools the states of a row, if the configuration says so."""
         return None
 
     @property
     def scalar_mix(self) -> bool:
-        """It reads a learned mix of all layers."""
+        """Whether it reads a learned mix of all layers."""
         return False
 
     @property
     def exits(self) -> Literal["joint", "after"] | None:
-        """It has a classifier after each layer, at which rows may leave."""
+        """How the classifiers after each layer train, at which rows may leave; None: no exits."""
         return None
 
     @property
     def transform(self) -> bool:
-        """It maps states before its projection, or would if it had one."""
+        """Whether it maps states before its projection; True also for a head without projection."""
         return True
 
     @property
@@ -73,7 +75,7 @@ class HeadOptions:
 
     @property
     def unit(self) -> Literal["label", "row"]:
-        """Unit of equal weight in its mean loss."""
+        """Unit that has equal weight in its mean loss."""
         return "label"
 
     @property
@@ -83,19 +85,19 @@ class HeadOptions:
 
     @property
     def compared_rows(self) -> int | None:
-        """Consecutive rows that it compares with each other; None: it reads each row alone."""
+        """Number of consecutive rows that it compares; None: it reads each row by itself."""
         return None
 
     def pool_in(self, architecture: str) -> str:
-        """Return the pool in a family of some architecture."""
+        """Return the pooling in a family of this architecture."""
         return self.pool or _POOLS[architecture]
 
     def differences(
-        self, theirs: "HeadOptions", architecture: str
+        self, other: "HeadOptions", architecture: str
     ) -> dict[str, tuple[object, object]]:
-        """Return the keys by which it computes something else than another head of its class, with both values."""
-        values = {key: (getattr(self, key), getattr(theirs, key)) for key in self.compared}
-        return {key: (ours, other) for key, (ours, other) in values.items() if ours != other}
+        """Return the keys that make it compute something else than `other`, with both values."""
+        values = {key: (getattr(self, key), getattr(other, key)) for key in self.compared}
+        return {key: pair for key, pair in values.items() if pair[0] != pair[1]}
 
 
 @config_class
@@ -108,7 +110,7 @@ class LabelOptions(HeadOptions):
 
     @property
     def unit(self) -> Literal["label", "row"]:
-        """Unit of equal weight in its mean loss."""
+        """Unit that has equal weight in its mean loss."""
         return self.normalize
 
 
@@ -119,10 +121,10 @@ class VocabularyOptions(LabelOptions):
     compared: ClassVar[tuple[str, ...]] = ("bias",)
 
     bias: bool = True
-    """Bias of the projection, which a linear lm never has."""
+    """Bias of the projection; an lm head with a linear projection never has one."""
     label_chunk: Width | None = None
-    """Labels whose scores over the vocabulary are held in memory at a time, for a third more
-    arithmetic of the head; null = all."""
+    """Number of labels whose scores over the vocabulary are in memory at a time: less memory, and a
+    third more arithmetic in the head; null = all."""
 
 
 @config_class
@@ -130,27 +132,31 @@ class ClassOptions(HeadOptions):
     """Keys of a head with scores of classes."""
 
     classes: Width | None = None
-    """Number of classes; null = that of `labels`."""
+    """Number of classes; null = the number of `labels`."""
     labels: tuple[str, ...] = ()
-    """Names of the classes in order, saved with the model; empty = none."""
+    """Names of the classes in order, saved with the model; empty = no names."""
 
     def __post_init__(self) -> None:
         if self.classes is not None and self.labels and len(self.labels) != self.classes:
             raise ValueError(
-                f"classes: expected as many as labels, {len(self.labels)}, got {self.classes}"
+                f"classes: expected {len(self.labels)}, the number of labels, got {self.classes}"
             )
         if len(set(self.labels)) < len(self.labels):
             raise ValueError(f"labels: expected different names, got {', '.join(self.labels)}")
 
     @property
     def class_count(self) -> int:
-        """Number of its classes; 0: neither key says it."""
+        """Number of its classes; 0 if neither key says it."""
         return self.classes or len(self.labels)
 
     def require_classes(self, head: str, least: int) -> int:
-        """Return the number of classes; refuse fewer than `least` in the configuration of a head."""
+        """Return the number of classes.
+
+        Raises:
+            ConfigurationError: the head has fewer than `least`.
+        """
         if (count := self.class_count) < least:
-            how = "give their number, or their names as labels"
+            how = "set their number, or set labels to their names"
             expected = f"expected {least} or more, got {count or 'none'}"
             raise ConfigurationError(f"model.heads.{head}.classes: {expected}; {how}")
         return count
@@ -158,19 +164,19 @@ class ClassOptions(HeadOptions):
 
 @config_class
 class ClassifierOptions(HeadOptions):
-    """Keys of a head of tasks: the maps from a state to its scores."""
+    """Keys of a task head: the maps from a hidden state to its scores."""
 
     compared: ClassVar[tuple[str, ...]] = ("hidden", "hidden_dim", "hidden_norm", "bias")
 
     scalar_mix: bool = False
-    """Read a learned mix of the embeddings and of all layers instead of the last layer (ELMo, arXiv
-    1802.05365): a weight for each and a gain, at first the mean."""
+    """Read a learned mix of the embeddings and all layers instead of the last layer (ELMo, arXiv
+    1802.05365): a weight per layer and a gain, initially the mean."""
     input_dropout: Probability = 0.0
     """Dropout of the states before the hidden map."""
     hidden: Literal["tanh", "gelu", "gelu_tanh", "relu", "silu", "identity", "auto"] | None = None
-    """Activation of a linear map before the one onto the classes; null = there is none. tanh is
-    BERT's pooler. auto = the map, norm and bias of the class of transformers that holds the body,
-    so that `export-model` can write the head; where no class does, those of BERT's."""
+    """Activation of a linear map before the map onto the classes; null = no such map. tanh is
+    BERT's pooler. auto = the map, norm and bias of the transformers class that contains the body,
+    so that `export-model` can write the head; without such a class, those of BERT."""
     hidden_dim: Width | None = None
     """Width of the hidden map; null = the model's `dim`."""
     hidden_norm: bool = False
@@ -183,57 +189,56 @@ class ClassifierOptions(HeadOptions):
     def __post_init__(self) -> None:
         if self.hidden_norm and self.hidden is None:
             raise ValueError(
-                "hidden_norm: without a hidden map there is nothing to normalize; set hidden, or "
-                "drop it"
+                "hidden_norm: there is no hidden map to normalize; set hidden, or remove "
+                "hidden_norm"
             )
         if self.hidden_dim is not None and self.hidden is None:
             raise ValueError(
-                "hidden_dim: without a hidden map nothing has this width; set hidden, or remove it"
+                "hidden_dim: there is no hidden map of this width; set hidden, or remove hidden_dim"
             )
 
 
 @config_class
-class RowOptions(ClassifierOptions):
-    """Keys of a head that pools the states of a row."""
+class RowHeadOptions(ClassifierOptions):
+    """Keys of a head that pools the states of a row into one vector."""
 
     pool: Literal["cls", "mean", "max", "last", "decoder_last", "pair", "late"] | None = None
-    """Vector of a row, from its first token, the mean or the maximum of all, its last, or the means
-    of a pair's two segments with their distance and product; late scores every token and takes the
-    mean of the scores (arXiv 2503.05500). null = cls in an encoder, last in a decoder, decoder_last
-    (the only choice) in an encoder_decoder."""
+    """How the states of a row become a vector: the first token, the mean or maximum of all, the
+    last token, or pair: the means of a pair's two segments with their distance and product. late
+    scores every token and averages the scores (arXiv 2503.05500). null = cls in an encoder, last in
+    a decoder, decoder_last (the only choice) in an encoder_decoder."""
 
     def differences(
-        self, theirs: HeadOptions, architecture: str
+        self, other: HeadOptions, architecture: str
     ) -> dict[str, tuple[object, object]]:
-        """Return the keys by which it computes something else than another head of its class, with both values."""
-        ours = self.pool_in(architecture)
-        other = theirs.pool_in(architecture)
-        differing = super().differences(theirs, architecture)
-        return differing if ours == other else {**differing, "pool": (ours, other)}
+        """Return the keys that make it compute something else than `other`, with both values."""
+        pools = (self.pool_in(architecture), other.pool_in(architecture))
+        differing = super().differences(other, architecture)
+        return differing if pools[0] == pools[1] else {**differing, "pool": pools}
 
 
 @config_class
-class ExitOptions(RowOptions):
-    """Keys of a head of rows that may have more heads like it, after the layers before the last."""
+class ExitHeadOptions(RowHeadOptions):
+    """Keys of a head of rows that may also classify after earlier layers (early exit)."""
 
     exits: Literal["joint", "after"] | None = None
-    """A classifier after each layer but the last, too, at which rows may leave. joint = all are
-    trained with the body, by the sum of j L_j over that of j (PABEE, arXiv 2006.04152); after = on
-    the frozen body and head of model.init_from (DeeBERT, arXiv 2004.12993). null = none."""
+    """A classifier after every layer, at which rows may leave. joint = all train with the body, on
+    the mean of their losses weighted by layer number (PABEE, arXiv 2006.04152); after = they train
+    on the frozen body and head of model.init_from (DeeBERT, arXiv 2004.12993). null = no exits."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.exits is not None and self.scalar_mix:
-            raise ValueError("exits: rows leave from one layer: remove scalar_mix")
+            raise ValueError("exits: a row leaves from a single layer: remove scalar_mix")
 
 
 def default_labels(count: int) -> tuple[str, ...]:
-    """Return the names that transformers gives to unnamed labels."""
+    """Return the names that transformers gives to labels without names."""
     return tuple(f"LABEL_{number}" for number in range(count))
 
 
-def keys_of_labels(labels: tuple[str, ...]) -> dict[str, object]:
-    """Return the keys of a head with these classes; names that transformers made up are none."""
+def label_keys(labels: tuple[str, ...]) -> dict[str, object]:
+    """Return the keys of a head with these classes, without names that transformers made up."""
     count = len(labels)
     return (
         {"classes": count}
@@ -243,12 +248,12 @@ def keys_of_labels(labels: tuple[str, ...]) -> dict[str, object]:
 
 
 def module_name(head: str) -> str:
-    """Return the name of a head among the modules of a network, which have no dots: hyphens for those of its name."""
+    """Return the name of a head as a module: module names have no dots, so dots become hyphens."""
     return head.replace(".", "-")
 
 
 def _read_heads(value: object) -> dict[str, HeadOptions]:
-    """Return the options of each head in a mapping, as the class of the head validates them."""
+    """Return the options of each head in a mapping, validated by the head's class."""
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise ValueError(f"expected a mapping from heads to their weights or keys, got {value!r}")
     try:
@@ -258,34 +263,37 @@ def _read_heads(value: object) -> dict[str, HeadOptions]:
 
 
 def _read_head(name: str, value: object) -> HeadOptions:
-    kind: type[HeadOptions] = HEADS.load_class(name).Options
-    if isinstance(value, kind):
+    option_class: type[HeadOptions] = HEADS.load_class(name).Options
+    if isinstance(value, option_class):
         return value
+    # a number is short for the weight alone
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = {"weight": value}
     if not isinstance(value, Mapping):
         raise ConfigurationError(
             f"model.heads.{name}: expected a weight or a mapping of keys, got {value!r}"
         )
-    own = _keys_of(kind)
-    for key in value.keys() - own:
+
+    known = _key_names(option_class)
+    for key in value.keys() - known:
         if readers := [
-            other for other in HEADS.available() if key in _keys_of(HEADS.load_class(other).Options)
+            other
+            for other in HEADS.available()
+            if key in _key_names(HEADS.load_class(other).Options)
         ]:
             raise ConfigurationError(
-                f"model.heads.{name}.{key}: the head {name} does not read this key, which is one "
-                "of "
-                f"{', '.join(readers)}; it reads {', '.join(own)}"
+                f"model.heads.{name}.{key}: the head {name} does not have this key. "
+                f"It is a key of {', '.join(readers)}; {name} has {', '.join(known)}"
             )
-    options: HeadOptions = validate(kind, dict(value), "", f"model.heads.{name}.")
+    options: HeadOptions = validate(option_class, dict(value), "", f"model.heads.{name}.")
     return options
 
 
-def _keys_of(kind: type[HeadOptions]) -> list[str]:
-    return [field.name for field in fields(kind)]
+def _key_names(option_class: type[HeadOptions]) -> list[str]:
+    return [field.name for field in fields(option_class)]
 
 
-def _plain_head(head: HeadOptions) -> object:
+def _head_to_data(head: HeadOptions) -> object:
     """Return the weight of a head, or its weight and the keys that differ from their defaults."""
     changed = {
         key: list(value) if isinstance(value, tuple) else value
@@ -297,6 +305,6 @@ def _plain_head(head: HeadOptions) -> object:
 Heads: TypeAlias = Annotated[
     dict[Annotated[str, IsName()], HeadOptions],
     BeforeValidator(_read_heads),
-    PlainSerializer(lambda heads: {name: _plain_head(head) for name, head in heads.items()}),
+    PlainSerializer(lambda heads: {name: _head_to_data(head) for name, head in heads.items()}),
 ]
-"""The value of `model.heads`: names of heads, each with its keys, or only its weight."""
+"""The value of `model.heads`: each head by name, with its keys or only its weight."""

@@ -13,11 +13,11 @@ UNIT_RANGE: Final = (0.0, 1.0)
 
 
 def list_to_tuple(value: object) -> object:
-    """Return the list of a file as the tuple that strict validation expects; other values unchanged."""
+    """Return a list as the tuple that strict validation expects, and other values unchanged."""
     return tuple(value) if isinstance(value, list) else value
 
 
 def refuse_empty_range(bounds: tuple[float, float]) -> None:
-    """Refuse a `range` whose bounds are not in order."""
+    """Raise ValueError if the bounds of a `range` are not in order."""
     if not bounds[0] < bounds[1]:
-        raise ValueError(f"range: expected a lower number before a higher one, got {list(bounds)}")
+        raise ValueError(f"range: the lower bound comes first, got {list(bounds)}")

@@ -1,4 +1,4 @@
-"""Configuration of layers and stacks: biases, dropout, initialization, shared weights, the connector."""
+"""Configuration of layers and stacks: biases, dropout, initialization, sharing, connector."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -22,7 +22,7 @@ class BiasConfig:
     ffn: bool = True
     """Both projections of the feed-forward block."""
     norm: bool = True
-    """Every LayerNorm; RMSNorm, with either gain, never has one."""
+    """Every LayerNorm; an RMSNorm never has one."""
     head: bool = True
     """The transform of the masked LM head."""
 
@@ -48,7 +48,7 @@ class InitConfig:
     """Initial weights. Biases are 0 and norm gains 1 in every scheme."""
 
     READS: ClassVar = {"normal": ("std", "embedding_std", "scale_residual"), "t5": ()}
-    """Keys that one scheme reads and the other does not."""
+    """Keys that only one of the schemes reads."""
 
     scheme: Literal["normal", "t5"] = "normal"
     """normal: N(0, std) everywhere. t5: N(0, 1) embeddings, projections scaled by their fan (arXiv
@@ -56,9 +56,9 @@ class InitConfig:
     std: Annotated[float, Field(gt=0, le=10)] = 0.02
     """Standard deviation of the normal scheme."""
     cutoff: Annotated[float, Field(ge=0.1)] | None = None
-    """Truncate at this many standard deviations; null = no bound."""
+    """Truncate at this many standard deviations; null = do not truncate."""
     embedding_std: Annotated[float, Field(gt=0, le=10)] | None = None
-    """Standard deviation of embedding tables in the normal scheme; null = std; XLM has dim **
+    """Standard deviation of embedding tables in the normal scheme; null = std. XLM has dim **
     -0.5."""
     scale_residual: bool = False
     """GPT-2: projections into the residual stream, and the transform of the masked LM head
@@ -70,24 +70,24 @@ class InitConfig:
 
 @config_class
 class UniversalConfig:
-    """One layer that every step applies again (Universal Transformer, arXiv 1807.03819); `model.layers` counts steps.
+    """One layer, applied at every step (Universal Transformer, arXiv 1807.03819).
 
-    Each step adds a signal of its own to the states. With halting, each token stops by itself (ACT,
-    arXiv 1603.08983).
+    `model.layers` is the number of steps. Each step adds a signal to the states. With halting, each
+    token decides when it stops (ACT, arXiv 1603.08983).
+
     """
 
     epsilon: Annotated[float, Field(gt=0, lt=1)] | None = 0.01
     """A token stops when its halting probabilities add up to 1 - epsilon; null = every token takes
     every step."""
     ponder: Annotated[float, Field(ge=0)] = 0.01
-    """Weight of the ponder cost in the loss: steps plus remainder, a mean over tokens."""
+    """Weight of the ponder cost in the loss: steps plus remainder, averaged over tokens."""
 
     def __post_init__(self) -> None:
         if self.epsilon is None and "ponder" in non_default_keys(self):
             raise ValueError(
-                "ponder: has no effect with epsilon null, where every token takes every step: "
-                "remove the key, or set "
-                "epsilon"
+                "ponder: has no effect when epsilon is null, where every token takes every step: "
+                "remove the key, or set epsilon"
             )
 
 
@@ -96,35 +96,34 @@ class ShareConfig:
     """Layers that share weights."""
 
     groups: Depth | None = None
-    """Sets of weights that the layers of a stack use in turn (arXiv 1909.11942); 1 = all layers are
-    the same, null = every layer has its own."""
+    """Sets of weights that the layers of a stack cycle through (arXiv 1909.11942); 1 = all layers
+    share one, null = no sharing."""
     group_layers: Depth = 1
-    """Layers of a group, applied in order; a divisor of the layers of each stack."""
+    """Layers per group, applied in order; a divisor of the layers of each stack."""
     stacks: bool = False
     """encoder_decoder: both stacks use the same layers; positions and cross-attention stay separate
     (arXiv 1910.10683)."""
     universal: UniversalConfig | None = None
-    """With groups 1: a signal per step, and tokens that stop by themselves; {} = its defaults, null
-    = neither."""
+    """With groups 1: a signal per step, and tokens that stop early; {} = its defaults, null =
+    neither."""
 
     def __post_init__(self) -> None:
         if self.groups is None and self.group_layers != 1:
             raise ValueError(
                 "group_layers: has no effect without groups: set groups to the number of groups "
-                "of "
-                f"{self.group_layers} layers, or remove the key"
+                f"of {self.group_layers} layers, or remove the key"
             )
 
     @property
     def halts(self) -> bool:
-        """Tokens stop by themselves."""
+        """Whether each token decides when it stops."""
         return self.universal is not None and self.universal.epsilon is not None
 
 
 @config_class
 class ConnectorConfig:
-    """The projection from the states of an encoder to a decoder, which may have another width."""
+    """The projection of encoder states for a decoder, which may have another width."""
 
     hidden_dim: Width | None = None
-    """Inner width of two maps with an activation between them and a norm after them; null = one
-    linear map."""
+    """Inner width of two maps, with an activation between them and a norm after them; null = a
+    single linear map."""

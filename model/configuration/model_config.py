@@ -1,4 +1,4 @@
-"""Configuration of a model: every size and every switch is a key."""
+"""Configuration of a model: every size and every choice is a key."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def _validate_for_family(value: object, validate: ValidatorFunctionWrapHandler) 
 class ModelConfig:
     """A Transformer (arXiv 1706.03762), assembled from parts.
 
-    A family with its own keys declares a subclass as its `Options`; a mapping that names such a
-    family becomes an instance of that subclass.
+    A family with further keys declares a subclass as its `Options`; a mapping that names such a
+    family is validated as that subclass.
     """
 
     WORD: ClassVar = "size"
@@ -56,8 +56,8 @@ class ModelConfig:
     decoder_layers: Depth | None = None
     """encoder_decoder: layers of the decoder; null = layers."""
     decoder_dim: Width | None = None
-    """encoder_decoder: width of the decoder's residual stream; another width than dim needs a
-    connector; null = dim."""
+    """encoder_decoder: width of the decoder's residual stream; null = dim. A width other than dim
+    needs a connector."""
     connector: ConnectorConfig | None = None
     """encoder_decoder: projection of the encoder's states for the decoder: {} or {hidden_dim: 512};
     null = none."""
@@ -75,11 +75,10 @@ class ModelConfig:
     ffn_dim: Width
     """Inner width of the feed-forward block."""
     emb_dim: Width | None = None
-    """Width of the embedding tables; another width than dim adds a projection between them; null =
-    dim."""
+    """Width of the embedding tables; if it is not dim, a projection follows them; null = dim."""
     out_dim: Width | None = None
     """Width of the masked_lm heads' states before the projection; null = the width of the
-    embeddings. If tied, the features after the first emb_dim are read by separate columns (arXiv
+    embeddings. If tied, separate columns read the features after the first emb_dim (arXiv
     2004.02984)."""
     tied: bool = True
     """The output projection of the heads is the token embedding."""
@@ -100,11 +99,11 @@ class ModelConfig:
     norm(f(x)) (OLMo 2)."""
     parallel: Literal["two_norms", "one_norm"] | None = None
     """Attention and feed-forward block read the same states: x + attention(norm(x)) +
-    feed_forward(norm(x)), each with a norm of its own (GPT-NeoX, arXiv 2204.06745) or with one for
-    both (Phi); null = one after the other."""
+    feed_forward(norm(x)), each with its own norm (GPT-NeoX, arXiv 2204.06745) or with one for both
+    (Phi); null = sequentially."""
     first_norm: bool = True
-    """pre, both: a norm before the attention of layer 0; ModernBERT has none, as its embeddings are
-    normalized."""
+    """pre, both: a norm before the attention of layer 0; ModernBERT has none, because its
+    embeddings are normalized."""
     final_norm: bool = True
     """A norm after the last layer of each stack."""
     emb_norm: bool = False
@@ -124,16 +123,16 @@ class ModelConfig:
     one gain for all heads (Qwen 3); all, over the entire projection (OLMo 2); null = none."""
     attn_logit_softcapping: Annotated[float, Field(gt=0)] | None = None
     """Bound c of the attention scores: s becomes c tanh(s / c) before the mask (Gemma 2, arXiv
-    2408.00118). The scores of all pairs of positions are then held in memory. null = none."""
+    2408.00118). It keeps the scores of all pairs of positions in memory. null = unbounded."""
     final_logit_softcapping: Annotated[float, Field(gt=0)] | None = None
-    """The same for scores of heads over the vocabulary; null = none."""
+    """The same bound for the scores of heads over the vocabulary; null = unbounded."""
     share: ShareConfig = ShareConfig()
     """Layers that share weights."""
     scale_by_depth: bool = False
     """Scores of layer i, from 0, are also divided by i + 1 (GPT-2's
     scale_attn_by_inverse_layer_idx)."""
     local: LocalConfig | None = None
-    """Layers with a window; null = every layer sees the entire row."""
+    """Layers whose attention sees a window; null = every layer sees the entire row."""
     position: PositionConfig = PositionConfig()
     """Position information."""
     emb_scale: bool = False
@@ -145,15 +144,15 @@ class ModelConfig:
     init: InitConfig = InitConfig()
     """Initial weights."""
     init_from: MayChange[Path | None] = None
-    """Run directory, or folder of a published or imported model, whose weights the model starts
-    from: all of the body, and the heads that it has; a run's configuration takes `hf://org/name`,
-    too. null = random initialization."""
+    """Run directory or model folder, published or imported, whose weights the model starts from:
+    the entire body, and the heads that it has. A run's configuration also takes `hf://org/name`.
+    null = random initialization."""
     adapter: AdapterComponent | None = None
-    """A file of model/adapters with its keys: only its parameters, and those of heads that are not
-    in `init_from`, are trained. null = everything is."""
+    """A file of model/adapters with its keys: only its parameters train, and those of heads that
+    `init_from` lacks. null = everything trains."""
     quantization: Quantization | None = None
-    """A training in which the linear maps of the body compute with rounded weights: int8, int4, or
-    int8_dynamic, which also rounds what they read. null = weights as they are."""
+    """Quantization-aware training: the linear maps of the body compute with weights rounded to int8
+    or int4; int8_dynamic also rounds their inputs. null = off."""
     heads: Heads
     """Pretraining heads, files of model/heads, each with the weight of its loss: {masked_lm: 1.0};
     the long form is {masked_lm: {weight: 1.0, normalize: row}}."""
@@ -185,7 +184,7 @@ class ModelConfig:
             yield f"family: {FAMILIES.explain_unknown_name(self.family)}"
         if not self.heads:
             known = ", ".join(HEADS.available())
-            yield f"heads: expected at least one of {known} with its weight, got none"
+            yield f"heads: expected one of {known} with its weight, or several, got none"
         for key in (
             "decoder_layers",
             "decoder_dim",
@@ -194,55 +193,73 @@ class ModelConfig:
             "connector",
         ):
             if getattr(self, key) is not None and self.architecture != "encoder_decoder":
-                yield f"{key}: only an encoder_decoder has it; remove the key or change family '{self.family}'"
+                yield (
+                    f"{key}: only an encoder_decoder has this key; remove it, or change family "
+                    f"'{self.family}'"
+                )
         if self.languages and self.architecture != "encoder":
-            yield f"languages: only an encoder reads them; set it to 0 or change family '{self.family}'"
+            yield (
+                f"languages: only an encoder reads them; set it to 0, or change family "
+                f"'{self.family}'"
+            )
 
     def _attention_problems(self) -> Iterator[str]:
         widths = {
             "attention_heads": self.dim,
             "decoder_attention_heads": self.decoder_dim or self.dim,
         }
+        # of the encoder, then of the decoder
         for key, dim in widths.items():
             heads = getattr(self, key) or self.attention_heads
             if self.head_dim is None and dim % heads:
-                yield f"{key}: {heads} heads do not divide dim {dim}; change either, or give head_dim"
+                yield (
+                    f"{key}: dim {dim} is not a multiple of {heads} heads; change either, or set "
+                    "head_dim"
+                )
             if heads % (self.kv_heads or heads):
                 yield f"kv_heads: expected a divisor of {key} {heads}, got {self.kv_heads}"
             width = self.head_dim or dim // heads
             share = self.position.partial_rotary_factor
             if self.position.kind == "rope" and share == 1 and width % 2:
                 yield f"position.kind: rope rotates pairs, so head_dim must be even, got {width}"
+            # the rotated components form pairs, which a fraction of a head may not allow
             if share != 1 and (int(width * share) < 2 or int(width * share) % 2):
                 got = (
                     "expected 2 or another even number of rotated components, got "
                     f"{int(width * share)} of {width}"
                 )
                 yield f"position.partial_rotary_factor: {got}"
+
         if self.parallel is not None and (
             self.architecture == "encoder_decoder" or self.position.disentangled
         ):
-            yield "parallel: layers with cross-attention or disentangled attention are sequential; remove the key"
+            yield (
+                "parallel: layers with cross-attention or disentangled attention are sequential; "
+                "remove the key"
+            )
         if self.parallel is not None and (self.norm_place != "pre" or not self.first_norm):
             yield "parallel: expected norm_place pre with first_norm; set them, or remove the key"
         if self.decoder_dim not in (None, self.dim) and self.connector is None:
             yield (
                 f"decoder_dim: a decoder of width {self.decoder_dim} cannot attend to states of "
-                f"width {self.dim}: add "
-                "connector: {}, which maps them, or remove decoder_dim"
+                f"width {self.dim}: set connector to {{}}, which adds a projection between them, "
+                "or "
+                "remove decoder_dim"
             )
 
     def _position_problems(self) -> Iterator[str]:
         scaling = self.position.scaling
         kind = self.position.kind
         width = self.embedding_width
+        # position vectors added to the embeddings, and the output projection
         if self.family == "xlnet" and self.position.waves != "interleaved":
-            yield "position.waves: the family xlnet has waves of its own; remove the key"
+            yield "position.waves: the family xlnet always interleaves its waves; remove the key"
         if kind == "sinusoidal" and width % 2:
             yield f"position.kind: sinusoidal needs an even embedding width, got {width}"
         if self.tied and self.output_width < width:
             tied = f"a projection tied to embeddings of width {width} cannot read {self.out_dim}"
             yield f"out_dim: {tied}; set tied to false, or remove out_dim"
+        # scaling of rotary positions
         if scaling is not None and scaling.kind == "dynamic" and self.rotated_width <= 2:
             yield f"position.scaling: dynamic needs head_dim 4 or more, got {self.head_width}"
         for key in (
@@ -256,20 +273,38 @@ class ModelConfig:
                     f"components, got {count}"
                 )
                 yield f"position.scaling.{key}: {expected}"
+        # what single layers do differently
         if self.local is not None and self.local.theta is not None and kind != "rope":
-            yield f"local.theta: only rope reads it; remove the key or change position.kind '{kind}'"
+            yield (
+                "local.theta: only rotary positions read it; remove the key, or change "
+                f"position.kind '{kind}'"
+            )
         listed = None if self.local is None else self.local.layer_types
         for depth in (self.layers, self.decoder_depth):
             if (last := max(self.position.nope_layers, default=0)) >= depth:
-                yield f"position.nope_layers: expected layers from 0 to {depth - 1} of a stack, got {last}"
+                yield (
+                    f"position.nope_layers: expected layers from 0 to {depth - 1} of a stack, "
+                    f"got {last}"
+                )
             if listed is not None and depth != len(listed):
-                yield f"local.layer_types: expected a type for each of the {depth} layers of a stack, got {len(listed)}"
+                yield (
+                    f"local.layer_types: expected a type for each of the {depth} layers of a "
+                    "stack, "
+                    f"got {len(listed)}"
+                )
         if not self.first_norm and self.norm_place in ("post", "branch"):
-            yield "first_norm: only norm_place 'pre' and 'both' have a norm before the attention; remove the key"
+            yield (
+                "first_norm: only norm_place 'pre' and 'both' have a norm before the attention; "
+                "remove the key"
+            )
+        # what disentangled attention cannot be combined with
         if (chosen := self.position.disentangled) is None:
             return
         if self.architecture != "encoder" or self.key_value_heads != self.attention_heads:
-            yield "position.disentangled: expected an encoder with as many kv_heads as attention_heads; remove the key"
+            yield (
+                "position.disentangled: expected an encoder with as many kv_heads as "
+                "attention_heads; remove the key"
+            )
         shared = self.share != ShareConfig() or self.layers < chosen.special_layers
         if self.qk_norm is not None:
             yield "qk_norm: disentangled attention does not read it; remove the key"
@@ -278,43 +313,67 @@ class ModelConfig:
         if self.attn_logit_softcapping is not None:
             yield "attn_logit_softcapping: disentangled attention does not read it; remove the key"
         if chosen.special_layers and (shared or self.norm_place != "post"):
-            yield "position.disentangled: convolution and mask_decoder need unshared layers each, and norm_place post"
+            yield (
+                "position.disentangled: convolution and mask_decoder each need an unshared layer, "
+                "and norm_place post"
+            )
 
     def _share_problems(self) -> Iterator[str]:
         share = self.share
         depths = {self.layers, self.decoder_depth}
+        # the same layers in both stacks
         if share.stacks and (self.architecture != "encoder_decoder" or len(depths) > 1):
             yield (
-                "share.stacks: expected an encoder_decoder with as many layers in both stacks, "
-                "got a model of family "
-                f"{self.family} with layers {self.layers} and decoder_layers {self.decoder_layers}"
+                "share.stacks: expected an encoder_decoder whose stacks have the same number of "
+                f"layers, got family {self.family} with layers {self.layers} and decoder_layers "
+                f"{self.decoder_layers}"
             )
+        # groups of layers
         for depth in depths:
             if depth % share.group_layers:
-                yield f"share.group_layers: expected a divisor of the {depth} layers, got {share.group_layers}"
+                yield (
+                    f"share.group_layers: expected a divisor of the {depth} layers, "
+                    f"got {share.group_layers}"
+                )
             if (share.groups or 1) > depth // share.group_layers:
-                yield f"share.groups: expected at most {depth // share.group_layers}, got {share.groups}"
+                most = depth // share.group_layers
+                yield f"share.groups: expected at most {most}, got {share.groups}"
         if share.stacks and (
             self.decoder_dim or self.decoder_attention_heads or self.decoder_ffn_dim
         ):
             sizes = "decoder_dim, decoder_attention_heads, decoder_ffn_dim"
             yield f"share.stacks: both stacks have one size; remove {sizes}"
         if share != ShareConfig() and (self.scale_by_depth or not self.first_norm):
-            yield "share: shared weights have no depth of their own; remove scale_by_depth and first_norm"
+            yield (
+                "share: a shared layer is used at several depths; remove scale_by_depth and "
+                "first_norm"
+            )
         yield from () if share.universal is None else self._universal_problems()
 
     def _universal_problems(self) -> Iterator[str]:
         key = "share.universal"
         if not FAMILIES.load_class(self.family).universal:
-            yield f"{key}: expected a family of one stack whose layer can repeat, got {self.family}; remove the key"
+            yield (
+                f"{key}: expected a family of one stack whose layer can repeat, got {self.family}; "
+                "remove the key"
+            )
         if (self.share.groups, self.share.group_layers) != (1, 1):
-            yield f"{key}: expected share.groups 1 and share.group_layers 1, one layer for all steps"
+            yield (
+                f"{key}: expected share.groups 1 and share.group_layers 1, one layer for all steps"
+            )
         if self.position.kind == "sinusoidal" and self.embedding_width != self.dim:
-            yield f"{key}: each step adds sinusoidal positions of width dim {self.dim}; remove emb_dim"
+            yield (
+                f"{key}: each step adds sinusoidal positions of width dim {self.dim}; remove "
+                "emb_dim"
+            )
         for name, head in self.heads.items() if self.share.halts else ():
             if head.scalar_mix or HEADS.load_class(name).reads_second_view():
                 reads = "a mix of layers (scalar_mix)" if head.scalar_mix else "two views of a row"
-                yield f"{key}: tokens stop at different steps, and the head {name} reads {reads}: set epsilon to null"
+                yield (
+                    f"{key}: tokens stop at different steps, and the head {name} reads {reads}: "
+                    "set "
+                    "epsilon to null"
+                )
 
     @property
     def architecture(self) -> str:
@@ -339,7 +398,7 @@ class ModelConfig:
 
     @property
     def position_limit(self) -> int | None:
-        """Positions of the table that are left for a row; None: no limit."""
+        """Positions of the table that a row can use; None: no limit."""
         limit = self.position.limit
         taken = (
             0 if self.adapter is None else self.adapter.options.position_count(self.architecture)
@@ -353,7 +412,7 @@ class ModelConfig:
 
     @property
     def rotated_width(self) -> int:
-        """Components of a head that rotary positions turn."""
+        """Components of a head that rotary positions rotate."""
         return int(self.head_width * self.position.partial_rotary_factor)
 
     @property
@@ -396,5 +455,5 @@ class ModelConfig:
 
     @property
     def layer_groups(self) -> int:
-        """Sets of weights in the first stack."""
+        """Number of different sets of weights in the first stack."""
         return self.share.groups or self.layers // self.share.group_layers

@@ -10,13 +10,13 @@ from clozeline.model.configuration.key_types import Depth, Width, list_to_tuple
 
 Divisors = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(list_to_tuple)]
 LayerType = Literal["full_attention", "sliding_attention"]
-MOST_OFFSET: Final = 64
-"""Rows that a table of learned positions may have before position 0."""
+MAX_OFFSET: Final = 64
+"""Rows that a table of learned positions can have before position 0."""
 
 
 @config_class
 class ScalingConfig:
-    """Scaling of rotary positions for contexts longer than `original_maximum`, that of the first training."""
+    """Scaling of rotary positions for contexts longer than `original_maximum` in pretraining."""
 
     READS: ClassVar = {
         "linear": (),
@@ -32,27 +32,27 @@ class ScalingConfig:
     kind: Literal["linear", "dynamic", "llama3", "yarn", "longrope"]
     """linear divides all frequencies (arXiv 2306.15595); dynamic raises theta with the longest row
     of a batch; llama3 divides the low frequencies (arXiv 2407.21783); so does yarn, which also
-    sharpens the attention (arXiv 2309.00071); longrope divides each frequency by its own number,
-    from one of two lists by the longest row of a batch (arXiv 2402.13753)."""
+    sharpens the attention (arXiv 2309.00071); longrope has a divisor for each frequency, from one
+    of two lists, depending on the longest row of a batch (arXiv 2402.13753)."""
     factor: Annotated[float, Field(ge=1)]
-    """Divisor of the frequencies; of dynamic, the growth of theta; of longrope, that of the
+    """Divisor of the frequencies; dynamic: the growth of theta; longrope: the growth of the
     context, for attention_factor."""
     original_maximum: Width | None = None
-    """dynamic, llama3, yarn, longrope: context length of the first training."""
+    """dynamic, llama3, yarn, longrope: context length in pretraining."""
     low_freq_factor: Annotated[float, Field(gt=0)] = 1.0
     """llama3: wavelengths above original_maximum / low_freq_factor are divided by the full
     factor."""
     high_freq_factor: Annotated[float, Field(gt=0)] = 4.0
-    """llama3: wavelengths below original_maximum / high_freq_factor stay as they are."""
+    """llama3: wavelengths below original_maximum / high_freq_factor are unchanged."""
     beta_fast: Annotated[float, Field(gt=0)] = 32.0
-    """yarn: waves with more turns than this within original_maximum stay as they are."""
+    """yarn: waves with more rotations than this within original_maximum are unchanged."""
     beta_slow: Annotated[float, Field(gt=0)] = 1.0
-    """yarn: waves with fewer turns than this are divided by the full factor."""
+    """yarn: waves with fewer rotations than this are divided by the full factor."""
     truncate: bool = True
-    """yarn: round the bounds between both to whole pairs."""
+    """yarn: round the bounds of the range in between to integers."""
     attention_factor: Annotated[float, Field(gt=0)] | None = None
-    """yarn, longrope: factor of queries and keys; null = 0.1 ln(factor) + 1, or what mscale and
-    mscale_all_dim give; of longrope sqrt(1 + ln(factor) / ln(original_maximum))."""
+    """yarn, longrope: factor of queries and keys; null = 0.1 ln(factor) + 1, or computed from
+    mscale and mscale_all_dim; longrope: sqrt(1 + ln(factor) / ln(original_maximum))."""
     mscale: Annotated[float, Field(gt=0)] | None = None
     """yarn: with mscale_all_dim, the attention factor is (0.1 mscale ln(factor) + 1) / (0.1
     mscale_all_dim ln(factor) + 1)."""
@@ -62,18 +62,18 @@ class ScalingConfig:
     """longrope: divisor of each of the head_dim / 2 frequencies in batches of rows up to
     original_maximum."""
     long_factor: Divisors | None = None
-    """longrope: the same in batches with a longer row."""
+    """longrope: the same for batches with a longer row."""
 
     def __post_init__(self) -> None:
         refuse_unread_keys(self, "kind", self.READS)
         if "original_maximum" in self.READS[self.kind] and self.original_maximum is None:
             raise ValueError(
-                f"original_maximum: expected the first training's length for {self.kind}, got none"
+                f"original_maximum: {self.kind} needs the context length of the pretraining"
             )
+        # longrope lists its divisors, llama3 interpolates between two bounds
         if self.kind == "longrope" and (not self.short_factor or not self.long_factor):
             raise ValueError(
-                "expected short_factor and long_factor for longrope, a divisor of each frequency, "
-                "got none"
+                "longrope needs short_factor and long_factor, each with a divisor per frequency"
             )
         if self.high_freq_factor <= self.low_freq_factor:
             low = self.low_freq_factor
@@ -85,9 +85,9 @@ class ScalingConfig:
 
 @config_class
 class LocalConfig:
-    """Layers whose tokens see only a window, between layers that see the entire row (arXiv 2412.13663).
+    """Layers that attend to a window, between layers that see the entire row (arXiv 2412.13663).
 
-    Either `global_every` or `layer_types` says which layers are local.
+    Either `global_every` or `layer_types` selects the local layers.
     """
 
     window: Annotated[int, Field(ge=0, le=2**20)]
@@ -98,14 +98,14 @@ class LocalConfig:
     """Type of each layer, as config.json of transformers lists them: full_attention sees the entire
     row, sliding_attention only the window."""
     theta: Annotated[float, Field(gt=0)] | None = None
-    """rope: base of the wavelengths in local layers, without position.scaling; null = as in the
-    other layers."""
+    """rope: base of the wavelengths in local layers, without position.scaling; null = the base of
+    the other layers."""
 
     def __post_init__(self) -> None:
         if (self.global_every is None) == (self.layer_types is None):
             got = "neither" if self.layer_types is None else "both"
             raise ValueError(
-                f"expected global_every or layer_types, which say what layers are local, got {got}"
+                f"set either global_every or layer_types, which select the local layers; got {got}"
             )
 
     def is_local(self, layer: int) -> bool:
@@ -117,7 +117,7 @@ class LocalConfig:
 
 @config_class
 class DisentangledConfig:
-    """DeBERTa's relative positions (arXiv 2006.03654): scores added to those between contents."""
+    """DeBERTa's relative positions (arXiv 2006.03654), added to the scores between contents."""
 
     content_to_position: bool = True
     """Score of a query's content with the key of the relative position."""
@@ -126,25 +126,23 @@ class DisentangledConfig:
     max_distance: Width = 512
     """Distance in tokens from which all share the last row of their direction."""
     buckets: Annotated[int, Field(ge=2, le=4096)] | None = None
-    """Rows of each direction: half of them for one distance each, half for growing ranges (arXiv
+    """Rows per direction: half of them for single distances, half for growing ranges (arXiv
     2111.09543); null = a row for each distance up to max_distance."""
     shared_projections: bool = False
-    """Relative positions use the projections of queries and keys; false = their own."""
+    """Relative positions use the projections of queries and keys; false = separate ones."""
     norm: bool = False
     """A norm over the vectors of relative positions."""
     convolution: Annotated[int, Field(ge=1, le=63)] | None = None
-    """Tokens, an odd number, that a convolution parallel to the first layer reads (DeBERTa v2);
+    """Width in tokens, an odd number, of a convolution parallel to the first layer (DeBERTa v2);
     null = none."""
     mask_decoder: Annotated[int, Field(ge=1, le=16)] | None = None
-    """Enhanced mask decoder: how often the last layer is applied to the states before it, with
-    queries that start as these states plus learned absolute positions, position.maximum of them
+    """Enhanced mask decoder: how often the last layer is applied to the states before it. Its first
+    queries are these states plus learned absolute positions, of which there are position.maximum
     (published: 2); null = none."""
 
     def __post_init__(self) -> None:
         if self.terms == 1:
-            raise ValueError(
-                "expected content_to_position, position_to_content or both, got neither"
-            )
+            raise ValueError("set content_to_position, position_to_content, or both to true")
         if self.buckets and self.max_distance < self.buckets // 2 + 2:
             raise ValueError(
                 f"max_distance: expected {self.buckets // 2 + 2} or more, got {self.max_distance}"
@@ -156,7 +154,7 @@ class DisentangledConfig:
 
     @property
     def rows(self) -> int:
-        """Rows of the table, both directions."""
+        """Rows of the table, for both directions."""
         return 2 * (self.buckets or self.max_distance)
 
     @property
@@ -166,7 +164,7 @@ class DisentangledConfig:
 
     @property
     def special_layers(self) -> int:
-        """Layers with additions: the first with a convolution, the last as a mask decoder."""
+        """Layers with additions: the first has a convolution, the last is a mask decoder."""
         return (self.convolution is not None) + (self.mask_decoder is not None)
 
 
@@ -181,7 +179,7 @@ class PositionConfig:
         "t5": ("buckets", "max_distance", "per_layer"),
         "none": ("disentangled",),
     }
-    """Keys that each kind reads. `maximum` may stand with each: an export declares it as the
+    """Keys that each kind reads. `maximum` is allowed with each: an export declares it as the
     longest row."""
 
     kind: Literal["learned", "sinusoidal", "rope", "t5", "none"] = "learned"
@@ -190,9 +188,9 @@ class PositionConfig:
     1910.10683). In the family xlnet, sinusoidal vectors encode distances and are compared with
     queries."""
     maximum: Width = 512
-    """learned: positions of the table; a position id beyond it is an error. Other kinds: the
-    longest row that an export declares."""
-    offset: Annotated[int, Field(ge=0, le=MOST_OFFSET)] = 0
+    """learned: positions of the table; a higher position id is an error. Other kinds: the longest
+    row that an export declares."""
+    offset: Annotated[int, Field(ge=0, le=MAX_OFFSET)] = 0
     """learned: rows of the table before position 0 (RoBERTa pad_id + 1, BART 2); it has maximum +
     offset rows."""
     waves: Literal["interleaved", "halves"] = "interleaved"
@@ -209,18 +207,16 @@ class PositionConfig:
     """rope: layers, from 0, whose queries and keys are not rotated (NoPE layers of SmolLM3, arXiv
     2501.18795)."""
     scaling: ScalingConfig | None = None
-    """rope: scaling of the frequencies for contexts longer than in the first training; null =
-    none."""
+    """rope: scaling of the frequencies for contexts longer than in pretraining; null = none."""
     buckets: Annotated[int, Field(ge=4, le=4096)] = 32
     """t5: rows of the bias table; half for each direction where attention is bidirectional."""
     max_distance: Annotated[int, Field(ge=2, le=2**20)] = 128
     """t5: distance in tokens from which all share the last bucket."""
     per_layer: bool = False
-    """t5: a bias table in every layer (UMT5, arXiv 2304.09151) instead of one for all layers of a
-    stack."""
+    """t5: a bias table in every layer (UMT5, arXiv 2304.09151) instead of one per stack."""
     disentangled: DisentangledConfig | None = None
     """learned, sinusoidal, none: relative positions in the attention of an encoder, in addition to
-    those of the kind."""
+    those of `kind`."""
 
     def __post_init__(self) -> None:
         with_maximum = {kind: {*keys, "maximum"} for kind, keys in self.READS.items()}

@@ -10,7 +10,12 @@ from torch import Tensor, nn
 from clozeline import plugins
 from clozeline.columns import LABEL_IDS, LABEL_INDEX, SECOND_VIEW, BatchField
 from clozeline.errors import ConfigurationError
-from clozeline.model.configuration.head import HeadOptions, LabelOptions, RowOptions, module_name
+from clozeline.model.configuration.head import (
+    HeadOptions,
+    LabelOptions,
+    RowHeadOptions,
+    module_name,
+)
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.activation import ACTIVATIONS
 from clozeline.model.layers.norm import build_norm
@@ -97,7 +102,7 @@ class Head(nn.Module, ABC):
         """Return scores of a batch; heads that score rows need to know which positions hold tokens."""
         return self.logits(hidden)
 
-    def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def metrics(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return further sums by name, recorded as shares of the divisor, such as correctly classified positions."""
         return {}
 
@@ -106,7 +111,7 @@ class Head(nn.Module, ABC):
         weighted = self._weigh(tensors)
         total = self(hidden, weighted)
         with torch.no_grad():
-            return Loss(total, self.divisor(weighted), self.figures(hidden, weighted))
+            return Loss(total, self.divisor(weighted), self.metrics(hidden, weighted))
 
     def exit_loss(
         self, states: Sequence[Tensor], tensors: Mapping[str, Tensor], *, joint: bool
@@ -125,8 +130,8 @@ class Head(nn.Module, ABC):
         each = torch.stack([*totals, own.total])
         depths = torch.arange(1, len(each) + 1, device=each.device)
         total = (each * depths).sum() / depths.sum() if joint else torch.stack(totals).sum()
-        figures = {f"exit_{depth}": loss for depth, loss in enumerate(each.detach(), start=1)}
-        return Loss(total, own.divisor, {**own.figures, **figures})
+        metrics = {f"exit_{depth}": loss for depth, loss in enumerate(each.detach(), start=1)}
+        return Loss(total, own.divisor, {**own.metrics, **metrics})
 
     def count(self, tensors: Mapping[str, Tensor]) -> int:
         """Return the divisor of a batch as a number; free for a batch that is still on the host."""
@@ -212,8 +217,8 @@ class RowHead(Head):
     unit: ClassVar = "row"
     left_padding: ClassVar = True
     host_tensors: ClassVar[frozenset[str]] = frozenset({"choice_rows"})
-    Options: ClassVar[type[HeadOptions]] = RowOptions
-    options: RowOptions
+    Options: ClassVar[type[HeadOptions]] = RowHeadOptions
+    options: RowHeadOptions
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__(config)

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from clozeline.columns import IGNORED, LENGTHS, BatchField
 from clozeline.configuration.config import config_class
-from clozeline.model.configuration.head import ClassOptions, ExitOptions, keys_of_labels
+from clozeline.model.configuration.head import ClassOptions, ExitHeadOptions, label_keys
 from clozeline.model.heads._head import RowHead
 from clozeline.model.loss import cross_entropy_sum, row_labels
 
@@ -25,17 +25,17 @@ class Classification(RowHead):
     reads: ClassVar = (BatchField("label", "row", filler=IGNORED, below="classes"), LENGTHS)
 
     @config_class
-    class Options(ExitOptions, ClassOptions):
+    class Options(ExitHeadOptions, ClassOptions):
         """Keys of a head of classes of rows."""
 
-        compared: ClassVar = (*ExitOptions.compared, "multi_label")
+        compared: ClassVar = (*ExitHeadOptions.compared, "multi_label")
 
         multi_label: bool = False
         """A row has any number of classes, each predicted independently."""
 
         def __post_init__(self) -> None:
             ClassOptions.__post_init__(self)
-            ExitOptions.__post_init__(self)
+            ExitHeadOptions.__post_init__(self)
             if self.exits is not None and self.multi_label:
                 raise ValueError("exits: rows leave with one class: remove multi_label")
 
@@ -56,7 +56,7 @@ class Classification(RowHead):
         if problem == "regression" or (problem is None and len(labels) == 1):
             return None
         several = {"multi_label": True} if problem == "multi_label_classification" else {}
-        return keys_of_labels(labels) | several
+        return label_keys(labels) | several
 
     def outputs(self) -> int:
         return self.options.require_classes(self.key(), 1 if self.options.multi_label else 2)
@@ -84,7 +84,7 @@ class Classification(RowHead):
             else row_labels(tensors)[_has_label(tensors)]
         )
 
-    def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def metrics(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the rows whose class, or all of whose classes, are predicted."""
         scores = self.scores(hidden, tensors)
         labels = row_labels(tensors)

@@ -56,7 +56,7 @@ class Corrective(VocabularyHead):
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         return real_positions(tensors).sum()
 
-    def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def metrics(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the tokens that are correctly copied or not copied, and those that are replaced."""
         same = original_ids(tensors) == tensors["input_ids"]
         real = real_positions(tensors)

@@ -50,6 +50,6 @@ class MultipleChoice(RowHead):
     def join(self, vectors: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         return vectors
 
-    def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def metrics(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the examples whose correct choice has the highest score."""
         return {"accuracy": (self.scores(hidden, tensors).argmax(-1) == row_labels(tensors)).sum()}

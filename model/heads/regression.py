@@ -9,7 +9,7 @@ from torch import Tensor
 from clozeline.columns import LENGTHS, BatchField
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.configuration.head import ExitOptions
+from clozeline.model.configuration.head import ExitHeadOptions
 from clozeline.model.configuration.key_types import UNIT_RANGE, refuse_empty_range
 from clozeline.model.heads._head import RowHead
 
@@ -29,10 +29,10 @@ class Regression(RowHead):
     reads: ClassVar = (BatchField("target", "row", "float32", math.nan), LENGTHS)
 
     @config_class
-    class Options(ExitOptions):
+    class Options(ExitHeadOptions):
         """Keys of a head of numbers of rows."""
 
-        compared: ClassVar = (*ExitOptions.compared, "output")
+        compared: ClassVar = (*ExitHeadOptions.compared, "output")
 
         output: Literal["identity", "sigmoid"] = "identity"
         """identity predicts the number itself; sigmoid maps the score into `range`."""

@@ -37,7 +37,7 @@ class Similarity(Head):
     second view against the first views (LaBSE). `both` compares each of the group's 2g vectors with
     the 2g - 2 of other rows, and averages a row's two losses (COCO-LM). `margin` is subtracted from
     the cosine of the two views of a row. Rows of weight 0, rows without a second view, and those
-    with a `target` [B] below `alike` are neither compared nor negatives.
+    with a `target` [B] below `positive_threshold` are neither compared nor negatives.
 
     `negatives: none` has no groups: the loss of a row is (cosine - target)², with the target scaled
     from `range` to [0, 1] (Sentence-BERT, arXiv 1908.10084; SetFit, arXiv 2209.11055). Rows with a
@@ -70,7 +70,7 @@ class Similarity(Head):
         margin: Annotated[float, Field(ge=0, lt=2)] = 0.0
         """What is subtracted from the cosine of two views that belong together (additive margin
         softmax, arXiv 1902.08564); LaBSE 0.3 (arXiv 2007.01852)."""
-        alike: float | None = None
+        positive_threshold: float | None = None
         """Lowest `target` of two texts that belong together, as the data sets of a task say; pairs
         below it have no loss. null = all pairs belong together."""
 
@@ -155,9 +155,9 @@ class Similarity(Head):
                     "use other"
                 )
             return included & ~tensors["target"].to(weight.device).isnan()
-        if self.options.alike is None or "target" not in tensors:
+        if self.options.positive_threshold is None or "target" not in tensors:
             return included
-        return included & ~(tensors["target"].to(weight.device) < self.options.alike)
+        return included & ~(tensors["target"].to(weight.device) < self.options.positive_threshold)
 
     def _squared_error(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         first = self._vectors(hidden, tensors["lengths"])

@@ -66,7 +66,7 @@ class Span(Head):
         """Return scores of being the first and the last position: [..., dim] to [..., 2]."""
         return self.classifier(hidden)
 
-    def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def metrics(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the rows of which both ends have the highest scores."""
         halves = zip(self._mask_scores(hidden, tensors), _ends(tensors), strict=True)
         first, last = (scores.argmax(-1) == positions for scores, positions in halves)

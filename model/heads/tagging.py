@@ -12,7 +12,7 @@ from clozeline.model.configuration.head import (
     ClassifierOptions,
     ClassOptions,
     LabelOptions,
-    keys_of_labels,
+    label_keys,
 )
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import LabelHead
@@ -45,7 +45,7 @@ class Tagging(LabelHead):
     def keys_of_class(
         cls, read_labels: Callable[[], tuple[str, ...]], problem: str | None
     ) -> dict[str, Any] | None:
-        return keys_of_labels(read_labels())
+        return label_keys(read_labels())
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__(config)
@@ -56,7 +56,7 @@ class Tagging(LabelHead):
     def logits(self, hidden: Tensor) -> Tensor:
         return self.classifier(hidden)
 
-    def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def metrics(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the labels whose class is predicted, weighted as in the loss."""
         labels = gather_labels(hidden, tensors)
         correct = (self.logits(labels.states).argmax(-1) == labels.ids) & (labels.ids != IGNORED)

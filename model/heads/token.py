@@ -39,7 +39,7 @@ class Token(Head):
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
         return real_positions(tensors).sum()
 
-    def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def metrics(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the correctly classified tokens, and those that are replaced."""
         replaced = original_ids(tensors) != tensors["input_ids"]
         real = real_positions(tensors)

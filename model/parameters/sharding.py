@@ -19,7 +19,7 @@ class Placement:
     """makes parameters complete inside a block, and keeps changes"""
 
 
-WHOLE: Final = Placement(nullcontext, nullcontext)
+UNSHARDED: Final = Placement(nullcontext, nullcontext)
 """All of each parameter on every rank."""
 
 

@@ -73,7 +73,7 @@ def test_a_parameter_without_a_law_is_an_error_that_says_what_to_do():
 
     with pytest.raises(
         NotImplementedError,
-        match=r"Scale: no distribution .* parameter gain; declare it in a method `initial_w",
+        match=r"Scale: the parameter gain has no distribution .*; declare one in a method `initial_w",
     ):
         initial_distributions(Scale(), small_config("encoder"))
 

@@ -121,9 +121,9 @@ class RandomSource:
 def build(config, world, seed=1, prepare=None):
     """An engine around a fresh model; `prepare(model)` may change the model first."""
     from clozeline.model.build import build_model
-    from clozeline.model.parameters.sharding import WHOLE
+    from clozeline.model.parameters.sharding import UNSHARDED
 
-    placement = placement_of(config, world) if prepare is None else WHOLE
+    placement = placement_of(config, world) if prepare is None else UNSHARDED
     model = build_model(config.model, VOCABULARY, {}, seed=seed, placement=placement)
     if prepare is not None:
         prepare(model)

@@ -7,7 +7,7 @@ import torch
 from clozeline.model.build import build_model
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
-from clozeline.model.parameters.sharding import WHOLE, full_shape
+from clozeline.model.parameters.sharding import UNSHARDED, full_shape
 from clozeline.train.configuration.engine_config import placement_of
 from clozeline.train.distributed.process_group import load_deepspeed
 from tests.model.small_models import SPELLINGS, small_config
@@ -41,7 +41,7 @@ def compared(world):
     for name, model in configs().items():
         whole, parts = (
             build_model(model, 37, {"pad": 0}, SPELLINGS, seed=5, placement=placement)
-            for placement in (WHOLE, placement_of(replace(config, model=model), world))
+            for placement in (UNSHARDED, placement_of(replace(config, model=model), world))
         )
         differing = []
         for (label, one), (_, other) in zip(

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from clozeline.model.parameters.sharding import WHOLE, Placement
+from clozeline.model.parameters.sharding import UNSHARDED, Placement
 from clozeline.train.configuration.config import TrainConfig, check_world, zero_stage
 from clozeline.train.distributed.process_group import World, load_deepspeed
 
@@ -77,7 +77,7 @@ def engine_checks_gradient(config: TrainConfig, world_size: int) -> bool:
 def placement_of(config: TrainConfig, world: World) -> Placement:
     """Return how the parameters are placed while the model is built: sharded module by module at ZeRO stage 3."""
     if config.zero.stage < 3:
-        return WHOLE
+        return UNSHARDED
     zero = load_deepspeed().zero
     # says the type, too: `dtype` is not obeyed on processors; `Zero` rounds to bf16
     settings = engine_config(replace(config, precision="fp32"), world.size, 1)

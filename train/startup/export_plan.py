@@ -25,7 +25,7 @@ from clozeline.model.checkpoints import (
     weight_files,
     with_heads,
 )
-from clozeline.model.configuration.head import ExitOptions
+from clozeline.model.configuration.head import ExitHeadOptions
 from clozeline.model.configuration.model_config import ModelConfig, Quantization
 from clozeline.pipeline.tokenize.published.exporting import TextForm, tokenizer_files
 from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL
@@ -344,7 +344,7 @@ def without_off_ramps(checkpoint: Checkpoint) -> Checkpoint:
     trained = {
         name: head
         for name, head in config.heads.items()
-        if isinstance(head, ExitOptions) and head.exits
+        if isinstance(head, ExitHeadOptions) and head.exits
     }
     if not trained:
         return checkpoint

@@ -21,7 +21,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.vocabulary import table_rows
 from clozeline.model.parameters.freezing import fitting
 from clozeline.model.parameters.initial_values import generator_for, normal
-from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
+from clozeline.model.parameters.sharding import UNSHARDED, Placement, full_shape
 from clozeline.model.registries import AdapterComponent
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
@@ -160,7 +160,7 @@ def translate_source(here: ModelConfig, source: TrainedModel) -> RemappedWeights
 def load_initial(
     model: Model,
     source: RemappedWeights,
-    placement: Placement = WHOLE,
+    placement: Placement = UNSHARDED,
     parts: Sequence[str] = (),
     other: OtherTokenizer | None = None,
 ) -> LoadReport:

@@ -16,7 +16,7 @@ from clozeline.model.compression.distillation.student import Student, Teacher
 from clozeline.model.compression.selection import split_name
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.parameters.freezing import freeze
-from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
+from clozeline.model.parameters.sharding import UNSHARDED, Placement, full_shape
 from clozeline.model.registries import FAMILIES
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
@@ -57,7 +57,7 @@ class StartingModel(NamedTuple):
 
 
 def build_random_model(
-    config: TrainConfig, shards: ShardSet, placement: Placement = WHOLE
+    config: TrainConfig, shards: ShardSet, placement: Placement = UNSHARDED
 ) -> Model:
     """Return the model with random weights, a function of `seed` only."""
     facts = shards.manifest.tokenizer
@@ -71,7 +71,7 @@ def build_random_model(
 
 
 def build_starting_model(
-    point: StartingPoint, shards: ShardSet, placement: Placement = WHOLE
+    point: StartingPoint, shards: ShardSet, placement: Placement = UNSHARDED
 ) -> StartingModel:
     """Build and initialize the model; with `distil`, as the student of a teacher.
 
@@ -173,7 +173,7 @@ def prepare_student(
     config: TrainConfig,
     model: Model,
     shards: ShardSet,
-    placement: Placement = WHOLE,
+    placement: Placement = UNSHARDED,
     *,
     resumed: bool = False,
 ) -> Distillation:
@@ -304,7 +304,7 @@ def open_teacher(
 
 
 def copy_layers(
-    model: Model, source: TrainedModel, layers: Sequence[int], placement: Placement = WHOLE
+    model: Model, source: TrainedModel, layers: Sequence[int], placement: Placement = UNSHARDED
 ) -> list[str]:
     """Copy layers, embeddings and heads of a teacher, bit by bit; return the lines to print.
 

@@ -83,7 +83,9 @@ class Similarity(Regression):
             )
         unset = head.negatives == "none" and head.range == UNIT_RANGE
         return replace(
-            head, alike=facts.alike, range=(facts.low, facts.high) if unset else head.range
+            head,
+            positive_threshold=facts.alike,
+            range=(facts.low, facts.high) if unset else head.range,
         )
 
     def fit(self, head: HeadOptions, training: Iterable[Rows]) -> HeadOptions:

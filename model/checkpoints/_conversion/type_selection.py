@@ -6,9 +6,9 @@ from typing import Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
-from clozeline.model.configuration.head import ClassifierOptions, RowOptions
+from clozeline.model.configuration.head import ClassifierOptions, RowHeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.configuration.position import MOST_OFFSET
+from clozeline.model.configuration.position import MAX_OFFSET
 from clozeline.model.registries import MODEL_TYPES
 
 _BART_OFFSET: Final = 2
@@ -142,7 +142,7 @@ def equal_forms(config: ModelConfig, token_ids: Mapping[str, object]) -> Iterato
     offsets = [config.position.offset]
     if config.position.kind == "learned":
         pad = token_ids.get("pad_token_id")
-        after_pad = [pad + 1] if isinstance(pad, int) and pad < MOST_OFFSET else []
+        after_pad = [pad + 1] if isinstance(pad, int) and pad < MAX_OFFSET else []
         offsets += [*after_pad, 0, _BART_OFFSET]
     types = [config.type_vocab_size]
     if not config.type_vocab_size and config.architecture == "encoder":
@@ -159,7 +159,7 @@ def build_heads_of_class(config: ModelConfig, token_ids: Mapping[str, object]) -
     for name, head in config.heads.items():
         if not isinstance(head, ClassifierOptions) or head.hidden != "auto":
             continue
-        linear = not isinstance(head, RowOptions) or config.architecture == "decoder"
+        linear = not isinstance(head, RowHeadOptions) or config.architecture == "decoder"
         berts = replace(head, hidden=None if linear else "tanh")
         alone = replace(config, heads={name: berts}, adapter=None)
         try:

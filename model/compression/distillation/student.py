@@ -23,7 +23,7 @@ from clozeline.model.heads import Head, Heads
 from clozeline.model.layers.masks import real_tokens
 from clozeline.model.loss import Loss
 from clozeline.model.parameters.initial_values import generator_for, normal
-from clozeline.model.parameters.sharding import WHOLE, Placement
+from clozeline.model.parameters.sharding import UNSHARDED, Placement
 from clozeline.model.registries import LossComponent
 
 PREFIX: Final = "distil/"
@@ -67,10 +67,10 @@ class Student(Model):
         losses: Sequence[LossComponent],
         teacher: ModelConfig | None,
         seed: int = 0,
-        placement: Placement = WHOLE,
+        placement: Placement = UNSHARDED,
         progressive: int | None = None,
     ) -> None:
-        self.use_parts(model)
+        self.adopt_parts(model)
         with placement.building():
             built = {loss.name: loss.build(model.config, teacher) for loss in losses}
             self.distillation = cast("Mapping[str, DistillationLoss]", nn.ModuleDict(built))

@@ -312,7 +312,7 @@ def test_sizes_are_models_that_other_keys_change(tmp_path):
     assert (small.dim, small.layers, [*small.heads]) == (768, 6, ["sentence"])
     assert (small.position.kind, small.position.maximum) == ("learned", 64)
     with pytest.raises(
-        ConfigurationError, match="no size 'bert_bse' in configs/models; did you mean 'bert_base'"
+        ConfigurationError, match="configs/models has no size 'bert_bse'; did you mean 'bert_base'"
     ):
         load_config(TrainConfig, path, [*words, "model=size:bert_bse"])
     with pytest.raises(ConfigurationError, match="size or family, got both"):

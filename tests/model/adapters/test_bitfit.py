@@ -39,12 +39,12 @@ def test_training_the_changes_is_training_the_biases(family):
 
 def test_a_body_without_biases_is_refused():
     bias = BiasConfig(qkv=False, out=False, ffn=False, norm=False)
-    with pytest.raises(ConfigurationError, match="bitfit changes biases, the body has none"):
+    with pytest.raises(ConfigurationError, match="bitfit changes biases, and this body has none"):
         adapted("encoder", "bitfit", changes={"bias": bias})
 
 
 def test_biases_inside_a_recurrence_are_refused():
     with pytest.raises(
-        ConfigurationError, match="a LongShortTermMemory, enters inside its computation"
+        ConfigurationError, match="a LongShortTermMemory, does not add its bias at the end"
     ):
         adapted("awd_lstm", "bitfit")

@@ -111,5 +111,5 @@ def test_packed_documents_and_prefixes_read_it_too():
     ids=["awd_lstm", "elmo", "xlnet", "deberta"],
 )
 def test_families_without_plain_self_attention_are_refused(family, changes, kind):
-    with pytest.raises(ConfigurationError, match=f"plain self-attention, .* has {kind}"):
+    with pytest.raises(ConfigurationError, match=f"standard self-attention, .* has {kind}"):
         Prefix(Prefix.Options(), built(family, **changes).family)

@@ -110,5 +110,7 @@ def test_a_prompt_is_before_padding_on_the_left():
 
 @pytest.mark.parametrize("family", ["mobilebert", "xlnet", "awd_lstm"])
 def test_families_without_stacks_are_refused(family):
-    with pytest.raises(ConfigurationError, match="expected a family with stacks of plain layers"):
+    with pytest.raises(
+        ConfigurationError, match="expected a family with standard stacks of layers"
+    ):
         adapted(family, "prompt")

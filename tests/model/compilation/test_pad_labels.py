@@ -43,7 +43,7 @@ def results(network, tensors):
         name: (
             loss.total.item(),
             loss.count,
-            {key: sum_.item() for key, sum_ in loss.figures.items()},
+            {key: sum_.item() for key, sum_ in loss.metrics.items()},
         )
         for name, loss in losses.items()
     }

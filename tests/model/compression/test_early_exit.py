@@ -158,7 +158,7 @@ def test_losses_are_those_of_each_classifier_written_out(name):
         for depth, loss in enumerate(each, start=1)
     }
     correct = int((scores[-1].argmax(-1) == labels).sum())
-    assert {name: figure.item() for name, figure in joint.figures.items()} == {
+    assert {name: figure.item() for name, figure in joint.metrics.items()} == {
         "accuracy": correct,
         **figures,
     }

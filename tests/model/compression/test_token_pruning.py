@@ -217,7 +217,7 @@ def test_keeping_all_is_bit_identical(name):
         losses = pruning(tensors)
         expected = model(tensors)
         assert all(torch.equal(losses[head].total, expected[head].total) for head in TASKS)
-        assert (losses["tokens"].total, losses["tokens"].figures["kept"]) == (
+        assert (losses["tokens"].total, losses["tokens"].metrics["kept"]) == (
             0,
             losses["tokens"].count,
         )
@@ -264,7 +264,7 @@ def test_flops_fall_as_the_sum_over_the_tokens_of_each_layer():
     kept = sum(
         math.ceil(share * tensors["lengths"][row] - 1e-9) for row in counted for share in SHARES
     )
-    assert float(tokens.figures["kept"]) == pytest.approx(kept / LAYERS)
+    assert float(tokens.metrics["kept"]) == pytest.approx(kept / LAYERS)
     assert tokens.count == int(tensors["lengths"][counted].sum())
 
 
@@ -335,7 +335,7 @@ def test_soft_masks_penalties_and_gradients_are_those_of_the_papers(name):
             total = total + masks.mean(0).sum()
             count = count + length
             kept = kept + float(masks.detach().mean(0).sum())
-    assert float(losses["tokens"].figures["kept"]) == pytest.approx(kept, rel=1e-6)
+    assert float(losses["tokens"].metrics["kept"]) == pytest.approx(kept, rel=1e-6)
     if name == "retention":
         total = count * sum(j * (1 + rule.retention[j - 1].sum()) for j in range(1, LAYERS + 1))
     assert losses["tokens"].count == count

@@ -43,10 +43,13 @@ def test_heads_have_a_short_form_and_a_long_one():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"classes": 3, "labels": ["no", "yes"]}, "classes: expected as many as labels, 2, got 3"),
+        (
+            {"classes": 3, "labels": ["no", "yes"]},
+            "classes: expected 2, the number of labels, got 3",
+        ),
         ({"labels": ["no", "no"]}, "labels: expected different names, got no, no"),
-        ({"hidden_norm": True}, "hidden_norm: without a hidden map there is nothing to norm"),
-        ({"hidden_dim": 5}, "hidden_dim: without a hidden map nothing has this width"),
+        ({"hidden_norm": True}, "hidden_norm: there is no hidden map to normalize"),
+        ({"hidden_dim": 5}, "hidden_dim: there is no hidden map of this width"),
     ],
     ids=["count", "names", "norm", "width"],
 )

@@ -37,7 +37,7 @@ def disentangled(kind="none", **chosen):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"attention_heads": 5}, "5 heads do not divide dim 24"),
+        ({"attention_heads": 5}, "dim 24 is not a multiple of 5 heads"),
         ({"kv_heads": 3}, "divisor of attention_heads 4, got 3"),
         ({"position": PositionConfig(kind="rope"), "head_dim": 5}, "even, got 5"),
         (
@@ -56,11 +56,11 @@ def disentangled(kind="none", **chosen):
         ({"connector": ConnectorConfig()}, "connector: only an encoder_decoder"),
         (
             {"local": {"window": 2, "global_every": 3, "theta": 10.0}},
-            "local.theta: only rope reads it",
+            "local.theta: only rotary positions read it",
         ),
         (
             {"local": {"window": 2}},
-            "expected global_every or layer_types, which say what layers are local, got neither",
+            "set either global_every or layer_types, which select the local layers; got neither",
         ),
         ({"first_norm": False}, "first_norm: only norm_place 'pre' and 'both'"),
         ({"parallel": "two_norms"}, "parallel: expected norm_place pre with first_norm"),
@@ -87,11 +87,17 @@ def disentangled(kind="none", **chosen):
             },
             "dynamic needs head_dim 4 or more, got 2",
         ),
-        (disentangled(position_to_content=False, content_to_position=False), "both, got neither"),
+        (
+            disentangled(position_to_content=False, content_to_position=False),
+            "set content_to_position, position_to_content, or both",
+        ),
         (disentangled(buckets=8, max_distance=5), "max_distance: expected 6 or more, got 5"),
         (disentangled(convolution=4), "an odd number of tokens, got 4"),
-        (disentangled(convolution=3, mask_decoder=2) | {"layers": 1}, "need unshared layers each"),
-        (disentangled(mask_decoder=2) | {"share": {"groups": 1}}, "unshared layers"),
+        (
+            disentangled(convolution=3, mask_decoder=2) | {"layers": 1},
+            "each need an unshared layer",
+        ),
+        (disentangled(mask_decoder=2) | {"share": {"groups": 1}}, "an unshared layer"),
         (disentangled(mask_decoder=2) | {"norm_place": "pre"}, "norm_place post"),
         (
             disentangled() | {"scale_by_depth": True},
@@ -109,7 +115,7 @@ def disentangled(kind="none", **chosen):
         ({"share": {"group_layers": 2}}, "group_layers: has no effect without groups"),
         (
             {"share": {"groups": 1, "universal": {"epsilon": None, "ponder": 0.1}}},
-            "no effect with epsilon null",
+            "no effect when epsilon is null",
         ),
         (
             {"heads": {"similarity": {"negatives": "none", "margin": 0.1}}},
@@ -146,12 +152,12 @@ def disentangled(kind="none", **chosen):
         ({"share": ShareConfig(groups=1, group_layers=3)}, "a divisor of the 2 layers, got 3"),
         (
             {"share": ShareConfig(groups=1), "scale_by_depth": True},
-            "shared weights have no depth of their own",
+            "a shared layer is used at several depths",
         ),
         ({"family": "decoder", "type_vocab_size": 0, "languages": 2}, "only an encoder reads them"),
         (
             {"share": ShareConfig(stacks=True)},
-            "expected an encoder_decoder with as many layers in both stacks",
+            "an encoder_decoder whose stacks have the same number of layers",
         ),
     ],
 )
@@ -206,7 +212,7 @@ def test_a_decoder_may_have_sizes_of_its_own():
     alike = small_config("encoder_decoder").decoder
     assert (alike.attention_heads, alike.ffn_dim) == (4, 40)
     with pytest.raises(
-        ValidationError, match="decoder_attention_heads: 5 heads do not divide dim 24"
+        ValidationError, match="decoder_attention_heads: dim 24 is not a multiple of 5 heads"
     ):
         small_config("encoder_decoder", decoder_attention_heads=5, head_dim=None)
     with pytest.raises(
@@ -226,7 +232,7 @@ def test_a_decoder_of_another_width_needs_a_connector():
     ):
         small_config("encoder_decoder", decoder_dim=12)
     with pytest.raises(
-        ValidationError, match="decoder_attention_heads: 4 heads do not divide dim 18"
+        ValidationError, match="decoder_attention_heads: dim 18 is not a multiple of 4 heads"
     ):
         small_config("encoder_decoder", decoder_dim=18, connector=ConnectorConfig(), head_dim=None)
     alike = {"decoder_dim": 24, "decoder_layers": 2, "share": ShareConfig(stacks=True)}

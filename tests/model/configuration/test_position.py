@@ -13,15 +13,15 @@ from clozeline.model.configuration.position import DisentangledConfig, PositionC
         ),
         (
             {"kind": "dynamic", "factor": 2.0},
-            "original_maximum: expected the first training's length for dynamic",
+            "original_maximum: dynamic needs the context length",
         ),
         (
             {"kind": "yarn", "factor": 2.0},
-            "original_maximum: expected the first training's length for yarn",
+            "original_maximum: yarn needs the context length",
         ),
         (
             {"kind": "longrope", "factor": 2.0, "original_maximum": 8},
-            "expected short_factor and long_factor for longrope",
+            "longrope needs short_factor and long_factor",
         ),
         (
             {"kind": "llama3", "factor": 2.0, "original_maximum": 8, "low_freq_factor": 4.0},

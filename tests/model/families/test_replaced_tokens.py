@@ -76,7 +76,7 @@ def test_losses_and_gradients_are_those_of_two_encoders(changes):
     found = network(tensors)
     for name, loss in expected.items():
         assert found[name].total.item() == pytest.approx(loss.total.item(), rel=1e-5)
-        assert found[name].figures == loss.figures
+        assert found[name].metrics == loss.metrics
     both = []
     for side in (found, expected):
         network.zero_grad()
@@ -136,8 +136,8 @@ def test_draws_and_sums_do_not_depend_on_micro_batches():
             assert sum(one.total.item() for one in losses) == pytest.approx(
                 loss.total.item(), rel=1e-5
             )
-            for figure, total in loss.figures.items():
-                assert sum(one.figures[figure] for one in losses) == total
+            for figure, total in loss.metrics.items():
+                assert sum(one.metrics[figure] for one in losses) == total
 
 
 def test_only_labeled_places_are_replaced_by_tokens_of_the_vocabulary():

@@ -33,7 +33,7 @@ def test_two_units_in_one_head_are_refused(name):
     network = built("encoder", type_vocab_size=0, heads={"masked_lm": {"normalize": "row"}})
     tensors = batch_for("encoder") | {name: weighted_batch()[name]}
     with pytest.raises(
-        BatchError, match=f"model.heads.masked_lm.normalize: row would mix two units.* {name}"
+        BatchError, match=f"model.heads.masked_lm.normalize: row cannot be combined with {name}"
     ):
         network(tensors)
 
@@ -98,8 +98,8 @@ def test_exits_are_weighed_by_their_depth_or_trained_alone(joint):
     expected = (each[0] + 2 * each[1] + 3 * each[2]) / 6 if joint else each[0] + each[1]
     assert found.total.item() == pytest.approx(expected.item(), rel=1e-6)
     assert {
-        name: loss.item() for name, loss in found.figures.items() if name.startswith("exit")
+        name: loss.item() for name, loss in found.metrics.items() if name.startswith("exit")
     } == {f"exit_{depth}": loss.item() for depth, loss in enumerate(each, start=1)}
-    assert (found.count, "accuracy" in found.figures) == (4, True)
+    assert (found.count, "accuracy" in found.metrics) == (4, True)
     found.total.backward()
     assert [state.grad is not None for state in states] == [joint] * 3

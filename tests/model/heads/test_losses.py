@@ -77,7 +77,7 @@ def test_the_loss_of_rows(case):
     wanted, right = expected(network.logits(tensors)[name][ROWS], rows)
     loss = only(network(tensors))
     assert (loss.count, loss.total.item()) == (4, pytest.approx(wanted.item(), rel=1e-4))
-    assert not loss.figures or sum(loss.figures.values()) == right.sum()
+    assert not loss.metrics or sum(loss.metrics.values()) == right.sum()
 
 
 def by_label(scores, tensors):
@@ -104,7 +104,7 @@ def test_the_loss_of_labels(name, classes, normalize):
     loss = only(network(tensors))
     assert loss.count == (5 if normalize == "row" else len(labels))
     assert loss.total.item() == pytest.approx((losses * weights).sum().item(), rel=1e-5)
-    assert loss.figures.get("accuracy", (right * weights).sum()).item() == pytest.approx(
+    assert loss.metrics.get("accuracy", (right * weights).sum()).item() == pytest.approx(
         (right * weights).sum().item()
     )
 
@@ -139,7 +139,7 @@ def test_the_loss_of_tokens(name):
         expected -= 3.0 * torch.where(other, 1 - copied, copied).log().sum()
     loss = head.loss(hidden, tensors)
     assert (loss.count, loss.total.item()) == (len(other), pytest.approx(expected.item(), rel=1e-5))
-    assert loss.figures == {"accuracy": ((scores > 0) == other).sum(), "replaced": other.sum()}
+    assert loss.metrics == {"accuracy": ((scores > 0) == other).sum(), "replaced": other.sum()}
 
 
 def test_the_loss_of_tokens_does_not_train_the_decision_to_copy():
@@ -187,7 +187,7 @@ def test_rows_that_lack_an_end_or_a_label_or_places_are_finite_and_do_not_count(
         ),
         (
             {"regression": {"output": "sigmoid", "range": [5.0, 1.0]}},
-            "expected a lower number before a higher one",
+            "the lower bound comes first",
         ),
         (
             {"classification": {"classes": 2, "pool": "decoder_last"}},

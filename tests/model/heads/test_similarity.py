@@ -142,13 +142,13 @@ def test_rows_with_an_equal_text_are_no_negatives_of_each_other(side, same, left
 @pytest.mark.parametrize("negatives", ["other", "both"])
 def test_pairs_that_are_not_alike_have_no_loss(negatives):
     """Targets are 0.5, 4, none, 2.5, 1, 3: with 2.5, rows 1 and 3 are left, each alone in its group."""
-    network, tensors, _ = drawn(negatives=negatives, alike=2.5)
+    network, tensors, _ = drawn(negatives=negatives, positive_threshold=2.5)
     found = only(network(tensors))
     assert (found.count, found.total.item()) == (2, pytest.approx(0.0, abs=1e-6))
-    network, tensors, _ = drawn(negatives=negatives, alike=0.5)
+    network, tensors, _ = drawn(negatives=negatives, positive_threshold=0.5)
     assert only(network(tensors)).count == 4
     del tensors["target"]
-    network, _, _ = drawn(negatives=negatives, alike=2.5)
+    network, _, _ = drawn(negatives=negatives, positive_threshold=2.5)
     assert only(network(tensors)).count == 4, "a set without numbers"
 
 

@@ -125,7 +125,7 @@ def test_states_steps_and_cost_are_those_of_the_formulas(family, position, chang
     assert len(set(steps)) >= 3, "the tokens of this test stop at different steps"
     ponder = losses["ponder"]
     assert (float(ponder.total), ponder.count) == (pytest.approx(cost, rel=1e-6), 28)
-    assert float(ponder.figures["steps"]) == sum(steps)
+    assert float(ponder.metrics["steps"]) == sum(steps)
     assert model.divisors["ponder"].count(tensors) == 28
     assert model.loss_weights["ponder"] == 0.01
 

@@ -29,7 +29,7 @@ from clozeline.train.configuration.checkpoint import CheckpointConfig
 from tests.train.checkpoint.test_format import write_parts
 
 NAMES = ["step-00000012", "step-00000008", "step-00000004"]
-WHOLE = object()
+UNSHARDED = object()
 
 
 def folders(directory, latest=None):
@@ -71,7 +71,7 @@ def test_the_first_whole_one_is_taken_and_those_before_are_named(states):
         tried.append(path.name)
         state = states[names.index(path.name)]
         if state == "whole":
-            return WHOLE
+            return UNSHARDED
         raise (
             CheckpointError(f"{path.name} is torn")
             if state == "damaged"
@@ -83,7 +83,7 @@ def test_the_first_whole_one_is_taken_and_those_before_are_named(states):
 
     if "whole" in states:
         first = states.index("whole")
-        assert look() is WHOLE
+        assert look() is UNSHARDED
         assert tried == names[: first + 1]
         assert [name for name, _ in refused] == names[:first]
         assert all(name in why for name, why in refused)

@@ -77,7 +77,7 @@ def test_an_evaluation_is_one_of_the_average(one_rank, tmp_path, shards):
 
 
 def test_an_optimizer_that_averages_needs_no_second_average():
-    with pytest.raises(ConfigurationError, match="average does not go together with optimizer"):
+    with pytest.raises(ConfigurationError, match="average cannot be combined with optimizer"):
         tiny(optimizer={"name": "nt_asgd"}, evaluate__every=2, hooks=["average"])
     for decay in (0.0, 1.0):
         with pytest.raises(ConfigurationError, match=r"decay: "):

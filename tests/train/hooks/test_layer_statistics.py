@@ -106,6 +106,6 @@ def test_ranks_are_merged():
 
 def test_a_compiled_head_gives_no_logits():
     with pytest.raises(
-        ConfigurationError, match=r"layer_statistics does not go together with data\."
+        ConfigurationError, match=r"layer_statistics cannot be combined with data\."
     ):
         tiny(hooks=["layer_statistics"], data__label_capacity=64)

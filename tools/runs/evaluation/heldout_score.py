@@ -42,9 +42,9 @@ def heldout_score(
         for name, loss in losses.items():
             sums[name] += float(loss.total)
             counts[name] += int(loss.count)
-            if "accuracy" in loss.figures:
+            if "accuracy" in loss.metrics:
                 heads_with_accuracy.add(name)
-                right[name] += float(loss.figures["accuracy"])
+                right[name] += float(loss.metrics["accuracy"])
     if empty := [name for name, count in counts.items() if not count]:
         raise ConfigurationError(f"{shards.path}: has no label of the head {empty[0]}")
     if len(counts) == len(heads_with_accuracy) == 1:

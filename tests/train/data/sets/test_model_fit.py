@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from clozeline.columns import ROW, Role
 from clozeline.configuration.config import to_data, validate
 from clozeline.errors import ConfigurationError
-from clozeline.model.configuration.head import RowOptions
+from clozeline.model.configuration.head import RowHeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads.classification import Classification
 from clozeline.model.heads.regression import Regression
@@ -272,7 +272,7 @@ def holding(*columns, heads=("masked_lm",), architecture="encoder", name="masked
 def reader(*targets, architecture="encoder", types=0, languages=0, streams=False, pool=None):
     named = {name: name for name in targets}
     family = "xlnet" if streams else "encoder"
-    heads = {name: RowOptions(pool=pool) for name in targets}
+    heads = {name: RowHeadOptions(pool=pool) for name in targets}
     return SimpleNamespace(
         targets=named,
         architecture=architecture,
