@@ -1,7 +1,8 @@
 """Registries: folders whose modules each define one algorithm, found by file name.
 
 `pipeline/corrupt/objectives/masked_lm.py` holds `class MaskedLM` and is chosen by `name:
-masked_lm`. Adding a file adds the algorithm. Its parameters are the nested pydantic dataclass
+masked_lm`; a registry may ask for a last word, as heads do: `class MaskedLMHead` in
+`model/heads/masked_lm.py`. Adding a file adds the algorithm. Its parameters are the nested pydantic dataclass
 `Options`. Algorithms of other packages have the names of `clozeline.plugins`. The registries
 themselves are declared in `registries.py` of the pipeline, model and trainer, each with the
 interface of its algorithms.
@@ -101,6 +102,8 @@ class Registry(NamesAlgorithm, Generic[T_co]):
     named_by: str = ""
     """class attribute that names an algorithm, of which a file may hold several; by default each
     has a file of its name"""
+    suffix: str = ""
+    """last word of each class, after the name of its file: `Head` for `MaskedLMHead` in `masked_lm.py`"""
     entry_points: str = ""
     """group of entry points, by default named like the folder: `clozeline.objectives`"""
 
@@ -153,7 +156,7 @@ class Registry(NamesAlgorithm, Generic[T_co]):
         if self.named_by:
             return self._import_all()[name]
         module = importlib.import_module(f"{self.package}.{name}")
-        compact = name.replace("_", "")
+        compact = (name.replace("_", "") + self.suffix).lower()
         for attribute, value in vars(module).items():
             if (
                 attribute.lower() == compact
@@ -161,7 +164,10 @@ class Registry(NamesAlgorithm, Generic[T_co]):
                 and value.__module__ == module.__name__
             ):
                 return value
-        raise ConfigurationError(f"{self.package}.{name} holds no class named like its file")
+        raise ConfigurationError(
+            f"{self.folder}/{name}.py: expected a class named like the file"
+            f"{self.suffix and ' and ' + self.suffix}, found none"
+        )
 
     def options_class(self, name: str) -> type | None:
         """Return the class of the options of an algorithm, if it has one."""

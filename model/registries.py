@@ -15,16 +15,20 @@ if TYPE_CHECKING:  # help lists algorithms without their interfaces, which impor
 
 FAMILIES: Registry["Family"] = Registry("clozeline.model.families", "Family")
 """Model families."""
-HEADS: Registry["Head"] = Registry("clozeline.model.heads", "Head")
+HEADS: Registry["Head"] = Registry("clozeline.model.heads", "Head", suffix="Head")
 """Heads: predictions and their losses."""
 ADAPTERS: Registry["Adapter"] = Registry("clozeline.model.adapters", "Adapter")
 """Adapters, such as LoRA."""
-METHODS: Registry["Method"] = Registry("clozeline.model.compression.methods", "Method")
+METHODS: Registry["Method"] = Registry(
+    "clozeline.model.compression.methods", "Method", suffix="Method"
+)
 """Methods of compression after training."""
-PRUNING: Registry["Pruning"] = Registry("clozeline.model.compression.pruning", "Pruning")
+PRUNING: Registry["Pruning"] = Registry(
+    "clozeline.model.compression.pruning", "Pruning", suffix="Pruning"
+)
 """Methods of pruning during training."""
 DISTILLATION_LOSSES: Registry["DistillationLoss"] = Registry(
-    "clozeline.model.compression.distillation.losses", "DistillationLoss"
+    "clozeline.model.compression.distillation.losses", "DistillationLoss", suffix="Loss"
 )
 """Losses between a student and its teacher."""
 MODEL_TYPES: Registry["KeyMap"] = Registry(

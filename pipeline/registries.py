@@ -19,7 +19,9 @@ if TYPE_CHECKING:  # help lists algorithms without their interfaces, which impor
     from clozeline.pipeline.tokenize.tokenizers import Tokenizer
     from clozeline.pipeline.tokenize.tokenizers._pieces import TrainableTokenizer
 
-READERS: Registry["Reader"] = Registry("clozeline.pipeline.ingest.readers", "Reader")
+READERS: Registry["Reader"] = Registry(
+    "clozeline.pipeline.ingest.readers", "Reader", suffix="Reader"
+)
 """Readers of documents."""
 EXTRACTORS: Registry["Extractor"] = Registry("clozeline.pipeline.clean.extractors", "Extractor")
 """Extractors of text from HTML."""
@@ -35,12 +37,17 @@ SENTENCES: Registry["Sentences"] = Registry("clozeline.pipeline.text.sentences",
 """Sentence splitters."""
 SEGMENTERS: Registry["Segmenter"] = Registry("clozeline.pipeline.text.words", "Segmenter")
 """Segmenters of words, for languages that write no spaces."""
-GROUPINGS: Registry["Grouping"] = Registry("clozeline.pipeline.group.groupings", "Grouping")
+GROUPINGS: Registry["Grouping"] = Registry(
+    "clozeline.pipeline.group.groupings", "Grouping", suffix="Grouping"
+)
 """Groupings of token documents to samples."""
 OBJECTIVES: Registry["Objective"] = Registry("clozeline.pipeline.corrupt.objectives", "Objective")
 """Pretraining objectives."""
 TASK_READERS: Registry["TaskReader"] = Registry(
-    "clozeline.pipeline.tasks.readers", "TaskReader", entry_points="clozeline.task_readers"
+    "clozeline.pipeline.tasks.readers",
+    "TaskReader",
+    suffix="Reader",
+    entry_points="clozeline.task_readers",
 )
 """Readers of labeled data."""
 TASK_ROWS: Registry["TaskRows[Any]"] = Registry(

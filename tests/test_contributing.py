@@ -41,7 +41,7 @@ def rename(source, stem):
     """Source text with the class of an algorithm renamed."""
     compact = stem.replace("_", "")
     kinds = re.findall(r"^class (\w+)", source, re.M)
-    kind = next((word for word in kinds if word.lower() == compact), kinds[0])
+    kind = next((word for word in kinds if word.lower().startswith(compact)), kinds[0])
     return re.sub(rf"\b{kind}\b", "Copied" + kind, source)
 
 

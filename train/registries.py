@@ -15,7 +15,9 @@ OPTIMIZERS: Registry["OptimizerBuilder"] = Registry(
     "clozeline.train.optim.optimizers", "OptimizerBuilder"
 )
 """Optimizers."""
-SCHEDULES: Registry["Schedule"] = Registry("clozeline.train.optim.schedules", "Schedule")
+SCHEDULES: Registry["Schedule"] = Registry(
+    "clozeline.train.optim.schedules", "Schedule", suffix="Schedule"
+)
 """Learning-rate schedules."""
 REGULARIZERS: Registry["Regularizer"] = Registry(
     "clozeline.train.optim.regularizers", "Regularizer"
@@ -23,7 +25,9 @@ REGULARIZERS: Registry["Regularizer"] = Registry(
 """Regularizers, which keep a model close to the one that it starts from."""
 HOOKS: Registry["Hook"] = Registry("clozeline.train.hooks", "Hook")
 """Hooks: what follows a training."""
-TASK_HEADS: Registry["TaskHead"] = Registry("clozeline.train.task_heads", "_task_head.HeadTensors")
+TASK_HEADS: Registry["TaskHead"] = Registry(
+    "clozeline.train.task_heads", "_task_head.HeadTensors", suffix="TaskHead"
+)
 """What heads mean outside the model: tensors, predictions, gold answers, scores."""
 
 OptimizerComponent: TypeAlias = Annotated[Component["OptimizerBuilder"], OPTIMIZERS]

@@ -46,7 +46,7 @@ def _stack(name: str) -> Values:
     }
 
 
-class Bart(KeyMap):
+class BartKeys(KeyMap):
     """BART (arXiv 1910.13461).
 
     Post-norm encoder and decoder. The bias that the class adds to its logits is imported unless it
@@ -146,17 +146,17 @@ class Bart(KeyMap):
             )
 
 
-class Mbart(Bart):
+class MbartKeys(BartKeys):
     """mBART (arXiv 2001.08210).
 
     BART with the norm before each block, and one after the last layer of each stack.
     """
 
     model_type = "mbart"
-    classes = replace(Bart.classes, prefix="MBart")
+    classes = replace(BartKeys.classes, prefix="MBart")
 
-    class Configuration(Bart.Configuration):
-        fixed = {**Bart.Configuration.fixed, "norm_place": "pre", "final_norm": True}
+    class Configuration(BartKeys.Configuration):
+        fixed = {**BartKeys.Configuration.fixed, "norm_place": "pre", "final_norm": True}
         supported = {
             "normalize_before": (True,),
             "static_position_embeddings": (False,),
@@ -169,20 +169,20 @@ _FORMULA: Final = 1e-6
 """Largest difference of a table from the waves that it is taken for."""
 
 
-class FixedPositions(Bart):
+class FixedPositionsKeys(BartKeys):
     """BART without a norm after the embeddings, whose positions are waves: all sines before all cosines.
 
     A class reads the tables of a file, whatever they hold. So tables that are no such waves are
     read as learned ones.
     """
 
-    classes = replace(Bart.classes, tasks={})
+    classes = replace(BartKeys.classes, tasks={})
 
-    class Configuration(Bart.Configuration):
+    class Configuration(BartKeys.Configuration):
         fixed = {
             **{
                 key: value
-                for key, value in Bart.Configuration.fixed.items()
+                for key, value in BartKeys.Configuration.fixed.items()
                 if not key.startswith("position.")
             },
             "emb_norm": False,
@@ -218,20 +218,20 @@ class FixedPositions(Bart):
             return {**super().write_extra(config), "static_position_embeddings": fixed}
 
 
-class Pegasus(FixedPositions):
+class PegasusKeys(FixedPositionsKeys):
     """PEGASUS (arXiv 1912.08777).
 
     The norm before each block, and one after the last layer of each stack.
     """
 
     model_type = "pegasus"
-    classes = replace(FixedPositions.classes, prefix="Pegasus")
+    classes = replace(FixedPositionsKeys.classes, prefix="Pegasus")
 
-    class Configuration(FixedPositions.Configuration):
-        fixed = {**FixedPositions.Configuration.fixed, "norm_place": "pre", "final_norm": True}
+    class Configuration(FixedPositionsKeys.Configuration):
+        fixed = {**FixedPositionsKeys.Configuration.fixed, "norm_place": "pre", "final_norm": True}
         supported = {"normalize_before": (True,), "is_decoder": (False,)}
 
-    class Tensors(FixedPositions.Tensors):
+    class Tensors(FixedPositionsKeys.Tensors):
         def constants(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
             """Return the bias of the logits, and the tables, which the class saves."""
             waves = (
@@ -254,16 +254,18 @@ def _is_waves(table: Tensor) -> bool:
     )
 
 
-class Marian(FixedPositions):
+class MarianKeys(FixedPositionsKeys):
     """Marian's translation models (arXiv 1804.00344), such as those of OPUS-MT.
 
     The norm after each block; the class computes its position tables and does not save them.
     """
 
     model_type = "marian"
-    classes = replace(FixedPositions.classes, prefix="Marian", head_classes={("lm",): "MTModel"})
+    classes = replace(
+        FixedPositionsKeys.classes, prefix="Marian", head_classes={("lm",): "MTModel"}
+    )
 
-    class Configuration(FixedPositions.Configuration):
+    class Configuration(FixedPositionsKeys.Configuration):
         supported = {
             "normalize_before": (False,),
             "is_decoder": (False,),
@@ -280,8 +282,8 @@ class Marian(FixedPositions):
                 self.refuse("decoder_vocab_size", why)
             return super().read_extra(plain, tensors)
 
-    class Tensors(FixedPositions.Tensors):
+    class Tensors(FixedPositionsKeys.Tensors):
         buffers = {
-            *FixedPositions.Tensors.buffers,
+            *FixedPositionsKeys.Tensors.buffers,
             r"^(model\.)?(encoder|decoder)\.embed_positions\.weight$",
         }

@@ -67,7 +67,7 @@ def body_names(base: str, layer: Mapping[str, str] = BODY) -> Values:
     return {**embedding_names(base), **layer_names("family.stack", f"{base}encoder.layer", layer)}
 
 
-class MaskedLMHead(KeyMap):
+class MaskedLMKeys(KeyMap):
     """A head whose output projection is the token table, with a bias that has two names."""
 
     causal: ClassVar[str | None] = None
@@ -120,7 +120,7 @@ class MaskedLMHead(KeyMap):
         return () if self.causal is None else (_causal_map(self, self.causal),)
 
 
-class Bert(MaskedLMHead):
+class BertKeys(MaskedLMKeys):
     """BERT (arXiv 1810.04805).
 
     Post-norm encoder with segment types; the pooler is part of the next-sentence head.
@@ -147,7 +147,7 @@ class Bert(MaskedLMHead):
         },
     )
 
-    class Configuration(MaskedLMHead.Configuration):
+    class Configuration(MaskedLMKeys.Configuration):
         table = {"position.maximum": "max_position_embeddings"}
 
         def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
@@ -163,7 +163,7 @@ class Bert(MaskedLMHead):
                     f"expected another width than hidden_size {plain[key]}, got the same; {why}",
                 )
 
-    class Tensors(MaskedLMHead.Tensors):
+    class Tensors(MaskedLMKeys.Tensors):
         pooled = True
         base = "bert."
         body: ClassVar[tuple[str, ...]] = ("family.", "heads.sentence.pooler.")
@@ -211,7 +211,7 @@ def _causal_map(encoder: KeyMap, end: str) -> KeyMap:
     return type(f"Causal{kind.__name__}", (kind,), members)()
 
 
-class MegatronBert(Bert):
+class MegatronBertKeys(BertKeys):
     """Megatron-LM's BERT (arXiv 1909.08053).
 
     BERT with the norms before attention and feed-forward block, and one after the last layer.
@@ -220,7 +220,7 @@ class MegatronBert(Bert):
     model_type = "megatron-bert"
     causal = "ForCausalLM"
     classes = replace(
-        Bert.classes,
+        BertKeys.classes,
         prefix="MegatronBert",
         tasks={
             "ForSequenceClassification": POOLED._replace(dropout=None),
@@ -230,12 +230,12 @@ class MegatronBert(Bert):
         },
     )
 
-    class Configuration(Bert.Configuration):
+    class Configuration(BertKeys.Configuration):
         fixed = {**FIXED, "norm_place": "pre", "final_norm": True, "emb_norm": False}
 
-    class Tensors(Bert.Tensors):
+    class Tensors(BertKeys.Tensors):
         modules = {
-            **Bert.Tensors.modules,
+            **BertKeys.Tensors.modules,
             **body_names(
                 "bert.", {**BODY, "attention.norm": "attention.ln", "feed_forward.norm": "ln"}
             ),
@@ -249,7 +249,7 @@ _POOLED = Task(
 )
 
 
-class RemBert(Bert):
+class RemBertKeys(BertKeys):
     """RemBERT (arXiv 2010.12821).
 
     BERT with a narrow token table and a separate wide output projection.
@@ -258,7 +258,7 @@ class RemBert(Bert):
     model_type = "rembert"
     causal = "ForCausalLM"
     classes = replace(
-        Bert.classes,
+        BertKeys.classes,
         prefix="RemBert",
         head_classes={("masked_lm",): "ForMaskedLM"},
         tasks={
@@ -270,7 +270,7 @@ class RemBert(Bert):
         head_tensors={},
     )
 
-    class Configuration(Bert.Configuration):
+    class Configuration(BertKeys.Configuration):
         fixed = {**FIXED, "tied": False}
         table = {
             "emb_dim": "input_embedding_size",
@@ -283,7 +283,7 @@ class RemBert(Bert):
             self.refuse_equal_widths(plain, "input_embedding_size")
             return super().read_extra(plain, tensors)
 
-    class Tensors(Bert.Tensors):
+    class Tensors(BertKeys.Tensors):
         base = "rembert."
         body = ("family.",)
         modules = {
@@ -303,7 +303,7 @@ class RemBert(Bert):
 _SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
 
 
-class Electra(Bert):
+class ElectraKeys(BertKeys):
     """ELECTRA (arXiv 2003.10555).
 
     BERT with a token table of any width: a generator, or a discriminator. A generator's head uses
@@ -313,11 +313,11 @@ class Electra(Bert):
     model_type = "electra"
     causal = "ForCausalLM"
     classes = replace(
-        Bert.classes,
+        BertKeys.classes,
         prefix="Electra",
         head_classes={("masked_lm",): "ForMaskedLM", ("token",): "ForPreTraining"},
         tasks={
-            **Bert.classes.tasks,
+            **BertKeys.classes.tasks,
             "ForSequenceClassification": Task(
                 "classifier.out_proj",
                 "classifier.dense",
@@ -338,7 +338,7 @@ class Electra(Bert):
         },
     )
 
-    class Configuration(Bert.Configuration):
+    class Configuration(BertKeys.Configuration):
         table = {"emb_dim": "embedding_size"}
         more_defaults = {"embedding_size": 128}
         activations = {"gelu": "gelu"}
@@ -352,7 +352,7 @@ class Electra(Bert):
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
             return dict(_SUMMARY) if "multiple_choice" in config.heads else {}
 
-    class Tensors(Bert.Tensors):
+    class Tensors(BertKeys.Tensors):
         pooled = False
         base = "electra."
         body = ("family.",)

@@ -19,7 +19,7 @@ from clozeline.model.checkpoints._conversion.tables import (
     layer_names,
 )
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import BODY, FIXED, Bert, MaskedLMHead, embedding_names
+from clozeline.model.checkpoints.bert import BODY, FIXED, BertKeys, MaskedLMKeys, embedding_names
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.bottleneck import BottleneckConfig
@@ -39,7 +39,7 @@ _ALBERT_MODULES: Final = {
 """Modules of a layer."""
 
 
-class Albert(Bert):
+class AlbertKeys(BertKeys):
     """ALBERT (arXiv 1909.11942).
 
     BERT with a narrower token table, whose layers share weights in groups.
@@ -48,7 +48,7 @@ class Albert(Bert):
     model_type = "albert"
     causal: ClassVar[str | None] = None
     classes = replace(
-        Bert.classes,
+        BertKeys.classes,
         prefix="Albert",
         shares=True,
         head_classes={("masked_lm",): "ForMaskedLM", ("masked_lm", "sentence"): "ForPreTraining"},
@@ -64,7 +64,7 @@ class Albert(Bert):
         },
     )
 
-    class Configuration(Bert.Configuration):
+    class Configuration(BertKeys.Configuration):
         table = {
             "emb_dim": "embedding_size",
             "share.groups": "num_hidden_groups",
@@ -87,7 +87,7 @@ class Albert(Bert):
         def write_extra(self, config: ModelConfig) -> Values:
             return {"num_hidden_layers": config.layers // config.share.group_layers}
 
-    class Tensors(Bert.Tensors):
+    class Tensors(BertKeys.Tensors):
         base = "albert."
         head = "predictions"
         modules = {
@@ -134,7 +134,7 @@ _DISTILBERT_MODULES: Final = {
 """Modules of a layer."""
 
 
-class DistilBert(KeyMap):
+class DistilBertKeys(KeyMap):
     """DistilBERT (arXiv 1910.01108).
 
     BERT without segment types. A sinusoidal table, if a checkpoint has one, becomes an ordinary
@@ -209,7 +209,7 @@ _MOBILEBERT_LAYER = {
 """Modules of a layer, besides its feed-forward blocks."""
 
 
-class MobileBert(MaskedLMHead):
+class MobileBertKeys(MaskedLMKeys):
     """MobileBERT (arXiv 2004.02984).
 
     Encoder of bottlenecks on trigrams; the last feed-forward block of a layer has its own names.
@@ -220,14 +220,14 @@ class MobileBert(MaskedLMHead):
         "MobileBert",
         head_classes={("masked_lm",): "ForMaskedLM", ("masked_lm", "sentence"): "ForPreTraining"},
         tasks={
-            **Bert.classes.tasks,
+            **BertKeys.classes.tasks,
             "ForSequenceClassification": _MOBILEBERT_POOLED,
             "ForMultipleChoice": _MOBILEBERT_POOLED,
         },
-        head_tensors=Bert.classes.head_tensors,
+        head_tensors=BertKeys.classes.head_tensors,
     )
 
-    class Configuration(MaskedLMHead.Configuration):
+    class Configuration(MaskedLMKeys.Configuration):
         fixed = {**FIXED, "family": "mobilebert"}
         table = {
             "position.maximum": "max_position_embeddings",
@@ -306,10 +306,10 @@ class MobileBert(MaskedLMHead):
                 "normalization_type": "no_norm" if config.no_norm else "layer_norm",
             }
 
-    class Tensors(MaskedLMHead.Tensors):
+    class Tensors(MaskedLMKeys.Tensors):
         pooled = True
         base = "mobilebert."
-        body = Bert.Tensors.body
+        body = BertKeys.Tensors.body
         head = "cls.predictions"
         modules = {
             "family.tokens": "mobilebert.embeddings.word_embeddings",

@@ -15,7 +15,7 @@ from clozeline.model.checkpoints._conversion.tables import (
     layer_names,
 )
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import BODY, FIXED, MaskedLMHead, embedding_names
+from clozeline.model.checkpoints.bert import BODY, FIXED, MaskedLMKeys, embedding_names
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import DisentangledConfig
@@ -24,7 +24,7 @@ _LAYER: Final = "deberta.encoder.layer"
 _SCORES: Final = {"c2p": "content_to_position", "p2c": "position_to_content"}
 
 
-class Deberta(MaskedLMHead):
+class DebertaKeys(MaskedLMKeys):
     """DeBERTa (arXiv 2006.03654).
 
     Post-norm encoder with disentangled attention; its fused projection alternates from head to
@@ -46,7 +46,7 @@ class Deberta(MaskedLMHead):
         },
     )
 
-    class Configuration(MaskedLMHead.Configuration):
+    class Configuration(MaskedLMKeys.Configuration):
         fixed = {**FIXED, "bias.key": False}
         table = {"position.maximum": "max_position_embeddings"}
         more_defaults = {
@@ -132,7 +132,7 @@ class Deberta(MaskedLMHead):
                     f"expected {' and '.join(_SCORES)}, got {', '.join(sorted(unknown))}",
                 )
 
-    class Tensors(MaskedLMHead.Tensors):
+    class Tensors(MaskedLMKeys.Tensors):
         base = "deberta."
         head = "cls.predictions"
         modules = {
@@ -205,7 +205,7 @@ _MODULES: Final = {
 """Modules of a layer."""
 
 
-class DebertaV2(Deberta):
+class DebertaV2Keys(DebertaKeys):
     """DeBERTa v2 and v3 (arXiv 2111.09543).
 
     DeBERTa with a key bias and, optionally, distance buckets, shared projections, a norm and a
@@ -214,16 +214,16 @@ class DebertaV2(Deberta):
 
     model_type = "deberta-v2"
     classes = replace(
-        Deberta.classes,
+        DebertaKeys.classes,
         prefix="DebertaV2",
         tasks={
-            **Deberta.classes.tasks,
-            "ForMultipleChoice": Deberta.classes.tasks["ForSequenceClassification"],
+            **DebertaKeys.classes.tasks,
+            "ForMultipleChoice": DebertaKeys.classes.tasks["ForSequenceClassification"],
         },
     )
 
-    class Configuration(Deberta.Configuration):
-        fixed = {**Deberta.Configuration.fixed, "bias.key": True}
+    class Configuration(DebertaKeys.Configuration):
+        fixed = {**DebertaKeys.Configuration.fixed, "bias.key": True}
         supported = {"conv_groups": (1,)}
         extra_keys = {
             "position_buckets",
@@ -273,9 +273,9 @@ class DebertaV2(Deberta):
                     f"expected hidden_size / num_attention_heads, got {width}",
                 )
 
-    class Tensors(Deberta.Tensors):
+    class Tensors(DebertaKeys.Tensors):
         modules = {
-            **Deberta.Tensors.modules,
+            **DebertaKeys.Tensors.modules,
             "family.stack.relative.norm": "deberta.encoder.LayerNorm",
             "family.stack.layers.{i}.convolution": "deberta.encoder.conv.conv",
             "family.stack.layers.{i}.norm": "deberta.encoder.conv.LayerNorm",

@@ -19,7 +19,7 @@ from clozeline.model.checkpoints._conversion.tables import (
     pool_name,
 )
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.llama import Llama
+from clozeline.model.checkpoints.llama import LlamaKeys
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -27,7 +27,7 @@ _POOLS: Final = {"late": "late", "mean": "mean", "bos": "cls"}
 """Their names of pools and ours; the first is their default."""
 
 
-class EuroBert(Llama):
+class EuroBertKeys(LlamaKeys):
     """EuroBERT (arXiv 2503.05500).
 
     Llama's layers without a causal mask; the masked LM head is a projection alone, with a bias if
@@ -39,7 +39,7 @@ class EuroBert(Llama):
 
     model_type = "eurobert"
     classes = replace(
-        Llama.classes,
+        LlamaKeys.classes,
         prefix="EuroBert",
         head_classes={("masked_lm",): "ForMaskedLM"},
         head_options={"transform": False},
@@ -51,8 +51,8 @@ class EuroBert(Llama):
         },
     )
 
-    class Configuration(Llama.Configuration):
-        fixed = {**Llama.Configuration.fixed, "family": "encoder"}
+    class Configuration(LlamaKeys.Configuration):
+        fixed = {**LlamaKeys.Configuration.fixed, "family": "encoder"}
         more_defaults = {"rms_norm_eps": 1e-5, "max_position_embeddings": 8192}
         extra_keys = {"classifier_pooling"}
 
@@ -72,11 +72,11 @@ class EuroBert(Llama):
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
             return {"classifier_pooling": pool_name(_POOLS, head.pool_in(config.architecture))}
 
-    class Tensors(Llama.Tensors):
+    class Tensors(LlamaKeys.Tensors):
         modules = {
             **{
                 ours: theirs
-                for ours, theirs in Llama.Tensors.modules.items()
+                for ours, theirs in LlamaKeys.Tensors.modules.items()
                 if not ours.startswith("heads.")
             },
             "heads.masked_lm.projection": "lm_head",
@@ -92,7 +92,7 @@ _MODULES = {
 """Modules of a layer."""
 
 
-class NeoBert(KeyMap):
+class NeoBertKeys(KeyMap):
     """NeoBERT (arXiv 2502.19587).
 
     Pre-norm encoder with RMSNorm and gated SiLU, whose rotation pairs neighboring components;

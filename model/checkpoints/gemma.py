@@ -10,13 +10,13 @@ from clozeline.model.checkpoints._conversion.config_keys import (
     write_rotation,
 )
 from clozeline.model.checkpoints._conversion.tables import ACTIVATIONS, SCORE, Keys, Tensors, Values
-from clozeline.model.checkpoints.llama import QK_NORMS, Llama, LocalLlama, llama_names
+from clozeline.model.checkpoints.llama import QK_NORMS, LlamaKeys, LocalLlamaKeys, llama_names
 from clozeline.model.configuration.model_config import ModelConfig
 
 _TANH = "gelu_pytorch_tanh"
 
 
-class Gemma(Llama):
+class GemmaKeys(LlamaKeys):
     """Gemma 1 (arXiv 2403.08295).
 
     Llama with RMSNorm whose gain is 1 + weight, scaled embeddings, and a feed-forward block gated
@@ -27,17 +27,17 @@ class Gemma(Llama):
 
     model_type = "gemma"
     classes = replace(
-        Llama.classes,
+        LlamaKeys.classes,
         prefix="Gemma",
         tasks={
-            kind: Llama.classes.tasks[kind]
+            kind: LlamaKeys.classes.tasks[kind]
             for kind in ("ForSequenceClassification", "ForTokenClassification")
         },
     )
 
-    class Configuration(Llama.Configuration):
+    class Configuration(LlamaKeys.Configuration):
         fixed = {
-            **Llama.Configuration.fixed,
+            **LlamaKeys.Configuration.fixed,
             "norm": "rms_one",
             "emb_scale": True,
             "bias.ffn": False,
@@ -74,7 +74,7 @@ NORMS = {
 """Norms of a layer."""
 
 
-class Gemma2(LocalLlama):
+class Gemma2Keys(LocalLlamaKeys):
     """Gemma 2 (arXiv 2408.00118).
 
     Gemma with norms before and after each block, scores that are capped, and windows in every
@@ -82,12 +82,12 @@ class Gemma2(LocalLlama):
     """
 
     model_type = "gemma2"
-    classes = replace(LocalLlama.classes, prefix="Gemma2", tasks=Gemma.classes.tasks)
+    classes = replace(LocalLlamaKeys.classes, prefix="Gemma2", tasks=GemmaKeys.classes.tasks)
 
-    class Configuration(LocalLlama.Configuration):
-        fixed = {**Gemma.Configuration.fixed, "norm_place": "both"}
+    class Configuration(LocalLlamaKeys.Configuration):
+        fixed = {**GemmaKeys.Configuration.fixed, "norm_place": "both"}
         more_defaults = {
-            **Gemma.Configuration.more_defaults,
+            **GemmaKeys.Configuration.more_defaults,
             "num_key_value_heads": 4,
             "query_pre_attn_scalar": 256,
             "sliding_window": 4096,
@@ -97,8 +97,8 @@ class Gemma2(LocalLlama):
             "final_logit_softcapping": ("final_logit_softcapping", 30.0),
             "activation": ("hidden_activation", _TANH),
         }
-        supported = Gemma.Configuration.supported
-        activations = {**Gemma.Configuration.activations, "gelu": "gelu"}
+        supported = GemmaKeys.Configuration.supported
+        activations = {**GemmaKeys.Configuration.activations, "gelu": "gelu"}
         extra_keys = {"layer_types"}
 
         def is_usually_local(self, layer: int, given: Keys) -> bool:
@@ -124,14 +124,14 @@ class Gemma2(LocalLlama):
             window = keys["sliding_window"] or self.defaults["sliding_window"]
             return {**keys, "query_pre_attn_scalar": round(scale**-2), "sliding_window": window}
 
-    class Tensors(LocalLlama.Tensors):
+    class Tensors(LocalLlamaKeys.Tensors):
         modules = llama_names(NORMS)
 
 
 _LOCAL_BASE: Final = 1e4
 
 
-class Gemma3(Gemma2):
+class Gemma3Keys(Gemma2Keys):
     """Gemma 3 without images (arXiv 2503.19786).
 
     Gemma 2 with a norm of each query and key, and a rotation of their own in layers with a window.
@@ -141,15 +141,19 @@ class Gemma3(Gemma2):
 
     model_type = "gemma3_text"
     classes = replace(
-        Gemma2.classes,
+        Gemma2Keys.classes,
         prefix="Gemma3",
         base_class="TextModel",
         task_prefix="Gemma3Text",
         tasks={"ForSequenceClassification": SCORE},
     )
 
-    class Configuration(Gemma2.Configuration):
-        fixed = {**Gemma2.Configuration.fixed, "qk_norm": "head", "attn_logit_softcapping": None}
+    class Configuration(Gemma2Keys.Configuration):
+        fixed = {
+            **Gemma2Keys.Configuration.fixed,
+            "qk_norm": "head",
+            "attn_logit_softcapping": None,
+        }
         more_defaults = {"max_position_embeddings": 131072, "final_logit_softcapping": None}
         theta = 1e6
         extra_keys = {
@@ -192,5 +196,5 @@ class Gemma3(Gemma2):
                 | {"rope_parameters": forms, "rope_local_base_freq": base}
             )
 
-    class Tensors(Gemma2.Tensors):
+    class Tensors(Gemma2Keys.Tensors):
         modules = llama_names({**NORMS, **QK_NORMS})

@@ -44,7 +44,7 @@ TABLE: Table = {
 """Keys of config.json for ours, also in GPT-1."""
 
 
-class Gpt2(KeyMap):
+class Gpt2Keys(KeyMap):
     """GPT-2 and GPT-3's dense layers.
 
     Pre-norm decoder; matrices are stored [in, out], with queries, keys and values fused.
@@ -103,7 +103,7 @@ class Gpt2(KeyMap):
         buffers = {r"\.attn\.bias$", r"\.attn\.masked_bias$"}
 
 
-class OpenaiGpt(KeyMap):
+class OpenaiGptKeys(KeyMap):
     """GPT-1 (Radford et al. 2018).
 
     Post-norm decoder without a final norm; its "gelu" is the tanh approximation.
@@ -155,7 +155,7 @@ _MODULES: Final = {
 _WIDTH: Final = "word_embed_proj_dim"
 
 
-class Opt(KeyMap):
+class OptKeys(KeyMap):
     """OPT (arXiv 2205.01068).
 
     Decoder with learned positions from the third row of their table on, and a fixed eps.

@@ -35,7 +35,7 @@ _GPT_NEOX_MODULES: Final = {
 _FORMER: Final = {"rotary_emb_base": "rope_theta", "rotary_pct": "partial_rotary_factor"}
 
 
-class GptNeox(KeyMap):
+class GptNeoxKeys(KeyMap):
     """GPT-NeoX (arXiv 2204.06745) and Pythia (arXiv 2304.01373).
 
     Pre-norm decoder whose blocks read the same states, with a rotation of the first quarter of each
@@ -131,7 +131,7 @@ _PHI_MODULES = {
 """Modules of a layer."""
 
 
-class Phi(KeyMap):
+class PhiKeys(KeyMap):
     """Phi 1, 1.5 and 2 (arXiv 2306.11644, 2309.05463).
 
     Decoder whose blocks read the same normalized states, with a rotation of half of each head and a

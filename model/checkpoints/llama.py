@@ -66,7 +66,7 @@ def llama_names(norms: Mapping[str, str]) -> dict[str, str | Slice | Reshaped]:
     }
 
 
-class Llama(KeyMap):
+class LlamaKeys(KeyMap):
     """Llama 1 to 3 (arXiv 2302.13971).
 
     Pre-norm decoder with RMSNorm, rotary positions, scaled or not, and a gated feed-forward block.
@@ -124,10 +124,10 @@ class Llama(KeyMap):
         }
 
 
-class LocalLlama(Llama):
+class LocalLlamaKeys(LlamaKeys):
     """Llama, some or all layers of which have a window; null, not an absent key, means that there is none."""
 
-    class Configuration(Llama.Configuration):
+    class Configuration(LlamaKeys.Configuration):
         lists_layers = True
         """The class reads `layer_types`; False: all layers have the window, whatever the list
         says."""
@@ -164,7 +164,7 @@ class LocalLlama(Llama):
 _MISTRAL_BIASES = ("bias.qkv", "bias.out", "bias.ffn")
 
 
-class Mistral(LocalLlama):
+class MistralKeys(LocalLlamaKeys):
     """Mistral (arXiv 2310.06825).
 
     Llama without biases, whose layers all have the window.
@@ -172,13 +172,13 @@ class Mistral(LocalLlama):
 
     model_type = "mistral"
     classes = replace(
-        LocalLlama.classes,
+        LocalLlamaKeys.classes,
         prefix="Mistral",
-        tasks={**Llama.classes.tasks, "ForQuestionAnswering": ANSWER},
+        tasks={**LlamaKeys.classes.tasks, "ForQuestionAnswering": ANSWER},
     )
 
-    class Configuration(LocalLlama.Configuration):
-        fixed = {**Llama.Configuration.fixed, **dict.fromkeys(_MISTRAL_BIASES, False)}
+    class Configuration(LocalLlamaKeys.Configuration):
+        fixed = {**LlamaKeys.Configuration.fixed, **dict.fromkeys(_MISTRAL_BIASES, False)}
         more_defaults = {
             "num_key_value_heads": 8,
             "max_position_embeddings": 131072,
@@ -191,7 +191,7 @@ class Mistral(LocalLlama):
 _QWEN2_BIASES = {"bias.qkv": True, "bias.out": False, "bias.ffn": False}
 
 
-class Qwen2(LocalLlama):
+class Qwen2Keys(LocalLlamaKeys):
     """Qwen 2 and 2.5 (arXiv 2407.10671).
 
     Llama with biases of queries, keys and values; layers from `max_window_layers` on may have a
@@ -199,10 +199,10 @@ class Qwen2(LocalLlama):
     """
 
     model_type = "qwen2"
-    classes = replace(LocalLlama.classes, prefix="Qwen2")
+    classes = replace(LocalLlamaKeys.classes, prefix="Qwen2")
 
-    class Configuration(LocalLlama.Configuration):
-        fixed = {**Llama.Configuration.fixed, **_QWEN2_BIASES}
+    class Configuration(LocalLlamaKeys.Configuration):
+        fixed = {**LlamaKeys.Configuration.fixed, **_QWEN2_BIASES}
         more_defaults = {
             "num_key_value_heads": 32,
             "max_position_embeddings": 32768,
@@ -223,7 +223,7 @@ class Qwen2(LocalLlama):
             }
 
 
-class Qwen3(Qwen2):
+class Qwen3Keys(Qwen2Keys):
     """Qwen 3 (arXiv 2505.09388).
 
     Llama with the windows of Qwen 2 and a norm of each query and key; a head is 128 wide unless a
@@ -231,17 +231,17 @@ class Qwen3(Qwen2):
     """
 
     model_type = "qwen3"
-    classes = replace(Qwen2.classes, prefix="Qwen3")
+    classes = replace(Qwen2Keys.classes, prefix="Qwen3")
 
-    class Configuration(Qwen2.Configuration):
-        fixed = {**Llama.Configuration.fixed, "bias.ffn": False, "qk_norm": "head"}
+    class Configuration(Qwen2Keys.Configuration):
+        fixed = {**LlamaKeys.Configuration.fixed, "bias.ffn": False, "qk_norm": "head"}
         more_defaults = {"head_dim": 128}
 
-    class Tensors(Qwen2.Tensors):
+    class Tensors(Qwen2Keys.Tensors):
         modules = llama_names({**NORMS, **QK_NORMS})
 
 
-class Olmo2(Llama):
+class Olmo2Keys(LlamaKeys):
     """OLMo 2 (arXiv 2501.00656).
 
     Llama with norms on the branches instead of before them, and norms over the entire queries and
@@ -249,11 +249,11 @@ class Olmo2(Llama):
     """
 
     model_type = "olmo2"
-    classes = replace(Llama.classes, prefix="Olmo2", tasks={"ForSequenceClassification": SCORE})
+    classes = replace(LlamaKeys.classes, prefix="Olmo2", tasks={"ForSequenceClassification": SCORE})
 
-    class Configuration(Llama.Configuration):
+    class Configuration(LlamaKeys.Configuration):
         fixed = {
-            **Llama.Configuration.fixed,
+            **LlamaKeys.Configuration.fixed,
             "bias.ffn": False,
             "norm_place": "branch",
             "qk_norm": "all",
@@ -261,7 +261,7 @@ class Olmo2(Llama):
         more_defaults = {"rms_norm_eps": 1e-5}
         extra_keys = {"layer_types"}
 
-    class Tensors(Llama.Tensors):
+    class Tensors(LlamaKeys.Tensors):
         modules = llama_names(
             {
                 **QK_NORMS,
@@ -271,7 +271,7 @@ class Olmo2(Llama):
         )
 
 
-class SmolLm3(LocalLlama):
+class SmolLm3Keys(LocalLlamaKeys):
     """SmolLM3 (https://huggingface.co/blog/smollm3).
 
     Llama whose every fourth layer does not rotate queries and keys, unless a list says which; these
@@ -279,9 +279,9 @@ class SmolLm3(LocalLlama):
     """
 
     model_type = "smollm3"
-    classes = replace(LocalLlama.classes, prefix="SmolLM3")
+    classes = replace(LocalLlamaKeys.classes, prefix="SmolLM3")
 
-    class Configuration(LocalLlama.Configuration):
+    class Configuration(LocalLlamaKeys.Configuration):
         more_defaults = {
             "num_key_value_heads": 4,
             "max_position_embeddings": 32768,
@@ -326,7 +326,7 @@ _ORIGINAL: Final = "original_max_position_embeddings"
 _FORMS: Final = ("rope_parameters", "rope_scaling")
 
 
-class Phi3(LocalLlama):
+class Phi3Keys(LocalLlamaKeys):
     """Phi-3 (arXiv 2404.14219).
 
     Llama without biases; queries, keys and values are fused, as are the gate and `up`. All layers
@@ -337,16 +337,16 @@ class Phi3(LocalLlama):
 
     model_type = "phi3"
     classes = replace(
-        LocalLlama.classes,
+        LocalLlamaKeys.classes,
         prefix="Phi3",
         tasks={
-            kind: Llama.classes.tasks[kind]
+            kind: LlamaKeys.classes.tasks[kind]
             for kind in ("ForSequenceClassification", "ForTokenClassification")
         },
     )
 
-    class Configuration(LocalLlama.Configuration):
-        fixed = {**Llama.Configuration.fixed, **dict.fromkeys(_PHI3_BIASES, False)}
+    class Configuration(LocalLlamaKeys.Configuration):
+        fixed = {**LlamaKeys.Configuration.fixed, **dict.fromkeys(_PHI3_BIASES, False)}
         table = {"dropout.hidden": ("resid_pdrop", 0.0)}
         more_defaults = {
             "max_position_embeddings": 4096,
@@ -380,7 +380,7 @@ class Phi3(LocalLlama):
             original = config.position.maximum if scaling is None else scaling.original_maximum
             return super().write_extra(config) | {_ORIGINAL: original}
 
-    class Tensors(LocalLlama.Tensors):
+    class Tensors(LocalLlamaKeys.Tensors):
         modules = {
             **llama_names(
                 {

@@ -43,7 +43,7 @@ _MODULES: Final = {
 """Modules of a layer."""
 
 
-class ModernBert(KeyMap):
+class ModernBertKeys(KeyMap):
     """ModernBERT (arXiv 2412.13663).
 
     Pre-norm encoder with local layers; queries, keys and values are fused, as are the gate and
@@ -209,7 +209,7 @@ def _local_layers(model_type: str, plain: Keys) -> Values:
 _QKV = attention_names("attn.q_proj", "attn.k_proj", "attn.v_proj", "attn.Wo")
 
 
-class ModernBertDecoder(ModernBert):
+class ModernBertDecoderKeys(ModernBertKeys):
     """ModernBERT as a decoder (Ettin, arXiv 2507.11412).
 
     ModernBERT from left to right: separate queries, keys and values, and a window that counts the
@@ -218,7 +218,7 @@ class ModernBertDecoder(ModernBert):
 
     model_type = "modernbert-decoder"
     classes = replace(
-        ModernBert.classes,
+        ModernBertKeys.classes,
         prefix="ModernBertDecoder",
         head_classes={("lm",): "ForCausalLM"},
         head_options={"projection": "transformed"},
@@ -230,8 +230,8 @@ class ModernBertDecoder(ModernBert):
         },
     )
 
-    class Configuration(ModernBert.Configuration):
-        fixed = {**ModernBert.Configuration.fixed, "family": "decoder"}
+    class Configuration(ModernBertKeys.Configuration):
+        fixed = {**ModernBertKeys.Configuration.fixed, "family": "decoder"}
         extra_keys = {"sliding_window"}
 
         def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
@@ -258,11 +258,11 @@ class ModernBertDecoder(ModernBert):
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
             return {}
 
-    class Tensors(ModernBert.Tensors):
+    class Tensors(ModernBertKeys.Tensors):
         modules = {
             **{
                 name: at
-                for name, at in ModernBert.Tensors.modules.items()
+                for name, at in ModernBertKeys.Tensors.modules.items()
                 if "attention.body" not in name and "heads." not in name
             },
             **layer_names("family.stack", "model.layers", _QKV),

@@ -13,11 +13,11 @@ from clozeline.model.checkpoints._conversion.tables import (
     Values,
 )
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import BODY, FIXED, MaskedLMHead, body_names
+from clozeline.model.checkpoints.bert import BODY, FIXED, MaskedLMKeys, body_names
 from clozeline.model.configuration.model_config import ModelConfig
 
 
-class Roberta(MaskedLMHead):
+class RobertaKeys(MaskedLMKeys):
     """RoBERTa (arXiv 1907.11692).
 
     BERT whose position ids start after the padding id; its head always uses the exact GELU.
@@ -44,7 +44,7 @@ class Roberta(MaskedLMHead):
         },
     )
 
-    class Configuration(MaskedLMHead.Configuration):
+    class Configuration(MaskedLMKeys.Configuration):
         activations = {"gelu": "gelu"}
         extra_keys = {
             "max_position_embeddings",
@@ -62,7 +62,7 @@ class Roberta(MaskedLMHead):
         def write_extra(self, config: ModelConfig) -> Values:
             return {"max_position_embeddings": config.position.maximum + config.position.offset}
 
-    class Tensors(MaskedLMHead.Tensors):
+    class Tensors(MaskedLMKeys.Tensors):
         pooled = True
         base = "roberta."
         head = "lm_head"
@@ -77,24 +77,24 @@ class Roberta(MaskedLMHead):
         buffers = {r"embeddings\.position_ids$", r"embeddings\.token_type_ids$"}
 
 
-class Camembert(Roberta):
+class CamembertKeys(RobertaKeys):
     """CamemBERT (arXiv 1911.03894).
 
     RoBERTa under another name, with RoBERTa's tensor names.
     """
 
     model_type = "camembert"
-    classes = replace(Roberta.classes, prefix="Camembert")
+    classes = replace(RobertaKeys.classes, prefix="Camembert")
 
 
-class XlmRoberta(Roberta):
+class XlmRobertaKeys(RobertaKeys):
     """XLM-R (arXiv 1911.02116).
 
     RoBERTa under another name, with RoBERTa's tensor names.
     """
 
     model_type = "xlm-roberta"
-    classes = replace(Roberta.classes, prefix="XLMRoberta")
+    classes = replace(RobertaKeys.classes, prefix="XLMRoberta")
 
 
 _LAYER = {
@@ -104,22 +104,22 @@ _LAYER = {
 }
 
 
-class XlmRobertaXl(Roberta):
+class XlmRobertaXlKeys(RobertaKeys):
     """XLM-R XL and XXL (arXiv 2105.00572).
 
     RoBERTa with the norms before attention and feed-forward block, and one after the last layer.
     """
 
     model_type = "xlm-roberta-xl"
-    classes = replace(Roberta.classes, prefix="XLMRobertaXL")
+    classes = replace(RobertaKeys.classes, prefix="XLMRobertaXL")
 
-    class Configuration(Roberta.Configuration):
+    class Configuration(RobertaKeys.Configuration):
         fixed = {**FIXED, "norm_place": "pre", "final_norm": True, "emb_norm": False}
         more_defaults = {"type_vocab_size": 1, "layer_norm_eps": 1e-5}
 
-    class Tensors(Roberta.Tensors):
+    class Tensors(RobertaKeys.Tensors):
         modules = {
-            **Roberta.Tensors.modules,
+            **RobertaKeys.Tensors.modules,
             **body_names("roberta.", _LAYER),
             "family.stack.norm": "roberta.encoder.LayerNorm",
         }

@@ -48,7 +48,7 @@ def _stack(name: str) -> Values:
     }
 
 
-class T5(KeyMap):
+class T5Keys(KeyMap):
     """T5 1.0 (arXiv 1910.10683) and 1.1 (arXiv 2002.05202).
 
     Pre-norm encoder and decoder with bucketed distances.
@@ -188,20 +188,20 @@ class T5(KeyMap):
         members = {
             "classes": classes,
             "Configuration": type(
-                "Configuration", (T5Encoder.Configuration, kind.Configuration), fixed
+                "Configuration", (T5EncoderKeys.Configuration, kind.Configuration), fixed
             ),
-            "Tensors": type("Tensors", (T5Encoder.Tensors, kind.Tensors), {}),
+            "Tensors": type("Tensors", (T5EncoderKeys.Tensors, kind.Tensors), {}),
         }
-        return (type(f"{kind.__name__}Encoder", (T5Encoder, kind), members)(),)
+        return (type(f"{kind.__name__}Encoder", (T5EncoderKeys, kind), members)(),)
 
 
-class T5Encoder(T5):
+class T5EncoderKeys(T5Keys):
     """The classes of the encoder alone, bare or for tagging; their files hold nothing of the decoder.
 
     A bare one computes text vectors, which our head for that does without parameters.
     """
 
-    class Configuration(T5.Configuration):
+    class Configuration(T5Keys.Configuration):
         extra_keys = {"num_decoder_layers"}
 
         def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
@@ -214,7 +214,7 @@ class T5Encoder(T5):
         def write_extra(self, config: ModelConfig) -> Values:
             return {**super().write_extra(config), "num_decoder_layers": config.layers}
 
-    class Tensors(T5.Tensors):
+    class Tensors(T5Keys.Tensors):
         base = "transformer."
 
         def names(self, config: ModelConfig) -> Names:
@@ -238,16 +238,16 @@ class T5Encoder(T5):
         )
 
 
-class Mt5(T5):
+class Mt5Keys(T5Keys):
     """mT5 (arXiv 2010.11934).
 
     T5 1.1 with another vocabulary; states are never scaled before the head.
     """
 
     model_type = "mt5"
-    classes = replace(T5.classes, prefix="MT5", base_class="EncoderModel")
+    classes = replace(T5Keys.classes, prefix="MT5", base_class="EncoderModel")
 
-    class Configuration(T5.Configuration):
+    class Configuration(T5Keys.Configuration):
         feed_forward = "gated-gelu"
 
         def has_output_scale(self, plain: Keys, tied: bool) -> bool:
@@ -258,7 +258,7 @@ class Mt5(T5):
 _TABLE = {"position.table": "layer.0.SelfAttention.relative_attention_bias"}
 
 
-class Umt5(T5):
+class Umt5Keys(T5Keys):
     """UMT5 (arXiv 2304.09151).
 
     mT5 whose layers have a table of distances each.
@@ -270,15 +270,15 @@ class Umt5(T5):
     """
 
     model_type = "umt5"
-    classes = replace(T5.classes, prefix="UMT5", base_class="EncoderModel")
+    classes = replace(T5Keys.classes, prefix="UMT5", base_class="EncoderModel")
 
-    class Configuration(T5.Configuration):
+    class Configuration(T5Keys.Configuration):
         feed_forward = "gated-gelu"
-        fixed = {**T5.Configuration.fixed, "position.per_layer": True}
+        fixed = {**T5Keys.Configuration.fixed, "position.per_layer": True}
 
-    class Tensors(T5.Tensors):
+    class Tensors(T5Keys.Tensors):
         modules = {
-            **T5.Tensors.modules,
+            **T5Keys.Tensors.modules,
             **layer_names("family.encoder", "encoder.block", _TABLE),
             **layer_names("family.decoder", "decoder.block", _TABLE),
         }

@@ -17,7 +17,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 _FIRST_DROPOUT = "summary_first_dropout"
 
 
-class Xlm(KeyMap):
+class XlmKeys(KeyMap):
     """Post-norm encoder with language embeddings; its head is the token table and a bias.
 
     A sinusoidal table becomes an ordinary one. The class of transformers also zeroes the states of

@@ -44,7 +44,7 @@ _MODULES: Final = {
 """Modules of a layer."""
 
 
-class XLNet(KeyMap):
+class XLNetKeys(KeyMap):
     """Relative attention whose parameters have an axis for the heads.
 
     Segment-level recurrence is not implemented.

@@ -15,8 +15,8 @@ from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.heads._head import Head, RowHead
-from clozeline.model.heads.classification import Classification
-from clozeline.model.heads.regression import Regression
+from clozeline.model.heads.classification import ClassificationHead
+from clozeline.model.heads.regression import RegressionHead
 from clozeline.model.layers.masks import AttentionPlan
 from clozeline.model.parameters.flops import matrix_flops
 
@@ -146,7 +146,7 @@ class Entropy:
 
     def check(self, head: Head) -> None:
         """Refuse a head that does not score classes."""
-        if not isinstance(head, Classification):
+        if not isinstance(head, ClassificationHead):
             raise ConfigurationError(
                 f"early exit: entropy needs scores of classes, got {head.key()}: take Patience"
             )
@@ -186,7 +186,7 @@ class Patience:
 
     def check(self, head: Head) -> None:
         """Refuse a regression without tolerance, and a classification with one."""
-        if isinstance(head, Regression) != (self.tolerance is not None):
+        if isinstance(head, RegressionHead) != (self.tolerance is not None):
             got = f"{self.tolerance} for {head.key()}"
             raise ConfigurationError(
                 f"early exit: tolerance: expected one for regression alone, got {got}"

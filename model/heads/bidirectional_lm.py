@@ -13,7 +13,7 @@ from clozeline.model.layers.vocabulary import VocabularyProjection
 from clozeline.model.loss import cross_entropy_sum, gather_labels
 
 
-class BidirectionalLm(LabelHead):
+class BidirectionalLmHead(LabelHead):
     """One linear map with bias for both halves of a state: the first has read the left context, the second the right.
 
     A label at position i is the token after it. The left half at i predicts that token, and the

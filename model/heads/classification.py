@@ -13,7 +13,7 @@ from clozeline.model.heads._head import RowHead
 from clozeline.model.loss import cross_entropy_sum, row_labels
 
 
-class Classification(RowHead):
+class ClassificationHead(RowHead):
     """Cross entropy of the class of a row; with `multi_label`, the mean of a binary cross entropy per class.
 
     `label` is the class index [B] int64, or with `multi_label` [B, classes] with 1 for each class

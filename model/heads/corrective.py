@@ -16,7 +16,7 @@ from clozeline.model.heads._head import VocabularyHead
 from clozeline.model.loss import original_ids, real_index, real_positions
 
 
-class Corrective(VocabularyHead):
+class CorrectiveHead(VocabularyHead):
     """The masked LM head, and one score per position from which the probability c of copying the input follows.
 
     The probability of the original token x at a position with the input z is [x = z] c + (1 - c)

@@ -10,7 +10,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import VocabularyHead
 
 
-class Lm(VocabularyHead):
+class LmHead(VocabularyHead):
     """A linear map, one with a bias, or BERT's head, as `projection` says; tied to the token embedding or not."""
 
     target: ClassVar = "lm"

@@ -7,7 +7,7 @@ from clozeline.model.configuration.head import VocabularyOptions
 from clozeline.model.heads._head import VocabularyHead
 
 
-class MaskedLM(VocabularyHead):
+class MaskedLMHead(VocabularyHead):
     """A projection after a linear map, an activation and a norm; without these or its bias where a key says so."""
 
     target: ClassVar = "masked_lm"

@@ -11,7 +11,7 @@ from clozeline.model.heads._head import RowHead
 from clozeline.model.loss import cross_entropy_sum, row_labels, rows_of_examples
 
 
-class MultipleChoice(RowHead):
+class MultipleChoiceHead(RowHead):
     """Cross entropy over the choices of an example, each of which is a row of `input_ids` with one score.
 
     The rows [N, T] are those of the first example in order, then those of the second, and so on.

@@ -17,7 +17,7 @@ UNSCALED: Final = (0.0, 1.0)
 """Mean and deviation of numbers that are learned as they are."""
 
 
-class Regression(RowHead):
+class RegressionHead(RowHead):
     """Squared error of one score per row; `target` is [B] float32, NaN in a row without one.
 
     With `output: identity`, the error is that of numbers standardized by `target_scale`, and the

@@ -17,7 +17,7 @@ from clozeline.model.layers.vocabulary import VocabularyProjection
 from clozeline.model.loss import cross_entropy_sum, gather_labels
 
 
-class RegularizedLm(LabelHead):
+class RegularizedLmHead(LabelHead):
     """Dropout of features, then one linear map with bias onto the vocabulary, tied to the token embedding or not.
 
     In training each label adds `activation_penalty` x the mean square of its state after dropout,

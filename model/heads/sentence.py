@@ -14,7 +14,7 @@ from clozeline.model.layers.pooling import Pooler
 from clozeline.model.loss import cross_entropy_sum, row_labels
 
 
-class Sentence(Head):
+class SentenceHead(Head):
     """A pooler and a linear map onto two classes; 0: the segments belong in this order, 1: they do not."""
 
     target: ClassVar = "sentence"

@@ -29,7 +29,7 @@ _READS: Final = {
 """Keys that each value of `negatives` reads, besides those that all read."""
 
 
-class Similarity(Head):
+class SimilarityHead(Head):
     """InfoNCE over the cosines of pooled vectors, within fixed groups of `group_size` consecutive rows.
 
     `negatives: other` compares the first view of a row with the second views of its group (SimCSE);

@@ -15,7 +15,7 @@ from clozeline.model.layers.pooling import Classifier
 from clozeline.model.loss import cross_entropy_sum
 
 
-class Span(Head):
+class SpanHead(Head):
     """Half the cross entropy of an answer's first position plus half that of its last, among the allowed ones.
 
     `answer_start` and `answer_end` [B] are positions of the padded row, -100 in a row without

@@ -18,7 +18,7 @@ from clozeline.model.layers.vocabulary import VocabularyProjection
 from clozeline.model.loss import cross_entropy_sum, gather_labels
 
 
-class SpanBoundary(LabelHead):
+class SpanBoundaryHead(LabelHead):
     """Two linear maps, each with activation and norm, over [left state; right state; offset], then the vocabulary.
 
     The offset of a token in its span, from 0, has a learned vector. Labels outside of spans, and

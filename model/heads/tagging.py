@@ -20,7 +20,7 @@ from clozeline.model.layers.pooling import Classifier
 from clozeline.model.loss import gather_labels
 
 
-class Tagging(LabelHead):
+class TaggingHead(LabelHead):
     """Cross entropy of the class at each labeled position; `label_ids` are class indices.
 
     Positions without a label, such as the other tokens of a word, have no loss.

@@ -13,7 +13,7 @@ from clozeline.model.layers.activation import ACTIVATIONS
 from clozeline.model.loss import original_ids, real_positions
 
 
-class Token(Head):
+class TokenHead(Head):
     """A linear map, an activation and a linear map onto one score; above 0: the token is replaced.
 
     The label follows from the batch: 1 where the input is not the original id, 0 at all other

@@ -12,7 +12,7 @@ from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, DamagedLine
 from clozeline.pipeline.ingest.formats.decompression import explain_lost
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers import RawRecord, SkippedRecord
-from clozeline.pipeline.ingest.readers.text import Text
+from clozeline.pipeline.ingest.readers.text import TextReader
 from clozeline.pipeline.tables.rejected import Rejected
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 
@@ -88,7 +88,7 @@ def sentence_lines(path: Path, limits: InputLimits) -> Iterator[SentenceLines]:
 
 def read_whole_text(path: Path, limits: InputLimits) -> str | Rejected:
     """Return the text of a file, in any encoding; rejected if it is damaged, too long or not text."""
-    item = next(Text(Text.Options(), limits).read(path, 0, path.stat().st_size))
+    item = next(TextReader(TextReader.Options(), limits).read(path, 0, path.stat().st_size))
     if isinstance(item, RawRecord) and not item.flags & FLAG_TRUNCATED_SOURCE:
         return item.text
     return Rejected(item.reason if isinstance(item, SkippedRecord) else "truncated", 0)

@@ -39,14 +39,14 @@ def test_a_wrong_choice_names_what_there_is(entry, message):
 
 def test_a_class_is_found_by_the_name_of_its_file(tmp_path):
     source = (
-        "from clozeline.model.heads.lm import Lm\n\nclass Other:\n    pass\n\n\nclass TwoWords:\n "
+        "from clozeline.model.heads.lm import LmHead\n\nclass Other:\n    pass\n\n\nclass TwoWordsHead:\n "
         "   pass\n"
     )
     with temporary_module(HEADS.package, "two_words", source, tmp_path):
         assert "two_words" in HEADS.available()
-        assert HEADS.load_class("two_words").__name__ == "TwoWords"
-    source = "from clozeline.model.heads.lm import Lm as LmAgain\n"
-    holds_none = pytest.raises(ConfigurationError, match="holds no class named like its file")
+        assert HEADS.load_class("two_words").__name__ == "TwoWordsHead"
+    source = "from clozeline.model.heads.lm import LmHead as LmAgainHead\n"
+    holds_none = pytest.raises(ConfigurationError, match="expected a class named like the file")
     with temporary_module(HEADS.package, "lm_again", source, tmp_path), holds_none:
         HEADS.load_class("lm_again")
     assert "two_words" not in HEADS.available()

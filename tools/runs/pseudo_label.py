@@ -21,7 +21,7 @@ from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash, publish_json, publish_text
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskItem, TaskReader
-from clozeline.pipeline.tasks.readers.labeled import Labeled
+from clozeline.pipeline.tasks.readers.labeled import LabeledReader
 from clozeline.tools.command import run_as_script
 from clozeline.tools.runs.data.model_command import CheckpointChoice, run_model_tool
 from clozeline.tools.runs.data.run_sets import SetPaths
@@ -87,7 +87,7 @@ def pseudo_label(
             f"{options.input}: no row has a label with a probability of {options.threshold:g}: "
             "lower the threshold"
         )
-    assert isinstance(reader, Labeled), "as those of all classes"
+    assert isinstance(reader, LabeledReader), "as those of all classes"
     lines = list(reader.format_lines([_with_label(row) for row in kept]))
     publish_text(options.output, "".join(f"{line}\n" for line in lines))
     names = opened.facts.labels

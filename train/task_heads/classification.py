@@ -12,7 +12,7 @@ from torch import Tensor
 from clozeline.columns import IGNORED
 from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.heads.classification import Classification as ClassificationHead
+from clozeline.model.heads.classification import ClassificationHead
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tasks.rows.classification import LABELS
@@ -28,7 +28,7 @@ from clozeline.train.task_heads._task_head import (
 )
 
 
-class Classification(RowTaskHead):
+class ClassificationTaskHead(RowTaskHead):
     """A prediction is the scores of all classes, whose highest is the class; of several, those above 0 are."""
 
     columns = (LABELS,)

@@ -12,7 +12,7 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import Dialogue, Rejected, SourceTarget, TaskItem, TaskReader
-from clozeline.pipeline.tasks.readers.instructions import Instructions
+from clozeline.pipeline.tasks.readers.instructions import InstructionsReader
 from clozeline.pipeline.tokenize.published.folders import end_ids
 from clozeline.train.task_heads._task_head import (
     Record,
@@ -24,7 +24,7 @@ from clozeline.train.task_heads._task_head import (
 )
 
 
-class Lm(TaskHead):
+class LmTaskHead(TaskHead):
     """A prediction is the text that the model generates greedily from the source of a row."""
 
     inputs = ("source",)
@@ -80,7 +80,7 @@ class Lm(TaskHead):
         self, texts: Mapping[str, str], reader: TaskReader, index: int, key: object
     ) -> TaskItem | Rejected:
         source = texts["source"]
-        if isinstance(reader, Instructions):
+        if isinstance(reader, InstructionsReader):
             return Dialogue((("user", source), ("assistant", source)), index)
         prefix, suffix = (str(getattr(reader.options, name, "")) for name in ("prefix", "suffix"))
         return SourceTarget(source, (source,), prefix, index, suffix=suffix)

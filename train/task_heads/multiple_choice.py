@@ -24,7 +24,7 @@ from clozeline.train.task_heads._task_head import (
 )
 
 
-class MultipleChoice(RowTaskHead):
+class MultipleChoiceTaskHead(RowTaskHead):
     """A prediction is the scores of the choices of an example.
 
     The tensors of choices are rows: `rows_of_choices`.

@@ -11,7 +11,7 @@ from torch import Tensor
 from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.configuration.key_types import UNIT_RANGE
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.heads.regression import Regression as RegressionHead
+from clozeline.model.heads.regression import RegressionHead
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.train.task_heads._task_head import (
     Record,
@@ -23,7 +23,7 @@ from clozeline.train.task_heads._task_head import (
 )
 
 
-class Regression(RowTaskHead):
+class RegressionTaskHead(RowTaskHead):
     """A prediction is a number in the unit of the task."""
 
     def configure(self, model: ModelConfig, name: str, where: str) -> HeadOptions:

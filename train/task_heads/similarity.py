@@ -14,7 +14,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.configuration.key_types import UNIT_RANGE
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.heads.similarity import Similarity as SimilarityHead
+from clozeline.model.heads.similarity import SimilarityHead
 from clozeline.model.scoring.batches import batch_tensors
 from clozeline.pipeline.corrupt.objectives.corrective_lm import CROP_LENGTH, CROP_START
 from clozeline.pipeline.rows import Ragged, Rows
@@ -22,14 +22,14 @@ from clozeline.pipeline.tasks.rows.similarity import SECOND_IDS
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import flatten, pad_rows, scalar_column
 from clozeline.train.task_heads._task_head import TaskModel, finite, iterate_batches
-from clozeline.train.task_heads.regression import Regression
+from clozeline.train.task_heads.regression import RegressionTaskHead
 
 _SIDES: Final = ("input_ids", "input_ids_b")
 _ROUNDING: Final = 1e-6
 """cosines closer than this are equal: the same text in two batches"""
 
 
-class Similarity(Regression):
+class SimilarityTaskHead(RegressionTaskHead):
     """A prediction is the cosine of a pair, or in a task without numbers, such as translation retrieval, 1 or 0.
 
     It is 1 if no other second text of the split is closer to the first text than its own.

@@ -15,7 +15,7 @@ from clozeline.model.decoding.answers import Answers, read_answers
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import Question, Rejected, TaskItem, TaskReader
-from clozeline.pipeline.tasks.readers.squad import Squad
+from clozeline.pipeline.tasks.readers.squad import SquadReader
 from clozeline.pipeline.tasks.rows.span import ANSWER_PLACES, ANSWER_SPAN
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.train.data.stream.head_features import HeadBatch
@@ -63,7 +63,7 @@ class FoundAnswer:
     null: float
 
 
-class Span(TaskHead):
+class SpanTaskHead(TaskHead):
     """A prediction is, for a window, the score, first and last position of its best answer, and the score of none."""
 
     columns = (ANSWER_SPAN, ANSWER_PLACES)
@@ -173,7 +173,7 @@ class Span(TaskHead):
         return Question(question, str(context), (), str(index if key is None else key), index)
 
     def official_readers(self) -> Sequence[TaskReader]:
-        return (Squad(Squad.Options(), InputLimits()),)
+        return (SquadReader(SquadReader.Options(), InputLimits()),)
 
     def gold(self, task: TaskModel, rows: Rows) -> dict[int, Record]:
         return {

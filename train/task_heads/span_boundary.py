@@ -10,7 +10,7 @@ from clozeline.train.data.stream.padding import flatten
 from clozeline.train.task_heads._task_head import HeadTensors
 
 
-class SpanBoundary(HeadTensors):
+class SpanBoundaryTaskHead(HeadTensors):
     """The neighbors of each label's span."""
 
     columns = (SPAN_STARTS, SPAN_LENGTHS)

@@ -14,8 +14,8 @@ from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import Rejected, TaggedWords, TaskItem, TaskReader, Unfit
 from clozeline.pipeline.tasks.readers._labels import words_of
-from clozeline.pipeline.tasks.readers.conll import Conll
-from clozeline.pipeline.tasks.readers.conllu import Conllu
+from clozeline.pipeline.tasks.readers.conll import ConllReader
+from clozeline.pipeline.tasks.readers.conllu import ConlluReader
 from clozeline.pipeline.tasks.rows.tagging import NO_ENTITY, words_with_tags
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.train.task_heads._task_head import (
@@ -41,7 +41,7 @@ class TaggedSentence:
     rows: tuple[int, ...]
 
 
-class Tagging(TaskHead):
+class TaggingTaskHead(TaskHead):
     """A prediction is the classes of a row's words: the best of each word, and the best sequence.
 
     The sequence obeys the rules of BIO where tags are BIO; for other tags both are the same.
@@ -112,8 +112,10 @@ class Tagging(TaskHead):
         return TaggedWords(words, (0,) * len(words), index)
 
     def official_readers(self) -> Sequence[TaskReader]:
-        labels = Conll.Options(entities=[], tags=[*self.facts.labels])
-        return Conllu(Conllu.Options(), InputLimits()), Conll(labels, InputLimits())
+        labels = ConllReader.Options(entities=[], tags=[*self.facts.labels])
+        return ConlluReader(ConlluReader.Options(), InputLimits()), ConllReader(
+            labels, InputLimits()
+        )
 
     def gold(self, task: TaskModel, rows: Rows) -> dict[int, Record]:
         return {

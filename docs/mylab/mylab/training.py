@@ -7,13 +7,13 @@ from clozeline.columns import IGNORED
 from clozeline.configuration.config import config_class
 from clozeline.model.configuration.head import LabelOptions
 from clozeline.model.heads import LabelHead
-from clozeline.model.heads.classification import Classification
+from clozeline.model.heads.classification import ClassificationHead
 from clozeline.model.loss import count_labels, gather_labels, label_ids_with_loss, row_labels
 from clozeline.train.optim.optimizers import OptimizerBuilder, OptimizerOptions
 from mylab.algorithms import LEVELS, RAREST, RARITY
 
 
-class Focal(Classification):
+class Focal(ClassificationHead):
     """Classify with focal loss (arXiv 1708.02002), gamma 2: easy rows have a small weight."""
 
     def forward(self, hidden, tensors):

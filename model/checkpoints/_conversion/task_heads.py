@@ -10,7 +10,7 @@ from torch import Tensor
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import ClassifierOptions, default_labels
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.heads.regression import Regression
+from clozeline.model.heads.regression import RegressionHead
 from clozeline.model.registries import HEADS
 
 
@@ -106,7 +106,7 @@ def fold_target_scale(
     heads = dict(config.heads)
     folded = dict(tensors)
     for name, head in config.heads.items():
-        if not isinstance(head, Regression.Options) or head.target_scale is None:
+        if not isinstance(head, RegressionHead.Options) or head.target_scale is None:
             continue
         mean, deviation = head.target_scale
         heads[name] = replace(head, target_scale=None)

@@ -23,7 +23,7 @@ from clozeline.model.build import Model
 from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.heads import Head
 from clozeline.model.heads._head import LabelHead
-from clozeline.model.heads.classification import Classification
+from clozeline.model.heads.classification import ClassificationHead
 from clozeline.model.layers.activation import soft_cap
 from clozeline.model.layers.attention import Attention
 from clozeline.model.layers.masks import BLOCKED, AttentionPlan, window_mask
@@ -85,7 +85,7 @@ def observe(model: Model, wanted: Set[str]) -> Iterator[dict[str, Tensor]]:
 def label_weights(head: Head, tensors: Mapping[str, Tensor]) -> Tensor:
     """Return the weight of each row of `logits_HEAD`, fp32 [N], as the head's own loss weighs it; 0: no loss."""
     weighted = head._weigh(tensors)
-    if isinstance(head, Classification):
+    if isinstance(head, ClassificationHead):
         return ((weighted["label"] != IGNORED) & (weighted["row_weight"] != 0)).float()
     labels = gather_labels(
         weighted.get("decoder_input_ids", weighted["input_ids"])[..., None], weighted
@@ -103,7 +103,7 @@ def label_logits(head: Head, hidden: Tensor, tensors: Mapping[str, Tensor]) -> T
 
 def has_label_logits(head: type[Head], options: HeadOptions) -> bool:
     """Return whether a head has one row of logits over classes for each of its labels."""
-    if isinstance(options, Classification.Options):
+    if isinstance(options, ClassificationHead.Options):
         return not options.multi_label
     return issubclass(head, LabelHead) and head.forward is LabelHead.forward
 

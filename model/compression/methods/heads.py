@@ -22,7 +22,7 @@ _OF_ALL_HEADS: Final = re.compile(r".*\.(out\.bias|(query|key)_norm\.(weight|bia
 """Parameters that all heads share."""
 
 
-class Heads(Method):
+class HeadsMethod(Method):
     """Each attention keeps its most important heads; all layers keep equally many, so that one number describes them.
 
     The importance of a head is the mean over rows of |dL / d gate|, where a gate of 1 multiplies

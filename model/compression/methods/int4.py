@@ -5,7 +5,7 @@ from typing import ClassVar
 from clozeline.model.compression.methods._method import QuantizationMethod
 
 
-class Int4(QuantizationMethod):
+class Int4Method(QuantizationMethod):
     """Round the linear maps of the body to int4, with a scale for 32 inputs; each is stored in a byte of its own."""
 
     quantization = "int4"

@@ -5,7 +5,7 @@ from typing import ClassVar
 from clozeline.model.compression.methods._method import QuantizationMethod
 
 
-class Int8(QuantizationMethod):
+class Int8Method(QuantizationMethod):
     """Round the linear maps of the body to int8; products are in floating point."""
 
     quantization = "int8"

@@ -5,7 +5,7 @@ from typing import ClassVar
 from clozeline.model.compression.methods._method import QuantizationMethod
 
 
-class Int8Dynamic(QuantizationMethod):
+class Int8DynamicMethod(QuantizationMethod):
     """Round the linear maps of the body to int8; each product rounds its inputs per token, and multiplies integers."""
 
     quantization = "int8_dynamic"

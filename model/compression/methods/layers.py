@@ -19,7 +19,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 _Index = Annotated[int, Field(ge=0)]
 
 
-class Layers(Method):
+class LayersMethod(Method):
     """Keep some layers of each stack, in their order; the others are skipped, as if they returned their input.
 
     Layer i of the smaller model has the bits of layer keep[i]. Without training LayerDrop's depth

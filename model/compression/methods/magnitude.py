@@ -11,7 +11,7 @@ from clozeline.model.compression.methods._method import Batch, Compressed, Metho
 from clozeline.model.compression.selection import SparsityOptions, choose_share, find_matrices
 
 
-class Magnitude(Method):
+class MagnitudeMethod(Method):
     """The entries of smallest |w| become zero in the linear maps of the layers; embeddings, norms and heads stay.
 
     Dense kernels multiply zeros like any number: this saves neither time nor bytes on disk.

@@ -16,7 +16,7 @@ from clozeline.model.compression.selection import StructureOptions, choose_best,
 _BODY = "feed_forward.body."
 
 
-class Rows(Method):
+class RowsMethod(Method):
     """Each feed-forward block keeps its most important units; all layers keep equally many (`model.ffn_dim`).
 
     The importance of a unit is the mean over rows of |dL / d gate|, where a gate of 1 multiplies

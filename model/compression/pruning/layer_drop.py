@@ -21,7 +21,7 @@ from clozeline.seeding import hash64
 _DRAWS: Final = 2**64
 
 
-class LayerDrop(Pruning):
+class LayerDropPruning(Pruning):
     """In each step each layer is skipped with probability p: it returns its input, and its gradients are 0.
 
     The draw depends on seed, step and layer alone: it is the same on all ranks and in all

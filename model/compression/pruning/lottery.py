@@ -15,7 +15,7 @@ from clozeline.model.compression.selection import Sparsity
 from clozeline.model.configuration.conflicts import MATRIX_OPTIMIZER, NEW_WEIGHTS
 
 
-class Lottery(MaskedWeights):
+class LotteryPruning(MaskedWeights):
     """Train, set the smallest |w| to 0, rewind the other weights to `model.init_from`, and repeat.
 
     After round r of R the share r / R · `sparsity` is 0. A rewind sets all parameters, heads

@@ -10,7 +10,7 @@ from clozeline.model.compression.pruning._pruning import CubicOptions
 from clozeline.model.compression.selection import SparsityOptions
 
 
-class Magnitude(MaskedWeights):
+class MagnitudePruning(MaskedWeights):
     """Every few steps the weights of smallest |w| become 0 and stay 0, more and more of them.
 
     The share s of zeros after step t is s_t = s_f + (s_i - s_f) (1 - (t - t0) / (nΔt))³, from 0 to

@@ -21,7 +21,7 @@ _EPSILON: Final = 1e-8
 _STATES: Final = ("dense", "scores", "score_mean", "score_square")
 
 
-class Movement(MaskedWeights):
+class MovementPruning(MaskedWeights):
     """Each weight W has a score S, which starts at 0 and is trained; the model computes with W' = W ⊙ mask.
 
     The gradient passes the mask straight through: ∂L/∂S = ∂L/∂W' ⊙ W, and ∂L/∂W = ∂L/∂W' ⊙ mask.

@@ -41,7 +41,7 @@ _OF_RULES: Final = {
 }
 
 
-class Tokens(Pruning):
+class TokensPruning(Pruning):
     """Layers drop the tokens that receive little attention, by a rule that is trained with the model.
 
     Until step `harden` all tokens stay, and their states are multiplied by masks in [0, 1]; the

@@ -21,7 +21,7 @@ from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.vocabulary import Vocabulary
 
 
-class Document(Grouping):
+class DocumentGrouping(Grouping):
     """A document of at most `length` tokens is one row; a longer one is cut into windows of complete sentences.
 
     A sentence longer than `length` is cut at `length` and continued in the next row. The last

@@ -6,11 +6,11 @@ import numpy as np
 
 from clozeline.arrays import Int64
 from clozeline.pipeline.group.groupings._grouping import PartDraws
-from clozeline.pipeline.group.groupings.packed import Packed, cuts
+from clozeline.pipeline.group.groupings.packed import PackedGrouping, cuts
 from clozeline.pipeline.rows import Rows
 
 
-class FullSentences(Packed):
+class FullSentencesGrouping(PackedGrouping):
     """All documents, each followed by its separator, form one stream, cut into rows of as many sentences as fit.
 
     These are the FULL-SENTENCES rows of RoBERTa (arXiv 1907.11692, section 4.2). A sentence longer

@@ -25,7 +25,7 @@ from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import sample_uid
 
 
-class Packed(Grouping):
+class PackedGrouping(Grouping):
     """All documents, each followed by its separator, are one stream of tokens, cut every `length` tokens.
 
     A separator belongs to the document before it and may open a row. The shard's last row may be

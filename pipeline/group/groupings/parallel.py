@@ -28,7 +28,7 @@ SourceShare: TypeAlias = tuple[str, int, int]
 million."""
 
 
-class Parallel(Grouping):
+class ParallelGrouping(Grouping):
     """A text and its other side, in one row; pairs are never packed.
 
     `cut: longer` takes tokens from the end of the longer side (of equal ones the target) while both

@@ -29,7 +29,7 @@ _CANDIDATES: Final = 16
 _HALF: Final = np.uint64(32)
 
 
-class SentencePair(Grouping):
+class SentencePairGrouping(Grouping):
     """Documents are cut in windows of `length` tokens, or, with probability `short_rate`, of 2 to `length`.
 
     A window ends where its tokens are full, also inside a sentence, and the next begins there. A

@@ -13,7 +13,7 @@ from clozeline.pipeline.ingest.readers._tables import Table, TableFileReader, Ta
 _FILE_MAGIC: Final = b"ARROW1"
 
 
-class Arrow(TableFileReader):
+class ArrowReader(TableFileReader):
     """Reads one record batch at a time; after a damaged batch of a file, continues with the next one."""
 
     VERSION: ClassVar[int] = 4

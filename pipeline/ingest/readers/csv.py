@@ -22,7 +22,7 @@ _RESYNC: Final = "resync"
 _MOST_LINES: Final = 1 << 20  # maximum lines of a row, kept in memory in case its quotes are wrong
 
 
-class Csv(RowReader):
+class CsvReader(RowReader):
     r"""Reads rows by RFC 4180: a field in double quotes may contain delimiters, line ends and doubled quotes.
 
     The first row names the columns, unless `columns` does. The locator is the offset of the row in

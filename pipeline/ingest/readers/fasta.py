@@ -17,7 +17,7 @@ _PIECE_BYTES: Final = 1 << 20  # bytes read at once to find a header
 _HEADER_CHARACTERS: Final = 1000  # characters of an id or a description
 
 
-class Fasta(Reader):
+class FastaReader(Reader):
     """Reads the sequences of FASTA; the words of a header are its `id`, the first one, and its `description`.
 
     Lines of a sequence are joined; blank lines and comments (`;` or `#`) are ignored. A sequence

@@ -5,7 +5,7 @@ from typing import ClassVar
 from clozeline.pipeline.ingest.readers.text import WholeFileReader
 
 
-class Html(WholeFileReader):
+class HtmlReader(WholeFileReader):
     """Reads a page, compressed or not; its `<meta>` may name the encoding."""
 
     VERSION: ClassVar[int] = 2

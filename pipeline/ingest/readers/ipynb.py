@@ -9,7 +9,7 @@ from clozeline.pipeline.ingest.readers import Item, RawRecord, SkippedRecord
 from clozeline.pipeline.ingest.readers.text import WholeFileReader
 
 
-class Ipynb(WholeFileReader):
+class IpynbReader(WholeFileReader):
     """Joins the sources of all cells, text and code, by blank lines; outputs and attachments are left out.
 
     Reads the formats 3 and 4 of notebooks, compressed or not.

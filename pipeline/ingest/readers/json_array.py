@@ -29,7 +29,7 @@ _LONGEST_LITERAL: Final = 16  # characters; no literal or escape is longer
 _LOOKAHEAD: Final = 1 << 16
 
 
-class JsonArray(RowReader):
+class JsonArrayReader(RowReader):
     """Reads the array element by element; memory holds one element, up to the limit of a line.
 
     The locator is the offset of the element in the decompressed stream. An element that is no

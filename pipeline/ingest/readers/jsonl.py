@@ -13,7 +13,7 @@ from clozeline.pipeline.ingest.readers._rows import (
 )
 
 
-class Jsonl(RowReader, LineFileReader):
+class JsonlReader(RowReader, LineFileReader):
     """Reads one JSON object per line."""
 
     VERSION: ClassVar[int] = 3

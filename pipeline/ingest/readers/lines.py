@@ -6,7 +6,7 @@ from clozeline.pipeline.ingest.readers import Item, RawRecord
 from clozeline.pipeline.ingest.readers._rows import LineFileReader
 
 
-class Lines(LineFileReader):
+class LinesReader(LineFileReader):
     """Reads each line as a document. Name it in the recipe: `reader: lines`."""
 
     VERSION: ClassVar[int] = 1

@@ -15,7 +15,7 @@ _HEADER: Final = re.compile(rb"[!-9;-~]{1,80}:")
 _QUOTED: Final = re.compile(rb"^>(>*From )", re.MULTILINE)
 
 
-class Mbox(Reader):
+class MboxReader(Reader):
     """Reads messages by the standard library's `email`: their plain text, or their HTML if they have no other text.
 
     A message begins with a line `From `, before a header, and after a blank line or with a date. A

@@ -93,7 +93,7 @@ _MOST_UNCLOSED: Final = 20
 once more."""
 
 
-class Mediawiki(Reader):
+class MediawikiReader(Reader):
     """Reads the last revision of each article; redirects and pages of other namespaces are counted as ignored.
 
     Headings, paragraphs, lists, code and formulas (as TeX) stay, and of templates those that stand

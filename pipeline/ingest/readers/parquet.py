@@ -14,7 +14,7 @@ from clozeline.pipeline.ingest.readers._tables import Table, TableFileReader, Ta
 _BATCH_ROWS: Final = 256
 
 
-class Parquet(TableFileReader):
+class ParquetReader(TableFileReader):
     """Reads in batches of rows; after a damaged row group, continues with the next one."""
 
     VERSION: ClassVar[int] = 4

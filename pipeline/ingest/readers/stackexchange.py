@@ -39,7 +39,7 @@ _SCORE: Final = re.compile(r"-?[0-9]{1,18}")
 _TAGS: Final = re.compile(r"[^<>|]+")
 
 
-class Stackexchange(Reader):
+class StackexchangeReader(Reader):
     """Reads the rows one by one; a damaged row costs no other.
 
     Posts of other types, such as wikis, are ignored.

@@ -50,7 +50,7 @@ class WholeFileReader(Reader):
         yield RawRecord(0, self.locator_type, size, text, is_markup=self.is_markup, flags=flags)
 
 
-class Text(WholeFileReader):
+class TextReader(WholeFileReader):
     """Reads a file, compressed or not, in the encoding that fits."""
 
     VERSION: ClassVar[int] = 2

@@ -23,7 +23,7 @@ from clozeline.pipeline.ingest.readers._rows import (
 )
 
 
-class Tsv(RowReader, LineFileReader):
+class TsvReader(RowReader, LineFileReader):
     r"""Splits fields at every tab and lines at every `\n`; quotes have no meaning.
 
     A first line that names the text key, each field once, is the header of a table. Without it and

@@ -41,7 +41,7 @@ record."""
 _TEXT_TYPES: Final = frozenset({"text/plain", "text/markdown"})
 
 
-class Warc(Reader):
+class WarcReader(Reader):
     """Reads HTML pages of responses, resources and conversions, and texts of conversions (WET).
 
     After damage, reading continues at the next gzip member or line that starts a record. Memory is

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 from clozeline.pipeline.tasks.readers import Rejected, Row, TaskItem, Unfit
 from clozeline.pipeline.tasks.readers._task_items import GROUP
-from clozeline.pipeline.tasks.readers.labeled import Labeled
+from clozeline.pipeline.tasks.readers.labeled import LabeledReader
 
 
-class OfficialLayout(Labeled):
+class OfficialLayout(LabeledReader):
     """Base of the readers of official layouts: their `spec` names the columns and classes that their files have."""
 
     unit: ClassVar[str] = "line"
@@ -20,7 +20,7 @@ class OfficialLayout(Labeled):
 
     @cached_property
     @abstractmethod
-    def spec(self) -> Labeled.Options:
+    def spec(self) -> LabeledReader.Options:
         """Columns and classes of the task."""
 
     def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:

@@ -12,7 +12,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.file_types import suffix_of
 from clozeline.pipeline.ingest.readers import detect_reader
-from clozeline.pipeline.ingest.readers.text import Text
+from clozeline.pipeline.ingest.readers.text import TextReader
 from clozeline.pipeline.tables import sentence_lines
 from clozeline.pipeline.tasks.readers import RowFile
 from clozeline.pipeline.tasks.readers._labels import (
@@ -23,7 +23,7 @@ from clozeline.pipeline.tasks.readers._labels import (
 )
 from clozeline.pipeline.tasks.readers._official_files import open_sentences
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
-from clozeline.pipeline.tasks.readers.labeled import Labeled
+from clozeline.pipeline.tasks.readers.labeled import LabeledReader
 
 _DOCUMENT: Final = re.compile("-DOCSTART-")
 _BLANKS: Final = re.compile(r"[ \t]+")
@@ -44,7 +44,7 @@ def _split(line: str, separator: str | None) -> list[str]:
     return line.split(separator) if separator else _BLANKS.split(line.strip(" \t\r"))
 
 
-class Conll(OfficialLayout):
+class ConllReader(OfficialLayout):
     """Sentences with one tag per word: named entities (CoNLL-2003, WikiGold, WNUT-17, WikiANN) or plain classes.
 
     Columns are separated by tabs if the first line has one, else by spaces. Entity tags of any
@@ -80,10 +80,12 @@ class Conll(OfficialLayout):
     options: Options
 
     @cached_property
-    def spec(self) -> Labeled.Options:
+    def spec(self) -> LabeledReader.Options:
         options = self.options
         classes = {name: name for name in options.tags or bio_labels(options.entities)}
-        return Labeled.Options(task=options.task, words="words", label="tags", classes=classes)
+        return LabeledReader.Options(
+            task=options.task, words="words", label="tags", classes=classes
+        )
 
     def open(self, path: Path) -> RowFile:
         """Detect the columns from the first line."""
@@ -121,7 +123,7 @@ class Conll(OfficialLayout):
         # tabs separate columns; between blanks, a tag is known by its class
         if (
             separator is None
-            and suffix_of(path.name) in Text.suffixes
+            and suffix_of(path.name) in TextReader.suffixes
             and not self._holds_columns(path)
         ):
             raise ConfigurationError(f"{path}: expected a line for each word, got lines of text")

@@ -14,7 +14,7 @@ from clozeline.pipeline.tasks.readers import RowFile
 from clozeline.pipeline.tasks.readers._labels import ClassNames
 from clozeline.pipeline.tasks.readers._official_files import open_sentences
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
-from clozeline.pipeline.tasks.readers.labeled import Labeled
+from clozeline.pipeline.tasks.readers.labeled import LabeledReader
 
 _COLUMNS: Final = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _DOCUMENT: Final = re.compile(r"#\s*newdoc\b")
@@ -23,7 +23,7 @@ _ID: Final = re.compile(r"[1-9][0-9]*(-[1-9][0-9]*)?|[0-9]+\.[1-9][0-9]*")
 _UPOS: Final = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X"
 
 
-class Conllu(OfficialLayout):
+class ConlluReader(OfficialLayout):
     """Words with their part of speech (Universal Dependencies, arXiv 2004.10643).
 
     Tags belong to syntactic words: the ranges `3-4` of contracted forms and the empty nodes `3.1`
@@ -48,9 +48,11 @@ class Conllu(OfficialLayout):
     options: Options
 
     @cached_property
-    def spec(self) -> Labeled.Options:
+    def spec(self) -> LabeledReader.Options:
         classes = {tag: tag for tag in self.options.tags}
-        return Labeled.Options(task=self.options.task, words="words", label="tags", classes=classes)
+        return LabeledReader.Options(
+            task=self.options.task, words="words", label="tags", classes=classes
+        )
 
     def open(self, path: Path) -> RowFile:
         """Check that the first word has ten columns."""

@@ -20,7 +20,7 @@ from clozeline.pipeline.tasks.readers import (
 )
 from clozeline.pipeline.tasks.readers._labels import numbered
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
-from clozeline.pipeline.tasks.readers.labeled import Labeled
+from clozeline.pipeline.tasks.readers.labeled import LabeledReader
 
 _ENTAILMENT: Final = ("entailment", "not_entailment")
 _PAIR: Final = ("sentence1", "sentence2")
@@ -88,7 +88,7 @@ GLUE_TASKS: Final = {
 }
 
 
-class Glue(OfficialLayout):
+class GlueReader(OfficialLayout):
     """Tables in the official layout, or Hugging Face exports as tables or JSON lines.
 
     Exports hold class indices, -1 for none; 0 is `entailment` in RTE, QNLI and MNLI. Rejected:
@@ -126,7 +126,7 @@ class Glue(OfficialLayout):
         return GLUE_TASKS[self.options.task]
 
     @cached_property
-    def spec(self) -> Labeled.Options:
+    def spec(self) -> LabeledReader.Options:
         task = self.task
         name = self.options.task
         answer = (
@@ -134,7 +134,7 @@ class Glue(OfficialLayout):
             if task.labels
             else {"score": task.label}
         )
-        return Labeled.Options(
+        return LabeledReader.Options(
             task=name,
             text=[task.texts[0]],
             text_pair=[*task.texts[1:]],

@@ -33,7 +33,7 @@ _TEMPLATE: Final = {
 }
 
 
-class Instructions(TaskReader):
+class InstructionsReader(TaskReader):
     r"""JSON lines with a list of messages, each with a role and a content, and a template per role.
 
     A template is text with `{content}` and special tokens: by role, such as `{eos}`, or as the

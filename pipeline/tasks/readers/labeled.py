@@ -56,7 +56,7 @@ _SHOWN: Final = 10
 """Values that a message shows."""
 
 
-class Labeled(TaskReader):
+class LabeledReader(TaskReader):
     """Rows of named columns: a text or two with a class, several classes or a number, or words with a class each.
 
     With `label: folder`, a split may be a folder of folders of text files, `train/pos/0_9.txt`, as
@@ -141,7 +141,7 @@ class Labeled(TaskReader):
     @cached_property
     def spec(self) -> Options:
         """Columns and classes of the task: the options; a reader of an official layout makes them of its own."""
-        options: Labeled.Options = self.options
+        options: LabeledReader.Options = self.options
         return options
 
     @property

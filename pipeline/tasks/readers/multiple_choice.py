@@ -29,7 +29,7 @@ _BEYOND: Final = (
 )
 
 
-class MultipleChoice(TaskReader):
+class MultipleChoiceReader(TaskReader):
     """Tables or JSON lines whose fields are named, by dotted paths; the choices are one list, or one field each.
 
     Rows may have different numbers of choices, at least two. Rejected: `fields`, a missing field;
@@ -62,7 +62,7 @@ class MultipleChoice(TaskReader):
     @cached_property
     def spec(self) -> Options:
         """Fields of the task: the options; a reader of an official layout makes them of its own."""
-        options: MultipleChoice.Options = self.options
+        options: MultipleChoiceReader.Options = self.options
         return options
 
     @property

@@ -13,12 +13,12 @@ from clozeline.files import parse_json
 from clozeline.pipeline.tasks.readers import Choices, Rejected, Row, RowFile, Unfit
 from clozeline.pipeline.tasks.readers._official_files import open_folder, text_files
 from clozeline.pipeline.tasks.readers._task_items import GROUP
-from clozeline.pipeline.tasks.readers.multiple_choice import MultipleChoice
+from clozeline.pipeline.tasks.readers.multiple_choice import MultipleChoiceReader
 
 _LETTERS: Final = "ABCDEFGHIJ"
 
 
-class Race(MultipleChoice):
+class RaceReader(MultipleChoiceReader):
     """The official folder: `train/middle/1.txt`, each file an article with its questions, as JSON.
 
     A row is a question; each choice is the question with an option, as in BERT's fine-tuning on
@@ -44,9 +44,9 @@ class Race(MultipleChoice):
     options: Options
 
     @cached_property
-    def spec(self) -> MultipleChoice.Options:
+    def spec(self) -> MultipleChoiceReader.Options:
         task = "race" if self.options.level is None else f"race_{self.options.level}"
-        return MultipleChoice.Options(
+        return MultipleChoiceReader.Options(
             task=task,
             context="article",
             begin="question",

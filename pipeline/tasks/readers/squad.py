@@ -69,7 +69,7 @@ def maps(entries: object) -> Iterator[Mapping[str, object]]:
         yield entry if isinstance(entry, Mapping) else {}
 
 
-class Squad(TaskReader):
+class SquadReader(TaskReader):
     """Questions of SQuAD 1.1 and 2.0, and of sets in their layout: XQuAD, CMRC 2018.
 
     Rejected: `fields`, a question without `question`, `id` or a context; `answer_not_found`, an
@@ -122,7 +122,7 @@ class Squad(TaskReader):
         """Return the questions of a file in SQuAD's layout with their ids, whether it has answers or not."""
         if suffix_of(path.name) != ".json":
             return None
-        reader = Squad(replace(self.options, unanswerable=True), self.limits)
+        reader = SquadReader(replace(self.options, unanswerable=True), self.limits)
         reader.form = self.form
         file = reader.find_layout(path)
         return None if file is None else reader._without_answers(file)

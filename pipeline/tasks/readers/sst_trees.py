@@ -10,7 +10,7 @@ from clozeline.pipeline.tasks.readers import RowFile
 from clozeline.pipeline.tasks.readers._labels import numbered
 from clozeline.pipeline.tasks.readers._official_files import open_lines
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
-from clozeline.pipeline.tasks.readers.labeled import Labeled
+from clozeline.pipeline.tasks.readers.labeled import LabeledReader
 
 _LABELS: Final = ("very negative", "negative", "neutral", "positive", "very positive")
 _TREE: Final = re.compile(r"\(([0-4]) ")
@@ -25,7 +25,7 @@ _ESCAPED: Final = {
 }
 
 
-class SstTrees(OfficialLayout):
+class SstTreesReader(OfficialLayout):
     """The official files of `trees`: a sentence per line, as a tree with a class from 0 to 4 at each phrase.
 
     A row is a sentence with the class of its root. With `binary`, classes 0 and 1 are negative, 3
@@ -48,13 +48,13 @@ class SstTrees(OfficialLayout):
     options: Options
 
     @cached_property
-    def spec(self) -> Labeled.Options:
+    def spec(self) -> LabeledReader.Options:
         if not self.options.binary:
-            return Labeled.Options(
+            return LabeledReader.Options(
                 task="sst5", label="label", classes=numbered(_LABELS, by_name=False)
             )
         classes = {"0": "negative", "1": "negative", "3": "positive", "4": "positive"}
-        return Labeled.Options(
+        return LabeledReader.Options(
             task="sst2", label="label", classes=classes, keep={"label": [*classes]}
         )
 

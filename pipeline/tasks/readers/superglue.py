@@ -14,8 +14,8 @@ from clozeline.pipeline.tasks.readers import Rejected, Row, RowFile, TaskFacts, 
 from clozeline.pipeline.tasks.readers._labels import numbered
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers._task_items import GROUP
-from clozeline.pipeline.tasks.readers.labeled import Labeled
-from clozeline.pipeline.tasks.readers.multiple_choice import MultipleChoice
+from clozeline.pipeline.tasks.readers.labeled import LabeledReader
+from clozeline.pipeline.tasks.readers.multiple_choice import MultipleChoiceReader
 from clozeline.pipeline.tasks.readers.squad import maps, question_of
 
 _TRUTH: Final = {"False": "false", "True": "true", "0": "false", "1": "true"}
@@ -131,7 +131,7 @@ _TASKS: Final = {
 }
 
 
-class Superglue(OfficialLayout):
+class SuperglueReader(OfficialLayout):
     """The official files: a line is a pair of texts with a class, a choice of two (COPA), or a passage.
 
     MultiRC gives a row per answer: the passage, and the question with the answer; F1 is over all
@@ -162,10 +162,10 @@ class Superglue(OfficialLayout):
         return _TASKS[self.options.task]
 
     @cached_property
-    def spec(self) -> Labeled.Options:
+    def spec(self) -> LabeledReader.Options:
         task = self.task
         first, second = ("first", "second") if task.make or task.split else task.fields
-        return Labeled.Options(
+        return LabeledReader.Options(
             task=self.options.task,
             text=[first],
             text_pair=[second],
@@ -229,7 +229,9 @@ class Superglue(OfficialLayout):
                 {**row, "entry": entry}, index, self.form, unanswerable=not has_answers
             )
         if self.options.task == "copa":
-            return MultipleChoice(MultipleChoice.Options(), self.limits).item(row, index)
+            return MultipleChoiceReader(MultipleChoiceReader.Options(), self.limits).item(
+                row, index
+            )
         if self.options.task == "axg":
             index = pair if isinstance(pair := row.get("pair_id"), int) else index // 2
         return super().item(row, index)

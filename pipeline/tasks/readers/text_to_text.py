@@ -24,7 +24,7 @@ Metric: TypeAlias = Literal[
 ]
 
 
-class TextToText(TaskReader):
+class TextToTextReader(TaskReader):
     """Tables or JSON lines with a source and a target, whose fields are named.
 
     A target may be a list of accepted texts; models are trained on the first. Rejected: `fields`, a

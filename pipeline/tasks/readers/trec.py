@@ -14,12 +14,12 @@ from clozeline.pipeline.tasks.readers import RowFile
 from clozeline.pipeline.tasks.readers._labels import as_texts, class_names
 from clozeline.pipeline.tasks.readers._official_files import open_lines
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
-from clozeline.pipeline.tasks.readers.labeled import Labeled
+from clozeline.pipeline.tasks.readers.labeled import LabeledReader
 
 _LINE: Final = re.compile(r"(?P<fine>(?P<coarse>[^ :]+):[^ ]+)(?: (?P<text>.*))?")
 
 
-class Trec(OfficialLayout):
+class TrecReader(OfficialLayout):
     """The official files `train_5500.label` and `TREC_10.label`, in Latin-1: a type, a blank, and the question.
 
     Rejected: `fields`, a line without a type such as `NUM:count`; `bad_label`, a type that the
@@ -44,9 +44,9 @@ class Trec(OfficialLayout):
     options: Options
 
     @cached_property
-    def spec(self) -> Labeled.Options:
+    def spec(self) -> LabeledReader.Options:
         classes = {name: name for name in class_names(self.options.classes)}
-        return Labeled.Options(
+        return LabeledReader.Options(
             task="trec_fine" if self.options.fine else "trec", label="type", classes=classes
         )
 

@@ -11,7 +11,7 @@ from clozeline.configuration.config import to_data, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.heads.classification import Classification
+from clozeline.model.heads.classification import ClassificationHead
 from clozeline.model.registries import HEADS
 from tests.contracts import contract
 from tests.model.small_models import head_keys
@@ -19,14 +19,14 @@ from tests.model.small_models import head_keys
 BODY = {"family": "encoder", "dim": 8, "layers": 1, "attention_heads": 2, "ffn_dim": 8}
 SOURCE = '''
 from clozeline.configuration.config import config_class
-from clozeline.model.heads.classification import Classification
+from clozeline.model.heads.classification import ClassificationHead
 
 
-class Focal(Classification):
+class Focal(ClassificationHead):
     """A head with a key of its own."""
 
     @config_class
-    class Options(Classification.Options):
+    class Options(ClassificationHead.Options):
         gamma: float = 2.0
         """power of the weight of a row"""
 '''
@@ -65,7 +65,7 @@ def test_a_head_of_another_package_has_keys_of_its_own(focal):
     assert config.targets == {focal: "classification"}
     model = build_model(config, 9, {"pad": 0}, seed=0)
     assert [*model.heads] == [*dict(model.heads.items())] == [focal]
-    assert isinstance(model.heads[focal], Classification)
+    assert isinstance(model.heads[focal], ClassificationHead)
     names = {name for name, _ in model.named_parameters() if name.startswith("heads.")}
     assert names == {
         f"heads.somebody-heads:Focal.classifier.out.{part}" for part in ("weight", "bias")

@@ -16,7 +16,7 @@ from clozeline.tools.runs.evaluation.minimal_pairs import read_pairs
 from clozeline.tools.runs.inference.generation import read_allowed
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, read_unlabeled
 from clozeline.tools.runs.prompting.template import Template, read_rows
-from clozeline.train.task_heads.classification import Classification
+from clozeline.train.task_heads.classification import ClassificationTaskHead
 from tests.pipeline.tables.odd_files import BOM, CAFE, HELLO, NFD, NO_ROWS, ROWS, TEXTS, write
 from tests.pipeline.tasks.readers.reading import reader_of
 
@@ -39,7 +39,9 @@ def tasks(path):
 
 def predict(path):
     reader = reader_of("labeled", label="label", classes=["a", "b"])
-    for item, _ in read_unlabeled(path, Classification(reader.facts), reader, InputColumns()):
+    for item, _ in read_unlabeled(
+        path, ClassificationTaskHead(reader.facts), reader, InputColumns()
+    ):
         yield f"!{item.reason}" if isinstance(item, Rejected) else item.texts[0]
 
 

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 (templates, as they are published)
 """Folders of chat models as others publish them: three kinds of tokenizers, and templates of many families."""
 
 import json

@@ -18,9 +18,9 @@ from clozeline.pipeline.tasks.readers import (
     SourceTarget,
     TaggedWords,
 )
-from clozeline.pipeline.tasks.readers.glue import Glue
-from clozeline.pipeline.tasks.readers.labeled import Labeled
-from clozeline.pipeline.tasks.readers.trec import Trec
+from clozeline.pipeline.tasks.readers.glue import GlueReader
+from clozeline.pipeline.tasks.readers.labeled import LabeledReader
+from clozeline.pipeline.tasks.readers.trec import TrecReader
 from clozeline.pipeline.tasks.splits import (
     check_rows,
     exclude_overlaps,
@@ -38,14 +38,14 @@ def files(*names, source="default"):
     ]
 
 
-def sorted_out(given, reader=Glue):
+def sorted_out(given, reader=GlueReader):
     splits, others = split_files(given, reader)
     return {split: file.source.removeprefix("default/") for split, file in splits.items()}, {
         one.source.removeprefix("default/") for one in others
     }
 
 
-FOLDERS = Labeled(Labeled.Options(label="folder"), InputLimits())
+FOLDERS = LabeledReader(LabeledReader.Options(label="folder"), InputLimits())
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_splits_by_name(given, splits, others):
         ),
         (
             files("TREC_10.label", "train_5500.label", "train_1000.label"),
-            Trec,
+            TrecReader,
             {"test": "TREC_10.label", "train": "train_5500.label"},
             {"train_1000.label"},
         ),
@@ -146,7 +146,7 @@ def test_splits_by_name(given, splits, others):
                 "train/data-00001-of-00002.arrow",
                 "validation/data-00000-of-00001.arrow",
             ),
-            Labeled,
+            LabeledReader,
             {
                 "train": "train/data-00000-of-00002.arrow",
                 "dev": "validation/data-00000-of-00001.arrow",
@@ -159,14 +159,14 @@ def test_splits_by_name(given, splits, others):
                 "text/train-00001-of-00002.parquet",
                 "text/unsupervised-00000-of-00001.parquet",
             ),
-            Labeled,
+            LabeledReader,
             {"train": "text/train-00000-of-00002.parquet"},
             {"text/unsupervised-00000-of-00001.parquet"},
         ),
         # sources that the input names
         (
             [*files("a.tsv", source="train"), *files("train.tsv", source="dev")],
-            Glue,
+            GlueReader,
             {"dev": "dev/train.tsv", "train": "train/a.tsv"},
             set(),
         ),
@@ -176,7 +176,7 @@ def test_splits_by_name(given, splits, others):
                 *files("b.tsv", source="dev_zh-hans"),
                 *files("c.tsv", source="train"),
             ],
-            Glue,
+            GlueReader,
             {
                 "dev_zh-hans": "dev_zh-hans/b.tsv",
                 "test_de": "test_de/a.tsv",
@@ -186,7 +186,7 @@ def test_splits_by_name(given, splits, others):
         ),
         (
             files("a.tsv", source="train_pseudo"),
-            Glue,
+            GlueReader,
             {"train_pseudo": "train_pseudo/a.tsv"},
             set(),
         ),
@@ -217,25 +217,29 @@ def test_splits_of_readers_and_sources(given, reader, splits, others):
         # the first of tables would stand for all, and a reader of single files would lose a part
         (
             files("train/a/1.txt", "train/a/2.txt"),
-            Labeled(Labeled.Options(label="stars"), InputLimits()),
+            LabeledReader(LabeledReader.Options(label="stars"), InputLimits()),
             "expected files named train",
         ),
         (
             files("train-00000-of-00002.parquet", "train-00001-of-00002.parquet"),
-            Glue,
+            GlueReader,
             "are both the split 'train'",
         ),
         (
             files("a_train.tsv", "b_train.tsv"),
-            Glue,
+            GlueReader,
             r"a_train\.tsv and in/b_train\.tsv are both the split 'train'",
         ),
-        ([*files("train.tsv"), *files("x.tsv", source="train")], Glue, "both the split 'train'"),
-        (files("a.tsv"), Glue, r"expected files named train, dev or test .*got in/a\.tsv"),
-        (files("reviews.csv"), Glue, r"source: train\}\]' tasks\.carve='\{dev: 0\.2\}'"),
-        (files("a.tsv", source="trian"), Glue, "expected the name of a split.*got 'trian'"),
+        (
+            [*files("train.tsv"), *files("x.tsv", source="train")],
+            GlueReader,
+            "both the split 'train'",
+        ),
+        (files("a.tsv"), GlueReader, r"expected files named train, dev or test .*got in/a\.tsv"),
+        (files("reviews.csv"), GlueReader, r"source: train\}\]' tasks\.carve='\{dev: 0\.2\}'"),
+        (files("a.tsv", source="trian"), GlueReader, "expected the name of a split.*got 'trian'"),
         *[
-            (files("a.tsv", source=label), Glue, "expected the name of a split")
+            (files("a.tsv", source=label), GlueReader, "expected the name of a split")
             for label in ("train_", "test_", "in_domain_dev", "test_de/../x")
         ],
     ],

@@ -19,9 +19,9 @@ from clozeline.pipeline.tasks.readers import Rejected, TaskFacts
 from clozeline.tools.runs import evaluate, predict, pseudo_label
 from clozeline.tools.runs.inference.prediction_files import write_output
 from clozeline.train.checkpoint.trained_model import TrainedModel
-from clozeline.train.task_heads.classification import Classification
-from clozeline.train.task_heads.regression import Regression
-from clozeline.train.task_heads.span import Span
+from clozeline.train.task_heads.classification import ClassificationTaskHead
+from clozeline.train.task_heads.regression import RegressionTaskHead
+from clozeline.train.task_heads.span import SpanTaskHead
 from tests.pipeline.task_files import sentences
 from tests.pipeline.tasks.readers.reading import json_lines, reader_of, written
 from tests.tools.small_run import compute_row_scores
@@ -176,7 +176,7 @@ def test_a_killed_command_ends_with_the_same_bytes(runs, tmp_path, monkeypatch, 
     killed = tmp_path / f"killed.{suffix}"
     words = [str(folder / "run"), f"input={folder / 'files' / 'dev.tsv'}", "part_rows=5"]
     assert predict.main([*words, f"output={whole}"]) == 0
-    real = Classification.records
+    real = ClassificationTaskHead.records
     calls = []
 
     def dying(*arguments):
@@ -185,7 +185,7 @@ def test_a_killed_command_ends_with_the_same_bytes(runs, tmp_path, monkeypatch, 
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(Classification, "records", dying)
+    monkeypatch.setattr(ClassificationTaskHead, "records", dying)
     assert predict.main([*words, f"output={killed}"]) != 0
     assert not killed.exists()
     assert predict.main([*words, f"output={killed}", "text=sentence"]) == 64
@@ -294,7 +294,7 @@ def test_what_cannot_be_predicted_is_refused(runs, tmp_path, capsys, words, mess
 
 
 def test_questions_that_may_have_no_answer_have_a_probability_of_it(tmp_path):
-    answer = Span(TaskFacts(name="v2", head="span", metrics=("f1",), unanswerable=True))
+    answer = SpanTaskHead(TaskFacts(name="v2", head="span", metrics=("f1",), unanswerable=True))
     records = [
         {"row": 0, "id": "a", "answer": "Ada", "na_prob": 0.25},
         {"row": 1, "id": "b", "rejected": "no_tokens"},
@@ -305,7 +305,9 @@ def test_questions_that_may_have_no_answer_have_a_probability_of_it(tmp_path):
 
 
 def test_a_submission_of_numbers_and_one_that_lacks_a_row(tmp_path):
-    answer = Regression(TaskFacts(name="stsb", head="regression", metrics=("pearson",), texts=2))
+    answer = RegressionTaskHead(
+        TaskFacts(name="stsb", head="regression", metrics=("pearson",), texts=2)
+    )
     write_output(tmp_path / "STS-B.tsv", "glue", [{"row": 0, "score": 3.14159}], answer)
     assert (tmp_path / "STS-B.tsv").read_text() == "index\tprediction\n0\t3.142\n"
     with pytest.raises(ConfigurationError, match=r"row 1 has no prediction .empty_text."):

@@ -18,10 +18,10 @@ from tests.train.synthetic import tiny
 
 HEADS = "clozeline.model.heads"
 OF_ROWS = """
-    from clozeline.model.heads.classification import Classification
+    from clozeline.model.heads.classification import ClassificationHead
 
 
-    class Mood(Classification):
+    class MoodHead(ClassificationHead):
         target = "mood"
 """
 OF_POSITIONS = """
@@ -30,7 +30,7 @@ OF_POSITIONS = """
     from clozeline.model.heads._head import LabelHead
 
 
-    class Mood(LabelHead):
+    class MoodHead(LabelHead):
         target = "mood"
 
         def __init__(self, config, tokens, vocab_size):

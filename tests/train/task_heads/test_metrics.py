@@ -21,7 +21,7 @@ from clozeline.tools.runs.prompting.report import metrics_of
 from clozeline.train.task_heads import _text_metrics
 from clozeline.train.task_heads._metrics import METRICS, parity_scores, question_scores, score
 from clozeline.train.task_heads._text_metrics import text_metrics
-from clozeline.train.task_heads.lm import Lm
+from clozeline.train.task_heads.lm import LmTaskHead
 from tests.pipeline.tasks.readers.reading import reader_of
 from tests.shard_sets import fixed
 
@@ -148,7 +148,7 @@ def rows_of(*targets):
 
 def scored_by(facts, rows, texts):
     task = SimpleNamespace(manifest=SimpleNamespace(languages=["und"]))
-    return Lm(facts).score(task, rows, rows, texts)
+    return LmTaskHead(facts).score(task, rows, rows, texts)
 
 
 def labeled_rows(targets):

@@ -21,7 +21,7 @@ from clozeline.tools.runs.evaluation.task_run import TaskRun, set_rows
 from clozeline.train.data.sets.recorded_sets import describe_set
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.phases import Input
-from clozeline.train.task_heads.similarity import Similarity
+from clozeline.train.task_heads.similarity import SimilarityTaskHead
 from tests.model.small_models import small_config
 from tests.pipeline.task_files import WORDS, write_vocabulary
 from tests.train.synthetic import tiny
@@ -154,7 +154,7 @@ def test_a_set_gives_the_head_its_lowest_positive_score_and_its_range(head, alik
         name="t", head="similarity", metrics=("spearman",), high=5.0, alike=alike_from
     )
     model = small_config("encoder", heads={"similarity": head})
-    found = Similarity(facts).configure(model, "similarity", "here")
+    found = SimilarityTaskHead(facts).configure(model, "similarity", "here")
     assert (found.alike, found.range) == expected
 
 
@@ -173,7 +173,7 @@ def test_crops_and_stored_views_are_second_texts():
     batch = HeadBatch(
         columns, columns, {}, np.array(ids), np.array([len(row) for row in original]), 0
     )
-    found = {name: tensor.tolist() for name, tensor in Similarity.tensors(batch).items()}
+    found = {name: tensor.tolist() for name, tensor in SimilarityTaskHead.tensors(batch).items()}
     assert found["input_ids_b"] == [[2, 12, 13, 14, 3], [2, 21, 3, 0, 0], [7, 8, 9, 0, 0], [0] * 5]
     assert found["lengths_b"] == [5, 3, 3, 0]
     assert found["position_ids_b"] == [[0, 1, 2, 3, 4]] * 4

@@ -17,7 +17,7 @@ from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.task_heads import _squad_metrics
 from clozeline.train.task_heads._squad_metrics import best_threshold, exact_match, token_f1
-from clozeline.train.task_heads.span import AskedQuestion, Span, questions_of
+from clozeline.train.task_heads.span import AskedQuestion, SpanTaskHead, questions_of
 from tests.shard_sets import roles_of
 from tests.train.data.stream.test_collate import SPECIAL
 
@@ -58,14 +58,14 @@ def test_the_official_cases(answer, gold, exact, v2, v1):
 
 def test_the_best_accepted_answer_counts():
     asked = [AskedQuestion("", "", ("the cat", "a dog"), ()), AskedQuestion("", "", (), ())]
-    assert Span(V1).metrics(asked[:1], ["dog"]) == {"f1": 1.0, "exact_match": 1.0}
-    assert Span(V2).metrics(asked, ["big dog", ""]) == {
+    assert SpanTaskHead(V1).metrics(asked[:1], ["dog"]) == {"f1": 1.0, "exact_match": 1.0}
+    assert SpanTaskHead(V2).metrics(asked, ["big dog", ""]) == {
         "f1": pytest.approx(5 / 6),
         "exact_match": 0.5,
         "answerable_f1": pytest.approx(2 / 3),
         "answerable_exact_match": 0.0,
     }
-    assert Span(V2).metrics(asked[1:], ["cat"]) == {"f1": 0.0, "exact_match": 0.0}
+    assert SpanTaskHead(V2).metrics(asked[1:], ["cat"]) == {"f1": 0.0, "exact_match": 0.0}
 
 
 def letters(folder, texts):
@@ -105,7 +105,7 @@ def batch_of(rows):
 
 
 def scored_by(facts, rows):
-    answer = Span(facts)
+    answer = SpanTaskHead(facts)
     task = SimpleNamespace(threshold=0.0)
     predicted = dict(enumerate(answer.read(perfect(rows), batch_of(rows), rows)))
     return answer.score(task, rows, rows, predicted)
@@ -163,13 +163,13 @@ def test_answers_begin_where_they_have_most_context(tmp_path):
         for places in (rows.columns["answer_places"][row] for row in range(len(rows)))
     ]
     scores[torch.arange(len(rows)), edges] = 9.0
-    for row, (score, first, _, _) in enumerate(Span(V1).read(scores, batch_of(rows), rows)):
+    for row, (score, first, _, _) in enumerate(SpanTaskHead(V1).read(scores, batch_of(rows), rows)):
         owned = set(rows.columns["owned_places"][row].tolist())
         assert first in owned
         assert (score == 18.0) == (edges[row] in owned)
     scores[0, 3] = torch.nan
     with pytest.raises(IntegrityError, match="are not finite"):
-        Span(V1).read(
+        SpanTaskHead(V1).read(
             scores,
             batch_of(rows) | {"answer_places": torch.ones(scores.shape[:2], dtype=torch.bool)},
             rows,

@@ -11,7 +11,7 @@ from clozeline.pipeline.tasks.rows._windows import NO_WORD
 from clozeline.pipeline.tasks.rows.tagging import TaggedRows
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.train.task_heads.tagging import TaggedSentence, Tagging
+from clozeline.train.task_heads.tagging import TaggedSentence, TaggingTaskHead
 from tests.pipeline.task_files import write_vocabulary
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
@@ -34,7 +34,7 @@ POS = TaskFacts(name="pos", head="tagging", labels=("NOUN", "PROPN", "VERB"), me
     ids=["no begin", "two types", "neighbors", "nothing", "none found", "right"],
 )
 def test_both_modes(gold, found, lenient, strict):
-    scores = Tagging(FACTS).metrics([gold.split()], [found.split()])
+    scores = TaggingTaskHead(FACTS).metrics([gold.split()], [found.split()])
     assert (scores["entity_f1"], scores["strict_entity_f1"]) == (
         pytest.approx(lenient),
         pytest.approx(strict),
@@ -60,7 +60,7 @@ ITEMS = [
 
 def test_sentences_are_put_together_from_windows(tmp_path):
     rows = rows_of(tmp_path, ITEMS)
-    found = sorted(Tagging(FACTS).sentences(rows), key=lambda one: len(one.words))
+    found = sorted(TaggingTaskHead(FACTS).sentences(rows), key=lambda one: len(one.words))
     assert [one.words for one in found] == [ITEMS[1].words, ITEMS[0].words]
     assert [len(one.rows) for one in found] == [1, 2]
     assert [one.tags for one in found] == [
@@ -72,7 +72,7 @@ def test_right_predictions_score_one_but_for_words_without_tokens(tmp_path):
     """Each row gives the classes of its own tagged words; the word without a token is an O, which breaks its entity."""
     rows = rows_of(tmp_path, ITEMS)
     right = {row: [rows.columns["tags"][row].tolist()] * 2 for row in range(len(rows))}
-    scored = Tagging(FACTS).score(None, rows, rows, right)
+    scored = TaggingTaskHead(FACTS).score(None, rows, rows, right)
     assert scored.count == 12
     assert scored.metrics["accuracy"] == pytest.approx(11 / 12)
     assert scored.metrics["entity_f1"] == scored.metrics["argmax_entity_f1"] == pytest.approx(3 / 4)
@@ -98,11 +98,14 @@ def test_the_best_word_by_word_and_the_best_sequence():
     rows = Rows(
         {}, {name: Ragged.from_lists(values, np.uint16) for name, values in columns.items()}
     )
-    assert Tagging(FACTS).read(scores, tensors, rows) == [[[2, 2], [1, 2]], [[], []]]
-    assert Tagging(POS).read(scores[:, :, :3], tensors, rows) == [[[2, 2], [2, 2]], [[], []]]
+    assert TaggingTaskHead(FACTS).read(scores, tensors, rows) == [[[2, 2], [1, 2]], [[], []]]
+    assert TaggingTaskHead(POS).read(scores[:, :, :3], tensors, rows) == [
+        [[2, 2], [2, 2]],
+        [[], []],
+    ]
     scores[0, 1, 0] = torch.nan
     with pytest.raises(IntegrityError, match="no finite score"):
-        Tagging(FACTS).read(scores, tensors, rows)
+        TaggingTaskHead(FACTS).read(scores, tensors, rows)
 
 
 def test_baselines():
@@ -113,6 +116,8 @@ def test_baselines():
         sentence("runs runs runs Ada", "VERB VERB NOUN PROPN"),
         sentence("cat dog", "NOUN NOUN"),
     ]
-    found = Tagging(POS).baselines(train, [sentence("runs Bob bird Ada", "VERB PROPN NOUN PROPN")])
+    found = TaggingTaskHead(POS).baselines(
+        train, [sentence("runs Bob bird Ada", "VERB PROPN NOUN PROPN")]
+    )
     assert found["majority"] == [["NOUN"] * 4]
     assert found["most_frequent_tag"] == [["VERB", "NOUN", "NOUN", "PROPN"]]

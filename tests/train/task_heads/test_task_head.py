@@ -12,7 +12,7 @@ import torch
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
-from clozeline.model.heads.classification import Classification as ClassificationHead
+from clozeline.model.heads.classification import ClassificationHead
 from clozeline.model.registries import HEADS as MODEL_HEADS
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import open_shards
@@ -38,12 +38,12 @@ from clozeline.train.registries import TASK_HEADS
 from clozeline.train.task_heads import task_head_of
 from clozeline.train.task_heads._bag_of_words import fit_predict
 from clozeline.train.task_heads._task_head import TaskHead, merge_shares
-from clozeline.train.task_heads.classification import Classification
-from clozeline.train.task_heads.lm import Lm, _prompt_of
-from clozeline.train.task_heads.multiple_choice import MultipleChoice
-from clozeline.train.task_heads.regression import Regression
-from clozeline.train.task_heads.span import Span
-from clozeline.train.task_heads.tagging import Tagging
+from clozeline.train.task_heads.classification import ClassificationTaskHead
+from clozeline.train.task_heads.lm import LmTaskHead, _prompt_of
+from clozeline.train.task_heads.multiple_choice import MultipleChoiceTaskHead
+from clozeline.train.task_heads.regression import RegressionTaskHead
+from clozeline.train.task_heads.span import SpanTaskHead
+from clozeline.train.task_heads.tagging import TaggingTaskHead
 from tests.contracts import contract
 from tests.model.generation.test_generate import perturbed
 from tests.model.small_models import small_config
@@ -88,7 +88,7 @@ def test_each_row_is_predicted_once_among_rows_of_its_length(size):
         return torch.tensor([float(sum(own)) for own in batches[-1]]), {}
 
     shares = [
-        Regression(NUMBER).predict(SimpleNamespace(forward=forward), rows, rank, size)
+        RegressionTaskHead(NUMBER).predict(SimpleNamespace(forward=forward), rows, rank, size)
         for rank in range(size)
     ]
     assert merge_shares(shares, 150) == {row: float(sum(own)) for row, own in enumerate(lists)}
@@ -112,7 +112,7 @@ def test_generated_texts_are_those_of_single_prompts_without_special_tokens():
         model=network, tokenizer=tokenizer, manifest=SimpleNamespace(objective=objective)
     )
     rows = Rows({}, {"input_ids": Ragged.from_lists(prompts, np.uint16)})
-    answer = Lm(TaskFacts(name="toy", head="lm", metrics=("exact_match",), words=("[9]",)))
+    answer = LmTaskHead(TaskFacts(name="toy", head="lm", metrics=("exact_match",), words=("[9]",)))
     found = merge_shares([answer.predict(task, rows, rank, 2) for rank in range(2)], len(prompts))
     for row, prompt in enumerate(prompts):
         (alone,) = generate(network, [prompt], Decoding(max_tokens=6), end_ids={end})
@@ -225,7 +225,7 @@ def opened_task(folder):
 
 def test_texts_and_answers_are_those_of_the_file(tmp_path):
     shards = open_shards(make_sets(tmp_path) / "dev")
-    gold = Classification(ONE).gold(opened_task(tmp_path), set_rows(shards))
+    gold = ClassificationTaskHead(ONE).gold(opened_task(tmp_path), set_rows(shards))
     expected = [
         (text.replace(" .", "."), str(label)) for text, label in sentences(81)[60:]
     ]  # BERT's decoder joins it
@@ -233,7 +233,7 @@ def test_texts_and_answers_are_those_of_the_file(tmp_path):
     file = tmp_path / "files" / "dev.tsv"
     reader = task_reader(shards.manifest)
     items = read_unlabeled(
-        file, Classification(ONE), reader, InputColumns()
+        file, ClassificationTaskHead(ONE), reader, InputColumns()
     )  # a second text is optional
     assert [item.texts for item, _ in items] == [(text,) for text, _ in sentences(81)[60:]]
 
@@ -241,10 +241,16 @@ def test_texts_and_answers_are_those_of_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("answer", "name", "dtype", "values", "expected"),
     [
-        (Classification(ONE), "label", np.uint16, [[1], [0], [1], [1]], 1),
-        (Classification(ONE), "label", np.uint16, [[1], [0], [1], [0]], 0),
-        (Regression(NUMBER), "target", np.float32, [[1.0], [4.0]], 2.5),
-        (Classification(SEVERAL), "labels", np.uint8, [[1, 1, 0], [0, 1, 0], [0, 1, 0]], [0, 1, 0]),
+        (ClassificationTaskHead(ONE), "label", np.uint16, [[1], [0], [1], [1]], 1),
+        (ClassificationTaskHead(ONE), "label", np.uint16, [[1], [0], [1], [0]], 0),
+        (RegressionTaskHead(NUMBER), "target", np.float32, [[1.0], [4.0]], 2.5),
+        (
+            ClassificationTaskHead(SEVERAL),
+            "labels",
+            np.uint8,
+            [[1, 1, 0], [0, 1, 0], [0, 1, 0]],
+            [0, 1, 0],
+        ),
     ],
     ids=["most", "tie", "mean", "several"],
 )
@@ -272,8 +278,8 @@ def test_a_missing_side_is_empty_and_several_classes_err_by_the_worst():
         [("x", "z"), ("y",)], np.array([1, 0]), [("x",), ("y", "")], sides=2
     ).tolist() == [1, 0]
     record = {"probabilities": {"a": 0.9, "b": 0.25, "c": 0.125}}
-    assert Classification(SEVERAL).error(["a"], record) == 0.25
-    assert Classification(SEVERAL).error(["a", "c"], record) == 0.875
+    assert ClassificationTaskHead(SEVERAL).error(["a"], record) == 0.25
+    assert ClassificationTaskHead(SEVERAL).error(["a", "c"], record) == 0.875
 
 
 def test_a_prompt_is_all_before_the_last_answer():
@@ -310,12 +316,17 @@ def test_a_wrong_word_is_never_taken(tmp_path):
         return Rows({}, lists)
 
     train = rows([[good, bad], [bad, good], [plot, bad, good], [plot, good, bad]] * 5)
-    found = MultipleChoice(facts).baselines(task, train, rows([[bad, plot, good], [good, bad]]))
+    found = MultipleChoiceTaskHead(facts).baselines(
+        task, train, rows([[bad, plot, good], [good, bad]])
+    )
     assert found["words"].tolist() == [2, 0]
     assert found["majority"].tolist() == [1, 1]
     scores = torch.tensor([[1.0, 2.0, -torch.inf], [0.0, 3.0, 1.0]])
     choices = {"choices": torch.tensor([2, 3])}
-    assert MultipleChoice(facts).read(scores, choices, train) == [[1.0, 2.0], [0.0, 3.0, 1.0]]
+    assert MultipleChoiceTaskHead(facts).read(scores, choices, train) == [
+        [1.0, 2.0],
+        [0.0, 3.0, 1.0],
+    ]
 
 
 TAGS = TaskFacts(name="t", head="tagging", labels=("O", "B-X"), metrics=("entity_f1",))
@@ -329,24 +340,24 @@ ONES = [[1], [1], [1], [1]]
 @pytest.mark.parametrize(
     ("answer", "columns", "wrong"),
     [
-        (Classification(SEVERAL), {"labels": [[0, 1, 1], [1, 0], [0, 0, 0], []]}, [1, 3]),
-        (Classification(ONE), {"label": ONES}, []),
+        (ClassificationTaskHead(SEVERAL), {"labels": [[0, 1, 1], [1, 0], [0, 0, 0], []]}, [1, 3]),
+        (ClassificationTaskHead(ONE), {"label": ONES}, []),
         (
-            MultipleChoice(CHOICES),
+            MultipleChoiceTaskHead(CHOICES),
             {"choice_starts": [[0], [0, 1], [0, 1], [0, 1, 2]], "choice": [[0], [2], [1], [2]]},
             [0, 1],
         ),
-        (Tagging(TAGS), {"word_numbers": [[0, 0, 0], [0, 0], [0] * 3, [0] * 4]}, [1, 3]),
+        (TaggingTaskHead(TAGS), {"word_numbers": [[0, 0, 0], [0, 0], [0] * 3, [0] * 4]}, [1, 3]),
         (
-            Lm(WRITTEN),
+            LmTaskHead(WRITTEN),
             {"label_positions": [[1, 2], [1], [0], [2]], "label_ids": [[7, 3], [9], [2], [3]]},
             [1, 2],
         ),
-        (Lm(WRITTEN), {}, []),
-        (Regression(NUMBER), {"target": [[0.0], [1.0], [-0.1], [np.nan]]}, [2, 3]),
-        (Regression(NUMBER), {"target": [[1.1], [1.0], [0.5], [0.0]]}, [0]),
+        (LmTaskHead(WRITTEN), {}, []),
+        (RegressionTaskHead(NUMBER), {"target": [[0.0], [1.0], [-0.1], [np.nan]]}, [2, 3]),
+        (RegressionTaskHead(NUMBER), {"target": [[1.1], [1.0], [0.5], [0.0]]}, [0]),
         (
-            Span(SPANS),
+            SpanTaskHead(SPANS),
             {
                 "offsets": [[0] * 6, [0] * 5, [0] * 6, [0] * 6],
                 "answer_places": [[0, 1], [0, 1], [0], [0, 1]],
@@ -356,7 +367,7 @@ ONES = [[1], [1], [1], [1]]
             [1, 2, 3],
         ),
         (
-            Span(SPANS),
+            SpanTaskHead(SPANS),
             {
                 "offsets": [[0] * 6] * 4,
                 "answer_places": [[0, 1]] * 4,
@@ -394,16 +405,16 @@ def test_a_head_takes_the_labels_of_its_set(keys, facts, expected):
     )
     if isinstance(expected, str):
         with pytest.raises(ConfigurationError, match=expected):
-            Classification(facts).configure(model, "classification", "SET")
+            ClassificationTaskHead(facts).configure(model, "classification", "SET")
     else:
-        assert Classification(facts).configure(
+        assert ClassificationTaskHead(facts).configure(
             model, "classification", "SET"
         ) == ClassificationHead.Options(**expected)
 
 
 def test_records_say_the_class_and_how_sure_the_model_is():
-    one = Classification(ONE)
-    several = Classification(SEVERAL)
+    one = ClassificationTaskHead(ONE)
+    several = ClassificationTaskHead(SEVERAL)
     scores = [0.0, 2.0, -1.0]
     sure = 1 / (1 + math.exp(-2))
     assert one.record(scores[:2]) == {
@@ -426,29 +437,29 @@ def test_records_say_the_class_and_how_sure_the_model_is():
     assert [one.show(1), several.show([1, 0, 1])] == ["1", ["a", "c"]]
     assert one.values({1: [0.0, 2.0], 0: [1.0, 0.0]}).tolist() == [0, 1]
     assert several.values({0: scores}).tolist() == [[0, 1, 0]]
-    record = MultipleChoice(CHOICES).record([0.0, 2.0])
+    record = MultipleChoiceTaskHead(CHOICES).record([0.0, 2.0])
     assert record == {
         "choice": 1,
         "probabilities": [pytest.approx(1 - sure, abs=1e-6), pytest.approx(sure, abs=1e-6)],
     }
-    assert [MultipleChoice(CHOICES).error(gold, record) for gold in (1, 0)] == [
+    assert [MultipleChoiceTaskHead(CHOICES).error(gold, record) for gold in (1, 0)] == [
         0.0,
         pytest.approx(sure, abs=1e-6),
     ]
-    assert Regression(NUMBER).error(2.0, Regression(NUMBER).record(0.5)) == 1.5
+    assert RegressionTaskHead(NUMBER).error(2.0, RegressionTaskHead(NUMBER).record(0.5)) == 1.5
     tags = {"words": ["a", "b", "c"], "tags": ["O", "B-X", "O"]}
-    assert Tagging(TAGS).error(["O", "O", "O"], tags) == pytest.approx(1 / 3)
-    assert [*Tagging(TAGS).classes(["O", "O"], {"tags": ["O", "B-X"]})] == [
+    assert TaggingTaskHead(TAGS).error(["O", "O", "O"], tags) == pytest.approx(1 / 3)
+    assert [*TaggingTaskHead(TAGS).classes(["O", "O"], {"tags": ["O", "B-X"]})] == [
         (("O",), ("O",)),
         (("O",), ("B-X",)),
     ]
-    assert Tagging(TAGS).empty(TaggedWords(("a", "b"), (0, 1), 0)) == {
+    assert TaggingTaskHead(TAGS).empty(TaggedWords(("a", "b"), (0, 1), 0)) == {
         "words": ["a", "b"],
         "tags": ["O", "O"],
     }
     assert (
-        Tagging(TAGS).empty(Rejected("fields", 0))
-        == Classification(ONE).empty(Rejected("fields", 0))
+        TaggingTaskHead(TAGS).empty(Rejected("fields", 0))
+        == ClassificationTaskHead(ONE).empty(Rejected("fields", 0))
         == {}
     )
-    assert Span(SPANS).error(["a cat", "dogs"], {"answer": "cat"}) == 0.0
+    assert SpanTaskHead(SPANS).error(["a cat", "dogs"], {"answer": "cat"}) == 0.0

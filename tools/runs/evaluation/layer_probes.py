@@ -23,7 +23,7 @@ from clozeline.pipeline.tasks.rows.tagging import words_with_tags
 from clozeline.tools.runs.evaluation.task_run import open_split, set_rows
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.task_heads import task_head_of
-from clozeline.train.task_heads.tagging import Tagging
+from clozeline.train.task_heads.tagging import TaggingTaskHead
 
 _MOST_WORDS: Final = 20_000
 """of the training set, from its beginning"""
@@ -59,7 +59,7 @@ def probe_scores(trained: TrainedModel, task: Path, split: str) -> dict[str, obj
         shards, facts = open_split(task, name)
         trained.require_same_tokenizer(shards)
         answer = task_head_of(facts)
-        if not isinstance(answer, Tagging):
+        if not isinstance(answer, TaggingTaskHead):
             raise ConfigurationError(
                 f"probe: {shards.path} is a task of {facts.head}, expected one of tagged words"
             )
@@ -121,7 +121,7 @@ def probe_lines(scores: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {name:<28}{next(shown):>10}{next(shown):>11}"
 
 
-def _words_of(rows: Rows, answer: Tagging, most: int | None) -> _Words:
+def _words_of(rows: Rows, answer: TaggingTaskHead, most: int | None) -> _Words:
     texts: list[str] = []
     classes: list[int] = []
     word_positions: list[tuple[int, int]] = []

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import PONDER
 from clozeline.model.heads._head import Head, LabelHead
-from clozeline.model.heads.classification import Classification
+from clozeline.model.heads.classification import ClassificationHead
 from clozeline.model.loss import gather_labels
 from clozeline.model.parameters.initial_values import generator_for
 from clozeline.pipeline.shards import ShardSet
@@ -66,7 +66,9 @@ def diagonal_fisher(
 def _labels_of_mean(model: nn.Module, name: str) -> int:
     """Return how many labels of a row a head averages; its log-probability is their sum."""
     head = model.heads[name]  # type: ignore[index]
-    return head.outputs() if isinstance(head, Classification) and head.options.multi_label else 1
+    return (
+        head.outputs() if isinstance(head, ClassificationHead) and head.options.multi_label else 1
+    )
 
 
 def require_drawable_labels(heads: Mapping[str, Head]) -> None:
@@ -78,7 +80,7 @@ def require_drawable_labels(heads: Mapping[str, Head]) -> None:
             "use those of the data"
         )
     for name, head in heads.items():
-        if not isinstance(head, LabelHead | Classification):
+        if not isinstance(head, LabelHead | ClassificationHead):
             raise ConfigurationError(
                 f"model.heads.{name}: labels cannot be sampled from it; set empirical=true to use "
                 "those of the data"
@@ -104,7 +106,7 @@ def _draw_labels(
         else:
             return dict(tensors)
         if (
-            isinstance(head, Classification) and head.options.multi_label
+            isinstance(head, ClassificationHead) and head.options.multi_label
         ):  # [1, classes], each drawn independently
             return {
                 **tensors,

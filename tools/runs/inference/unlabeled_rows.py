@@ -13,7 +13,7 @@ from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.ingest.formats.file_types import suffix_of
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers._rows import value_at
-from clozeline.pipeline.ingest.readers.text import Text
+from clozeline.pipeline.ingest.readers.text import TextReader
 from clozeline.pipeline.registries import TASK_READERS
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest
@@ -85,7 +85,7 @@ def _open_columns(
     path: Path, answer: TaskHead, reader: TaskReader, columns: InputColumns
 ) -> tuple[RowFile, Mapping[str, Sequence[str]]]:
     """Return a table or the lines of a text, and the columns by key; without a header as the task's tables are."""
-    if suffix_of(path.name) in Text.suffixes and not columns.columns:
+    if suffix_of(path.name) in TextReader.suffixes and not columns.columns:
         needed = answer.input_keys()[0]
         _keys_of(needed, answer, reader, columns)  # refuses columns that the task does not read
         file = open_table(path, InputLimits(), columns.delimiter, needed, default="tsv")

@@ -23,7 +23,7 @@ from clozeline.model.build import Model, build_model
 from clozeline.model.compilation.host_shapes import pad_labels
 from clozeline.model.configuration.head import ClassOptions
 from clozeline.model.heads import Head
-from clozeline.model.heads.similarity import Similarity
+from clozeline.model.heads.similarity import SimilarityHead
 from clozeline.model.loss import Loss
 from clozeline.model.registries import FAMILIES, HEADS
 from clozeline.registry import options_of
@@ -218,7 +218,7 @@ def prepare(entry: Entry, **sizes: int) -> Case:
     """Return a case."""
     kind = HEADS.load_class(entry["name"])
     options = {key: value for key, value in entry.items() if key != "name"}
-    if issubclass(kind.Options, Similarity.Options) and options.get("negatives") != "none":
+    if issubclass(kind.Options, SimilarityHead.Options) and options.get("negatives") != "none":
         options.setdefault("group_size", 3)
     if issubclass(kind.Options, ClassOptions) and not options.get("labels"):
         options.setdefault("classes", _CLASSES)

@@ -11,7 +11,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families.encoder import MODE_TYPES
-from clozeline.model.heads.classification import Classification
+from clozeline.model.heads.classification import ClassificationHead
 from clozeline.model.registries import FAMILIES, HEADS
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest, ShardSet
@@ -118,7 +118,7 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
                 "take a task of pairs in "
                 f"the frame bert, or another pool: model.heads.{name}.pool=null"
             )
-        several = isinstance(head, Classification.Options) and head.multi_label
+        several = isinstance(head, ClassificationHead.Options) and head.multi_label
         if several and target in served and "labels" not in columns:
             raise ConfigurationError(
                 f"{where}.multi_label: expected false, as the column label of a shard set has one "

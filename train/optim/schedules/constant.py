@@ -3,7 +3,7 @@
 from clozeline.train.optim.schedules import Schedule
 
 
-class Constant(Schedule):
+class ConstantSchedule(Schedule):
     """A rate that stays at the peak after the warm-up.
 
     With `warmup` 2: steps 1..4 give 0.5, 1, 1, 1.

@@ -8,7 +8,7 @@ from clozeline.configuration.config import config_class
 from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
-class Cosine(Schedule):
+class CosineSchedule(Schedule):
     """A rate that falls along half a cosine from 1 at the end of the warm-up to `final` at the horizon.
 
     With `warmup` 2, `steps` 6, `final` 0: steps 2, 4, 6 give 1, 0.5, 0.

@@ -9,7 +9,7 @@ from clozeline.configuration.config import config_class
 from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
-class CosineRestarts(Schedule):
+class CosineRestartsSchedule(Schedule):
     """A rate that falls from 1 toward `final` along half a cosine in each cycle; the next cycle starts at 1 again.
 
     Cycles follow the warm-up. The first has `period` steps, each later one `growth` times as many

@@ -6,7 +6,7 @@ from typing import ClassVar
 from clozeline.train.optim.schedules import Schedule
 
 
-class InverseSqrt(Schedule):
+class InverseSqrtSchedule(Schedule):
     """min(step / w, sqrt(w / step)) with w = max(1, `warmup`); it continues to fall after the horizon.
 
     With `warmup` 4: steps 1, 2, 4, 16, 64 give 0.25, 0.5, 1, 0.5, 0.25.

@@ -6,7 +6,7 @@ from clozeline.configuration.config import config_class
 from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
-class Linear(Schedule):
+class LinearSchedule(Schedule):
     """A rate that falls on a straight line from 1 at the end of the warm-up to `final` at the horizon.
 
     With `warmup` 2, `steps` 6, `final` 0: steps 1..6 give 0.5, 1, 0.75, 0.5, 0.25, 0.

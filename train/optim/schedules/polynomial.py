@@ -6,7 +6,7 @@ from clozeline.configuration.config import config_class
 from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
-class Polynomial(Schedule):
+class PolynomialSchedule(Schedule):
     """A rate of `final` + (1 - `final`) (1 - progress)^`power` between the end of the warm-up and the horizon.
 
     With `steps` 4, `power` 2, `final` 0: steps 1..4 give 0.5625, 0.25, 0.0625, 0.

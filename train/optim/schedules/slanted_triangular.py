@@ -12,7 +12,7 @@ _RISE: Final = 0.1
 """Share of the steps over which the rate rises in the paper."""
 
 
-class SlantedTriangular(Schedule):
+class SlantedTriangularSchedule(Schedule):
     """A rate that rises from 1 / `ratio` to 1, over `warmup` steps or the share `rise`, and falls back until the end.
 
     With `steps` 1000, `rise` 0.1, `ratio` 32: steps 50, 100, 550, 1000 give 0.515625, 1, 0.515625,

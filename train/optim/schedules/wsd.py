@@ -8,7 +8,7 @@ from clozeline.configuration.config import config_class
 from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
-class Wsd(Schedule):
+class WsdSchedule(Schedule):
     """A rate that stays at the peak until the last `decay` of the horizon, and falls to `final` over it.
 
     With `steps` 10, `decay` 0.4, `final` 0: steps 1..6 give 1, steps 7..10 give 1 - sqrt(n / 4):

@@ -10,7 +10,7 @@ from clozeline.model.compression.distillation.losses._distillation_loss import m
 from clozeline.model.configuration.model_config import ModelConfig
 
 
-class Attention(DistillationLoss):
+class AttentionLoss(DistillationLoss):
     """Sum over layers of MSE(A_s, A_t), scores before the softmax; a mean over heads, real tokens and keys they see.
 
     A key that a query does not see has no score, and adds nothing.

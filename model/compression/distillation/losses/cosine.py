@@ -10,7 +10,7 @@ from clozeline.model.compression.distillation.losses import DistillationLoss, Lo
 from clozeline.model.configuration.model_config import ModelConfig
 
 
-class Cosine(DistillationLoss):
+class CosineLoss(DistillationLoss):
     """1 - cos(H_s, H_t) of the states that heads read, a mean over real tokens."""
 
     compares_dimensions: ClassVar = True

@@ -3,11 +3,11 @@
 from typing import ClassVar
 
 from clozeline.model.compression.distillation.losses import LayerMapOptions, LossOptions
-from clozeline.model.compression.distillation.losses.states import States
+from clozeline.model.compression.distillation.losses.states import StatesLoss
 from clozeline.model.configuration.model_config import ModelConfig
 
 
-class Embeddings(States):
+class EmbeddingsLoss(StatesLoss):
     """MSE(E_s W_e, E_t), a mean over real tokens and the teacher's width; W_e is missing where the widths are equal."""
 
     Options: ClassVar = LossOptions

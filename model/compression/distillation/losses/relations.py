@@ -27,7 +27,7 @@ class RelationOptions(LossOptions):
     """layer of the teacher, from 1; null: the last. The paper takes layer 21 of 24"""
 
 
-class Relations(DistillationLoss):
+class RelationsLoss(DistillationLoss):
     """KL(R_t ‖ R_s) of R = softmax(X Xᵀ / √width) over visible tokens, for X = Q, K, V of the student's last layer.
 
     A mean over relation heads and real tokens, added up over Q, K and V. Heads and widths of the

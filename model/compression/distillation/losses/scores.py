@@ -29,7 +29,7 @@ class ScoreOptions(LossOptions):
     2503.16870)"""
 
 
-class Scores(DistillationLoss):
+class ScoresLoss(DistillationLoss):
     """T² KL(softmax(z_t / T) ‖ softmax(z_s / T)): summed over classes, a mean over labels.
 
     T² keeps the size of the gradient at every temperature. The teacher's scores are its logits [N,

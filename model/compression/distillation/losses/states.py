@@ -14,7 +14,7 @@ from clozeline.model.compression.distillation.losses._distillation_loss import m
 from clozeline.model.configuration.model_config import ModelConfig
 
 
-class States(DistillationLoss):
+class StatesLoss(DistillationLoss):
     """Sum over layers of MSE(H_s W_h, H_t), a mean over real tokens and the teacher's width.
 
     W_h is one matrix for all layers, and missing where the widths are equal.

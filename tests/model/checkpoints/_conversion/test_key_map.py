@@ -66,18 +66,18 @@ def test_in_and_out_again(case, seed, tmp_path):
 DATA2VEC = """
 from dataclasses import replace
 
-from clozeline.model.checkpoints.roberta import Roberta
+from clozeline.model.checkpoints.roberta import RobertaKeys
 
-class Data2vecText(Roberta):
+class Data2vecText(RobertaKeys):
     \"\"\"RoBERTa under another name.\"\"\"
 
     model_type = "data2vec-text"
-    classes = replace(Roberta.classes, prefix="Data2VecText")
+    classes = replace(RobertaKeys.classes, prefix="Data2VecText")
 
-    class Tensors(Roberta.Tensors):
+    class Tensors(RobertaKeys.Tensors):
         base = "data2vec_text."
         modules = {
-            ours: theirs.replace("roberta.", "data2vec_text.") for ours, theirs in Roberta.Tensors.modules.items()
+            ours: theirs.replace("roberta.", "data2vec_text.") for ours, theirs in RobertaKeys.Tensors.modules.items()
         }
 """
 

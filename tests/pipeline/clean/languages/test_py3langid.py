@@ -1,4 +1,3 @@
-# ruff: noqa: E501 (whole articles, one a line)
 import random
 import re
 import unicodedata

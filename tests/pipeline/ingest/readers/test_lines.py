@@ -14,7 +14,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats import byte_lines
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers import RawRecord, SkippedRecord
-from clozeline.pipeline.ingest.readers.lines import Lines
+from clozeline.pipeline.ingest.readers.lines import LinesReader
 from tests.pipeline.captures import counted, read, read_range, texts
 
 
@@ -54,7 +54,7 @@ def test_ranges_hold_every_line_once_in_order(content, marked, packed, piece, da
         patch.setattr(byte_lines, "_PIECE_BYTES", piece)
         path = Path(folder) / "file"
         path.write_bytes(gzip.compress(content) if packed else content)
-        reader = Lines(Lines.Options(), InputLimits(line_bytes=10))
+        reader = LinesReader(LinesReader.Options(), InputLimits(line_bytes=10))
         assert reader.is_splittable(path.read_bytes()) != packed
         size = path.stat().st_size
         inside = [] if packed else sorted(data.draw(st.lists(st.integers(0, size), max_size=4)))
@@ -107,7 +107,7 @@ def test_a_file_of_one_line_is_not_read_to_its_end_by_each_unit(tmp_path):
     limit = 1 << 12
     (tmp_path / "line").write_bytes(b"x" * size)
     path = CountedFile(tmp_path / "line")
-    reader = Lines(Lines.Options(), InputLimits(line_bytes=limit))
+    reader = LinesReader(LinesReader.Options(), InputLimits(line_bytes=limit))
     bounds = [size * unit // units for unit in range(units + 1)]
     found = [list(reader.read(path, start, end)) for start, end in pairwise(bounds)]
     assert [[item.reason for item in items] for items in found] == [

@@ -17,7 +17,7 @@ from clozeline.pipeline.tasks.readers._labels import (
     class_indices,
     number_of,
 )
-from clozeline.pipeline.tasks.readers.labeled import Labeled
+from clozeline.pipeline.tasks.readers.labeled import LabeledReader
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, reasons, written
 
 LAYOUT = {"label": "label", "text": "text"}
@@ -32,7 +32,9 @@ ROWS = [
 
 def completed(path, **options):
     """The reader with what the training file determines."""
-    return Labeled(reader_of("labeled", **options).complete_options({"train": path}), InputLimits())
+    return LabeledReader(
+        reader_of("labeled", **options).complete_options({"train": path}), InputLimits()
+    )
 
 
 def read_rows(folder, rows, **options):

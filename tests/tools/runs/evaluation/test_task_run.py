@@ -28,7 +28,7 @@ from clozeline.tools.runs.evaluation.scores import lines_of
 from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.task_heads.classification import Classification
+from clozeline.train.task_heads.classification import ClassificationTaskHead
 from tests.pipeline import task_files
 from tests.pipeline.task_files import write_questions, write_recipe_of, write_vocabulary
 from tests.sealed_lines import sealed
@@ -164,7 +164,7 @@ def test_scores_by_class_against_scikit_learn(several):
         {"gold": named(one), "labels" if several else "label": named(two), "error": 0.0}
         for one, two in zip(gold, guessed, strict=True)
     ]
-    lines = list(error_lines(Classification(facts), records))
+    lines = list(error_lines(ClassificationTaskHead(facts), records))
     header = lines.index("Scores by class:") + 1
     found = [line.split() for line in lines[header + 1 : header + 4]]
     columns = precision_recall_fscore_support(gold, guessed)
@@ -188,7 +188,7 @@ def test_the_classes_and_records_with_most_errors_are_shown():
         {"gold": gold, "label": label, "error": 0.1 + at % 3}
         for at, (gold, label) in enumerate(pairs)
     ]
-    lines = [*error_lines(Classification(facts), records)]
+    lines = [*error_lines(ClassificationTaskHead(facts), records)]
     assert lines[0] == "Confusion (12 classes with most errors): gold by predicted:"
     assert [line.split() for line in lines[1:14]] == [
         ["gold", *others],
@@ -197,7 +197,7 @@ def test_the_classes_and_records_with_most_errors_are_shown():
     assert lines[-11] == "Wrong: 12 of 14, the worst"
     worst = sorted(records, key=lambda record: record["error"], reverse=True)[:10]
     assert [json.loads(line) for line in lines[-10:]] == worst
-    assert [*error_lines(Classification(facts), records[:2])][-1] == "Wrong: 0 of 2"
+    assert [*error_lines(ClassificationTaskHead(facts), records[:2])][-1] == "Wrong: 0 of 2"
 
 
 def test_every_prediction_of_a_split_with_its_answer(runs, tmp_path, capsys):

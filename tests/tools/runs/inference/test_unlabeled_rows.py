@@ -10,8 +10,8 @@ import pytest
 from clozeline.tools.runs import predict
 from clozeline.tools.runs.evaluation.task_run import open_task_run
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, read_unlabeled, task_reader
-from clozeline.train.task_heads.classification import Classification
-from clozeline.train.task_heads.lm import Lm
+from clozeline.train.task_heads.classification import ClassificationTaskHead
+from clozeline.train.task_heads.lm import LmTaskHead
 from tests.pipeline.tasks.readers.reading import json_lines, reader_of, written
 from tests.tools.runs.test_predict import predicted
 
@@ -116,7 +116,7 @@ def test_a_table_has_the_form_of_the_training_tables_or_a_header(tmp_path):
         label="mark",
         classes=["a", "b"],
     )
-    answer = Classification(reader.facts)
+    answer = ClassificationTaskHead(reader.facts)
     for text, name in (
         ("a;one film\nb;two, plots\n", "bare.csv"),
         ('body,key\none film,1\n"two, plots",2\n', "header.csv"),
@@ -132,13 +132,17 @@ def test_official_layouts_are_read_as_in_training(tmp_path):
     path = written(tmp_path, "(3 (2 It) (4 works))\n(2 (2 No) (2 film))\n")
     found = [
         item.texts
-        for item, _ in read_unlabeled(path, Classification(trees.facts), trees, InputColumns())
+        for item, _ in read_unlabeled(
+            path, ClassificationTaskHead(trees.facts), trees, InputColumns()
+        )
     ]
     assert found == [("It works",), ("No film",)]
     path = written(tmp_path, "NUM:count How many ?\n", "TREC_10.label")
     found = [
         item.texts
-        for item, _ in read_unlabeled(path, Classification(typed.facts), typed, InputColumns())
+        for item, _ in read_unlabeled(
+            path, ClassificationTaskHead(typed.facts), typed, InputColumns()
+        )
     ]
     assert found == [("How many ?",)]
     path = written(tmp_path, "It works\nNo film\n", "lines.txt")
@@ -146,13 +150,13 @@ def test_official_layouts_are_read_as_in_training(tmp_path):
         found = [
             item.texts
             for item, _ in read_unlabeled(
-                path, Classification(reader.facts), reader, InputColumns()
+                path, ClassificationTaskHead(reader.facts), reader, InputColumns()
             )
         ]
         assert found == [("It works",), ("No film",)]
     dialogues = reader_of("instructions")
     messages = [{"role": "user", "content": "2 + 2?"}]
     path = written(tmp_path, json_lines({"messages": messages}), "chat.jsonl")
-    ((item, _),) = read_unlabeled(path, Lm(dialogues.facts), dialogues, InputColumns())
+    ((item, _),) = read_unlabeled(path, LmTaskHead(dialogues.facts), dialogues, InputColumns())
     assert item.messages[:-1] == (("user", "2 + 2?"),)
     assert item.messages[-1][0] == "assistant"

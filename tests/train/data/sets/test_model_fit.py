@@ -13,8 +13,8 @@ from clozeline.configuration.config import to_data, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import RowHeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.heads.classification import Classification
-from clozeline.model.heads.regression import Regression
+from clozeline.model.heads.classification import ClassificationHead
+from clozeline.model.heads.regression import RegressionHead
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import open_datasets
@@ -148,7 +148,7 @@ def test_classes_come_from_the_set(task_manifest):
     answered = with_task_settings(
         with_heads(classification={"hidden": "tanh"}), [("data.shards", task_manifest)]
     )
-    assert answered.heads["classification"] == Classification.Options(
+    assert answered.heads["classification"] == ClassificationHead.Options(
         hidden="tanh", labels=("0", "1")
     )
     again = with_task_settings(
@@ -158,7 +158,7 @@ def test_classes_come_from_the_set(task_manifest):
     several = with_task_settings(
         with_heads(classification=1.0), [("SET", changed(task_manifest, multi_label=True))]
     )
-    assert several.heads["classification"] == Classification.Options(
+    assert several.heads["classification"] == ClassificationHead.Options(
         labels=("0", "1"), multi_label=True
     )
 
@@ -174,9 +174,9 @@ def test_sets_of_two_tasks_are_refused(task_manifest):
 def test_the_range_of_numbers_comes_from_the_set(task_manifest):
     numbers = changed(task_manifest, head="regression", labels=[], low=0.0, high=5.0)
     for given, range_ in (
-        (Regression.Options(output="sigmoid"), (0.0, 5.0)),
-        (Regression.Options(output="sigmoid", range=(1.0, 4.0)), (1.0, 4.0)),
-        (Regression.Options(), (0.0, 1.0)),
+        (RegressionHead.Options(output="sigmoid"), (0.0, 5.0)),
+        (RegressionHead.Options(output="sigmoid", range=(1.0, 4.0)), (1.0, 4.0)),
+        (RegressionHead.Options(), (0.0, 1.0)),
     ):
         assert (
             with_task_settings(with_heads(regression=given), [("SET", numbers)])
@@ -192,13 +192,13 @@ def test_numbers_are_learned_by_the_scale_of_the_training_rows(tmp_path):
     numbers = np.array([labeled_row(number)["score"] for number in range(120)], np.float32)
     given = (
         (
-            Regression.Options(),
+            RegressionHead.Options(),
             (float(numbers.mean(dtype=np.float64)), float(numbers.std(dtype=np.float64))),
         ),
-        (Regression.Options(target_scale=(0.0, 1.0)), (0.0, 1.0)),
-        (Regression.Options(output="sigmoid"), None),
+        (RegressionHead.Options(target_scale=(0.0, 1.0)), (0.0, 1.0)),
+        (RegressionHead.Options(output="sigmoid"), None),
         (
-            Regression.Options(bias=False),
+            RegressionHead.Options(bias=False),
             (0.0, float(np.sqrt(np.square(numbers.astype(np.float64)).mean()))),
         ),
     )
