@@ -16,7 +16,7 @@ from tests.contracts import contract
 from tests.pipeline.captures import read_range
 
 PAGE = (
-    (Path(__file__).parents[4] / "docs/operations.md")
+    (Path(__file__).parents[4] / "docs/inputs.md")
     .read_text(encoding="utf-8")
     .partition("## Damaged input")[2]
 )
