@@ -25,7 +25,7 @@ from clozeline.pipeline.execution.stages import stage_of
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import OBJECTIVES
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import write_manifest, write_shard
 from clozeline.pipeline.shards.column_set import token_columns
 from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS, Vocabulary
@@ -96,7 +96,7 @@ def vocabulary() -> Vocabulary:
     )
 
 
-def samples(rows: int, length: int, words: Vocabulary) -> Rows:
+def samples(rows: int, length: int, words: Vocabulary) -> RowBatch:
     """Return random rows of equal length with 20 sentences each, a partner row and a target row."""
     random = np.random.RandomState(1)
     starts = np.stack([random.permutation(length - 1)[: _SENTENCES - 1] for _ in range(rows)])
@@ -115,7 +115,7 @@ def samples(rows: int, length: int, words: Vocabulary) -> Rows:
         "target_ids": ids[::-1, : length // 2],
         "target_language": np.ones((rows, 1), np.uint8),
     }
-    return Rows(fixed, {name: Ragged.from_matrix(matrix) for name, matrix in columns.items()})
+    return RowBatch(fixed, {name: Ragged.from_matrix(matrix) for name, matrix in columns.items()})
 
 
 def speed(work: Callable[[], Any], tokens: int) -> float:
@@ -263,7 +263,7 @@ def _write_tokens(folder: Path, documents: int) -> None:
     output = Output(folder / "encode")
     with output.file("shard-00000-of-00001.arrow") as path:
         info = write_shard(
-            path, Rows(fixed, columns), specs, block_rows=512, name="shard-00000-of-00001.arrow"
+            path, RowBatch(fixed, columns), specs, block_rows=512, name="shard-00000-of-00001.arrow"
         )
     write_manifest(
         folder / "encode",

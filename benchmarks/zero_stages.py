@@ -25,7 +25,7 @@ import yaml
 from clozeline.configuration.config import load_config
 from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES
 from clozeline.pipeline.execution.unit_record import Output
-from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, Rows
+from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, RowBatch
 from clozeline.pipeline.shards import base_columns, feature_columns, write_manifest, write_shard
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.launcher import free_port
@@ -66,7 +66,7 @@ def write_shards(folder: Path, rows: int = 2048, vocabulary: int = VOCABULARY) -
         "label_ids": labels,
     }
     specs = [*base_columns(), *feature_columns(MASKED_FEATURES, 1 << 16)]
-    content = Rows(fixed, {name: Ragged.from_matrix(matrix) for name, matrix in lists.items()})
+    content = RowBatch(fixed, {name: Ragged.from_matrix(matrix) for name, matrix in lists.items()})
     shape: dict[str, Any] = {"block_rows": 240, "container": "arrow", "codec": "none"}
     info = write_shard(folder / "shard-00000-of-00001.arrow", content, specs, **shape)
     special = {"pad": 0, "mask": 3}

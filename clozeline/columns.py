@@ -63,7 +63,7 @@ class Role:
         label     one entry for each entry of the column `of`; without `of`, as the rule of the column says
         row       one value for the row
         weight    one factor of the row's loss
-        undo      kept for `uncorrupt`, scores or people; no batch holds it
+        undo      kept for `restore`, scores or people; no batch holds it
     """
 
     use: Use
@@ -126,7 +126,7 @@ IDS: Final = Role("ids")
 ROW: Final = Role("row")
 WEIGHT: Final = Role("weight")
 UNDO: Final = Role("undo")
-PLACES: Final = Role("position", "input_ids")
+POSITIONS: Final = Role("position", "input_ids")
 STARTS: Final = Role("start", "input_ids")
 
 
@@ -226,7 +226,7 @@ LABELED: Final = ("label_positions", "prediction_order", "tag_positions")
 """Columns with the positions of the labels of a row."""
 COLUMNS: Final[Mapping[str, tuple[Role, ...]]] = {
     **dict.fromkeys(("input_ids", "target_ids", "input_ids_b"), (Role("ids", below="vocabulary"),)),
-    **dict.fromkeys(("label_positions", "prediction_order", "target_start"), (PLACES,)),
+    **dict.fromkeys(("label_positions", "prediction_order", "target_start"), (POSITIONS,)),
     **dict.fromkeys(("label_weight", "label_count"), (WEIGHT,)),
     **dict.fromkeys(("document_starts", "segment_starts"), (STARTS,)),
     "target_document_starts": (Role("start", "target_ids"),),

@@ -1,6 +1,6 @@
 """Rows of token sets, sample sets and example sets, in memory: flat values and offsets per column.
 
-A `Rows` holds n rows. Fixed columns (`uid`, `variant`, ...) are plain arrays with n entries; list
+A `RowBatch` holds n rows. Fixed columns (`uid`, `variant`, ...) are plain arrays with n entries; list
 columns are `Ragged`. The same type serves samples (grouped, uncorrupted) and examples (corrupted):
 `SampleBatch` and `ExampleBatch` are names for what is inside.
 """
@@ -143,7 +143,7 @@ def _long_segments(
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Rows:
+class RowBatch:
     """n rows: fixed columns by name, list columns by name."""
 
     fixed: Mapping[str, NDArray[Any]]
@@ -154,7 +154,7 @@ class Rows:
             return len(next(iter(self.fixed.values())))
         return len(next(iter(self.columns.values())))
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[ShardRow]:
         return (self.row(i) for i in range(len(self)))
 
     def __repr__(self) -> str:
@@ -162,7 +162,7 @@ class Rows:
             f"{name} {column.values.dtype} [{len(column.values):,}]"
             for name, column in self.columns.items()
         )
-        return f"Rows({len(self):,} rows: {', '.join([*columns, *self.fixed])})"
+        return f"RowBatch({len(self):,} rows: {', '.join([*columns, *self.fixed])})"
 
     def _repr_html_(self) -> str:
         """Return a table of the columns for a notebook."""
@@ -182,17 +182,17 @@ class Rows:
         ]
         return fragment(f"{len(self):,} rows", [table(["column", "type", "values"], listed)])
 
-    def row(self, index: int) -> Row:
+    def row(self, index: int) -> ShardRow:
         fixed = {name: column[index] for name, column in self.fixed.items()}
-        return Row(fixed, {name: column[index] for name, column in self.columns.items()})
+        return ShardRow(fixed, {name: column[index] for name, column in self.columns.items()})
 
-    def take(self, rows: NDArray[np.integer[Any]]) -> Rows:
+    def take(self, rows: NDArray[np.integer[Any]]) -> RowBatch:
         """Return the given rows, in that order."""
         fixed = {name: column[rows] for name, column in self.fixed.items()}
-        return Rows(fixed, {name: column.take(rows) for name, column in self.columns.items()})
+        return RowBatch(fixed, {name: column.take(rows) for name, column in self.columns.items()})
 
     @staticmethod
-    def concatenate(parts: Sequence[Rows]) -> Rows:
+    def concatenate(parts: Sequence[RowBatch]) -> RowBatch:
         fixed = {
             name: np.concatenate([part.fixed[name] for part in parts]) for name in parts[0].fixed
         }
@@ -200,11 +200,11 @@ class Rows:
             name: Ragged.concatenate([part.columns[name] for part in parts])
             for name in parts[0].columns
         }
-        return Rows(fixed, columns)
+        return RowBatch(fixed, columns)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Row:
+class ShardRow:
     """One row: numbers and arrays by column name, with the provenance in `fixed`."""
 
     fixed: Mapping[str, Any]
@@ -224,7 +224,7 @@ class Row:
         columns = (
             f"{name} {values.dtype} [{len(values)}]" for name, values in self.columns.items()
         )
-        return f"Row({sample}{', '.join(columns)})"
+        return f"ShardRow({sample}{', '.join(columns)})"
 
     def _repr_html_(self) -> str:
         """Return a table of the columns and their first values for a notebook."""
@@ -249,7 +249,7 @@ def _first_values(values: NDArray[np.generic]) -> str:
     return " ".join(map(str, values[:_SHOWN_VALUES].tolist())) + more
 
 
-SampleBatch: TypeAlias = Rows
-ExampleBatch: TypeAlias = Rows
-Sample: TypeAlias = Row
-Example: TypeAlias = Row
+SampleBatch: TypeAlias = RowBatch
+ExampleBatch: TypeAlias = RowBatch
+Sample: TypeAlias = ShardRow
+Example: TypeAlias = ShardRow

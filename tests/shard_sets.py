@@ -11,7 +11,7 @@ from clozeline.pipeline.corrupt.objectives.corrective_lm import CROP_LENGTH, CRO
 from clozeline.pipeline.corrupt.objectives.next_sentence_prediction import SENTENCE_LABEL
 from clozeline.pipeline.corrupt.objectives.span_boundary import SPAN_LENGTHS, SPAN_STARTS
 from clozeline.pipeline.execution.unit_record import Output
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import (
     ColumnSpec,
     base_columns,
@@ -24,7 +24,7 @@ from clozeline.pipeline.shards.quarantine import publish_quarantine
 from clozeline.pipeline.tasks.rows.classification import LABEL, LABELS
 from clozeline.pipeline.tasks.rows.regression import TARGET
 from clozeline.pipeline.tasks.rows.similarity import SECOND_IDS
-from clozeline.pipeline.tasks.rows.span import ANSWER_PLACES, ANSWER_SPAN
+from clozeline.pipeline.tasks.rows.span import ANSWER_POSITIONS, ANSWER_SPAN
 from clozeline.seeding import mix
 
 TOKENS = Role("ids", below="vocabulary")
@@ -42,7 +42,7 @@ _FEATURES = (
     TARGET,
     SECOND_IDS,
     ANSWER_SPAN,
-    ANSWER_PLACES,
+    ANSWER_POSITIONS,
     SPAN_STARTS,
     SPAN_LENGTHS,
     CROP_START,
@@ -93,7 +93,7 @@ def rows(uids, lengths=8):
     """Rows with `input_ids` of the given lengths."""
     sizes = [lengths] * len(uids) if isinstance(lengths, int) else lengths
     lists = [ids_of(uid, size) for uid, size in zip(uids, sizes, strict=True)]
-    return Rows(
+    return RowBatch(
         fixed(np.asarray(uids, np.uint64)), {"input_ids": Ragged.from_lists(lists, np.uint16)}
     )
 
@@ -107,7 +107,7 @@ def ordered(uids):
 def write_set(
     folder, shards, *, columns=(IDS,), block_rows=4, container="arrow", codec="none", **fields
 ):
-    """Write a shard set, one shard for each `Rows`, and open it."""
+    """Write a shard set, one shard for each `RowBatch`, and open it."""
     folder.mkdir(parents=True, exist_ok=True)
     specs = [*base_columns(), *columns]
     infos = []

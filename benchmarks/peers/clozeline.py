@@ -109,7 +109,7 @@ def write_set(
     root: Path, folder: Path, ids: NDArray[np.uint16], lengths: NDArray[np.int64], codec: Codec
 ) -> None:
     """Write an example set for an encoder."""
-    from clozeline.pipeline.rows import Ragged, Rows
+    from clozeline.pipeline.rows import Ragged, RowBatch
     from clozeline.pipeline.shards import write_shard
 
     folder.mkdir()
@@ -117,7 +117,7 @@ def write_set(
     for number, part in enumerate(np.array_split(np.arange(len(ids)), SHARDS)):
         values = ids[part][np.arange(LENGTH) < lengths[part, None]]
         text = Ragged(values, np.concatenate(([0], np.cumsum(lengths[part]))))
-        rows = Rows(origins(len(part), number), {"input_ids": text})
+        rows = RowBatch(origins(len(part), number), {"input_ids": text})
         path = folder / f"shard-{number:05d}.arrow"
         shards.append(write_shard(path, rows, _columns(), block_rows=BLOCK_ROWS, codec=codec))
     finish_set(root, folder, shards, codec)

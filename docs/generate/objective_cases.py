@@ -5,17 +5,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from clozeline.pipeline.corrupt.objectives import Objective
-from clozeline.pipeline.corrupt.preview.words import Text
+from clozeline.pipeline.corrupt.preview.words import PreviewText
 
-_KITTEN: Final = Text(("The kitten is chasing the ball .",))
-_PUPPIES: Final = Text(("The puppies are frolicking outside the house .",))
-_WORK: Final = Text(("Hard work leads to success .", "Success brings happiness ."))
-_RAIN: Final = Text(("It is raining .", "I need an umbrella ."))
-_APPLES: Final = Text(("Apples grow on trees .", "Birds eat worms ."))
-_WHALES: Final = Text(("鲸鱼 是 哺乳 动物 。",), "Whales are mammals .")
-_PIECES: Final = Text(("the un ##believ ##able cat sat",))
-_HELLO: Final = Text(("Translate from Chinese to English: 你好 !",), "Hello !")
-_FOOTBALL: Final = Text(("an American football game was played",))
+_KITTEN: Final = PreviewText(("The kitten is chasing the ball .",))
+_PUPPIES: Final = PreviewText(("The puppies are frolicking outside the house .",))
+_WORK: Final = PreviewText(("Hard work leads to success .", "Success brings happiness ."))
+_RAIN: Final = PreviewText(("It is raining .", "I need an umbrella ."))
+_APPLES: Final = PreviewText(("Apples grow on trees .", "Birds eat worms ."))
+_WHALES: Final = PreviewText(("鲸鱼 是 哺乳 动物 。",), "Whales are mammals .")
+_PIECES: Final = PreviewText(("the un ##believ ##able cat sat",))
+_HELLO: Final = PreviewText(("Translate from Chinese to English: 你好 !",), "Hello !")
+_FOOTBALL: Final = PreviewText(("an American football game was played",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Case:
     """One example: options, documents (empty: chosen by the grouping), and variant of the row."""
 
     options: Mapping[str, Any] = field(default_factory=dict)
-    texts: tuple[Text, ...] = ()
+    texts: tuple[PreviewText, ...] = ()
     variant: int = 0
 
 
@@ -120,7 +120,7 @@ EVERY_WORD: Final = tuple(
 """Texts whose words form the vocabulary: random replacements come from all texts."""
 
 
-def texts_for(objective: Objective) -> tuple[Text, ...]:
+def texts_for(objective: Objective) -> tuple[PreviewText, ...]:
     """Return texts that an objective can corrupt."""
     by_grouping = {"sentence_pair": (_RAIN, _APPLES), "parallel": (_WHALES,)}
     default = (_PUPPIES,) if objective.minimum.sentences == 1 else (_WORK,)

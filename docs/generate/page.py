@@ -15,7 +15,7 @@ from clozeline.configuration.described_keys import describe
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.corrupt.preview.corrupted_text import corrupt_first_row
-from clozeline.pipeline.corrupt.preview.words import Words
+from clozeline.pipeline.corrupt.preview.words import WordCodec
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.registry import Component
 from docs.generate.objective_cases import EVERY_WORD, Case, cases_of, texts_for
@@ -35,7 +35,7 @@ _HOW_TO_READ: Final = """\
 
 - Every random choice follows from seed, label, variant and sample. Another variant of a sample is
   another corruption.
-- You can undo every objective: `uncorrupt` returns the original tokens from the example alone."""
+- You can undo every objective: `restore` returns the original tokens from the example alone."""
 _SECTION_HEAD: Final = """
 
 In the examples, the tokens are words. `__` marks a position without loss. Lines of numbers are
@@ -141,7 +141,7 @@ def _write_overview() -> str:
 
 
 def _build_default(name: str) -> Objective:
-    return build_objective(name, Words(EVERY_WORD).vocabulary)
+    return build_objective(name, WordCodec(EVERY_WORD).vocabulary)
 
 
 def _overview_table(names: Iterable[str], pages: Mapping[str, str]) -> str:
@@ -192,7 +192,7 @@ def _objective_section(name: str) -> str:
 
 
 def _example_block(name: str, case: Case) -> str:
-    words = Words(EVERY_WORD)
+    words = WordCodec(EVERY_WORD)
     objective = build_objective({"name": name, **case.options}, words.vocabulary)
     shown = corrupt_first_row(objective, words, case.texts or texts_for(objective), case.variant)
     options_text = ", ".join(f"{key}: {as_yaml(value)}" for key, value in case.options.items())
@@ -205,7 +205,7 @@ def _example_block(name: str, case: Case) -> str:
 
 
 def _feature_table(name: str) -> str:
-    words = Words(EVERY_WORD)
+    words = WordCodec(EVERY_WORD)
     chosen = (
         build_objective({"name": name, **case.options}, words.vocabulary) for case in cases_of(name)
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
-from clozeline.pipeline.corrupt.preview.words import Words
+from clozeline.pipeline.corrupt.preview.words import WordCodec
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.train.data.sets.model_fit import judges_generator
 from clozeline.train.data.stream.collate import Collate
@@ -34,7 +34,7 @@ def training_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
     for architecture in (
         objective_type.architectures if chosen else objective_type.architectures[:1]
     ):
-        words = Words(EVERY_WORD).vocabulary
+        words = WordCodec(EVERY_WORD).vocabulary
         objective = build_objective(
             {"name": name, **({"architecture": architecture} if chosen else {})}, words
         )
@@ -43,7 +43,7 @@ def training_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
 
 def _columns_and_heads(objective: Objective, special_ids: dict[str, int]) -> tuple[str, str]:
     roles = {feature.name: feature.role for feature in objective.features}
-    frame = objective.frame
+    frame = objective.layout
     try:
         collate = Collate(
             objective.architecture,

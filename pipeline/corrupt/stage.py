@@ -23,7 +23,7 @@ from clozeline.pipeline.execution.unit_record import (
     require_written,
     total_counts,
 )
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, SetWriter, ShardSet, open_shards
 from clozeline.pipeline.shards.layout import Splits
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
@@ -31,7 +31,7 @@ from clozeline.recorded_file import check_files
 from clozeline.report.html_page import escape
 
 
-class ReadCounts(TypedDict):
+class SampleReadCounts(TypedDict):
     """Samples of a set and their tokens, counted where they are read."""
 
     samples: int
@@ -50,19 +50,19 @@ class RowCounts(TypedDict, total=False):
     tokens: int
 
 
-class SetCounts(RowCounts, total=False):
+class ExampleSetCounts(RowCounts, total=False):
     """Counts of one split of an example set."""
 
     by_language: dict[str, int]
     """tokens by the language of the row's first document"""
-    read: dict[str, ReadCounts]
+    read: dict[str, SampleReadCounts]
     """by label of the sample set; of each variant"""
 
 
 class CorruptCounts(RowCounts, Counts, total=False):
     """Counts of units of `corrupt`: sums over all sets, and each set by label and split."""
 
-    objectives: dict[str, dict[str, SetCounts]]
+    objectives: dict[str, dict[str, ExampleSetCounts]]
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,11 @@ class CorruptShards(Pass[CorruptCounts]):
         info = writer.write_shard(output, made.file_number, shard.blocks())
         shard.counts["tokens"] = info.tokens
         read = {objective.grouping.label: shard.read}
-        set_counts: SetCounts = {**shard.counts, "by_language": shard.by_language, "read": read}
+        set_counts: ExampleSetCounts = {
+            **shard.counts,
+            "by_language": shard.by_language,
+            "read": read,
+        }
         counted = shard.counts["examples"], sum(shard.by_language.values())
         require_written(
             f"corrupt {writer.path}: shard {made.file_number}", counted, (info.rows, info.tokens)
@@ -164,9 +168,9 @@ class CorruptedShard:
         default_factory=lambda: RowCounts(samples_in=0, examples=0, skipped={})
     )
     by_language: dict[str, int] = field(default_factory=dict)
-    read: ReadCounts = field(default_factory=lambda: ReadCounts(samples=0, tokens=0))
+    read: SampleReadCounts = field(default_factory=lambda: SampleReadCounts(samples=0, tokens=0))
 
-    def blocks(self) -> Iterator[Rows]:
+    def blocks(self) -> Iterator[RowBatch]:
         """Yield examples block by block, without skipped rows."""
         for block in np.flatnonzero(self.source.index.shard == self.unit.shard).tolist():
             samples = self.source.read_block(block)
@@ -231,7 +235,7 @@ class CorruptManifests(Pass[CorruptCounts]):
         entry: ObjectiveEntry,
         split: str,
         made: Sequence[ExampleUnit],
-        set_counts: SetCounts,
+        set_counts: ExampleSetCounts,
         output: Output,
     ) -> None:
         work, (objective, source) = self.shards, self.shards.open(entry, split)
@@ -269,7 +273,7 @@ def objective_facts(entry: ObjectiveEntry, objective: Objective) -> dict[str, ob
         "options": to_data(entry.objective.options),
         "architecture": objective.architecture,
         "heads": list(objective.heads),
-        "frame": asdict(objective.frame),
+        "frame": asdict(objective.layout),
     }
 
 
@@ -351,8 +355,8 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
                     )
 
 
-def _set_row(splits: Mapping[str, SetCounts], variants: int) -> StageRow:
-    total: SetCounts = {}
+def _set_row(splits: Mapping[str, ExampleSetCounts], variants: int) -> StageRow:
+    total: ExampleSetCounts = {}
     for set_counts in splits.values():
         add_counts(total, set_counts)
     samples = plural(total["samples_in"], "sample")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from clozeline.arrays import Int64
 from clozeline.pipeline.kernels.sampling import offsets_of
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.column_set import WORD_STARTS
 from clozeline.pipeline.shards.layout import is_heldout, shard_of
@@ -20,12 +20,14 @@ _COLUMNS = ("token_ids", "sentence_starts")
 _FURTHER = ("target_ids", "target_language", WORD_STARTS.name)
 
 
-def train_documents(tokens: Path, shard: int, fraction: float, seed: int) -> Rows:
+def train_documents(tokens: Path, shard: int, fraction: float, seed: int) -> RowBatch:
     """Return the documents of a token shard that are not held out, of a token set's manifest or folder."""
     return _read(tokens, [shard], seed, lambda uid: not is_heldout(uid, fraction, seed))
 
 
-def heldout_documents(tokens: Path, shard: int, shards: int, fraction: float, seed: int) -> Rows:
+def heldout_documents(
+    tokens: Path, shard: int, shards: int, fraction: float, seed: int
+) -> RowBatch:
     """Return the held-out documents of the token shards whose order falls in range `shard` of `shards`."""
     total = len(open_shards(tokens).manifest.shards)
     first = shard * total // shards
@@ -37,14 +39,14 @@ def heldout_documents(tokens: Path, shard: int, shards: int, fraction: float, se
     return _read(tokens, range(first, last), seed, is_in_shard)
 
 
-def place_key(uid: bytes, copy: int, seed: int) -> int:
+def document_order_key(uid: bytes, copy: int, seed: int) -> int:
     """Return the word by which the documents of a shard are ordered before they are grouped."""
     return order_key(uid + bytes([copy]), "group", seed)
 
 
 def _read(
     tokens: Path, shards: Sequence[int], seed: int, is_in_shard: Callable[[bytes], bool]
-) -> Rows:
+) -> RowBatch:
     token_set = open_shards(tokens)
     parts = []
     for block in np.flatnonzero(np.isin(token_set.index.shard, shards)).tolist():
@@ -66,26 +68,26 @@ def _read(
         columns = {"token_ids": Ragged.from_lists([], ids), "sentence_starts": starts}
         if WORD_STARTS.name in token_set.manifest.roles:
             columns[WORD_STARTS.name] = starts
-        parts = [Rows(fixed, columns)]
-    documents = Rows.concatenate(parts)
+        parts = [RowBatch(fixed, columns)]
+    documents = RowBatch.concatenate(parts)
     return with_copies(documents, np.ones(len(documents), np.int64), seed)
 
 
-def with_copies(documents: Rows, copies: Int64, seed: int) -> Rows:
+def with_copies(documents: RowBatch, copies: Int64, seed: int) -> RowBatch:
     """Return so many copies of each document, 0 to 255, ordered by a keyed word of uid and copy."""
     rows = np.repeat(np.arange(len(documents)), copies)
     copy = np.arange(len(rows)) - np.repeat(offsets_of(copies)[:-1], copies)
     uids = documents.fixed["document_uid"]
     keys = [
-        place_key(uids[row].tobytes(), number, seed)
+        document_order_key(uids[row].tobytes(), number, seed)
         for row, number in zip(rows.tolist(), copy.tolist(), strict=True)
     ]
     order = np.argsort(np.array(keys, dtype=np.uint64), kind="stable")
     picked = pick(documents, rows[order])
-    return Rows({**picked.fixed, "copy": copy[order].astype(np.uint8)}, picked.columns)
+    return RowBatch({**picked.fixed, "copy": copy[order].astype(np.uint8)}, picked.columns)
 
 
-def pick(documents: Rows, chosen: NDArray[np.intp]) -> Rows:
+def pick(documents: RowBatch, chosen: NDArray[np.intp]) -> RowBatch:
     """Return chosen documents, joined slice by slice: an index per token would take four times their memory."""
     fixed = {
         name: documents.fixed[name][chosen] for name in ("document_uid", "language", "source_group")
@@ -96,4 +98,4 @@ def pick(documents: Rows, chosen: NDArray[np.intp]) -> Rows:
         columns[name] = Ragged.from_lists(
             [column[row] for row in chosen.tolist()], column.values.dtype
         )
-    return Rows(fixed, columns)
+    return RowBatch(fixed, columns)

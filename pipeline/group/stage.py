@@ -32,7 +32,7 @@ from clozeline.pipeline.group.documents import heldout_documents, train_document
 from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, CopyFactors
 from clozeline.pipeline.registries import GROUPINGS
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, SetWriter
 from clozeline.pipeline.shards.column_set import WORD_STARTS
 from clozeline.pipeline.shards.layout import Splits, split_amount
@@ -58,14 +58,14 @@ class _RowCounts(TypedDict, total=False):
     """the same as `tokens_in_samples`"""
 
 
-class SetCounts(_RowCounts, total=False):
+class SampleSetCounts(_RowCounts, total=False):
     """Counts of one split of a sample set."""
 
     by_language: dict[str, int]
     """tokens and separators by the language of the row's first document"""
 
 
-class ReadCounts(TypedDict):
+class TokenReadCounts(TypedDict):
     """Token documents of one split, counted where they are read, before they are grouped."""
 
     documents: int
@@ -73,7 +73,7 @@ class ReadCounts(TypedDict):
     target_tokens: int
 
 
-class CopyCounts(ReadCounts):
+class CopyCounts(TokenReadCounts):
     """Copies of the documents for training; only where a recipe balances."""
 
     left_out: int
@@ -85,10 +85,10 @@ class GroupCounts(_RowCounts, Counts, total=False):
 
     documents: dict[str, int]
     """documents by split"""
-    read: dict[str, ReadCounts]
+    read: dict[str, TokenReadCounts]
     """the same with their tokens, before they are copied"""
     copies: CopyCounts
-    sets: dict[str, dict[str, SetCounts]]
+    sets: dict[str, dict[str, SampleSetCounts]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class GroupShards(Pass[GroupCounts]):
         )
 
 
-def _read_counts(documents: Rows, copies: Int64 | int = 1) -> ReadCounts:
+def _read_counts(documents: RowBatch, copies: Int64 | int = 1) -> TokenReadCounts:
     """Count so many copies of each document, and the tokens of both sides of pairs."""
     columns = [documents.columns.get(name) for name in ("token_ids", "target_ids")]
     tokens, targets = (
@@ -225,7 +225,7 @@ def _read_counts(documents: Rows, copies: Int64 | int = 1) -> ReadCounts:
     return {"documents": number, "tokens": tokens, "target_tokens": targets}
 
 
-def _by_uid(rows: Rows, portion: int) -> Iterator[Rows]:
+def _by_uid(rows: RowBatch, portion: int) -> Iterator[RowBatch]:
     order = np.argsort(mix(rows.fixed["uid"]), kind="stable")
     for start in range(0, len(order), portion):
         yield rows.take(order[start : start + portion])
@@ -264,7 +264,12 @@ class GroupManifests(Pass[GroupCounts]):
         return {}
 
     def _write(
-        self, sample_set: SampleSet, split: str, shards: int, set_counts: SetCounts, output: Output
+        self,
+        sample_set: SampleSet,
+        split: str,
+        shards: int,
+        set_counts: SampleSetCounts,
+        output: Output,
     ) -> None:
         work = self.shards
         tokens = Manifest.load(work.tokens)
@@ -444,8 +449,8 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
                 )
 
 
-def _set_row(splits: Mapping[str, SetCounts]) -> StageRow:
-    total: SetCounts = {}
+def _set_row(splits: Mapping[str, SampleSetCounts]) -> StageRow:
+    total: SampleSetCounts = {}
     for set_counts in splits.values():
         add_counts(total, set_counts)
     out = f"{plural(total['samples'], 'sample')}\n{total['tokens']:,} tokens"

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from clozeline.columns import UNDO, Feature, Role
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, Rows, equal_offsets
+from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, RowBatch, equal_offsets
 from clozeline.repair import rebuild_hint
 
 Dtype: TypeAlias = Literal["uint8", "uint16", "uint32", "uint64", "float32", "float16", "binary16"]
@@ -158,7 +158,7 @@ def arrow_schema(
     return pa.schema(fields, metadata=dict(metadata) if metadata else None)
 
 
-def to_batch(rows: Rows, columns: Sequence[ColumnSpec], schema: pa.Schema) -> pa.RecordBatch:
+def to_batch(rows: RowBatch, columns: Sequence[ColumnSpec], schema: pa.Schema) -> pa.RecordBatch:
     """Return the rows as one record batch; IntegrityError where a column is missing or a value does not fit."""
     have = {*rows.fixed, *rows.columns}
     want = {spec.name for spec in columns}
@@ -217,13 +217,13 @@ def _fitting(values: NDArray[np.generic], dtype: str, name: str) -> NDArray[np.g
     return values.astype(dtype)
 
 
-def cut(rows: Rows, start: int, stop: int) -> Rows:
+def cut(rows: RowBatch, start: int, stop: int) -> RowBatch:
     """Return rows `start .. stop`, as views."""
     columns = {
         name: Ragged(column.values, column.offsets[start : stop + 1])
         for name, column in rows.columns.items()
     }
-    return Rows({name: column[start:stop] for name, column in rows.fixed.items()}, columns)
+    return RowBatch({name: column[start:stop] for name, column in rows.fixed.items()}, columns)
 
 
 _HEADER: Final = 2  # field numbers of the flatbuffer tables Message and RecordBatch
@@ -263,7 +263,7 @@ def decode(
     rows: int,
     max_bytes: int,
     only: Collection[str] | None = None,
-) -> Rows:
+) -> RowBatch:
     """Return the rows of one encapsulated record batch message, as views of `stored` where it is not compressed.
 
     Args:
@@ -315,7 +315,7 @@ def decode(
                 )
     except (pa.ArrowException, struct.error, IndexError, ValueError, EOFError, OSError) as error:
         raise BlockError("a record batch", f"unreadable bytes ({error})") from error
-    return Rows(fixed, lists)
+    return RowBatch(fixed, lists)
 
 
 class _Buffers:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from clozeline.columns import IDS, Feature, Role
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ColumnSpec, feature_columns
 from clozeline.pipeline.shards.manifest import Manifest, canonical_sha256
 from clozeline.pipeline.shards.quarantine import Quarantine
@@ -95,14 +95,14 @@ class JoinedShards(ShardSet):
         for part in (self.rows, *self.column_sets):
             part.verify_shard(shard)
 
-    def read_block(self, block: int, columns: Collection[str] | None = None) -> Rows:
+    def read_block(self, block: int, columns: Collection[str] | None = None) -> RowBatch:
         """Read the rows of a block with all their columns; a column set of which no column is read is not opened."""
         rows = self.rows.read_block(block, columns)
         lists = dict(rows.columns)
         for part in self.column_sets:
             if columns is None or any(spec.name in columns for spec in part.columns):
                 lists |= part.read_block(block, columns).columns
-        return Rows(rows.fixed, lists)
+        return RowBatch(rows.fixed, lists)
 
 
 def _refuse_other_rows(shards: ShardSet, own: ShardSet) -> None:

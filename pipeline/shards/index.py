@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards.block import (
     BlockError,
     ColumnSpec,
@@ -82,7 +82,7 @@ def write_index(path: Path, shards: Sequence[Sequence[Block]]) -> None:
         -1, 16
     )
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, _SCHEMA) as writer:
-        writer.write_batch(to_batch(Rows(fixed), _COLUMNS, _SCHEMA))
+        writer.write_batch(to_batch(RowBatch(fixed), _COLUMNS, _SCHEMA))
 
 
 def parse_index(where: str, raw: bytes | memoryview, manifest: Manifest) -> BlockIndex:

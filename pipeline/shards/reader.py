@@ -13,7 +13,7 @@ import xxhash
 from clozeline.configuration.redaction import redact_text
 from clozeline.errors import StorageError
 from clozeline.pipeline.block_options import StoreOptions
-from clozeline.pipeline.rows import Row, Rows
+from clozeline.pipeline.rows import RowBatch, ShardRow
 from clozeline.pipeline.shards.block import BlockError, ColumnSpec, DamagedBlock, decode, holds_ids
 from clozeline.pipeline.shards.file_system import ObjectTooShortError
 from clozeline.pipeline.shards.files import RemoteFiles, SetFiles
@@ -93,7 +93,7 @@ class ShardSet:
     Their arrays are read-only.
     """
 
-    _last: tuple[int, Rows] | None = None
+    _last: tuple[int, RowBatch] | None = None
     """the block that `shards[i]` read last, and its rows"""
 
     def __init__(
@@ -131,7 +131,7 @@ class ShardSet:
     def __len__(self) -> int:
         return self.manifest.totals.samples
 
-    def __getitem__(self, row: int) -> Row:
+    def __getitem__(self, row: int) -> ShardRow:
         """Return one row, counted as `locate` does; a negative number counts from the end.
 
         Raises:
@@ -149,7 +149,7 @@ class ShardSet:
             last = self._last = (block, self.read_block(block))
         return last[1].row(number)
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[ShardRow]:
         return (row for block in range(len(self.index)) for row in self.read_block(block))
 
     def __repr__(self) -> str:
@@ -227,7 +227,7 @@ class ShardSet:
         block = int(np.searchsorted(self._ends, row, side="right"))
         return block, row - int(self._ends[block]) + int(self.index.rows[block])
 
-    def read_block(self, block: int, columns: Collection[str] | None = None) -> Rows:
+    def read_block(self, block: int, columns: Collection[str] | None = None) -> RowBatch:
         """Read the rows of a block, whose arrays are read-only.
 
         Args:
@@ -269,7 +269,7 @@ class ShardSet:
             raise StorageError(f"{error} (block {number})") from error
         return rows
 
-    def _check_ids(self, rows: Rows) -> None:
+    def _check_ids(self, rows: RowBatch) -> None:
         """Raise BlockError where a token id lies outside the vocabulary: it would be an index error in a model."""
         size = self.manifest.tokenizer.vocab_size
         for name in rows.columns.keys() & self._id_columns:

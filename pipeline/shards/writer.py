@@ -27,7 +27,7 @@ from clozeline.columns import Feature
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.files import parse_json, read_json
 from clozeline.pipeline.block_options import BlockRows, Compression
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards.block import (
     ColumnSpec,
     arrow_schema,
@@ -100,7 +100,7 @@ class ShardInfo:
 
 def write_shard(
     path: Path,
-    blocks: Iterable[Rows] | Rows,
+    blocks: Iterable[RowBatch] | RowBatch,
     columns: Sequence[ColumnSpec],
     *,
     block_rows: int,
@@ -140,7 +140,7 @@ def write_shard(
 
     def batches() -> Iterator[pa.RecordBatch]:
         nonlocal tokens, longest, largest
-        for rows in _recut([blocks] if isinstance(blocks, Rows) else blocks, block_rows):
+        for rows in _recut([blocks] if isinstance(blocks, RowBatch) else blocks, block_rows):
             yield (batch := to_batch(rows, columns, schema))
             values = {name: int(rows.columns[name].lengths.sum()) for name in lists}
             counts.append(batch.num_rows)
@@ -219,9 +219,9 @@ def _first_message(schema: pa.Schema) -> int:
     return 8 + int(schema.serialize().size)
 
 
-def _recut(portions: Iterable[Rows], size: int) -> Iterator[Rows]:
+def _recut(portions: Iterable[RowBatch], size: int) -> Iterator[RowBatch]:
     """Yield the same rows in portions of exactly `size`; only the last may be shorter, and none is empty."""
-    pending: list[Rows] = []
+    pending: list[RowBatch] = []
     buffered = 0
     for portion in portions:
         start = 0
@@ -238,8 +238,8 @@ def _recut(portions: Iterable[Rows], size: int) -> Iterator[Rows]:
         yield _concatenate(pending)
 
 
-def _concatenate(parts: Sequence[Rows]) -> Rows:
-    return parts[0] if len(parts) == 1 else Rows.concatenate(parts)
+def _concatenate(parts: Sequence[RowBatch]) -> RowBatch:
+    return parts[0] if len(parts) == 1 else RowBatch.concatenate(parts)
 
 
 class Outputs(Protocol):
@@ -299,7 +299,9 @@ class SetWriter:
             **options,
         )
 
-    def write_shard(self, output: Outputs, shard: int, rows: Iterable[Rows] | Rows) -> ShardInfo:
+    def write_shard(
+        self, output: Outputs, shard: int, rows: Iterable[RowBatch] | RowBatch
+    ) -> ShardInfo:
         """Write a shard, and its metadata as an intermediate file."""
         name = shard_name(shard, self.shards, self.container)
         with output.file(f"{self.path}/{name}" if self.path else name) as path:

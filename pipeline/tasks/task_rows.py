@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from clozeline.columns import IDS, STARTS, UNDO, Feature
 from clozeline.pipeline.execution.unit_record import Counts, add_counts
 from clozeline.pipeline.ingest.documents.document import document_uid
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import SetWriter
 from clozeline.pipeline.tasks.readers import Rejected, TaskFacts, TaskItem
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
@@ -75,7 +75,7 @@ def record_bytes(record: Mapping[str, object]) -> NDArray[np.uint8]:
     )
 
 
-def record_of(rows: Rows, row: int) -> dict[str, Any]:
+def record_of(rows: RowBatch, row: int) -> dict[str, Any]:
     """Decode the column `record` of a row."""
     record: dict[str, object] = json.loads(rows.columns["record"][row].tobytes())
     return record
@@ -307,7 +307,7 @@ class TaskRows(ABC, Generic[Item]):
         self,
         items: Iterable[Item | Rejected],
         observe: Callable[[str, Encoding], None] | None = None,
-    ) -> Rows:
+    ) -> RowBatch:
         """Return all rows, shuffled by a hash of their uids so that no block holds a single class.
 
         `observe` is called with each text that is encoded and its tokens.
@@ -361,7 +361,7 @@ class TaskRows(ABC, Generic[Item]):
                     yield item, example
                 add_counts(self.counts, {"windows": len(examples) - 1})
 
-    def _columns(self, items: Sequence[Item], rows: Sequence[BuiltExample]) -> Rows:
+    def _columns(self, items: Sequence[Item], rows: Sequence[BuiltExample]) -> RowBatch:
         # uids: of the row's document, and of the example by the texts of the row and the offset in
         # it
         documents = [document_uid(self.corpus, self.source, "row", item.index) for item in items]
@@ -383,4 +383,4 @@ class TaskRows(ABC, Generic[Item]):
             columns[feature.name] = Ragged.from_lists(
                 [row.columns[feature.name] for row in rows], dtype
             )
-        return Rows(fixed, columns)
+        return RowBatch(fixed, columns)

@@ -9,7 +9,7 @@ from clozeline.columns import (
     FIELDS,
     IGNORED,
     LABEL_INDEX,
-    PLACES,
+    POSITIONS,
     STARTS,
     UNDO,
     BatchField,
@@ -40,7 +40,7 @@ def test_tensors_follow_from_the_role():
         BatchField("lengths_mine", "row", of="mine"),
     )
     assert fields_of(UNDO) == ()
-    (start,), (position,) = fields_of(STARTS), fields_of(PLACES)
+    (start,), (position,) = fields_of(STARTS), fields_of(POSITIONS)
     assert (start.per, position.per, position.below) == ("token", "entry", "tokens")
 
 
@@ -64,7 +64,7 @@ def test_an_entry_for_each_entry_of_another_column(of, per):
 
 def test_a_column_of_the_same_set_may_hold_the_positions_or_starts():
     role = Role("label", "at", head="h")
-    assert role.fields("grade", {"at": PLACES})[0].per == "entry"
+    assert role.fields("grade", {"at": POSITIONS})[0].per == "entry"
     assert role.fields("grade", {"at": STARTS})[0].per == "segment"
 
 

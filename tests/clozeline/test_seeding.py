@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.corrupt.objectives import Draws
+from clozeline.pipeline.corrupt.objectives import RandomKeys
 from clozeline.seeding import (
     RATES,
     below,
@@ -72,7 +72,7 @@ def test_parts_of_draws_equal_plain_integers(word, bound):
 def test_stratified_words_are_uniform_and_even_over_variants():
     uids = np.arange(8000, dtype=np.uint64)
     variants = [np.full(8000, variant, np.uint16) for variant in range(8, 16)]
-    found = [Draws(1, uids, variant).draw_stratified("label", RATES) for variant in variants]
+    found = [RandomKeys(1, uids, variant).draw_stratified("label", RATES) for variant in variants]
     for column in found:
         counts = np.bincount((column >> np.uint64(28)).astype(int), minlength=16)
         assert chi_square_is_plausible(counts, [500.0] * 16, 15)

@@ -10,7 +10,7 @@ import yaml
 from clozeline.configuration.config import validate
 from clozeline.pipeline.corrupt.config import CorruptConfig
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.corrupt.preview.words import Words
+from clozeline.pipeline.corrupt.preview.words import WordCodec
 from clozeline.pipeline.registries import OBJECTIVES
 from docs.generate.mkdocs_hooks import move_links, public_names, write_reference
 from docs.generate.objective_cases import _CASES, EVERY_WORD, cases_of
@@ -47,7 +47,7 @@ def test_a_section_has_examples_features_and_options(name):
     section = SECTIONS[name]
     assert section.count("```text\n") == len(cases_of(name))
     assert re.search(r"\*Papers:\* arXiv \d{4}\.\d{5}", section)
-    for feature in build_objective(name, Words(EVERY_WORD).vocabulary).features:
+    for feature in build_objective(name, WordCodec(EVERY_WORD).vocabulary).features:
         assert f"| `{feature.name}` |" in section
     (block,) = re.findall(r"```yaml\n(.*?)```", section, flags=re.DOTALL)
     (entry,) = validate(CorruptConfig, yaml.safe_load(block), name)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from clozeline.configuration.config import load_config
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.run import run
 from tests.grid.pairwise import covering_rows, fill, is_forbidden, pairs_of
@@ -162,7 +162,7 @@ def rows_of_set(first_uid, count):
     """Rows of a masked LM, two of three with a class."""
     rows = masked_rows(first_uid, count)
     classes = [np.array([n % 2] if n % 3 else [], np.uint8) for n in range(count)]
-    return Rows(
+    return RowBatch(
         rows.fixed, {**rows.columns, "sentence_label": Ragged.from_lists(classes, np.uint8)}
     )
 

@@ -58,7 +58,7 @@ def digest_of(entry):
         return REFUSED
     objective = case.objective
     declared = [
-        asdict(objective.frame),
+        asdict(objective.layout),
         objective.architecture,
         objective.heads,
         asdict(objective.grouping),

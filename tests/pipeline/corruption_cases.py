@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS, Vocabulary
 
 FIRST_CONTENT = len(SPECIALS) + SENTINELS + 3
@@ -66,7 +66,7 @@ def samples(lengths, words=WORDS, *, seed=0, sentences=None, specials=0.0, unkno
         values = columns[name].values
         values[random.random_sample(len(values)) < unknown] = UNK
     fixed = fixed_columns(random.randint(0, 1 << 62, len(lengths)).astype(np.uint64))
-    return Rows({**fixed, "part": (np.arange(len(lengths)) % 7).astype(np.uint8)}, columns)
+    return RowBatch({**fixed, "part": (np.arange(len(lengths)) % 7).astype(np.uint8)}, columns)
 
 
 def pair_columns(lengths, words, seed):
@@ -107,4 +107,4 @@ def one_sample(ids, sentence_starts, words=WORDS, copies=1):
         "sentence_starts": Ragged.from_lists([sentence_starts] * copies, np.uint16),
         "document_starts": Ragged.from_lists([[0]] * copies, np.uint16),
     }
-    return Rows(fixed_columns(np.full(copies, 12345, np.uint64)), columns)
+    return RowBatch(fixed_columns(np.full(copies, 12345, np.uint64)), columns)

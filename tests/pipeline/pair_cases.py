@@ -5,7 +5,7 @@ from math import floor, log
 
 import numpy as np
 
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.seeding import POSITIONS
 from tests.pipeline.corruption_cases import SEP, fixed_columns
 from tests.pipeline.word_cases import drawn, masked_by_hand, smallest
@@ -61,6 +61,6 @@ def window(sentences, vocabulary, copies=1, *, partner=(), target=(), **fixed):
         for name, (values, dtype) in columns.items()
     }
     base = fixed_columns(np.full(copies, 12345, np.uint64))
-    return Rows(
+    return RowBatch(
         {**base, **{name: np.full(copies, value, np.uint8) for name, value in fixed.items()}}, found
     )

@@ -16,7 +16,7 @@ import pytest
 
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from tests.matrices import mark_slow_after, mark_slow_but
 from tests.pipeline.task_files import write_recipe, write_task, write_vocabulary
 
@@ -136,7 +136,7 @@ class Sabotage:
             return items
         self.done = True
         chosen = [0, *range(len(items))] if self.twice else [*range(1, len(items))]
-        if isinstance(items, Rows | pa.RecordBatch | pa.Table):
+        if isinstance(items, RowBatch | pa.RecordBatch | pa.Table):
             return items.take(np.array(chosen, dtype=np.intp))
         return (
             items[chosen]

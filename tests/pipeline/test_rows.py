@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.rows import Ragged, Rows, equal_offsets
+from clozeline.pipeline.rows import Ragged, RowBatch, equal_offsets
 
 lists_of_lists = st.lists(st.lists(st.integers(0, 65_535), max_size=6), max_size=8)
 
@@ -40,7 +40,7 @@ def test_a_matrix_is_taken_without_a_copy():
 
 
 def test_rows_keep_fixed_and_list_columns_together():
-    rows = Rows(
+    rows = RowBatch(
         {"uid": np.array([7, 8, 9])}, {"ids": Ragged.from_lists([[1], [], [2, 3]], np.uint16)}
     )
     assert [(int(row.fixed["uid"]), row["ids"].tolist()) for row in rows] == [
@@ -51,10 +51,10 @@ def test_rows_keep_fixed_and_list_columns_together():
     moved = rows.take(np.array([2, 0]))
     assert moved.fixed["uid"].tolist() == [9, 7]
     assert plain(moved.columns["ids"]) == [[2, 3], [1]]
-    both = Rows.concatenate([moved, rows])
+    both = RowBatch.concatenate([moved, rows])
     assert (len(both), both.fixed["uid"].tolist()) == (5, [9, 7, 7, 8, 9])
     assert plain(both.columns["ids"]) == [[2, 3], [1], [1], [], [2, 3]]
-    assert len(Rows(rows.fixed, {})) == 3
+    assert len(RowBatch(rows.fixed, {})) == 3
 
 
 def test_rows_and_row_say_what_they_hold():
@@ -62,9 +62,11 @@ def test_rows_and_row_say_what_they_hold():
         "uid": np.array([10, 11], np.uint64),
         "document_uid": np.arange(32, dtype=np.uint8).reshape(2, 16),
     }
-    rows = Rows(fixed, {"input_ids": Ragged.from_lists([[5, 6, 7], list(range(40))], np.uint16)})
-    assert repr(rows) == "Rows(2 rows: input_ids uint16 [43], uid, document_uid)"
-    assert repr(rows.row(0)) == "Row(sample 000000000000000a: input_ids uint16 [3])"
+    rows = RowBatch(
+        fixed, {"input_ids": Ragged.from_lists([[5, 6, 7], list(range(40))], np.uint16)}
+    )
+    assert repr(rows) == "RowBatch(2 rows: input_ids uint16 [43], uid, document_uid)"
+    assert repr(rows.row(0)) == "ShardRow(sample 000000000000000a: input_ids uint16 [3])"
     assert "<td>43, 21.5 a row</td>" in rows._repr_html_()
     shown = rows.row(1)._repr_html_()
     assert f"<td>{' '.join(map(str, range(24)))} …</td>" in shown

@@ -11,7 +11,7 @@ import pytest
 
 from clozeline import files
 from clozeline.pipeline.execution.recipe_command import main, run_stage
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.column_set import find_token_counts
 from clozeline.pipeline.shards.layout import is_heldout
@@ -31,7 +31,7 @@ def test_both_sides_of_pairs_are_in_the_token_set_and_its_counts(complete):
     output = complete[1]
     tokens = open_shards(output / "encode")
     tokenizer = load_tokenizer(output / "train_tokenizer" / "tokenizer")
-    rows = Rows.concatenate([tokens.read_block(block) for block in range(len(tokens.index))])
+    rows = RowBatch.concatenate([tokens.read_block(block) for block in range(len(tokens.index))])
     names = tokens.manifest.languages
     found = {}
     for row in rows:

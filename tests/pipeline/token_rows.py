@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from tests.pipeline.corruption_cases import FIRST_CONTENT
 
 
@@ -39,7 +39,7 @@ def documents(lists, starts=None, targets=None, texts=None, sources=None):
             [[2] if len(side) else [] for side in sides], np.uint8
         ),
     }
-    return Rows(fixed, columns)
+    return RowBatch(fixed, columns)
 
 
 @st.composite

@@ -8,7 +8,7 @@ from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError,
 from clozeline.pipeline.execution.stages import UnitRunner, stage_of
 from clozeline.pipeline.execution.unit_record import Output, UnitRecord, add_counts
 from clozeline.pipeline.recipe import Recipe
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import open_shards, write_manifest, write_shard
 from clozeline.pipeline.shards.column_set import (
     TOKEN_COUNTS_FILE,
@@ -101,7 +101,7 @@ def token_documents(lengths, seed, sentence, words=WORDS):
             [[1] if len(one) else [] for one in targets], np.uint8
         ),
     }
-    return Rows(fixed, columns), [keys[document] for document in order]
+    return RowBatch(fixed, columns), [keys[document] for document in order]
 
 
 def recipe(out, corrupt, *, group=None, heldout=0.1, seed=1):
@@ -134,7 +134,7 @@ def run_stage(of, name, *, backwards=False):
 
 def all_rows(folder):
     shards = open_shards(folder)
-    return Rows.concatenate([shards.read_block(block) for block in range(len(shards.index))])
+    return RowBatch.concatenate([shards.read_block(block) for block in range(len(shards.index))])
 
 
 _ERRORS = {error.exit_code: error for error in (ConfigurationError, IntegrityError, StorageError)}

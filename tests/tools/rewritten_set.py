@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from clozeline.pipeline.execution.unit_record import Output
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import open_shards, write_manifest, write_shard
 from clozeline.tools.shards.validate_shards import main
 from tests.tools.small_run import example_sets
@@ -62,7 +62,7 @@ def changed(rows, name, row, place, value):
     column = rows.columns[name]
     values = column.values.copy()
     values[int(column.offsets[row]) + place] = value
-    return Rows(rows.fixed, {**rows.columns, name: Ragged(values, column.offsets)})
+    return RowBatch(rows.fixed, {**rows.columns, name: Ragged(values, column.offsets)})
 
 
 def repeated(rows, name):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.train.data.stream.order import BlockOrder
 from tests.shard_sets import list_column, objective, write_set
 from tests.train.masked_set import COLUMNS, TOKENIZER, masked_rows
@@ -32,7 +32,7 @@ def write_divergent_set(folder, weights, rounds=4):
     single = {
         name: Ragged.from_lists(of_rows[:, None], of_rows.dtype) for name, of_rows in values.items()
     }
-    content = Rows(content.fixed, {**content.columns, **single})
+    content = RowBatch(content.fixed, {**content.columns, **single})
     facts = {**objective("encoder"), "heads": ["masked_lm"]}
     options = {"objective": facts, "tokenizer": TOKENIZER, "block_rows": BLOCK, "name": NAME}
     write_set(folder / "train", [content], columns=(*COLUMNS, *WEIGHTS), **options)

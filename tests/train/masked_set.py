@@ -7,7 +7,7 @@ token and word frequencies do not.
 import numpy as np
 import yaml
 
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from tests import shard_sets
 from tests.shard_sets import IDS, fixed, list_column, objective, write_set
 from tests.train.synthetic import plain_config
@@ -44,7 +44,7 @@ def masked_rows(first_uid, count):
         positions.append(places)
     lists = {"input_ids": inputs, "label_positions": positions, "label_ids": labels}
     uids = np.arange(first_uid, first_uid + count)
-    return Rows(
+    return RowBatch(
         fixed(uids), {name: Ragged.from_lists(rows, np.uint16) for name, rows in lists.items()}
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 from clozeline.configuration.config import to_data
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.registries import OBJECTIVES
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards.block import feature_columns
 from tests.pipeline.corruption_cases import FIRST_CONTENT, fixed_columns, vocabulary
 from tests.shard_sets import TOKENIZER, write_set
@@ -51,7 +51,7 @@ def counting_samples(seed, rows):
         "target_ids": Ragged(translation.astype(WORDS.id_dtype), ids.offsets),
         "target_language": Ragged.from_lists([[1]] * rows, np.uint8),
     }
-    return Rows(fixed_columns(random.randint(0, 1 << 62, rows).astype(np.uint64)), columns)
+    return RowBatch(fixed_columns(random.randint(0, 1 << 62, rows).astype(np.uint64)), columns)
 
 
 def write_objective_sets(folder, name, rows=240, heldout=45, **options):

@@ -18,7 +18,7 @@ from clozeline.configuration.config import flatten, read_mapping
 from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError, message_text, plural, reading_run
 from clozeline.files import publish_text
-from clozeline.pipeline.corrupt.preview.view import Sheet, View, print_view
+from clozeline.pipeline.corrupt.preview.view import ConsoleView, Sheet, print_view
 from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, page, section, table
 from clozeline.report.recorded_series import read_points
@@ -235,7 +235,8 @@ def main(arguments: Sequence[str]) -> int:
             for title, rows in sheets
         )
         print_view(
-            View(f"{plural(len(names), 'run')}: {', '.join(names)}", tuple(shown)), Terminal()
+            ConsoleView(f"{plural(len(names), 'run')}: {', '.join(names)}", tuple(shown)),
+            Terminal(),
         )
         if options.html is not None:
             print(f"page: {options.html}")

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.preview.view import Sheet, View, show_view
+from clozeline.pipeline.corrupt.preview.view import ConsoleView, Sheet, show_view
 from clozeline.pipeline.ingest.documents.files import find_documents_file, read_documents
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText
@@ -130,7 +130,7 @@ def main(arguments: Sequence[str]) -> int:
     def action(options: argparse.Namespace) -> None:
         tokenizer = load_tokenizer(options.tokenizer)
         sheets = _build_tables(tokenizer, *measure(tokenizer, _read_texts(options.stage)))
-        show_view(View(f"{options.tokenizer}", sheets), None)
+        show_view(ConsoleView(f"{options.tokenizer}", sheets), None)
 
     return run_tool(parser, arguments, action, prints=True)
 

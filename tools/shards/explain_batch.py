@@ -16,8 +16,8 @@ import numpy as np
 from clozeline.columns import Role
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Skip
-from clozeline.pipeline.corrupt.preview.view import Pieces
-from clozeline.pipeline.rows import Row, Rows
+from clozeline.pipeline.corrupt.preview.view import TokenRenderer
+from clozeline.pipeline.rows import RowBatch, ShardRow
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.command import (
@@ -111,9 +111,9 @@ def explain(
 
 def _read_rows(
     shards: ShardSet, stored: Collection[row_origins.BlockRow], *, skip: bool
-) -> tuple[dict[row_origins.BlockRow, Rows], dict[int, str]]:
+) -> tuple[dict[row_origins.BlockRow, RowBatch], dict[int, str]]:
     """Return single rows by (block, row), and why blocks are not read; each block is read once."""
-    rows_read: dict[row_origins.BlockRow, Rows] = {}
+    rows_read: dict[row_origins.BlockRow, RowBatch] = {}
     unread: dict[int, str] = {}
     for block in sorted({block for block, _ in stored}):
         if block in shards.quarantined:
@@ -132,24 +132,24 @@ def _read_rows(
     return rows_read, unread
 
 
-def _row_reader(feed: Feed, source: int) -> Callable[[Rows, int], tuple[Row, str]]:
+def _row_reader(feed: Feed, source: int) -> Callable[[RowBatch, int], tuple[ShardRow, str]]:
     """Return a function that gives a row as the stream delivers it in an epoch, or why it is a filler."""
     corruption = feed.reading.inputs[source].corruption
     if corruption is None:
         return lambda rows, epoch: (rows.row(0), "")
 
-    def corrupt(rows: Rows, epoch: int) -> tuple[Row, str]:
+    def corrupt(rows: RowBatch, epoch: int) -> tuple[ShardRow, str]:
         variants = np.array([epoch % VARIANTS], np.uint16)
         examples, skips = corruption(rows, variants)
         if skips[0]:
             skipped = f"skipped by the objective ({Skip(int(skips[0])).reason})"
-            return Rows({**rows.fixed, "variant": variants}, rows.columns).row(0), skipped
+            return RowBatch({**rows.fixed, "variant": variants}, rows.columns).row(0), skipped
         return examples.row(0), ""
 
     return corrupt
 
 
-def _describe_row(row: Row, documents: list[dict[str, object]]) -> dict[str, Any]:
+def _describe_row(row: ShardRow, documents: list[dict[str, object]]) -> dict[str, Any]:
     """Describe a row: its first document, the `others` that start in it, and the number of all."""
     fixed = row.fixed
     starts = row.columns.get("document_starts", ())
@@ -165,7 +165,7 @@ def _describe_row(row: Row, documents: list[dict[str, object]]) -> dict[str, Any
 
 
 def _decode_texts(
-    row: Row, roles: Mapping[str, Role], pieces: Pieces | None, limit: int
+    row: ShardRow, roles: Mapping[str, Role], pieces: TokenRenderer | None, limit: int
 ) -> Iterator[tuple[str, str]]:
     for name, role in roles.items():
         if role.below == "vocabulary" and name in row.columns:

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, cast
 from clozeline.errors import ConfigurationError, IntegrityError, plural, reading_run
 from clozeline.pipeline.clean.filters import ThresholdFilter
 from clozeline.pipeline.clean.ruling_keys import STEP_KEYS, filters_of_sources, find_ruling_keys
-from clozeline.pipeline.corrupt.preview.view import Sheet, View, show_view
+from clozeline.pipeline.corrupt.preview.view import ConsoleView, Sheet, show_view
 from clozeline.pipeline.execution.unit_record import UnitRecord, total_counts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import (
@@ -189,7 +189,7 @@ def _rejects_of(folder: Path, part: int) -> RecordedFile:
     return find_file(folder, f"{part:06d}", f"rejects/{part:06d}.arrow")
 
 
-def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> View:
+def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> ConsoleView:
     """Return the tables of a report."""
     total = Counter({reason: facts.rejected for reason, facts in reasons.items()})
     ranked = sorted(reasons.items(), key=lambda item: -item[1].rejected)
@@ -215,7 +215,7 @@ def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> View
         f"{plural(total.total(), 'document')} rejected, {plural(measured, 'kept document')} "
         "measured"
     )
-    return View(f"{out}: {summary}", tuple(sheets))
+    return ConsoleView(f"{out}: {summary}", tuple(sheets))
 
 
 def malformed_sheets(

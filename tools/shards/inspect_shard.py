@@ -11,8 +11,15 @@ from pathlib import Path
 
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.corrupt.preview.view import Parts, Pieces, Sheet, View, row_parts, show_view
-from clozeline.pipeline.rows import Row
+from clozeline.pipeline.corrupt.preview.view import (
+    ConsoleView,
+    Parts,
+    Sheet,
+    TokenRenderer,
+    row_parts,
+    show_view,
+)
+from clozeline.pipeline.rows import ShardRow
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
@@ -34,7 +41,7 @@ def view_of(
     tokenizer: Path | None = None,
     limit: int = 1024,
     columns: Path | None = None,
-) -> View:
+) -> ConsoleView:
     """Return the view of one row of a set or shard; without a tokenizer (see `find_pieces`), ids are shown.
 
     `columns` is a column set of it with scores of a teacher.
@@ -60,7 +67,9 @@ def view_of(
     )
     title = f"{manifest.name} · row {first + sample} of {len(shards):,}"
     shown = row_parts(pieces, row, manifest.roles)
-    return View(title, (*shown, *score_sheets(pieces, row, shards), *restored, *answers, *sheets))
+    return ConsoleView(
+        title, (*shown, *score_sheets(pieces, row, shards), *restored, *answers, *sheets)
+    )
 
 
 def _open(path: Path) -> tuple[ShardSet, int, int]:
@@ -79,12 +88,12 @@ def _open(path: Path) -> tuple[ShardSet, int, int]:
     return shards, first, shards.manifest.shards[number].rows
 
 
-def _restore(facts: ObjectiveFacts, row: Row, pieces: Pieces) -> Parts:
+def _restore(facts: ObjectiveFacts, row: ShardRow, pieces: TokenRenderer) -> Parts:
     """Return the original that the objective recovers from a row, or why it cannot."""
     try:
         original = build_objective(
             {"name": facts.name, **facts.options}, pieces.vocabulary, facts.label
-        ).uncorrupt(row)
+        ).restore(row)
         return [pieces.passage("restored by the objective", original)]
     except (ClozelineError, ValueError) as error:
         return [Sheet("restored by the objective", (), (("not possible", str(error)),))]

@@ -8,7 +8,7 @@ once.
 import argparse
 from collections.abc import Sequence
 
-from clozeline.pipeline.corrupt.preview.view import Sheet, View, show_view
+from clozeline.pipeline.corrupt.preview.view import ConsoleView, Sheet, show_view
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import Arguments, run_as_script, run_tool, some_path
 from clozeline.tools.shards.provenance.document_table import TOKENIZER_HELP, find_pieces
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
         sheets = tuple(
             Sheet(table.title, table.header, tuple(map(_format, table.rows))) for table in found
         )
-        show_view(View(f"{shards.manifest.name} · contents", sheets), options.html)
+        show_view(ConsoleView(f"{shards.manifest.name} · contents", sheets), options.html)
 
     return run_tool(parser, arguments, action, prints=True)
 

@@ -16,7 +16,7 @@ from clozeline.model.build import Model
 from clozeline.model.compression.distillation.student import Teacher
 from clozeline.model.flop_counts import Documents
 from clozeline.model.parameters.freezing import frozen_count
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ShardSet
 from clozeline.terminal import duration_text
 from clozeline.train.configuration.config import TrainConfig, zero_stage
@@ -355,7 +355,7 @@ def _cost_of_row(
     return tokens + target, flops, theirs
 
 
-def _documents_per_row(rows: Rows, source: Input) -> Documents | None:
+def _documents_per_row(rows: RowBatch, source: Input) -> Documents | None:
     """Return how many documents of each length a row has on average; None where they are not kept apart."""
     roles = source.manifest.roles
     if "document_starts" not in roles:
@@ -368,7 +368,7 @@ def _documents_per_row(rows: Rows, source: Input) -> Documents | None:
     return {pair: number / len(rows) for pair, number in pairs.items()}
 
 
-def _document_lengths(rows: Rows, ids: str, starts: str) -> Int64:
+def _document_lengths(rows: RowBatch, ids: str, starts: str) -> Int64:
     """Return the tokens of each document of all rows, which start at `starts` in their row."""
     tokens = rows.columns[ids]
     places = rows.columns[starts]
@@ -377,7 +377,7 @@ def _document_lengths(rows: Rows, ids: str, starts: str) -> Int64:
     return lengths
 
 
-def _labels_per_row(rows: Rows, source: Input) -> float | None:
+def _labels_per_row(rows: RowBatch, source: Input) -> float | None:
     """Return the mean number of labels per row, counted in batches; None if heads predict something else."""
     collate = Collate.from_manifest(source.manifest)
     labels = 0

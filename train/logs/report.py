@@ -7,7 +7,7 @@ from typing import Any, Final
 from clozeline.configuration.config import flatten, to_data
 from clozeline.configuration.redaction import redact
 from clozeline.files import publish_text
-from clozeline.pipeline.corrupt.preview.view import Pieces
+from clozeline.pipeline.corrupt.preview.view import TokenRenderer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.report.html_page import collapsible, escape, facts, grid, lead, page, section, table
 from clozeline.train.checkpoint.state import TrainState
@@ -200,7 +200,7 @@ def draw_guesses(events: Sequence[Mapping[str, Any]], tokenizer: Path) -> str:
     latest = next((event for event in reversed(events) if event.get("event") == "guesses"), None)
     if latest is None or not any(latest["sets"].values()):
         return ""
-    pieces = Pieces(load_tokenizer(tokenizer))
+    pieces = TokenRenderer(load_tokenizer(tokenizer))
     blocks = [
         _draw_row(pieces, row, f"{heldout_title(name)}, row {number}")
         for name, rows in latest["sets"].items()
@@ -209,7 +209,7 @@ def draw_guesses(events: Sequence[Mapping[str, Any]], tokenizer: Path) -> str:
     return f"<p>At step {latest['step']:,}.</p>{grid(*blocks)}{_LEGEND}"
 
 
-def _draw_row(pieces: Pieces, row: Mapping[str, Any], title: str) -> str:
+def _draw_row(pieces: TokenRenderer, row: Mapping[str, Any], title: str) -> str:
     labels = {position: guess for position, *guess in row["labels"]}
     right = sum(label == guess for label, guess, _ in labels.values())
     counted = f"{right} of {len(labels)} guesses are right"
@@ -234,7 +234,7 @@ def _draw_row(pieces: Pieces, row: Mapping[str, Any], title: str) -> str:
 
 
 def _draw_masked(
-    pieces: Pieces, tokens: Sequence[int], labels: Mapping[int, Sequence[Any]]
+    pieces: TokenRenderer, tokens: Sequence[int], labels: Mapping[int, Sequence[Any]]
 ) -> Iterator[str]:
     """Yield the text of a row; tokens without a label in between are decoded together."""
     plain: list[int] = []
@@ -248,7 +248,7 @@ def _draw_masked(
     yield escape(pieces.text(plain))
 
 
-def _mark(pieces: Pieces, label: int, guess: int, share: float) -> str:
+def _mark(pieces: TokenRenderer, label: int, guess: int, share: float) -> str:
     # a line break is told by its sign alone: a break at each wrong guess would tear the text apart
     right, guessed = (escape(pieces.piece(token).replace("\n", "")) for token in (label, guess))
     tip = f' title="{share:.1%}"'

@@ -9,7 +9,7 @@ from scipy import stats
 from sklearn import metrics
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.tasks.readers import TaskFacts
 
 Metric: TypeAlias = Callable[[NDArray[np.generic], NDArray[np.generic], TaskFacts], float]
@@ -79,7 +79,7 @@ def score(
 
 
 def score_rows(
-    facts: TaskFacts, answers: NDArray[np.generic], predicted: NDArray[np.generic], rows: Rows
+    facts: TaskFacts, answers: NDArray[np.generic], predicted: NDArray[np.generic], rows: RowBatch
 ) -> dict[str, float]:
     """Return the task's metrics; some tasks score the rows of a document, such as a question, together."""
     grouped = next((_GROUPED[name] for name in facts.metrics if name in _GROUPED), None)

@@ -24,7 +24,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.build import Model
 from clozeline.model.configuration.head import ClassOptions, HeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskFacts, TaskItem, TaskReader
 from clozeline.pipeline.tasks.task_rows import record_of
@@ -49,7 +49,7 @@ class TaskModel:
     head: str
     manifest: Manifest
     """of the rows"""
-    forward: Callable[[Rows], tuple[Tensor, Mapping[str, Tensor]]]
+    forward: Callable[[RowBatch], tuple[Tensor, Mapping[str, Tensor]]]
     """returns the scores of the head for some rows, and the tensors that the model read"""
     threshold: float = 0.0
     """margin by which "no answer" must win, if questions may have none"""
@@ -135,7 +135,7 @@ class TaskHead(HeadTensors, ABC):
             )
         return replace(head, labels=facts.labels)
 
-    def fit(self, head: HeadOptions, training: Iterable[Rows]) -> HeadOptions:
+    def fit(self, head: HeadOptions, training: Iterable[RowBatch]) -> HeadOptions:
         """Return the head with what the training rows determine: by default nothing."""
         return head
 
@@ -146,7 +146,9 @@ class TaskHead(HeadTensors, ABC):
     # -- predictions
     # -----------------------------------------------------------------------------------------------
 
-    def predict(self, task: TaskModel, rows: Rows, rank: int = 0, size: int = 1) -> dict[int, Any]:
+    def predict(
+        self, task: TaskModel, rows: RowBatch, rank: int = 0, size: int = 1
+    ) -> dict[int, Any]:
         """Return the prediction for each row in one process's share, by row index.
 
         Entire batches are distributed over the processes, so each row is computed with the same
@@ -161,7 +163,9 @@ class TaskHead(HeadTensors, ABC):
                 )
         return predictions
 
-    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:
+    def read(
+        self, scores: Tensor, tensors: Mapping[str, Tensor], rows: RowBatch
+    ) -> Sequence[object]:
         """Return the prediction of each row of a batch from the head's scores; plain data, for other processes.
 
         Raises:
@@ -171,7 +175,7 @@ class TaskHead(HeadTensors, ABC):
 
     @abstractmethod
     def records(
-        self, task: TaskModel, rows: Rows, predicted: Mapping[int, object]
+        self, task: TaskModel, rows: RowBatch, predicted: Mapping[int, object]
     ) -> Iterator[tuple[int, Record]]:
         """Yield the first row and the prediction of each text, sentence or question, in order."""
 
@@ -220,7 +224,7 @@ class TaskHead(HeadTensors, ABC):
     # ----------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def gold(self, task: TaskModel, rows: Rows) -> dict[int, Record]:
+    def gold(self, task: TaskModel, rows: RowBatch) -> dict[int, Record]:
         """Return `gold`, the correct answer, and `texts`, what the model read, by the first row of each record."""
 
     @abstractmethod
@@ -231,13 +235,15 @@ class TaskHead(HeadTensors, ABC):
         """Yield gold and predicted classes of each unit of a record; nothing for answers that are no classes."""
         return ()
 
-    def choose_threshold(self, rows: Rows, predicted: Mapping[int, object]) -> tuple[float, float]:
+    def choose_threshold(
+        self, rows: RowBatch, predicted: Mapping[int, object]
+    ) -> tuple[float, float]:
         """Return the threshold of no answer with the best F1, and that F1; for questions that may have no answer."""
         raise NotImplementedError
 
     @abstractmethod
     def score(
-        self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]
+        self, task: TaskModel, train: RowBatch, rows: RowBatch, predicted: Mapping[int, object]
     ) -> TaskScores:
         """Return the metrics of all rows of a split, next to baselines that are fitted on the training rows."""
 
@@ -263,7 +269,7 @@ class RowTaskHead(TaskHead):
         )
 
     @abstractmethod
-    def answers(self, rows: Rows) -> NDArray[Any]:
+    def answers(self, rows: RowBatch) -> NDArray[Any]:
         """Return the answers that rows store, an entry for each."""
 
     @abstractmethod
@@ -275,14 +281,16 @@ class RowTaskHead(TaskHead):
         """Return the record of a prediction."""
 
     @abstractmethod
-    def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[np.generic]]:
+    def baselines(
+        self, task: TaskModel, train: RowBatch, rows: RowBatch
+    ) -> dict[str, NDArray[np.generic]]:
         """Return the predictions of each baseline."""
 
     def is_degenerate(self, answers: NDArray[np.generic], values: NDArray[np.generic]) -> bool:
         """Return whether the task's correlations are not defined."""
         return False
 
-    def texts(self, rows: Rows, task: TaskModel) -> list[tuple[str, ...]]:
+    def texts(self, rows: RowBatch, task: TaskModel) -> list[tuple[str, ...]]:
         """Return the texts of each row; of a pair in both orders those of the first."""
         texts = texts_of(rows, task.tokenizer)
         return [both[: self.facts.texts] for both in texts] if self.facts.both_orders else texts
@@ -292,11 +300,11 @@ class RowTaskHead(TaskHead):
         return answer
 
     def records(
-        self, task: TaskModel, rows: Rows, predicted: Mapping[int, object]
+        self, task: TaskModel, rows: RowBatch, predicted: Mapping[int, object]
     ) -> Iterator[tuple[int, Record]]:
         yield from ((row, self.record(prediction)) for row, prediction in sorted(predicted.items()))
 
-    def gold(self, task: TaskModel, rows: Rows) -> dict[int, Record]:
+    def gold(self, task: TaskModel, rows: RowBatch) -> dict[int, Record]:
         pairs = zip(self.texts(rows, task), self.answers(rows).tolist(), strict=True)
         return {
             row: {"texts": list(texts), "gold": self.show(answer)}
@@ -304,7 +312,7 @@ class RowTaskHead(TaskHead):
         }
 
     def score(
-        self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]
+        self, task: TaskModel, train: RowBatch, rows: RowBatch, predicted: Mapping[int, object]
     ) -> TaskScores:
         from clozeline.train.task_heads._metrics import score_rows
 
@@ -337,14 +345,14 @@ def merge_shares(shares: Sequence[Mapping[int, object]], count: int) -> dict[int
     return predictions
 
 
-def iterate_batches(rows: Rows, rank: int, size: int) -> Iterator[Int64]:
+def iterate_batches(rows: RowBatch, rank: int, size: int) -> Iterator[Int64]:
     """Yield the batches of one process: indices of rows of similar length, in an order that depends only on the set."""
     order = np.argsort(rows.columns["input_ids"].lengths, kind="stable")
     for start in range(rank * _BATCH, len(order), size * _BATCH):
         yield order[start : start + _BATCH]
 
 
-def windows_of(rows: Rows) -> list[list[int]]:
+def windows_of(rows: RowBatch) -> list[list[int]]:
     """Return the rows of each document's windows, in order; documents in the order of their first rows."""
     windows: dict[bytes, list[tuple[int, int]]] = defaultdict(list)
     for row in range(len(rows)):
@@ -354,12 +362,12 @@ def windows_of(rows: Rows) -> list[list[int]]:
     return [[row for _, row in sorted(parts)] for parts in windows.values()]
 
 
-def stored_records(rows: Rows) -> list[dict[str, Any]]:
+def stored_records(rows: RowBatch) -> list[dict[str, Any]]:
     """Return the column `record` of all rows."""
     return [record_of(rows, row) for row in range(len(rows))]
 
 
-def texts_of(rows: Rows, tokenizer: Tokenizer) -> list[tuple[str, ...]]:
+def texts_of(rows: RowBatch, tokenizer: Tokenizer) -> list[tuple[str, ...]]:
     """Return the texts of each row, as truncated by `max_length`: what the model sees; empty texts are dropped."""
     frame = {token for role, token in tokenizer.vocabulary.specials.items() if role != "unk"}
     texts_by_row = []

@@ -13,7 +13,7 @@ from clozeline.columns import IGNORED
 from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads.classification import ClassificationHead
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tasks.rows.classification import LABELS
 from clozeline.train.data.stream.head_features import HeadBatch
@@ -62,7 +62,9 @@ class ClassificationTaskHead(RowTaskHead):
         for row in np.flatnonzero(sizes != len(self.facts.labels)).tolist():
             yield row, f"expected labels of {len(self.facts.labels)} classes, got {sizes[row]}"
 
-    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:
+    def read(
+        self, scores: Tensor, tensors: Mapping[str, Tensor], rows: RowBatch
+    ) -> Sequence[object]:
         by_row: list[list[float]] = finite(scores).tolist()
         return by_row
 
@@ -70,7 +72,7 @@ class ClassificationTaskHead(RowTaskHead):
         scores = array_of(predicted, np.float32)
         return (scores > 0).astype(np.int64) if self.facts.multi_label else scores.argmax(-1)
 
-    def answers(self, rows: Rows) -> NDArray[Any]:
+    def answers(self, rows: RowBatch) -> NDArray[Any]:
         """Return the class of each row [n], or 0 and 1 for several classes [n, classes], int64."""
         if self.facts.multi_label:
             return (
@@ -124,7 +126,9 @@ class ClassificationTaskHead(RowTaskHead):
     def classes(self, gold: Any, record: Record) -> Iterable[tuple[Sequence[str], Sequence[str]]]:
         yield (gold, record["labels"]) if self.facts.multi_label else ([gold], [record["label"]])
 
-    def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[np.generic]]:
+    def baselines(
+        self, task: TaskModel, train: RowBatch, rows: RowBatch
+    ) -> dict[str, NDArray[np.generic]]:
         """Return `words`, and `majority`: the most frequent class, the first among ties, or those of most rows."""
         from clozeline.train.task_heads._bag_of_words import fit_predict
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.tasks.readers import Dialogue, Rejected, SourceTarget, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers.instructions import InstructionsReader
 from clozeline.pipeline.tokenize.published.folders import end_ids
@@ -45,7 +45,9 @@ class LmTaskHead(TaskHead):
                 f"{labels[row].tolist()}",
             )
 
-    def predict(self, task: TaskModel, rows: Rows, rank: int = 0, size: int = 1) -> dict[int, Any]:
+    def predict(
+        self, task: TaskModel, rows: RowBatch, rank: int = 0, size: int = 1
+    ) -> dict[int, Any]:
         objective = task.manifest.objective
         tokenizer = task.tokenizer
         assert objective is not None, "a set of examples"
@@ -68,7 +70,7 @@ class LmTaskHead(TaskHead):
         return texts_by_row
 
     def records(
-        self, task: TaskModel, rows: Rows, predicted: Mapping[int, object]
+        self, task: TaskModel, rows: RowBatch, predicted: Mapping[int, object]
     ) -> Iterator[tuple[int, Record]]:
         for row, text in sorted(predicted.items()):
             yield row, {"text": text, **({"label": text} if text in self.facts.words else {})}
@@ -85,7 +87,7 @@ class LmTaskHead(TaskHead):
         prefix, suffix = (str(getattr(reader.options, name, "")) for name in ("prefix", "suffix"))
         return SourceTarget(source, (source,), prefix, index, suffix=suffix)
 
-    def gold(self, task: TaskModel, rows: Rows) -> dict[int, Record]:
+    def gold(self, task: TaskModel, rows: RowBatch) -> dict[int, Record]:
         return {
             row: {"texts": [record["source"]], "gold": record["targets"]}
             for row, record in enumerate(stored_records(rows))
@@ -96,7 +98,7 @@ class LmTaskHead(TaskHead):
         return float(record["text"].strip() not in {target.strip() for target in gold})
 
     def score(
-        self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, Any]
+        self, task: TaskModel, train: RowBatch, rows: RowBatch, predicted: Mapping[int, Any]
     ) -> TaskScores:
         """Return the scores of all texts, next to the most frequent target of the training set."""
         from clozeline.train.task_heads import _metrics, _text_metrics
@@ -175,7 +177,7 @@ def most_frequent_text(texts: Sequence[str]) -> str:
     return min(counts, key=lambda text: (-counts[text], text))
 
 
-def _prompt_of(rows: Rows, row: int) -> list[int]:
+def _prompt_of(rows: RowBatch, row: int) -> list[int]:
     """Return the prompt: the encoder's row, or everything before a decoder's last answer."""
     ids: list[int] = rows.columns["input_ids"][row].tolist()
     if "label_positions" not in rows.columns:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clozeline.arrays import Int64
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.tasks.readers import Choices, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.train.data.stream.head_features import rows_of_choices
@@ -45,7 +45,9 @@ class MultipleChoiceTaskHead(RowTaskHead):
                 f"[{right[row]}]",
             )
 
-    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:
+    def read(
+        self, scores: Tensor, tensors: Mapping[str, Tensor], rows: RowBatch
+    ) -> Sequence[object]:
         # choices that an example lacks have the score -inf
         counts = tensors["choices"].tolist()
         return [finite(row[:count]).tolist() for row, count in zip(scores, counts, strict=True)]
@@ -53,7 +55,7 @@ class MultipleChoiceTaskHead(RowTaskHead):
     def values(self, predicted: Mapping[int, Any]) -> NDArray[Any]:
         return np.array([np.argmax(predicted[row]) for row in range(len(predicted))], np.int64)
 
-    def answers(self, rows: Rows) -> NDArray[Any]:
+    def answers(self, rows: RowBatch) -> NDArray[Any]:
         """Return the index of the correct choice of each example [n] int64."""
         return rows.columns["choice"].values.astype(np.int64)
 
@@ -91,7 +93,9 @@ class MultipleChoiceTaskHead(RowTaskHead):
             return Rejected("fields", index)
         return Choices(context, tuple(f"{begin} {choice}".strip() for choice in choices), 0, index)
 
-    def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[Any]]:
+    def baselines(
+        self, task: TaskModel, train: RowBatch, rows: RowBatch
+    ) -> dict[str, NDArray[Any]]:
         """Return `majority`, the index that is most often correct, and `words`.
 
         `words` regresses to 1 for a correct and 0 for a wrong choice, from the words of context and
@@ -109,9 +113,11 @@ class MultipleChoiceTaskHead(RowTaskHead):
         return {"majority": majority, "words": np.array([part.argmax() for part in parts])}
 
 
-def _context_choice_pairs(rows: Rows, tokenizer: Tokenizer) -> tuple[list[tuple[str, ...]], Int64]:
+def _context_choice_pairs(
+    rows: RowBatch, tokenizer: Tokenizer
+) -> tuple[list[tuple[str, ...]], Int64]:
     """Return (context, choice) for every choice of every example, and the number of choices per example."""
     split, chosen = rows_of_choices(rows.columns, {})
     ids = split["input_ids"]
     assert isinstance(ids, Ragged)
-    return texts_of(Rows({}, {"input_ids": ids}), tokenizer), chosen["choices"].numpy()
+    return texts_of(RowBatch({}, {"input_ids": ids}), tokenizer), chosen["choices"].numpy()

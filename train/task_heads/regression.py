@@ -12,7 +12,7 @@ from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.configuration.key_types import UNIT_RANGE
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads.regression import RegressionHead
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.train.task_heads._task_head import (
     Record,
     RowTaskHead,
@@ -34,7 +34,7 @@ class RegressionTaskHead(RowTaskHead):
         unset = head.output == "sigmoid" and head.range == UNIT_RANGE
         return replace(head, range=(self.facts.low, self.facts.high)) if unset else head
 
-    def fit(self, head: HeadOptions, training: Iterable[Rows]) -> HeadOptions:
+    def fit(self, head: HeadOptions, training: Iterable[RowBatch]) -> HeadOptions:
         """Return the head with mean and deviation of the training rows' numbers, unless it has some or reads none."""
         if (
             not isinstance(head, RegressionHead.Options)
@@ -62,14 +62,16 @@ class RegressionTaskHead(RowTaskHead):
                 f"{scores[row]:g}",
             )
 
-    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:
+    def read(
+        self, scores: Tensor, tensors: Mapping[str, Tensor], rows: RowBatch
+    ) -> Sequence[object]:
         numbers: list[float] = finite(scores).tolist()
         return numbers
 
     def values(self, predicted: Mapping[int, Any]) -> NDArray[Any]:
         return array_of(predicted, np.float64)
 
-    def answers(self, rows: Rows) -> NDArray[Any]:
+    def answers(self, rows: RowBatch) -> NDArray[Any]:
         """Return the number of each row [n] float64."""
         return rows.columns["target"].values.astype(np.float64)
 
@@ -88,7 +90,9 @@ class RegressionTaskHead(RowTaskHead):
 
         return degenerate(answers, values)
 
-    def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[np.generic]]:
+    def baselines(
+        self, task: TaskModel, train: RowBatch, rows: RowBatch
+    ) -> dict[str, NDArray[np.generic]]:
         """Return `majority`, the mean number, and `words`."""
         from clozeline.train.task_heads._bag_of_words import fit_predict
 

@@ -17,7 +17,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads.similarity import SimilarityHead
 from clozeline.model.scoring.batches import batch_tensors
 from clozeline.pipeline.corrupt.objectives.corrective_lm import CROP_LENGTH, CROP_START
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.tasks.rows.similarity import SECOND_IDS
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import flatten, pad_rows, scalar_column
@@ -88,14 +88,16 @@ class SimilarityTaskHead(RegressionTaskHead):
             range=(facts.low, facts.high) if unset else head.range,
         )
 
-    def fit(self, head: HeadOptions, training: Iterable[Rows]) -> HeadOptions:
+    def fit(self, head: HeadOptions, training: Iterable[RowBatch]) -> HeadOptions:
         return head
 
     @property
     def _retrieves(self) -> bool:
         return self.facts.metrics == ("accuracy",)
 
-    def predict(self, task: TaskModel, rows: Rows, rank: int = 0, size: int = 1) -> dict[int, Any]:
+    def predict(
+        self, task: TaskModel, rows: RowBatch, rank: int = 0, size: int = 1
+    ) -> dict[int, Any]:
         all_second = None
         if self._retrieves:
             parts = [
@@ -115,7 +117,9 @@ class SimilarityTaskHead(RegressionTaskHead):
     def is_degenerate(self, answers: NDArray[np.generic], values: NDArray[np.generic]) -> bool:
         return not self._retrieves and super().is_degenerate(answers, values)
 
-    def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[np.generic]]:
+    def baselines(
+        self, task: TaskModel, train: RowBatch, rows: RowBatch
+    ) -> dict[str, NDArray[np.generic]]:
         """Return as `words` each row's cosine of the counts of tokens, or whether its texts retrieve each other."""
         first, second = (
             _token_counts(rows.columns[side], task.model.vocab_size) for side in _SIDES
@@ -140,7 +144,7 @@ def _token_counts(texts: Ragged, size: int) -> Any:
     return normalize(counts)
 
 
-def _encode(task: TaskModel, rows: Rows, side: str) -> Tensor:
+def _encode(task: TaskModel, rows: RowBatch, side: str) -> Tensor:
     """Return the vectors of one side of some rows, [n, width] of length one."""
     ids = [rows.columns[side][row].tolist() for row in range(len(rows))]
     tensors = batch_tensors(ids, task.model.family.device)

@@ -13,10 +13,10 @@ from clozeline.columns import IGNORED
 from clozeline.errors import IntegrityError
 from clozeline.model.decoding.answers import Answers, read_answers
 from clozeline.pipeline.ingest.formats.limits import InputLimits
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.tasks.readers import Question, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers.squad import SquadReader
-from clozeline.pipeline.tasks.rows.span import ANSWER_PLACES, ANSWER_SPAN
+from clozeline.pipeline.tasks.rows.span import ANSWER_POSITIONS, ANSWER_SPAN
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import flatten
@@ -66,7 +66,7 @@ class FoundAnswer:
 class SpanTaskHead(TaskHead):
     """A prediction is, for a window, the score, first and last position of its best answer, and the score of none."""
 
-    columns = (ANSWER_SPAN, ANSWER_PLACES)
+    columns = (ANSWER_SPAN, ANSWER_POSITIONS)
     unit = "questions"
     inputs = ("question", "context")
     layout = "squad"
@@ -109,7 +109,9 @@ class SpanTaskHead(TaskHead):
                     f"{ends}",
                 )
 
-    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:
+    def read(
+        self, scores: Tensor, tensors: Mapping[str, Tensor], rows: RowBatch
+    ) -> Sequence[object]:
         """Return the best answer of each window; `scores` [B, T, 2] are those of its ends.
 
         An answer starts where its token has the most context among the windows, so that no window
@@ -137,7 +139,7 @@ class SpanTaskHead(TaskHead):
         return list(zip(*columns, strict=True))
 
     def records(
-        self, task: TaskModel, rows: Rows, predicted: Mapping[int, object]
+        self, task: TaskModel, rows: RowBatch, predicted: Mapping[int, object]
     ) -> Iterator[tuple[int, Record]]:
         for asked in questions_of(rows):
             answer = self.extract(asked, rows, predicted, task.threshold)
@@ -175,7 +177,7 @@ class SpanTaskHead(TaskHead):
     def official_readers(self) -> Sequence[TaskReader]:
         return (SquadReader(SquadReader.Options(), InputLimits()),)
 
-    def gold(self, task: TaskModel, rows: Rows) -> dict[int, Record]:
+    def gold(self, task: TaskModel, rows: RowBatch) -> dict[int, Record]:
         return {
             asked.rows[0]: {"texts": [asked.question, asked.context], "gold": list(asked.answers)}
             for asked in questions_of(rows)
@@ -189,7 +191,7 @@ class SpanTaskHead(TaskHead):
         )
 
     def score(
-        self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]
+        self, task: TaskModel, train: RowBatch, rows: RowBatch, predicted: Mapping[int, object]
     ) -> TaskScores:
         """Return the scores of all questions of a set, next to those of no answer where it may be right."""
         asked = questions_of(rows)
@@ -215,7 +217,9 @@ class SpanTaskHead(TaskHead):
             metrics["answerable_exact_match"] = mean(exact[number] for number in answerable)
         return metrics
 
-    def choose_threshold(self, rows: Rows, predicted: Mapping[int, object]) -> tuple[float, float]:
+    def choose_threshold(
+        self, rows: RowBatch, predicted: Mapping[int, object]
+    ) -> tuple[float, float]:
         """Return the threshold of no answer with the highest F1 on a set, and that F1; see `best_threshold`."""
         asked = questions_of(rows)
         found = [self.extract(question, rows, predicted, math.inf) for question in asked]
@@ -235,7 +239,7 @@ class SpanTaskHead(TaskHead):
     def extract(
         self,
         asked: AskedQuestion,
-        rows: Rows,
+        rows: RowBatch,
         predicted: Mapping[int, object],
         threshold: float = 0.0,
     ) -> FoundAnswer:
@@ -258,7 +262,7 @@ class SpanTaskHead(TaskHead):
         return FoundAnswer(asked.context[start : int(offsets[end, 1])], start, score, null)
 
 
-def questions_of(rows: Rows) -> list[AskedQuestion]:
+def questions_of(rows: RowBatch) -> list[AskedQuestion]:
     """Return the questions of a set, each with its windows, in the order of their first rows."""
     records = ((record_of(rows, order[0]), tuple(order)) for order in windows_of(rows))
     return [

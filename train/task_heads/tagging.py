@@ -11,7 +11,7 @@ from torch import Tensor
 
 from clozeline.model.decoding.tags import bio_transitions, viterbi
 from clozeline.pipeline.ingest.formats.limits import InputLimits
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.tasks.readers import Rejected, TaggedWords, TaskItem, TaskReader, Unfit
 from clozeline.pipeline.tasks.readers._labels import words_of
 from clozeline.pipeline.tasks.readers.conll import ConllReader
@@ -59,7 +59,9 @@ class TaggingTaskHead(TaskHead):
         for row in np.flatnonzero(columns["word_numbers"].lengths != sizes).tolist():
             yield row, f"expected a word number for each of {sizes[row]} tokens"
 
-    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[object]:
+    def read(
+        self, scores: Tensor, tensors: Mapping[str, Tensor], rows: RowBatch
+    ) -> Sequence[object]:
         # scores of the tagged words only [N, C], split by row; label_index also has blank tokens,
         # row by row
         index = tensors["label_index"]
@@ -86,7 +88,7 @@ class TaggingTaskHead(TaskHead):
         ]
 
     def records(
-        self, task: TaskModel, rows: Rows, predicted: Mapping[int, object]
+        self, task: TaskModel, rows: RowBatch, predicted: Mapping[int, object]
     ) -> Iterator[tuple[int, Record]]:
         for sentence in self.sentences(rows):
             tags = self._collect(sentence, rows, predicted, _SEQUENCE)
@@ -117,7 +119,7 @@ class TaggingTaskHead(TaskHead):
             labels, InputLimits()
         )
 
-    def gold(self, task: TaskModel, rows: Rows) -> dict[int, Record]:
+    def gold(self, task: TaskModel, rows: RowBatch) -> dict[int, Record]:
         return {
             sentence.rows[0]: {"gold": list(sentence.tags)} for sentence in self.sentences(rows)
         }
@@ -131,7 +133,7 @@ class TaggingTaskHead(TaskHead):
             yield pair[:1], pair[1:]
 
     def score(
-        self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, object]
+        self, task: TaskModel, train: RowBatch, rows: RowBatch, predicted: Mapping[int, object]
     ) -> TaskScores:
         """Return the scores of all words; words without tokens get the tag O, which is wrong among plain classes.
 
@@ -216,7 +218,7 @@ class TaggingTaskHead(TaskHead):
             ],
         }
 
-    def sentences(self, rows: Rows) -> list[TaggedSentence]:
+    def sentences(self, rows: RowBatch) -> list[TaggedSentence]:
         """Return the sentences of a set, assembled from their windows, in the order of their first rows."""
         sentences = []
         for order in windows_of(rows):
@@ -227,7 +229,7 @@ class TaggingTaskHead(TaskHead):
         return sentences
 
     def _collect(
-        self, sentence: TaggedSentence, rows: Rows, predicted: Mapping[int, Any], way: int
+        self, sentence: TaggedSentence, rows: RowBatch, predicted: Mapping[int, Any], way: int
     ) -> list[str]:
         """Return the predicted tags of a sentence, over its windows."""
         tags = [NO_ENTITY] * len(sentence.words)

@@ -49,7 +49,7 @@ class RareTokens(MaskedRow):
 
     Options = RoleOptions
 
-    def select(self, keys, ids, budget):
+    def select_positions(self, keys, ids, budget):
         times = [1 / (1 + token) for token in range(self.vocabulary.size)]
         return choose_tokens(keys, ids, self.special, budget, np.array(times))
 
@@ -62,7 +62,7 @@ class GradedTokens(RareTokens):
     """
 
     heads = ("masked_lm", "rarity")
-    own_features = (*MaskedRow.own_features, RARITY, RAREST)
+    base_features = (*MaskedRow.base_features, RARITY, RAREST)
 
     def extra_features(self, samples, keys, columns):
         labels = columns["label_ids"]

@@ -12,19 +12,19 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import (
     choose_tokens,
 )
 from clozeline.pipeline.corrupt.objectives._objective import (
-    Draws,
-    Frame,
+    BatchLayout,
     Objective,
+    RandomKeys,
     Skip,
     build_objective,
 )
 
 __all__ = [
-    "Draws",
-    "Frame",
+    "BatchLayout",
     "MaskedOptions",
     "MaskedRow",
     "Objective",
+    "RandomKeys",
     "RoleOptions",
     "Skip",
     "build_objective",

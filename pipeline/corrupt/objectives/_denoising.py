@@ -15,7 +15,7 @@ from pydantic import Field
 from clozeline.arrays import Bool, Int64, UInt64
 from clozeline.columns import IDS, Feature
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
+from clozeline.pipeline.corrupt.objectives import BatchLayout, Objective, RandomKeys
 from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens
 from clozeline.pipeline.kernels.rates import MILLION, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import choose, list_indices, offsets_of
@@ -97,7 +97,7 @@ class DenoisingPair(Objective):
         self.first_token = None if head == "none" else self.id_of(head)
         self._head_tokens = int(head != "none")
         self.last_token = self.id_of("eos")
-        self.frame = Frame("right", self.id_of(options.decoder_start))
+        self.layout = BatchLayout("right", self.id_of(options.decoder_start))
         self.grouping = self.make_grouping(
             options.grouping, options.max_length - 1 - self._head_tokens
         )
@@ -112,13 +112,15 @@ class DenoisingPair(Objective):
         )
 
     @abstractmethod
-    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+    def add_noise(
+        self, text: TokenRows, random_keys: RandomKeys
+    ) -> tuple[Ragged, dict[str, Ragged]]:
         """Corrupt every row; return content ids and noise features.
 
         Rows that cannot be corrupted stay unchanged.
         """
 
-    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
+    def sentence_starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Return the sentence starts of `text` after this noise; unchanged by default.
 
         Only compositions call it.
@@ -136,14 +138,14 @@ class DenoisingPair(Objective):
         `content` are the corrupted tokens without special tokens, `LOST` where unknown.
         """
 
-    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+    def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         """Apply the noise, then add special tokens."""
         ids = samples.columns["ids"]
         require_content_only(ids, self._reserved, f"objective '{self.label}' ({self.name})")
         has_words = self.reads_words and WORD_STARTS.name in samples.columns
         opens = self.opens_word(samples) if has_words else None
-        corrupted, noise = self.noise(
-            TokenRows(ids, samples.columns["sentence_starts"], opens), draws
+        corrupted, noise = self.add_noise(
+            TokenRows(ids, samples.columns["sentence_starts"], opens), random_keys
         )
         return {
             "input_ids": add_special_tokens(corrupted, self.first_token, self.last_token),
@@ -151,7 +153,7 @@ class DenoisingPair(Objective):
             **noise,
         }
 
-    def invert(self, example: Example) -> NDArray[np.generic]:
+    def _restore(self, example: Example) -> NDArray[np.generic]:
         """Return the target, after checking that undoing the noise of the input gives the same tokens."""
         original = example["target_ids"][:-1]
         content = example["input_ids"][self._head_tokens : -1].astype(np.int64)

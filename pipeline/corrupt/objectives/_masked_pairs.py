@@ -12,7 +12,7 @@ from pydantic import Field
 from clozeline.arrays import Bool, Int64, UInt64
 from clozeline.columns import STARTS, Feature
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives import Draws, Objective
+from clozeline.pipeline.corrupt.objectives import Objective, RandomKeys
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
     MASKED_FEATURES,
     MaskShare,
@@ -32,7 +32,7 @@ from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, below, random_bits
 
 # Special tokens of a pair.
-FRAME_TOKENS: Final = 3
+PAIR_SPECIAL_TOKENS: Final = 3
 # Share of windows that are shorter than a full row.
 SHORT_RATE: Final = 0.1
 _SEGMENT_STARTS: Final = Feature(
@@ -80,14 +80,14 @@ class MaskedPairOptions:
 
 
 class MaskedPair(Objective, ABC):
-    """Masked LM over two segments, which a subclass chooses (`pairs`); it may add features after `segment_starts`."""
+    """Masked LM over two segments, which a subclass chooses (`choose_pairs`); it may add features after `segment_starts`."""
 
     architectures: ClassVar[tuple[str, ...]] = ("encoder",)
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         self.special = IdSet(vocabulary.special)
-        self.pair_length = options.max_length - FRAME_TOKENS
+        self.pair_length = options.max_length - PAIR_SPECIAL_TOKENS
         self.first_token, self.last_token = self.id_of("cls"), self.id_of("sep")
         self._frame_ids = np.array([self.first_token, self.last_token], vocabulary.id_dtype)
         self._mask = self.id_of("mask")
@@ -102,14 +102,14 @@ class MaskedPair(Objective, ABC):
         """Return the features in addition to those of masked LM and `segment_starts`."""
 
     @abstractmethod
-    def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
+    def choose_pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
         """Choose the segments of every row."""
 
     def budget(self, maskable: Int64) -> Int64:
         """Return the number of labels of each row, from its number of maskable tokens."""
         return count_at_rate(maskable, self._rate, self.options.max_labels)
 
-    def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
+    def select_positions(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
         """Choose the labels: return their flat positions in `rows`, ascending; the default chooses uniformly."""
         if any(self.special.contains_any(ids) for ids in pairs.pool):
             return choose_tokens(keys, rows, self.special, self.budget)
@@ -123,10 +123,10 @@ class MaskedPair(Objective, ABC):
             flat_positions + np.repeat(rows.offsets[:-1] + 1, chosen.lengths), chosen.offsets
         )
 
-    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+    def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         """Choose the pairs, then mask both segments together."""
-        keys = draws.keys(self.label)
-        pairs = self.pairs(samples, keys)
+        keys = random_keys.for_label(self.label)
+        pairs = self.choose_pairs(samples, keys)
         rows = self.join_pairs(pairs)
 
         def replacement_ids(original: Ragged) -> NDArray[np.generic]:
@@ -139,7 +139,7 @@ class MaskedPair(Objective, ABC):
                 random_ppm=self._random_ppm,
             )
 
-        columns = mask_tokens(rows, self.select(keys, rows, pairs), replacement_ids)
+        columns = mask_tokens(rows, self.select_positions(keys, rows, pairs), replacement_ids)
         seconds = np.zeros((len(rows), 2), np.uint16)
         seconds[:, 1] = pairs.lengths[:, 0] + 2
         return {**columns, "segment_starts": Ragged.from_matrix(seconds), **pairs.extra_features}
@@ -195,7 +195,7 @@ class MaskedPair(Objective, ABC):
             raise ValueError(f"no pair of segments with the second at {second}, but {frame}")
         return row[1 : second - 1], row[second:-1]
 
-    def invert(self, example: Example) -> NDArray[np.generic]:
+    def _restore(self, example: Example) -> NDArray[np.generic]:
         original = restore_labels(example)
         self.segments_of(original, example)
         return original

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from clozeline.arrays import Int64, UInt8, UInt64
-from clozeline.columns import IDS, PLACES, ROW, WEIGHT, Feature, Role
+from clozeline.columns import IDS, POSITIONS, ROW, WEIGHT, Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
 from clozeline.pipeline.corrupt.objectives._objective import (
     DOCUMENT_FEATURES,
-    Draws,
     Objective,
+    RandomKeys,
     Skip,
 )
 from clozeline.pipeline.kernels.distributions import powers
@@ -39,7 +39,7 @@ Budget: TypeAlias = Callable[[Int64], Int64]
 
 MASKED_FEATURES: Final = (
     Feature("input_ids", "ids", IDS, "framed row, corrupted"),
-    Feature("label_positions", "uint16", PLACES, "places of the labels, ascending"),
+    Feature("label_positions", "uint16", POSITIONS, "places of the labels, ascending"),
     Feature(
         "label_ids", "ids", Role("label", "label_positions"), "original ids at label_positions"
     ),
@@ -104,7 +104,7 @@ RowGrouping: TypeAlias = Annotated[
 
 
 @config_class
-class RowOptions:
+class SingleRowOptions:
     """Options that all objectives over single rows share."""
 
     WITH_SEPARATOR: ClassVar = {"packed": ("separator",), "full_sentences": ("separator",)}
@@ -131,7 +131,7 @@ class RowOptions:
 
 
 @config_class
-class MaskedOptions(RowOptions):
+class MaskedOptions(SingleRowOptions):
     """Options of rows in which some tokens become labels."""
 
     mask_rate: Annotated[
@@ -168,7 +168,7 @@ class SingleRow(Objective, ABC):
 
     architectures: ClassVar[tuple[str, ...]] = ("encoder",)
     heads: ClassVar[tuple[str, ...]] = ("masked_lm",)
-    own_features: tuple[Feature, ...]
+    base_features: tuple[Feature, ...]
     """Features of the objective without `document_starts`."""
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
@@ -182,12 +182,12 @@ class SingleRow(Objective, ABC):
     @property
     def features(self) -> tuple[Feature, ...]:  # type: ignore[override]
         return (
-            self.own_features
+            self.base_features
             if self.options.cross_documents
-            else (*self.own_features, DOCUMENT_FEATURES[0])
+            else (*self.base_features, DOCUMENT_FEATURES[0])
         )
 
-    def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def add_skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         return skip_unmaskable(skips, self.special, samples.columns["ids"])
 
     def add_special_tokens_to_rows(self, ids: Ragged) -> Ragged:
@@ -204,12 +204,12 @@ class SingleRow(Objective, ABC):
 class MaskedRow(SingleRow):
     """Masked rows: `input_ids` with labels at `label_positions`; `label_ids` are the original ids there.
 
-    A subclass may choose other tokens (`select`, or `choose_labels` from the samples), replace them
+    A subclass may choose other tokens (`select_positions`, or `choose_labels` from the samples), replace them
     by other ids (`replacement_ids`, `role_owner`) and add features (`extra_features`). With
     `RoleOptions` labels become [MASK], random or unchanged, with `MaskedOptions` always [MASK].
     """
 
-    own_features: tuple[Feature, ...] = MASKED_FEATURES
+    base_features: tuple[Feature, ...] = MASKED_FEATURES
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
@@ -218,10 +218,10 @@ class MaskedRow(SingleRow):
         self.mask_ppm = parts_per_million(getattr(options, "mask_share", 1.0))
         self.random_ppm = parts_per_million(getattr(options, "random_share", 0.0))
 
-    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+    def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         ids = samples.columns["ids"]
-        keys = draws.keys(self.label)
-        chosen = self.choose_labels(samples, keys, partial(self.budget, draws))
+        keys = random_keys.for_label(self.label)
+        chosen = self.choose_labels(samples, keys, partial(self.budget, random_keys))
         rows = self.add_special_tokens_to_rows(ids)
         # flat positions move by the special tokens in front of them
         shift = rows.offsets[:-1] + 1 - ids.offsets[:-1]
@@ -237,15 +237,15 @@ class MaskedRow(SingleRow):
             **self.document_starts(samples),
         }
 
-    def budget(self, draws: Draws, maskable: Int64) -> Int64:
+    def budget(self, random_keys: RandomKeys, maskable: Int64) -> Int64:
         """Return the number of labels of each row, from its number of maskable tokens."""
         return count_at_rate(maskable, parts_per_million(self.options.mask_rate), self._limit)
 
     def choose_labels(self, samples: SampleBatch, keys: UInt64, budget: Budget) -> Ragged:
-        """Return the flat positions of the labels in the ids of `samples`, ascending; by default `select` tells."""
-        return self.select(keys, samples.columns["ids"], budget)
+        """Return the flat positions of the labels in the ids of `samples`, ascending; by default `select_positions` tells."""
+        return self.select_positions(keys, samples.columns["ids"], budget)
 
-    def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
+    def select_positions(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
         """Choose the labels: return their flat positions in `ids`, ascending; the default chooses uniformly."""
         return choose_tokens(keys, ids, self.special, budget)
 
@@ -275,7 +275,7 @@ class MaskedRow(SingleRow):
         """Return additional features; none by default."""
         return {}
 
-    def invert(self, example: Example) -> NDArray[np.generic]:
+    def _restore(self, example: Example) -> NDArray[np.generic]:
         return restore_labels(example)
 
 

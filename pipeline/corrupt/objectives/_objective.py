@@ -16,7 +16,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.kernels.ragged import scatter_rows, trim
 from clozeline.pipeline.registries import OBJECTIVES
-from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, Rows, Sample, SampleBatch
+from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, RowBatch, Sample, SampleBatch
 from clozeline.pipeline.shards.column_set import WORD_STARTS
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
 from clozeline.seeding import kernel_keys, random_bits, reverse_bits
@@ -61,7 +61,7 @@ class Skip(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class BatchLayout:
     """Properties of rows that batching needs; recorded in manifests.
 
     Args:
@@ -79,14 +79,14 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
+class RandomKeys:
     """Seed, sample uids and variants, which determine all random choices of a batch."""
 
     seed: int
     uids: NDArray[np.uint64]
     variants: NDArray[np.uint16]
 
-    def keys(self, label: str) -> NDArray[np.uint64]:
+    def for_label(self, label: str) -> NDArray[np.uint64]:
         """Return one key per row for the objective, part or step of that label."""
         return kernel_keys(self.seed, label, self.uids, self.variants)
 
@@ -133,7 +133,7 @@ class Objective(ABC):
     """Whether it takes whole words; then `opens_word` tells where they start."""
     draws_by_label: ClassVar[bool] = True
     """False if its parts have labels that key the draws, so that its own label has no effect."""
-    redrawn: ClassVar[float] = 0.95
+    min_redrawn_share: ClassVar[float] = 0.95
     """Minimum share of rows (64 tokens, 8 sentences, default options) that another variant corrupts
     differently; 0: the objective draws nothing."""
     keeps_order: ClassVar[bool] = True
@@ -142,7 +142,7 @@ class Objective(ABC):
     features: tuple[Feature, ...]
     grouping: GroupingSpec
     minimum: MinimumRow = MinimumRow()
-    frame: Frame = Frame()
+    layout: BatchLayout = BatchLayout()
     first_token: int | None = None
     """id of the special token in front of the content; None: there is none"""
     last_token: int | None = None
@@ -177,26 +177,26 @@ class Objective(ABC):
             uint8. Skipped rows are empty in every list column.
         """
         variants = np.asarray(variants, dtype=np.uint16)
-        samples = Rows(
+        samples = RowBatch(
             samples.fixed, {name: trim(column) for name, column in samples.columns.items()}
         )
         # corrupt the rows that are not skipped, then scatter them over all rows
-        skips = self.screen(samples)
+        skips = self.skip_codes(samples)
         rows = np.flatnonzero(skips == Skip.NONE)
         complete = len(rows) == len(samples)
         kept = samples if complete else samples.take(rows)
-        draws = Draws(seed, kept.fixed["uid"], variants if complete else variants[rows])
-        columns = self.kernel(kept, draws)
+        random_keys = RandomKeys(seed, kept.fixed["uid"], variants if complete else variants[rows])
+        columns = self.corrupt_rows(kept, random_keys)
         if not complete:
             columns = {
                 name: scatter_rows(column, rows, len(samples)) for name, column in columns.items()
             }
         fixed = {**samples.fixed, "variant": variants}
-        return Rows(
+        return RowBatch(
             fixed, {feature.name: columns[feature.name] for feature in self.features}
         ), skips
 
-    def screen(self, samples: SampleBatch) -> UInt8:
+    def skip_codes(self, samples: SampleBatch) -> UInt8:
         """Return the `Skip` code of each row, shape [rows]."""
         lengths = samples.columns["ids"].lengths
         skips = np.zeros(len(lengths), dtype=np.uint8)
@@ -211,14 +211,14 @@ class Objective(ABC):
         if lengths.min() < max(1, self.minimum.tokens):
             skips[lengths < self.minimum.tokens] = Skip.TOO_SHORT
             skips[lengths == 0] = Skip.EMPTY
-        return self.skip_reasons(samples, skips)
+        return self.add_skip_reasons(samples, skips)
 
-    def skip_reasons(self, samples: SampleBatch, skips: UInt8) -> UInt8:
+    def add_skip_reasons(self, samples: SampleBatch, skips: UInt8) -> UInt8:
         """Add reasons that depend on the ids; none by default."""
         return skips
 
     @abstractmethod
-    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+    def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         """Return the features of a batch of rows, all of which can be corrupted."""
 
     def opens_word(self, samples: SampleBatch) -> NDArray[np.bool_]:
@@ -236,7 +236,7 @@ class Objective(ABC):
         return opens
 
     def add_special_tokens(self, ids: NDArray[np.generic]) -> NDArray[np.generic]:
-        """Return the content of one row with the special tokens of the objective, as `uncorrupt` returns it."""
+        """Return the content of one row with the special tokens of the objective, as `restore` returns it."""
         front, back = (
             [] if token is None else [token] for token in (self.first_token, self.last_token)
         )
@@ -251,14 +251,14 @@ class Objective(ABC):
             )
         return self.vocabulary.token_counts
 
-    def uncorrupt(self, example: Example) -> NDArray[np.generic]:
+    def restore(self, example: Example) -> NDArray[np.generic]:
         """Return the original with special tokens, from the example alone.
 
         Raises:
             ValueError: the example lacks a column, or contradicts itself.
         """
         try:
-            return self.invert(example)
+            return self._restore(example)
         except (ArithmeticError, LookupError, TypeError) as error:
             raise ValueError(
                 f"objective '{self.label}': the example contradicts itself ({error!r})"
@@ -269,11 +269,11 @@ class Objective(ABC):
             raise ValueError(f"objective '{self.label}': {error}") from error
 
     @abstractmethod
-    def invert(self, example: Example) -> NDArray[np.generic]:
-        """Implement `uncorrupt`; for wrong examples it may raise any arithmetic, lookup, type or value error."""
+    def _restore(self, example: Example) -> NDArray[np.generic]:
+        """Implement `restore`; for wrong examples it may raise any arithmetic, lookup, type or value error."""
 
     def original(self, sample: Sample, example: Example) -> NDArray[np.generic]:
-        """Return what `uncorrupt(example)` must return for an example of this sample; default: the complete row.
+        """Return what `restore(example)` must return for an example of this sample; default: the complete row.
 
         Objectives that use a part of a sample, or reorder its sides, override it.
         """

@@ -11,7 +11,7 @@ from pydantic import Field
 from clozeline.columns import IDS, Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
-from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
+from clozeline.pipeline.corrupt.objectives import BatchLayout, Objective, RandomKeys
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES, LANGUAGE_FEATURES
 from clozeline.pipeline.group.groupings import MinimumRow, starts_dtype
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars, shift_starts
@@ -53,7 +53,7 @@ class CausalLM(Objective):
     """
 
     longest_row: ClassVar[int | None] = None
-    redrawn: ClassVar[float] = 0.0
+    min_redrawn_share: ClassVar[float] = 0.0
     architectures: ClassVar[tuple[str, ...]] = ("decoder", "encoder_decoder", "encoder")
     heads: ClassVar[tuple[str, ...]] = ("lm", "masked_lm")
 
@@ -110,9 +110,9 @@ class CausalLM(Objective):
         )
         if options.architecture == "encoder_decoder":
             self._eos = self.id_of("eos")
-            self.frame = Frame("right", self.id_of(options.decoder_start))
+            self.layout = BatchLayout("right", self.id_of(options.decoder_start))
         elif options.architecture == "encoder":
-            self.frame = Frame(predict_from="previous")
+            self.layout = BatchLayout(predict_from="previous")
         # the class lists the heads of all architectures, an instance those of its own
         self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
         features = (
@@ -123,7 +123,7 @@ class CausalLM(Objective):
         starts = tuple(replace(side, dtype=starts_dtype(self.content_length)) for side in sides)
         self.features = features if options.cross_documents else (*features, *starts)
 
-    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+    def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         """Add special tokens to documents and to rows of an encoder."""
         ids = samples.columns["ids"]
         framed = self.first_token is not None or self.last_token is not None
@@ -156,7 +156,7 @@ class CausalLM(Objective):
             columns["document_starts"] = shift_starts(samples.columns["document_starts"], head)
         return columns
 
-    def invert(self, example: Example) -> NDArray[np.generic]:
+    def _restore(self, example: Example) -> NDArray[np.generic]:
         return example[
             "target_ids" if self.options.architecture == "encoder_decoder" else "input_ids"
         ]

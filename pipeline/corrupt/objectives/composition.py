@@ -10,11 +10,11 @@ from pydantic import Field
 
 from clozeline.arrays import Bool, Int64, UInt8
 from clozeline.configuration.config import config_class, to_data
-from clozeline.pipeline.corrupt.objectives import Draws, Frame, Skip
+from clozeline.pipeline.corrupt.objectives import BatchLayout, RandomKeys, Skip
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.kernels.ragged import insert_at
 from clozeline.pipeline.registries import OBJECTIVES, ObjectiveComponent
-from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, Row, SampleBatch
+from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, SampleBatch, ShardRow
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
 
@@ -83,7 +83,7 @@ class Composition(DenoisingPair):
         )
         if options.language_tokens:
             self.grouping = self.make_grouping(options.grouping, self.grouping.length - 1)
-            self.frame = Frame("right", "target_end")
+            self.layout = BatchLayout("right", "target_end")
             self._language_ids = self._find_language_ids()
 
     def _find_language_ids(self) -> Int64:
@@ -107,7 +107,7 @@ class Composition(DenoisingPair):
             [ids[wanted[name]] if name in wanted else -1 for name in vocabulary.languages], np.int64
         )
 
-    def skip_reasons(self, samples: SampleBatch, skips: UInt8) -> UInt8:
+    def add_skip_reasons(self, samples: SampleBatch, skips: UInt8) -> UInt8:
         """Skip rows whose language has no token."""
         if self.options.language_tokens:
             codes = samples.fixed["language"]
@@ -118,9 +118,9 @@ class Composition(DenoisingPair):
             skips[(skips == Skip.NONE) & (self._language_ids[codes] < 0)] = Skip.NO_LANGUAGE_TOKEN
         return skips
 
-    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+    def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         """Apply the noise, then add special tokens, the language token last."""
-        columns = dict(super().kernel(samples, draws))
+        columns = dict(super().corrupt_rows(samples, random_keys))
         if self.options.language_tokens:
             last = self._language_ids[samples.fixed["language"]]
             for name in ("input_ids", "target_ids"):
@@ -129,7 +129,7 @@ class Composition(DenoisingPair):
                 columns[name] = Ragged(insert_at(rows.values, offsets[1:] - 1, last), offsets)
         return columns
 
-    def invert(self, example: Example) -> NDArray[np.generic]:
+    def _restore(self, example: Example) -> NDArray[np.generic]:
         """Return the original; with language tokens, check that input and target end with the same one."""
         if self.options.language_tokens:
             rows = {name: example[name] for name in ("input_ids", "target_ids")}
@@ -138,8 +138,8 @@ class Composition(DenoisingPair):
             columns = {name: example[name] for name in example.columns} | {
                 name: ids[:-1] for name, ids in rows.items()
             }
-            example = Row(example.fixed, columns)
-        return super().invert(example)
+            example = ShardRow(example.fixed, columns)
+        return super()._restore(example)
 
     @classmethod
     def version_with(cls, options: Options) -> int:
@@ -169,20 +169,26 @@ class Composition(DenoisingPair):
             feature.name: noise[f"{step.label}_{feature.name}"] for feature in step.noise_features
         }
 
-    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+    def add_noise(
+        self, text: TokenRows, random_keys: RandomKeys
+    ) -> tuple[Ragged, dict[str, Ragged]]:
         """Run the steps, each on the ids and sentence starts of the previous one."""
         noise: dict[str, Ragged] = {}
         for step in self.steps:
-            ids, step_noise = step.noise(text, draws)
+            ids, step_noise = step.add_noise(text, random_keys)
             noise |= {f"{step.label}_{name}": column for name, column in step_noise.items()}
             if step is self.steps[-1]:
                 return ids, noise
             text = TokenRows(
-                ids, step.starts_after(text, step_noise), self._words_after(step, text, draws)
+                ids,
+                step.sentence_starts_after(text, step_noise),
+                self._words_after(step, text, random_keys),
             )
         raise AssertionError("a composition has steps")
 
-    def _words_after(self, step: DenoisingPair, text: TokenRows, draws: Draws) -> Bool | None:
+    def _words_after(
+        self, step: DenoisingPair, text: TokenRows, random_keys: RandomKeys
+    ) -> Bool | None:
         """Return which tokens open a word after a step, where segmenters found words.
 
         Noise does not depend on which text a token is: two ids stand for those that open a word and
@@ -195,8 +201,8 @@ class Composition(DenoisingPair):
         marks = np.where(
             self.vocabulary.special.take(ids), ids, np.where(text.opens_word, opening, inside)
         )
-        moved, _ = step.noise(
-            TokenRows(Ragged(marks, text.ids.offsets), text.sentence_starts), draws
+        moved, _ = step.add_noise(
+            TokenRows(Ragged(marks, text.ids.offsets), text.sentence_starts), random_keys
         )
         opens: Bool = moved.values == opening
         return opens
@@ -208,7 +214,7 @@ class Composition(DenoisingPair):
         }
         return {"passed_through": {label: rows for label, rows in passed.items() if rows}}
 
-    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
+    def sentence_starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         raise NotImplementedError("a composition is never a step")
 
     def undo(

@@ -43,7 +43,7 @@ class CorrectiveLM(ReplacedTokenDetection):
     """
 
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "corrective", "similarity")
-    own_features = (*MASKED_FEATURES, CROP_START, CROP_LENGTH)
+    base_features = (*MASKED_FEATURES, CROP_START, CROP_LENGTH)
 
     @config_class
     class Options(ReplacedTokenDetection.Options):
@@ -76,9 +76,9 @@ class CorrectiveLM(ReplacedTokenDetection):
             "crop_length": scalars(lengths - omitted, np.uint16),
         }
 
-    def invert(self, example: Example) -> NDArray[np.generic]:
+    def _restore(self, example: Example) -> NDArray[np.generic]:
         """Restore the original tokens at the labels, and check that the crop lies inside the content."""
-        original = super().invert(example)
+        original = super()._restore(example)
         start = int(example["crop_start"][0])
         length = int(example["crop_length"][0])
         content = len(original) - 2

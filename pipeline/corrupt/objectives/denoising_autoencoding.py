@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives import Draws
+from clozeline.pipeline.corrupt.objectives import RandomKeys
 from clozeline.pipeline.corrupt.objectives._denoising import (
     LOST,
     DenoisingPair,
@@ -48,11 +48,13 @@ class DenoisingAutoencoding(DenoisingPair):
         super().__init__(options, vocabulary, label)
         self._mask = self.id_of("mask")
 
-    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+    def add_noise(
+        self, text: TokenRows, random_keys: RandomKeys
+    ) -> tuple[Ragged, dict[str, Ragged]]:
         """Replace each chosen token with [MASK]."""
         ids = text.ids
         masked = count_at_rate(ids.lengths, self._rate)
-        chosen = choose(draws.keys(self.label), ids.lengths, masked)
+        chosen = choose(random_keys.for_label(self.label), ids.lengths, masked)
         values = ids.values.copy()
         values[chosen.values + np.repeat(ids.offsets[:-1], masked)] = self._mask
         return Ragged(values, ids.offsets), {"noise_positions": chosen}

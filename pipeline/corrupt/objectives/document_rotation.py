@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives import Draws
+from clozeline.pipeline.corrupt.objectives import RandomKeys
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import scalars, starts_in_rows
@@ -37,11 +37,13 @@ class DocumentRotation(DenoisingPair):
     class Options(PairOptions):
         """Parameters of document rotation."""
 
-    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+    def add_noise(
+        self, text: TokenRows, random_keys: RandomKeys
+    ) -> tuple[Ragged, dict[str, Ragged]]:
         """Move the first tokens of each row to its end."""
         ids = text.ids
         lengths = text.ids.lengths
-        word = random_bits(draws.keys(self.label), ORDERS, 1)[:, 0] >> np.uint64(32)
+        word = random_bits(random_keys.for_label(self.label), ORDERS, 1)[:, 0] >> np.uint64(32)
         rotation = np.where(
             lengths > 1, 1 + below(word, np.maximum(lengths - 1, 1).astype(np.uint64)), 0
         )
@@ -50,7 +52,7 @@ class DocumentRotation(DenoisingPair):
         rotated = Ragged(segments(ids.values, starts.reshape(-1), sizes.reshape(-1)), ids.offsets)
         return rotated, {"rotation": scalars(rotation, np.uint16)}
 
-    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
+    def sentence_starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Rotate the starts too; a sentence that was cut becomes two."""
         starts = text.sentence_starts
         lengths = text.ids.lengths

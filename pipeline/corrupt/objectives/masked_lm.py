@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from clozeline.arrays import Int64, UInt64
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives import Draws, Frame
+from clozeline.pipeline.corrupt.objectives import BatchLayout, RandomKeys
 from clozeline.pipeline.corrupt.objectives._masked_pairs import window_grouping
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
     ATTENTION_FEATURES,
@@ -113,22 +113,24 @@ class MaskedLM(FrequencyWeights, MaskedRow):
         weights = WEIGHT_FEATURES if isinstance(options.mask_rate, RateRange) else ()
         attention = () if options.attention == "bidirectional" else ATTENTION_FEATURES
         languages = LANGUAGE_FEATURES if options.languages else ()
-        self.own_features = (*MASKED_FEATURES, *weights, *attention, *languages)
-        self.frame = Frame(predict_from=options.predict_from)
+        self.base_features = (*MASKED_FEATURES, *weights, *attention, *languages)
+        self.layout = BatchLayout(predict_from=options.predict_from)
         if options.grouping == "sentence_pair":
             self.grouping = window_grouping(self, self.grouping.length)
         if options.attention == "prefix":
             self.minimum = MinimumRow(tokens=2)
 
-    def budget(self, draws: Draws, maskable: Int64) -> Int64:
+    def budget(self, random_keys: RandomKeys, maskable: Int64) -> Int64:
         """Return the number of labels of each row, drawn if the rate is a range."""
         rates = self.options.mask_rate
         if not isinstance(rates, RateRange):
-            return super().budget(draws, maskable)
+            return super().budget(random_keys, maskable)
         lowest, highest = map(parts_per_million, rates.uniform)
-        return count_between(maskable, lowest, highest, draws.draw_stratified(self.label, RATES))
+        return count_between(
+            maskable, lowest, highest, random_keys.draw_stratified(self.label, RATES)
+        )
 
-    def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
+    def select_positions(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
         return choose_tokens(keys, ids, self.special, budget, self.mean_times)
 
     def extra_features(
@@ -165,9 +167,9 @@ class MaskedLM(FrequencyWeights, MaskedRow):
             else 0
         )
 
-    def invert(self, example: Example) -> NDArray[np.generic]:
+    def _restore(self, example: Example) -> NDArray[np.generic]:
         """Restore the original tokens at the labels; with `predict_from: previous` none may be at position 0."""
-        original = super().invert(example)
+        original = super()._restore(example)
         if self.options.predict_from == "previous" and int(example["label_positions"][0]) == 0:
             raise ValueError("a label at position 0 has no previous position to be predicted from")
         return original

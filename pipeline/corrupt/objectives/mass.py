@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from clozeline.columns import IDS, PLACES, Feature
+from clozeline.columns import IDS, POSITIONS, Feature
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
+from clozeline.pipeline.corrupt.objectives import BatchLayout, Objective, RandomKeys
 from clozeline.pipeline.corrupt.objectives._denoising import require_content_only
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
     MASKED_FEATURES,
@@ -88,17 +88,17 @@ class Mass(Objective):
             return
         # [CLS] precedes a fragment at the start of the row, so it is the first token of the
         # decoder's input
-        self.frame = Frame("right", cls)
+        self.layout = BatchLayout("right", cls)
         self.features = (
             Feature("input_ids", "ids", IDS, "framed row, the fragment corrupted"),
             Feature("target_ids", "ids", IDS, "the fragment"),
-            Feature("target_start", "uint16", PLACES, "place of the fragment's first token"),
+            Feature("target_start", "uint16", POSITIONS, "place of the fragment's first token"),
         )
 
-    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+    def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         """Choose a fragment of each row, and corrupt it."""
         ids = samples.columns["ids"]
-        keys = draws.keys(self.label)
+        keys = random_keys.for_label(self.label)
         require_content_only(ids, self._reserved, f"objective '{self.label}' ({self.name})")
         # draw the start of each fragment in its row, after [CLS]
         taken = count_at_rate(ids.lengths, self._rate)
@@ -134,7 +134,7 @@ class Mass(Objective):
         labels = Ragged(positions.astype(np.uint16), fragments.offsets)
         return {"input_ids": rows, "label_positions": labels, "label_ids": fragments}
 
-    def invert(self, example: Example) -> NDArray[np.generic]:
+    def _restore(self, example: Example) -> NDArray[np.generic]:
         if self.options.architecture == "encoder":
             return restore_labels(example)
         original = example["input_ids"].copy()

@@ -12,12 +12,12 @@ from pydantic import Field
 from clozeline.columns import Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.config import NamedObjective, inline_options
-from clozeline.pipeline.corrupt.objectives import Draws, Objective, Skip
+from clozeline.pipeline.corrupt.objectives import Objective, RandomKeys, Skip
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.group.groupings._grouping import MOST_PARTS
 from clozeline.pipeline.kernels.rates import shares
 from clozeline.pipeline.registries import OBJECTIVES
-from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, Row, Sample, SampleBatch
+from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, Sample, SampleBatch, ShardRow
 from clozeline.pipeline.vocabulary import Vocabulary
 
 # Heads with one label per row in a column of its own, which parts may lack.
@@ -112,7 +112,7 @@ class Mixture(Objective):
         ]
         shared: dict[str, list[object]] = {
             "architecture": [part.architecture for part in self.parts],
-            "frame": [part.frame for part in self.parts],
+            "frame": [part.layout for part in self.parts],
             "heads": [
                 tuple(head for head in part.heads if head not in _ROW_HEADS) for part in self.parts
             ],
@@ -130,7 +130,7 @@ class Mixture(Objective):
                     )
         lengths = [spec.length for spec in specs]
         self.architecture = first.architecture
-        self.frame = first.frame
+        self.layout = first.layout
         self.heads = tuple(dict.fromkeys(head for part in self.parts for head in part.heads))  # type: ignore[misc]
         self.minimum = MinimumRow(
             min(p.minimum.tokens for p in self.parts), min(p.minimum.sentences for p in self.parts)
@@ -177,20 +177,22 @@ class Mixture(Objective):
             )
         return [np.flatnonzero(of_part == part) for part in range(len(self.parts))]
 
-    def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def add_skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         for part, rows in zip(self.parts, self._rows(samples), strict=True):
             chosen = rows[skips[rows] == Skip.NONE]
             if len(chosen):
-                skips[chosen] = part.screen(samples.take(chosen))
+                skips[chosen] = part.skip_codes(samples.take(chosen))
         return skips
 
-    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+    def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         """Let each part corrupt its rows, then restore the order of the rows."""
         rows = self._rows(samples)
         pieces: dict[str, list[Ragged]] = {feature.name: [] for feature in self.features}
         for part, chosen in zip(self.parts, rows, strict=True):
-            part_draws = Draws(draws.seed, draws.uids[chosen], draws.variants[chosen])
-            columns = part.kernel(samples.take(chosen), part_draws) if len(chosen) else {}
+            part_keys = RandomKeys(
+                random_keys.seed, random_keys.uids[chosen], random_keys.variants[chosen]
+            )
+            columns = part.corrupt_rows(samples.take(chosen), part_keys) if len(chosen) else {}
             for feature in self.features:
                 # a feature that the part lacks is empty
                 dtype = (
@@ -203,7 +205,7 @@ class Mixture(Objective):
 
     def _part_of(self, example: Example) -> tuple[Objective, Example]:
         part = self.parts[int(example.fixed["part"])]
-        return part, Row(
+        return part, ShardRow(
             example.fixed, {feature.name: example[feature.name] for feature in part.features}
         )
 
@@ -214,9 +216,9 @@ class Mixture(Objective):
         part, part_example = self._part_of(example)
         return part.original(sample, part_example)
 
-    def invert(self, example: Example) -> NDArray[np.generic]:
+    def _restore(self, example: Example) -> NDArray[np.generic]:
         part, part_example = self._part_of(example)
-        return part.uncorrupt(part_example)
+        return part.restore(part_example)
 
     def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
         pairs = zip(self.parts, self._rows(samples), strict=True)

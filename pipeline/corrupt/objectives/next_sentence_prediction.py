@@ -10,7 +10,7 @@ from clozeline.columns import Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.objectives._masked_pairs import (
-    FRAME_TOKENS,
+    PAIR_SPECIAL_TOKENS,
     SHORT_RATE,
     MaskedPair,
     MaskedPairOptions,
@@ -83,7 +83,7 @@ class NextSentencePrediction(MaskedPair):
     def pair_features(self) -> tuple[Feature, ...]:
         return (SENTENCE_LABEL,) if self._has_label else ATTENTION_FEATURES
 
-    def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def add_skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Skip rows without a partner if rows have labels, and rows without text in the first sentence."""
         if self._has_label:
             skips[(skips == Skip.NONE) & (samples.columns["partner_ids"].lengths == 0)] = (
@@ -100,7 +100,7 @@ class NextSentencePrediction(MaskedPair):
         first = Ragged(segments(ids.values, ids.offsets[:-1], sizes), offsets_of(sizes))
         return skip_unmaskable(skips, self.special, first)
 
-    def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
+    def choose_pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
         """Draw the label and the cut; the length of B does not depend on the label."""
         ids = samples.columns["ids"]
         partners = samples.columns["partner_ids"]
@@ -134,4 +134,6 @@ class NextSentencePrediction(MaskedPair):
     def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
         """Count the tokens of windows and partners that are in no segment."""
         total = len(samples.columns["ids"].values) + len(samples.columns["partner_ids"].values)
-        return total - len(examples.columns["input_ids"].values) + FRAME_TOKENS * len(examples)
+        return (
+            total - len(examples.columns["input_ids"].values) + PAIR_SPECIAL_TOKENS * len(examples)
+        )

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from clozeline.arrays import Int64, UInt64
-from clozeline.columns import IDS, PLACES, Feature
+from clozeline.columns import IDS, POSITIONS, Feature
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives import Draws, Frame
+from clozeline.pipeline.corrupt.objectives import BatchLayout, RandomKeys
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
-    RowOptions,
     Separator,
     SingleRow,
+    SingleRowOptions,
     maskable_tokens,
 )
 from clozeline.pipeline.kernels.distributions import reciprocal_thresholds
@@ -51,18 +51,18 @@ class PermutedLM(SingleRow):
         reads   is from [CLS] kitten here [SEP]; The from these and is
     """
 
-    own_features = (
+    base_features = (
         Feature("input_ids", "ids", IDS, "framed row, unchanged"),
         Feature(
             "prediction_order",
             "uint16",
-            PLACES,
+            POSITIONS,
             "places that are predicted, in the order of prediction",
         ),
     )
 
     @config_class
-    class Options(RowOptions):
+    class Options(SingleRowOptions):
         prediction_rate: Rate = 0.166667
         """Share of the maskable tokens that are predicted, above 0."""
         separator: Separator = "none"
@@ -82,14 +82,14 @@ class PermutedLM(SingleRow):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
-        self.frame = Frame("left" if options.frame == "xlnet" else "right")
+        self.layout = BatchLayout("left" if options.frame == "xlnet" else "right")
         self._rate = parts_per_million(options.prediction_rate)
         self._thresholds = reciprocal_thresholds(options.max_span_length)
 
-    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+    def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         """Choose tokens or spans, then the order."""
         ids = samples.columns["ids"]
-        keys = draws.keys(self.label)
+        keys = random_keys.for_label(self.label)
         maskable, first = maskable_tokens(ids, self.special)
         sizes = np.diff(first)
         counts = count_at_rate(sizes, self._rate)
@@ -134,7 +134,7 @@ class PermutedLM(SingleRow):
             return super().add_special_tokens(ids)
         return np.roll(super().add_special_tokens(ids), -1)
 
-    def invert(self, example: Example) -> NDArray[np.generic]:
+    def _restore(self, example: Example) -> NDArray[np.generic]:
         """Return the row, after checking that the order lists distinct positions of text."""
         row = example["input_ids"]
         order = example["prediction_order"]

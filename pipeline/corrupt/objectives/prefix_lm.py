@@ -11,7 +11,7 @@ from clozeline.arrays import Int64
 from clozeline.columns import IDS, ROW, Feature
 from clozeline.configuration.config import config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
-from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
+from clozeline.pipeline.corrupt.objectives import BatchLayout, Objective, RandomKeys
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars, shift_starts
@@ -86,7 +86,7 @@ class PrefixLM(Objective):
             raise self.refuse_options(
                 f"max_length {options.max_length} leaves no room for two tokens of text"
             )
-        self.frame = Frame("right", None if decoder else self.id_of(options.decoder_start))
+        self.layout = BatchLayout("right", None if decoder else self.id_of(options.decoder_start))
         inputs = Feature("input_ids", "ids", IDS, "the row" if decoder else "the prefix, </s>")
         if decoder:
             other = Feature(
@@ -120,18 +120,18 @@ class PrefixLM(Objective):
             return lengths - 1
         return np.clip(2 * count_at_rate(lengths, self._suffix_ppm) - 1, 1, lengths - 1)
 
-    def cuts(self, keys: NDArray[np.uint64], lengths: Int64) -> Int64:
+    def draw_prefix_lengths(self, keys: NDArray[np.uint64], lengths: Int64) -> Int64:
         """Draw the number of content tokens before the cut of rows of `lengths` tokens."""
         longest = self._longest_target(lengths)
         drawn = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(32)
         return lengths - longest + below(drawn, longest.astype(np.uint64))
 
-    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+    def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         """Add special tokens; cut the rows for an encoder-decoder."""
         ids = samples.columns["ids"]
         rows = add_special_tokens(ids, self._mode, self._eos)
         head = 0 if self._mode is None else 1
-        prefixes = self.cuts(draws.keys(self.label), ids.lengths) + head
+        prefixes = self.draw_prefix_lengths(random_keys.for_label(self.label), ids.lengths) + head
         if self.options.architecture == "encoder_decoder":
             # one more token of input, overwritten by `</s>`
             inputs = Ragged(
@@ -148,7 +148,7 @@ class PrefixLM(Objective):
             columns["document_starts"] = shift_starts(samples.columns["document_starts"], head)
         return columns
 
-    def invert(self, example: Example) -> NDArray[np.generic]:
+    def _restore(self, example: Example) -> NDArray[np.generic]:
         first = 0 if self._mode is None else 1
         inputs = example["input_ids"][first:]
         if self.options.architecture == "decoder":

@@ -11,7 +11,7 @@ from pydantic import Field
 from clozeline.arrays import Int64, UInt64
 from clozeline.columns import IDS, Feature, Role
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives import Draws, Objective
+from clozeline.pipeline.corrupt.objectives import Objective, RandomKeys
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import add_special_tokens
 from clozeline.pipeline.kernels.sampling import offsets_of
@@ -33,7 +33,9 @@ class SentenceComparison(Objective):
         b   [CLS] I need an umbrella . [SEP]
     """
 
-    redrawn: ClassVar[float] = 0.75  # two adjacent sentences of eight are one of 7 choices
+    min_redrawn_share: ClassVar[float] = (
+        0.75  # two adjacent sentences of eight are one of 7 choices
+    )
     architectures: ClassVar[tuple[str, ...]] = ("encoder",)
     heads: ClassVar[tuple[str, ...]] = ("similarity",)
 
@@ -66,10 +68,10 @@ class SentenceComparison(Objective):
             ),
         )
 
-    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+    def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         ids = samples.columns["ids"]
         if self.options.mode == "adjacent":
-            starts, lengths = self._adjacent(samples, draws.keys(self.label))
+            starts, lengths = self._adjacent(samples, random_keys.for_label(self.label))
         else:
             starts = np.zeros((2, len(ids)), np.int64)
             lengths = np.stack((ids.lengths, ids.lengths))
@@ -98,7 +100,7 @@ class SentenceComparison(Objective):
         lengths = np.stack((values[first + 1] - values[first], third - values[first + 1]))
         return begins, np.minimum(lengths, self._limit)
 
-    def invert(self, example: Example) -> NDArray[np.generic]:
+    def _restore(self, example: Example) -> NDArray[np.generic]:
         """Return both texts of `adjacent` as `[CLS] a [SEP] b [SEP]`, or the row of `same`."""
         first = example["input_ids"]
         second = example["input_ids_b"]
@@ -122,7 +124,7 @@ class SentenceComparison(Objective):
         sentences = np.split(ids, sample["sentence_starts"][1:])
         cut = [self.add_special_tokens(sentence[: self._limit]) for sentence in sentences]
         pairs = [np.concatenate((first, second[1:])) for first, second in pairwise(cut)]
-        restored = self.uncorrupt(example)
+        restored = self.restore(example)
         return next((pair for pair in pairs if np.array_equal(pair, restored)), pairs[0])
 
     def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:

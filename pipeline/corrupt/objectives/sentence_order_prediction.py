@@ -72,10 +72,10 @@ class SentenceOrderPrediction(MaskedPair):
             ),
         )
 
-    def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def add_skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         return skip_unmaskable(skips, self.special, samples.columns["ids"])
 
-    def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
+    def choose_pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
         ids = samples.columns["ids"]
         swapped, cut = self.draw_cuts(samples, keys)
         begins = np.stack((ids.offsets[:-1], ids.offsets[:-1] + cut), axis=1)
@@ -91,17 +91,17 @@ class SentenceOrderPrediction(MaskedPair):
             self.opens_word(samples) if self.reads_words else None,
         )
 
-    def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
+    def select_positions(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
         """Choose spans of whole words, which end at [SEP]."""
         if pairs.opens_word is None:
-            return super().select(keys, rows, pairs)
+            return super().select_positions(keys, rows, pairs)
         opens = self.gather_pairs(pairs, np.append(pairs.opens_word, (False, False)))
         words = find_words(rows, opens.values, self.special)
         return choose_words(keys, words, self.budget(words.tokens), rows, self._thresholds)
 
-    def invert(self, example: Example) -> NDArray[np.generic]:
+    def _restore(self, example: Example) -> NDArray[np.generic]:
         """Restore the original tokens at the labels, and the order of the segments."""
-        first, second = self.segments_of(super().invert(example), example)
+        first, second = self.segments_of(super()._restore(example), example)
         if example["sentence_label"][0]:
             first, second = second, first
         return self.add_special_tokens_to_pair(first, second)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives import Draws
+from clozeline.pipeline.corrupt.objectives import RandomKeys
 from clozeline.pipeline.corrupt.objectives._denoising import (
     DenoisingPair,
     PairOptions,
@@ -49,11 +49,15 @@ class SentenceReordering(DenoisingPair):
         noise_density: Rate = 1.0
         """Share of sentences that are moved, at least two."""
 
-    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+    def add_noise(
+        self, text: TokenRows, random_keys: RandomKeys
+    ) -> tuple[Ragged, dict[str, Ragged]]:
         """Draw an order of the sentences of each row, and gather them in it."""
         ids = text.ids
         starts = text.sentence_starts
-        order = permute_share(draws.keys(self.label), starts.lengths, self._rate, reorder)
+        order = permute_share(
+            random_keys.for_label(self.label), starts.lengths, self._rate, reorder
+        )
         # flat start and size of each sentence, then one gather
         begins = starts.values.astype(np.int64) + np.repeat(ids.offsets[:-1], starts.lengths)
         sizes = np.diff(np.append(begins, ids.offsets[-1]))
@@ -61,7 +65,7 @@ class SentenceReordering(DenoisingPair):
         moved = Ragged(segments(ids.values, begins[sentence], sizes[sentence]), ids.offsets)
         return moved, {"sentence_order": order, "sentence_starts": starts}
 
-    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
+    def sentence_starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         order = noise["sentence_order"]
         starts = text.sentence_starts
         begins = starts.values.astype(np.int64) + np.repeat(text.ids.offsets[:-1], starts.lengths)

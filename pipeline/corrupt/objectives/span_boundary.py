@@ -58,7 +58,7 @@ class SpanBoundary(MaskedRow):
 
     VERSION: ClassVar[int] = 2
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "span_boundary")
-    own_features = (*MASKED_FEATURES, SPAN_STARTS, SPAN_LENGTHS)
+    base_features = (*MASKED_FEATURES, SPAN_STARTS, SPAN_LENGTHS)
     reads_words = True
 
     @config_class
@@ -111,11 +111,11 @@ class SpanBoundary(MaskedRow):
             "span_lengths": Ragged(lengths, offsets),
         }
 
-    def invert(self, example: Example) -> NDArray[np.generic]:
+    def _restore(self, example: Example) -> NDArray[np.generic]:
         """Restore the original tokens at the labels, and check that the spans are the runs of labels."""
         starts = example["span_starts"].astype(np.int64)
         lengths = example["span_lengths"].astype(np.int64)
-        original = super().invert(example)
+        original = super()._restore(example)
         labels = example["label_positions"]
         if len(starts) != len(lengths) or not np.array_equal(
             span_positions(starts, lengths), labels

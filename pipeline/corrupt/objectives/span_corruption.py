@@ -13,7 +13,7 @@ from pydantic import Field
 from clozeline.arrays import Int64, UInt64
 from clozeline.columns import IDS, ROW, Feature
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
+from clozeline.pipeline.corrupt.objectives import BatchLayout, Objective, RandomKeys
 from clozeline.pipeline.corrupt.objectives._denoising import require_content_only
 from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES, LONGEST_ROW
@@ -115,7 +115,7 @@ class SpanCorruption(Objective):
                 f"noise_density {options.noise_density} must be above 0 and below 1"
             )
         self._mode = self.mode_id(options.mode)
-        self.frame = Frame(
+        self.layout = BatchLayout(
             "right",
             self.id_of(options.decoder_start),
             "previous" if options.attention == "causal" else "same",
@@ -124,7 +124,7 @@ class SpanCorruption(Objective):
         self._sentinels = np.array(vocabulary.sentinels, dtype=vocabulary.id_dtype)
         self.grouping = self.make_grouping(options.grouping, self._longest_row())
         # there are enough sentinels for a full row; shorter rows never need more
-        marks = int(self.plan(np.array([self.content_length]))[1][0])
+        marks = int(self.count_spans(np.array([self.content_length]))[1][0])
         needed = marks + options.final_sentinel
         if needed > (have := len(self._sentinels)):
             ways = [ADD_SPECIALS] if have < SENTINELS else []
@@ -157,7 +157,7 @@ class SpanCorruption(Objective):
             other = copy(self)
             other.options = replace(self.options, input_length=length)
             return (
-                int(other.plan(np.array([other._longest_row()]))[1][0])
+                int(other.count_spans(np.array([other._longest_row()]))[1][0])
                 + self.options.final_sentinel
                 > sentinels
             )
@@ -166,21 +166,21 @@ class SpanCorruption(Objective):
         lengths = range(sentinels, self.options.input_length)
         return lengths[bisect_left(lengths, True, key=needs_more) - 1]
 
-    def plan(self, lengths: Int64) -> tuple[Int64, Int64]:
+    def count_spans(self, lengths: Int64) -> tuple[Int64, Int64]:
         """Return the number of noise tokens and of spans of rows of `lengths` content tokens."""
         noise = count_at_rate(lengths, self._rate, np.maximum(lengths - 1, 0))
         return noise, span_count(noise, self._mean, lengths - noise + 1)
 
-    def sizes(self, lengths: Int64) -> tuple[Int64, Int64]:
+    def side_lengths(self, lengths: Int64) -> tuple[Int64, Int64]:
         """Return the tokens of input and target, special tokens included, for rows of `lengths` content tokens."""
-        noise, marks = self.plan(lengths)
+        noise, marks = self.count_spans(lengths)
         inputs = lengths - noise + marks + 1 + (self._mode is not None)
         return inputs, noise + marks + 1 + self.options.final_sentinel
 
     def _longest_row(self) -> int:
         """Return the largest n whose input and target fit; neither shrinks as n grows."""
         lengths = np.arange(2, LONGEST_ROW + 1)
-        inputs, targets = self.sizes(lengths)
+        inputs, targets = self.side_lengths(lengths)
         fits = inputs <= self.options.input_length
         if self.options.target_length is not None:
             fits &= targets <= self.options.target_length
@@ -196,12 +196,12 @@ class SpanCorruption(Objective):
             )
         return int(lengths[np.argmin(fits) - 1])
 
-    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+    def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         """Draw the spans, then insert sentinels into the kept tokens and into the noise."""
         ids = samples.columns["ids"]
         require_content_only(ids, self._reserved, f"objective '{self.label}' ({self.name})")
         # spans: start in the row (ragged), size (flat), and flat start
-        starts, sizes = self._draw_spans(draws.keys(self.label), ids.lengths)
+        starts, sizes = self._draw_spans(random_keys.for_label(self.label), ids.lengths)
         begins = starts.values + np.repeat(ids.offsets[:-1], starts.lengths)
         columns = {}
         if not self.options.cross_documents:
@@ -240,7 +240,7 @@ class SpanCorruption(Objective):
 
     def _draw_spans(self, keys: UInt64, lengths: Int64) -> tuple[Ragged, Int64]:
         """Draw the start of each span in its row, ascending, and its size."""
-        noise, marks = self.plan(lengths)
+        noise, marks = self.count_spans(lengths)
         sizes = compose(keys, noise, marks)
         gaps = choose_gaps(keys, lengths - noise, marks)
         return Ragged(
@@ -288,7 +288,7 @@ class SpanCorruption(Objective):
             insert_at(taken, np.concatenate(flat_positions), np.concatenate(values)), offsets
         )
 
-    def invert(self, example: Example) -> NDArray[np.generic]:
+    def _restore(self, example: Example) -> NDArray[np.generic]:
         """Replace each sentinel with its span; both texts must have the expected sentinels."""
         inputs = example["input_ids"]
         if self.options.architecture == "decoder":

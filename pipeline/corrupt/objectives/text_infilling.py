@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from clozeline.arrays import Int64, UInt64
 from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives import Draws
+from clozeline.pipeline.corrupt.objectives import RandomKeys
 from clozeline.pipeline.corrupt.objectives._denoising import (
     LOST,
     DenoisingPair,
@@ -89,10 +89,12 @@ class TextInfilling(DenoisingPair):
         self._mean = thousandths(options.poisson_lambda)
         self._thresholds = poisson_thresholds(self._mean)
 
-    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+    def add_noise(
+        self, text: TokenRows, random_keys: RandomKeys
+    ) -> tuple[Ragged, dict[str, Ragged]]:
         """Draw spans of units, map them to tokens, and replace each with one mask."""
         ids = text.ids
-        keys = draws.keys(self.label)
+        keys = random_keys.for_label(self.label)
         begins, sizes, rows = self._choose_spans(keys, text)
         spans = np.bincount(rows, minlength=len(ids))
         offsets = offsets_of(spans)
@@ -118,7 +120,7 @@ class TextInfilling(DenoisingPair):
             name: Ragged(values.astype(np.uint16), offsets) for name, values in columns.items()
         }
 
-    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
+    def sentence_starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Return the sentence starts in the input; a sentence that starts inside a span starts after its mask."""
         spans = noise["span_starts"]
         starts = text.sentence_starts

@@ -12,7 +12,7 @@ from clozeline.arrays import Int64
 from clozeline.columns import IDS, UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.errors import TokenizerMissingError
-from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective, Skip
+from clozeline.pipeline.corrupt.objectives import BatchLayout, Objective, RandomKeys, Skip
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.group.groupings._grouping import MOST_PARTS
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars
@@ -26,7 +26,7 @@ _SOURCE: Final = "{source}"
 
 
 @config_class
-class Task:
+class TextToTextTask:
     """One task: the pairs of one input."""
 
     source: str | None = None
@@ -64,13 +64,13 @@ class TextToText(Objective):
 
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder",)
     heads: ClassVar[tuple[str, ...]] = ("lm",)
-    redrawn: ClassVar[float] = 0.0
+    min_redrawn_share: ClassVar[float] = 0.0
     minimum = MinimumRow(tokens=1)
 
     @config_class
     class Options:
-        tasks: Annotated[list[Task], Field(min_length=1, max_length=MOST_PARTS)] = field(
-            default_factory=lambda: [Task()]
+        tasks: Annotated[list[TextToTextTask], Field(min_length=1, max_length=MOST_PARTS)] = field(
+            default_factory=lambda: [TextToTextTask()]
         )
         """Tasks, one for each input"""
         input_length: Annotated[int, Field(ge=2)] = 512
@@ -103,7 +103,7 @@ class TextToText(Objective):
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         self._eos = self.last_token = self.id_of("eos")
-        self.frame = Frame("right", self.id_of(options.decoder_start))
+        self.layout = BatchLayout("right", self.id_of(options.decoder_start))
         self._templates = self._encode(
             [part for task in options.tasks for part in task.template.split(_SOURCE)]
         )
@@ -161,7 +161,7 @@ class TextToText(Objective):
             return np.zeros(len(samples), np.int64)
         return samples.fixed["part"].astype(np.int64)
 
-    def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def add_skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Skip pairs without a target, and pairs with a side that does not fit."""
         sources = samples.columns["ids"].lengths
         targets = samples.columns["target_ids"].lengths
@@ -172,7 +172,7 @@ class TextToText(Objective):
         skips[(skips == Skip.NONE) & long] = Skip.TOO_LONG
         return skips
 
-    def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
+    def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         """Add templates and special tokens; there is no randomness."""
         tasks = self._tasks(samples)
         ids = samples.columns["ids"]
@@ -203,7 +203,7 @@ class TextToText(Objective):
             (self.add_special_tokens(sample["ids"]), self.add_special_tokens(sample["target_ids"]))
         )
 
-    def invert(self, example: Example) -> NDArray[np.generic]:
+    def _restore(self, example: Example) -> NDArray[np.generic]:
         """Remove the template, after checking template and `</s>`."""
         task = int(example["task"][0])
         inputs = example["input_ids"]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives import Draws
+from clozeline.pipeline.corrupt.objectives import RandomKeys
 from clozeline.pipeline.corrupt.objectives._denoising import (
     LOST,
     DenoisingPair,
@@ -48,12 +48,14 @@ class TokenDeletion(DenoisingPair):
         noise_density: Rate = 0.15
         """Share of tokens that are deleted."""
 
-    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+    def add_noise(
+        self, text: TokenRows, random_keys: RandomKeys
+    ) -> tuple[Ragged, dict[str, Ragged]]:
         """Keep the complement of the chosen tokens."""
         ids = text.ids
         lengths = text.ids.lengths
         deleted = count_at_rate(lengths, self._rate, np.maximum(lengths - 1, 0))
-        chosen = choose(draws.keys(self.label), lengths, deleted)
+        chosen = choose(random_keys.for_label(self.label), lengths, deleted)
         begins = ids.offsets[:-1]
         stays = np.ones(int(lengths.sum()), dtype=np.bool_)
         stays[chosen.values + np.repeat(begins, deleted)] = False
@@ -66,7 +68,7 @@ class TokenDeletion(DenoisingPair):
         corrupted = Ragged(ids.values.take(flat_positions), offsets)
         return corrupted, {"kept_positions": Ragged(kept, offsets)}
 
-    def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
+    def sentence_starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Return the first kept token of each sentence; a deleted sentence has no start."""
         kept = noise["kept_positions"]
         starts = text.sentence_starts

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from clozeline.columns import UNDO, Feature
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives import Draws
+from clozeline.pipeline.corrupt.objectives import RandomKeys
 from clozeline.pipeline.corrupt.objectives._denoising import (
     DenoisingPair,
     PairOptions,
@@ -46,11 +46,13 @@ class TokenReordering(DenoisingPair):
         noise_density: Rate = 1.0
         """Share of tokens that are moved, at least two."""
 
-    def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
+    def add_noise(
+        self, text: TokenRows, random_keys: RandomKeys
+    ) -> tuple[Ragged, dict[str, Ragged]]:
         """Draw an order of the tokens of each row, and gather them in it."""
         ids = text.ids
         lengths = text.ids.lengths
-        keys = draws.keys(self.label)
+        keys = random_keys.for_label(self.label)
         order = permute_share(
             keys, lengths, self._rate, lambda *row: swap_identities(permute(*row))
         )

@@ -72,7 +72,7 @@ class TranslationLM(FrequencyWeights, MaskedPair):
             ),
         )
 
-    def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def add_skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Skip pairs without a second side, without text, or too long."""
         ids = samples.columns["ids"]
         targets = samples.columns["target_ids"]
@@ -82,12 +82,12 @@ class TranslationLM(FrequencyWeights, MaskedPair):
         )
         return skip_unmaskable(skips, self.special, ids, targets)
 
-    def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
+    def select_positions(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
         if self.mean_times is None:
-            return super().select(keys, rows, pairs)
+            return super().select_positions(keys, rows, pairs)
         return choose_tokens(keys, rows, self.special, self.budget, self.mean_times)
 
-    def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
+    def choose_pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
         ids = samples.columns["ids"]
         targets = samples.columns["target_ids"]
         starts = np.stack((ids.offsets[:-1], len(ids.values) + targets.offsets[:-1]), axis=1)
@@ -106,6 +106,6 @@ class TranslationLM(FrequencyWeights, MaskedPair):
         text = sample["ids"]
         target = sample["target_ids"]
         swapped = self.add_special_tokens_to_pair(target, text)
-        if np.array_equal(swapped, self.uncorrupt(example)):
+        if np.array_equal(swapped, self.restore(example)):
             return swapped
         return self.add_special_tokens_to_pair(text, target)

@@ -17,18 +17,18 @@ from clozeline.errors import ConfigurationError
 from clozeline.hub import fetch_folder
 from clozeline.pipeline.corrupt.objectives import Objective, Skip, build_objective
 from clozeline.pipeline.corrupt.preview.view import (
-    Pieces,
-    View,
+    ConsoleView,
+    TokenRenderer,
     fragment_as_labels,
     has_values,
     prefix_length,
     row_parts,
 )
 from clozeline.pipeline.corrupt.preview.words import (
-    Text,
+    PreviewText,
     TextCodec,
-    TokenizerPieces,
-    Words,
+    TokenizerCodec,
+    WordCodec,
     sample_rows_of,
 )
 from clozeline.pipeline.group.groupings import build_grouping
@@ -128,14 +128,14 @@ class CorruptedText:
     def _repr_html_(self) -> str:
         return self.view()._repr_html_()
 
-    def view(self) -> View:
+    def view(self) -> ConsoleView:
         """Return what a terminal, a notebook or a page shows: the texts and the example."""
         objective = self.objective
-        pieces = Pieces(self.codec.decoder)
+        pieces = TokenRenderer(self.codec.decoder)
         title = f"{objective.label} · {objective.architecture} · {', '.join(objective.heads)}"
         roles = {feature.name: feature.role for feature in objective.features}
         sample = row_parts(pieces, self.sample, self._sample_roles)
-        return View(title, (*sample, *row_parts(pieces, self.example, roles)))
+        return ConsoleView(title, (*sample, *row_parts(pieces, self.example, roles)))
 
     @property
     def _sample_roles(self) -> dict[str, Role]:
@@ -145,7 +145,7 @@ class CorruptedText:
     @property
     def restored(self) -> str:
         """The original with special tokens, restored from the example alone; ValueError if it cannot be inverted."""
-        return " ".join(self.codec.words(self.objective.uncorrupt(self.example).tolist()))
+        return " ".join(self.codec.words(self.objective.restore(self.example).tolist()))
 
 
 def corrupt_text(
@@ -200,15 +200,17 @@ def corrupt_text(
     if tokenizer is None:
         # words and punctuation, separated by spaces
         texts = [
-            Text(
+            PreviewText(
                 tuple(" ".join(_WORD.findall(part)) for part in document.sentences),
                 " ".join(_WORD.findall(document.target)),
             )
             for document in texts
         ]
-        codec = Words(part for document in texts for part in (*document.sentences, document.target))
+        codec = WordCodec(
+            part for document in texts for part in (*document.sentences, document.target)
+        )
     else:
-        codec = TokenizerPieces(_load(fetch_folder(tokenizer, weights=False), objective))
+        codec = TokenizerCodec(_load(fetch_folder(tokenizer, weights=False), objective))
     return corrupt_first_row(
         build_objective(objective, codec.vocabulary), codec, texts, variant, seed
     )
@@ -229,7 +231,11 @@ def _load(path: Path, objective: str | Mapping[str, object]) -> Tokenizer:
 
 
 def corrupt_first_row(
-    objective: Objective, codec: TextCodec, texts: Sequence[Text], variant: int, seed: int = 1
+    objective: Objective,
+    codec: TextCodec,
+    texts: Sequence[PreviewText],
+    variant: int,
+    seed: int = 1,
 ) -> CorruptedText:
     """Corrupt the first row of the first text; the others are partners for sentence pairs.
 
@@ -258,11 +264,11 @@ def corrupt_first_row(
     )
 
 
-def _text(text: str, target: str) -> Text:
+def _text(text: str, target: str) -> PreviewText:
     """Split a text into sentences; all but the first start with the space before them."""
     starts = SENTENCES.resolve("regex").build().starts(text, "en")
     sentences = [text[first:last].strip() for first, last in pairwise([*starts, len(text)])]
-    return Text(
+    return PreviewText(
         tuple(f"{' ' if number else ''}{sentence}" for number, sentence in enumerate(sentences)),
         target,
     )

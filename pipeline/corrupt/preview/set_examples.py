@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from clozeline.pipeline.corrupt.preview.view import Pieces, View, row_parts
+from clozeline.pipeline.corrupt.preview.view import ConsoleView, TokenRenderer, row_parts
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 
@@ -14,7 +14,7 @@ _SHOWN_TOKENS: Final = 256
 _SHOWN_LABELS: Final = 40
 
 
-def example_views(manifest: Path) -> Iterator[View]:
+def example_views(manifest: Path) -> Iterator[ConsoleView]:
     """Yield views of rows from the start, the middle and the end of a set, fewer if it has fewer.
 
     Args:
@@ -22,7 +22,7 @@ def example_views(manifest: Path) -> Iterator[View]:
     """
     shards = open_shards(manifest)
     tokenizer = load_tokenizer(find_tokenizer(manifest, shards.manifest.tokenizer.fingerprint))
-    pieces = Pieces(tokenizer, _SHOWN_TOKENS)
+    pieces = TokenRenderer(tokenizer, _SHOWN_TOKENS)
     count = min(SHOWN_ROWS, len(shards))
     for number in (index * (len(shards) - 1) // max(1, count - 1) for index in range(count)):
         block, in_block = shards.locate(number)
@@ -30,4 +30,4 @@ def example_views(manifest: Path) -> Iterator[View]:
         parts = [
             part.shortened(_SHOWN_LABELS) for part in row_parts(pieces, row, shards.manifest.roles)
         ]
-        yield View(f"row {number + 1:,} of {len(shards):,}", parts)
+        yield ConsoleView(f"row {number + 1:,} of {len(shards):,}", parts)

@@ -20,7 +20,7 @@ from rich.theme import Theme
 from clozeline.columns import Role
 from clozeline.errors import show_controls
 from clozeline.files import publish_text
-from clozeline.pipeline.rows import Row
+from clozeline.pipeline.rows import ShardRow
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.report.html_page import fragment, page
 from clozeline.terminal import Terminal
@@ -54,7 +54,7 @@ class Passage:
     text: Text
 
     def shortened(self, rows: int) -> "Passage":
-        """Return it as it is: `Pieces` limits its tokens."""
+        """Return it as it is: `TokenRenderer` limits its tokens."""
         return self
 
 
@@ -78,7 +78,7 @@ Parts: TypeAlias = Sequence[Passage | Sheet]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class View:
+class ConsoleView:
     """A title with the parts below it; `print` writes it as plain text, and a notebook shows it in color."""
 
     title: str
@@ -90,13 +90,13 @@ class View:
         return file.getvalue()
 
     def __repr__(self) -> str:
-        return f"View({self.title})"
+        return f"ConsoleView({self.title})"
 
     def _repr_html_(self) -> str:
         return fragment(self.title, [view_html(self)])
 
 
-def print_view(view: View, console: Console) -> None:
+def print_view(view: ConsoleView, console: Console) -> None:
     """Print the title and the parts."""
     console.rule(_text(view.title))
     with console.use_theme(_STYLES):
@@ -126,12 +126,12 @@ def print_view(view: View, console: Console) -> None:
             console.print(table)
 
 
-def view_page(view: View) -> str:
+def view_page(view: ConsoleView) -> str:
     """Return the HTML of a page, which shows what a terminal does; every string is escaped."""
     return page(view.title, [view_html(view)])
 
 
-def show_view(view: View, html: Path | None) -> None:
+def show_view(view: ConsoleView, html: Path | None) -> None:
     """Write a page if a file is given, and print the view."""
     if html is not None:
         publish_text(html, view_page(view))
@@ -140,7 +140,7 @@ def show_view(view: View, html: Path | None) -> None:
         sys.stdout.write(f"page: {html}\n")
 
 
-def view_html(view: View) -> str:
+def view_html(view: ConsoleView) -> str:
     """Return the HTML of a view, which shows what a terminal does; every string is escaped."""
     console = Terminal(record=True, file=io.StringIO(), width=_PAGE_WIDTH, color_system="truecolor")
     print_view(view, console)
@@ -167,7 +167,7 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda match: f"<U+{ord(match.group()):04X}>", shown)
 
 
-class Decoder(Protocol):
+class TokenDecoder(Protocol):
     """What gives texts of token ids: a tokenizer, or the words of a text."""
 
     @property
@@ -181,10 +181,10 @@ class Decoder(Protocol):
         """Return one token as a model writes it."""
 
 
-class Pieces:
+class TokenRenderer:
     """Show token ids as texts and passages of at most `limit` tokens; ids of a vocabulary alone as numbers."""
 
-    def __init__(self, tokenizer: Decoder | Vocabulary, limit: int = 1024) -> None:
+    def __init__(self, tokenizer: TokenDecoder | Vocabulary, limit: int = 1024) -> None:
         self._decoder = None if isinstance(tokenizer, Vocabulary) else tokenizer
         self.vocabulary = tokenizer if isinstance(tokenizer, Vocabulary) else tokenizer.vocabulary
         self._limit = limit
@@ -241,7 +241,7 @@ class Pieces:
         return "special" if token < self.vocabulary.size and self.vocabulary.special[token] else ""
 
 
-def row_parts(show: Pieces, row: Row, roles: Mapping[str, Role]) -> Parts:
+def row_parts(show: TokenRenderer, row: ShardRow, roles: Mapping[str, Role]) -> Parts:
     """Return everything to show of a row: its texts with the starts of their parts, and its labels."""
     row = fragment_as_labels(row)
     columns = row.columns
@@ -263,7 +263,7 @@ def row_parts(show: Pieces, row: Row, roles: Mapping[str, Role]) -> Parts:
     return [show.passage(name, row[name], dict.fromkeys(order, "predicted"), signs), sheet]
 
 
-def _label_parts(show: Pieces, row: Row, signs: Mapping[int, str]) -> Parts:
+def _label_parts(show: TokenRenderer, row: ShardRow, signs: Mapping[int, str]) -> Parts:
     """Show a row with labels: input, original, and both at each label."""
     ids = row["input_ids"]
     original = row["input_ids"].astype(np.int64)
@@ -283,7 +283,7 @@ def _label_parts(show: Pieces, row: Row, signs: Mapping[int, str]) -> Parts:
     ]
 
 
-def fragment_as_labels(row: Row) -> Row:
+def fragment_as_labels(row: ShardRow) -> ShardRow:
     """Return a row whose `target_ids` begin at `target_start` of its input as a row with labels; others as they are."""
     if not has_values(row, "target_start"):
         return row
@@ -293,14 +293,14 @@ def fragment_as_labels(row: Row) -> Row:
         "label_positions": positions,
         "label_ids": row["target_ids"],
     }
-    return Row(row.fixed, columns)
+    return ShardRow(row.fixed, columns)
 
 
-def prefix_length(row: Row) -> int:
+def prefix_length(row: ShardRow) -> int:
     """Return the number of tokens of the prefix; 0 without one."""
     return int(row["prefix_length"][0]) if has_values(row, "prefix_length") else 0
 
 
-def has_values(row: Row, name: str) -> bool:
+def has_values(row: ShardRow, name: str) -> bool:
     """Return whether a row has values in a column."""
     return len(row.columns.get(name, ())) > 0

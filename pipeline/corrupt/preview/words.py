@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from clozeline.pipeline.corrupt.objectives import Objective
 from clozeline.pipeline.group.groupings import Context, build_grouping
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.tokenize.encode.tokenize_documents import sentence_starts
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
@@ -29,7 +29,7 @@ _JOINED: Final = re.compile(r" (?:##(?=.)|(?=[.,;:!?)\]}’'»”…。，！？
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class PreviewText:
     """A document of words separated by spaces."""
 
     sentences: tuple[str, ...]
@@ -42,7 +42,7 @@ class Text:
         return np.frombuffer(hash64(*self.sentences).to_bytes(16, "little"), np.uint8)
 
 
-class TokenizerPieces:
+class TokenizerCodec:
     """The ids and pieces of a trained tokenizer."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -68,7 +68,7 @@ class TokenizerPieces:
         return [self.decoder.piece(int(token)) for token in ids]
 
 
-class Words:
+class WordCodec:
     """A vocabulary of specials, sentinels, modes and the words of some texts; `##` marks a word's later pieces."""
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -114,11 +114,13 @@ class Words:
         return self._shown[token]
 
 
-TextCodec: TypeAlias = TokenizerPieces | Words
+TextCodec: TypeAlias = TokenizerCodec | WordCodec
 """Converts texts to ids, and ids to readable pieces."""
 
 
-def sample_rows_of(objective: Objective, codec: TextCodec, texts: Sequence[Text]) -> Rows:
+def sample_rows_of(
+    objective: Objective, codec: TextCodec, texts: Sequence[PreviewText]
+) -> RowBatch:
     """Return the sample rows of some texts, in their order, from the grouping that the objective reads."""
     spec = objective.grouping
     context = Context(spec.label, source_groups=("gallery",))
@@ -129,7 +131,7 @@ def sample_rows_of(objective: Objective, codec: TextCodec, texts: Sequence[Text]
     )
 
 
-def token_documents(codec: TextCodec, texts: Sequence[Text]) -> Rows:
+def token_documents(codec: TextCodec, texts: Sequence[PreviewText]) -> RowBatch:
     """Return token documents, as groupings read them."""
     documents = [codec.document(text.sentences) for text in texts]
     targets = [codec.document([text.target])[0] if text.target else [] for text in texts]
@@ -146,4 +148,4 @@ def token_documents(codec: TextCodec, texts: Sequence[Text]) -> Rows:
         "target_ids": Ragged.from_lists(targets, dtype),
         "target_language": Ragged.from_lists([[1] * bool(text.target) for text in texts], np.uint8),
     }
-    return Rows(fixed, columns)
+    return RowBatch(fixed, columns)

@@ -21,7 +21,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.kernels.ragged import starts_in_rows
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.registries import GROUPINGS
-from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, Rows
+from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, RowBatch
 from clozeline.pipeline.shards.column_set import WORD_STARTS
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import (
@@ -128,7 +128,7 @@ class MinimumRow:
 class Grouped:
     """Sample rows in stream order, and the account of where the tokens went."""
 
-    rows: Rows
+    rows: RowBatch
     counts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -189,7 +189,7 @@ class PartDraws:
 class Grouping(ABC):
     """Turns the token documents of a shard, in hash order, into sample rows.
 
-    Documents are `Rows` with the fixed columns `document_uid`, `language`, `copy` and the list
+    Documents are `RowBatch` with the fixed columns `document_uid`, `language`, `copy` and the list
     columns `token_ids`, `sentence_starts`.
     """
 
@@ -219,7 +219,7 @@ class Grouping(ABC):
             )
 
     @abstractmethod
-    def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
+    def group(self, documents: RowBatch, minimum: MinimumRow, context: Context) -> Grouped:
         """Return rows of these documents; documents without tokens are counted as `empty`."""
 
     def columns_of(self, *, words: bool) -> tuple[Feature, ...]:
@@ -228,7 +228,7 @@ class Grouping(ABC):
             return self.columns
         return (*self.columns, self.starts_feature(WORD_STARTS.name, WORD_STARTS.description))
 
-    def word_starts(self, documents: Rows, begins: Int64, offsets: Int64) -> dict[str, Ragged]:
+    def word_starts(self, documents: RowBatch, begins: Int64, offsets: Int64) -> dict[str, Ragged]:
         """Return the column of word starts of rows, where the documents have one; a row starts a word.
 
         `begins` are the starts of the documents in the stream that rows are cut from, `offsets`
@@ -255,7 +255,7 @@ class Grouping(ABC):
         return Feature(name, starts_dtype(self.options.length), Role("start", "ids"), description)
 
     def windows(
-        self, documents: Rows, context: Context, ends: Callable[[Starts, Int64], Int64]
+        self, documents: RowBatch, context: Context, ends: Callable[[Starts, Int64], Int64]
     ) -> tuple[Starts, NDArray[np.uint8]]:
         """Return where all windows start, and their parts; each round cuts one window of every open document.
 
@@ -282,14 +282,14 @@ class Grouping(ABC):
         return Starts(first, offset, uids).take(order), parts[order]
 
     @staticmethod
-    def drop_empty(documents: Rows) -> Rows:
+    def drop_empty(documents: RowBatch) -> RowBatch:
         """Return documents that have at least one token."""
         lengths = documents.columns["token_ids"].lengths
         return documents if lengths.all() else documents.take(np.flatnonzero(lengths))
 
     @staticmethod
     def account(
-        documents: Rows, in_samples: int, dropped: Mapping[str, int], separators: int = 0
+        documents: RowBatch, in_samples: int, dropped: Mapping[str, int], separators: int = 0
     ) -> dict[str, Any]:
         """Return the counts of tokens in and out; documents without tokens are counted as `empty`."""
         lengths = documents.columns["token_ids"].lengths
@@ -322,7 +322,7 @@ class Starts:
     uids: NDArray[np.uint64]
 
     @staticmethod
-    def at(documents: Rows, first: NDArray[np.intp], offset: Int64, label: str) -> Starts:
+    def at(documents: RowBatch, first: NDArray[np.intp], offset: Int64, label: str) -> Starts:
         """Return starts with their uids, of which the grouping's label is a part."""
         uids = documents.fixed["document_uid"]
         copies = documents.fixed["copy"]
@@ -337,8 +337,8 @@ class Starts:
         return Starts(self.first[chosen], self.offset[chosen], self.uids[chosen])
 
     def sample_rows(
-        self, documents: Rows, columns: Mapping[str, Ragged], parts: NDArray[np.uint8]
-    ) -> Rows:
+        self, documents: RowBatch, columns: Mapping[str, Ragged], parts: NDArray[np.uint8]
+    ) -> RowBatch:
         """Return rows with their fixed columns, in the order given."""
         copied = {
             name: documents.fixed[name][self.first].astype(np.uint8)
@@ -355,4 +355,4 @@ class Starts:
             name: np.zeros(len(parts), FIXED_COLUMNS[name])
             for name in FIXED_COLUMNS.keys() - fixed.keys()
         }
-        return Rows({name: (fixed | absent)[name] for name in FIXED_COLUMNS}, columns)
+        return RowBatch({name: (fixed | absent)[name] for name in FIXED_COLUMNS}, columns)

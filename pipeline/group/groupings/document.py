@@ -17,7 +17,7 @@ from clozeline.pipeline.group.groupings import (
     Starts,
 )
 from clozeline.pipeline.kernels.ragged import starts_in_rows
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
 
@@ -45,7 +45,7 @@ class DocumentGrouping(Grouping):
         )
         self.columns = (Feature("ids", "ids", IDS, "content tokens"), self._starts)
 
-    def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
+    def group(self, documents: RowBatch, minimum: MinimumRow, context: Context) -> Grouped:
         filled = self.drop_empty(documents)
         tokens = filled.columns["token_ids"]
         sentences = filled.columns["sentence_starts"]

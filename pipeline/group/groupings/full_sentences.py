@@ -7,7 +7,7 @@ import numpy as np
 from clozeline.arrays import Int64
 from clozeline.pipeline.group.groupings._grouping import PartDraws
 from clozeline.pipeline.group.groupings.packed import PackedGrouping, cuts
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 
 
 class FullSentencesGrouping(PackedGrouping):
@@ -23,7 +23,7 @@ class FullSentencesGrouping(PackedGrouping):
     """
 
     def bounds(
-        self, documents: Rows, begins: Int64, sentences: Int64, draws: PartDraws, label: str
+        self, documents: RowBatch, begins: Int64, sentences: Int64, draws: PartDraws, label: str
     ) -> Int64:
         """Return where rows begin in the stream, and its end; each row ends at the last sentence end that fits."""
         stops = np.append(sentences, begins[-1]).tolist()

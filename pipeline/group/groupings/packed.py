@@ -20,7 +20,7 @@ from clozeline.pipeline.group.groupings import (
 from clozeline.pipeline.group.groupings._grouping import PartDraws
 from clozeline.pipeline.kernels.ragged import insert_at, starts_in_rows
 from clozeline.pipeline.kernels.sampling import offsets_of
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import sample_uid
 
@@ -66,7 +66,7 @@ class PackedGrouping(Grouping):
             else vocabulary.id_of(name, f"grouping packed, separator {name},")
         )
 
-    def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
+    def group(self, documents: RowBatch, minimum: MinimumRow, context: Context) -> Grouped:
         """Lay the documents end to end and cut."""
         filled = self.drop_empty(documents)
         tokens = filled.columns["token_ids"]
@@ -110,7 +110,7 @@ class PackedGrouping(Grouping):
         return Grouped(rows, self.account(documents, in_samples, dropped, in_separators))
 
     def bounds(
-        self, documents: Rows, begins: Int64, sentences: Int64, draws: PartDraws, label: str
+        self, documents: RowBatch, begins: Int64, sentences: Int64, draws: PartDraws, label: str
     ) -> Int64:
         """Return where rows begin in the stream, and its end.
 
@@ -125,7 +125,7 @@ class PackedGrouping(Grouping):
 
 
 def cuts(
-    documents: Rows,
+    documents: RowBatch,
     begins: list[int],
     draws: PartDraws,
     label: str,

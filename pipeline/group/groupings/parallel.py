@@ -19,7 +19,7 @@ from clozeline.pipeline.group.groupings import (
 )
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.kernels.sampling import offsets_of, rows_of
-from clozeline.pipeline.rows import Ragged, Rows, segments
+from clozeline.pipeline.rows import Ragged, RowBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import POSITIONS, below, kernel_keys, random_bits
 
@@ -75,7 +75,7 @@ class ParallelGrouping(Grouping):
             ),
         )
 
-    def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
+    def group(self, documents: RowBatch, minimum: MinimumRow, context: Context) -> Grouped:
         sources = _side(documents, "token_ids")
         targets = _side(documents, "target_ids")
         starts = Starts.at(
@@ -138,7 +138,7 @@ class ParallelGrouping(Grouping):
         return Grouped(starts.take(kept).sample_rows(documents, columns, parts[kept]), counts)
 
     def _parts(
-        self, documents: Rows, uids: NDArray[np.uint64], context: Context
+        self, documents: RowBatch, uids: NDArray[np.uint64], context: Context
     ) -> tuple[NDArray[np.uint8], Int64, dict[str, Bool]]:
         """Return part and length of each pair, and which pairs belong to other inputs or exceed their input's share."""
         if not self.options.sources:
@@ -168,6 +168,6 @@ class ParallelGrouping(Grouping):
         )
 
 
-def _side(documents: Rows, name: str) -> Ragged:
+def _side(documents: RowBatch, name: str) -> Ragged:
     empty = Ragged(np.empty(0, np.uint16), np.zeros(len(documents) + 1, np.int64))
     return documents.columns.get(name, empty)

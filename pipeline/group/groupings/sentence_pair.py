@@ -20,7 +20,7 @@ from clozeline.pipeline.group.groupings import (
 from clozeline.pipeline.kernels.ragged import starts_in_rows
 from clozeline.pipeline.kernels.rates import MILLION, Rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import offsets_of
-from clozeline.pipeline.rows import Ragged, Rows, segments
+from clozeline.pipeline.rows import Ragged, RowBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, LENGTHS, below, kernel_keys, random_bits
 
@@ -73,7 +73,7 @@ class SentencePairGrouping(Grouping):
         )
         self.columns = (*columns, *partner) if options.partner else columns
 
-    def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
+    def group(self, documents: RowBatch, minimum: MinimumRow, context: Context) -> Grouped:
         """Cut each document, then look for partners."""
         filled = self.drop_empty(documents)
         tokens = filled.columns["token_ids"]
@@ -117,7 +117,7 @@ class SentencePairGrouping(Grouping):
 
     def _partners(
         self,
-        documents: Rows,
+        documents: RowBatch,
         flat_positions: Int64,
         starts: Starts,
         lengths: Int64,
@@ -153,7 +153,7 @@ def _keys(uids: UInt64, context: Context) -> UInt64:
 
 
 def _partner_documents(
-    documents: Rows, flat_positions: Int64, document_of: NDArray[np.intp], need: Int64
+    documents: RowBatch, flat_positions: Int64, document_of: NDArray[np.intp], need: Int64
 ) -> tuple[Int64, Int64]:
     """Return for each window its partner's document, and the sentence starts there from which `need` tokens follow."""
     tokens = documents.columns["token_ids"].offsets

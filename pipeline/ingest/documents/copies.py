@@ -10,7 +10,7 @@ import numpy as np
 
 from clozeline.arrays import Int64
 from clozeline.checksummed_json import refuse_newer
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.recorded_file import RecordedFile
 from clozeline.seeding import order_key
 
@@ -49,7 +49,7 @@ class CopyFactors:
         )
 
     def count_copies(
-        self, documents: Rows, languages: Sequence[str], sources: Sequence[str]
+        self, documents: RowBatch, languages: Sequence[str], sources: Sequence[str]
     ) -> Int64:
         """Return the copies of each token document, shape [documents], from the names of its language and source."""
         uids = documents.fixed["document_uid"]
@@ -61,7 +61,7 @@ class CopyFactors:
         return np.fromiter(counts, np.int64, len(documents))
 
 
-def iterate_languages(documents: Rows, languages: Sequence[str]) -> Iterator[str]:
+def iterate_languages(documents: RowBatch, languages: Sequence[str]) -> Iterator[str]:
     """Yield the language of each token document; for a pair the languages of both sides, such as `en-sw`."""
     targets = documents.columns.get("target_language")
     for row, code in enumerate(documents.fixed["language"].tolist()):

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.columns import IDS, PLACES, Feature, Role
+from clozeline.columns import IDS, POSITIONS, Feature, Role
 from clozeline.pipeline.tasks.readers import Dialogue, Part, SourceTarget, TaskFacts, answer_runs
 from clozeline.pipeline.tasks.task_rows import (
     INPUT_IDS,
@@ -22,7 +22,7 @@ from clozeline.pipeline.vocabulary import Vocabulary
 
 _TARGET: Final = Feature("target_ids", "ids", IDS, "target, </s>")
 _LABEL_POSITIONS: Final = Feature(
-    "label_positions", "uint16", PLACES, "places of what is learned, ascending"
+    "label_positions", "uint16", POSITIONS, "places of what is learned, ascending"
 )
 _LABEL_IDS: Final = Feature(
     "label_ids", "ids", Role("label", "label_positions"), "ids, predicted at the place before"

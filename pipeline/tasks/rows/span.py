@@ -29,7 +29,7 @@ ANSWER_SPAN: Final = Feature(
     Role("label", head="span"),
     "its first and last place; 0 0: none in this window",
 )
-ANSWER_PLACES: Final = Feature(
+ANSWER_POSITIONS: Final = Feature(
     "answer_places",
     "uint16",
     Role("position", "input_ids", head="span"),
@@ -63,7 +63,7 @@ class AnswerRows(TaskRows[Question]):
             INPUT_IDS,
             *[SEGMENT_STARTS] * frame.segments,
             ANSWER_SPAN,
-            ANSWER_PLACES,
+            ANSWER_POSITIONS,
             _OWNED,
             _OFFSETS,
             RECORD,

@@ -8,7 +8,7 @@ import numpy as np
 
 from clozeline.arrays import Int64
 from clozeline.columns import UNDO, Feature, Role
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.tasks.readers import TaggedWords, TaskFacts
 from clozeline.pipeline.tasks.rows._windows import (
     NO_WORD,
@@ -162,7 +162,7 @@ class TaggedRows(TaskRows[TaggedWords]):
         return f"I-{label[2:]}" if is_inside else NO_ENTITY
 
 
-def words_with_tags(rows: Rows, row: int) -> tuple[Int64, Int64]:
+def words_with_tags(rows: RowBatch, row: int) -> tuple[Int64, Int64]:
     """Return the places among the tags of a row that are those of words, and the words; blank tokens have tags, too."""
     positions = rows.columns["tag_positions"][row].astype(np.int64)
     words = rows.columns["word_numbers"][row][positions].astype(np.int64)

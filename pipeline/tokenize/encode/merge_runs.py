@@ -23,7 +23,7 @@ from clozeline.pipeline.execution.unit_record import (
     total_counts,
 )
 from clozeline.pipeline.kernels.sampling import offsets_of
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import SetWriter, auto_block_rows
 from clozeline.pipeline.shards.column_set import (
     DOCUMENTS_SCHEMA,
@@ -173,7 +173,7 @@ class Merge(Pass[EncodeCounts]):
             )
         return {**counts, "with_extra": {key: total["documents"] for key, total in totals.items()}}
 
-    def _count(self, unit: int, rows: Rows, size: int, output: Output) -> EncodeCounts:
+    def _count(self, unit: int, rows: RowBatch, size: int, output: Output) -> EncodeCounts:
         """Count the token ids of training documents, for the manifest."""
         tokens = rows.columns["token_ids"]
         targets = rows.columns.get(
@@ -212,7 +212,7 @@ def _writer(vocabulary: Vocabulary, codes: Mapping[str, Any], shards: int) -> Se
     )
 
 
-def _rows(table: pa.Table, codes: Mapping[str, Any]) -> Rows:
+def _rows(table: pa.Table, codes: Mapping[str, Any]) -> RowBatch:
     fixed = {
         "document_uid": identities(table.column("uid")),
         "language": _encode_names(table.column("language"), codes["languages"], np.uint8),
@@ -229,7 +229,7 @@ def _rows(table: pa.Table, codes: Mapping[str, Any]) -> Rows:
         columns |= {"target_ids": targets, "target_language": Ragged(language, offsets_of(has))}
     if "words" in codes:
         columns[WORD_STARTS.name] = _ragged_lists(table.column(WORD_STARTS.name))
-    return Rows(fixed, columns)
+    return RowBatch(fixed, columns)
 
 
 def _encode_names(column: pa.ChunkedArray, names: Sequence[str], dtype: Any) -> NDArray[np.generic]:

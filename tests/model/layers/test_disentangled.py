@@ -117,7 +117,7 @@ def test_the_mask_decoder_equals_a_plain_loop(steps):
     rows = plan.relative.rows
     key = attention.key(x)
     value = attention.value(x)
-    place_key = attention.key_of_place(vectors)
+    document_order_key = attention.key_of_place(vectors)
     place_query = attention.query_of_place(vectors)
     for row in range(2):
         query = torch.stack([x[row, i] + decoder.places.weight[places[row, i]] for i in range(5)])
@@ -127,7 +127,7 @@ def test_the_mask_decoder_equals_a_plain_loop(steps):
             for own in (slice(0, 4), slice(4, 8), slice(8, 12)):
                 for i in range(5):
                     scores = [
-                        projected[i, own] @ (key[row, j, own] + place_key[at, own])
+                        projected[i, own] @ (key[row, j, own] + document_order_key[at, own])
                         + key[row, j, own] @ place_query[at, own]
                         for j, at in enumerate(rows[row, i].tolist())
                     ]

@@ -6,7 +6,7 @@ import numpy as np
 
 from clozeline.configuration.config import validate
 from clozeline.pipeline.recipe import Recipe
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from tests.pipeline.token_sets import run_stage, token_documents, write_rows
 
 LENGTHS = [20 + (31 * document) % 40 for document in range(400)]
@@ -28,7 +28,7 @@ def write_languages(out, *, shards=2, pairs=False):
     for name in ("target_ids", "target_language"):
         lists = [values if pairs and row % 3 else [] for row, values in enumerate(columns[name])]
         columns[name] = Ragged.from_lists(lists, columns[name].values.dtype)
-    rows = Rows(fixed, columns)
+    rows = RowBatch(fixed, columns)
     write_rows(out, rows, shards, languages=NAMES, source_groups=SOURCES)
     return rows
 

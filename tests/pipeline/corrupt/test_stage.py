@@ -113,7 +113,7 @@ def test_variant_k_is_epoch_k(sets, name):
     samples = open_shards(sets / "group" / objective.grouping.label / "train")
     assert made.manifest.parents[0].digest == samples.digest
     assert (facts.architecture, facts.heads) == (objective.architecture, objective.heads)
-    assert facts.frame.decoder_start == objective.frame.decoder_start
+    assert facts.frame.decoder_start == objective.layout.decoder_start
     stored = [{} for _ in range(EPOCHS)]
     for block, shard in enumerate(made.index.shard.tolist()):
         for row in made.read_block(block):
@@ -123,7 +123,7 @@ def test_variant_k_is_epoch_k(sets, name):
     assert stored == [
         online(objective, samples, epoch, made.manifest.seed) for epoch in range(EPOCHS)
     ]
-    if objective.redrawn:
+    if objective.min_redrawn_share:
         assert stored[0] != stored[1]
     assert (heldout.manifest.variants, len(heldout.manifest.shards)) == (1, 1)
 

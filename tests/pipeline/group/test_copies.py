@@ -9,7 +9,7 @@ import pytest
 
 from clozeline.errors import IntegrityError
 from clozeline.files import file_hash
-from clozeline.pipeline.group.documents import place_key, train_documents, with_copies
+from clozeline.pipeline.group.documents import document_order_key, train_documents, with_copies
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.seeding import fraction
@@ -78,9 +78,9 @@ def test_copies_are_dealt_like_documents(out):
     uids = [uid.tobytes() for uid in rows.fixed["document_uid"]]
     copies = rows.fixed["copy"].tolist()
     assert len(rows) == 3 * len(tokens) == len(set(zip(uids, copies, strict=True)))
-    assert [place_key(uid, copy, 1) for uid, copy in zip(uids, copies, strict=True)] == sorted(
-        place_key(uid, copy, 1) for uid in set(uids) for copy in range(3)
-    )
+    assert [
+        document_order_key(uid, copy, 1) for uid, copy in zip(uids, copies, strict=True)
+    ] == sorted(document_order_key(uid, copy, 1) for uid in set(uids) for copy in range(3))
     assert sum(one == other for one, other in pairwise(uids)) < 10
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.documents import train_documents
 from clozeline.pipeline.group.stage import GroupStage, sample_sets
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.seeding import mix, order_key
@@ -37,7 +37,7 @@ PAIRED = [
 
 def rows_of_shard(shards, shard):
     blocks = np.flatnonzero(shards.index.shard == shard).tolist()
-    return Rows.concatenate([shards.read_block(block) for block in blocks])
+    return RowBatch.concatenate([shards.read_block(block) for block in blocks])
 
 
 def uids_of(rows):

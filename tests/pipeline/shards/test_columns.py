@@ -7,7 +7,7 @@ import pytest
 from clozeline.columns import UNDO, WEIGHT, Feature
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.execution.unit_record import Output
-from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, Rows
+from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, RowBatch
 from clozeline.pipeline.shards import (
     ColumnSpec,
     DamagedBlock,
@@ -65,14 +65,14 @@ PLACES = Feature("label_positions", "uint16", UNDO, "")
 )
 def test_rows_that_do_not_fit_their_columns(tmp_path, change, message):
     good = rows([1, 2], 1)
-    bad = Rows(**{"fixed": good.fixed, "columns": good.columns, **change})
+    bad = RowBatch(**{"fixed": good.fixed, "columns": good.columns, **change})
     with pytest.raises(IntegrityError, match=message):
         write_shard(tmp_path / "x", bad, COLUMNS, block_rows=4)
 
 
 def test_weights_are_never_rounded_when_written(tmp_path):
     weight = feature_columns([Feature("label_weight", "float32", WEIGHT, "weight")], 1000)
-    bad = Rows(fixed(np.arange(1)), {"label_weight": Ragged(np.array([1 / 3]), np.arange(2))})
+    bad = RowBatch(fixed(np.arange(1)), {"label_weight": Ragged(np.array([1 / 3]), np.arange(2))})
     with pytest.raises(IntegrityError, match="expected float32, got float64"):
         write_shard(tmp_path / "x", bad, [*base_columns(), *weight], block_rows=4)
 
@@ -222,10 +222,10 @@ def write_columns(folder, shards, *, name="score", rows=None, **changes):
         blocks = [shards.read_block(block) for block in np.flatnonzero(shards.index.shard == shard)]
         ids = [block.columns["input_ids"] for block in blocks]
         parts = [
-            Rows({}, {name: Ragged((one.values / 2).astype(np.float16), one.offsets)})
+            RowBatch({}, {name: Ragged((one.values / 2).astype(np.float16), one.offsets)})
             for one in ids
         ]
-        content = Rows.concatenate(parts)
+        content = RowBatch.concatenate(parts)
         keep = np.arange(len(content) if rows is None else rows)
         path = folder / f"shard-{shard}.arrow"
         infos.append(write_shard(path, content.take(keep), [spec], block_rows=4))

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import DamagedBlock, ManifestError, open_shards
 from clozeline.pipeline.shards.block import BlockError, arrow_schema, block_bytes, decode, to_batch
 from tests.shard_sets import COLUMNS, change_manifest, fixed, rows, toy_set
@@ -29,7 +29,7 @@ def message(content, codec=None):
 
 def test_a_bomb_is_refused_before_memory_is_taken():
     """A few kilobytes that would become 64 MiB."""
-    content = Rows(
+    content = RowBatch(
         fixed(np.arange(1)),
         {"input_ids": Ragged(np.zeros(1 << 25, np.uint16), np.array([0, 1 << 25]))},
     )

@@ -14,7 +14,7 @@ from clozeline.columns import WEIGHT, Feature
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.pipeline.block_options import Compression
 from clozeline.pipeline.execution.unit_record import Output
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import (
     ColumnSpec,
     SetWriter,
@@ -33,7 +33,7 @@ forms = pytest.mark.parametrize(("container", "codec"), FORMS)
 
 
 def read(shards):
-    return Rows.concatenate([shards.read_block(block) for block in range(len(shards.index))])
+    return RowBatch.concatenate([shards.read_block(block) for block in range(len(shards.index))])
 
 
 def bytes_of(found):
@@ -201,7 +201,7 @@ def write(folder, path, order):
         assert not writer.is_written(Output(folder), shard)
         numbers = np.arange(10 * shard, 10 * shard + 5, dtype=np.uint16)
         ids = Ragged.from_lists([[shard] * 3] * 5, np.uint16)
-        writer.write_shard(Output(folder), shard, Rows({"number": numbers}, {"ids": ids}))
+        writer.write_shard(Output(folder), shard, RowBatch({"number": numbers}, {"ids": ids}))
         assert writer.is_written(Output(folder), shard)
     with pytest.raises(StorageError, match="no shard set here"):
         open_shards(folder / path)

@@ -15,31 +15,31 @@ import torch
 from mylab.algorithms import RareTokens, Shouting
 from mylab.training import Focal, RAdam
 from clozeline.pipeline.clean.filters import Verdict
-from clozeline.pipeline.corrupt.objectives import Draws
+from clozeline.pipeline.corrupt.objectives import RandomKeys
 
 class Losing(RareTokens):
     """Overwrites the first token of the content, and stores it nowhere."""
-    def kernel(self, samples, draws):
-        columns = super().kernel(samples, draws)
+    def corrupt_rows(self, samples, random_keys):
+        columns = super().corrupt_rows(samples, random_keys)
         columns["input_ids"].values[columns["input_ids"].offsets[:-1] + 1] = 300
         return columns
 
 class Counting(RareTokens):
     """Draws by the number of its calls."""
     calls = 0
-    def select(self, keys, ids, budget):
+    def select_positions(self, keys, ids, budget):
         self.calls += 1
-        return super().select(keys + self.calls, ids, budget)
+        return super().select_positions(keys + self.calls, ids, budget)
 
 class Unseeded(RareTokens):
     """Draws the same under every seed."""
-    def kernel(self, samples, draws):
-        return super().kernel(samples, Draws(1, draws.uids, draws.variants))
+    def corrupt_rows(self, samples, random_keys):
+        return super().corrupt_rows(samples, RandomKeys(1, random_keys.uids, random_keys.variants))
 
 class Writing(RareTokens):
-    def kernel(self, samples, draws):
+    def corrupt_rows(self, samples, random_keys):
         samples.columns["ids"].values[:] = 300
-        return super().kernel(samples, draws)
+        return super().corrupt_rows(samples, random_keys)
 
 class Repeating(Shouting):
     """Rejects a text that it has seen."""

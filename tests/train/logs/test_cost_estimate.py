@@ -4,7 +4,7 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.logs.cost_estimate import (
     CostEstimate,
@@ -170,7 +170,7 @@ def packed_set(folder, *, apart):
         columns["document_starts"] = Ragged.from_lists(starts, np.uint16)
         names.append("document_starts")
     facts = {**objective("encoder"), "heads": ["masked_lm"]}
-    content = Rows(fixed(np.arange(1, 21)), columns)
+    content = RowBatch(fixed(np.arange(1, 21)), columns)
     return write_set(
         folder, [content], columns=(IDS, *map(list_column, names)), objective=facts
     ).path

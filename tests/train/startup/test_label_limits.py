@@ -6,7 +6,7 @@ import pytest
 from clozeline.columns import Role
 from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import ColumnSpec, open_shards
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.model_fit import refuse_further_classes
@@ -56,7 +56,7 @@ def labeled_set(folder, below):
     column = ColumnSpec("label", "uint8", "list", "a mood", role)
     content = rows(range(1, 17))
     values = [np.array([uid % below], np.uint8) for uid in range(16)]
-    labeled = Rows(
+    labeled = RowBatch(
         fixed(np.arange(1, 17)), {**content.columns, "label": Ragged.from_lists(values, np.uint8)}
     )
     facts = {**objective("encoder"), "heads": ["mood"]}

@@ -13,7 +13,7 @@ from sklearn import metrics
 from sklearn.metrics import f1_score
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tasks.readers.glue import GLUE_TASKS
 from clozeline.pipeline.tasks.task_rows import record_bytes
@@ -143,7 +143,7 @@ def rows_of(*targets):
         {"source": f"text {number}", "targets": accepted} for number, accepted in enumerate(targets)
     ]
     columns = {"record": Ragged.from_lists([record_bytes(one) for one in records], np.uint8)}
-    return Rows(fixed(np.arange(len(records))), columns)
+    return RowBatch(fixed(np.arange(len(records))), columns)
 
 
 def scored_by(facts, rows, texts):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.tasks.readers import TaggedWords, TaskFacts
 from clozeline.pipeline.tasks.rows._windows import NO_WORD
 from clozeline.pipeline.tasks.rows.tagging import TaggedRows
@@ -95,7 +95,7 @@ def test_the_best_word_by_word_and_the_best_sequence():
         "tag_positions": [[1, 2, 3], []],
         "word_numbers": [[NO_WORD, 0, NO_WORD, 1], [NO_WORD] * 4],
     }
-    rows = Rows(
+    rows = RowBatch(
         {}, {name: Ragged.from_lists(values, np.uint16) for name, values in columns.items()}
     )
     assert TaggingTaskHead(FACTS).read(scores, tensors, rows) == [[[2, 2], [1, 2]], [[], []]]

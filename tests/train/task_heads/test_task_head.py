@@ -14,7 +14,7 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.heads.classification import ClassificationHead
 from clozeline.model.registries import HEADS as MODEL_HEADS
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import (
     Choices,
@@ -80,7 +80,7 @@ def test_a_row_counts_once():
 def test_each_row_is_predicted_once_among_rows_of_its_length(size):
     """Rows of 1 to 9 tokens; the score of a row is the sum of its tokens."""
     lists = [[row, *range(row * 7 % 9)] for row in range(150)]
-    rows = Rows({}, {"input_ids": Ragged.from_lists(lists, np.uint16)})
+    rows = RowBatch({}, {"input_ids": Ragged.from_lists(lists, np.uint16)})
     batches = []
 
     def forward(part):
@@ -111,7 +111,7 @@ def test_generated_texts_are_those_of_single_prompts_without_special_tokens():
     task = SimpleNamespace(
         model=network, tokenizer=tokenizer, manifest=SimpleNamespace(objective=objective)
     )
-    rows = Rows({}, {"input_ids": Ragged.from_lists(prompts, np.uint16)})
+    rows = RowBatch({}, {"input_ids": Ragged.from_lists(prompts, np.uint16)})
     answer = LmTaskHead(TaskFacts(name="toy", head="lm", metrics=("exact_match",), words=("[9]",)))
     found = merge_shares([answer.predict(task, rows, rank, 2) for rank in range(2)], len(prompts))
     for row, prompt in enumerate(prompts):
@@ -260,7 +260,7 @@ def test_the_most_frequent_class_and_the_mean(tmp_path, answer, name, dtype, val
         "input_ids": Ragged.from_lists([[2, 5, 3]] * len(values), np.uint16),
         name: Ragged.from_lists(values, dtype),
     }
-    rows = Rows({}, columns)
+    rows = RowBatch({}, columns)
     found = answer.baselines(opened_task(tmp_path), rows, rows)["majority"]
     assert found.tolist() == [expected] * len(values)
 
@@ -287,7 +287,7 @@ def test_a_prompt_is_all_before_the_last_answer():
         "input_ids": Ragged.from_lists([[2, *range(10, 18)]], np.uint16),
         "label_positions": Ragged.from_lists([[3, 4, 7, 8]], np.uint16),
     }
-    assert _prompt_of(Rows({}, columns), 0) == [2, *range(10, 16)]
+    assert _prompt_of(RowBatch({}, columns), 0) == [2, *range(10, 16)]
 
 
 def test_a_wrong_word_is_never_taken(tmp_path):
@@ -313,7 +313,7 @@ def test_a_wrong_word_is_never_taken(tmp_path):
             ),
             "choice": Ragged.from_lists([[one.index(good)] for one in given], np.uint16),
         }
-        return Rows({}, lists)
+        return RowBatch({}, lists)
 
     train = rows([[good, bad], [bad, good], [plot, bad, good], [plot, good, bad]] * 5)
     found = MultipleChoiceTaskHead(facts).baselines(

@@ -19,7 +19,7 @@ import torch
 from clozeline.files import publish
 from clozeline.pipeline.block_options import Compression
 from clozeline.pipeline.execution.unit_record import Output
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import SetWriter, ShardSet, open_shards
 from clozeline.process import child_context, die_with
 from clozeline.tools.runs.inference.teacher_scores import TeacherScores, score_columns
@@ -78,17 +78,17 @@ def write_shards(task: Task, shards: ShardSet, processes: int | None) -> Iterato
         task, [block for block in due if block not in shards.quarantined], processes
     ) as scored:
 
-        def read_scores(block: int) -> Rows:
+        def read_scores(block: int) -> RowBatch:
             if block in shards.quarantined:  # nothing reads it: its rows get no scores
                 empty = np.zeros(int(shards.index.rows[block]) + 1, np.int64)
-                return Rows(
+                return RowBatch(
                     {},
                     {spec.name: Ragged(np.zeros(0, spec.dtype), empty) for spec in writer.columns},
                 )
             while not task.part(block).exists():
                 next(scored)
             with np.load(task.part(block)) as part:
-                return Rows(
+                return RowBatch(
                     {},
                     {
                         spec.name: Ragged(part[spec.name], part["offsets"])

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.terminal import align_rows
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 from clozeline.train.task_heads._task_head import Record, TaskHead
@@ -15,7 +15,9 @@ _CLASSES: Final = 12
 """Classes of the printed confusion matrix, those with most errors first."""
 
 
-def answered_records(opened: TaskRun, rows: Rows, predicted: Mapping[int, object]) -> list[Record]:
+def answered_records(
+    opened: TaskRun, rows: RowBatch, predicted: Mapping[int, object]
+) -> list[Record]:
     """Return the prediction of each text, sentence or question of a set with its `gold` answer and its `error`.
 
     `error` is 0 for a correct prediction, up to 1 or the distance of a number.

@@ -14,7 +14,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.configuration.head import LabelOptions
 from clozeline.model.loss import Loss
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ShardSet
 from clozeline.train.data.stream.collate import Collate
 
@@ -102,22 +102,22 @@ def _mean_loss(batches: Iterable[Mapping[str, Loss]]) -> tuple[float, int]:
     return sum(float(loss.total) for loss in losses) / max(1, count), count
 
 
-def _read_rows(shards: ShardSet, most_rows: int | None) -> Rows:
+def _read_rows(shards: ShardSet, most_rows: int | None) -> RowBatch:
     ends = [*accumulate(shards.index.rows.tolist(), initial=0)]
     blocks = [
         block for block in range(len(ends) - 1) if most_rows is None or ends[block] < most_rows
     ]
-    rows = Rows.concatenate([shards.read_block(block) for block in blocks])
+    rows = RowBatch.concatenate([shards.read_block(block) for block in blocks])
     return rows if most_rows is None or len(rows) <= most_rows else rows.take(np.arange(most_rows))
 
 
-def _by_length(rows: Rows) -> Int64:
+def _by_length(rows: RowBatch) -> Int64:
     """Return an order in which rows of similar length share a batch, so that little is padded."""
     return np.argsort(rows.columns["input_ids"].lengths, kind="stable")
 
 
 def _batch_losses(
-    model: Model, rows: Rows, order: Int64, collate: Collate
+    model: Model, rows: RowBatch, order: Int64, collate: Collate
 ) -> Iterator[Mapping[str, Loss]]:
     """Yield the losses of the heads on some rows, a batch at a time."""
     for first in range(0, len(order), _BATCH):

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.features import token_vectors
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.tasks.rows.tagging import words_with_tags
 from clozeline.tools.runs.evaluation.task_run import open_split, set_rows
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -121,7 +121,7 @@ def probe_lines(scores: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {name:<28}{next(shown):>10}{next(shown):>11}"
 
 
-def _words_of(rows: Rows, answer: TaggingTaskHead, most: int | None) -> _Words:
+def _words_of(rows: RowBatch, answer: TaggingTaskHead, most: int | None) -> _Words:
     texts: list[str] = []
     classes: list[int] = []
     word_positions: list[tuple[int, int]] = []

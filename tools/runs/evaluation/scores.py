@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from clozeline.files import publish_text
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.tasks.splits import SHOWN_NOTES
 from clozeline.tools.runs.evaluation.score_notes import note_few_items
 from clozeline.tools.runs.evaluation.task_run import TaskRun, set_rows
 
 
-def scores_of(opened: TaskRun, rows: Rows, predicted: Mapping[int, object]) -> dict[str, object]:
+def scores_of(
+    opened: TaskRun, rows: RowBatch, predicted: Mapping[int, object]
+) -> dict[str, object]:
     """Return the scores of all rows with everything needed to interpret them, as plain data."""
     facts = opened.facts
     manifest = opened.shards.manifest

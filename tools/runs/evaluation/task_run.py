@@ -14,7 +14,7 @@ import numpy as np
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
@@ -66,7 +66,7 @@ class TaskRun:
 
         trained = self.trained
 
-        def forward(rows: Rows) -> tuple[Tensor, dict[str, Tensor]]:
+        def forward(rows: RowBatch) -> tuple[Tensor, dict[str, Tensor]]:
             tensors = self.batch(rows)
             scores = (
                 trained.model.logits(tensors)[self.head]
@@ -84,7 +84,7 @@ class TaskRun:
             self.threshold,
         )
 
-    def batch(self, rows: Rows) -> dict[str, Tensor]:
+    def batch(self, rows: RowBatch) -> dict[str, Tensor]:
         """Return the tensors of some rows of the split."""
         from clozeline.train.data.stream.collate import Collate
 
@@ -174,6 +174,6 @@ def find_head(source: Path, model: ModelConfig, facts: TaskFacts, shards: ShardS
     return heads[0]
 
 
-def set_rows(shards: ShardSet) -> Rows:
+def set_rows(shards: ShardSet) -> RowBatch:
     """Return all rows of a set."""
-    return Rows.concatenate([shards.read_block(block) for block in range(len(shards.index))])
+    return RowBatch.concatenate([shards.read_block(block) for block in range(len(shards.index))])

@@ -16,7 +16,7 @@ from clozeline.model.compression.distillation.student import Teacher
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import HEADS
 from clozeline.pipeline.kernels.sampling import draw, offsets_of
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import ColumnSpec, ShardSet, feature_columns
 from clozeline.pipeline.shards.block import Dtype
 from clozeline.pipeline.shards.manifest import BLOCK_LIMIT
@@ -50,7 +50,7 @@ class TeacherScores:
         self._teacher = Teacher(teacher.model, {f"logits_{stored.head}"}).to(device, "fp32")
         self.specs = score_columns(stored, self.vocab_size)
 
-    def score(self, rows: Rows) -> Rows:
+    def score(self, rows: RowBatch) -> RowBatch:
         """Return `teacher_ids` and `teacher_weights` of the rows of a block, k entries per label in label order."""
         # rows of similar length share a batch; the order depends on the block alone
         order = np.argsort(rows.columns["input_ids"].lengths, kind="stable")
@@ -63,7 +63,7 @@ class TeacherScores:
         *values, counts = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         offsets = offsets_of(counts * self.stored.k)
         back = np.argsort(order, kind="stable")
-        return Rows(
+        return RowBatch(
             {},
             {
                 spec.name: Ragged(column.reshape(-1).astype(spec.dtype), offsets).take(back)
@@ -71,7 +71,7 @@ class TeacherScores:
             },
         )
 
-    def _score_batch(self, rows: Rows) -> tuple[NDArray[Any], NDArray[Any], Int64]:
+    def _score_batch(self, rows: RowBatch) -> tuple[NDArray[Any], NDArray[Any], Int64]:
         """Return ids [N, k], weights [N, k], and the labels of each row [B]."""
         tensors = self.collate({name: rows.columns[name] for name in self.collate.columns}, None)
         counts = np.ones(len(rows), np.int64)

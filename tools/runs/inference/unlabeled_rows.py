@@ -15,7 +15,7 @@ from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.ingest.readers.text import TextReader
 from clozeline.pipeline.registries import TASK_READERS
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tables import Rejected, RowFile, normalize_row, open_table
 from clozeline.pipeline.tasks.readers import TaskItem, TaskReader
@@ -139,7 +139,7 @@ def _keys_of(
 class UnlabeledRows(NamedTuple):
     """The rows of some items as in training."""
 
-    rows: Rows
+    rows: RowBatch
     numbers: dict[bytes, int]
     """number of the item of each document uid"""
     missing: dict[int, str]

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.block import arrow_schema, cut, to_batch
 from clozeline.tools.shards.provenance.row_search import readable_blocks
@@ -37,9 +37,9 @@ class ExportedRows:
         """Arrow types of the columns."""
         return arrow_schema(self.shards.columns)
 
-    def files(self) -> Iterator[Rows]:
+    def files(self) -> Iterator[RowBatch]:
         """Yield the rows of one file after the other."""
-        waiting = list[Rows]()
+        waiting = list[RowBatch]()
         count = 0
         for block in self.blocks:
             rows = self.shards.read_block(block)
@@ -49,11 +49,11 @@ class ExportedRows:
                 waiting.append(cut(rows, start, stop))
                 start, count = stop, count + stop - start
                 if count == self.file_rows:
-                    yield Rows.concatenate(waiting)
+                    yield RowBatch.concatenate(waiting)
                     waiting = []
                     count = 0
         if waiting:
-            yield Rows.concatenate(waiting)
+            yield RowBatch.concatenate(waiting)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one file after the other, as Arrow batches."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.rows import Row
+from clozeline.pipeline.rows import ShardRow
 from clozeline.pipeline.shards import Manifest
 from clozeline.tools.shards.exporting.exported_rows import ExportedRows
 
@@ -92,7 +92,7 @@ def write_webdataset(rows: ExportedRows, folder: Path) -> None:
                 previous_key = key
 
 
-def _describe_source(row: Row, manifest: Manifest) -> dict[str, Any]:
+def _describe_source(row: ShardRow, manifest: Manifest) -> dict[str, Any]:
     """Return the fixed columns with hexadecimal uids and the names of languages and source groups."""
     source: dict[str, Any] = {
         name: value.item() for name, value in row.fixed.items() if name != "document_uid"

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.rows import Row
+from clozeline.pipeline.rows import ShardRow
 from clozeline.pipeline.shards import ColumnSpec
 from clozeline.tools.shards.exporting.exported_rows import ExportedRows
 
@@ -68,7 +68,7 @@ def _encoding(spec: ColumnSpec) -> str:
     return "bytes" if spec.dtype == "binary16" else spec.dtype
 
 
-def _encode_sample(row: Row, columns: list[ColumnSpec]) -> bytes:
+def _encode_sample(row: ShardRow, columns: list[ColumnSpec]) -> bytes:
     values = [
         _encode_array(row.columns[spec.name])
         if spec.kind == "list"

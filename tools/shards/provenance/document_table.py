@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError, message_text
-from clozeline.pipeline.corrupt.preview.view import Pieces
+from clozeline.pipeline.corrupt.preview.view import TokenRenderer
 from clozeline.pipeline.execution.unit_record import records
 from clozeline.pipeline.ingest.documents.files import Rejection, read_rejects
 from clozeline.pipeline.shards import Manifest, ShardSet
@@ -153,13 +153,13 @@ def tokenizer_folder(shards: ShardSet, folder: Path | None = None) -> Path:
 
 def find_pieces(
     shards: ShardSet, tokenizer: Path | None = None, limit: int = 1024
-) -> Pieces | None:
+) -> TokenRenderer | None:
     """Return pieces that decode ids with a set's tokenizer; None, and a note, if no folder above the set has it.
 
     `tokenizer`: look here instead, see `tokenizer_folder`; nothing there is an error.
     """
     try:
-        return Pieces(load_tokenizer(tokenizer_folder(shards, tokenizer)), limit)
+        return TokenRenderer(load_tokenizer(tokenizer_folder(shards, tokenizer)), limit)
     except ConfigurationError:
         if tokenizer is not None:
             raise
@@ -171,9 +171,9 @@ def find_pieces(
         return None
 
 
-def id_pieces(shards: ShardSet, limit: int = 1024) -> Pieces:
+def id_pieces(shards: ShardSet, limit: int = 1024) -> TokenRenderer:
     """Return pieces that show plain ids."""
-    return Pieces(vocabulary_of_manifest(shards.manifest.tokenizer), limit)
+    return TokenRenderer(vocabulary_of_manifest(shards.manifest.tokenizer), limit)
 
 
 def vocabulary_of_manifest(facts: TokenizerFacts) -> Vocabulary:

@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.pipeline.group.documents import place_key
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.group.documents import document_order_key
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.layout import is_heldout, shard_of
 from clozeline.tools.shards.provenance.document_table import document_tables, read_table, uid_keys
@@ -41,7 +41,7 @@ class Packing:
     def _by_uid(self) -> NDArray[np.intp]:
         return np.argsort(self.uids)
 
-    def documents(self, rows: Rows) -> list[list[bytes]]:
+    def documents(self, rows: RowBatch) -> list[list[bytes]]:
         """Return the document uids of each row, in order; of an unknown first document, only that one."""
         first, last, _ = self._spans(rows)
         packed = self.uids.tobytes()
@@ -53,7 +53,7 @@ class Packing:
         ]
 
     def contains_documents(
-        self, rows: Rows, documents_wanted: NDArray[np.bytes_]
+        self, rows: RowBatch, documents_wanted: NDArray[np.bytes_]
     ) -> NDArray[np.bool_]:
         """Return which rows contain a token of the given documents, bool [rows]; separators do not count."""
         is_wanted = np.isin(self.uids, documents_wanted)
@@ -66,7 +66,9 @@ class Packing:
             text & np.isin(uid_keys(rows.fixed["document_uid"]), documents_wanted)
         )
 
-    def _spans(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    def _spans(
+        self, rows: RowBatch
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """Return the documents `first .. last` of each row, and whether the row starts with text of the first."""
         # document of the first token [rows]; rows of copies and unknown documents have no known
         # position
@@ -149,7 +151,7 @@ def _order_documents(
         for uid, tokens in zip(table["uid"].to_pylist(), table["tokens"].to_pylist(), strict=True):
             shard = shard_of(uid, shards, seed) if heldout else number
             if tokens and is_heldout(uid, fraction, seed) == heldout and shard in wanted:
-                entries.append((shard, place_key(uid, 0, seed), uid, tokens))
+                entries.append((shard, document_order_key(uid, 0, seed), uid, tokens))
     entries.sort()
     uids = np.frombuffer(b"".join(entry[2] for entry in entries), "S16")
     sizes = np.array([entry[3] for entry in entries], np.int64)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.tools.shards.provenance.document_table import find_documents
 from clozeline.tools.shards.provenance.packed_documents import packing_of, sample_manifest
@@ -14,7 +14,7 @@ BlockRow: TypeAlias = tuple[int, int]
 
 
 def documents_of(
-    shards: ShardSet, stored: Mapping[BlockRow, Rows]
+    shards: ShardSet, stored: Mapping[BlockRow, RowBatch]
 ) -> dict[BlockRow, list[dict[str, Any]]]:
     """Return the documents of each row, in order, with their sources where known.
 
@@ -32,7 +32,7 @@ def documents_of(
 
 
 def partners_of(
-    shards: ShardSet, stored: Mapping[BlockRow, Rows]
+    shards: ShardSet, stored: Mapping[BlockRow, RowBatch]
 ) -> dict[BlockRow, dict[str, Any]]:
     """Return the document of each pair's second segment, unless its label says "same document"."""
     grouping = shards.manifest.grouping

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, plural
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.layout import shard_of
 from clozeline.seeding import mix
@@ -146,7 +146,7 @@ def _find_partner_samples(
     return np.concatenate(samples_found)
 
 
-def _iterate_rows(block: int, rows: Rows, mask: NDArray[np.bool_]) -> Iterator[StoredRow]:
+def _iterate_rows(block: int, rows: RowBatch, mask: NDArray[np.bool_]) -> Iterator[StoredRow]:
     for row in np.flatnonzero(mask).tolist():
         yield StoredRow(block, row, int(rows.fixed["uid"][row]), int(rows.fixed["variant"][row]))
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.errors import plural
-from clozeline.pipeline.corrupt.preview.view import Pieces
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.corrupt.preview.view import TokenRenderer
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.block import holds_ids
 from clozeline.tools.shards.provenance.row_search import readable_blocks
@@ -49,7 +49,7 @@ def tally(shards: ShardSet) -> Tally:
     return sums
 
 
-def _add(sums: Tally, rows: Rows, shards: ShardSet) -> None:
+def _add(sums: Tally, rows: RowBatch, shards: ShardSet) -> None:
     size = shards.manifest.tokenizer.vocab_size
     # rows by length, and by value of narrow columns
     for name, column in rows.columns.items():
@@ -80,7 +80,7 @@ def _single_number_columns(sums: Tally, shards: ShardSet) -> list[str]:
     return names
 
 
-def _count_label_kinds(rows: Rows, manifest: Manifest) -> Counts:
+def _count_label_kinds(rows: RowBatch, manifest: Manifest) -> Counts:
     counts = np.zeros(3, np.int64)
     mask = manifest.tokenizer.special_ids.get("mask", -1)
     for name, role in manifest.roles.items():
@@ -136,7 +136,7 @@ class Figures:
     rows: tuple[Cells, ...]
 
 
-def tables(shards: ShardSet, sums: Tally, pieces: Pieces | None) -> list[Figures]:
+def tables(shards: ShardSet, sums: Tally, pieces: TokenRenderer | None) -> list[Figures]:
     """Return the tables that have rows for this set."""
     all_tables = [
         _file_table(shards),
@@ -244,7 +244,7 @@ def _class_tables(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
             yield Figures(f"rows by {name} ({meaning[name]})", (name, "rows", "%"), rows)
 
 
-def _coverage_table(sums: Tally, pieces: Pieces | None) -> Figures:
+def _coverage_table(sums: Tally, pieces: TokenRenderer | None) -> Figures:
     rows: list[Cells] = []
     for name, counts in sums.ids.items():
         used = int(np.count_nonzero(counts))

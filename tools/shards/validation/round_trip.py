@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
-from clozeline.pipeline.rows import Ragged, Rows, Sample
+from clozeline.pipeline.rows import Ragged, RowBatch, Sample
 from clozeline.pipeline.shards import ShardSet, base_columns, feature_columns
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.tools.shards.validation.row_rules import LocatedRows
@@ -55,7 +55,7 @@ class RoundTrip:
         self.tokens = 0
         self._shards = len(samples.manifest.shards)
         self._shard = -1
-        self._rows: Rows | None = None
+        self._rows: RowBatch | None = None
 
         expected = [
             *base_columns(),
@@ -86,7 +86,7 @@ class RoundTrip:
         self.restored += len(block.rows)
         self.tokens += len(ids.values)
 
-    def _can_restore_block(self, rows: Rows, ids: Ragged) -> bool:
+    def _can_restore_block(self, rows: RowBatch, ids: Ragged) -> bool:
         """Return whether inputs with their labels filled in equal the framed samples, as for all masked objectives.
 
         If not, the caller uses the objective's own inverse, row by row.
@@ -129,7 +129,7 @@ class RoundTrip:
     def _restore_row(self, block: LocatedRows, row: int, sample: Sample) -> None:
         example = block.rows.row(row)
         try:
-            original = self.objective.uncorrupt(example)
+            original = self.objective.restore(example)
             expected = self.objective.original(sample, example)
         except ValueError as error:
             raise block.error(row, f"cannot be restored: {error}") from error
@@ -144,11 +144,11 @@ class RoundTrip:
             )
             raise block.error(row, message)
 
-    def _load_sample_shard(self, shard: int) -> Rows:
+    def _load_sample_shard(self, shard: int) -> RowBatch:
         if shard != self._shard or self._rows is None:
             # load the shard, sorted by identity for binary search
             blocks = np.flatnonzero(self.samples.index.shard == shard).tolist()
-            rows = Rows.concatenate([self.samples.read_block(block) for block in blocks])
+            rows = RowBatch.concatenate([self.samples.read_block(block) for block in blocks])
             order = np.argsort(_identities(rows), kind="stable")
             self._shard = shard
             self._rows = rows.take(order)
@@ -156,7 +156,7 @@ class RoundTrip:
         return self._rows
 
 
-def _identities(rows: Rows) -> NDArray[np.bytes_]:
+def _identities(rows: RowBatch) -> NDArray[np.bytes_]:
     """Return a sortable byte key per sample."""
     fixed = rows.fixed
     parts = [

@@ -13,7 +13,7 @@ from clozeline.columns import Feature, Role, Use
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.corrupt.objectives.corrective_lm import CROP_LENGTH, CROP_START
 from clozeline.pipeline.corrupt.objectives.span_boundary import SPAN_LENGTHS, SPAN_STARTS
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.shards.provenance.document_table import vocabulary_of_manifest
@@ -90,7 +90,7 @@ class LocatedRows:
 
     path: Path
     block: int
-    rows: Rows
+    rows: RowBatch
 
     def error(self, row: int, message: str) -> IntegrityError:
         """Return an error that names the row."""

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.tools.runs.inference.teacher_scores import TeacherScores
@@ -86,7 +86,7 @@ def _check_counts(joined: JoinedShards, block: int, stored: StoredScores) -> Non
         )
 
 
-def _different(found: Rows, expected: Rows) -> float:
+def _different(found: RowBatch, expected: RowBatch) -> float:
     """Return the share of entries with another class or weight; 1 if their counts differ."""
     ids, weights = ((found.columns[name].values, expected.columns[name].values) for name in COLUMNS)
     if len(ids[0]) != len(ids[1]):

@@ -29,7 +29,7 @@ def read_positions(shown: CorruptedText) -> Tensor:
     roles = {feature.name: feature.role for feature in objective.features}
     architecture = cast(Architecture, objective.architecture)
     specials = dict(objective.vocabulary.specials)
-    collate = Collate(architecture, roles, specials, decoder_start=objective.frame.decoder_start)
+    collate = Collate(architecture, roles, specials, decoder_start=objective.layout.decoder_start)
     tensors = collate(
         {name: Ragged.from_lists([one], one.dtype) for name, one in columns.items()}, None
     )

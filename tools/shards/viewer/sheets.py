@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from clozeline.pipeline.corrupt.preview.view import Cell, Pieces, Sheet, visible
-from clozeline.pipeline.rows import Row
+from clozeline.pipeline.corrupt.preview.view import Cell, Sheet, TokenRenderer, visible
+from clozeline.pipeline.rows import ShardRow
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.pipeline.tasks.readers import TaskFacts
@@ -90,7 +90,7 @@ def _pairs(facts: Iterable[tuple[str, str]]) -> tuple[tuple[Cell, ...], ...]:
     return tuple((name, visible(value)) for name, value in facts)
 
 
-def origin_sheet(shards: ShardSet, block: int, number: int, row: Row) -> Sheet:
+def origin_sheet(shards: ShardSet, block: int, number: int, row: ShardRow) -> Sheet:
     """Return shard, block, row, and the documents that the row was cut from."""
     fixed = row.fixed
     manifest = shards.manifest
@@ -130,7 +130,7 @@ def origin_sheet(shards: ShardSet, block: int, number: int, row: Row) -> Sheet:
     return Sheet("where it comes from", (), _pairs([*facts.items(), *named]))
 
 
-def column_sheet(manifest: Manifest, row: Row) -> Sheet:
+def column_sheet(manifest: Manifest, row: ShardRow) -> Sheet:
     """Return every list column with its role, its values in this row and its meaning."""
     rows: list[tuple[Cell, ...]] = []
     for spec in manifest.columns:
@@ -147,7 +147,7 @@ def column_sheet(manifest: Manifest, row: Row) -> Sheet:
 _SHOWN: Final = 5
 
 
-def score_sheets(pieces: Pieces, row: Row, shards: ShardSet) -> list[Sheet]:
+def score_sheets(pieces: TokenRenderer, row: ShardRow, shards: ShardSet) -> list[Sheet]:
     """Return a table with the five best classes of the teacher for each label; [] without stored scores.
 
     Labels that are not stored as `label_ids` are counted from 1; classes of tasks are numbers.
@@ -180,7 +180,7 @@ def score_sheets(pieces: Pieces, row: Row, shards: ShardSet) -> list[Sheet]:
     return [Sheet("best scores of the teacher", ("label", "class and weight"), tuple(lines))]
 
 
-def describe_answer(facts: TaskFacts | None, row: Row) -> dict[str, str]:
+def describe_answer(facts: TaskFacts | None, row: ShardRow) -> dict[str, str]:
     """Return `label`, `labels`, `target`, `choice`, `tags` or `answer` with its meaning; {} without an answer."""
     if facts is None:
         return {}

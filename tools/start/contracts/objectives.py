@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
-from clozeline.pipeline.corrupt.preview.words import Text, Words, sample_rows_of
+from clozeline.pipeline.corrupt.preview.words import PreviewText, WordCodec, sample_rows_of
 from clozeline.pipeline.registries import OBJECTIVES
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.tools.start.contracts import Entry, require
 
 _WORDS: Final = [f"{'##' * (number % 3 == 0)}w{number}" for number in range(600)]
@@ -23,7 +23,7 @@ class Case:
 
     entry: Entry
     objective: Objective
-    rows: Rows
+    rows: RowBatch
 
     def __post_init__(self) -> None:
         lists = (
@@ -35,8 +35,8 @@ class Case:
             array.setflags(write=False)
 
     def corrupt(
-        self, rows: Rows | None = None, variant: int = 0, seed: int = 1
-    ) -> tuple[Rows, Any]:
+        self, rows: RowBatch | None = None, variant: int = 0, seed: int = 1
+    ) -> tuple[RowBatch, Any]:
         """Return the examples of rows, by default all, under variants from a first one on, and the skips."""
         rows = self.rows if rows is None else rows
         variants = rows.fixed["uid"] % np.uint64(5) + np.uint64(variant)
@@ -46,14 +46,14 @@ class Case:
 def prepare(entry: Entry) -> Case:
     """Return an objective with rows of up to 100 tokens, as its grouping makes them of documents of 1 to 96 words."""
     random = Random(0)
-    codec = Words(_WORDS)
+    codec = WordCodec(_WORDS)
     known = {field.name for field in fields(OBJECTIVES.load_class(entry["name"]).Options)}
     entry = {**{key: _LENGTH for key in ("max_length", "input_length") if key in known}, **entry}
     objective = build_objective(entry, codec.vocabulary)
 
-    def text(sentences: int, words: int) -> Text:
+    def text(sentences: int, words: int) -> PreviewText:
         lines = [" ".join(random.choices(_WORDS, k=words)) for _ in range(sentences + 1)]
-        return Text(tuple(lines[1:]), lines[0])
+        return PreviewText(tuple(lines[1:]), lines[0])
 
     texts = [text(1 + number % 12, 8) for number in range(600)] + [
         text(1, words) for words in (1, 2, 3, 5)
@@ -63,7 +63,7 @@ def prepare(entry: Entry) -> Case:
     return Case(entry, objective, rows)
 
 
-def find_changed(first: Rows, second: Rows) -> Any:
+def find_changed(first: RowBatch, second: RowBatch) -> Any:
     """Return which rows differ in any list column, shape [rows] bool."""
     pairs = zip(first, second, strict=True)
     return np.array(
@@ -107,7 +107,7 @@ def check_features(case: Case) -> None:
 
 
 def check_uncorrupt(case: Case) -> None:
-    """`uncorrupt` gives back every row from its example alone."""
+    """`restore` gives back every row from its example alone."""
     for sample, example, skip in zip(case.rows, *case.corrupt(), strict=True):
         if skip:
             require(
@@ -115,7 +115,7 @@ def check_uncorrupt(case: Case) -> None:
                 "expected no values in a skipped row, got some",
             )
             continue
-        found = case.objective.uncorrupt(example)
+        found = case.objective.restore(example)
         expected = case.objective.original(sample, example)
         if not np.array_equal(found, expected):
             both = min(len(found), len(expected))
@@ -145,7 +145,7 @@ def check_batches(case: Case) -> None:
                 not other,
                 f"expected from {portion} rows what a batch of {len(order)} gave, got {other} "
                 "other ones. Keep nothing "
-                "from call to call, and draw only by `draws.keys`",
+                "from call to call, and draw only by `random_keys.for_label`",
             )
 
 
@@ -158,23 +158,25 @@ def check_draws(case: Case) -> None:
     require(kept.any(), "expected its longest rows to be used, got skips alone")
     for what, (other, _) in _draw_again(case, rows):
         share = float(find_changed(first, other)[kept].mean())
-        least = case.objective.redrawn
+        least = case.objective.min_redrawn_share
         require(
             share >= least and (share == 0 or least > 0),
             f"expected another {what} to change {least:.0%} of rows or more, got {share:.0%}. "
-            "Draw by `draws.keys`; "
-            "where fewer change, declare this share as `redrawn`, 0 where nothing is drawn",
+            "Draw by `random_keys.for_label`; "
+            "where fewer change, declare this share as `min_redrawn_share`, 0 where nothing is drawn",
         )
 
 
-def _draw_again(case: Case, rows: Rows) -> Iterator[tuple[str, tuple[Rows, Any]]]:
+def _draw_again(case: Case, rows: RowBatch) -> Iterator[tuple[str, tuple[RowBatch, Any]]]:
     """Yield examples of the same rows with other draws, and what differs."""
     yield "variant", case.corrupt(rows, variant=5)
     yield "seed", case.corrupt(rows, seed=2)
     # the variants remain
     yield (
         "uid",
-        case.corrupt(Rows({**rows.fixed, "uid": rows.fixed["uid"] + np.uint64(5)}, rows.columns)),
+        case.corrupt(
+            RowBatch({**rows.fixed, "uid": rows.fixed["uid"] + np.uint64(5)}, rows.columns)
+        ),
     )
     if case.objective.draws_by_label:
         renamed = build_objective(case.entry, case.objective.vocabulary, "another")

@@ -13,7 +13,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families.encoder import MODE_TYPES
 from clozeline.model.heads.classification import ClassificationHead
 from clozeline.model.registries import FAMILIES, HEADS
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.train.configuration.model_source import unset_head_key
@@ -68,7 +68,7 @@ def fit_task_heads(model: ModelConfig, training: Sequence[ShardSet]) -> ModelCon
     return replace(model, heads=heads) if heads != model.heads else model
 
 
-def _rows_in(training: Sequence[ShardSet]) -> Iterator[Rows]:
+def _rows_in(training: Sequence[ShardSet]) -> Iterator[RowBatch]:
     for shards in training:
         yield from (shards.read_block(block) for block in range(len(shards.index)))
 

@@ -21,7 +21,7 @@ from clozeline.configuration.redaction import redact_text
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import publish_json, read_json, replacing
 from clozeline.pipeline.registries import OBJECTIVES
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.pipeline.shards.block import holds_ids
 from clozeline.pipeline.shards.manifest import ObjectiveFacts, TokenizerFacts
@@ -236,7 +236,7 @@ def expected_batches(
     return total, math.sqrt(max(0.0, squares - total**2))
 
 
-def read_first_block(shards: ShardSet, *, skip_damaged: bool) -> Rows:
+def read_first_block(shards: ShardSet, *, skip_damaged: bool) -> RowBatch:
     """Return the first block that training would read, without quarantined and skipped ones."""
     problem: DamagedBlock | None = None
     for block in range(len(shards.index)):
@@ -270,7 +270,7 @@ def _is_random(source: Input) -> bool:
     objective = source.manifest.objective
     if objective is None or objective.name not in OBJECTIVES.available():
         return False
-    return bool(OBJECTIVES.load_class(objective.name).redrawn > 0)
+    return bool(OBJECTIVES.load_class(objective.name).min_redrawn_share > 0)
 
 
 def describe_rereading(

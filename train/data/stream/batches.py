@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clozeline.arrays import Int64
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.report.html_page import fragment, table
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import PhaseSpan
@@ -133,12 +133,12 @@ class Builder:
                     rounds.clear()
         return span
 
-    def _gather(self, span: PhaseSpan, lanes: Int64, positions: Int64, batches: int) -> Rows:
+    def _gather(self, span: PhaseSpan, lanes: Int64, positions: Int64, batches: int) -> RowBatch:
         """Return the rows of consecutive batches, each lane by lane: a cell takes the next row of the set it draws."""
         # part and row [lanes, positions]: row `row` of `parts[part]` is in the cell; row 0 is
         # filler
         drawn = span.draw_sources(lanes, positions)
-        parts: list[Rows] = []
+        parts: list[RowBatch] = []
         part = np.zeros_like(drawn)
         row = np.zeros_like(drawn)
         for k, rounds in enumerate(self._read):
@@ -164,7 +164,7 @@ class Builder:
         chosen = [
             _with_columns(rows, names).take(row[of]) for rows, of in zip(parts, cells, strict=True)
         ]
-        return Rows.concatenate(chosen).take(np.argsort(np.concatenate(cells)))
+        return RowBatch.concatenate(chosen).take(np.argsort(np.concatenate(cells)))
 
     def _epochs(self, span: PhaseSpan, ends: Int64) -> list[float]:
         """Return the epochs of the set that is furthest, at each lane row of the stream."""
@@ -176,7 +176,7 @@ class Builder:
         epochs: list[float] = np.max(read, axis=0).tolist()
         return epochs
 
-    def _batch(self, rows: Rows, start: int, samples: int, epoch: float) -> Batch:
+    def _batch(self, rows: RowBatch, start: int, samples: int, epoch: float) -> Batch:
         """Collate the micro-batch that starts at a row."""
         stop = start + self.assembly.micro_batch
         columns = {}
@@ -191,10 +191,10 @@ class Builder:
         return Batch(tensors, tensors["row_weight"], origin, samples, epoch)
 
 
-def _with_columns(rows: Rows, names: Mapping[str, None]) -> Rows:
+def _with_columns(rows: RowBatch, names: Mapping[str, None]) -> RowBatch:
     """Return rows with empty lists in those of the named columns that their set does not have."""
     empty = empty_rows(len(rows), np.uint8)
-    return Rows(rows.fixed, {name: rows.columns.get(name, empty) for name in names})
+    return RowBatch(rows.fixed, {name: rows.columns.get(name, empty) for name in names})
 
 
 class Batches:

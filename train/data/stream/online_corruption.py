@@ -58,7 +58,7 @@ class Corruption:
             options=self.options,
             architecture=objective.architecture,  # type: ignore[arg-type]
             heads=objective.heads,
-            frame=FrameFacts(**asdict(objective.frame)),
+            frame=FrameFacts(**asdict(objective.layout)),
         )
         columns = tuple(feature_columns(objective.features, objective.vocabulary.size))
         # special tokens are not in the samples: those around a text, and between two

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from clozeline.arrays import Int64
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.pipeline.shards.block import cut
 from clozeline.train.data.stream.online_corruption import Corruption
@@ -56,14 +56,14 @@ class LoadedBlock(NamedTuple):
     slots: Int64 | slice
     row: Int64
     """1 + the row in each slot; 0: none, because its stored block was skipped"""
-    rows: Rows
+    rows: RowBatch
     """with the fixed columns of `LoadedRound.rows`"""
 
 
 class LoadedRound(NamedTuple):
     """The rows of one round of a rank."""
 
-    rows: Rows
+    rows: RowBatch
     """Row 0 is filler. Fixed columns: `weight` float32 [n], 0 for filler and for rows that online
     corruption skips; `origin` int64 [n, 3]: source, stored block, row in it, -1 for filler."""
     cells: Int64
@@ -122,7 +122,7 @@ class Source:
         readable = [part for part in parts if part is not None]
         if not readable:
             return None
-        rows = readable[0] if len(readable) == 1 else Rows.concatenate(readable)
+        rows = readable[0] if len(readable) == 1 else RowBatch.concatenate(readable)
         # row: 1 + the row in each slot, 0 for skipped ones; numbers: of the rows in the logical
         # block
         present = np.repeat(
@@ -144,9 +144,9 @@ class Source:
         stored, stored_row = self.blocks.locate(load.block, numbers)
         origin = np.stack((np.full(len(rows), self.number), stored, stored_row), axis=1)
         columns = {name: rows.columns[name] for name in self.columns}
-        return LoadedBlock(load.slots, row, Rows({"weight": weight, "origin": origin}, columns))
+        return LoadedBlock(load.slots, row, RowBatch({"weight": weight, "origin": origin}, columns))
 
-    def _read(self, piece: Piece) -> Rows | None:
+    def _read(self, piece: Piece) -> RowBatch | None:
         """Return the rows of a piece; None for a skipped block."""
         if piece.block in self.shards.quarantined or piece.block in self.skipped:
             return None
@@ -210,7 +210,7 @@ class Rounds:
         self._pending: dict[int, _LoadingRound] = {}
         self._closed = False
 
-    def find(self, first: int, lane: Int64, row: Int64) -> Iterator[tuple[Rows, Int64, Int64]]:
+    def find(self, first: int, lane: Int64, row: Int64) -> Iterator[tuple[RowBatch, Int64, Int64]]:
         """Yield, for each round with some of the cells, its rows, the indices of those cells, and the row in each.
 
         `lane`, counted from the rank's first, and lane row `row` of all cells are [n]. The rounds
@@ -302,7 +302,7 @@ class Rounds:
             else {}
         )
         # row 0: filler, with columns of the types of the others
-        filler = Rows(
+        filler = RowBatch(
             {"weight": np.zeros(1, np.float32), "origin": np.full((1, 3), -1, np.int64)},
             {name: empty_rows(1, types.get(name, np.uint16)) for name in self.source.columns},
         )
@@ -313,7 +313,7 @@ class Rounds:
         for block in blocks:
             cells[block.slots] = block.row + before * (block.row > 0)
             before += len(block.rows)
-        rows = Rows.concatenate([filler, *(block.rows for block in blocks)])
+        rows = RowBatch.concatenate([filler, *(block.rows for block in blocks)])
         return LoadedRound(rows, cells.reshape(last - first, -1))
 
     def _check_open(self) -> None:

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clozeline.pipeline.registries import OBJECTIVES
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from tests.pipeline.corrupt.objectives.runner import corrupt, wide
 from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, WORDS, fixed_columns
 
@@ -108,7 +108,7 @@ def rows_of(rows):
     }
     fixed = fixed_columns(np.arange(len(rows), dtype=np.uint64))
     fixed["part"] = (np.arange(len(rows)) % 2).astype(np.uint8)
-    return Rows(fixed, columns)
+    return RowBatch(fixed, columns)
 
 
 def asked_for(objective, rate, examples):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.objectives import Draws, Skip
+from clozeline.pipeline.corrupt.objectives import RandomKeys, Skip
 from clozeline.pipeline.corrupt.objectives._denoising import TokenRows
-from clozeline.pipeline.rows import Ragged, Row, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch, ShardRow
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers.word import Word
 from tests.pipeline.corrupt.objectives.runner import corrupt, wide
@@ -39,17 +39,17 @@ def test_equals_its_steps_one_by_one(steps):
     objective = wide("composition", steps=steps)
     rows = samples([1, 2, 5, 17, 64, 300, 568] * 10)
     examples = corrupt(objective, rows)
-    draws = Draws(1, rows.fixed["uid"], np.zeros(len(rows), np.uint16))
+    random_keys = RandomKeys(1, rows.fixed["uid"], np.zeros(len(rows), np.uint16))
     text = TokenRows(rows.columns["ids"], rows.columns["sentence_starts"])
     for step in objective.steps:
-        ids, noise = wide(step.name).noise(text, draws)
+        ids, noise = wide(step.name).add_noise(text, random_keys)
         for name, column in noise.items():
             assert (column.values == examples.columns[f"{step.name}_{name}"].values).all()
-        text = TokenRows(ids, step.starts_after(text, noise))
+        text = TokenRows(ids, step.sentence_starts_after(text, noise))
     for row, example in enumerate(examples):
         assert example["input_ids"].tolist() == [4, *text.ids[row].tolist(), 5]
         assert np.array_equal(
-            objective.uncorrupt(example), objective.add_special_tokens(rows.row(row)["ids"])
+            objective.restore(example), objective.add_special_tokens(rows.row(row)["ids"])
         )
 
 
@@ -70,7 +70,7 @@ def test_words_that_segmenters_found_move_with_their_tokens(first):
         "ids": Ragged.from_lists(ids, WORDS.id_dtype),
         "word_starts": Ragged.from_lists(starts, np.uint16),
     }
-    rows = Rows(plain.fixed, {**plain.columns, **columns})
+    rows = RowBatch(plain.fixed, {**plain.columns, **columns})
     steps = [{"name": first}, {"name": "text_infilling", "unit": "word", "noise_density": 0.3}]
     objective = wide("composition", steps=steps)
     before = wide("composition", steps=steps[:1])
@@ -79,7 +79,7 @@ def test_words_that_segmenters_found_move_with_their_tokens(first):
         rows, corrupt(objective, rows), corrupt(before, rows), strict=True
     ):
         assert np.array_equal(
-            objective.uncorrupt(example), objective.add_special_tokens(sample["ids"])
+            objective.restore(example), objective.add_special_tokens(sample["ids"])
         )
         opening = set(sample["ids"][sample["word_starts"]].tolist())
         content = moved["input_ids"][1:-1].tolist()
@@ -108,8 +108,10 @@ def test_sentence_starts_follow_their_tokens(name):
         type(text.ids)(np.arange(len(text.ids.values)) + 1000, text.ids.offsets),
         text.sentence_starts,
     )
-    ids, noise = step.noise(numbered, Draws(1, rows.fixed["uid"], np.zeros(len(rows), np.uint16)))
-    after = step.starts_after(numbered, noise)
+    ids, noise = step.add_noise(
+        numbered, RandomKeys(1, rows.fixed["uid"], np.zeros(len(rows), np.uint16))
+    )
+    after = step.sentence_starts_after(numbered, noise)
     for row in range(len(rows)):
         found = ids[row].tolist()
         old = numbered.ids[row]
@@ -173,7 +175,7 @@ def mbart(words, **options):
 
 
 def in_languages(rows, codes):
-    return Rows({**rows.fixed, "language": np.array(codes, np.uint8)}, rows.columns)
+    return RowBatch({**rows.fixed, "language": np.array(codes, np.uint8)}, rows.columns)
 
 
 def content(lengths, codes, words):
@@ -202,7 +204,7 @@ def test_rows_by_hand(tokenizer, words):
     assert shown["target_ids"] == [f"{TEXT}</s><en>", f"{TEXT}</s><de>"]
     assert [Skip(code) for code in skips] == [Skip.NONE, Skip.NONE, Skip.NO_LANGUAGE_TOKEN]
     assert Skip.NO_LANGUAGE_TOKEN.reason == "no_language_token"
-    assert objective.frame.decoder_start == "target_end"
+    assert objective.layout.decoder_start == "target_end"
     first = mbart(words, language_tokens={"fr": tokenizer.piece(0)})
     assert not first.corrupt(rows, np.zeros(3, np.uint16), 1)[1][2], "0 is an id as others"
 
@@ -219,7 +221,7 @@ def test_the_noise_is_that_of_rows_without_language_tokens(words):
     for example, without, language in zip(examples, plain, [DE, EN, EN, DE], strict=True):
         for name in ("input_ids", "target_ids"):
             assert example[name].tolist() == [*without[name].tolist(), language]
-        assert np.array_equal(objective.uncorrupt(example), bart.uncorrupt(without))
+        assert np.array_equal(objective.restore(example), bart.restore(without))
 
 
 def test_two_languages_in_one_example_are_damage(words):
@@ -229,7 +231,7 @@ def test_two_languages_in_one_example_are_damage(words):
     target = example["target_ids"].copy()
     target[-1] -= 1
     with pytest.raises(ValueError, match="different language tokens"):
-        objective.uncorrupt(Row(example.fixed, {**example.columns, "target_ids": target}))
+        objective.restore(ShardRow(example.fixed, {**example.columns, "target_ids": target}))
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def test_frames_stand_around_the_noise_and_the_original(name, head):
     objective = build_objective(
         {"name": name, "max_length": 64, "source_head": head, "decoder_start": "cls"}, WORDS
     )
-    assert objective.frame.decoder_start == WORDS.specials["cls"]
+    assert objective.layout.decoder_start == WORDS.specials["cls"]
     assert objective.content_length == 63 - len(HEADS[head])
     rows = samples([2, 3, 17, objective.content_length] * 20, sentences=2)
     for sample, example in zip(rows, corrupt(objective, rows), strict=True):
@@ -137,7 +137,7 @@ def test_frames_stand_around_the_noise_and_the_original(name, head):
         target = example["target_ids"].tolist()
         assert target == [*sample["ids"].tolist(), EOS]
         assert (row[: len(HEADS[head])], row[-1]) == (HEADS[head], EOS)
-        assert objective.uncorrupt(example).tolist() == [*HEADS[head], *target]
+        assert objective.restore(example).tolist() == [*HEADS[head], *target]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -157,9 +157,9 @@ def test_another_target_contradicts_the_noise_wherever_the_noise_kept_a_token(na
             wrong = Example(example.fixed, {**example.columns, "target_ids": changed})
             if known:
                 with pytest.raises(ValueError, match="contradict each other"):
-                    objective.uncorrupt(wrong)
+                    objective.restore(wrong)
             else:
-                assert objective.uncorrupt(wrong)[1 + place] == changed[place]
+                assert objective.restore(wrong)[1 + place] == changed[place]
 
 
 # Text infilling
@@ -262,7 +262,7 @@ def test_infilled_spans_equal_a_plain_loop(rate, mean, unit):
         )
         assert example["input_ids"].tolist() == infilled(ids, spans)
         assert example["target_ids"].tolist() == [*ids, 5]
-        assert objective.uncorrupt(example).tolist() == [4, *ids, 5]
+        assert objective.restore(example).tolist() == [4, *ids, 5]
         assert all(length + start < after for (start, length), (after, _) in pairwise(spans)), (
             "each has its own gap"
         )

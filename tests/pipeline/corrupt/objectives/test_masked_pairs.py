@@ -9,7 +9,7 @@ import pytest
 
 from clozeline.pipeline.corrupt.objectives import Skip, build_objective
 from clozeline.pipeline.kernels.distributions import reciprocal_thresholds
-from clozeline.pipeline.rows import Example, Rows
+from clozeline.pipeline.rows import Example, RowBatch
 from clozeline.seeding import LABELS, kernel_keys, random_bits
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, masked, reasons, wide
 from tests.pipeline.corruption_cases import SEP, WORDS, one_sample, samples
@@ -88,7 +88,7 @@ def test_equals_a_plain_loop(name, options, specials):
         assert masked(example) == hidden
         assert example["segment_starts"].tolist() == [0, len(first) + 2]
         assert {column: example[column].tolist() for column in features} == features
-        assert np.array_equal(objective.uncorrupt(example), objective.original(sample, example))
+        assert np.array_equal(objective.restore(example), objective.original(sample, example))
 
 
 # Next sentences
@@ -122,7 +122,7 @@ def test_reasons():
     assert reasons(wide(SOP), window([[SEP], [SEP]], WORDS)) == ["no_maskable"]
     short = build_objective({"name": TLM, "max_length": 20}, WORDS)
     sides = [([RAIN, [200]], [300] * 13), ([[SEP]], [SEP]), ([[SEP]], [300] * 16)]
-    rows = Rows.concatenate([window(source, WORDS, target=target) for source, target in sides])
+    rows = RowBatch.concatenate([window(source, WORDS, target=target) for source, target in sides])
     assert reasons(short, rows) == ["too_long", "no_maskable", "none"]
 
 
@@ -168,7 +168,7 @@ def test_a_wrong_place_of_the_second_segment_is_an_error(second):
     )
     columns = {**example.columns, "segment_starts": np.array([0, second], np.uint16)}
     with pytest.raises(ValueError, match="no pair of segments"):
-        wide(NSP).uncorrupt(Example(example.fixed, columns))
+        wide(NSP).restore(Example(example.fixed, columns))
 
 
 # Sentence comparison

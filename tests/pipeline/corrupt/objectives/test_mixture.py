@@ -5,7 +5,7 @@ import pytest
 
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.group.groupings import GroupingSpec
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from tests.pipeline.corrupt.objectives.runner import corrupt, reasons
 from tests.pipeline.corruption_cases import WORDS, samples
 
@@ -19,7 +19,7 @@ def mixture(*parts, words=WORDS):
 
 
 def with_parts(rows, parts):
-    return Rows({**rows.fixed, "part": np.asarray(parts, np.uint8)}, rows.columns)
+    return RowBatch({**rows.fixed, "part": np.asarray(parts, np.uint8)}, rows.columns)
 
 
 def test_rows_are_what_their_parts_make_of_them():
@@ -104,7 +104,7 @@ def test_unilm_has_pairs_in_two_of_its_modes():
     assert np.array_equal(columns["attention"].lengths, part > 0)
     assert columns["attention"].values.tolist() == [code for _ in range(20) for code in (3, 1, 2)]
     for sample, example in zip(rows, examples, strict=True):
-        assert np.array_equal(objective.uncorrupt(example), objective.original(sample, example))
+        assert np.array_equal(objective.restore(example), objective.original(sample, example))
     framing = np.where(part < 2, 3, 2).sum()
     given = len(rows.columns["ids"].values) + len(rows.columns["partner_ids"].values)
     assert (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Skip, build_objective
 from clozeline.pipeline.registries import OBJECTIVES
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.tools.start.contracts.objectives import (
     Case,
     check_batches,
@@ -162,7 +162,7 @@ def test_rows_cut_out_of_a_block_are_rows_like_any_other(name):
     columns = {
         key: Ragged(column.values, column.offsets[1:6]) for key, column in block.columns.items()
     }
-    view = Rows({key: column[1:5] for key, column in block.fixed.items()}, columns)
+    view = RowBatch({key: column[1:5] for key, column in block.fixed.items()}, columns)
     zeros = np.zeros(4, np.uint16)
     found = objective.corrupt(view, zeros, 1)[0]
     copy = objective.corrupt(block.take(np.arange(1, 5)), zeros, 1)[0]

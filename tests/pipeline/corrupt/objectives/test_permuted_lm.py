@@ -5,7 +5,7 @@ from math import floor
 
 import pytest
 
-from clozeline.pipeline.corrupt.objectives import Frame
+from clozeline.pipeline.corrupt.objectives import BatchLayout
 from clozeline.pipeline.corrupt.objectives.permuted_lm import prediction_ranks
 from clozeline.seeding import LENGTHS, ORDERS, POSITIONS, SLOTS
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, wide
@@ -85,9 +85,9 @@ def test_masks_follow_from_the_order_alone():
 def test_frame_of_xlnet():
     """The same draws, one place earlier: x [SEP] [CLS], padded on the left."""
     bert, xlnet = (wide("permuted_lm", frame=frame) for frame in ("bert", "xlnet"))
-    assert (bert.frame, xlnet.frame) == (Frame("right"), Frame("left"))
+    assert (bert.layout, xlnet.layout) == (BatchLayout("right"), BatchLayout("left"))
     rows = samples([1, 9, 64, 3], specials=0.1, seed=7)
     for sample, one, other in zip(rows, corrupt(bert, rows), corrupt(xlnet, rows), strict=True):
         assert other["input_ids"].tolist() == [*sample["ids"].tolist(), 2, 1]
         assert (other["prediction_order"] + 1).tolist() == one["prediction_order"].tolist()
-        assert xlnet.uncorrupt(other).tolist() == xlnet.add_special_tokens(sample["ids"]).tolist()
+        assert xlnet.restore(other).tolist() == xlnet.add_special_tokens(sample["ids"]).tolist()

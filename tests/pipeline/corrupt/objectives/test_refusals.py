@@ -333,7 +333,7 @@ EXAMPLES = [
 )
 def test_an_example_that_contradicts_itself(options, features, message):
     with pytest.raises(ValueError, match=message):
-        wide(**options).uncorrupt(example_of(**features))
+        wide(**options).restore(example_of(**features))
 
 
 # Examples that nothing wrote
@@ -383,7 +383,7 @@ def test_a_wrong_example_is_refused_as_promised(name, options):
         for wrong in hostile(example):
             tried += 1
             try:
-                found = objective.uncorrupt(wrong)
+                found = objective.restore(wrong)
             except ValueError as error:
                 refused.append(str(error))
             else:

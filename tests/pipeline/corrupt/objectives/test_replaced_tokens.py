@@ -66,7 +66,7 @@ def test_equals_a_plain_loop(replacement, specials):
             ],
             "shuffle": slow_shuffled(key, labels),
         }[replacement]
-        original = objective.uncorrupt(example)
+        original = objective.restore(example)
         original[example["label_positions"]] = written
         assert example["input_ids"].tolist() == original.tolist()
 
@@ -81,7 +81,7 @@ def test_unigram_without_counts_draws_nothing_and_still_undoes():
         wide(NAME, WORDS, replacement="unigram"), one_sample([200, 201], [0], WORDS)
     ).row(0)
     objective = wide(NAME, PLAIN, replacement="unigram")
-    assert objective.uncorrupt(example).tolist() == [1, 200, 201, SEP]
+    assert objective.restore(example).tolist() == [1, 200, 201, SEP]
     with pytest.raises(ConfigurationError, match=r"token_counts\.arrow"):
         objective.corrupt(one_sample([200, 201], [0], PLAIN), np.zeros(1, np.uint16), 1)
 

@@ -7,7 +7,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.seeding import LENGTHS, SLOTS
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, wide
 from tests.pipeline.corruption_cases import (
@@ -97,7 +97,7 @@ def test_equals_a_plain_loop(final, percent, mean, longest):
 def test_full_rows_fill_the_input(options, raw, target, noise, marks):
     objective = build_objective({"name": "span_corruption", **options}, WORDS)
     assert objective.content_length == raw
-    found_noise, found_marks = objective.plan(np.array([raw]))
+    found_noise, found_marks = objective.count_spans(np.array([raw]))
     assert (int(found_noise[0]), int(found_marks[0])) == (noise, marks)
     examples = corrupt(objective, samples([raw] * 20))
     assert set(examples.columns["input_ids"].lengths.tolist()) == {options.get("input_length", 512)}
@@ -125,7 +125,7 @@ def test_a_decoder_reads_input_and_target_as_one_row():
         assert both["prefix_length"].tolist() == [prefix]
         assert other["label_positions"].tolist() == list(range(prefix, len(row)))
         assert other["label_ids"].tolist() == row[prefix:]
-    assert causal.frame.predict_from == "previous"
+    assert causal.layout.predict_from == "previous"
     with pytest.raises(
         ConfigurationError, match="attention: causal concerns architecture: decoder"
     ):
@@ -133,7 +133,7 @@ def test_a_decoder_reads_input_and_target_as_one_row():
 
 
 def test_special_ids_inside_are_refused():
-    rows = Rows.concatenate([one_sample(ids, [0]) for ids in ([300, 301], [300, 301, 302, 2])])
+    rows = RowBatch.concatenate([one_sample(ids, [0]) for ids in ([300, 301], [300, 301, 302, 2])])
     with pytest.raises(ValueError, match="row 1 holds the reserved id 2 at 3"):
         wide("span_corruption").corrupt(rows, np.zeros(2, np.uint16), 1)
 
@@ -198,7 +198,7 @@ def packed_rows():
         "sentence_starts": Ragged.from_lists(sentences, np.uint16),
         "document_starts": Ragged.from_lists(starts, np.uint16),
     }
-    return Rows(fixed_columns(np.arange(7, 7 + len(SIZES), dtype=np.uint64)), columns)
+    return RowBatch(fixed_columns(np.arange(7, 7 + len(SIZES), dtype=np.uint64)), columns)
 
 
 def parts(example, column, starts):
@@ -236,9 +236,11 @@ def test_every_token_is_of_its_document(name, options):
                 assert {one for one in (*given, *wanted) if one >= FIRST_CONTENT} <= set(text)
                 if name == "span_corruption" and "mode" not in options:
                     assert refilled(given, wanted, sentinels) == text
-            np.testing.assert_array_equal(apart.uncorrupt(example), apart.original(sample, example))
+            np.testing.assert_array_equal(apart.restore(example), apart.original(sample, example))
             if name == "span_corruption":
-                noise, marks = (int(one[0]) for one in apart.plan(np.array([len(sample["ids"])])))
+                noise, marks = (
+                    int(one[0]) for one in apart.count_spans(np.array([len(sample["ids"])]))
+                )
                 found = np.isin(example["target_ids"], LARGE.sentinels).sum()
                 assert found == marks + options.get("final_sentinel", False)
                 shorter += int((example["target_ids"] >= FIRST_CONTENT).sum()) < noise

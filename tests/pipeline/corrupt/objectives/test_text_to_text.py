@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.rows import Example, Rows
+from clozeline.pipeline.rows import Example, RowBatch
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from tests.pipeline.corrupt.objectives.runner import corrupt, reasons
@@ -54,7 +54,7 @@ def test_every_task_has_its_template_and_length(tokenizer):
         assert len(example["input_ids"]) == 60
         assert example["target_ids"].tolist() == [*[301] * 29, EOS]
         assert example["task"].tolist() == [task]
-        assert objective.uncorrupt(example).tolist() == [
+        assert objective.restore(example).tolist() == [
             *[300] * lengths[task],
             EOS,
             *[301] * 29,
@@ -73,7 +73,7 @@ def test_nothing_is_drawn_and_nothing_lost():
 
 
 def test_reasons():
-    rows = Rows.concatenate([window([[200]], WORDS), window([[200]], WORDS, target=[300] * 9)])
+    rows = RowBatch.concatenate([window([[200]], WORDS), window([[200]], WORDS, target=[300] * 9)])
     assert reasons(build(WORDS, target_length=9), rows) == ["empty", "too_long"]
 
 
@@ -98,4 +98,4 @@ def test_a_wrong_frame_is_an_error(broken):
     name = {"input": "input_ids", "target": "target_ids", "task": "task"}[broken]
     columns[name] = columns[name][:-1] if broken != "task" else np.array([1], np.uint16)
     with pytest.raises(ValueError, match=r"template|no task 1"):
-        objective.uncorrupt(Example({}, columns))
+        objective.restore(Example({}, columns))

@@ -7,7 +7,7 @@ from math import floor
 import numpy as np
 import pytest
 
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, masked, wide
 from tests.pipeline.corruption_cases import FIRST_CONTENT, WORDS, one_sample, samples
 from tests.pipeline.word_cases import leaders_of, masked_by_hand, slow_take, slow_words
@@ -91,7 +91,7 @@ def test_words_that_segmenters_found_come_before_those_of_the_pieces(name, optio
         "ids": Ragged.from_lists(ids, WORDS.id_dtype),
         "word_starts": Ragged.from_lists(starts, np.uint16),
     }
-    rows = Rows(plain.fixed, {**plain.columns, **columns})
+    rows = RowBatch(plain.fixed, {**plain.columns, **columns})
     objective = wide(name, WORDS, **options)
     thresholds = slow_thresholds(Fraction(1, 5), 10) if name == "span_boundary" else (0,)
     for key, sample, example in keyed(objective, rows):

@@ -61,8 +61,8 @@ def test_labels_are_at_the_positions_of_those_of_a_batch(entry):
     example = found.example
     roles = {feature.name: feature.role for feature in objective.features}
     starts = {
-        "decoder_start": objective.frame.decoder_start,
-        "predict_from": objective.frame.predict_from,
+        "decoder_start": objective.layout.decoder_start,
+        "predict_from": objective.layout.predict_from,
     }
     collate = Collate(objective.architecture, roles, dict(objective.vocabulary.specials), **starts)
     tensors = collate(

@@ -5,8 +5,8 @@ import pytest
 
 from clozeline.columns import Role
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.corrupt.preview.view import Pieces, row_parts, visible
-from clozeline.pipeline.rows import Row, Rows
+from clozeline.pipeline.corrupt.preview.view import TokenRenderer, row_parts, visible
+from clozeline.pipeline.rows import RowBatch, ShardRow
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.pair_cases import unmasked, window
 from tests.shard_sets import roles_of
@@ -24,7 +24,7 @@ class Bytes:
         return f"<0x{token - 200:02X}>"
 
 
-PIECES = Pieces(Bytes(), 12)
+PIECES = TokenRenderer(Bytes(), 12)
 WORDS = Bytes.vocabulary
 ONE = [200, 201, 202]
 TWO = [203, 204]
@@ -75,7 +75,9 @@ def test_roles_and_signs_are_those_of_their_positions():
 def shown(row, title):
     """The passage of a row whose title begins so."""
     parts = row_parts(
-        Pieces(WORDS, 100), row, roles_of(row.columns) | {"sentence_starts": Role("start", "ids")}
+        TokenRenderer(WORDS, 100),
+        row,
+        roles_of(row.columns) | {"sentence_starts": Role("start", "ids")},
     )
     found = next(part for part in parts if part.title.startswith(title))
     return found.text.plain.strip()
@@ -108,15 +110,15 @@ def test_labels_say_what_happened_to_their_tokens():
         "label_positions": [0, 1, 2],
         "label_ids": ONE,
     }
-    row = Row({}, {name: np.array(values) for name, values in lists.items()})
-    lines = row_parts(Pieces(WORDS, 100), row, roles_of(row.columns))[-1].rows
+    row = ShardRow({}, {name: np.array(values) for name, values in lists.items()})
+    lines = row_parts(TokenRenderer(WORDS, 100), row, roles_of(row.columns))[-1].rows
     assert [line[-1] for line in lines] == ["masked", "kept", "replaced"]
 
 
 def test_both_texts_are_shown_with_the_signs_of_their_own_parts():
     rows = window([ONE, TWO], WORDS, partner=OTHER, target=OTHER)
     names = ("ids", "sentence_starts", "partner_ids", "target_ids", "target_language")
-    sample = Rows(rows.fixed, {name: rows.columns[name] for name in names}).row(0)
+    sample = RowBatch(rows.fixed, {name: rows.columns[name] for name in names}).row(0)
     assert shown(sample, "ids") == f"|{spaced(ONE)} |{spaced(TWO)}"
     assert shown(sample, "partner_ids") == shown(sample, "target_ids") == spaced(OTHER)
     compared = examples("sentence_comparison").row(0)
@@ -135,5 +137,5 @@ def test_both_texts_are_shown_with_the_signs_of_their_own_parts():
         "document_starts": [0, 2],
         "target_document_starts": [0, 1],
     }
-    parted = Row({}, {name: np.array(values) for name, values in lists.items()})
+    parted = ShardRow({}, {name: np.array(values) for name, values in lists.items()})
     assert (shown(parted, "input_ids"), shown(parted, "target_ids")) == ("▌200 201 ▌202", "203 204")

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from clozeline.pipeline.corrupt.preview.view import Passage, Sheet, View, print_view, view_page
+from clozeline.pipeline.corrupt.preview.view import (
+    ConsoleView,
+    Passage,
+    Sheet,
+    print_view,
+    view_page,
+)
 from tests.pages import HOSTILE, checked
 
 ROLES = ("special", "masked", "replaced", "kept", "sentinel", "prefix", "predicted", "marker", "")
@@ -26,7 +32,9 @@ def printed(view, **options):
 def test_a_page_shows_every_string(title, name, tokens, cell):
     text = Text.assemble(*tokens)
     page = checked(
-        view_page(View(title, (Passage(name, text), Sheet("table", (name, "b"), ((cell, text),)))))
+        view_page(
+            ConsoleView(title, (Passage(name, text), Sheet("table", (name, "b"), ((cell, text),))))
+        )
     )
     shown = "".join(page.texts)
     assert all(each in shown for each in (title, name, cell))
@@ -37,7 +45,7 @@ def test_a_page_shows_every_string(title, name, tokens, cell):
     "hostile", [HOSTILE, "<script>alert(1)</script>", "</pre><b>", "\x1b[31m\u202e"]
 )
 def test_no_string_is_markup_or_controls_a_terminal(hostile):
-    view = View(
+    view = ConsoleView(
         hostile, (Passage(hostile, Text("a")), Sheet(hostile, (hostile, "b"), ((hostile, "c"),)))
     )
     page = checked(view_page(view))
@@ -47,7 +55,7 @@ def test_no_string_is_markup_or_controls_a_terminal(hostile):
 
 def test_words_of_a_header_are_broken_only_where_a_terminal_has_no_room():
     header = ("language", "tokens a word", "% of text that is unknown", "another column of words")
-    view = View("title", (Sheet("sheet", header, (("en", "1", "2", "3"),)),))
+    view = ConsoleView("title", (Sheet("sheet", header, (("en", "1", "2", "3"),)),))
     for width, whole in ((60, True), (20, False), (3, False)):
         console = Console(file=io.StringIO(), width=width)
         print_view(view, console)

@@ -12,7 +12,7 @@ from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow
 from clozeline.pipeline.group.groupings._grouping import PartDraws
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.registries import GROUPINGS
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.seeding import (
     MIXTURE,
     kernel_base,
@@ -159,7 +159,7 @@ def test_rows_keep_the_word_starts_of_their_documents(name, rows, length, minimu
     grouping = build_grouping(GroupingSpec(name, length), WORDS)
     spec = GroupingSpec(name, length)
     grouped = grouping.group(
-        Rows(rows.fixed, {**rows.columns, "word_starts": words}), minimum, Context(spec.label)
+        RowBatch(rows.fixed, {**rows.columns, "word_starts": words}), minimum, Context(spec.label)
     )
     found = grouped.rows
     plain = run(rows, name, length, minimum)[0]

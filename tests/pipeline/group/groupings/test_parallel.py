@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.seeding import POSITIONS, kernel_keys, random_bits, sample_uid
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.laws import within_sigmas
@@ -65,7 +65,7 @@ def test_a_source_is_cut_and_a_long_target_left_out():
 
 def test_documents_of_a_set_without_pairs_are_empty():
     rows = pairs([(5, 3)])
-    plain = Rows(
+    plain = RowBatch(
         rows.fixed, {name: rows.columns[name] for name in ("token_ids", "sentence_starts")}
     )
     found, counts = run(plain, 8)

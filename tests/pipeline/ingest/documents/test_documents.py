@@ -24,7 +24,7 @@ from clozeline.pipeline.ingest.documents.files import (
     write_documents,
     write_rejects,
 )
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.recorded_file import RecordedFile
 
 
@@ -138,7 +138,7 @@ def rows(languages, targets, sources):
         "source_group": np.array(sources, np.uint16),
     }
     columns = {} if targets is None else {"target_language": Ragged.from_lists(targets, np.uint8)}
-    return Rows(fixed, columns)
+    return RowBatch(fixed, columns)
 
 
 def test_each_document_has_the_factor_of_its_language_and_source():

@@ -12,7 +12,7 @@ from clozeline.pipeline.corrupt.config import NamedObjective
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.ingest.documents.files import find_documents_file, read_documents
 from clozeline.pipeline.registries import OBJECTIVES
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer, vocabulary_of
 from clozeline.train.data.stream.online_corruption import corruption_of
@@ -158,7 +158,7 @@ def test_corruption_while_training_gives_what_is_stored(segmented, options):
     grouping = entry.build(WORDS).grouping.label
     corruption = corruption_of([entry], open_shards(segmented / "group" / grouping / "train"))
     samples = all_rows(segmented / "group" / grouping / "train")
-    plain = Rows(
+    plain = RowBatch(
         samples.fixed,
         {name: column for name, column in samples.columns.items() if name != "word_starts"},
     )

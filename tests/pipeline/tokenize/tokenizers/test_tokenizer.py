@@ -466,4 +466,4 @@ def test_every_objective_restores_its_tokens(folder, name):
     )
     found = corrupt_text(name, text, target="strange [MASK] potions", tokenizer=folder)
     original = found.objective.original(found.sample, found.example)
-    assert found.objective.uncorrupt(found.example).tolist() == original.tolist()
+    assert found.objective.restore(found.example).tolist() == original.tolist()

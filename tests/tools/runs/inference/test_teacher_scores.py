@@ -11,7 +11,7 @@ from clozeline.configuration.config import to_data
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.pipeline.execution.unit_record import Output
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import open_shards
 from clozeline.seeding import TEACHER, kernel_keys, random_bits
 from clozeline.tools.models.teaching import score_shards
@@ -243,7 +243,9 @@ def test_scores_of_something_else_are_noticed(task, monkeypatch):
     def other_classes(self, rows):
         columns = dict(score(self, rows).columns)
         ids = columns["teacher_ids"]
-        return Rows({}, {**columns, "teacher_ids": Ragged(ids.values[::-1].copy(), ids.offsets)})
+        return RowBatch(
+            {}, {**columns, "teacher_ids": Ragged(ids.values[::-1].copy(), ids.offsets)}
+        )
 
     with monkeypatch.context() as patch:
         patch.setattr(score_shards.TeacherScores, "score", other_classes)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -159,7 +159,7 @@ def test_a_row_that_opens_with_a_separator_holds_no_text_of_the_document_before_
         np.zeros(2, np.int64),
         np.array([4]),
     )
-    content = Rows(fixed(np.array([1, 2])))
+    content = RowBatch(fixed(np.array([1, 2])))
     content.fixed["document_uid"][:] = np.frombuffer(first, np.uint8)
     content.fixed["document_offset"][:] = [0, 4]
     assert packing.documents(content) == [[first], [first, second]]

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clozeline.columns import PLACES, STARTS, UNDO, WEIGHT, Role
+from clozeline.columns import POSITIONS, STARTS, UNDO, WEIGHT, Role
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import ColumnSpec, base_columns, open_shards
 from clozeline.tools.shards.validate_shards import validate
 from clozeline.tools.shards.validation.row_rules import LocatedRows, check_rows
@@ -107,8 +107,13 @@ def test_the_first_row_that_breaks_a_rule_is_named(shard_sets, label, change, me
 @pytest.mark.parametrize(
     ("role", "right", "wrong", "message"),
     [
-        (PLACES, [2, 0], [3], "expected column below the 3 tokens of the row's input_ids, got 3"),
-        (PLACES, [], [1, 1], "each position once in column"),
+        (
+            POSITIONS,
+            [2, 0],
+            [3],
+            "expected column below the 3 tokens of the row's input_ids, got 3",
+        ),
+        (POSITIONS, [], [1, 1], "each position once in column"),
         (STARTS, [0, 2], [1, 2], "column to start with 0"),
         (STARTS, [0], [], "column to start with 0"),
         (STARTS, [0], [0, 3], "column below the row's 3 tokens"),
@@ -149,7 +154,7 @@ def test_values_are_what_the_role_says(tmp_path, role, right, wrong, message):
             "column": [right, values],
         }
         rows = {name: Ragged.from_lists(one, np.float64) for name, one in lists.items()}
-        check_rows(LocatedRows(Path("shard"), 0, Rows(fixed(np.arange(2)), rows)), manifest)
+        check_rows(LocatedRows(Path("shard"), 0, RowBatch(fixed(np.arange(2)), rows)), manifest)
 
     if empty and not role.head:
         with pytest.raises(IntegrityError, match=r"row 0 .*at least one, got none"):
@@ -268,7 +273,7 @@ def test_a_row_that_lost_what_its_part_has_is_found(out, column, part):
     broken = Ragged.from_lists(lists, rows.columns[column].values.dtype)
     with pytest.raises(IntegrityError, match=rf"row {lost} .*expected (one )?{column}"):
         check_rows(
-            LocatedRows(examples.path, 0, Rows(rows.fixed, {**rows.columns, column: broken})),
+            LocatedRows(examples.path, 0, RowBatch(rows.fixed, {**rows.columns, column: broken})),
             examples.manifest,
         )
 
@@ -277,11 +282,13 @@ def own_partner(rows):
     uids = rows.columns["partner_document_uid"]
     values = uids.values.copy()
     values[32:48] = rows.fixed["document_uid"][2]
-    return Rows(rows.fixed, {**rows.columns, "partner_document_uid": Ragged(values, uids.offsets)})
+    return RowBatch(
+        rows.fixed, {**rows.columns, "partner_document_uid": Ragged(values, uids.offsets)}
+    )
 
 
 def long_partner(rows):
-    return Rows(rows.fixed, {**rows.columns, "partner_ids": rows.columns["ids"]})
+    return RowBatch(rows.fixed, {**rows.columns, "partner_ids": rows.columns["ids"]})
 
 
 @pytest.mark.parametrize(
@@ -308,7 +315,7 @@ def check(manifest, name, values, dtype):
         name: Ragged.from_lists(values, dtype),
     }
     manifest = manifest.model_copy(update={"columns": (*base_columns(), IDS, list_column(name))})
-    rows = Rows(fixed(np.arange(len(values))), lists)
+    rows = RowBatch(fixed(np.arange(len(values))), lists)
     check_rows(LocatedRows(Path("shard"), 0, rows), manifest)
 
 
@@ -408,7 +415,7 @@ def test_a_changed_column_of_a_task_is_refused(manifests, task, column, values, 
     columns = [spec for spec in manifest.columns if spec.kind == "fixed" or spec.name in lists]
     manifest = manifest.model_copy(update={"columns": tuple(columns)})
     right, wrong = (
-        Rows(
+        RowBatch(
             fixed(np.arange(1)),
             {name: Ragged.from_lists([row], np.uint32) for name, row in one.items()},
         )
@@ -425,6 +432,6 @@ def test_a_column_of_somebody_else_does_not_meet_the_rules_of_ours(tmp_path):
     lists = {"input_ids": [[5, 6, 7], [8, 9]], "crop_start": [[90], [80]]}
     columns = {name: Ragged.from_lists(values, np.uint16) for name, values in lists.items()}
     shards = write_set(
-        tmp_path / "own", [Rows(fixed(np.arange(1, 3)), columns)], columns=(IDS, mine)
+        tmp_path / "own", [RowBatch(fixed(np.arange(1, 3)), columns)], columns=(IDS, mine)
     )
     check_rows(LocatedRows(shards.path, 0, shards.read_block(0)), shards.manifest)

@@ -10,7 +10,7 @@ import yaml
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.train.configuration.config import TrainConfig
@@ -100,7 +100,7 @@ def test_problems_of_phases_end_a_dry_run(tmp_path, sets):
 
 def test_rows_that_weigh_alike_are_refused_beside_declared_weights(tmp_path, sets):
     rows = masked_rows(1, 9)
-    rows = Rows(
+    rows = RowBatch(
         rows.fixed, {**rows.columns, "label_weight": Ragged.from_lists([[2.0]] * 9, np.float32)}
     )
     columns = (*COLUMNS, list_column("label_weight", "float32"))

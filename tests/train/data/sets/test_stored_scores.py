@@ -5,7 +5,7 @@ from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.block_options import Compression
 from clozeline.pipeline.execution.unit_record import Output
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import SetWriter, open_shards
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
@@ -48,7 +48,7 @@ def write_scores(folder, shards, **changes):
                 "teacher_ids": Ragged(ids, labels.offsets * 2),
                 "teacher_weights": Ragged(weights.astype(np.float16), labels.offsets * 2),
             }
-            blocks.append(Rows({}, columns))
+            blocks.append(RowBatch({}, columns))
         writer.write_shard(Output(folder), shard, blocks)
         assert writer.is_written(Output(folder), shard)
     parents = [{"name": facts.name, "digest": shards.digest, "role": "rows"}]

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.columns import IDS, PLACES, ROW, STARTS, UNDO, WEIGHT, Role
+from clozeline.columns import IDS, POSITIONS, ROW, STARTS, UNDO, WEIGHT, Role
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.phases import phase_of
 from tests.shard_sets import IDS as IDS_COLUMN
@@ -230,14 +230,14 @@ def test_a_column_without_a_rule_becomes_a_tensor_as_its_role_says(side):
     roles = {
         "input_ids": IDS,
         "kept": UNDO,
-        "label_positions": PLACES,
+        "label_positions": POSITIONS,
         "label_ids": Role("label", "label_positions"),
         "kind": Role("row", head="mine"),
         "mode": ROW,
         "score": Role("row", head="mine", fraction=True),
         "share": WEIGHT,
         "rated": Role("label", "at", fraction=True),
-        "at": PLACES,
+        "at": POSITIONS,
         "grade": Role("label", "at"),
         "part": STARTS,
         "other": Role("ids", head="mine"),
@@ -326,7 +326,7 @@ def written(folder, lists, **options):
     columns = {
         spec.name: Ragged.from_lists(lists[spec.name], np.dtype(spec.dtype)) for spec in specs
     }
-    rows = Rows(fixed(np.ones(1, np.uint64)), columns)
+    rows = RowBatch(fixed(np.ones(1, np.uint64)), columns)
     return write_set(
         folder, [rows], columns=specs, objective=objective("encoder", **options)
     ).manifest
@@ -383,7 +383,7 @@ def masked_set(folder, previous):
         "label_weight": Ragged.from_matrix(np.full((30, 1), 0.5, np.float32)),
         "label_count": Ragged.from_matrix(np.full((30, 1), 7, np.uint16)),
     }
-    content = Rows(fixed(np.arange(1, 31, dtype=np.uint64)), columns)
+    content = RowBatch(fixed(np.arange(1, 31, dtype=np.uint64)), columns)
     specs = [IDS_COLUMN, *map(list_column, ("label_positions", "label_ids", "label_count"))]
     specs.insert(3, list_column("label_weight", "float32"))
     return write_set(
@@ -397,7 +397,7 @@ def causal_set(folder):
         "input_ids": Ragged.from_lists(texts, np.uint16),
         "attention": Ragged.from_matrix(np.ones((23, 1), np.uint8)),
     }
-    content = Rows(fixed(np.arange(1, 24, dtype=np.uint64)), columns)
+    content = RowBatch(fixed(np.arange(1, 24, dtype=np.uint64)), columns)
     options = {
         "columns": [IDS_COLUMN, ATTENTION],
         "name": "causal",
@@ -524,7 +524,7 @@ def test_values_of_tokens_and_of_segments_are_padded(side):
             "column lengths_view: another column makes the tensor lengths_view",
         ),
         (
-            {"choice_starts": STARTS, "at": PLACES},
+            {"choice_starts": STARTS, "at": POSITIONS},
             "column at: expected one value or several values of a row",
         ),
     ],

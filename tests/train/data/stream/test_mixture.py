@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError, StateMismatch
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.train.data.stream.mixture import Phase, SourceKey, Timeline
 from clozeline.train.data.stream.phases import continue_phases, phase_of
 from tests.shard_sets import toy_set
@@ -91,7 +91,8 @@ def unchanged(rows, variants):
 def sevens(rows, variants):
     ids = rows.columns["input_ids"]
     return unchanged(
-        Rows(rows.fixed, {"input_ids": Ragged(np.full_like(ids.values, 7), ids.offsets)}), variants
+        RowBatch(rows.fixed, {"input_ids": Ragged(np.full_like(ids.values, 7), ids.offsets)}),
+        variants,
     )
 
 
