@@ -26,26 +26,30 @@ _FEATURES: Final[Mapping[str, tuple[Feature, ...]]] = {
     "encoder": (
         _ROW,
         Feature(
-            "attention", "uint8", Role("row", below=4), "what place i may read: 1 places j <= i"
+            "attention", "uint8", Role("row", below=4), "1: position i attends to positions j <= i"
         ),
     ),
     "encoder_decoder": (
-        Feature("input_ids", "ids", IDS, "</s> alone: nothing is given"),
+        Feature("input_ids", "ids", IDS, "</s> alone: the encoder reads no text"),
         Feature("target_ids", "ids", IDS, "the row"),
     ),
 }
 
 
 class CausalLM(Objective):
-    """Causal LM of GPT (Radford et al. 2018; GPT-3: arXiv 2005.14165).
+    """Causal LM of GPT (Radford et al. 2018; GPT-3: arXiv 2005.14165): predict the next token.
 
-    Packed rows are used as they are, with separators; a document becomes `x </s>`, with `add_bos`
-    `<s> x </s>`. Labels are the next tokens and are not stored. For an encoder-decoder, the input
-    is `</s>` alone and the row is the target; with `cross_documents: false` the input has one
-    `</s>` for each document. An encoder reads `[CLS] x [SEP]` left-to-right (`attention` 1), so
-    that causal and masked sets share samples (GPT-BERT: arXiv 2410.24159). There is no randomness.
-    Features: `input_ids` [L] (and `target_ids`, `attention`, `languages`, `document_starts`,
-    `target_document_starts`). No positions are stored, so rows may have any length.
+    Packed rows stay unchanged, with their separators. A document becomes `x </s>`, or with
+    `add_bos` `<s> x </s>`. The labels are the next tokens; they are not stored.
+
+    For an encoder-decoder, the input is `</s>` alone and the row is the target. With
+    `cross_documents: false` the input has one `</s>` for each document. An encoder reads
+    `[CLS] x [SEP]` left to right (`attention` 1), so causal and masked sets can share samples
+    (GPT-BERT: arXiv 2410.24159).
+
+    Nothing is random. Features: `input_ids` [L]; some options add `target_ids`, `attention`,
+    `languages`, `document_starts` or `target_document_starts`. No positions are stored, so rows may
+    have any length.
 
     Example (document):
         input   The kitten is chasing </s>
@@ -62,32 +66,32 @@ class CausalLM(Objective):
         architecture: Literal["decoder", "encoder_decoder", "encoder"] = "decoder"
         """Model that reads the rows."""
         max_length: Annotated[int, Field(ge=2)] = 1024
-        """Tokens in a full row, frame included."""
+        """Tokens in a full row, special tokens included."""
         grouping: Literal["packed", "document"] = "packed"
         """Grouping to read."""
         separator: Literal["none", "sep", "eos"] = "eos"
         """Special token between the documents of packed rows."""
         add_bos: bool = False
-        """Put `<s>` in front of a document row; rows of an encoder start with [CLS] already."""
+        """Put `<s>` in front of each document row. Not for encoders: their rows start with [CLS]."""
         cross_documents: bool = True
         """Let attention and loss cross documents in packed rows; false stores `document_starts`."""
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
-        """Special token that opens the decoder's input of an encoder-decoder."""
+        """First token of the decoder's input, for an encoder-decoder."""
         languages: bool = False
         """Store the language of each row, for encoders with language embeddings (XLM); needs
         `grouping: document`."""
 
         def __post_init__(self) -> None:
             if self.add_bos and self.grouping == "packed":
-                raise ValueError("add_bos concerns document rows; packed rows stay as they are")
+                raise ValueError("add_bos needs grouping: document; packed rows stay unchanged")
             if self.add_bos and self.architecture == "encoder":
-                raise ValueError("add_bos is not for an encoder, whose rows begin with [CLS]")
+                raise ValueError("add_bos is not for encoders: their rows start with [CLS]")
             if not self.cross_documents and self.grouping != "packed":
                 raise ValueError(
-                    "cross_documents: false concerns packed rows; a document row holds one document"
+                    "cross_documents: false is for packed rows; a document row holds one document"
                 )
             if self.languages and (self.architecture != "encoder" or self.grouping != "document"):
-                raise ValueError("languages: true is for an encoder, and needs grouping: document")
+                raise ValueError("languages: true needs architecture: encoder, grouping: document")
             refuse_unread_keys(self, "grouping", {"packed": ("separator",)})
             refuse_unread_keys(self, "architecture", {"encoder_decoder": ("decoder_start",)})
 
@@ -95,6 +99,8 @@ class CausalLM(Objective):
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
+
+        # special tokens around a row, and its length without them
         if options.architecture == "encoder":
             self.first_token, self.last_token = self.id_of("cls"), self.id_of("sep")
         else:
@@ -113,7 +119,8 @@ class CausalLM(Objective):
             self.layout = BatchLayout("right", self.id_of(options.decoder_start))
         elif options.architecture == "encoder":
             self.layout = BatchLayout(predict_from="previous")
-        # the class lists the heads of all architectures, an instance those of its own
+
+        # the class lists the heads of all architectures, an instance the heads of one
         self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
         features = (
             *_FEATURES[options.architecture],
@@ -134,6 +141,7 @@ class CausalLM(Objective):
             )
             if self.options.cross_documents:
                 return {"input_ids": sources, "target_ids": rows}
+
             # one `</s>` of input for each document
             documents = samples.columns["document_starts"]
             index = list_indices(documents.lengths)

@@ -1,4 +1,4 @@
-"""Composition: apply several denoising corruptions to each sample in sequence (BART)."""
+"""Composition: apply several denoising corruptions to each sample, one after another (BART)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
@@ -20,15 +20,16 @@ from clozeline.pipeline.vocabulary import Vocabulary
 
 
 class Composition(DenoisingPair):
-    """BART's combination (arXiv 1910.13461 §2.2, §5): steps in sequence; the target is the uncorrupted original.
+    """Combined noise of BART (arXiv 1910.13461 §2.2, §5): several corruptions, one after another.
 
-    The name of a step keys its draws, so adding one step never changes the draws of another; rates
-    count the tokens of the step's own input. A step that cannot apply (one sentence, one token)
-    leaves the row unchanged. Features: `input_ids`, `target_ids`, and the noise of each step,
-    prefixed with its name: `text_infilling_span_starts`.
+    The target is the uncorrupted original. The name of a step keys its draws, so adding a step
+    never changes the draws of another. The rate of a step applies to the tokens that this step
+    reads. A step that cannot apply (one sentence, one token) leaves the row unchanged. Features:
+    `input_ids`, `target_ids`, and the noise of each step, prefixed with its name:
+    `text_infilling_span_starts`.
 
     With `language_tokens` (mBART, arXiv 2001.08210 §2.2), input and target end with `</s>` and the
-    token of the row's language, which is also the first token of the decoder's input.
+    token of the row's language. The same token starts the decoder's input.
 
     Example (order 1, 0, then the span success . Hard; without special tokens):
         target   Hard work leads to success . Success brings happiness .
@@ -43,11 +44,12 @@ class Composition(DenoisingPair):
         steps: Annotated[list[ObjectiveComponent], Field(min_length=1)] = field(
             default_factory=OBJECTIVES.defaults("sentence_reordering", "text_infilling")
         )
-        """Denoising objectives with their options, except those of rows and grouping: structure,
-        then deletion or reordering, then masking or infilling"""
+        """Denoising objectives with their options, in this order: sentence reordering or rotation,
+        then deletion or reordering of tokens, then masking or infilling. Options of rows and
+        grouping belong to the composition."""
         language_tokens: dict[str, str] = field(default_factory=dict)
-        """Special piece of each language, such as `{en: <en>, de: <de>}`; rows of other languages
-        are skipped. It replaces `decoder_start`. Empty: none."""
+        """Special piece of each language, such as `{en: <en>, de: <de>}`, instead of
+        `decoder_start`; rows of other languages are skipped. Empty: no language tokens."""
 
         def __post_init__(self) -> None:
             if self.language_tokens and self.grouping != "document":
@@ -68,15 +70,18 @@ class Composition(DenoisingPair):
             self._step(chosen, vocabulary) for chosen in options.steps
         ]
         self.reads_words = any(step.reads_words for step in self.steps)
+
+        # each step once, in the order of their ranks
         names = [step.label for step in self.steps]
         ranks = [step.composition_rank for step in self.steps]
         if len(set(names)) < len(names):
-            raise self.refuse_options(f"steps {names}: each may occur once")
+            raise self.refuse_options(f"steps {names}: name each step once")
         if ranks != sorted(ranks):
             raise self.refuse_options(
-                f"steps {names} must come in the order structure, deletion or reordering, masking "
-                "or infilling"
+                f"steps {names} are in the wrong order: first sentence reordering or rotation, "
+                "then deletion or reordering of tokens, then masking or infilling"
             )
+
         noise = [(step.label, feature) for step in self.steps for feature in step.noise_features]
         self.noise_features = tuple(
             replace(feature, name=f"{label}_{feature.name}") for label, feature in noise
@@ -87,10 +92,10 @@ class Composition(DenoisingPair):
             self._language_ids = self._find_language_ids()
 
     def _find_language_ids(self) -> Int64:
-        """Return the id of the language token for each language code, -1 where there is none, [codes]."""
+        """Return the id of the token of each language code, -1 for no token; shape [codes]."""
         vocabulary = self.vocabulary
         wanted = self.options.language_tokens
-        if vocabulary.folder is None or not vocabulary.languages:  # there are no rows to corrupt
+        if vocabulary.folder is None or not vocabulary.languages:  # no corpus, so no rows
             return np.zeros(0, np.int64)
         piece = load_tokenizer(vocabulary.folder).piece
         ids = {piece(token): token for token in np.flatnonzero(vocabulary.special).tolist()}
@@ -99,9 +104,8 @@ class Composition(DenoisingPair):
         if lacking := [token for token in present if token not in ids]:
             raise self.refuse_options(
                 f"language_tokens: the tokenizer has no special piece {', '.join(lacking)}; train "
-                "it with "
-                f"`train_tokenizer.options.reserved: [{', '.join(lacking)}, ...]`, or name pieces "
-                "that it has"
+                f"it with `train_tokenizer.options.reserved: [{', '.join(lacking)}, ...]`, or name "
+                "pieces that it has"
             )
         return np.array(
             [ids[wanted[name]] if name in wanted else -1 for name in vocabulary.languages], np.int64
@@ -113,13 +117,14 @@ class Composition(DenoisingPair):
             codes = samples.fixed["language"]
             if len(codes) and codes.max() >= len(self._language_ids):
                 raise self.refuse_options(
-                    "language_tokens: only the sets of a recipe name the languages of their rows"
+                    "language_tokens: these rows do not name their languages; use the sample sets "
+                    "of a recipe"
                 )
             skips[(skips == Skip.NONE) & (self._language_ids[codes] < 0)] = Skip.NO_LANGUAGE_TOKEN
         return skips
 
     def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
-        """Apply the noise, then add special tokens, the language token last."""
+        """Apply the noise, then add the special tokens; the language token comes last."""
         columns = dict(super().corrupt_rows(samples, random_keys))
         if self.options.language_tokens:
             last = self._language_ids[samples.fixed["language"]]
@@ -130,7 +135,7 @@ class Composition(DenoisingPair):
         return columns
 
     def _restore(self, example: Example) -> NDArray[np.generic]:
-        """Return the original; with language tokens, check that input and target end with the same one."""
+        """Return the original; check that input and target end with the same language token."""
         if self.options.language_tokens:
             rows = {name: example[name] for name in ("input_ids", "target_ids")}
             if rows["input_ids"][-1] != rows["target_ids"][-1]:
@@ -157,7 +162,7 @@ class Composition(DenoisingPair):
         changed = sorted(key for key in defaults if options[key] != defaults[key])
         if changed:
             raise self.refuse_options(
-                f"step '{chosen.name}': give {', '.join(changed)} to the composition, not a step"
+                f"step '{chosen.name}': set {', '.join(changed)} in the composition, not in a step"
             )
         step = chosen.build(vocabulary, chosen.name)
         assert isinstance(step, DenoisingPair)
@@ -172,7 +177,7 @@ class Composition(DenoisingPair):
     def add_noise(
         self, text: TokenRows, random_keys: RandomKeys
     ) -> tuple[Ragged, dict[str, Ragged]]:
-        """Run the steps, each on the ids and sentence starts of the previous one."""
+        """Run the steps, each on the ids and sentence starts that the previous step returned."""
         noise: dict[str, Ragged] = {}
         for step in self.steps:
             ids, step_noise = step.add_noise(text, random_keys)
@@ -189,10 +194,10 @@ class Composition(DenoisingPair):
     def _words_after(
         self, step: DenoisingPair, text: TokenRows, random_keys: RandomKeys
     ) -> Bool | None:
-        """Return which tokens open a word after a step, where segmenters found words.
+        """Return which tokens open a word after a step; None without word starts from segmenters.
 
-        Noise does not depend on which text a token is: two ids stand for those that open a word and
-        the others.
+        Noise does not depend on the ids of ordinary tokens. So the step runs on two marker ids: one
+        for each token that opens a word, one for each other token.
         """
         if text.opens_word is None:
             return None

@@ -1,4 +1,4 @@
-"""Corrective language modeling: copy or correct every token of a row, and match the row with a crop of it."""
+"""Corrective language modeling: copy or correct each token, and match a row with a crop of it."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Final
@@ -28,13 +28,15 @@ CROP_LENGTH: Final = Feature(
 class CorrectiveLM(ReplacedTokenDetection):
     """Corrective LM and sequence contrastive learning of COCO-LM (arXiv 2102.08473).
 
-    The row is masked for an auxiliary generator: k = max(1, round half up of mask_rate x m) of the
-    m content tokens that are not special become [MASK]. In training, samples of the generator
-    replace them, and the model copies or corrects every token. Without a generator the replacements
-    are drawn here, as in replaced-token detection. The second view of the row is a crop of the
-    original, `[CLS] x[crop] [SEP]`. It omits c = round half up of crop_rate x n of the n content
-    tokens, at most n - 1; its start is uniform in 0..c. Features: those of masked LM, `crop_start`
-    and `crop_length` in content tokens.
+    Of the m content tokens that are not special, k become [MASK]: mask_rate x m, rounded half up,
+    at least 1. In training, the samples of an auxiliary generator replace them, and the model
+    copies or corrects every token. Without a generator the replacements are drawn here, as in
+    replaced-token detection.
+
+    The second view of the row is a crop of the original, `[CLS] x[crop] [SEP]`. It omits c of the n
+    content tokens: crop_rate x n, rounded half up, at most n - 1. Each start in 0..c is equally
+    likely. Features: the features of masked LM, and `crop_start` and `crop_length` in content
+    tokens.
 
     Example (crop_rate 0.1: 9 of 10 from 1; mask_rate 0.2, so 2 of 10):
         x       a b c d e f g h i j
@@ -54,7 +56,8 @@ class CorrectiveLM(ReplacedTokenDetection):
             super().__post_init__()
             if not self.cross_documents:
                 raise ValueError(
-                    "a crop joins documents that cross_documents: false keeps apart; set it to true"
+                    "cross_documents: false is not possible here, because a crop may span several "
+                    "documents; set it to true"
                 )
 
     options: Options
@@ -77,11 +80,13 @@ class CorrectiveLM(ReplacedTokenDetection):
         }
 
     def _restore(self, example: Example) -> NDArray[np.generic]:
-        """Restore the original tokens at the labels, and check that the crop lies inside the content."""
+        """Put the labels back, and check that the crop lies inside the content."""
         original = super()._restore(example)
         start = int(example["crop_start"][0])
         length = int(example["crop_length"][0])
         content = len(original) - 2
         if not 1 <= length <= content - start:
-            raise ValueError(f"a crop of {length} tokens from {start} of {content}")
+            raise ValueError(
+                f"a crop of {length} tokens from {start} does not fit {content} content tokens"
+            )
         return original

@@ -22,10 +22,11 @@ from clozeline.pipeline.vocabulary import Vocabulary
 
 
 class DenoisingAutoencoding(DenoisingPair):
-    """Token masking of BART (arXiv 1910.13461 §2.2).
+    """Token masking of BART (arXiv 1910.13461 §2.2): single tokens become [MASK].
 
-    k = max(1, round half up of mask_rate x n) of the n tokens become [MASK]. Features: `input_ids`
-    [n + 2], `target_ids` [n + 1], `noise_positions` [k] in content tokens.
+    Of the n tokens k are masked: mask_rate x n, rounded half up, at least 1. The decoder generates
+    the complete original. Features: `input_ids` [n + 2], `target_ids` [n + 1], `noise_positions`
+    [k] in content tokens.
 
     Example (mask_rate 0.25, so 2 of 8; without special tokens):
         target  The puppies are frolicking outside the house .
@@ -41,7 +42,7 @@ class DenoisingAutoencoding(DenoisingPair):
     @config_class
     class Options(PairOptions):
         mask_rate: Rate = 0.15
-        """Share of tokens that become [MASK]; at 1.0 the decoder is a language model without
+        """Share of the tokens that become [MASK]; at 1.0 the decoder is a language model without
         input."""
 
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:

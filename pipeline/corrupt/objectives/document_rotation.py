@@ -1,4 +1,4 @@
-"""Document rotation: rotate the tokens of a document; the model finds its start."""
+"""Document rotation: rotate the tokens of a document; the model must find its start."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -17,10 +17,11 @@ from clozeline.seeding import ORDERS, below, random_bits
 
 
 class DocumentRotation(DenoisingPair):
-    """Document rotation of BART (arXiv 1910.13461 §2.2): r tokens move from the front to the end, r uniform in 1..n-1.
+    """Document rotation of BART (arXiv 1910.13461 §2.2): move tokens from the front to the end.
 
-    Never the identity; a row of one token is too short. Features: `input_ids` [n + 2], `target_ids`
-    [n + 1], `rotation` (one value).
+    Of the n tokens of a row, a random number from 1 to n - 1 moves; each number is equally likely.
+    A row of one token is too short. Features: `input_ids` [n + 2], `target_ids` [n + 1], `rotation`
+    (one value).
 
     Example (r = 2; without special tokens):
         target  Hard work leads to success . Success brings happiness .
@@ -43,9 +44,9 @@ class DocumentRotation(DenoisingPair):
         """Move the first tokens of each row to its end."""
         ids = text.ids
         lengths = text.ids.lengths
-        word = random_bits(random_keys.for_label(self.label), ORDERS, 1)[:, 0] >> np.uint64(32)
+        drawn = random_bits(random_keys.for_label(self.label), ORDERS, 1)[:, 0] >> np.uint64(32)
         rotation = np.where(
-            lengths > 1, 1 + below(word, np.maximum(lengths - 1, 1).astype(np.uint64)), 0
+            lengths > 1, 1 + below(drawn, np.maximum(lengths - 1, 1).astype(np.uint64)), 0
         )
         starts = np.stack((ids.offsets[:-1] + rotation, ids.offsets[:-1]), axis=1)
         sizes = np.stack((lengths - rotation, rotation), axis=1)
@@ -53,7 +54,7 @@ class DocumentRotation(DenoisingPair):
         return rotated, {"rotation": scalars(rotation, np.uint16)}
 
     def sentence_starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Rotate the starts too; a sentence that was cut becomes two."""
+        """Rotate the sentence starts, too; a sentence that the rotation splits becomes two."""
         starts = text.sentence_starts
         lengths = text.ids.lengths
         moved = starts.values.astype(np.int64) - np.repeat(noise["rotation"].values, starts.lengths)

@@ -39,27 +39,30 @@ class RateRange:
     """A masking rate that is drawn for each row."""
 
     uniform: tuple[Rate, Rate]
-    """lowest and highest share; all label counts between them, at least 1, are equally likely"""
+    """lowest and highest share; each number of labels between them, at least 1, is equally likely"""
 
     def __post_init__(self) -> None:
         if not self.uniform[0] < self.uniform[1]:
             raise ValueError(
-                f"uniform {list(self.uniform)}: expected the lowest share before a higher one"
+                f"uniform {list(self.uniform)}: expected two shares, the lower one first"
             )
 
 
 class MaskedLM(FrequencyWeights, MaskedRow):
-    """Masked LM of BERT (arXiv 1810.04805) and RoBERTa (arXiv 1907.11692: packed rows, a variant per epoch).
+    """Masked LM of BERT (arXiv 1810.04805) and RoBERTa (arXiv 1907.11692).
 
-    k = max(1, round half up of mask_rate x m) of the m content tokens that are not special are
-    labels, chosen without replacement. Each becomes [MASK], a random id or stays unchanged,
-    independently. Features: the row `[CLS] x [SEP]` of L tokens, K label positions in it
-    (ascending) and the K original ids. UniLM (arXiv 1905.03197) restricts attention: then
-    `attention` and `prefix_length` are stored; the labels do not depend on them. The end of the
-    prefix is uniform over the positions with content on both sides, so such a row needs two tokens.
+    Of the m content tokens that are not special, k become labels: mask_rate x m, rounded half up,
+    at least 1. They are chosen without replacement. Each label becomes [MASK] or a random id, or
+    stays unchanged, independently of the others. RoBERTa packs rows and takes another variant in
+    each epoch. Features: the row `[CLS] x [SEP]` of L tokens, the K label positions in it
+    (ascending), and the K original ids.
 
-    With `frequency_exponent` e the k labels are drawn successively without replacement with weights
-    1 / count^e, where count is the frequency of the token in the corpus, at least 1 (XLM: arXiv
+    `attention` restricts what a position may attend to, as in UniLM (arXiv 1905.03197). Then
+    `attention` and `prefix_length` are stored; the labels do not depend on them. A prefix ends with
+    equal probability at each position that has content on both sides, so its row needs two tokens.
+
+    With `frequency_exponent` e the labels are drawn one after another, without replacement, with
+    the weights 1 / count^e. The count is that of the token in the corpus, at least 1 (XLM: arXiv
     1901.07291 §3.3, e = 0.5).
 
     `mask_rate: {uniform: [0, 1]}` draws k from 1..m for each row, stratified over its variants, as
@@ -76,17 +79,17 @@ class MaskedLM(FrequencyWeights, MaskedRow):
     @config_class
     class Options(RoleOptions):
         mask_rate: Rate | RateRange = 0.15  # type: ignore[assignment] # wider than the field of the base
-        """Share of the maskable tokens that become labels, or `{uniform: [LOWEST, HIGHEST]}`: a
-        share for each row."""
+        """Share of the maskable tokens that become labels (0.15 is 15 %), or `{uniform: [LOWEST,
+        HIGHEST]}` to draw a share for each row."""
         frequency_exponent: FrequencyExponent = 0.0
         predict_from: Literal["same", "previous"] = "same"
-        """Position that predicts a label: its own, or the previous one; the same for all rows of a
+        """Position that predicts a label: the same, or the previous one; equal for all rows of a
         set."""
         attention: Attention = "bidirectional"
-        """Attention mask (UniLM); all but `bidirectional` are stored with the row."""
+        """Attention mask (UniLM); stored with the row unless `bidirectional`."""
         grouping: RowGrouping | Literal["sentence_pair"] = "packed"  # type: ignore[assignment] # wider than the base's
-        """Grouping to read; sentence_pair: the windows of next sentence prediction without
-        partners, to mix the two."""
+        """Grouping to read. `sentence_pair` takes the windows of next sentence prediction, without
+        their partners, so that a mixture can hold both objectives."""
         languages: bool = False
         """Store the language of each row, for models with language embeddings (XLM); needs
         `grouping: document`."""
@@ -95,7 +98,7 @@ class MaskedLM(FrequencyWeights, MaskedRow):
             super().__post_init__()
             if not self.cross_documents and self.grouping == "sentence_pair":
                 raise ValueError(
-                    "cross_documents: false concerns packed rows; a window holds one document"
+                    "cross_documents: false is for packed rows; a window holds one document"
                 )
             if self.languages and self.grouping != "document":
                 raise ValueError(
@@ -103,7 +106,7 @@ class MaskedLM(FrequencyWeights, MaskedRow):
                 )
             if isinstance(self.mask_rate, RateRange) and self.max_labels is not None:
                 raise ValueError(
-                    "max_labels is not for a range of rates, whose upper end bounds the labels"
+                    "max_labels cannot be combined with a range of rates; lower the highest rate"
                 )
 
     options: Options
@@ -121,7 +124,7 @@ class MaskedLM(FrequencyWeights, MaskedRow):
             self.minimum = MinimumRow(tokens=2)
 
     def budget(self, random_keys: RandomKeys, maskable: Int64) -> Int64:
-        """Return the number of labels of each row, drawn if the rate is a range."""
+        """Return the number of labels of each row; it is drawn if the rate is a range."""
         rates = self.options.mask_rate
         if not isinstance(rates, RateRange):
             return super().budget(random_keys, maskable)
@@ -136,12 +139,12 @@ class MaskedLM(FrequencyWeights, MaskedRow):
     def extra_features(
         self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]
     ) -> Mapping[str, Ragged]:
-        """Return loss weights, attention and languages of the rows, as declared."""
+        """Return loss weights, attention and languages of the rows, as the options demand."""
         ids = samples.columns["ids"]
         attention = self.options.attention
         extra = dict[str, Ragged]()
         if isinstance(self.options.mask_rate, RateRange):
-            # the loss weight per label, and the row's contribution to the divisor
+            # the loss weight of each label, and the row's share of the divisor
             counts = maskable_lengths(ids, self.special)
             weights = counts / columns["label_ids"].lengths
             extra |= {
@@ -168,8 +171,8 @@ class MaskedLM(FrequencyWeights, MaskedRow):
         )
 
     def _restore(self, example: Example) -> NDArray[np.generic]:
-        """Restore the original tokens at the labels; with `predict_from: previous` none may be at position 0."""
+        """Put the labels back; with `predict_from: previous` no label may be at position 0."""
         original = super()._restore(example)
         if self.options.predict_from == "previous" and int(example["label_positions"][0]) == 0:
-            raise ValueError("a label at position 0 has no previous position to be predicted from")
+            raise ValueError("a label at position 0 has no previous position that predicts it")
         return original

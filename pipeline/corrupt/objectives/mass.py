@@ -27,12 +27,14 @@ from clozeline.seeding import SLOTS, below, random_bits
 class Mass(Objective):
     """Masked sequence-to-sequence pretraining of MASS (arXiv 1905.02450).
 
-    One fragment of k = max(1, round half up of mask_rate x n) of the n tokens is corrupted in the
-    encoder's row `[CLS] x [SEP]`. Each of its tokens becomes [MASK], a random id or stays
-    unchanged. The decoder predicts only the fragment, `target_ids` [k], whose first token is at
-    `target_start` in `input_ids` [n + 2]. The decoder's input is the token before the fragment,
-    then the fragment shifted right, at the positions of the encoder. An encoder predicts the
-    fragment as labels: `label_positions`, `label_ids` [k].
+    Of the n tokens a fragment of k is corrupted in the encoder's row `[CLS] x [SEP]`: mask_rate x
+    n, rounded half up, at least 1. Each token of the fragment becomes [MASK] or a random id, or
+    stays unchanged.
+
+    The decoder predicts only the fragment, `target_ids` [k], whose first token is at `target_start`
+    in `input_ids` [n + 2]. It reads the token before the fragment, then the fragment shifted right,
+    at the same positions as in the encoder. An encoder alone predicts the fragment as labels:
+    `label_positions` and `label_ids` [k].
 
     Example (mask_rate 0.5, so 3 of 6; start 3; all become [MASK]):
         input   [CLS] The kitten [MASK] [MASK] [MASK] ball [SEP]
@@ -49,16 +51,16 @@ class Mass(Objective):
         max_length: Annotated[int, Field(ge=3)] = 512
         """Tokens in a full row, [CLS] and [SEP] included."""
         mask_rate: Rate = 0.5
-        """Share of the tokens in the fragment; at 1.0 the decoder is a language model without
+        """Share of the row's tokens in the fragment; at 1.0 the decoder is a language model without
         input."""
         mask_share: Rate = 0.8
         """Share of the fragment's tokens that become [MASK]."""
         random_share: Rate = 0.1
-        """Share of the fragment's tokens that become a random id of the corpus; the rest stays
-        unchanged."""
+        """Share of the fragment's tokens that become a random id of the corpus; the other tokens
+        stay unchanged."""
         edge_share: Rate = 0.0
-        """Probability of a fragment at the start of the row, and of one at its end (published:
-        0.2); 0 to 0.5."""
+        """Probability of a fragment at the start of the row, and again of one at its end
+        (published: 0.2 each); 0 to 0.5."""
         grouping: Literal["document", "packed"] = "document"
         """Grouping to read."""
 
@@ -68,7 +70,8 @@ class Mass(Objective):
                 raise ValueError("mask_rate 0 leaves no fragment; expected more than 0")
             if 2 * parts_per_million(self.edge_share) > MILLION:
                 raise ValueError(
-                    f"edge_share {self.edge_share} counts for both ends; expected at most 0.5"
+                    f"edge_share {self.edge_share} applies to each of both ends; expected at most "
+                    "0.5"
                 )
 
     options: Options
@@ -81,7 +84,8 @@ class Mass(Objective):
         self._rate = parts_per_million(options.mask_rate)
         self._edge_ppm = parts_per_million(options.edge_share)
         self.grouping = self.make_grouping(options.grouping, options.max_length - 2)
-        # the class lists the heads of both architectures, an instance those of its own
+
+        # the class lists the heads of both architectures, an instance the head of one
         self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
         if options.architecture == "encoder":
             self.features = MASKED_FEATURES
@@ -92,7 +96,7 @@ class Mass(Objective):
         self.features = (
             Feature("input_ids", "ids", IDS, "framed row, the fragment corrupted"),
             Feature("target_ids", "ids", IDS, "the fragment"),
-            Feature("target_start", "uint16", POSITIONS, "place of the fragment's first token"),
+            Feature("target_start", "uint16", POSITIONS, "position of the fragment's first token"),
         )
 
     def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
@@ -100,6 +104,7 @@ class Mass(Objective):
         ids = samples.columns["ids"]
         keys = random_keys.for_label(self.label)
         require_content_only(ids, self._reserved, f"objective '{self.label}' ({self.name})")
+
         # draw the start of each fragment in its row, after [CLS]
         taken = count_at_rate(ids.lengths, self._rate)
         # drawn [rows, 2]: 32 random bits for the start, and 32 that decide about the edges
@@ -112,6 +117,7 @@ class Mass(Objective):
                 edge < self._edge_ppm, 0, np.where(edge < 2 * self._edge_ppm, last, starts)
             )
         starts = 1 + starts
+
         # cut the fragments out, and corrupt them
         rows = add_special_tokens(ids, self.first_token, self.last_token)
         inside = span_mask(len(rows.values), rows.offsets[:-1] + starts, taken)
@@ -142,9 +148,8 @@ class Mass(Objective):
         start = int(example["target_start"][0])
         if not 1 <= start <= len(original) - 1 - len(fragment):
             raise ValueError(
-                f"a fragment of {len(fragment)} tokens at {start} does not lie inside the frame "
-                "of a "
-                f"row of {len(original)} tokens"
+                f"a fragment of {len(fragment)} tokens at {start} does not fit between the special "
+                f"tokens of a row of {len(original)} tokens"
             )
         original[start : start + len(fragment)] = fragment
         return original

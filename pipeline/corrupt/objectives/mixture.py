@@ -20,20 +20,24 @@ from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, Sample, SampleBatch, ShardRow
 from clozeline.pipeline.vocabulary import Vocabulary
 
-# Heads with one label per row in a column of its own, which parts may lack.
+# Heads that read one label per row from a separate column, which parts may lack.
 _ROW_HEADS: Final = frozenset({"sentence"})
 
 
 @config_class
 class PartEntry(NamedObjective):
-    """One part; the options of the objective are keys of the same mapping."""
+    """One part of a mixture; the options of its objective are keys of the same mapping."""
 
     weight: Annotated[float, Field(gt=0)] = 1.0
-    """relative share of the samples"""
+    """share of the samples, relative to the other parts"""
 
 
 def _ul2() -> list[PartEntry]:
-    """Return UL2's R, X and S denoisers at 512 tokens of input and target (arXiv 2205.05131, table 1)."""
+    """Return UL2's R, X and S denoisers with 512 tokens of input and of target.
+
+    See arXiv 2205.05131, table 1.
+    """
+    # mode and number of each span denoiser: noise density and mean span length
     spans = {
         "R1": (0.15, 3.0),
         "R2": (0.15, 8.0),
@@ -67,13 +71,13 @@ def _ul2() -> list[PartEntry]:
 
 
 class Mixture(Objective):
-    """One of several objectives for each sample: UL2 (arXiv 2205.05131), UniLM's four modes (arXiv 1905.03197).
+    """One of several objectives for each sample: UL2 (arXiv 2205.05131), UniLM (arXiv 1905.03197).
 
     The grouping draws the part of a sample from its uid, cuts the sample to the length of that part
-    and stores the part in the column `part`. The label of a part keys its draws. Parts share
-    architecture, frame, grouping and heads; some may also label sentence pairs (`sentence`).
-    Features are the union; those that a part lacks are empty. The default is UL2's seven parts with
-    equal weights.
+    and stores the part in the column `part`. The label of a part keys its draws. All parts share
+    architecture, batch layout, grouping and heads; some may also label sentence pairs (`sentence`).
+    The features are those of all parts together; a feature that a part lacks is empty. The default
+    is UL2's seven parts with equal weights.
 
     Example (span_corruption in mode R, part 0; prefix_lm in mode S, part 1; x = The puppies are
     frolicking outside):
@@ -102,8 +106,10 @@ class Mixture(Objective):
         labels = [part.label for part in self.parts]
         if len(set(labels)) < len(labels):
             raise self.refuse_options(
-                f"parts {labels}: each needs a `label` of its own, which keys its draws"
+                f"parts {labels}: give each part another `label`, because it keys the draws"
             )
+
+        # refuse parts that cannot share a batch or a sample set
         first = self.parts[0]
         specs = [part.grouping for part in self.parts]
         # a batch cannot tell rows with absent weights from rows without weights
@@ -112,22 +118,24 @@ class Mixture(Objective):
         ]
         shared: dict[str, list[object]] = {
             "architecture": [part.architecture for part in self.parts],
-            "frame": [part.layout for part in self.parts],
+            "batch layout": [part.layout for part in self.parts],
             "heads": [
                 tuple(head for head in part.heads if head not in _ROW_HEADS) for part in self.parts
             ],
-            "kind of loss": [
+            "type of loss": [
                 "with weights" if weighted else "without weights" for weighted in weights
             ],
             "grouping": [(spec.name, spec.separator, spec.options) for spec in specs],
         }
-        for what, values in shared.items():
+        for property_name, values in shared.items():
             for part, value in zip(self.parts, values, strict=True):
                 if value != values[0]:
                     raise self.refuse_options(
-                        f"parts must share one {what}: '{first.label}' has {values[0]}, "
+                        f"parts must share one {property_name}: '{first.label}' has {values[0]}, "
                         f"'{part.label}' has {value}"
                     )
+
+        # one grouping for all parts, which draws the part of each row
         lengths = [spec.length for spec in specs]
         self.architecture = first.architecture
         self.layout = first.layout
@@ -137,8 +145,11 @@ class Mixture(Objective):
         )
         rates = shares([entry.weight for entry in options.parts])
         mixed = (("parts", tuple(zip(lengths, rates, strict=True))),) if len(lengths) > 1 else ()
-        rest = tuple(sorted((*specs[0].options, *mixed), key=itemgetter(0)))
-        self.grouping = GroupingSpec(specs[0].name, max(lengths), specs[0].separator, rest)
+        grouping_options = tuple(sorted((*specs[0].options, *mixed), key=itemgetter(0)))
+        self.grouping = GroupingSpec(
+            specs[0].name, max(lengths), specs[0].separator, grouping_options
+        )
+
         # the features of all parts, in order of first appearance
         features: dict[str, Feature] = {}
         for feature in (feature for part in self.parts for feature in part.features):
@@ -156,13 +167,17 @@ class Mixture(Objective):
 
     def _build(self, entry: PartEntry, vocabulary: Vocabulary) -> Objective:
         if entry.objective.type is Mixture:
-            raise self.refuse_options("a mixture cannot be a part of a mixture; list its parts")
+            raise self.refuse_options(
+                "a mixture cannot be a part of a mixture; list its parts instead"
+            )
         part: Objective = entry.build(vocabulary)
         if any(name == "parts" or name == "sources" for name, _ in part.grouping.options):
-            raise self.refuse_options(f"part '{part.label}' has parts of its own; list them")
+            raise self.refuse_options(
+                f"part '{part.label}' consists of parts itself; list those instead"
+            )
         if any(feature.name == "document_starts" for feature in part.features):
             raise self.refuse_options(
-                f"part '{part.label}': cross_documents: false is not for parts of a mixture"
+                f"part '{part.label}': a part of a mixture cannot have cross_documents: false"
             )
         return part
 
@@ -171,9 +186,8 @@ class Mixture(Objective):
         of_part = samples.fixed["part"]
         if len(of_part) and int(of_part.max()) >= len(self.parts):
             raise ValueError(
-                f"objective '{self.label}': a sample is of part {int(of_part.max())}, but there "
-                "are "
-                f"{len(self.parts)}; group the samples for this mixture"
+                f"objective '{self.label}': a sample names part {int(of_part.max())}, but there "
+                f"are {len(self.parts)} parts; group the samples for this mixture"
             )
         return [np.flatnonzero(of_part == part) for part in range(len(self.parts))]
 

@@ -1,4 +1,4 @@
-"""Next sentence prediction: does the second segment follow the first, or is it from another document?"""
+"""Next sentence prediction: does the second segment follow the first one in its document?"""
 
 from typing import ClassVar, Final, Literal
 
@@ -33,21 +33,22 @@ SENTENCE_LABEL: Final = Feature(
     "sentence_label",
     "uint8",
     Role("row", head="sentence", below=2),
-    "1: the second is another document's",
+    "1: the second segment is from another document",
 )
 
 
 class NextSentencePrediction(MaskedPair):
-    """Next sentence prediction of BERT (arXiv 1810.04805 §3.1) with its masked LM.
+    """Next sentence prediction of BERT (arXiv 1810.04805 §3.1), together with masked LM.
 
     A row is a window of t tokens in s sentences, with a partner of u < t tokens from another
-    document. A is the first a sentences, a uniform in 1..s - 1. B is, with probability 1/2 each,
-    what follows A in the window (label 0) or the partner (label 1), and both are cut to min(t -
-    |A|, u) tokens, so the lengths do not reveal the label. Then the pair is masked as in masked LM.
-    Features: those of masked LM, `segment_starts` [2], `sentence_label`.
+    document. Segment A is the first a sentences; each a in 1..s - 1 is equally likely. Segment B
+    follows A in the window (label 0) or is the partner (label 1), with probability 1/2 each. Either
+    B is cut to min(t - |A|, u) tokens, so that its length does not reveal the label. Then the pair
+    is masked as in masked LM. Features: the features of masked LM, `segment_starts` [2],
+    `sentence_label`.
 
-    With `attention: prefix` B is the rest of the window after A, and there is no label of the pair:
-    the positions of A attend to A, those of B to A and to earlier positions of B (UniLM's
+    With `attention: prefix`, B always follows A in the window, and the pair has no label. Positions
+    of A attend to A. Positions of B attend to A and to earlier positions of B (UniLM's
     sequence-to-sequence mode: arXiv 1905.03197 §2.3). `attention` and `prefix_length` replace
     `sentence_label`.
 
@@ -63,10 +64,10 @@ class NextSentencePrediction(MaskedPair):
     @config_class
     class Options(MaskedPairOptions):
         short_rate: Rate = SHORT_RATE
-        """Share of windows that are shorter than a full row, by a uniform length."""
+        """Share of windows with a random length below that of a full row."""
         attention: Literal["bidirectional", "prefix"] = "bidirectional"
-        """Attention mask; prefix: to the first segment and to earlier positions, in pairs that
-        always follow."""
+        """Attention mask; `prefix`: the second segment always follows the first one, and attends
+        to it and to earlier positions."""
 
     options: Options
 
@@ -84,7 +85,7 @@ class NextSentencePrediction(MaskedPair):
         return (SENTENCE_LABEL,) if self._has_label else ATTENTION_FEATURES
 
     def add_skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Skip rows without a partner if rows have labels, and rows without text in the first sentence."""
+        """Skip rows whose label needs a partner, and rows whose first sentence cannot be masked."""
         if self._has_label:
             skips[(skips == Skip.NONE) & (samples.columns["partner_ids"].lengths == 0)] = (
                 Skip.NO_PARTNER
@@ -92,6 +93,7 @@ class NextSentencePrediction(MaskedPair):
         ids = samples.columns["ids"]
         if not self.special.contains_any(ids.values):
             return skips
+
         # every variant includes the first sentence, so it must have maskable tokens
         starts = samples.columns["sentence_starts"]
         rows = np.flatnonzero(starts.lengths >= 2)
@@ -109,6 +111,7 @@ class NextSentencePrediction(MaskedPair):
             begins = np.stack((ids.offsets[:-1], ids.offsets[:-1] + first), axis=1)
             lengths = np.stack((first, ids.lengths - first), axis=1)
             return Pairs((ids.values,), begins, lengths, attention_columns("prefix", first + 2))
+
         # segments are slices of the concatenation of windows and partners
         second = np.minimum(ids.lengths - first, partners.lengths)
         begins = np.where(other, len(ids.values) + partners.offsets[:-1], ids.offsets[:-1] + first)

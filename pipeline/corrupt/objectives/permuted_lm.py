@@ -34,16 +34,17 @@ from clozeline.seeding import ORDERS
 
 
 class PermutedLM(SingleRow):
-    """Permuted LM of XLNet (arXiv 1906.08237), with partial prediction: the last 1/6 of a random factorization order.
+    """Permuted LM of XLNet (arXiv 1906.08237): predict the last tokens of a random order.
 
-    k = max(1, round half up of prediction_rate x m) of the m content tokens that are not special
-    are predicted, in a uniformly random order. They are single tokens, or spans of
-    1..max_span_length tokens whose lengths l have weights 1 / l. The last span is cut so that k
-    tokens are predicted; spans lie in distinct gaps between the other tokens. The row itself does
-    not change. Features: `input_ids` [L] and `prediction_order` [K], positions in the order of
-    prediction. Entry r of the order has rank r + 1, all other positions have rank 0. The content
-    stream at i attends to j if rank[j] <= rank[i], the query stream if rank[j] < rank[i]. With
-    `frame: xlnet` the row is `x [SEP] [CLS]`, padded on the left.
+    Of the m content tokens that are not special, k are predicted in a random order: prediction_rate
+    x m, rounded half up, at least 1. They are single tokens, or spans of 1..max_span_length tokens
+    whose lengths l have the weights 1 / l. The last span is cut so that exactly k tokens are
+    predicted. Spans lie in distinct gaps between the other tokens.
+
+    The row itself does not change. Features: `input_ids` [L] and `prediction_order` [K], the
+    positions in the order of prediction. Entry r of the order has rank r + 1; all other positions
+    have rank 0. The content stream at position i attends to j if rank[j] <= rank[i], the query
+    stream if rank[j] < rank[i]. With `frame: xlnet` the row is `x [SEP] [CLS]`, padded on the left.
 
     Example (prediction_rate 0.5, so 2 of 4; order 3, 1):
         input   [CLS] The kitten is here [SEP]
@@ -52,12 +53,12 @@ class PermutedLM(SingleRow):
     """
 
     base_features = (
-        Feature("input_ids", "ids", IDS, "framed row, unchanged"),
+        Feature("input_ids", "ids", IDS, "row with special tokens, unchanged"),
         Feature(
             "prediction_order",
             "uint16",
             POSITIONS,
-            "places that are predicted, in the order of prediction",
+            "positions that are predicted, in the order of prediction",
         ),
     )
 
@@ -67,11 +68,12 @@ class PermutedLM(SingleRow):
         """Share of the maskable tokens that are predicted, above 0."""
         separator: Separator = "none"
         frame: Literal["bert", "xlnet"] = "bert"
-        """`bert`: [CLS] x [SEP], pads right; `xlnet`: x [SEP] [CLS], pads left."""
+        """`bert`: [CLS] x [SEP], padded on the right; `xlnet`: x [SEP] [CLS], padded on the
+        left."""
         unit: Literal["span", "token"] = "span"
-        """Unit that is drawn: spans of adjacent tokens, or single tokens."""
+        """What is chosen: spans of adjacent tokens, or single tokens."""
         max_span_length: Annotated[int, Field(ge=1, le=1000)] = 5
-        """Tokens in the longest span; a length l has the weight 1 / l."""
+        """Tokens in the longest span; length l has the weight 1 / l."""
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -87,7 +89,7 @@ class PermutedLM(SingleRow):
         self._thresholds = reciprocal_thresholds(options.max_span_length)
 
     def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
-        """Choose tokens or spans, then the order."""
+        """Choose tokens or spans, then the order in which they are predicted."""
         ids = samples.columns["ids"]
         keys = random_keys.for_label(self.label)
         maskable, first = maskable_tokens(ids, self.special)
@@ -98,12 +100,14 @@ class PermutedLM(SingleRow):
             if self.options.unit == "span"
             else choose(keys, sizes, counts)
         )
-        # from indices among the maskable tokens of a row to positions in the row
+
+        # turn indices among the maskable tokens of a row into positions in the row
         flat_positions = chosen.values + np.repeat(first[:-1], counts)
         if maskable is not None:
             flat_positions = maskable[flat_positions]
         head = 0 if self.options.frame == "xlnet" else 1
         positions = (flat_positions - np.repeat(ids.offsets[:-1] - head, counts)).astype(np.uint16)
+
         order = permute(keys, counts, ORDERS)
         positions = positions.take(order.values + np.repeat(order.offsets[:-1], counts))
         columns = {
@@ -113,7 +117,10 @@ class PermutedLM(SingleRow):
         return {"input_ids": self.add_special_tokens_to_rows(ids), **columns}
 
     def _choose_spans(self, keys: UInt64, sizes: Int64, counts: Int64) -> Ragged:
-        """Draw spans of `counts[i]` tokens among the maskable tokens of each row; return their indices, ascending."""
+        """Choose spans of `counts[i]` tokens among the maskable tokens of row i.
+
+        Return the indices of their tokens, ascending.
+        """
         drawn = draw_lengths(keys, counts, self._thresholds, 16 + counts // 2)
         lengths = limit_spans(drawn, sizes - counts + 1)
         gaps = choose_gaps(keys, sizes - counts, lengths.lengths)
@@ -135,17 +142,19 @@ class PermutedLM(SingleRow):
         return np.roll(super().add_special_tokens(ids), -1)
 
     def _restore(self, example: Example) -> NDArray[np.generic]:
-        """Return the row, after checking that the order lists distinct positions of text."""
+        """Return the row; check that the order lists distinct positions of text."""
         row = example["input_ids"]
         order = example["prediction_order"]
         ranks = prediction_ranks(order, len(row))
         if np.count_nonzero(ranks) != len(order) or self.vocabulary.special[row[order]].any():
-            raise ValueError(f"{order.tolist()} is not an order of positions of text")
+            raise ValueError(
+                f"prediction_order {order.tolist()} must list distinct positions of text"
+            )
         return row.copy()
 
 
 def prediction_ranks(order: NDArray[np.generic], length: int) -> Int64:
-    """Return the rank of each position of a row: 0 for context, r + 1 for entry r of the prediction order."""
+    """Return the rank of each position: 0 for context, r + 1 for entry r of the order."""
     if len(order) and int(order.max()) >= length:
         raise ValueError(
             f"prediction_order names position {int(order.max())} of a row of {length} tokens"

@@ -1,4 +1,4 @@
-"""Prefix language modeling: continue a text whose prefix has bidirectional attention."""
+"""Prefix language modeling: continue a text after a prefix with bidirectional attention."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
@@ -23,12 +23,13 @@ from clozeline.seeding import LABELS, below, random_bits
 
 
 class PrefixLM(Objective):
-    """Prefix LM of T5 (arXiv 1910.10683 §3.2.1) and UniLM (arXiv 1905.03197); with `suffix_rate`, UL2's S part.
+    """Prefix LM of T5 (arXiv 1910.10683 §3.2.1) and UniLM (arXiv 1905.03197).
 
-    A row of n tokens is cut once, at p; every cut is equally likely. For a decoder the row stays in
-    one piece, `x </s>`, and `prefix_length` is the number of tokens with bidirectional attention
-    and without loss. For an encoder-decoder, `input_ids` [p + 1] and `target_ids` [n - p + 1] are
-    the two parts, each with `</s>`.
+    A row of n tokens is cut once, at p; every cut is equally likely. With `suffix_rate` it is UL2's
+    S denoiser, whose targets are shorter. For a decoder the row stays in one piece, `x </s>`, and
+    `prefix_length` counts the tokens with bidirectional attention and without loss. For an
+    encoder-decoder, `input_ids` [p + 1] and `target_ids` [n - p + 1] are the two parts, each with
+    `</s>`.
 
     Example (p = 4):
         x       The puppies are frolicking outside the house .
@@ -45,11 +46,11 @@ class PrefixLM(Objective):
         architecture: Literal["decoder", "encoder_decoder"] = "decoder"
         """Model that reads the rows."""
         max_length: Annotated[int, Field(ge=3)] = 512
-        """Tokens in a full decoder row, or at most on each side of an encoder-decoder, special
-        tokens included."""
+        """Tokens in a full row of a decoder, or at most in input and target of an encoder-decoder;
+        special tokens included."""
         suffix_rate: Rate | None = None
-        """Mean share of the target (UL2: 0.25), whose length is uniform in 1 .. 2 x rate x n - 1;
-        none: all cuts."""
+        """Mean share of the target (UL2: 0.25): each length in 1 .. 2 x rate x n - 1 is equally
+        likely. None: every cut is equally likely."""
         mode: Literal["none", "R", "S", "X"] = "none"
         """Mode token in front of the row or input (UL2: S)."""
         grouping: Literal["packed", "document"] = "packed"
@@ -59,7 +60,7 @@ class PrefixLM(Objective):
         cross_documents: bool = True
         """Let attention and loss cross documents in packed rows; false stores `document_starts`."""
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
-        """Special token that opens the decoder's input of an encoder-decoder."""
+        """First token of the decoder's input, for an encoder-decoder."""
 
         def __post_init__(self) -> None:
             if self.suffix_rate == 0:
@@ -67,7 +68,7 @@ class PrefixLM(Objective):
             if not self.cross_documents and (
                 self.grouping != "packed" or self.architecture != "decoder"
             ):
-                raise ValueError("cross_documents: false concerns packed rows of a decoder")
+                raise ValueError("cross_documents: false is for packed rows of a decoder")
             refuse_unread_keys(self, "grouping", {"packed": ("separator",)})
             refuse_unread_keys(self, "architecture", {"encoder_decoder": ("decoder_start",)})
 
@@ -81,28 +82,30 @@ class PrefixLM(Objective):
         self._suffix_ppm = (
             None if options.suffix_rate is None else parts_per_million(options.suffix_rate)
         )
+
         self.grouping = self.make_grouping(options.grouping, self._longest_row(), options.separator)
         if self.minimum.tokens > self.content_length:
             raise self.refuse_options(
-                f"max_length {options.max_length} leaves no room for two tokens of text"
+                f"max_length {options.max_length} is too small for two tokens of text"
             )
         self.layout = BatchLayout("right", None if decoder else self.id_of(options.decoder_start))
+
         inputs = Feature("input_ids", "ids", IDS, "the row" if decoder else "the prefix, </s>")
         if decoder:
             other = Feature(
                 "prefix_length",
                 "uint16",
                 ROW,
-                "tokens of input_ids read in both directions, without loss",
+                "tokens of input_ids with bidirectional attention, without loss",
             )
         else:
-            other = Feature("target_ids", "ids", IDS, "what follows the prefix, </s>")
+            other = Feature("target_ids", "ids", IDS, "the text after the prefix, </s>")
         self.features = (
             (inputs, other) if options.cross_documents else (inputs, other, DOCUMENT_FEATURES[0])
         )
 
     def _longest_row(self) -> int:
-        """Return the content tokens of a full row, of which each side fits `max_length` at every cut."""
+        """Return the content tokens of a full row, both sides of which fit at every cut."""
         options = self.options
         head = self._mode is not None
         if options.architecture == "decoder":
@@ -121,7 +124,7 @@ class PrefixLM(Objective):
         return np.clip(2 * count_at_rate(lengths, self._suffix_ppm) - 1, 1, lengths - 1)
 
     def draw_prefix_lengths(self, keys: NDArray[np.uint64], lengths: Int64) -> Int64:
-        """Draw the number of content tokens before the cut of rows of `lengths` tokens."""
+        """Draw the number of content tokens before the cut, for rows of `lengths` tokens."""
         longest = self._longest_target(lengths)
         drawn = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(32)
         return lengths - longest + below(drawn, longest.astype(np.uint64))
@@ -132,15 +135,17 @@ class PrefixLM(Objective):
         rows = add_special_tokens(ids, self._mode, self._eos)
         head = 0 if self._mode is None else 1
         prefixes = self.draw_prefix_lengths(random_keys.for_label(self.label), ids.lengths) + head
+
         if self.options.architecture == "encoder_decoder":
             # one more token of input, overwritten by `</s>`
             inputs = Ragged(
                 segments(rows.values, rows.offsets[:-1], prefixes + 1), offsets_of(prefixes + 1)
             )
             inputs.values[inputs.offsets[1:] - 1] = self._eos
-            rest = rows.lengths - prefixes
+            target_lengths = rows.lengths - prefixes
             targets = Ragged(
-                segments(rows.values, rows.offsets[:-1] + prefixes, rest), offsets_of(rest)
+                segments(rows.values, rows.offsets[:-1] + prefixes, target_lengths),
+                offsets_of(target_lengths),
             )
             return {"input_ids": inputs, "target_ids": targets}
         columns = {"input_ids": rows, "prefix_length": scalars(prefixes, np.uint16)}
@@ -158,6 +163,7 @@ class PrefixLM(Objective):
                     f"{len(example['input_ids'])} tokens"
                 )
             return inputs.copy()
+
         targets = example["target_ids"]
         if (
             len(inputs) == 0

@@ -1,4 +1,4 @@
-"""Replaced-token detection: predict which tokens of a row were replaced (ELECTRA)."""
+"""Replaced-token detection: predict for each token whether it was replaced (ELECTRA)."""
 
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal, TypeAlias
@@ -21,22 +21,25 @@ _LOW = np.uint64(0xFFFFFFFF)
 Replacement: TypeAlias = Annotated[
     Literal["generator", "uniform", "unigram", "shuffle"],
     Field(
-        description="Tokens instead of the selected ones: [MASK] for a generator in training, or drawn here."
+        description="What replaces the selected tokens: [MASK] for a generator in training, or "
+        "tokens that are drawn here."
     ),
 ]
 
 
 class ReplacedTokenDetection(MaskedRow):
-    """Replaced-token detection of ELECTRA (arXiv 2003.10555), and token classification without a generator.
+    """Replaced-token detection of ELECTRA (arXiv 2003.10555), with or without a generator.
 
-    k = max(1, round half up of mask_rate x m) of the m content tokens that are not special are
-    selected, as in masked LM. With a generator, all of them become [MASK], which the generator
-    learns to predict. In training its samples replace them for the discriminator, whose label is
-    whether a token differs from the original. Without a generator the replacements are drawn here.
-    The label at a selected position is then whether `input_ids` differs from `label_ids`, and 0
-    elsewhere. `uniform` draws from the ids that occur in the corpus, `unigram` by their counts
-    there. `shuffle` permutes the selected tokens, never by the identity; a single one is replaced
-    uniformly. Features: those of masked LM.
+    Of the m content tokens that are not special, k are selected as in masked LM: mask_rate x m,
+    rounded half up, at least 1. With a generator, all of them become [MASK], which the generator
+    learns to predict. In training, its samples replace them for the discriminator. The
+    discriminator predicts for each token whether it differs from the original.
+
+    Without a generator the replacements are drawn here. Then the label of a selected position is 1
+    if `input_ids` differs from `label_ids`; all other labels are 0. `uniform` draws from the ids
+    that occur in the corpus, `unigram` in proportion to their counts there. `shuffle` permutes the
+    selected tokens, never to the original order; a single selected token is replaced as with
+    `uniform`. Features: the features of masked LM.
 
     Example (mask_rate 0.4, so 2 of 5; samples chef, lunch):
         x       the chef cooked the meal
@@ -57,7 +60,7 @@ class ReplacedTokenDetection(MaskedRow):
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         if options.replacement != "generator":
-            # the class lists the heads of all replacements; masked_lm is the head of the generator
+            # masked_lm is the head of the generator
             self.heads = tuple(head for head in self.heads if head != "masked_lm")  # type: ignore[misc]
 
     def replacement_ids(
@@ -66,6 +69,7 @@ class ReplacedTokenDetection(MaskedRow):
         """Return [MASK] for a generator, or draw the replacements."""
         if self.options.replacement == "generator":
             return super().replacement_ids(keys, original, flat_positions, samples)
+
         counts = original.lengths
         ids = self.vocabulary.replaceable
         if self.options.replacement == "uniform":
@@ -75,6 +79,8 @@ class ReplacedTokenDetection(MaskedRow):
         if self.options.replacement == "unigram":
             index = inverse_cdf(draw(keys, ROLES, counts), self._unigram_table)
             return ids[index].astype(original.values.dtype)
+
+        # shuffle the selected tokens of each row
         order = reorder(keys, counts, ORDERS)
         result: NDArray[np.generic] = original.values[
             order.values + np.repeat(order.offsets[:-1], counts)

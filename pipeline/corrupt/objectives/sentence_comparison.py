@@ -1,4 +1,4 @@
-"""Sentence comparison: positive pairs of texts for contrastive learning with in-batch negatives (SimCSE)."""
+"""Sentence comparison: positive pairs for contrastive learning with in-batch negatives (SimCSE)."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -23,9 +23,9 @@ from clozeline.seeding import LABELS, below, random_bits
 class SentenceComparison(Objective):
     """Positive pairs for contrastive learning, as in SimCSE (arXiv 2104.08821).
 
-    `adjacent`: two adjacent sentences, the first uniform in 0..s - 2, each truncated to fit;
-    `same`: the row twice, which dropout distinguishes. No label is stored. Features: `input_ids`
-    and `input_ids_b`, each `[CLS] x [SEP]`.
+    With `mode: adjacent` a pair is two adjacent sentences, each truncated to fit; every adjacent
+    pair of the row is equally likely. With `mode: same` it is the row twice, and dropout makes the
+    two differ. No label is stored. Features: `input_ids` and `input_ids_b`, each `[CLS] x [SEP]`.
 
     Example (adjacent):
         x   It is raining . | I need an umbrella .
@@ -42,9 +42,9 @@ class SentenceComparison(Objective):
     @config_class
     class Options:
         mode: Literal["adjacent", "same"] = "adjacent"
-        """Construction of the positive pair."""
+        """How a positive pair is made: two adjacent sentences, or the same text twice."""
         max_length: Annotated[int, Field(ge=3)] = 64
-        """Most tokens of each text, [CLS] and [SEP] included."""
+        """Most tokens in each text, [CLS] and [SEP] included."""
 
     options: Options
 
@@ -58,13 +58,14 @@ class SentenceComparison(Objective):
         self.minimum = (
             MinimumRow(tokens=2, sentences=2) if options.mode == "adjacent" else MinimumRow()
         )
+
         self.features = (
-            Feature("input_ids", "ids", IDS, "one text, framed"),
+            Feature("input_ids", "ids", IDS, "first text, with special tokens"),
             Feature(
                 "input_ids_b",
                 "ids",
                 Role("ids", head="similarity"),
-                "the text it belongs to, framed",
+                "second text, with special tokens",
             ),
         )
 
@@ -90,8 +91,7 @@ class SentenceComparison(Objective):
         ends = samples.columns["ids"].lengths
         drawn = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(32)
         first = starts.offsets[:-1] + below(drawn, (starts.lengths - 1).astype(np.uint64))
-        # start of the first sentence, of the second, and of the one after it (or the end of the
-        # row)
+        # starts of the first and second sentence, and the end of the second
         values = np.append(starts.values.astype(np.int64), 0)
         third = np.where(
             first + 2 < starts.offsets[1:], values[np.minimum(first + 2, len(starts.values))], ends
@@ -101,7 +101,7 @@ class SentenceComparison(Objective):
         return begins, np.minimum(lengths, self._limit)
 
     def _restore(self, example: Example) -> NDArray[np.generic]:
-        """Return both texts of `adjacent` as `[CLS] a [SEP] b [SEP]`, or the row of `same`."""
+        """Return `[CLS] a [SEP] b [SEP]` for adjacent sentences, or the row for the same text."""
         first = example["input_ids"]
         second = example["input_ids_b"]
         for side in (first, second):
@@ -110,6 +110,7 @@ class SentenceComparison(Objective):
                 self.last_token,
             ):
                 raise ValueError(f"expected [CLS] text [SEP], got {side.tolist()}")
+
         if self.options.mode == "adjacent":
             return np.concatenate((first, second[1:]))
         if not np.array_equal(first, second):
@@ -117,7 +118,7 @@ class SentenceComparison(Objective):
         return first.copy()
 
     def original(self, sample: Sample, example: Example) -> NDArray[np.generic]:
-        """Return the row, or the adjacent sentences of the example (if there are none, the first two)."""
+        """Return the row, or the adjacent sentences of the example; if it has none, the first two."""
         ids = sample["ids"]
         if self.options.mode != "adjacent":
             return self.add_special_tokens(ids)
@@ -128,7 +129,7 @@ class SentenceComparison(Objective):
         return next((pair for pair in pairs if np.array_equal(pair, restored)), pairs[0])
 
     def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
-        """Count the tokens of other sentences, and truncated tokens."""
+        """Count the tokens of all other sentences, and truncated tokens."""
         if self.options.mode != "adjacent":
             return 0
         used = sum(len(column.values) - 2 * len(column) for column in examples.columns.values())

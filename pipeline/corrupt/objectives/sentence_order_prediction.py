@@ -1,4 +1,4 @@
-"""Sentence order prediction: are two consecutive segments in order, or swapped?"""
+"""Sentence order prediction: are two consecutive segments in their original order, or swapped?"""
 
 from typing import Annotated, ClassVar
 
@@ -26,12 +26,12 @@ from clozeline.pipeline.vocabulary import Vocabulary
 
 
 class SentenceOrderPrediction(MaskedPair):
-    """Sentence order prediction of ALBERT (arXiv 1909.11942 §3.1), with masks over spans of words.
+    """Sentence order prediction of ALBERT (arXiv 1909.11942 §3.1), with masked spans of words.
 
-    A row is a window of s sentences, cut after the first a, a uniform in 1..s - 1. With probability
-    1/2 each, the two segments are in order (label 0) or swapped (label 1); both are of one
-    document. Masks cover spans of up to `max_span_length` words, with weights 1 / length. Features:
-    those of masked LM, `segment_starts` [2], `sentence_label`.
+    A row is a window of s sentences of one document, cut after the first a; each a in 1..s - 1 is
+    equally likely. The two segments keep their order (label 0) or are swapped (label 1), with
+    probability 1/2 each. Masks cover spans of up to `max_span_length` words; a length l has the
+    weight 1 / l. Features: the features of masked LM, `segment_starts` [2], `sentence_label`.
 
     Example (before masking):
         window   It is raining . | I need an umbrella .
@@ -46,9 +46,9 @@ class SentenceOrderPrediction(MaskedPair):
     @config_class
     class Options(MaskedPairOptions):
         short_rate: Rate = 0.1
-        """Share of windows that are shorter than a full row, by a uniform length."""
+        """Share of windows with a random length below that of a full row."""
         max_span_length: Annotated[int, Field(ge=0, le=1000)] = 3
-        """Words in the longest span of labels; 0: single tokens, chosen uniformly."""
+        """Words in the longest span of labels; 0: random single tokens."""
 
     options: Options
 
@@ -68,7 +68,7 @@ class SentenceOrderPrediction(MaskedPair):
                 "sentence_label",
                 "uint8",
                 Role("row", head="sentence", below=2),
-                "1: they are swapped",
+                "1: the segments are swapped",
             ),
         )
 
@@ -92,7 +92,7 @@ class SentenceOrderPrediction(MaskedPair):
         )
 
     def select_positions(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
-        """Choose spans of whole words, which end at [SEP]."""
+        """Choose spans of whole words; no span crosses [SEP]."""
         if pairs.opens_word is None:
             return super().select_positions(keys, rows, pairs)
         opens = self.gather_pairs(pairs, np.append(pairs.opens_word, (False, False)))
@@ -100,14 +100,14 @@ class SentenceOrderPrediction(MaskedPair):
         return choose_words(keys, words, self.budget(words.tokens), rows, self._thresholds)
 
     def _restore(self, example: Example) -> NDArray[np.generic]:
-        """Restore the original tokens at the labels, and the order of the segments."""
+        """Put the labels back, and the segments in their original order."""
         first, second = self.segments_of(super()._restore(example), example)
         if example["sentence_label"][0]:
             first, second = second, first
         return self.add_special_tokens_to_pair(first, second)
 
     def original(self, sample: Sample, example: Example) -> NDArray[np.generic]:
-        """Return the window, cut like the example."""
+        """Return the window with special tokens, cut at the same sentence as the example."""
         ids = sample["ids"]
         first = int(example["segment_starts"][1]) - 2
         cut = len(ids) - first if example["sentence_label"][0] else first

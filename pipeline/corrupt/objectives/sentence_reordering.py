@@ -1,4 +1,4 @@
-"""Sentence reordering: shuffle the sentences of a row; the model restores their order."""
+"""Sentence reordering: shuffle the sentences of a row; the model must restore their order."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -22,12 +22,12 @@ from clozeline.pipeline.rows import Ragged, segments
 
 
 class SentenceReordering(DenoisingPair):
-    """Sentence permutation of BART (arXiv 1910.13461 §2.2): uniform among the orders that are not the identity.
+    """Sentence permutation of BART (arXiv 1910.13461 §2.2): shuffle the sentences of a row.
 
-    Sentences are defined by `sentence_starts`, including those cut at the end of a row. A row of
-    one sentence is skipped, or unchanged in a composition. Features: `input_ids` [n + 2],
-    `target_ids` [n + 1], `sentence_order` [s] (input sentence j is target sentence order[j]),
-    `sentence_starts` [s] of the target.
+    Every order but the original is equally likely. `sentence_starts` defines the sentences; the end
+    of a row may cut one. A row of one sentence is skipped; in a composition it stays unchanged.
+    Features: `input_ids` [n + 2], `target_ids` [n + 1], `sentence_order` [s] (input sentence j is
+    target sentence order[j]), `sentence_starts` [s] of the target.
 
     Example (order 1, 0; without special tokens):
         target  Hard work leads to success . Success brings happiness .
@@ -38,7 +38,7 @@ class SentenceReordering(DenoisingPair):
     rate_option: ClassVar[str] = "noise_density"
     minimum = MinimumRow(sentences=2)
     noise_features = (
-        Feature("sentence_order", "uint16", UNDO, "target sentence at each place of the input"),
+        Feature("sentence_order", "uint16", UNDO, "index in the target of each input sentence"),
         Feature(
             "sentence_starts", "uint16", UNDO, "content indices of the target's sentences, first 0"
         ),
@@ -47,12 +47,12 @@ class SentenceReordering(DenoisingPair):
     @config_class
     class Options(PairOptions):
         noise_density: Rate = 1.0
-        """Share of sentences that are moved, at least two."""
+        """Share of the sentences that are shuffled, at least two."""
 
     def add_noise(
         self, text: TokenRows, random_keys: RandomKeys
     ) -> tuple[Ragged, dict[str, Ragged]]:
-        """Draw an order of the sentences of each row, and gather them in it."""
+        """Draw an order of the sentences of each row, and gather the sentences in this order."""
         ids = text.ids
         starts = text.sentence_starts
         order = permute_share(
@@ -88,6 +88,6 @@ class SentenceReordering(DenoisingPair):
             raise ValueError(
                 f"sentence_order {order.tolist()} is not a permutation of {len(starts)} sentences"
             )
-        # sentence j of the input, sentence order[j] of the original
+        # sentence j of the input is sentence order[j] of the original
         pieces = np.split(content, np.cumsum(sizes[order])[:-1])
         return np.concatenate([pieces[index] for index in np.argsort(order)])
