@@ -1,4 +1,4 @@
-"""Span masking with the span boundary objective: predict masked tokens from the two tokens around their span."""
+"""Span boundary objective: predict a masked span from the two tokens around it (SpanBERT)."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final, Literal
@@ -28,7 +28,7 @@ SPAN_STARTS: Final = Feature(
     "span_starts",
     "uint16",
     Role("position", "input_ids", head="span_boundary"),
-    "starts of runs of labels",
+    "positions where runs of labels start",
 )
 SPAN_LENGTHS: Final = Feature(
     "span_lengths",
@@ -39,16 +39,18 @@ SPAN_LENGTHS: Final = Feature(
 
 
 class SpanBoundary(MaskedRow):
-    """Spans of whole words of SpanBERT (arXiv 1907.10529), for masked LM and its span boundary objective.
+    """Span masking and span boundary objective of SpanBERT (arXiv 1907.10529): spans of words.
 
     A row has as many labels as in masked LM. Spans start at words in random order and grow to the
-    right; the number of words is geometric, renormalized on 1..max_span_length (mean 3.80 at 0.2
-    and 10, as in the paper). A span ends early if the next word is masked already, follows a
-    special token or exceeds the budget. When no remaining word fits the budget, the first tokens of
-    the next word use it up. A word longer than the budget counts as so many words of one token.
-    Adjacent spans are one span, which is masked by the draw of its first token. Features: those of
-    masked LM, `span_starts` and `span_lengths` [S]. Every span has a token on both sides, at least
-    [CLS] or [SEP].
+    right. Their number of words is geometric, renormalized on 1..max_span_length (mean 3.80 with
+    0.2 and 10, as in the paper). A span ends early if the next word is masked already, follows a
+    special token or exceeds the budget of labels. If no other word fits the budget, the first
+    tokens of the next word use it up. A word longer than the budget is treated as words of one
+    token each.
+
+    Adjacent spans become one span; the draw of its first token decides how it is masked. Every span
+    has a token on both sides, at least [CLS] or [SEP]. Features: the features of masked LM,
+    `span_starts` and `span_lengths` [S].
 
     Example (a budget of 3 and one span, all [MASK]):
         x       an American football game was played
@@ -65,12 +67,13 @@ class SpanBoundary(MaskedRow):
     class Options(RoleOptions):
         separator: Separator = "none"
         geometric_p: Rate = 0.2
-        """Parameter p of the geometric distribution p (1 - p)^(l - 1) of span lengths in words,
+        """Parameter p of the geometric distribution p (1 - p)^(l - 1) of span lengths in words;
         above 0, at most 1."""
         max_span_length: Annotated[int, Field(ge=1, le=1000)] = 10
         """Words in the longest span."""
         role_unit: Literal["token", "span"] = "span"
-        """Unit that becomes [MASK], random or unchanged together: a token, or a span (SpanBERT)."""
+        """Unit that becomes [MASK] or random, or stays unchanged, as one: a token, or a span
+        (SpanBERT)."""
 
     options: Options
 
@@ -78,7 +81,7 @@ class SpanBoundary(MaskedRow):
         super().__init__(options, vocabulary, label)
         vocabulary.require_words(self.label)
         if options.geometric_p == 0:
-            raise self.refuse_options("geometric_p 0 has no geometric law; expected more than 0")
+            raise self.refuse_options("geometric_p 0 gives endless spans; expected more than 0")
         self._thresholds = geometric_thresholds(
             parts_per_million(options.geometric_p), options.max_span_length
         )
@@ -112,7 +115,7 @@ class SpanBoundary(MaskedRow):
         }
 
     def _restore(self, example: Example) -> NDArray[np.generic]:
-        """Restore the original tokens at the labels, and check that the spans are the runs of labels."""
+        """Put the labels back, and check that the spans are the runs of labels."""
         starts = example["span_starts"].astype(np.int64)
         lengths = example["span_lengths"].astype(np.int64)
         original = super()._restore(example)

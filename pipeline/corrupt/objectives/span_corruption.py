@@ -1,4 +1,4 @@
-"""Span corruption: replace spans with sentinels; the target lists the spans (T5)."""
+"""Span corruption: replace spans with sentinels, and list the spans in the target (T5)."""
 
 from bisect import bisect_left
 from collections.abc import Mapping
@@ -41,17 +41,20 @@ from clozeline.pipeline.vocabulary import ADD_SPECIALS, SENTINELS, SentinelError
 
 
 class SpanCorruption(Objective):
-    """Span corruption of T5 (arXiv 1910.10683 §3.1.4): each noise span becomes a sentinel, the target lists the spans.
+    """Span corruption of T5 (arXiv 1910.10683 §3.1.4): a sentinel replaces each noise span.
 
-    Of n tokens exactly k = round half up of noise_density x n are noise, in S = round half up of k
-    / mean_noise_span_length spans. Their lengths are a uniform composition of k. Spans lie in
-    distinct gaps between the n - k kept tokens, so they never touch. Features: `input_ids` [n - k +
-    S + 1], `target_ids` [k + S + 1]. For a decoder, `input_ids` is the concatenation and
-    `prefix_length` the start of the target; with `attention: causal`, the tokens of the target are
-    labels instead, and attention is causal. With `cross_documents: false`, spans stay inside
-    documents: of a span that would cross a boundary only the longest part is noise.
-    `document_starts` and `target_document_starts` are stored; the first document includes the mode
-    token, the last one `</s>`.
+    The target lists the spans. Of n tokens exactly k are noise: noise_density x n, rounded half up.
+    They form S spans: k / mean_noise_span_length, rounded half up. Every division of the k tokens
+    into S lengths is equally likely. The spans lie in distinct gaps between the n - k other tokens,
+    so they never touch. Features: `input_ids` [n - k + S + 1], `target_ids` [k + S + 1].
+
+    A decoder reads input and target in one row, `input_ids`, and `prefix_length` is the start of
+    the target. With `attention: causal` the tokens of the target are stored as labels instead, and
+    attention is causal.
+
+    With `cross_documents: false` spans stay inside documents: a span that would cross a boundary
+    keeps only its longest part. `document_starts` and `target_document_starts` are stored. The
+    first document includes the mode token, the last one `</s>`.
 
     Example (noise_density 0.25, mean_noise_span_length 1: k = 2, S = 2):
         x       The puppies are frolicking outside the house .
@@ -70,16 +73,16 @@ class SpanCorruption(Objective):
         attention: Literal["prefix", "causal"] = "prefix"
         """Attention of a decoder in its input: `prefix` bidirectional, `causal` left-to-right."""
         noise_density: Rate = 0.15
-        """Share of tokens that are noise."""
+        """Share of the tokens that are replaced."""
         mean_noise_span_length: MeanLength = 3.0
         """Mean length of a span in tokens."""
         input_length: Annotated[int, Field(ge=3)] = 512
         """Tokens in a full input, special tokens included."""
         target_length: Annotated[int, Field(ge=3)] | None = None
-        """Most tokens in a target; none: as input_length allows."""
+        """Most tokens in a target; none: no limit except `input_length`."""
         final_sentinel: bool = False
-        """End the target with one more sentinel, as in the paper's figure, unlike the released T5
-        data."""
+        """End the target with one more sentinel, as in the paper's figure; the released T5 models
+        were trained without it."""
         mode: Literal["none", "R", "S", "X"] = "none"
         """Mode token in front of the input (UL2)."""
         grouping: Literal["packed", "document"] = "packed"
@@ -94,13 +97,11 @@ class SpanCorruption(Objective):
             if not self.cross_documents and (
                 self.grouping != "packed" or self.architecture != "encoder_decoder"
             ):
-                raise ValueError(
-                    "cross_documents: false concerns packed rows of an encoder-decoder"
-                )
+                raise ValueError("cross_documents: false is for packed rows of an encoder-decoder")
             if self.attention == "causal" and self.architecture != "decoder":
                 raise ValueError(
-                    "attention: causal concerns architecture: decoder; an encoder reads all of "
-                    "its input"
+                    "attention: causal needs architecture: decoder; an encoder attends to its "
+                    "entire input"
                 )
 
     options: Options
@@ -123,22 +124,25 @@ class SpanCorruption(Objective):
         self._reserved = IdSet(vocabulary.reserved)
         self._sentinels = np.array(vocabulary.sentinels, dtype=vocabulary.id_dtype)
         self.grouping = self.make_grouping(options.grouping, self._longest_row())
+
         # there are enough sentinels for a full row; shorter rows never need more
         marks = int(self.count_spans(np.array([self.content_length]))[1][0])
         needed = marks + options.final_sentinel
         if needed > (have := len(self._sentinels)):
-            ways = [ADD_SPECIALS] if have < SENTINELS else []
+            remedies = [ADD_SPECIALS] if have < SENTINELS else []
             if needed > (most := max(have, SENTINELS)):
-                ways.insert(0, f"{most} are enough for input_length: {self._longest_input(most)}")
+                longest = self._longest_input(most)
+                remedies.insert(0, f"{most} are enough for input_length: {longest}")
             raise self.refuse_options(
                 f"a row of {self.content_length} tokens has {marks} spans and needs {needed} "
-                "sentinels, the tokenizer "
-                f"has {have}; {', and '.join(ways)}",
+                f"sentinels, the tokenizer has {have}; {', and '.join(remedies)}",
                 SentinelError,
             )
         used = self._sentinels[:needed]
         if len(set(used.tolist())) < needed or not vocabulary.special[used].all():
             raise self.refuse_options("sentinels must be distinct special ids")
+
+        # the features of each architecture
         inputs = Feature("input_ids", "ids", IDS, "text with a sentinel for each span, </s>")
         targets = Feature("target_ids", "ids", IDS, "each sentinel and its span, </s>")
         prefix = Feature("prefix_length", "uint16", ROW, "tokens of input_ids before the target")
@@ -151,7 +155,7 @@ class SpanCorruption(Objective):
         self.features = pair if options.architecture == "encoder_decoder" else joined
 
     def _longest_input(self, sentinels: int) -> int:
-        """Return the largest `input_length` whose rows need no more sentinels."""
+        """Return the largest `input_length` for which so many sentinels are enough."""
 
         def needs_more(length: int) -> bool:
             other = copy(self)
@@ -167,18 +171,19 @@ class SpanCorruption(Objective):
         return lengths[bisect_left(lengths, True, key=needs_more) - 1]
 
     def count_spans(self, lengths: Int64) -> tuple[Int64, Int64]:
-        """Return the number of noise tokens and of spans of rows of `lengths` content tokens."""
+        """Return the noise tokens and the spans in rows of `lengths` content tokens."""
         noise = count_at_rate(lengths, self._rate, np.maximum(lengths - 1, 0))
         return noise, span_count(noise, self._mean, lengths - noise + 1)
 
     def side_lengths(self, lengths: Int64) -> tuple[Int64, Int64]:
-        """Return the tokens of input and target, special tokens included, for rows of `lengths` content tokens."""
+        """Return the tokens of input and target, special tokens included, for content lengths."""
         noise, marks = self.count_spans(lengths)
         inputs = lengths - noise + marks + 1 + (self._mode is not None)
         return inputs, noise + marks + 1 + self.options.final_sentinel
 
     def _longest_row(self) -> int:
-        """Return the largest n whose input and target fit; neither shrinks as n grows."""
+        """Return the content tokens of the longest row whose input and target fit."""
+        # neither side gets shorter when the content gets longer
         lengths = np.arange(2, LONGEST_ROW + 1)
         inputs, targets = self.side_lengths(lengths)
         fits = inputs <= self.options.input_length
@@ -186,20 +191,21 @@ class SpanCorruption(Objective):
             fits &= targets <= self.options.target_length
         if not fits[0]:
             raise self.refuse_options(
-                f"input_length {self.options.input_length} and target_length "
-                f"{self.options.target_length} leave no "
-                "room for two tokens of text"
+                f"input_length {self.options.input_length} or target_length "
+                f"{self.options.target_length} is too small for two tokens of text"
             )
         if fits.all():
             raise self.refuse_options(
-                f"input_length {self.options.input_length} allows rows over {LONGEST_ROW} tokens"
+                f"input_length {self.options.input_length} allows rows of more than {LONGEST_ROW} "
+                "tokens; lower it"
             )
         return int(lengths[np.argmin(fits) - 1])
 
     def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
-        """Draw the spans, then insert sentinels into the kept tokens and into the noise."""
+        """Draw the spans, then insert sentinels into the other tokens and into the noise."""
         ids = samples.columns["ids"]
         require_content_only(ids, self._reserved, f"objective '{self.label}' ({self.name})")
+
         # spans: start in the row (ragged), size (flat), and flat start
         starts, sizes = self._draw_spans(random_keys.for_label(self.label), ids.lengths)
         begins = starts.values + np.repeat(ids.offsets[:-1], starts.lengths)
@@ -220,13 +226,15 @@ class SpanCorruption(Objective):
                     (tokens + before).astype(np.uint16), documents.offsets
                 ),
             }
-        # split the tokens into kept and noise, and insert one sentinel per span into both
+
+        # separate noise from the other tokens, and insert one sentinel per span into both
         noise = span_mask(len(ids.values), begins, sizes)
         sentinels = self._sentinels[list_indices(starts.lengths)]
         inputs = self._inputs(ids.lengths, ids.values.compress(~noise), starts, sizes, sentinels)
         targets = self._targets(ids.values.compress(noise), starts, sizes, sentinels)
         if self.options.architecture == "encoder_decoder":
             return {"input_ids": inputs, "target_ids": targets, **columns}
+
         # a decoder reads input and target in one row
         pairs = Ragged.concatenate((inputs, targets)).take(
             np.arange(2 * len(ids)).reshape(2, -1).T.reshape(-1)
@@ -289,7 +297,7 @@ class SpanCorruption(Objective):
         )
 
     def _restore(self, example: Example) -> NDArray[np.generic]:
-        """Replace each sentinel with its span; both texts must have the expected sentinels."""
+        """Replace each sentinel with its span; check the sentinels of input and target."""
         inputs = example["input_ids"]
         if self.options.architecture == "decoder":
             prefix = int(
@@ -303,6 +311,7 @@ class SpanCorruption(Objective):
         for name, ids in (("input", inputs), ("target", targets)):
             if len(ids) == 0 or ids[-1] != self._eos:
                 raise ValueError(f"the {name} does not end with </s>")
+
         # split input and target at the sentinels, and interleave the pieces
         content = inputs[0 if self._mode is None else 1 : -1]
         marks = np.flatnonzero(np.isin(content, self._sentinels))
@@ -314,14 +323,9 @@ class SpanCorruption(Objective):
                 f"{expected.tolist()}"
             )
         kept = np.split(content, marks)
-        parts = [
-            kept[0],
-            *(
-                part
-                for piece, rest in zip(pieces, kept[1:], strict=True)
-                for part in (piece, rest[1:])
-            ),
-        ]
+        parts = [kept[0]]
+        for piece, after_sentinel in zip(pieces, kept[1:], strict=True):
+            parts += [piece, after_sentinel[1:]]
         return self.add_special_tokens(np.concatenate(parts))
 
     def _target_spans(self, target: NDArray[np.generic], marks: int) -> list[NDArray[np.generic]]:
@@ -336,5 +340,5 @@ class SpanCorruption(Objective):
         if any(len(piece) == 0 for piece in pieces[:marks]) or any(
             len(piece) for piece in pieces[marks:]
         ):
-            raise ValueError("the target has an empty span, or tokens after the last one")
+            raise ValueError("the target has an empty span, or tokens after the last span")
         return pieces[:marks]

@@ -1,4 +1,4 @@
-"""BART's text infilling: replace each span (Poisson length, also 0) with a single [MASK]."""
+"""Text infilling: replace each span of tokens with a single [MASK] (BART)."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal
@@ -41,13 +41,16 @@ from clozeline.seeding import ORDERS, SLOTS
 
 
 class TextInfilling(DenoisingPair):
-    """Text infilling of BART (arXiv 1910.13461 §2.2): each span (Poisson length) is replaced with a single [MASK].
+    """Text infilling of BART (arXiv 1910.13461 §2.2): each span becomes a single [MASK].
 
-    Exactly k = round half up of noise_density x n tokens are removed, from 1 to n - 1. Spans, also
-    those of length 0, lie in distinct gaps between the kept tokens, so no two [MASK] touch, and the
-    input is never longer than the original. With `unit: word` spans are drawn in words; a word
-    longer than k tokens counts as so many words. Then the spans drawn last are cut, or those drawn
-    first grow to the right, until they have k tokens. Features: `input_ids` [n - k + S + 2],
+    Of the n tokens exactly k are removed: noise_density x n, rounded half up, from 1 to n - 1. Span
+    lengths follow a Poisson distribution; a span of length 0 inserts a [MASK]. Spans lie in
+    distinct gaps between the remaining tokens. So no two [MASK] touch, and the input is never
+    longer than the original.
+
+    With `unit: word` spans are drawn in words; a word longer than k tokens is treated as words of
+    one token each. If the spans then have too many tokens, those drawn last are cut; if they have
+    too few, those drawn first grow to the right. Features: `input_ids` [n - k + S + 2],
     `target_ids` [n + 1], `span_starts` and `span_lengths` [S] in target tokens.
 
     Example (noise_density 0.375, so 3 of 8; lengths 0, 3 in the gaps 1, 3; without special tokens):
@@ -68,13 +71,13 @@ class TextInfilling(DenoisingPair):
     @config_class
     class Options(PairOptions):
         noise_density: Rate = 0.3
-        """Share of the tokens (or words) that are removed."""
+        """Share of the tokens that are removed."""
         poisson_lambda: MeanLength = 3.0
         """Mean of the Poisson distribution of span lengths, in units."""
         unit: Literal["token", "word"] = "token"
-        """Unit of `noise_density` and span lengths."""
+        """Unit of span lengths."""
         random_share: Rate = 0.0
-        """Share of spans that become a random id of the corpus instead of [MASK] (BART large:
+        """Share of the spans that become a random id of the corpus instead of [MASK] (BART large:
         0.1)."""
 
     options: Options
@@ -92,12 +95,13 @@ class TextInfilling(DenoisingPair):
     def add_noise(
         self, text: TokenRows, random_keys: RandomKeys
     ) -> tuple[Ragged, dict[str, Ragged]]:
-        """Draw spans of units, map them to tokens, and replace each with one mask."""
+        """Choose spans, and replace each with one mask."""
         ids = text.ids
         keys = random_keys.for_label(self.label)
         begins, sizes, rows = self._choose_spans(keys, text)
         spans = np.bincount(rows, minlength=len(ids))
         offsets = offsets_of(spans)
+
         # remove the spans, and insert one mask per span
         kept = ids.values.compress(~span_mask(len(ids.values), begins, sizes))
         flat_positions = begins - (np.cumsum(sizes) - sizes) + np.arange(len(begins))
@@ -114,6 +118,7 @@ class TextInfilling(DenoisingPair):
         result = Ragged(
             insert_at(kept, flat_positions, masked), offsets_of(ids.lengths - taken + spans)
         )
+
         # spans in tokens of their row
         columns = {"span_starts": begins - ids.offsets[rows], "span_lengths": sizes}
         return result, {
@@ -121,13 +126,14 @@ class TextInfilling(DenoisingPair):
         }
 
     def sentence_starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Return the sentence starts in the input; a sentence that starts inside a span starts after its mask."""
+        """Return the sentence starts after masking; a start inside a span moves behind its mask."""
         spans = noise["span_starts"]
         starts = text.sentence_starts
         old = text.ids.offsets
         sizes = noise["span_lengths"].values.astype(np.int64)
         begins = spans.values + old[rows_of(spans)]
         flat_positions = starts.values.astype(np.int64) + np.repeat(old[:-1], starts.lengths)
+
         # earlier: spans before each sentence start; overlap: tokens from the start to the end of
         # the last such span
         earlier = np.searchsorted(begins, flat_positions, side="left")
@@ -141,28 +147,30 @@ class TextInfilling(DenoisingPair):
         return starts_in_rows(flat_positions - ends[earlier] + overlap + earlier, offsets)
 
     def _choose_spans(self, keys: UInt64, text: TokenRows) -> tuple[Int64, Int64, Int64]:
-        """Choose the spans; return the flat position, the tokens and the row of each, ascending."""
+        """Choose spans in ascending order; return their flat positions, tokens and rows."""
         ids = text.ids
         if self.options.unit == "token":
             starts, lengths, _ = self._draw_spans(keys, ids.lengths)
             rows = rows_of(starts)
             return starts.values + ids.offsets[rows], lengths, rows
-        # words that are longer than the tokens to remove are single tokens
-        budgets = self._noise_of(ids.lengths)
+
+        # words that are longer than the tokens to remove are split into single tokens
+        budgets = self._count_noise(ids.lengths)
         opens = (
             self.vocabulary.opens_word(ids.values) if text.opens_word is None else text.opens_word
         )
         words = find_words(ids, opens, self._reserved)
         words = split_long_words(words, budgets)
         starts, lengths, order = self._draw_spans(keys, np.diff(words.offsets))
+
         # begins, sizes: spans in tokens, flat
         rows = rows_of(starts)
         bounds = np.append(words.starts, len(ids.values))
         first = starts.values + words.offsets[rows]
         begins = bounds[first]
         sizes = bounds[first + lengths] - bounds[first]
-        # cut the spans that were drawn last where they exceed the tokens to remove; those without
-        # tokens left go
+
+        # too many tokens: cut the spans that were drawn last, and drop spans that are cut to nothing
         by_draw = order.values + order.offsets[rows]
         before = _sums_before(sizes, by_draw, starts.offsets)
         cut = np.minimum(sizes, np.maximum(budgets[rows] - before, 0))
@@ -171,22 +179,25 @@ class TextInfilling(DenoisingPair):
         sizes = cut[keep]
         rows = rows[keep]
         by_draw = by_draw[keep]
-        # the spans that were drawn first grow where they fall short, up to a token before the next
-        # span
+
+        # too few tokens: the spans that were drawn first grow, up to a token before the next span
         is_last = np.append(rows[1:] != rows[:-1], True)[: len(rows)]
         ends = np.where(is_last, ids.offsets[rows + 1], np.append(begins[1:], 0)[: len(rows)] - 1)
-        room = np.where(sizes > 0, ends - begins - sizes, 0)
+        free = np.where(sizes > 0, ends - begins - sizes, 0)
         missing = budgets - np.bincount(rows, sizes, minlength=len(ids)).astype(np.int64)
-        before = _sums_before(room, by_draw, starts.offsets)
-        return begins, sizes + np.clip(missing[rows] - before, 0, room), rows
+        before = _sums_before(free, by_draw, starts.offsets)
+        return begins, sizes + np.clip(missing[rows] - before, 0, free), rows
 
-    def _noise_of(self, units: Int64) -> Int64:
-        """Return how many units to remove from rows of so many, all but one at most."""
+    def _count_noise(self, units: Int64) -> Int64:
+        """Return how many units to remove from rows of `units`: at most all but one."""
         return count_at_rate(units, self._rate, np.maximum(1, units - 1))
 
     def _draw_spans(self, keys: UInt64, units: Int64) -> tuple[Ragged, Int64, Ragged]:
-        """Draw the start and length of each span, in units of its row, ascending, and the order of the draws."""
-        noise = self._noise_of(units)
+        """Draw starts and lengths of spans, in units of their row, ascending.
+
+        Return them with the order in which the spans were drawn.
+        """
+        noise = self._count_noise(units)
         kept = units - noise
         drawn = draw_lengths(
             keys, noise, self._thresholds, 32 + (1500 * noise + self._mean - 1) // self._mean
@@ -203,14 +214,14 @@ class TextInfilling(DenoisingPair):
         )
 
     def undo(self, content: Int64, noise: Mapping[str, NDArray[np.generic]], length: int) -> Int64:
-        """Remove the masks, and insert `LOST` tokens for the spans."""
+        """Replace each mask with as many `LOST` tokens as its span has."""
         starts = noise["span_starts"].astype(np.int64)
         lengths = noise["span_lengths"].astype(np.int64)
         size = len(content) - len(starts) + int(lengths.sum())
         marks = starts - (np.cumsum(lengths) - lengths) + np.arange(len(starts))
         if len(starts) and (marks[-1] >= len(content) or (np.diff(marks) < 1).any()):
             raise ValueError(
-                f"spans {starts.tolist()} of {lengths.tolist()} tokens do not fit the input"
+                f"spans from {starts.tolist()} of {lengths.tolist()} tokens do not fit the input"
             )
         restored = np.full(size, LOST, dtype=np.int64)
         restored[~span_mask(size, starts, lengths)] = np.delete(content, marks)
@@ -218,10 +229,10 @@ class TextInfilling(DenoisingPair):
 
 
 def _sums_before(values: Int64, by_draw: Int64, offsets: Int64) -> Int64:
-    """Return, for each span, the sum of the values of those of its row that were drawn earlier.
+    """Return for each span the sum of `values` over the spans of its row that were drawn earlier.
 
-    `by_draw` is the flat index of each span in the order of the draws, `offsets` those of the rows
-    in that order.
+    `by_draw` is the flat index of each span in the order of the draws, `offsets` the offsets of the
+    rows in this order.
     """
     drawn = np.zeros(int(offsets[-1]), dtype=np.int64)
     drawn[by_draw] = values

@@ -1,4 +1,4 @@
-"""Text-to-text tasks: a source text in a template as input, a target text as output (T5)."""
+"""Text-to-text tasks: read a source text in a template, write a target text (T5)."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -30,30 +30,31 @@ class TextToTextTask:
     """One task: the pairs of one input."""
 
     source: str | None = None
-    """label of the input with its pairs; none: all pairs, if there is one task"""
+    """`source` of the input that has the pairs; none, for a single task: all pairs"""
     template: str = _SOURCE
     """text around the placeholder `{source}`: `Translate from Chinese to English: {source}`"""
     examples: Annotated[int, Field(ge=1)] | None = None
-    """number of pairs of the input, which determines the task's rate; none for all tasks: all pairs
-    are used"""
+    """number of pairs of the input, which determines the task's rate; none, for all tasks: use all
+    pairs"""
     weight: Annotated[float, Field(gt=0)] | None = None
-    """relative rate of the task, instead of the one that follows from `examples`"""
+    """rate of the task relative to others, instead of the rate that follows from `examples`"""
 
     def __post_init__(self) -> None:
         if self.template.count(_SOURCE) != 1:
             raise ValueError(f"template {self.template!r}: expected {_SOURCE} once")
         if self.weight is not None and self.examples is None:
             raise ValueError(
-                "weight needs `examples`: the share of pairs to take is the rate over their number"
+                "weight needs `examples`: the share of pairs to take is the rate divided by their "
+                "number"
             )
 
 
 class TextToText(Objective):
-    """T5's text-to-text tasks (arXiv 1910.10683 §2.4, §3.5.2): the source in a template as input, the target as output.
+    """Text-to-text tasks of T5 (arXiv 1910.10683 §2.4, §3.5.2): source in a template, and target.
 
     Nothing is corrupted. If tasks have `examples`, the rate of a task is min(examples, cap) to the
-    power of 1 / temperature, or its `weight`; pairs are dropped by their uid so that the rates hold
-    and the task with the highest rate per pair keeps all of its pairs. The template is tokenized
+    power of 1 / temperature, or its `weight`. To reach these rates, pairs are dropped by their uid;
+    the task with the highest rate per pair keeps all of its pairs. The template is tokenized
     separately and never truncated. Features: `input_ids` and `target_ids`, each with `</s>`, and
     `task`.
 
@@ -74,13 +75,13 @@ class TextToText(Objective):
         )
         """Tasks, one for each input"""
         input_length: Annotated[int, Field(ge=2)] = 512
-        """Most tokens of an input, template and `</s>` included; longer sources are truncated."""
+        """Most tokens in an input, template and `</s>` included; longer sources are truncated."""
         target_length: Annotated[int, Field(ge=2)] = 512
-        """Most tokens of a target, `</s>` included; pairs with longer targets are skipped."""
+        """Most tokens in a target, `</s>` included; pairs with longer targets are skipped."""
         cap: Annotated[int, Field(ge=1)] = 1 << 19
-        """Upper limit of the examples of a task in its rate."""
+        """Most examples of a task that count for its rate."""
         temperature: Annotated[float, Field(ge=1)] = 1.0
-        """1: rates proportional to examples; higher values are more uniform (T5: 2 with a cap of
+        """1: rates proportional to examples; higher: more equal rates (T5: 2 with a cap of
         2,097,152)."""
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
         """First token of the decoder's input; added when batches are built, never stored."""
@@ -89,8 +90,7 @@ class TextToText(Objective):
             sources = [task.source for task in self.tasks]
             if len(sources) > 1 and (None in sources or len(set(sources)) < len(sources)):
                 raise ValueError(
-                    f"tasks of the sources {sources}: each of several tasks needs a source of its "
-                    "own"
+                    f"tasks of the sources {sources}: with several tasks, each needs another source"
                 )
             if any(
                 len({getattr(task, key) is None for task in self.tasks}) > 1
@@ -104,6 +104,8 @@ class TextToText(Objective):
         super().__init__(options, vocabulary, label)
         self._eos = self.last_token = self.id_of("eos")
         self.layout = BatchLayout("right", self.id_of(options.decoder_start))
+
+        # the tokens of each template, and the most tokens of a source in it
         self._templates = self._encode(
             [part for task in options.tasks for part in task.template.split(_SOURCE)]
         )
@@ -112,9 +114,11 @@ class TextToText(Objective):
         for task, tokens, length in zip(options.tasks, template_tokens, self._lengths, strict=True):
             if length < 1:
                 raise self.refuse_options(
-                    f"the {tokens} tokens of the template {task.template!r} leave no room in "
-                    f"input_length {options.input_length}"
+                    f"the template {task.template!r} has {tokens} tokens and fills input_length "
+                    f"{options.input_length}; raise it, or shorten the template"
                 )
+
+        # the grouping cuts sources and takes the share of each task
         longest = self.make_grouping("parallel", max(2, int(self._lengths.max()))).length
         grouping: dict[str, object] = {
             "length": longest,
@@ -127,10 +131,11 @@ class TextToText(Objective):
                 zip(names, self._lengths.tolist(), self.shares_to_take(), strict=True)
             )
         self.grouping = GroupingSpec.of("parallel", grouping)
+
         self.features = (
             Feature("input_ids", "ids", IDS, "template and source, </s>"),
             Feature("target_ids", "ids", IDS, "target, </s>"),
-            Feature("task", "uint16", UNDO, "number of the task in the configuration"),
+            Feature("task", "uint16", UNDO, "index of the task in the configuration"),
         )
 
     def shares_to_take(self) -> tuple[int, ...]:
@@ -146,9 +151,7 @@ class TextToText(Objective):
         ids: list[object] = [[] for _ in texts]
         if any(texts):
             if self.vocabulary.folder is None:
-                missing = (
-                    "a template needs the tokenizer, but the vocabulary was not loaded with one"
-                )
+                missing = "a template needs a tokenizer, but this vocabulary was loaded without one"
                 raise self.refuse_options(missing, TokenizerMissingError)
             encoded = load_tokenizer(self.vocabulary.folder).encode(texts)
             ids = [
@@ -162,7 +165,7 @@ class TextToText(Objective):
         return samples.fixed["part"].astype(np.int64)
 
     def add_skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Skip pairs without a target, and pairs with a side that does not fit."""
+        """Skip pairs without a target, and pairs with a source or target that is too long."""
         sources = samples.columns["ids"].lengths
         targets = samples.columns["target_ids"].lengths
         skips[(skips == Skip.NONE) & (targets == 0)] = Skip.EMPTY
@@ -173,7 +176,7 @@ class TextToText(Objective):
         return skips
 
     def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
-        """Add templates and special tokens; there is no randomness."""
+        """Add templates and special tokens; nothing is random."""
         tasks = self._tasks(samples)
         ids = samples.columns["ids"]
         inputs = add_special_tokens(ids, None, self._eos)
@@ -183,7 +186,7 @@ class TextToText(Objective):
         return {"input_ids": inputs, "target_ids": targets, "task": scalars(tasks, np.uint16)}
 
     def _fill_templates(self, rows: Ragged, tasks: Int64) -> Ragged:
-        """Put the templates around the sources; `</s>` follows the template."""
+        """Put each source into its template; `</s>` stays last."""
         # four pieces per row: template before, source, template after, </s>
         pool = np.concatenate((rows.values, self._templates.values))
         begins = len(rows.values) + self._templates.offsets[:-1].reshape(-1, 2)[tasks]
@@ -204,16 +207,16 @@ class TextToText(Objective):
         )
 
     def _restore(self, example: Example) -> NDArray[np.generic]:
-        """Remove the template, after checking template and `</s>`."""
+        """Remove the template; check that it and `</s>` are there."""
         task = int(example["task"][0])
         inputs = example["input_ids"]
         targets = example["target_ids"]
         if not 0 <= task < len(self.options.tasks):
-            raise ValueError(f"no task {task}, there are {len(self.options.tasks)}")
+            raise ValueError(f"task {task} does not exist; there are {len(self.options.tasks)}")
         before = self._templates[2 * task]
         after = self.add_special_tokens(self._templates[2 * task + 1])
-        rest = inputs[len(before) : len(inputs) - len(after)]
-        fits = np.array_equal(np.concatenate((before, rest, after)), inputs)
+        source = inputs[len(before) : len(inputs) - len(after)]
+        fits = np.array_equal(np.concatenate((before, source, after)), inputs)
         if not fits or targets[-1:].tolist() != [self._eos]:
-            raise ValueError(f"expected task {task}'s template and </s> in both texts")
-        return np.concatenate((self.add_special_tokens(rest), targets))
+            raise ValueError(f"expected the template of task {task}, and </s> in both texts")
+        return np.concatenate((self.add_special_tokens(source), targets))

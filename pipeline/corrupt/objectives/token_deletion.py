@@ -1,4 +1,4 @@
-"""BART's token deletion: delete tokens; the model must find where they are missing."""
+"""Token deletion: delete tokens; the model must find where they are missing (BART)."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -23,11 +23,11 @@ from clozeline.pipeline.rows import Ragged
 
 
 class TokenDeletion(DenoisingPair):
-    """Token deletion of BART (arXiv 1910.13461 §2.2): the model must find where deleted tokens are missing.
+    """Token deletion of BART (arXiv 1910.13461 §2.2): single tokens are deleted without a mark.
 
-    k = round half up of noise_density x n of the n tokens are deleted, from 1 to n - 1. A row of
-    one token is too short. Features: `input_ids` [n - k + 2], `target_ids` [n + 1],
-    `kept_positions` [n - k] in content tokens.
+    The model must find where tokens are missing. Of the n tokens k are deleted: noise_density x n,
+    rounded half up, from 1 to n - 1. A row of one token is too short. Features: `input_ids`
+    [n - k + 2], `target_ids` [n + 1], `kept_positions` [n - k] in content tokens.
 
     Example (noise_density 0.25, so 2 of 8; without special tokens):
         target  The puppies are frolicking outside the house .
@@ -46,12 +46,12 @@ class TokenDeletion(DenoisingPair):
     @config_class
     class Options(PairOptions):
         noise_density: Rate = 0.15
-        """Share of tokens that are deleted."""
+        """Share of the tokens that are deleted."""
 
     def add_noise(
         self, text: TokenRows, random_keys: RandomKeys
     ) -> tuple[Ragged, dict[str, Ragged]]:
-        """Keep the complement of the chosen tokens."""
+        """Choose the tokens to delete, and keep the others."""
         ids = text.ids
         lengths = text.ids.lengths
         deleted = count_at_rate(lengths, self._rate, np.maximum(lengths - 1, 0))
@@ -84,7 +84,8 @@ class TokenDeletion(DenoisingPair):
         kept = noise["kept_positions"].astype(np.int64)
         if len(kept) != len(content) or (len(kept) and kept[-1] >= length):
             raise ValueError(
-                f"kept_positions of {len(kept)} tokens do not fit {len(content)} of {length} tokens"
+                f"{len(kept)} kept_positions do not fit an input of {len(content)} tokens and an "
+                f"original of {length}"
             )
         restored = np.full(length, LOST, dtype=np.int64)
         restored[kept] = content

@@ -1,4 +1,4 @@
-"""Token reordering: shuffle the tokens of a row; the model restores their order."""
+"""Token reordering: shuffle the tokens of a row; the model must restore their order."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -22,12 +22,12 @@ from clozeline.pipeline.rows import Ragged
 
 
 class TokenReordering(DenoisingPair):
-    """Token shuffling as for unsupervised translation (arXiv 1711.00043 §3.3), here over the entire row.
+    """Token shuffling of unsupervised translation (arXiv 1711.00043 §3.3), over the entire row.
 
-    k = round half up of noise_density x n tokens, at least two, are permuted uniformly. If the
-    permutation is the identity, its first two tokens are swapped. A row of one token is too short.
-    Features: `input_ids` [n + 2], `target_ids` [n + 1], `token_order` [n] (input token i is target
-    token order[i]).
+    Of the n tokens k are shuffled: noise_density x n, rounded half up, at least two. Every order is
+    equally likely; if it is the original order, the first two tokens are swapped. A row of one
+    token is too short. Features: `input_ids` [n + 2], `target_ids` [n + 1], `token_order` [n]
+    (input token i is target token order[i]).
 
     Example (order 6, 1, 4, 3, 0, 2, 5; without special tokens):
         target  The kitten is chasing the ball .
@@ -38,18 +38,18 @@ class TokenReordering(DenoisingPair):
     rate_option: ClassVar[str] = "noise_density"
     minimum = MinimumRow(tokens=2)
     noise_features = (
-        Feature("token_order", "uint16", UNDO, "target token at each place of the input"),
+        Feature("token_order", "uint16", UNDO, "index in the target of each input token"),
     )
 
     @config_class
     class Options(PairOptions):
         noise_density: Rate = 1.0
-        """Share of tokens that are moved, at least two."""
+        """Share of the tokens that are shuffled, at least two."""
 
     def add_noise(
         self, text: TokenRows, random_keys: RandomKeys
     ) -> tuple[Ragged, dict[str, Ragged]]:
-        """Draw an order of the tokens of each row, and gather them in it."""
+        """Draw an order of the tokens of each row, and gather the tokens in this order."""
         ids = text.ids
         lengths = text.ids.lengths
         keys = random_keys.for_label(self.label)

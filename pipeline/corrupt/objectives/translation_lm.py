@@ -23,12 +23,12 @@ from clozeline.seeding import LABELS, random_bits
 
 
 class TranslationLM(FrequencyWeights, MaskedPair):
-    """Translation LM of XLM (arXiv 1901.07291 §3.4): masked LM over both sides of a translation pair.
+    """Translation LM of XLM (arXiv 1901.07291 §3.4): masked LM over a text and its translation.
 
-    Exactly k of the tokens of both sides are labels, so that a word can be predicted from its
-    translation. With `frequency_exponent` e the weight of a token is 1 / count^e, as in masked LM
-    (§3.3: e = 0.5). Features: those of masked LM, `segment_starts` [2], `languages` [2] (codes of
-    the segments).
+    Labels are chosen from both texts together, as many as in masked LM, so a word can be predicted
+    from its translation. With `frequency_exponent` e the weight of a token is 1 / count^e, as in
+    masked LM (§3.3: e = 0.5). Features: the features of masked LM, `segment_starts` [2],
+    `languages` [2] (a code for each segment).
 
     Example (mask_rate 0.4: 4 of 9, all [MASK]):
         pair    鲸鱼 是 哺乳 动物 。 / Whales are mammals .
@@ -52,7 +52,7 @@ class TranslationLM(FrequencyWeights, MaskedPair):
             super().__post_init__()
             if self.max_length < 5:
                 raise ValueError(
-                    f"max_length {self.max_length} leaves no room for two texts; expected 5 or more"
+                    f"max_length {self.max_length} is too small for two texts; expected 5 or more"
                 )
 
     options: Options
@@ -73,7 +73,7 @@ class TranslationLM(FrequencyWeights, MaskedPair):
         )
 
     def add_skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Skip pairs without a second side, without text, or too long."""
+        """Skip pairs with an empty side, without maskable tokens, or that are too long."""
         ids = samples.columns["ids"]
         targets = samples.columns["target_ids"]
         skips[(skips == Skip.NONE) & (targets.lengths == 0)] = Skip.EMPTY
@@ -102,7 +102,7 @@ class TranslationLM(FrequencyWeights, MaskedPair):
         return Pairs((ids.values, targets.values), starts, lengths, extra)
 
     def original(self, sample: Sample, example: Example) -> NDArray[np.generic]:
-        """Return both sides, in one of the two orders."""
+        """Return both texts with special tokens, in the order of the example."""
         text = sample["ids"]
         target = sample["target_ids"]
         swapped = self.add_special_tokens_to_pair(target, text)

@@ -12,15 +12,16 @@ from clozeline.pipeline.vocabulary import Vocabulary
 
 
 class WholeWordMasking(MaskedRow):
-    """Whole-word masking of the BERT repository (2019; Chinese: arXiv 1906.08101): labels are all tokens of some words.
+    """Whole-word masking of the BERT repository (2019; Chinese: arXiv 1906.08101).
 
-    A row has as many labels as in masked LM, k = max(1, round half up of mask_rate x m) tokens.
-    Words are visited in random order, and masked if they fit the remaining budget, until no
-    remaining word fits; then the first tokens of the next word use it up. A word longer than k,
-    such as a protein, counts as so many words of one token. Where words start is defined by
-    segmenters (`encode.words`, such as jieba for Chinese), else by the tokenizer; words also start
-    at the start of a row and after a special token. Features: the row, K label positions
-    (ascending) and the K original ids.
+    All tokens of a word are masked together. A row has as many labels as in masked LM, k tokens:
+    mask_rate x m, rounded half up, at least 1. Words are visited in random order, and masked if
+    they fit the remaining budget. When no other word fits, the first tokens of the next word use
+    the budget up. A word longer than k, such as a protein, is treated as words of one token each.
+
+    Segmenters define where words start (`encode.words`, such as jieba for Chinese), else the
+    tokenizer does. A word also starts at the start of a row and after a special token. Features:
+    the row, the K label positions (ascending), and the K original ids.
 
     Example (mask_rate 0.5, so 3 of 6; order unbelievable, cat, the, sat; all [MASK]):
         x       the un believ able cat sat
@@ -34,7 +35,8 @@ class WholeWordMasking(MaskedRow):
     @config_class
     class Options(RoleOptions):
         role_unit: Literal["token", "word"] = "token"
-        """Unit that becomes [MASK], random or unchanged together: a token (BERT), or a word."""
+        """Unit that becomes [MASK] or random, or stays unchanged, as one: a token (BERT), or a
+        word."""
 
     options: Options
 
@@ -50,10 +52,9 @@ class WholeWordMasking(MaskedRow):
     def role_owner(
         self, original: Ragged, flat_positions: Ragged, samples: SampleBatch
     ) -> Int64 | None:
-        """Return the first token of each word: at a word start, or after a gap."""
+        """Return for each label the first label of its word; None if each token is drawn alone."""
         if self.options.role_unit == "token":
             return None
-        # positions in the content: without the special tokens of the earlier rows, and the first
-        # one of the own row
+        # flat positions without special tokens: two of each earlier row, one of the same row
         content = flat_positions.values - (1 + 2 * rows_of(flat_positions))
         return unit_starts(self.opens_word(samples)[content] | run_starts(flat_positions.values))
