@@ -253,9 +253,8 @@ def test_the_first_steps_run_and_show_what_they_speak_of(tmp_path):
 
 @pytest.mark.slow
 def test_early_exit_and_token_pruning_trade_arithmetic_for_accuracy(tmp_path):
-    page = (ROOT / "docs" / "compression.md").read_text(encoding="utf-8")
-    section = page.partition("## Early exit and token pruning\n")[2].partition("\n## ")[0]
-    code = "\n".join(re.findall(r"^```python\n(.*?)^```$", section, flags=re.MULTILINE | re.DOTALL))
+    page = (ROOT / "docs" / "early-exit.md").read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"^```python\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL))
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=tmp_path,
@@ -271,12 +270,13 @@ def test_early_exit_and_token_pruning_trade_arithmetic_for_accuracy(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     flops = [
-        int(number.replace(",", "")) for number in re.findall(r"([\d,]+) FLOPs a row", done.stdout)
+        int(number.replace(",", ""))
+        for number in re.findall(r"([\d,]+) FLOPs per row", done.stdout)
     ]
     depths = [float(depth) for depth in re.findall(r"depth (\d\.\d\d)", done.stdout)]
     accuracies = [float(score) for score in re.findall(r": (0\.\d{3})", done.stdout)]
     assert depths[0] == 4 > depths[1] > depths[2] >= 1
     assert flops[0] > flops[1] > flops[2]
     assert all(pruned < flops[0] for pruned in flops[4:])
-    assert (len(flops), len(accuracies)) == (6, 8), "what is learned prints tokens a layer"
+    assert (len(flops), len(accuracies)) == (6, 8), "what is learned prints tokens per layer"
     assert min(accuracies) > 0.8
