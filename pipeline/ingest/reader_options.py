@@ -1,4 +1,4 @@
-"""Select and check the reader options that a recipe sets among the keys of an input; each reader declares its own."""
+"""Select and check reader options, which a recipe sets among the keys of an input."""
 
 import difflib
 from collections.abc import Collection, Iterable, Mapping
@@ -24,35 +24,40 @@ def select_options(reader: str, values: Mapping[str, object]) -> dict[str, Any]:
 def check_options(
     values: Mapping[str, object], readers: Iterable[str] | None, keys: Collection[str] = ()
 ) -> None:
-    """Check the reader options of an input; ConfigurationError if no reader has one, or a value is wrong for a reader.
+    """Check the reader options of an input.
 
-    An option that holds a default is always right, because resolved recipes may list every option
-    for every input. `readers` are those of the input's files; None if not known yet, so that
+    An option with its default value is always valid, because resolved recipes may list every option
+    for every input. `readers` are the readers of the input's files; None if not known yet, so that
     options of any reader are valid. `keys` of the input itself are suggested for a misspelled one.
+
+    Raises:
+        ConfigurationError: no reader has an option, or a value is invalid.
     """
     if not values and readers is None:
         return  # no reader needs to be imported
-    possible = sorted(READERS.available() if readers is None else readers)
-    known = {key for reader in possible for key in _reader_options(reader)}
-    every = [_reader_options(reader) for reader in READERS.available()]
+
+    candidates = sorted(READERS.available() if readers is None else readers)
+    known = {key for reader in candidates for key in _reader_options(reader)}
+    all_options = [_reader_options(reader) for reader in READERS.available()]
     for key in sorted(values.keys() - known):
         value = values[key]
         if value is None or any(
-            key in options and options[key].default == value for options in every
+            key in options and options[key].default == value for options in all_options
         ):
             continue
+
         every_key = sorted({*known, *keys})
         near = difflib.get_close_matches(key, every_key, n=1)
         spelled = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(every_key)}"
         whose = (
             "no reader has it"
             if readers is None
-            else f"not an option of the reader {', '.join(possible)}"
+            else f"not an option of the reader {', '.join(candidates)}"
         )
         raise ConfigurationError(
             f"unknown key '{key}' ({whose}); {translate_key(key, every_key) or spelled}"
         )
-    for reader in possible if readers is not None else ():
+    for reader in candidates if readers is not None else ():
         validate(
             READERS.load_class(reader).Options, select_options(reader, values), f"reader {reader}"
         )

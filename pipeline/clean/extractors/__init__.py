@@ -10,7 +10,7 @@ from clozeline.configuration.config import config_class
 
 @config_class
 class ExtractorOptions:
-    """InputLimits per page, for every extractor."""
+    """Limits per page, for every extractor."""
 
     timeout_s: Annotated[float, Field(gt=0, le=3600)] = 5.0
     """CPU seconds per page, > 0; pages that need more are rejected as `timeout`"""

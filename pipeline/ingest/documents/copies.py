@@ -1,4 +1,7 @@
-"""Decide how many copies of each document training reads, from its language, its source and a hash of its uid."""
+"""Decide how many copies of each document training reads.
+
+The number follows from the language and the source of the document, and from a hash of its uid.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +23,10 @@ FACTORS_FORMAT: Final = 1
 
 @dataclass(frozen=True)
 class CopyFactors:
-    """Mean copies per document, by language and source; the language of a pair names both sides, such as `en-sw`."""
+    """Mean copies per document, by language and source.
+
+    A pair of aligned texts has a language such as `en-sw`.
+    """
 
     factors: Mapping[str, Mapping[str, Fraction]]
     seed: int
@@ -37,9 +43,9 @@ class CopyFactors:
         return CopyFactors(factors, seed)
 
     def copies(self, uid: bytes, language: str, source: str) -> int:
-        """Return the copies of a document: floor(f), and one more with probability f - floor(f).
+        """Return the number of copies: floor(f), and one more with probability f - floor(f).
 
-        A larger factor only adds copies, independent of other documents.
+        A larger factor only adds copies; other documents do not matter.
 
         Example: at factor 5/4, every document occurs once, and a quarter of them twice.
         """
@@ -51,7 +57,10 @@ class CopyFactors:
     def count_copies(
         self, documents: RowBatch, languages: Sequence[str], sources: Sequence[str]
     ) -> Int64:
-        """Return the copies of each token document, shape [documents], from the names of its language and source."""
+        """Return the number of copies of each token document, shape [documents].
+
+        `languages` and `sources` are the names of the codes in the rows.
+        """
         uids = documents.fixed["document_uid"]
         codes = documents.fixed["source_group"].tolist()
         rows = zip(uids, iterate_languages(documents, languages), codes, strict=True)
@@ -62,7 +71,7 @@ class CopyFactors:
 
 
 def iterate_languages(documents: RowBatch, languages: Sequence[str]) -> Iterator[str]:
-    """Yield the language of each token document; for a pair the languages of both sides, such as `en-sw`."""
+    """Yield the language of each token document; of a pair both languages, such as `en-sw`."""
     targets = documents.columns.get("target_language")
     for row, code in enumerate(documents.fixed["language"].tolist()):
         target = [] if targets is None else targets[row].tolist()

@@ -1,4 +1,4 @@
-"""The document: a text with its uid, which is fixed before any processing, and its origin."""
+"""The document: a text, its origin, and a uid that is fixed before any processing."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ FLAG_PII_REPLACED: Final = 8
 FLAG_SPANS_REMOVED: Final = 16
 
 DICTIONARY_TYPE: Final = pa.dictionary(pa.int32(), pa.utf8())
-"""Type of a column with few distinct words."""
+"""Arrow type of a string column with few distinct values."""
 
 
 def row_schema(types: Mapping[str, pa.DataType], *optional: str) -> pa.Schema:
     """Return the schema of a file between stages; only the `optional` columns may hold nulls."""
     return pa.schema(
-        [pa.field(name, kind, nullable=name in optional) for name, kind in types.items()]
+        [pa.field(name, type_, nullable=name in optional) for name, type_ in types.items()]
     )
 
 
@@ -60,10 +60,12 @@ DOCUMENT_SCHEMA: Final = row_schema(
 
 
 def document_uid(corpus: str, source: str, locator_type: str, locator: int) -> bytes:
-    """Return the permanent 16-byte id of a document: BLAKE2b of corpus, source path and record locator.
+    """Return the permanent 16-byte id of a document.
 
-    `locator_type` is the type of `locator`: a byte offset (`warc-gz`, `warc`, `jsonl`, ...), a row
-    (`parquet`), or 0 for an entire file.
+    It is the BLAKE2b hash of the corpus, the path of the source and the locator of the record.
+
+    `locator_type` names the unit of the locator: a byte offset (`warc-gz`, `warc`, `jsonl`, ...),
+    the index of a row (`parquet`), or 0 for an entire file.
     """
     head = (
         b"clozeline-doc\0"
@@ -78,13 +80,19 @@ def document_uid(corpus: str, source: str, locator_type: str, locator: int) -> b
 
 
 def escape_name(name: str) -> str:
-    """Return the name of a file as a source has it: `%`, control characters and invalid UTF-8 are written as %XX."""
+    """Return a file name as documents store it in `source`.
+
+    `%`, control characters and invalid UTF-8 are written as %XX.
+    """
     return re.sub(r"[%\x00-\x1f\udc80-\udcff]", lambda match: f"%{ord(match[0]) & 0xFF:02X}", name)
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text and its metadata; `offset` and `length` locate its record in `source` (bytes, or rows for tables)."""
+    """A text and its metadata.
+
+    `offset` and `length` locate the record in `source`, in bytes, or in rows for tables.
+    """
 
     uid: bytes
     text: str
@@ -107,14 +115,17 @@ class Document:
 
     @property
     def characters(self) -> int:
-        """Characters of the text, or of both sides of a pair."""
+        """Number of characters of the text, or of both sides of a pair."""
         return len(self.text) + len(self.target_text or "")
 
     def replace(self, **changes: Any) -> Document:
         return replace(self, **changes)
 
     def replace_text(self, text: str, words: int, **changes: Any) -> Document:
-        """Return the document with a text of so many words; the hash covers both sides of a pair."""
+        """Return the document with another text and its number of words.
+
+        The hash covers both sides of a pair.
+        """
         sides = [text] if self.target_text is None else [text, self.target_text]
         digest = xxhash.xxh3_128_digest("\0".join(sides).encode())
         return replace(

@@ -1,4 +1,7 @@
-"""Read and write the Arrow files of documents and rejections between stages; equal rows give equal bytes."""
+"""Read and write the Arrow files of documents and rejections between stages.
+
+Equal rows give equal bytes.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +54,10 @@ READ_STAGE: Final = "read"
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A rejected document, or a malformed record; reports count by `reason`, and `detail` explains."""
+    """A rejected document, or a malformed record.
+
+    Reports count by `reason`; `detail` explains it.
+    """
 
     uid: bytes
     source: str
@@ -66,7 +72,7 @@ class Rejection:
 
     @staticmethod
     def from_record(source: str, offset: int, reason: str, detail: str) -> Rejection:
-        """Return the rejection of a malformed record; its uid is zero."""
+        """Return the rejection of a malformed record, whose uid is all zeros."""
         return Rejection(
             bytes(16), source, offset, 0, READ_STAGE, reason, detail[:_DETAIL_CHARACTERS]
         )
@@ -80,7 +86,10 @@ class Rejection:
         keep_text: float = 0.01,
         seed: int = 0,
     ) -> Rejection:
-        """Return the rejection of a document; a fraction `keep_text`, chosen by uid, keeps the first characters."""
+        """Return the rejection of a document.
+
+        A share `keep_text` of them, chosen by uid, also stores the start of the text.
+        """
         shown = fraction(document.uid, "rejects", seed) < keep_text
         sample = document.text[:_SAMPLE_CHARACTERS] if shown else None
         return Rejection(
@@ -98,19 +107,15 @@ class Rejection:
 
 
 def write_documents(path: Path, documents: Iterable[Document]) -> int:
-    """Write documents in their order and return their number."""
+    """Write documents in this order and return their number."""
     return _write_rows(path, DOCUMENT_SCHEMA, (document.as_row() for document in documents), "text")
 
 
 def write_rejects(path: Path, rows: Iterable[Rejection]) -> int:
-    """Write rejections in their order and return their number."""
+    """Write rejections in this order and return their number."""
     names = REJECT_SCHEMA.names
-    return _write_rows(
-        path,
-        REJECT_SCHEMA,
-        ({name: getattr(row, name) for name in names} for row in rows),
-        "detail",
-    )
+    values = ({name: getattr(row, name) for name in names} for row in rows)
+    return _write_rows(path, REJECT_SCHEMA, values, "detail")
 
 
 def find_documents_file(folder: Path, unit: int) -> RecordedFile:
@@ -148,7 +153,10 @@ def _read_rejections(file: Path | RecordedFile) -> Iterator[Rejection]:
 def read_batches(
     file: Path | RecordedFile, columns: tuple[str, ...] = (), schema: pa.Schema = DOCUMENT_SCHEMA
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches of a file of documents: the named columns, which alone are decompressed, or all."""
+    """Yield the record batches of a file of documents.
+
+    Only the named columns are read and decompressed; no names: all columns.
+    """
     file = file if isinstance(file, RecordedFile) else RecordedFile(file)
     fields = sorted({schema.get_field_index(name) for name in columns}) or None
     options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
@@ -162,20 +170,23 @@ def read_batches(
                 yield reader.get_batch(index)
     except (pa.ArrowException, OSError) as error:
         raise IntegrityError(
-            f"{file.path}: not an Arrow file written by a stage ({error}); {rebuild_hint(file.path)}"
+            f"{file.path}: not an Arrow file written by a stage ({error}); "
+            f"{rebuild_hint(file.path)}"
         ) from error
 
 
 def _write_rows(path: Path, schema: pa.Schema, rows: Iterable[dict[str, object]], text: str) -> int:
-    # one dictionary per column grows over the file: Arrow files may add entries but not replace
-    # them, and adding to an empty dictionary counts as replacing it, hence the first entry ""
+    # One dictionary per column grows over the file. Arrow files may add entries but not replace
+    # them; adding to an empty dictionary counts as replacing it, hence the first entry "".
     known: dict[str, dict[str, int]] = {
         field.name: {"": 0} for field in schema if field.type == DICTIONARY_TYPE
     }
+
     codec = pa.Codec("zstd", compression_level=3)
     options = pa.ipc.IpcWriteOptions(
         compression=codec, emit_dictionary_deltas=True, use_threads=False
     )
+
     count = 0
     with path.open("wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
         for rows_of_batch in _split_batches(rows, text):

@@ -1,7 +1,7 @@
-"""Read archives as folders: the members of a tar (plain or compressed) or zip file, each as a file of its own.
+"""Read the members of a tar (compressed or not) or zip file, each like a separate file.
 
-Nothing is unpacked by its name: one member at a time is in memory, or in a temporary file. Links,
-devices and names that lead out of the archive are counted and never followed.
+No file is created under a member's name: one member at a time is in memory or in a temporary
+file. Links, devices and names that lead out of the archive are counted, never followed.
 """
 
 import io
@@ -27,7 +27,7 @@ from clozeline.pipeline.ingest.formats.file_types import reason_to_skip
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 
 ARCHIVES: Final = ("tar", "zip")
-"""Formats, named as the readers of other files are."""
+"""Formats of archives, named like the readers of other files."""
 ARCHIVE_REASONS: Final = (
     "bomb",
     "damaged",
@@ -40,17 +40,17 @@ ARCHIVE_REASONS: Final = (
     "truncated",
     "unsafe_name",
 )
-"""Why a member, or the rest of an archive, is not read."""
+"""Reasons why a member, or everything behind it, is not read."""
 _ZIP_MAGICS: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _COPY_BYTES: Final = 1 << 20
 _MEMORY_BYTES: Final = 1 << 23
-"""Size up to which a member is kept in memory, in bytes."""
+"""Largest member, in bytes, that is held in memory instead of a temporary file."""
 _MOST_MEMBERS: Final = 1 << 22
 _DIRECTORY_BYTES: Final = 1 << 28
-"""Maximum size of the list at the end of a zip file, which is read into memory."""
+"""Maximum size of the member list at the end of a zip file, which is read into memory."""
 _HEADER_BYTES: Final = 1 << 20
-"""Maximum size of a long name or of further fields of a tar member."""
-_FURTHER_FIELDS: Final = (
+"""Maximum size of a long name or of extra header fields of a tar member."""
+_EXTRA_FIELD_TYPES: Final = (
     tarfile.XHDTYPE,
     tarfile.XGLTYPE,
     tarfile.SOLARIS_XHDTYPE,
@@ -79,14 +79,14 @@ _ZIP_ERRORS: Final = (
 
 
 class MemberStat(NamedTuple):
-    """The size of a member, under the name that `Path.stat` gives it."""
+    """The size of a member, with the field name of `Path.stat`."""
 
     st_size: int
 
 
 @dataclass(frozen=True)
 class MemberFile:
-    """A member of an archive, as a file that readers open; valid until the next member is read."""
+    """A member of an archive that readers can open; valid until the next member is read."""
 
     archive: str
     name: str
@@ -116,7 +116,7 @@ class MemberFile:
 
 
 class UnreadMember(NamedTuple):
-    """A member, or what follows in an archive, that is not read, and why."""
+    """A member of an archive, or the part behind it, that is not read, with the reason."""
 
     name: str
     reason: str
@@ -125,7 +125,10 @@ class UnreadMember(NamedTuple):
 
 
 def detect_archive(name: str, raw: bytes, head: bytes) -> str | None:
-    """Return the format of an archive with this name and these first bytes, before and after decompression."""
+    """Return the format of an archive, or None for any other file.
+
+    `raw` are its first bytes, `head` the same after decompression.
+    """
     if raw.startswith(_ZIP_MAGICS) and name.lower().endswith(".zip"):
         return "zip"
     try:
@@ -138,7 +141,7 @@ def detect_archive(name: str, raw: bytes, head: bytes) -> str | None:
 def iterate_members(
     path: InputFile, archive_format: str, limits: InputLimits, folder: Path
 ) -> Iterator[MemberFile | UnreadMember]:
-    """Yield the members in order, each in a temporary file below a folder, and what is not read."""
+    """Yield the members in order, also those that are skipped; contents are below a folder."""
     seen: set[str] = set()
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         content = Path(temporary) / "member"
@@ -147,9 +150,11 @@ def iterate_members(
             if isinstance(member, UnreadMember):
                 yield member
                 continue
+
+            # each name once, without the files that a folder would skip too
             name, copied = member
-            if kind := _reason_to_skip(name):
-                yield UnreadMember(name, kind, "ignored")
+            if reason := _reason_to_skip(name):
+                yield UnreadMember(name, reason, "ignored")
             elif name in seen:
                 yield UnreadMember(name, "repeated_name")
             elif len(seen) == _MOST_MEMBERS:
@@ -161,18 +166,19 @@ def iterate_members(
 
 
 def _is_unsafe(name: str) -> bool:
-    """Return whether a name leads out of the folder that it would be unpacked to."""
+    """Return whether a name leads out of the folder into which it would be unpacked."""
     parts = name.replace("\\", "/").split("/")
     return name.startswith(("/", "\\")) or ".." in parts or parts[0].endswith(":")
 
 
 def _reason_to_skip(name: str) -> str:
-    """Return why a folder would skip such a file by its name; "" if it would not."""
+    """Return why a file of this name is skipped in folders too; "" if it is read."""
     parts = name.split("/")
+
     if any(part.startswith(".") for part in parts):
         return "hidden"
-    kind = reason_to_skip(name)
-    return kind and f"skipped {kind}"
+    file_type = reason_to_skip(name)
+    return file_type and f"skipped {file_type}"
 
 
 def _find_fault(name: str, *, is_file: bool) -> str:
@@ -182,7 +188,11 @@ def _find_fault(name: str, *, is_file: bool) -> str:
 def _copy_content(
     source: io.BufferedIOBase | BinaryIO, target: Path, limits: InputLimits, compressed: int
 ) -> bytes | Path:
-    """Return the content of a member, or the file that it was written to; Damage if it is a bomb."""
+    """Return the content of a member, or the temporary file that holds it.
+
+    Raises:
+        Damage: the content is suspiciously large.
+    """
     pieces = []
     produced = 0
     while piece := source.read(_COPY_BYTES):
@@ -194,7 +204,9 @@ def _copy_content(
             break
     else:
         return b"".join(pieces)
-    target.unlink(missing_ok=True)  # some file systems write a file that is truncated at once
+
+    # remove the former member first: some file systems store a truncated file at once
+    target.unlink(missing_ok=True)
     with target.open("wb") as file:
         file.writelines(pieces)
         while piece := source.read(_COPY_BYTES):
@@ -206,7 +218,7 @@ def _copy_content(
 
 
 class _TarHeader(tarfile.TarInfo):
-    """A header that tells how many blocks are none, and takes no name or field of any length into memory."""
+    """A tar header that counts invalid blocks and bounds the size of names and extra fields."""
 
     bad_blocks = 0
     ended = False
@@ -221,14 +233,14 @@ class _TarHeader(tarfile.TarInfo):
         except tarfile.InvalidHeaderError:  # type: ignore[attr-defined]
             cls.bad_blocks += 1
             raise
-        if header.size < 0 or (header.type in _FURTHER_FIELDS and header.size > _HEADER_BYTES):
+        if header.size < 0 or (header.type in _EXTRA_FIELD_TYPES and header.size > _HEADER_BYTES):
             cls.bad_blocks += 1
             raise tarfile.InvalidHeaderError("size")  # type: ignore[attr-defined]
         return header
 
 
 class _DecompressedStream(io.RawIOBase):
-    """The decompressed content of a file up to the first damage, whose reason stays."""
+    """The decompressed content of a file up to the first damage, whose cause is `reason`."""
 
     def __init__(self, path: InputFile, limits: InputLimits) -> None:
         self.reason = ""
@@ -273,10 +285,13 @@ def _iterate_tar(
     while (member := _next_member(tar, stream)) is not None:
         if header.bad_blocks:
             yield UnreadMember(f"behind {last}" if last else path.name, "damaged")
+
+        # `tarfile` would keep every member of the archive
         tar.members.clear()
         header.bad_blocks, header.ended = 0, False
         if member.isdir():
             continue
+
         last = posixpath.normpath(member.name)
         if fault := _find_fault(member.name, is_file=member.isreg() and not member.issparse()):
             yield UnreadMember(member.name, fault)
@@ -299,14 +314,14 @@ def _iterate_tar(
 
 
 def _next_member(tar: Any, stream: _DecompressedStream) -> tarfile.TarInfo | None:
-    """Return the next member, after damage the next one whose header is right; None at the end."""
+    """Return the next member with a valid header, or None at the end."""
     if tar.firstmember is not None:  # read when the file was opened
         first: tarfile.TarInfo = tar.next()
         return first
     at = -1
     while not (stream.ended and at == tar.fileobj.tell()):
         at = tar.fileobj.tell()
-        # what is left of the member before, which may claim any size
+        # skip the remaining content of the last member, which may claim any size
         while (left := tar.offset - tar.fileobj.tell()) > 0 and tar.fileobj.read(
             min(left, _COPY_BYTES)
         ):
@@ -339,6 +354,7 @@ def _iterate_zip(
         except _ZIP_ERRORS:
             yield UnreadMember(path.name, "damaged")
             return
+
         for member in archive.infolist():
             name = posixpath.normpath(member.filename) if member.filename else ""
             is_link = (member.external_attr >> 16) & 0o170000 == 0o120000
@@ -361,6 +377,8 @@ def _iterate_zip(
             except _ZIP_ERRORS:
                 yield UnreadMember(name, "damaged")
                 continue
+
+            # many small members may be a bomb together
             produced += len(copied) if isinstance(copied, bytes) else copied.stat().st_size
             if is_bomb(limits, size, produced):
                 yield UnreadMember(name, "bomb")
@@ -369,7 +387,7 @@ def _iterate_zip(
 
 
 def _directory_bytes(file: BinaryIO, size: int) -> int:
-    """Return the size of the list of members that the end of a zip file states; 0 if none is found."""
+    """Return the size of the member list as the end of a zip file states it; 0 if absent."""
     file.seek(max(0, size - (1 << 17)))
     tail = file.read()
     if (at := tail.rfind(b"PK\x06\x06")) >= 0 and len(tail) >= at + 48:

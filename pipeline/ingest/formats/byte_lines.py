@@ -1,4 +1,4 @@
-r"""ChapterSplit a file into byte lines at `\n`, each with its offset, for the line-based readers."""
+r"""Split a file into byte lines at `\n`, each with its offset, for the line-based readers."""
 
 from collections.abc import Generator, Iterator
 from typing import BinaryIO, Final, NamedTuple, TypeAlias
@@ -17,36 +17,43 @@ _FIRST_PIECE_BYTES: Final = 1 << 12  # of the search for a line end, which is ne
 
 
 class DamagedLine(NamedTuple):
-    """A line cut by damage of a compressed file: the reason, and how many bytes of the file are not decoded."""
+    """A line cut by damage of a compressed file.
+
+    `lost_bytes` is how many bytes of the file are not decoded.
+    """
 
     reason: str
     lost_bytes: int = 0
 
 
 Line: TypeAlias = bytes | int | DamagedLine
-r"""A line without its `\n`, the length of a line over the limit, or a cut line."""
+r"""A line without its `\n`, the length of a line above the limit, or a damaged line."""
 
 
 def find_line_start(path: InputFile, position: int, line_bytes: int) -> int:
-    """Return the offset of the first line that starts at `position` or later; the size of the file if none does.
+    """Return the offset of the first line that starts at `position` or later, or the file size.
 
-    Where no line ends within `line_bytes`, return `position` itself, in the middle of a line that
-    is too long: a file of one line is not read to its end by each of its units. `ByteLines` reads
-    no part of that line as another one.
+    If no line ends within `line_bytes`, return `position`, which is inside a line that is too long:
+    no unit reads a file of one line to its end. `ByteLines` never reads a part of that line as
+    another line.
     """
     with path.open("rb") as file:
-        found = _find_next_line(file, position, line_bytes + 1)
-    return position if found is None else found
+        start = _find_next_line(file, position, line_bytes + 1)
+    return position if start is None else start
 
 
 def _find_next_line(file: BinaryIO, position: int, most: int) -> int | None:
-    """Return the first start of a line at `position` or later, or the size; None if it is not in the next bytes."""
+    """Return where the first line at `position` or later starts, or the file size.
+
+    Return None if no line starts within the next `most` bytes.
+    """
     if position == 0:
         return 0
     file.seek(position - 1)  # a line starts at `position` if the byte before it is a line end
     at = position - 1
     last = position - 1 + most
     size = _FIRST_PIECE_BYTES
+
     while at < last:
         piece = file.read(min(size, last - at))
         if not piece:
@@ -60,11 +67,13 @@ def _find_next_line(file: BinaryIO, position: int, most: int) -> int | None:
 
 
 class ByteLines:
-    r"""Iterates over (offset, line without `\n`) of the lines that start in a range; all lines of a compressed file.
+    r"""Iterates over the lines that start in a range, as (offset, line without `\n`).
 
-    Offsets refer to the decompressed stream, of a UTF-16 file to its UTF-8 form. After damage, the
-    lines of the next member follow if `resume`; the first of them may be a partial line, and `is_after_damage`
-    is true until the line after it.
+    Of a compressed file it yields all lines.
+
+    Offsets refer to the decompressed stream, of a UTF-16 file to its UTF-8 form. With `resume`, the
+    lines of the next member follow after damage. The first of them may be a partial line:
+    `is_after_damage` is true until the line behind it.
     """
 
     def __init__(
@@ -82,6 +91,8 @@ class ByteLines:
                 pieces = decompress_file(self._path, self._limits, resume=self._resume)
                 yield from self._split(recode_utf16(pieces), 0)
                 return
+
+            # a range starts and ends at starts of lines
             limit = self._limits.line_bytes
             first, last = self._range
             found_start = _find_next_line(file, first, limit + 1)
@@ -91,6 +102,7 @@ class ByteLines:
             is_cut = start < end and found_end is None
             if found_start is None and start < end:  # in a long line, which another range counts
                 start = min(end, _find_next_line(file, start, end - start + 1) or end)
+
             if start == end:
                 return
             pieces = _read_range(file, start, end)
@@ -99,7 +111,10 @@ class ByteLines:
     def _split(
         self, pieces: Iterator[bytes | Damage], at: int, *, is_cut: bool = False
     ) -> Iterator[tuple[int, Line]]:
-        """Yield the lines of pieces; `is_cut`: the last one goes on behind them, and is too long."""
+        """Yield the lines of pieces.
+
+        With `is_cut`, the last line continues behind the pieces and is too long.
+        """
         limit = self._limits.line_bytes
         parts: list[bytes] = []  # start of a line that continues in the next piece
         length = 0
@@ -111,6 +126,8 @@ class ByteLines:
                 length = 0
                 self.is_after_damage = True
                 continue
+
+            # the last part continues in the next piece
             *lines, rest = piece.split(b"\n")
             for line in lines:
                 parts.append(line)

@@ -1,4 +1,7 @@
-"""Decode the bytes of a page or a text file: w3lib finds the encoding, and doubtful results are flagged or refused."""
+"""Decode the bytes of a page or a text file.
+
+w3lib finds the encoding; doubtful results are flagged or rejected.
+"""
 
 import codecs
 import re
@@ -13,22 +16,24 @@ from clozeline.pipeline.ingest.documents.document import FLAG_DECODED_BY_GUESS, 
 from clozeline.pipeline.ingest.formats.decompression import Damage
 
 _WRONG_CHARACTERS: Final = re.compile("[\x80-\x9f\ue000-\uf8ff\ufffd]")
-"""Characters of a wrong encoding: control characters of C1, private use, replacements."""
+"""Characters that show a wrong encoding: C1 controls, private use, replacement characters."""
 _MOST_WRONG_SHARE: Final = 0.01
 _UTF16: Final = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _STANDARD_ENCODINGS: Final = frozenset(
     map(
         resolve_encoding,
-        """utf-8 ibm866 iso-8859-2 iso-8859-3 iso-8859-4 iso-8859-5 iso-8859-6 iso-8859-7 iso-8859-8 iso-8859-10
-        iso-8859-13 iso-8859-14 iso-8859-15 iso-8859-16 koi8-r koi8-u macintosh mac-cyrillic windows-874 windows-1250
-        windows-1251 windows-1252 windows-1253 windows-1254 windows-1255 windows-1256 windows-1257 windows-1258 gbk
-        gb18030 big5 euc-jp iso-2022-jp shift_jis euc-kr utf-16 utf-16be utf-16le""".split(),  # noqa: SIM905
+        """utf-8 ibm866 iso-8859-2 iso-8859-3 iso-8859-4 iso-8859-5 iso-8859-6 iso-8859-7
+        iso-8859-8 iso-8859-10 iso-8859-13 iso-8859-14 iso-8859-15 iso-8859-16 koi8-r koi8-u
+        macintosh mac-cyrillic windows-874 windows-1250 windows-1251 windows-1252
+        windows-1253 windows-1254 windows-1255 windows-1256 windows-1257 windows-1258 gbk
+        gb18030 big5 euc-jp iso-2022-jp shift_jis euc-kr utf-16 utf-16be
+        utf-16le""".split(),  # noqa: SIM905
     )
 )
-"""Encodings of the Encoding Standard: Python has others, whose decoding is no text or takes
-quadratic time."""
+"""Encodings of the Encoding Standard. Python knows more, which yield garbage or take quadratic
+time."""
 _FEWEST_MULTIBYTE: Final = 3
-"""Characters of several bytes that are no accident in another encoding."""
+"""Fewer multi-byte characters of valid UTF-8 may be a coincidence in another encoding."""
 
 
 def decode(
@@ -36,19 +41,22 @@ def decode(
 ) -> tuple[str, int] | None:
     """Return the text and its flags, or None if no encoding fits.
 
-    The encoding is that of the byte order mark, the declared one, or with `meta` that of `<meta>`
-    or `<?xml?>`. UTF-8 comes next, and last the guess of a detector. Two rules are not w3lib's: a
-    page that names UTF-16 in its own ASCII letters is UTF-8 (HTML standard, 13.2.3.2), and valid
-    UTF-8 is believed more than the name of another encoding, except one of several bytes that fits.
+    The order is: the byte order mark, the declared encoding, the encoding in `<meta>` or `<?xml?>`
+    (with `meta`), UTF-8, the guess of a detector. Two rules differ from w3lib:
 
-    A guess, or a text with replaced characters, is refused if more than 1 % of its characters are
-    unfit.
+    - A page that names UTF-16 in ASCII letters is UTF-8 (HTML standard, 13.2.3.2).
+    - Valid UTF-8 outweighs the name of another encoding, except a multi-byte encoding that fits.
+
+    A guess, or a text with replaced characters, is rejected if more than 1 % of its characters show
+    a wrong encoding.
     """
     marked, mark = read_bom(body)
     named = marked or find_encoding(declared)
     if named is None and meta:
         named = find_encoding(html_body_declared_encoding(body))
         named = "utf-8" if named in _UTF16.values() else named
+
+    # valid UTF-8, or valid in the encoding of the byte order mark
     body = body[len(mark or b"") :]
     try:
         valid = body.decode(marked or "utf-8")
@@ -58,6 +66,7 @@ def decode(
         return valid, 0
     if named is None or (named == "utf-8" and not marked):
         return _guess_encoding(body)
+
     text = to_unicode(body, named)
     if marked:
         return _check_text(text, 0)
@@ -75,26 +84,31 @@ def decode(
 
 
 def find_encoding(label: str | None) -> str | None:
-    """Return Python's name of an encoding that the Encoding Standard knows; UTF-16 without a mark is little-endian."""
-    found = resolve_encoding(label) if label else None
-    return None if found not in _STANDARD_ENCODINGS else "utf-16-le" if found == "utf-16" else found
+    """Return Python's name of an encoding of the Encoding Standard, or None.
+
+    UTF-16 without a byte order mark is little-endian.
+    """
+    name = resolve_encoding(label) if label else None
+    if name not in _STANDARD_ENCODINGS:
+        return None
+    return "utf-16-le" if name == "utf-16" else name
 
 
 def _guess_encoding(body: bytes) -> tuple[str, int] | None:
-    """Return the text with replaced characters if most others are valid UTF-8, or as a detector guesses."""
+    """Decode as UTF-8 if most non-ASCII characters are valid, else as a detector guesses."""
     text = body.decode("utf-8", "replace")
     bad = text.count("\ufffd")
     if len(text) - len(text.encode("ascii", "ignore")) - bad >= bad:
         return _check_text(text, 0)
     if body.count(b"\0") > _MOST_WRONG_SHARE * len(body):
-        return None  # binary
+        return None  # binary data
     return _check_text(
         to_unicode(body, resolve_encoding(detect_encoding(body)) or "utf-8"), FLAG_DECODED_BY_GUESS
     )
 
 
 def _check_text(text: str, flags: int) -> tuple[str, int] | None:
-    """Return a text with its flags, or None if too many of its characters are those of a wrong encoding."""
+    """Return a text and its flags, or None if too many characters show a wrong encoding."""
     if len(_WRONG_CHARACTERS.findall(text)) > _MOST_WRONG_SHARE * len(text):
         return None
     return text, flags | (FLAG_REPLACEMENTS if "\ufffd" in text else 0)
@@ -116,6 +130,7 @@ def recode_utf16(pieces: Iterator[bytes | Damage]) -> Iterator[bytes | Damage]:
         yield first
         yield from pieces
         return
+
     make = codecs.getincrementaldecoder(encoding)
     decoder = make("surrogatepass")
     for piece in chain([first], pieces, [b""]):
@@ -125,7 +140,7 @@ def recode_utf16(pieces: Iterator[bytes | Damage]) -> Iterator[bytes | Damage]:
             continue
         try:
             content = decoder.decode(piece, final=not piece).encode("utf-8", "surrogatepass")
-        except UnicodeDecodeError:  # an odd byte or half a surrogate pair at the end
+        except UnicodeDecodeError:  # a single byte or half a surrogate pair at the end
             content = b"\xff"
         if content:
             yield content

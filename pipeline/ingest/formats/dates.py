@@ -1,17 +1,17 @@
-"""Read dates as files have them."""
+"""Parse the dates that records state."""
 
 import math
 from datetime import UTC, datetime
 from typing import Final
 
 _MILLISECONDS: Final = 10**11
-"""Number from which on a time is in milliseconds, the year 5138 in seconds."""
+"""Larger numbers are milliseconds; as seconds they would be later than the year 5138."""
 
 
 def parse_date(value: object) -> int | None:
-    """Return the seconds since 1970 of an ISO date, which may lack the time, or of a number; None for anything else.
+    """Return the seconds since 1970 of an ISO date or a number, or None for anything else.
 
-    A date without a zone is in UTC; a number may be in milliseconds.
+    A date may lack the time; without a zone it is in UTC. A number may be in milliseconds.
     """
     if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
         seconds = value / 1000 if abs(value) >= _MILLISECONDS else value

@@ -1,6 +1,6 @@
 """Decompress gzip, zstandard, LZ4, bzip2 and xz files with many members in a few MiB of memory.
 
-Everything that decodes is yielded before an error is reported; after damage, decoding continues at
+Everything that decodes is yielded before an error is reported. After damage, decoding continues at
 the next member.
 """
 
@@ -21,30 +21,29 @@ from clozeline.errors import ConfigurationError
 from clozeline.memory import explain_share, memory_share
 from clozeline.pipeline.ingest.formats.limits import LARGEST_WINDOW, InputLimits
 
-_FIRST_READ_BYTES: Final = (
-    1 << 14
-)  # bytes of the first read of a member; each further read doubles the total
+_FIRST_READ_BYTES: Final = 1 << 14
+"""Bytes of the first read of a member; each further read doubles the total."""
 _READ_BYTES: Final = 1 << 18
 _OUTPUT_BYTES: Final = 1 << 20
-_RATIO_FREE_BYTES: Final = (
-    64 << 20
-)  # smaller outputs may have any ratio: short repetitive files exceed 200 to 1
+_RATIO_FREE_BYTES: Final = 64 << 20
+"""Smaller outputs may have any ratio: short repetitive files exceed 200 to 1."""
 _PROBE_BYTES: Final = 1 << 10
-_MOST_BOMB_BYTES: Final = 1 << 29  # bytes of all bombs of a file that are decoded
+_MOST_BOMB_BYTES: Final = 1 << 29
+"""Decoded bytes of all decompression bombs of a file together."""
 _SEARCH_BYTES: Final = 1 << 20
 _LONGEST_MAGIC: Final = 16
 _ANY_CONTENT: Final = re.compile(b"")
 
 
 class FileStat(Protocol):
-    """Facts of a file."""
+    """The size of a file."""
 
     @property
     def st_size(self) -> int: ...
 
 
 class InputFile(Protocol):
-    """A file that can be read from any position: a `Path`, or a file of a store that looks like one."""
+    """A file that can be read from any position: a `Path`, or a file of a store."""
 
     @property
     def name(self) -> str: ...
@@ -59,20 +58,23 @@ class InputFile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Codec:
-    """A compression; its decoders have `decompress`, `eof` and `unused_data`, as in the standard library."""
+    """A compression format.
 
-    magics: tuple[bytes, ...]  # first bytes of a file
-    decoder: Callable[
-        [], Any
-    ]  # accepts every window that the library decodes, and takes memory as content comes
-    step: int  # bytes of input at a time, which decode to at most about 32 MiB where the library has no bound
-    member: re.Pattern[bytes]  # first bytes of a member with content, searched for after damage
-    window: Callable[[bytes], int] | None = (
-        None  # bytes of content that a decoder of this member keeps at most
-    )
-    file_decoder: Callable[[BinaryIO], Callable[[], Any]] | None = (
-        None  # makes decoders of a file with a dictionary
-    )
+    Its decoders have `decompress`, `eof` and `unused_data`, as in the standard library.
+    """
+
+    magics: tuple[bytes, ...]
+    """first bytes of a file"""
+    decoder: Callable[[], Any]
+    """accepts every window that the library decodes, and allocates memory as content comes"""
+    step: int
+    """bytes of input at a time: at most about 32 MiB of output where the library sets no bound"""
+    member: re.Pattern[bytes]
+    """first bytes of a member with content, searched for after damage"""
+    window: Callable[[bytes], int] | None = None
+    """bytes of content that a decoder of this member holds at most"""
+    file_decoder: Callable[[BinaryIO], Callable[[], Any]] | None = None
+    """makes the decoders of a file with a dictionary"""
 
 
 _ZSTD_SKIPPABLE = tuple(bytes([first, 0x2A, 0x4D, 0x18]) for first in range(0x50, 0x60))
@@ -83,29 +85,30 @@ _ZSTD_WINDOW: Final = 1 << 31
 _ZSTD_DICTIONARY: Final = b"\x5d\x2a\x4d\x18"
 _DICTIONARY_BYTES: Final = 1 << 24
 _XZ_MEMORY: Final = LARGEST_WINDOW + (1 << 20)
-"""Bytes of the largest dictionary, and of what the decoder needs otherwise."""
+"""Bytes of the largest dictionary, and of the decoder's other buffers."""
 
 
 def _find_zstd_window(head: bytes) -> int:
-    """Return the window of a frame, that is its content where it is smaller; 0 if these bytes do not tell."""
+    """Return the window of a frame, which is at most its content; 0 if `head` is too short."""
     with suppress(zstandard.ZstdError):
         frame = zstandard.get_frame_parameters(head)
-        if frame.window_size <= _ZSTD_WINDOW:  # no frame that can be decoded has a larger one
+        if frame.window_size <= _ZSTD_WINDOW:  # no frame that can be decoded has a larger window
             return int(frame.window_size)
     return 0
 
 
 def _choose_zstd_decoder(file: BinaryIO) -> Callable[[], Any]:
-    """Return what makes decoders of a file whose first frame may hold a dictionary, as in `.warc.zst` files.
+    """Return a factory of decoders for a file whose first frame may hold a dictionary.
 
-    The frame is skipped by decoders; the dictionary in it may be compressed (WARC Zstandard, IIPC,
-    2021).
+    `.warc.zst` files have such a frame, which decoders skip; the dictionary in it may be compressed
+    (WARC Zstandard, IIPC, 2021).
     """
     file.seek(0)
     head = file.read(8)
     size = int.from_bytes(head[4:], "little")
     if not head.startswith(_ZSTD_DICTIONARY) or size > _DICTIONARY_BYTES:
         return _make_zstd_decoder
+
     content = file.read(size)
     with suppress(zstandard.ZstdError):
         if content.startswith(_ZSTD) and zstandard.frame_content_size(content) <= _DICTIONARY_BYTES:
@@ -124,7 +127,7 @@ def _make_zstd_decoder() -> object:
 
 
 def _find_xz_window(head: bytes) -> int:
-    """Return a power of two that the dictionary of a stream does not exceed; 0 if these bytes do not tell."""
+    """Return a power of two that bounds the dictionary of a stream; 0 if `head` is too short."""
     for window in (1 << power for power in range(16, 33)):
         try:
             lzma.LZMADecompressor(memlimit=window + (1 << 20)).decompress(head, 1)
@@ -166,7 +169,7 @@ CODECS: Final[dict[str, _Codec]] = {
     ),
 }
 _NO_MEMORY: Final = "not enough memory"
-"""What zstandard says, as an error of its own."""
+"""The text of zstandard's error, which is not a MemoryError."""
 DAMAGE_REASONS: Final = ("bomb", "damaged", "trailing_junk", "truncated")
 """Every reason of `Damage` in `decompress_members`."""
 DECODER_ERRORS: Final[tuple[Any, ...]] = (
@@ -190,10 +193,11 @@ def is_bomb(limits: InputLimits, compressed: int, decompressed: int) -> bool:
 
 
 class Damage(Exception):
-    """A stream cannot be decoded further: `damaged`, `truncated`, `bomb`, or `trailing_junk`, which is no member.
+    """A stream cannot be decoded further.
 
-    `member` is the file offset of what does not decode, `lost_bytes` how many bytes of the file are not
-    decoded.
+    Reasons are `damaged`, `truncated`, `bomb`, and `trailing_junk` (bytes behind the last member).
+
+    `member` is the file offset where decoding fails; `lost_bytes` of the file are not decoded.
     """
 
     def __init__(self, reason: str, member: int = 0, lost_bytes: int = 0) -> None:
@@ -204,12 +208,12 @@ class Damage(Exception):
 
 
 def explain_lost(size: int) -> str:
-    """Return how many bytes of a file do not decode, "" if all do."""
+    """Return a message with the number of bytes that do not decode; "" if all do."""
     return f"{size:,} bytes of the file do not decode" if size else ""
 
 
 def decode_with(decoder: Any, data: bytes) -> Iterator[bytes]:
-    """Yield what some bytes of input decode to, in small pieces where the library can bound them."""
+    """Yield the content of some bytes of input, in small pieces where the library allows it."""
     if not hasattr(decoder, "needs_input"):
         yield decoder.decompress(data)
         return
@@ -226,7 +230,7 @@ def detect_codec(head: bytes) -> str | None:
 def decompress_file(
     path: InputFile, limits: InputLimits, *, resume: bool = True
 ) -> Iterator[bytes | Damage]:
-    """Yield the content of a file, plain or compressed, like `decompress_members`."""
+    """Yield the content of a file, compressed or not, like `decompress_members`."""
     return (piece for _, piece in decompress_members(path, limits, resume=resume))
 
 
@@ -238,11 +242,13 @@ def decompress_members(
     *,
     resume: bool = True,
 ) -> Iterator[tuple[int, bytes | Damage]]:
-    """Yield the content of a file, plain or compressed, in pieces of at most a few MiB, each with its member's offset.
+    """Yield the content of a file, compressed or not, with the offset of its member.
 
-    `start` is where reading starts, in a compressed file a member, and `codec` its compression if
-    known. Everything that decodes comes before the damage, and after it, with `resume`, the content
-    from the next member on, up to `decompressed_bytes` of the limits.
+    Pieces have at most a few MiB.
+
+    `start` is where reading starts, in a compressed file the offset of a member; `codec` is its
+    compression if known. Everything that decodes comes before the damage. With `resume`, the
+    content from the next member on follows, up to `decompressed_bytes` of the limits.
 
     Raises:
         ConfigurationError: a member needs a larger window than the limits allow.
@@ -250,13 +256,16 @@ def decompress_members(
     with path.open("rb") as file:
         codec = codec or detect_codec(file.read(_LONGEST_MAGIC))
         size = file.seek(0, os.SEEK_END)
-        progress = _Progress()
-        wasted = 0
+
+        # an uncompressed file is one member
         if codec is None:
             file.seek(start)
             while piece := file.read(_OUTPUT_BYTES):
                 yield start, piece
             return
+
+        progress = _Progress()
+        bomb_bytes = 0
         find_window = CODECS[codec].window
         make_for_file = CODECS[codec].file_decoder
         make_decoder = CODECS[codec].decoder if make_for_file is None else make_for_file(file)
@@ -274,28 +283,28 @@ def decompress_members(
                 )
             except MemoryError as error:
                 raise ConfigurationError(
-                    f"{path}: expected memory for what a decoder of {codec} keeps of a member, "
-                    "found too little at "
-                    f"byte {member:,}: set a smaller executor.workers, or give the processes more "
-                    "memory"
+                    f"{path}: not enough memory to decompress the {codec} data at byte {member:,}: "
+                    "set a smaller executor.workers, or give the processes more memory"
                 ) from error
             except Damage as damage:
-                if damage.reason == "bomb":  # it does not count for the ratio of the others
-                    wasted = wasted + progress.produced - produced
+                if damage.reason == "bomb":  # it does not count for the ratio of the other members
+                    bomb_bytes = bomb_bytes + progress.produced - produced
                     progress = _Progress(read, produced)
-                again = (
+                can_resume = (
                     resume
-                    and wasted <= _MOST_BOMB_BYTES
+                    and bomb_bytes <= _MOST_BOMB_BYTES
                     and progress.produced <= limits.decompressed_bytes
                 )
                 following = (
                     find_member(file, codec, member + 1, make_decoder=make_decoder)
-                    if again
+                    if can_resume
                     else None
                 )
-                cut = damage.reason == "truncated" and following is not None
+
+                # a member that ends before the file does is damaged, not truncated
+                is_inside = damage.reason == "truncated" and following is not None
                 lost = max(0, (size if following is None else following) - damage.member)
-                yield member, Damage("damaged" if cut else damage.reason, member, lost)
+                yield member, Damage("damaged" if is_inside else damage.reason, member, lost)
                 if following is None:
                     return
                 start = following
@@ -304,9 +313,10 @@ def decompress_members(
 def _check_window(
     path: InputFile, window: int, member: int, left: int, limits: InputLimits
 ) -> None:
-    """Refuse a member whose window is larger than the limits, or by default than the memory, allow.
+    """Raise ConfigurationError if the window of a member is larger than the limits allow.
 
-    `left` are the bytes of the file from the member on.
+    Without a limit, the memory decides. `left` is the number of bytes from the member to the file's
+    end.
     """
     if limits.window_bytes is not None:
         allowed = limits.window_bytes
@@ -330,7 +340,7 @@ def _check_window(
 
 @dataclass
 class _Progress:
-    """The furthest offset that was read of a file, and the bytes decompressed so far: their ratio tells a bomb."""
+    """The furthest offset read, and the bytes decompressed so far: their ratio tells a bomb."""
 
     read: int = 0
     produced: int = 0
@@ -344,7 +354,11 @@ def _decode_member(
     limits: InputLimits,
     progress: _Progress,
 ) -> Generator[tuple[int, bytes], None, int]:
-    """Yield the content of the member at an offset, with that offset; return where it ends, or raise Damage."""
+    """Yield the content of the member at an offset, with that offset; return where it ends.
+
+    Raises:
+        Damage: the member cannot be decoded to its end.
+    """
     file.seek(start)
     data = file.read(_FIRST_READ_BYTES)
     step = CODECS[codec].step
@@ -352,14 +366,15 @@ def _decode_member(
         raise Damage("trailing_junk" if progress.read else "damaged", start)
     decoder = make_decoder()
     fed = 0
-    decoded = start  # what follows has given no content
+    decoded = start  # content from here on is missing if damage follows
+
     while True:
         for at in range(0, len(data), step):
-            given = data[at : at + step]
-            progress.read = max(progress.read, start + fed + len(given))
+            chunk = data[at : at + step]
+            progress.read = max(progress.read, start + fed + len(chunk))
             produced = progress.produced
             try:
-                for piece in decode_with(decoder, given):
+                for piece in decode_with(decoder, chunk):
                     progress.produced += len(piece)
                     if piece:
                         decoded = start + fed
@@ -374,7 +389,7 @@ def _decode_member(
                 ):
                     yield start, piece
                 raise Damage("damaged", decoded) from error
-            fed += len(given)
+            fed += len(chunk)
             if decoder.eof:
                 return start + fed - len(decoder.unused_data or b"")  # LZ4 returns None
         file.seek(start + fed)
@@ -386,9 +401,11 @@ def _decode_member(
 def _decode_to_damage(
     file: BinaryIO, step: int, decoder: Any, start: int, fed: int, seen: int
 ) -> Iterator[bytes]:
-    """Yield what a damaged member holds after its first `fed` bytes, without the first `seen` bytes of content.
+    """Yield the content of a damaged member after its first `fed` bytes.
 
-    Feeds single bytes, as the call that failed returned nothing.
+    `seen` bytes of content were already yielded.
+
+    It decodes single bytes, because the call that failed returned nothing.
     """
     file.seek(start)
     with suppress(*DECODER_ERRORS):
@@ -406,10 +423,13 @@ def find_member(
     file: BinaryIO,
     codec: str,
     start: int,
-    begins: re.Pattern[bytes] = _ANY_CONTENT,
+    content_start: re.Pattern[bytes] = _ANY_CONTENT,
     make_decoder: Callable[[], Any] | None = None,
 ) -> int | None:
-    """Return the offset of the first member from `start` on whose first KiB decode, and begin so; None if none does."""
+    """Return the offset of the first valid member from `start` on, or None.
+
+    Its first KiB must decode, and the content must match `content_start`.
+    """
     pattern = CODECS[codec].member
     make_decoder = make_decoder or CODECS[codec].decoder
     while True:
@@ -418,7 +438,7 @@ def find_member(
         for match in pattern.finditer(block):
             file.seek(start + match.start())
             with suppress(*DECODER_ERRORS):
-                if begins.match(make_decoder().decompress(file.read(_PROBE_BYTES))):
+                if content_start.match(make_decoder().decompress(file.read(_PROBE_BYTES))):
                     return start + match.start()
         if len(block) < _SEARCH_BYTES:
             return None
@@ -428,7 +448,7 @@ def find_member(
 def _skip_zeros(file: BinaryIO, at: int) -> int:
     """Return the offset of the next non-zero byte: tapes and block devices pad with zeros."""
     file.seek(at)
-    size = 1  # rarely is there one
+    size = 1  # files rarely have any
     while block := file.read(size):
         if rest := block.lstrip(b"\0"):
             return at + len(block) - len(rest)

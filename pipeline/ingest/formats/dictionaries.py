@@ -1,4 +1,4 @@
-"""Read dictionaries in MUSE's format: lines of a word and its translation."""
+"""Read dictionaries in the format of MUSE: each line is a word and its translation."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitche
 def read_switcher(
     config: CodeSwitchConfig, limits: InputLimits, seed: int, stage: str
 ) -> WordSwitcher:
-    """Return what replaces words, with the dictionaries of the key `code_switch` of a stage."""
+    """Return the word switcher of a stage, with the dictionaries that `code_switch` names."""
     key = f"{stage}.code_switch.dictionaries"
     return WordSwitcher(
         config, [read_dictionary(path, limits, key) for path in config.dictionaries], seed
@@ -19,9 +19,9 @@ def read_switcher(
 
 
 def read_dictionary(path: Path, limits: InputLimits, key: str) -> dict[str, list[str]]:
-    """Return the translations of each word: `cat Katze`, or `cat<tab>wilde Katze`, plain or compressed.
+    """Return the translations of each word: `cat Katze`, or `cat<tab>wilde Katze`.
 
-    `key` is that of the configuration that names the file.
+    The file may be compressed. `key` is the configuration key that names it.
 
     Raises:
         ConfigurationError: the file is missing or has no pair, or a line is damaged or not a pair.
@@ -29,6 +29,7 @@ def read_dictionary(path: Path, limits: InputLimits, key: str) -> dict[str, list
     translations: dict[str, list[str]] = {}
     if not path.is_file():
         raise ConfigurationError(f"{key}: {path}: no such file")
+
     lines = ByteLines(path, 0, path.stat().st_size, limits, resume=False)
     for number, (_, line) in enumerate(lines):
         text = line.decode("utf-8-sig", "replace").strip() if isinstance(line, bytes) else ""
@@ -44,6 +45,7 @@ def read_dictionary(path: Path, limits: InputLimits, key: str) -> dict[str, list
                     f"{damage or text!r}"
                 )
             translations.setdefault(word.strip().lower(), []).append(other.strip())
+
     if not translations:
         raise ConfigurationError(f"{path}: expected lines of a word and its translation, got none")
     return translations

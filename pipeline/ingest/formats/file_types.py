@@ -1,11 +1,11 @@
-"""Kinds of files that no reader reads: which of them folders and archives skip, and what reads the others."""
+"""File types that no reader reads: which ones are skipped, and which tool converts the others."""
 
 import re
 from pathlib import PurePosixPath
 from typing import Final
 
 COMPRESSIONS: Final = (".gz", ".zst", ".lz4", ".bz2", ".xz")
-"""Endings of a compressed file, behind that of its kind."""
+"""Suffixes of compressed files, behind the suffix of the content."""
 STYLES_AND_SCRIPTS: Final = (".css", ".scss", ".less", ".js", ".mjs", ".map", ".wasm")
 _PICTURES: Final = (
     ".png",
@@ -37,33 +37,35 @@ _SOUND_AND_FILM: Final = (
     ".webm",
 )
 _TEXTLESS: Final = frozenset((*STYLES_AND_SCRIPTS, *_PICTURES, *_FONTS, *_SOUND_AND_FILM))
-"""Endings of files next to pages."""
+"""Suffixes of files that websites have next to their pages."""
 _MARKERS: Final = re.compile(
     r"_(SUCCESS|(committed|started)_.*|(common_)?metadata|temporary|delta_log)|.*\.crc"
 )
 """Names that Spark, Hadoop, Databricks and Delta write next to the files of a table."""
 MARKER: Final = "marker"
-"""Kind of files that are never data, whatever reader is named."""
+"""Type of files that are never data, whatever reader is named."""
 
-_PANDOC: Final = "`pandoc -t plain` makes a text of it"
+_PANDOC: Final = "convert it with `pandoc -t plain`"
 _EXPORT_CSV: Final = "export it as CSV"
-_TRANSLATIONS: Final = "the Translate Toolkit (`po2csv`, `xliff2po`, `tmx2po`) makes a table of it"
-_SUBTITLES: Final = "pysubs2 gives the text of subtitles without times"
+_TRANSLATIONS: Final = (
+    "convert it to a table with the Translate Toolkit (`po2csv`, `xliff2po`, `tmx2po`)"
+)
+_SUBTITLES: Final = "extract the text without times with pysubs2"
 _UNPACK: Final = "unpack it"
 _TOOLS_BY_SUFFIX: Final = {
-    ".pdf": "`pdftotext` makes a text of it",
-    ".ps": "`ps2ascii` makes a text of it",
-    ".djvu": "`djvutxt` makes a text of it",
+    ".pdf": "convert it with `pdftotext`",
+    ".ps": "convert it with `ps2ascii`",
+    ".djvu": "convert it with `djvutxt`",
     **dict.fromkeys((".tex", ".rtf", ".docx", ".odt", ".epub", ".fb2", ".org"), _PANDOC),
-    ".doc": "`libreoffice --convert-to txt` makes a text of it",
+    ".doc": "convert it with `libreoffice --convert-to txt`",
     **dict.fromkeys((".xls", ".xlsx", ".ods"), _EXPORT_CSV),
     **dict.fromkeys((".sql", ".sqlite", ".db"), "export its tables from the database as CSV"),
     **dict.fromkeys((".po", ".pot", ".xlf", ".xliff", ".tmx"), _TRANSLATIONS),
     **dict.fromkeys((".srt", ".vtt", ".ass", ".ssa", ".sub"), _SUBTITLES),
     **dict.fromkeys((".7z", ".rar", ".cpio", ".jar", ".tar", ".tgz", ".zip"), _UNPACK),
-    ".pst": "`readpst` makes mailboxes of it",
-    ".msg": "`msgconvert` makes an `.eml` of it",
-    ".xml": "make JSON lines of it; for a dump of MediaWiki choose `reader: mediawiki`",
+    ".pst": "convert it to mailboxes with `readpst`",
+    ".msg": "convert it to `.eml` with `msgconvert`",
+    ".xml": "convert it to JSON lines; for a dump of MediaWiki set `reader: mediawiki`",
 }
 _TOOLS_BY_CONTENT: Final = (
     (re.compile(rb"%PDF-"), _TOOLS_BY_SUFFIX[".pdf"]),
@@ -71,23 +73,26 @@ _TOOLS_BY_CONTENT: Final = (
     (re.compile(rb"\{\\rtf"), _PANDOC),
     (
         re.compile(rb"(\xef\xbb\xbf)?\s*(<\?xml[^>]*>\s*)?<mediawiki\b"),
-        "choose `reader: mediawiki`",
+        "set `reader: mediawiki`",
     ),
     (
         re.compile(rb"PK\x03\x04"),
-        "it is a zip archive with a name of something else: convert or rename it",
+        "it is a zip archive with another suffix: convert or rename it",
     ),
 )
 
 
 def suffix_of(name: str) -> str:
-    """Return the lower-case suffix of a file name, before that of a compression."""
+    """Return the lower-case suffix of a file name, ignoring the suffix of a compression."""
     path = PurePosixPath(name.lower())
     return PurePosixPath(path.stem).suffix if path.suffix in COMPRESSIONS else path.suffix
 
 
 def reason_to_skip(path: str) -> str:
-    """Return why a file is skipped by its path below an input: its suffix, or `marker`; "" if it is not."""
+    """Return why a file is skipped by its path below an input; "" if it is read.
+
+    The reason is the suffix, or `marker`.
+    """
     *folders, name = path.split("/")
     if any(map(_MARKERS.fullmatch, (*folders, name))):
         return MARKER
@@ -96,10 +101,10 @@ def reason_to_skip(path: str) -> str:
 
 
 def find_tool(name: str, head: bytes) -> str:
-    """Return what reads a file with this name and these first bytes; "" if nothing is known about it."""
+    """Return how to convert a file with this name and these first bytes; "" if unknown."""
     return find_tool_by_content(head) or _TOOLS_BY_SUFFIX.get(suffix_of(name), "")
 
 
 def find_tool_by_content(head: bytes) -> str:
-    """Return what reads a file with these first bytes; "" if they tell nothing."""
+    """Return how to convert a file with these first bytes; "" if they tell nothing."""
     return next((tool for pattern, tool in _TOOLS_BY_CONTENT if pattern.match(head)), "")

@@ -1,4 +1,7 @@
-"""Parse captured HTTP responses, decode their bodies, and tell HTML from what is only declared so."""
+"""Parse captured HTTP responses and decode their bodies.
+
+Servers declare wrong types, so the body decides whether it is HTML.
+"""
 
 import re
 import zlib
@@ -30,16 +33,16 @@ _FOLD: Final = re.compile(r"\n[ \t]+")
 _LINE_END: Final = re.compile(rb"\r*\n")
 _HEADER_BYTES: Final = 1 << 17
 _LIST_FIELDS: Final = frozenset({"transfer-encoding", "content-encoding"})
-"""Fields of which several lines are one list (RFC 9110, 5.3)."""
+"""Fields whose several lines form one list (RFC 9110, 5.3)."""
 _PAGE_STATUSES: Final = frozenset({200, 203})
-"""Answers whose body is the page itself; 206 is a part of it (RFC 9110, 15.3)."""
+"""Status codes whose body is the page itself; 206 is a part of it (RFC 9110, 15.3)."""
 _PARTIAL_STATUS: Final = 206
 _RANGE: Final = re.compile(r"bytes\s+0-(\d{1,18})/(\d{1,18}|\*)", re.IGNORECASE)
 _LENGTH: Final = re.compile(r"\d{1,18}")
 _MOST_LAYERS: Final = 4
-"""Encodings of one body, one in another; servers send one, rarely two."""
+"""Maximum nested encodings of a body; servers send one, rarely two."""
 _MOST_STREAMS: Final = 1 << 14
-"""Members or frames of one body, one after another."""
+"""Maximum consecutive members or frames of a body."""
 _STEP_BYTES: Final = 1 << 10
 """Bytes of a body that are decoded at a time."""
 
@@ -66,7 +69,8 @@ _BINARY_MAGICS: Final = (
     b"7z\xbc\xaf",
 )
 _TAG: Final = re.compile(
-    rb"<(?:!doctype\s+html|!--|html|head|body|title|meta|link|script|style|div|p|h[1-6]|table|a|br|span|ul|ol|font|b|i)"
+    rb"<(?:!doctype\s+html|!--|html|head|body|title|meta|link|script|style|div|p|h[1-6]|table|a|br|"
+    rb"span|ul|ol|font|b|i)"
     rb"[\s>/!-]",
     re.IGNORECASE,
 )
@@ -75,7 +79,7 @@ _REASON_NAME: Final = re.compile(r"[\w.+/-]{1,60}")
 
 
 class HttpResponse(NamedTuple):
-    """Status code, header fields (lower-case names, the last one wins), and the body."""
+    """Status code, header fields (lower-case names; the last one wins), and body."""
 
     status: int
     headers: dict[str, str]
@@ -83,15 +87,19 @@ class HttpResponse(NamedTuple):
     is_complete: bool = True
     """false if the body is known to be a part of the page"""
     is_page: bool = False
-    """true if the status says that the body is the page that was asked for, or its beginning"""
+    """true if the status says that the body is the requested page, or its start"""
 
 
 def parse_response(message: bytes, limits: InputLimits) -> HttpResponse | None:
-    """Return the response with its decoded body if its status says that it is a page, None if there is no status line.
+    """Return the response, or None if the message has no status line.
 
-    Interim responses, such as `100 Continue`, are passed over. A body that is not encoded as
-    declared stays unchanged; one that is compressed but does not decode is a Damage
-    (`content_encoding`), as is a `bomb`.
+    The body is decoded if the status says that it is a page.
+
+    Interim responses, such as `100 Continue`, are skipped. A body that is not encoded as declared
+    stays unchanged.
+
+    Raises:
+        Damage: the body is compressed but does not decode (`content_encoding`), or is a `bomb`.
     """
     position = 0
     while True:
@@ -103,21 +111,23 @@ def parse_response(message: bytes, limits: InputLimits) -> HttpResponse | None:
         if end is None or not 100 <= code < 200 or _STATUS.match(message, end.end()) is None:
             break
         position = end.end()
+
     head = message[status.end() : end.start() if end else None]
     fields = parse_fields(head, "latin-1")
     response = HttpResponse(code, fields, message[end.end() :] if end else b"")
     covered = _RANGE.fullmatch(fields.get("content-range", "")) if code == _PARTIAL_STATUS else None
     if code not in _PAGE_STATUSES and covered is None:
         return response
-    is_whole = covered is None or int(covered[1]) + 1 == int(covered[2].replace("*", "0"))
+
+    is_entire = covered is None or int(covered[1]) + 1 == int(covered[2].replace("*", "0"))
     response = _decode_body(response, limits)
-    return response._replace(is_page=True, is_complete=response.is_complete and is_whole)
+    return response._replace(is_page=True, is_complete=response.is_complete and is_entire)
 
 
 def parse_fields(head: bytes | bytearray, encoding: str) -> dict[str, str]:
-    """Return the fields of a header by their names in lower case; lines may be folded.
+    """Return the fields of a header by their lower-case names; lines may be folded.
 
-    The last of a name counts, except that all values of a list of encodings are joined.
+    The last field of a name counts, except that lists of encodings are joined.
     """
     lines = _FOLD.sub(" ", head.decode(encoding, "replace").replace("\r", ""))
     fields: dict[str, str] = {}
@@ -130,7 +140,7 @@ def parse_fields(head: bytes | bytearray, encoding: str) -> dict[str, str]:
 
 @lru_cache(maxsize=64)  # a crawl repeats few of them
 def parse_content_type(value: str | None) -> tuple[str, str | None]:
-    """Return the media type of a Content-Type header in lower case, "" if absent, and its charset."""
+    """Return the lower-case media type of a Content-Type header ("" if absent) and its charset."""
     if not value:
         return "", None
     charset = _CHARSET.search(value)
@@ -138,7 +148,10 @@ def parse_content_type(value: str | None) -> tuple[str, str | None]:
 
 
 def explain_not_html(media: str, body: bytes) -> str:
-    """Return why a body of a declared type is no HTML page, "" if it is: servers declare a wrong type or none."""
+    """Return why a body of this declared type is not an HTML page; "" if it is.
+
+    Servers declare a wrong type, or none.
+    """
     if not body or body.isspace():
         return "empty_body"
     if media and media not in _HTML_TYPES:
@@ -151,23 +164,25 @@ def explain_not_html(media: str, body: bytes) -> str:
 
 
 def reason_name(name: str) -> str:
-    """Return a name from the file in a form fit for a reason."""
+    """Return a name from the file if it can be part of a reason, else `other`."""
     return name if _REASON_NAME.fullmatch(name) else "other"
 
 
 def _decode_body(response: HttpResponse, limits: InputLimits) -> HttpResponse:
-    """Join the chunks of the body, decompress it, and compare it with its length."""
+    """Join the chunks of the body, decompress it, and compare its size with the header."""
     body = response.body
     is_complete = True
     transfer = _split_codings(response.headers.get("transfer-encoding", ""))
     if "chunked" in transfer:
         body, is_complete = _join_chunks(body)
+
     layers = [*_split_codings(response.headers.get("content-encoding", "")), *transfer]
     layers = [name for name in layers if name in _CODINGS]
     if len(layers) > _MOST_LAYERS:
         raise Damage("content_encoding")
+
     is_as_sent = "chunked" not in transfer
-    left = limits.record_bytes  # for the sum of all layers, those included that do not decode
+    left = limits.record_bytes  # bytes that all layers together may still produce
     for name in reversed(layers if body else ()):
         for coding in _CODINGS[name]:
             content, ended, left = _decompress(body, coding, limits, left)
@@ -175,22 +190,26 @@ def _decode_body(response: HttpResponse, limits: InputLimits) -> HttpResponse:
                 body = content
                 is_complete = is_complete and ended
                 break
-        else:  # some archives keep the header but store the decoded body
+        else:  # some archives store the decoded body under the original header
             if b"\0" in body[:512] or b"<" not in body[:4096]:
                 raise Damage("content_encoding")
             is_as_sent = False
+
     length = _LENGTH.fullmatch(response.headers.get("content-length", "")) if is_as_sent else None
     is_complete = is_complete and (length is None or len(response.body) >= int(length[0]))
     return response._replace(body=body, is_complete=is_complete)
 
 
 def _split_codings(value: str) -> list[str]:
-    """Return the names of encodings in a field, in the order in which they were applied."""
+    """Return the encodings in a field, in the order in which they were applied."""
     return [part.partition(";")[0].strip(" \t\"'") for part in value.lower().split(",")]
 
 
 def _join_chunks(body: bytes) -> tuple[bytes, bool]:
-    """Return the joined chunks, and whether the last one came; a body that is not chunked stays unchanged."""
+    """Return the joined chunks, and whether the last chunk was present.
+
+    A body that is not chunked stays unchanged.
+    """
     pieces: list[bytes] = []
     at = 0
     while size := _CHUNK_SIZE.match(body, at):
@@ -209,17 +228,20 @@ def _join_chunks(body: bytes) -> tuple[bytes, bool]:
 def _decompress(
     body: bytes, coding: "_Coding", limits: InputLimits, left: int
 ) -> tuple[bytes, bool | None, int]:
-    """Return the decompressed body, whether it is complete (None: it does not decode), and what is left of `left`.
+    """Return the decompressed body, whether it is complete, and the remaining output budget.
 
-    A body may hold several streams, one after another. A further one is known by its first bytes;
-    in an encoding whose streams have none it counts if everything behind the first stream decodes.
-    Other bytes behind a stream are ignored.
+    Completeness is None if the body does not decode.
+
+    A body may hold several consecutive streams. First bytes identify a further stream. In an
+    encoding without such bytes, everything behind counts if it decodes. Other bytes behind a
+    stream are ignored.
     """
     pieces, end, left = _decompress_stream(body, 0, coding, limits, left)
     if end is None or (end < 0 and not pieces):
         return b"", None, left
     if end < 0:
         return b"".join(pieces), False, left
+
     further: list[bytes] = []
     streams = 1
     while end < len(body) and (not coding.magics or body.startswith(coding.magics, end)):
@@ -236,7 +258,10 @@ def _decompress(
 def _decompress_stream(
     body: bytes, start: int, coding: "_Coding", limits: InputLimits, left: int
 ) -> tuple[list[bytes], int | None, int]:
-    """Return the content of a stream, where it ends (-1: it is cut, None: it does not decode), and what is left."""
+    """Return the content of a stream, where it ends, and the remaining output budget.
+
+    The end is -1 for a truncated stream, and None for one that does not decode.
+    """
     decoder = coding.make_decoder()
     pieces: list[bytes] = []
     produced = 0
@@ -250,19 +275,22 @@ def _decompress_stream(
                     raise Damage("bomb")
             end = min(at + _STEP_BYTES, len(body)) - len(decoder.unused_data or b"")
         except DECODER_ERRORS:
-            last, found = ([], None) if coding.returns_rest else _find_end(body, start, at, coding)
-            return pieces[:before] + last, found, left - produced
+            last, stream_end = (
+                ([], None) if coding.returns_rest else _find_end(body, start, at, coding)
+            )
+            return pieces[:before] + last, stream_end, left - produced
         if decoder.eof:
             return pieces, end, left - produced
+
     return pieces, -1, left - produced
 
 
 def _find_end(
     body: bytes, start: int, last: int, coding: "_Coding"
 ) -> tuple[list[bytes], int | None]:
-    """Return what the last step of a stream decodes to up to its end, and where that is; None if it does not end there.
+    """Return the last decoded bytes of a stream and where it ends; None if the end is elsewhere.
 
-    For a library that fails on bytes behind a stream: it gets single bytes.
+    Some libraries fail on bytes behind a stream, so they get single bytes.
     """
     decoder = coding.make_decoder()
     for at in range(start, last, _STEP_BYTES):
@@ -301,13 +329,13 @@ class _Brotli:
 
 
 class _Coding(NamedTuple):
-    """A decoder, and what it knows of the end of a stream."""
+    """A decoder, and how it finds the end of a stream."""
 
     make_decoder: Callable[[], Any]
     magics: tuple[bytes, ...] = ()
-    """first bytes of each further stream of a body, if the format has such bytes"""
+    """first bytes of each further stream, if the format has such bytes"""
     returns_rest: bool = True
-    """whether the decoder returns the bytes behind a stream; else it fails on them"""
+    """true if the decoder returns the bytes behind a stream; else it fails on them"""
 
 
 # wbits 47 accepts gzip and zlib; servers send raw deflate under the same name as zlib

@@ -1,4 +1,4 @@
-"""InputLimits on the resources that one input may use."""
+"""Limits on the resources that one input may use."""
 
 from typing import Annotated, Final
 
@@ -7,13 +7,12 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 
 LARGEST_WINDOW: Final = 1 << 32
-"""Bytes of the largest dictionary that xz knows; the largest window that zstandard decodes has half
-of them."""
+"""Bytes of the largest dictionary of xz; zstandard decodes windows up to half of it."""
 
 
 @config_class
 class InputLimits:
-    """InputLimits against hostile or broken input."""
+    """Limits against hostile or broken input."""
 
     record_bytes: Annotated[int, Field(ge=1)] = 1 << 26
     """maximum size of a record in bytes, after decompression"""
@@ -24,8 +23,7 @@ class InputLimits:
     decompressed_bytes: Annotated[int, Field(ge=1)] = 1 << 36
     """maximum decompressed size of a file in bytes"""
     window_bytes: Annotated[int, Field(ge=1 << 16, le=LARGEST_WINDOW)] | None = None
-    """largest window of a `.zst` frame (2**31 for `zstd --long=31`) or dictionary of an `.xz` file
-    in bytes, which a reader holds in memory; default: half of the memory, divided among the
-    workers"""
+    """largest window of a `.zst` frame (2**31 for `zstd --long=31`) or dictionary of an `.xz` file,
+    in bytes of memory; default: half of the memory, divided among the workers"""
     line_bytes: Annotated[int, Field(ge=1)] = 1 << 27
     """maximum length of a line in bytes (line-based formats)"""

@@ -27,7 +27,7 @@ _ERRORS: Final = (
 
 
 class _ShortHeaders(Compat32):
-    """Cuts headers: what reads their parameters takes quadratic time."""
+    """Cuts headers to a maximum length: parsing their parameters takes quadratic time."""
 
     def header_source_parse(self, sourcelines: Any) -> tuple[str, str]:
         name, value = super().header_source_parse(sourcelines)
@@ -38,7 +38,7 @@ _POLICY: Final = _ShortHeaders()
 
 
 class MessageText(NamedTuple):
-    """What a reader of mail shows of a message."""
+    """The text and the headers of a message, as a mail client shows them."""
 
     text: str
     is_markup: bool
@@ -57,6 +57,7 @@ def parse_message(content: bytes) -> MessageText | str:
         subject = str(make_header(decode_header(message.get("Subject", ""))))
     except _ERRORS:
         return "bad_message"
+
     known = [text for text in texts if text is not None]
     if texts and not known:
         return "charset"
@@ -68,7 +69,10 @@ def parse_message(content: bytes) -> MessageText | str:
 
 
 def _find_texts(part: Message) -> list[Message]:
-    """Return the parts that a reader of mail shows: of alternatives those in plain text, if they have words."""
+    """Return the parts that a mail client shows.
+
+    Of alternatives these are the plain-text parts, if they have words.
+    """
     if part.get_content_disposition() == "attachment":
         return []
     if not part.is_multipart():
@@ -77,12 +81,13 @@ def _find_texts(part: Message) -> list[Message]:
     parts = [leaf for child in children for leaf in _find_texts(child)]
     if part.get_content_type() != "multipart/alternative":
         return parts
-    plain = [leaf for leaf in parts if leaf.get_content_subtype() != "html"]
-    return plain if any(str(leaf.get_payload()).strip() for leaf in plain) else parts
+    plain_texts = [leaf for leaf in parts if leaf.get_content_subtype() != "html"]
+    has_words = any(str(leaf.get_payload()).strip() for leaf in plain_texts)
+    return plain_texts if has_words else parts
 
 
 def _decode_part(part: Message, *, has_markup: bool) -> tuple[str, int] | None:
-    """Return the text and the flags of a part, next to HTML as HTML."""
+    """Return the text and the flags of a part; next to HTML parts the text is escaped as HTML."""
     content: Any = part.get_payload(decode=True)
     decoded = decode(content or b"", part.get_content_charset())
     if decoded is None or not has_markup or part.get_content_subtype() == "html":

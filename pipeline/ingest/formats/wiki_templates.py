@@ -1,8 +1,8 @@
-"""Show the templates of wikitext that stand in the middle of sentences: numbers, dashes, foreign words, fractions.
+"""Render templates in the middle of sentences: numbers, dashes, foreign words, fractions.
 
-A dump has no definitions of the templates that its pages call, and many are programs. The table
-below shows the usual ones of the English and German Wikipedia as a page does, without links,
-tooltips and converted units.
+A dump does not define the templates that its pages call, and many are programs. The table below
+renders the usual ones of the English and German Wikipedia like a page does, without links, tooltips
+and converted units.
 """
 
 import re
@@ -64,12 +64,12 @@ _SHOWN_UNITS: Final = {
     "long ton": "long tons",
     "ftin": "ft",
 }
-"""Units whose code is not what a page shows."""
+"""Units whose code differs from the text on a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateCall:
-    """A template in a text: the rendered arguments, the language of the wiki, and the text right before it."""
+    """A template call: rendered arguments, language of the wiki, and the text right before it."""
 
     positional: Sequence[str] = ()
     named: Mapping[str, str] = field(default_factory=dict)
@@ -77,16 +77,19 @@ class TemplateCall:
     before: str = ""
 
     def get(self, index: int) -> str:
-        """Return a positional argument, "" if it is not given."""
+        """Return a positional argument; "" if it is absent."""
         return self.positional[index] if index < len(self.positional) else ""
 
     def first_named(self, *names: str) -> str:
-        """Return the first of some named arguments that is given, "" if none is."""
+        """Return the first of these named arguments that is present; "" if none is."""
         return next((self.named[name] for name in names if self.named.get(name)), "")
 
 
 def find_template(name: str) -> Callable[[TemplateCall], str] | None:
-    """Return what shows a template by its name, or a function with its value; None for all others."""
+    """Return the function that renders a template, or None if it is unknown.
+
+    A name such as `lc:ABC` calls a parser function with a value.
+    """
     function, colon, value = name.partition(":")
     if colon and (apply := _FUNCTIONS.get(function.strip().lower())) is not None:
         return partial(apply, value.strip())
@@ -95,16 +98,16 @@ def find_template(name: str) -> Callable[[TemplateCall], str] | None:
 
 
 def format_number(text: str, language: str) -> str:
-    """Return a number as readers of a language write it, `12,345` in English; other text unchanged."""
-    plain = text.replace(",", "") if language == "en" else text
-    if not _NUMBER.fullmatch(plain):
+    """Return a number in the format of a language, `12,345` in English; other text unchanged."""
+    digits = text.replace(",", "") if language == "en" else text
+    if not _NUMBER.fullmatch(digits):
         return text
     from babel import UnknownLocaleError
     from babel.numbers import format_decimal
 
     try:
         shown = format_decimal(
-            Decimal(plain), locale=language.replace("-", "_"), decimal_quantization=False
+            Decimal(digits), locale=language.replace("-", "_"), decimal_quantization=False
         )
     except (UnknownLocaleError, ValueError):
         return text
@@ -122,7 +125,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[[str, TemplateCall], str]]] = {
     "lcfirst": lambda value, _: value[:1].lower() + value[1:],
     "ucfirst": lambda value, _: value[:1].upper() + value[1:],
 }
-"""Functions of MediaWiki, written as `name:value`."""
+"""Parser functions of MediaWiki, written as `name:value`."""
 
 
 def _show_first(call: TemplateCall) -> str:
@@ -209,6 +212,7 @@ def _show_floruit(call: TemplateCall) -> str:
 def _show_as_of(call: TemplateCall) -> str:
     if alternative := call.first_named("alt"):
         return alternative
+
     year, month, day = (call.get(index) for index in range(3))
     number = int(month) if month.isdecimal() and len(month) <= 2 else 0
     named = _MONTHS[number - 1] if 1 <= number <= len(_MONTHS) else month
@@ -221,7 +225,7 @@ def _show_as_of(call: TemplateCall) -> str:
 
 
 def _show_measure(call: TemplateCall) -> str:
-    """`{{convert|5|to|7|km|mi}}` is 5 to 7 km: numbers and words between them, up to the first unit."""
+    """`{{convert|5|to|7|km|mi}}` is 5 to 7 km: all words up to the first unit."""
     text = ""
     words = call.positional
     for index, word in enumerate(words):
@@ -231,7 +235,7 @@ def _show_measure(call: TemplateCall) -> str:
             text += format_number(word, call.language).replace("+", " ", 1).lstrip()
         elif word:
             text += f" {_SHOWN_UNITS.get(word.lower(), word)}"
-            # 5 ft 11 in
+            # further units follow in measures such as 5 ft 11 in
             has_further = (
                 index + 2 < len(words)
                 and words[index + 1][:1].isdecimal()
@@ -297,24 +301,22 @@ _TEMPLATE_GROUPS: Final[tuple[tuple[Callable[[TemplateCall], str], str], ...]] =
     (_show_first, "sub|subscript|tiefgestellt"),
     (
         _show_first,
-        "nowrap|nobr|nobreak|no "
-        "wrap|nowr|small|smaller|klein|kleiner|kl|big|bigger|larger|large|abbr|abbrlink|abbrv|"
-        "abk|abkürzung|tooltip|ill|interlanguage link|illm|sc|smallcaps|small "
-        "caps|sc1|sc2|em|strong|bold|italic|"
-        "italics|underline|mvar|math|var|tt|mono|kbd|key|unicode|as written|sic|not a "
-        "typo|notatypo|typo|nobold|normal|"
-        "noitalic|noitalics|iast|angbr|mention|flag|flagcountry|flagu|hebr|arab|polytonisch|polytonic|script|ipa-all",
+        "nowrap|nobr|nobreak|no wrap|nowr|small|smaller|klein|kleiner|kl|big|bigger|larger|large|"
+        "abbr|abbrlink|abbrv|abk|abkürzung|tooltip|ill|interlanguage link|illm|sc|smallcaps|"
+        "small caps|sc1|sc2|em|strong|bold|italic|italics|underline|mvar|math|var|tt|mono|kbd|key|"
+        "unicode|as written|sic|not a typo|notatypo|typo|nobold|normal|noitalic|noitalics|iast|"
+        "angbr|mention|flag|flagcountry|flagu|hebr|arab|polytonisch|polytonic|script|ipa-all",
     ),
     (
         _show_first,  # German abbreviations of languages, which stand before a word
-        "ens|frs|las|grcs|ars|rus|its|ess|pls|jas|trs|hes|fas|nls|zhs|kos|pts|css|hus|svs|das|eos|sas|uks|els",
+        "ens|frs|las|grcs|ars|rus|its|ess|pls|jas|trs|hes|fas|nls|zhs|kos|pts|css|hus|svs|das|eos|"
+        "sas|uks|els",
     ),
     (_show_second, "langx"),
     (
         _show_last,
-        "lang|transl|translit|transliteration|xlit|wikt-lang|ipa|lautschrift|color|colour|colored|font "
-        "color|fontcolor|"
-        "farbe|resize|font|hover title",
+        "lang|transl|translit|transliteration|xlit|wikt-lang|ipa|lautschrift|color|colour|colored|"
+        "font color|fontcolor|farbe|resize|font|hover title",
     ),
     (_show_words, "sortname|ship|schiff"),
     (_show_joined, "chem|chem2|linktext|gaps"),
@@ -335,8 +337,8 @@ _TEMPLATE_GROUPS: Final[tuple[tuple[Callable[[TemplateCall], str], str], ...]] =
 )
 _TEMPLATES: Final[Mapping[str, Callable[[TemplateCall], str]]] = {
     **{
-        f"{kind}-{code}": _show_first
-        for kind in ("lang", "ipa")
+        f"{prefix}-{code}": _show_first
+        for prefix in ("lang", "ipa")
         for code in LANGUAGE_PREFIXES | {"grc"}
     },
     **{name: show for show, names in _TEMPLATE_GROUPS for name in names.split("|")},

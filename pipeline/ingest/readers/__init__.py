@@ -1,9 +1,9 @@
-"""Readers: turn files into raw records.
+"""Readers: parse files into raw records.
 
-Every record is yielded or counted with a reason; none ends the file.
+Every record is yielded, or counted with a reason; a bad record never ends the file.
 
 A reader is built with its options and the limits of the recipe. `read(path, start, end)` yields the
-records whose first byte lies in [start, end), so the ranges of a file that can be split hold every
+records whose first byte lies in [start, end). The ranges of a splittable file therefore hold every
 record exactly once.
 """
 
@@ -40,7 +40,7 @@ _NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class RawRecord(NamedTuple):
-    """One raw document, a tuple because a frozen dataclass takes six times as long to make."""
+    """A raw document. A NamedTuple, because creating a frozen dataclass takes six times as long."""
 
     locator: int  # where it starts: byte offset, row index, or 0 for an entire file
     locator_type: str  # type of `locator`; part of the document uid
@@ -51,17 +51,19 @@ class RawRecord(NamedTuple):
     date: int | None = None  # capture time in seconds since 1970, UTC
     flags: int = 0  # `FLAG_...` of pipeline/ingest/documents/document.py
     target_text: str | None = None  # the other side of a pair of aligned texts
-    extra: Mapping[str, Any] = _NO_FIELDS  # source fields without a column of their own
+    extra: Mapping[str, Any] = _NO_FIELDS  # source fields without a dedicated column
     language: str | None = None  # code that the source states
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedRecord:
-    """A record without a document, `ignored` on purpose or `malformed`; or a `note` about something else.
+    """A record that is not a document: `ignored` on purpose, or `malformed`.
 
-    `locator` is where a malformed record starts, in the unit of the reader's documents. `missing_text`
-    explains why there is no text: the missing key and the keys that exist, or a wrong type.
-    `detail` explains what is wrong with the first record.
+    A `note` counts something else, without a record.
+
+    `locator` is where a malformed record starts, in the unit of the reader's documents.
+    `missing_text` explains what is wrong with the text: its type, or the missing key and the keys
+    that exist. `detail` describes the fault of the first record.
     """
 
     group: Literal["ignored", "malformed", "note"]
@@ -70,24 +72,28 @@ class SkippedRecord:
     missing_text: str = field(default="", compare=False)
     detail: str = field(default="", compare=False)
     lost_bytes: int = field(default=0, compare=False)
-    """bytes of a compressed file that do not decode there"""
+    """undecodable bytes of a compressed file at this point"""
     cells: tuple[str, ...] = field(default=(), compare=False)
     """texts of a damaged row, where `RowReader.keep_rows` was called"""
 
 
 Item: TypeAlias = RawRecord | SkippedRecord
 NO_RECORDS: Final = SkippedRecord("note", "no_records")
-"""A file that is complete and holds no record, such as a table without rows."""
+"""A complete file without any record, such as a table without rows."""
 
 
 class Reader(ABC):
-    """Base of readers; one that finds records from the middle of a file overrides `is_splittable` and `first`."""
+    """Base class of readers.
+
+    A reader that can start in the middle of a file overrides `is_splittable` and
+    `find_first_record`.
+    """
 
     VERSION: ClassVar[int]
     reasons: ClassVar[tuple[str, ...]]
     """reasons of `malformed`"""
     suffixes: ClassVar[tuple[str, ...]] = ()
-    """lower-case file name suffixes, before that of a compression; no two readers share one"""
+    """lower-case file name suffixes before a compression suffix; each belongs to one reader"""
     holds_sequences: ClassVar[bool] = False
     """true if the texts are DNA or proteins, never prose"""
 
@@ -103,22 +109,22 @@ class Reader(ABC):
         return False
 
     def find_first_record(self, path: InputFile, position: int) -> int:
-        """Return where the first record of a range from `position` starts; the size of the file if there is none."""
+        """Return where the first record of a range from `position` starts, or the file size."""
         return position
 
     def missing_keys(self) -> Sequence[str]:
-        """Return the keys that were given for rows, and that none of the first 1,000 rows of what was read has."""
+        """Return the configured keys that none of the first 1,000 rows has."""
         return ()
 
     @abstractmethod
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
-        """Yield the records that start in [start, end), in order, and count all else with a reason."""
+        """Yield the records that start in [start, end), in order; count all else with a reason."""
 
 
 _HEAD_BYTES: Final = 4096
 _FALLBACK_READER: Final = "text"
 _HEAD_LIMITS: Final = InputLimits(window_bytes=LARGEST_WINDOW)
-"""InputLimits of a look at the first bytes of a file, which takes little memory."""
+"""Limits for reading the first bytes of a file, which takes little memory."""
 _NO_READER: Final = ""
 _STACK_EXCHANGE_START: Final = re.compile(rb"(<\?xml[^>]*>\s*)?<posts\b")
 _MAILBOX_START: Final = re.compile(
@@ -128,38 +134,39 @@ _MAGICS: Final = {"warc": (b"WARC/",), "parquet": (b"PAR1",), "arrow": (b"ARROW1
 
 
 def detect_reader(path: InputFile, named: str | None = None) -> tuple[str, bool]:
-    """Return the reader of a file, or the format of an archive, and whether the file can be split.
+    """Return the reader of a file, or the format of an archive, and whether it can be split.
 
-    `named` wins, except that it reads the members of an archive; a reader that has the suffix of
-    archives reads them itself. Else the first bytes (after decompression) decide, then the suffix,
-    then `text`.
+    `named` is the configured reader; it reads the members of an archive, unless it has the suffix
+    of the archive itself. Otherwise these decide, in this order: the first bytes after
+    decompression, the suffix, `text`.
     """
     raw, head = _read_head(path)
-    own_suffixes = READERS.load_class(named).suffixes if named else ()
+    named_suffixes = READERS.load_class(named).suffixes if named else ()
     if (
-        suffix_of(path.name) not in own_suffixes
+        suffix_of(path.name) not in named_suffixes
         and (archive := detect_archive(path.name, raw, head)) is not None
     ):
         return archive, False
+
     if head.startswith(b"filedesc://"):
         raise ConfigurationError(
-            f"{path}: is an ARC file, which no reader reads: make a WARC file of it by "
+            f"{path}: ARC files are not supported: convert it to WARC with "
             f"`warcio recompress {path.name} {path.name.partition('.')[0]}.warc.gz`"
         )
+
     by_suffix = None if named else _match_suffix(path)
     name = named or _match_content(path, head) or by_suffix or _FALLBACK_READER
     if by_suffix == name and (tool := find_tool_by_content(head)):
         raise ConfigurationError(
-            f"{path}: its content is not what its name says: {tool}; to read it as it is, name "
-            "its reader: "
-            f"input='{{path: {path}, reader: {name}}}'"
+            f"{path}: the content does not match the file name: {tool}. To read the file anyway, "
+            f"name its reader: input='{{path: {path}, reader: {name}}}'"
         )
     is_splittable: bool = READERS.load_class(name).is_splittable(raw)
     return name, is_splittable
 
 
 def _read_head(path: InputFile) -> tuple[bytes, bytes]:
-    """Return the first bytes of a file, and those of its content: decompressed, UTF-16 as UTF-8."""
+    """Return the first bytes of a file, and of its content: decompressed, UTF-16 as UTF-8."""
     try:
         with path.open("rb") as file:
             raw = file.read(_HEAD_BYTES)
@@ -179,14 +186,19 @@ def _read_head(path: InputFile) -> tuple[bytes, bytes]:
 def detect_members(
     path: InputFile, archive_format: str, limits: InputLimits, scratch: Path, named: str | None
 ) -> Iterator[tuple[MemberFile | UnreadMember, str]]:
-    """Yield the members of an archive with their readers, `named` or detected, and what is not read."""
+    """Yield the members of an archive with their readers, `named` or detected.
+
+    A member that is not read comes with its reason, and "" for the reader.
+    """
     for member in iterate_members(path, archive_format, limits, scratch):
         reader = ""
         if isinstance(member, MemberFile):
             try:
                 reader = detect_reader(member, named)[0]
-            except ConfigurationError:  # its content tells another kind of file
+            except ConfigurationError:  # the content is of an unsupported type
                 reader = _NO_READER
+
+            # without a configured reader, a guess is not enough
             if (
                 named is None
                 and reader == _FALLBACK_READER
@@ -194,6 +206,7 @@ def detect_members(
                 and _match_suffix(member) is None
             ):
                 reader = _NO_READER
+
             if reader in ARCHIVES:
                 yield UnreadMember(member.name, "nested_archive"), ""
                 continue
@@ -204,12 +217,12 @@ def detect_members(
 
 
 def suggest_tool(path: InputFile) -> str:
-    """Return what reads a file that no reader is known for; "" if nothing is known about it."""
+    """Return how to convert a file that no reader supports; "" if unknown."""
     return find_tool(path.name, _read_head(path)[1])
 
 
 def is_fallback_reader(path: InputFile, reader: str | None = None) -> bool:
-    """Return whether `detect` falls back to a default because neither content nor name of the file decide."""
+    """Return whether neither content nor name of a file decide, so that `text` is a guess."""
     return (
         _match_suffix(path) is None
         and (detect_reader(path)[0] if reader is None else reader) == _FALLBACK_READER
@@ -237,7 +250,7 @@ def _match_suffix(path: InputFile) -> str | None:
 
 @lru_cache(4)
 def _readers_by_suffix(readers: tuple[str, ...]) -> Mapping[str, str]:
-    """Return the reader of each suffix; if two have one, the first by name."""
+    """Return the reader of each suffix; of two readers with one suffix, the first by name."""
     return {
         suffix: reader
         for reader in reversed(readers)

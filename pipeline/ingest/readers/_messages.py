@@ -1,4 +1,4 @@
-"""Write a dialogue, a list of messages with roles, as one text."""
+"""Write a dialogue (a list of messages with roles) as one text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -8,7 +8,7 @@ from clozeline.configuration.config import config_class
 
 _NAME_CHARACTERS: Final = 40
 _MOST_NAMES: Final = 10
-"""Characters of a name, and names, that a message shows."""
+"""Maximum characters of a name, and maximum names, in an error message."""
 _CONTENT_FIELD: Final = "{content}"
 _DEFAULT_TEMPLATE: Final = {
     "system": "{content}\n",
@@ -26,18 +26,17 @@ _DEFAULT_ROLES: Final = {
 
 @config_class
 class MessageOptions:
-    """Fields of messages, and how they are written."""
+    """The fields of messages, and the template that writes them."""
 
     role: str = "role"
     """field of a message with its role; `from` in ShareGPT's files"""
     content: str = "content"
-    """field of a message with its text, or with a list of parts whose type is text; `value` in
+    """field of a message with its text, or with a list of parts of the type `text`; `value` in
     ShareGPT's files"""
     roles: dict[str, str] = field(default_factory=lambda: dict(_DEFAULT_ROLES))
     """other names of roles"""
     template: dict[str, str] = field(default_factory=lambda: dict(_DEFAULT_TEMPLATE))
-    """text of a message of each role, with `{content}` once; a role without an entry is no message
-    of a text"""
+    """text of each role, with `{content}` once; messages of a role without an entry are an error"""
 
     def __post_init__(self) -> None:
         for role, text in self.template.items():
@@ -50,7 +49,7 @@ class MessageOptions:
 
 
 class DialogueError(ValueError):
-    """Raised for a dialogue that the template cannot write; its text says why."""
+    """The template cannot write a dialogue; the text of the error says why."""
 
 
 def is_dialogue(value: object) -> TypeGuard[list[Mapping[str, Any]]]:
@@ -63,7 +62,11 @@ def is_dialogue(value: object) -> TypeGuard[list[Mapping[str, Any]]]:
 
 
 def write_dialogue(messages: Sequence[Mapping[str, object]], options: MessageOptions) -> str:
-    """Return the text of a dialogue; DialogueError if a message has no role of the template, or no text."""
+    """Return the text of a dialogue.
+
+    Raises:
+        DialogueError: a message has no text, or a role without a template.
+    """
     return "".join(_write_message(message, options) for message in messages)
 
 
@@ -77,13 +80,14 @@ def _write_message(message: Mapping[str, object], options: MessageOptions) -> st
                 else f"a message has no {name!r}, but {keys}"
             )
             raise DialogueError(f"{why}; name it by messages: {{{option}: KEY}}")
-    given = str(message[options.role])
-    role = options.roles.get(given, given)[:_NAME_CHARACTERS]
+    stated_role = str(message[options.role])
+    role = options.roles.get(stated_role, stated_role)[:_NAME_CHARACTERS]
     if role not in options.template:
         raise DialogueError(
             f"a message has the role {role!r}; give its text by messages: {{template: {{{role}: "
             f"...}}}}"
         )
+
     before, _, after = options.template[role].partition(_CONTENT_FIELD)
     return before + _join_content(message[options.content]) + after
 
@@ -100,5 +104,5 @@ def _read_part(part: object) -> str:
     text = part.get("text") if isinstance(part, Mapping) else part
     if isinstance(text, str):
         return text
-    kind = part.get("type", "unknown") if isinstance(part, Mapping) else type(part).__name__
-    raise DialogueError(f"a message has a part of the type {kind!r}, which is no text")
+    part_type = part.get("type", "unknown") if isinstance(part, Mapping) else type(part).__name__
+    raise DialogueError(f"a message has a part of the type {part_type!r}, which is not text")

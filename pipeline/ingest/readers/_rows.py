@@ -1,4 +1,7 @@
-"""Base of the readers of rows and of lines: rows of named fields become records; a bad byte costs only its row."""
+"""Base classes of the readers of rows and lines.
+
+Rows of named fields become records; an invalid byte costs only its row.
+"""
 
 import json
 from abc import abstractmethod
@@ -45,14 +48,14 @@ _SAFE_INTEGER: Final = 2**63
 _URL: Final = "url"
 TARGET_FIELD: Final = "target_text"
 KEY_CHECK_ROWS: Final = 1000
-"""Rows of a file in which a key must be found, or a line tells that it was not."""
+"""A key that none of so many first rows has is reported."""
 
 
 @config_class
 class FieldOptions:
-    """Names of the fields; others go to `extra`.
+    """Names of the fields that are read; other fields go to `extra`.
 
-    `a.b` is the field `b` of the field `a`, unless a field is `a.b`.
+    `a.b` is the field `b` inside the field `a`, unless a field is called `a.b`.
     """
 
     text_key: str = "text"
@@ -62,15 +65,15 @@ class FieldOptions:
     id_key: str | None = None
     """field that becomes `id` of `extra`"""
     language_key: str | None = None
-    """field with the language code, which is then not identified"""
+    """field with the language code; the language is then not identified"""
     date_key: str | None = None
-    """field with the date, by ISO 8601 or in seconds or milliseconds since 1970"""
+    """field with the date: ISO 8601, or seconds or milliseconds since 1970"""
     messages: MessageOptions = field(default_factory=MessageOptions)
-    """how a dialogue, a list of messages in `text_key`, is written as a text"""
+    """how a dialogue (a list of messages in `text_key`) is written as a text"""
 
 
 def value_at(row: Mapping[str, object], name: str) -> Any:
-    """Return the value of a field, or at a dotted path of nested fields; None if it is absent."""
+    """Return the value of a field or of a dotted path of nested fields; None if it is absent."""
     if name in row:
         return row[name]
     head, dot, rest = name.partition(".")
@@ -79,7 +82,7 @@ def value_at(row: Mapping[str, object], name: str) -> Any:
 
 
 def _remove_field(row: Mapping[str, object], name: str) -> dict[str, object]:
-    """Return a row without a field, or without that at a dotted path."""
+    """Return a copy of a row without a field, which may be a dotted path."""
     head, dot, rest = name.partition(".")
     inner = _as_mapping(row.get(head)) if dot and name not in row else None
     if inner is None:
@@ -88,7 +91,7 @@ def _remove_field(row: Mapping[str, object], name: str) -> dict[str, object]:
 
 
 def _as_mapping(value: Any) -> Mapping[str, Any] | None:
-    """Return a value as a mapping, if it is one; Arrow gives its maps as lists of pairs."""
+    """Return a value as a mapping, or None; Arrow represents maps as lists of pairs."""
     if isinstance(value, Mapping):
         return value
     is_map = (
@@ -100,21 +103,21 @@ def _as_mapping(value: Any) -> Mapping[str, Any] | None:
 
 
 class RecordMaker:
-    """Makes records of rows, and remembers which keys none of the first rows has."""
+    """Makes records from rows, and remembers configured keys that no row has had yet."""
 
     def __init__(self, options: FieldOptions) -> None:
         self._options = options
-        given = {
+        configured = {
             "url_key": None if options.url_key == _URL else options.url_key,
             "id_key": options.id_key,
             "language_key": options.language_key,
             "date_key": options.date_key,
         }
-        self._missing = {option: key for option, key in given.items() if key is not None}
+        self._missing = {option: key for option, key in configured.items() if key is not None}
         self._rows = 0
 
     def missing_keys(self) -> list[str]:
-        """Return each key that was given and that none of the first rows has, as its option and its name."""
+        """Return the configured keys that none of the first rows has, as `option 'key'`."""
         return [f"{option} {key!r}" for option, key in self._missing.items()] if self._rows else []
 
     @property
@@ -123,19 +126,19 @@ class RecordMaker:
         return self._options.text_key, self._options.url_key
 
     def explain_unusable(self, names: Sequence[str], *, has_text: bool = False) -> str:
-        """Return why no record can be made of a table with these columns; "" if they can."""
+        """Return why a table with these columns yields no records; "" if it can."""
         return explain_duplicate_names(names) or (
             "" if has_text else explain_missing_key(self._options.text_key, names)
         )
 
     def is_header(self, names: Sequence[str]) -> bool:
-        """Return whether the fields of a first line name columns: the text is one of them, and each has a name."""
+        """Return whether a first line is a header: unique names, one of them that of the text."""
         return self._options.text_key in names and len(set(names)) == len(names) and all(names)
 
     def reject(
         self, reason: str, locator: int, why: str = "", cells: Sequence[str] = ()
     ) -> SkippedRecord:
-        """Return a row that cannot be read; of the first line of a file, `why` is told."""
+        """Return a rejected row; `why` is reported for the first line of a file."""
         return SkippedRecord(
             "malformed", reason, locator, detail=f"line 1 is {why}" if why and not locator else ""
         )
@@ -145,12 +148,12 @@ class RecordMaker:
     ) -> RawRecord | SkippedRecord:
         """Return the record of a row, or the reason why its text is missing, empty or not text."""
         if self._missing and self._rows < KEY_CHECK_ROWS:
-            found = [
+            found_options = [
                 option
                 for option, key in self._missing.items()
                 if value_at(row, key) not in (None, "")
             ]
-            for option in found:
+            for option in found_options:
                 del self._missing[option]
         self._rows += 1
         return make_record(row, self._options, locator_type, locator, length)
@@ -158,7 +161,7 @@ class RecordMaker:
     def make_pair(
         self, row: dict[str, Any], locator_type: str, locator: int, length: int
     ) -> RawRecord | SkippedRecord:
-        """Return the record of a row whose field `target_text`, if it has one, is the other side of a pair."""
+        """Return the record of a row; a field `target_text` is the other side of a pair."""
         target = row.pop(TARGET_FIELD, None)
         if target is not None and not str(value_at(row, self._options.text_key)).strip():
             return RawRecord(locator, locator_type, length, "", target_text=target)
@@ -167,7 +170,7 @@ class RecordMaker:
 
 
 class RowKeeper(RecordMaker):
-    """Keeps all fields of a row in `extra`, for commands that read other columns than a text."""
+    """Stores all fields of a row in `extra`, for commands that read more columns than a text."""
 
     text_columns = ()
 
@@ -196,7 +199,7 @@ class RowKeeper(RecordMaker):
 
 
 class RowReader(Reader):
-    """Base of the readers of tables and of JSON, whose rows have named fields."""
+    """Base class of the readers of tables and JSON, whose rows have named fields."""
 
     def __init__(self, options: Any, limits: InputLimits) -> None:
         super().__init__(options, limits)
@@ -206,11 +209,11 @@ class RowReader(Reader):
         return self._records.missing_keys()
 
     def column_names(self, path: InputFile) -> Sequence[str]:
-        """Return the columns that the file itself names before its rows; none if only the rows name them."""
+        """Return the columns that the file declares before its rows; empty if only the rows do."""
         return ()
 
     def keep_rows(self) -> Self:
-        """Make `read` yield rows with all their fields in `extra`, instead of documents."""
+        """Make `read` yield all fields of a row in `extra`, instead of documents."""
         self._records = RowKeeper()
         return self
 
@@ -227,6 +230,7 @@ def make_record(
             else _explain_row(options.text_key, row)
         )
         return SkippedRecord("malformed", "no_text", locator, why)
+
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8")
@@ -238,14 +242,17 @@ def make_record(
         except DialogueError as error:
             return SkippedRecord("malformed", "text_type", locator, str(error))
     if not isinstance(text, str):
-        why = f"{options.text_key!r} is {_TYPE_NAMES.get(type(text), 'no text')}"
+        why = f"{options.text_key!r} is {_TYPE_NAMES.get(type(text), 'not text')}"
         return SkippedRecord("malformed", "text_type", locator, why)
     if not text or text.isspace():
         return SkippedRecord("malformed", "empty", locator)
+
     repaired = _repair_surrogates(text)
     flags = 0 if repaired is text else FLAG_REPLACEMENTS
     url = value_at(row, options.url_key)
     url = _repair_surrogates(url) if isinstance(url, str) and url else None
+
+    # every other field goes to `extra`
     others = dict(row)
     for key in (options.text_key, options.url_key):
         if key in others:
@@ -278,11 +285,11 @@ def make_record(
 
 
 def _limit_extra(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields as JSON, or a mark that they were dropped because their JSON takes too many bytes."""
+    """Return the fields as JSON; `{"dropped": true}` if their JSON is too long."""
     with suppress(RecursionError, ValueError):
-        plain: dict[str, Any] = _to_portable_json(fields)
-        if len(json.dumps(plain)) <= _MOST_EXTRA_BYTES:
-            return plain
+        portable: dict[str, Any] = _to_portable_json(fields)
+        if len(json.dumps(portable)) <= _MOST_EXTRA_BYTES:
+            return portable
     return {"dropped": True}
 
 
@@ -295,7 +302,7 @@ def _explain_row(text_key: str, row: Mapping[str, object]) -> str:
 
 
 def explain_missing_key(text_key: str, names: Iterable[str]) -> str:
-    """Return a message that the text key is not among the names of a row or table; "" if it is."""
+    """Return a message that a row or table has no text key; "" if it has one."""
     if text_key in names:
         return ""
     keys = sorted(str(name)[:_NAME_CHARACTERS] for name in names)
@@ -306,13 +313,16 @@ def explain_missing_key(text_key: str, names: Iterable[str]) -> str:
 
 
 def explain_duplicate_names(names: Iterable[str]) -> str:
-    """Return a message that two columns have one name; "" if all differ."""
+    """Return a message that two columns have the same name; "" if all differ."""
     twice = sorted(name for name, count in Counter(names).items() if count > 1 and name)
     return f"two columns have the name {twice[0]!r}; rename one" if twice else ""
 
 
 def _repair_surrogates(text: str) -> str:
-    r"""Join surrogate pairs and replace lone surrogates (JSON's `\ud800`): Arrow requires valid Unicode."""
+    r"""Join surrogate pairs and replace lone surrogates (`\ud800` in JSON).
+
+    Arrow requires valid Unicode.
+    """
     if text.isascii():
         return text
     try:
@@ -323,7 +333,10 @@ def _repair_surrogates(text: str) -> str:
 
 
 def _to_portable_json(value: object) -> Any:
-    """Return the value in a form that every JSON parser accepts: no NaN, 65-bit integer or lone surrogate."""
+    """Return the value as JSON that every parser accepts.
+
+    It has no NaN, no integer above 64 bits, and no lone surrogate.
+    """
     if isinstance(value, Mapping):
         return {
             _repair_surrogates(str(name)): _to_portable_json(item) for name, item in value.items()
@@ -340,13 +353,13 @@ def _to_portable_json(value: object) -> Any:
 
 
 def _parse_integer(digits: str) -> Any:
-    """Return an integer; one with 20 digits or more, which no column holds, stays text."""
+    """Return an integer; 20 or more digits stay text, because no column type holds them."""
     return int(digits) if len(digits) < 20 else digits
 
 
 JSON_DECODER: Final = json.JSONDecoder(
     parse_int=_parse_integer
-)  # `json.loads` makes one for each line
+)  # `json.loads` would create one per line
 
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -354,47 +367,46 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 @config_class
 class EncodingOptions:
-    """The encoding of a file of lines."""
+    """The encoding of a text file."""
 
     encoding: str = "utf-8"
-    """encoding of the file by its name on the web, such as `windows-1252` or `shift_jis`; rows that
-    are not of it are counted as `bad_utf8`; UTF-16 is known by its byte order mark"""
+    """encoding of the file by its web name, such as `windows-1252` or `shift_jis`. Rows that do not
+    decode are counted as `bad_utf8`. A byte order mark tells UTF-16."""
 
     def __post_init__(self) -> None:
         if (codec := find_encoding(self.encoding)) is None or codec.startswith("utf-16"):
             raise ValueError(
                 f"encoding {self.encoding!r}: expected a name of the Encoding Standard, such as "
-                "utf-8, windows-1252, "
-                "shift_jis, gbk or euc-kr"
+                "utf-8, windows-1252, shift_jis, gbk or euc-kr"
             )
 
     def decode(self, line: bytes) -> str:
-        """Return the text of a line; UnicodeDecodeError if it has another encoding."""
+        """Return the text of a line; raise UnicodeDecodeError if it has another encoding."""
         return line.decode(find_encoding(self.encoding) or self.encoding)
 
 
 class LineFileReader(Reader):
-    r"""A reader of lines split at `\n`; a subclass parses a line.
+    r"""Base class of readers of lines, split at `\n`; a subclass parses a line.
 
-    The locator is the offset of the line in the decompressed stream. Of a truncated or damaged
-    stream, all complete lines before the damage and in later members are read.
+    The locator is the offset of the line in the decompressed stream. If the stream is truncated or
+    damaged, all complete lines before the damage and in later members are read.
     """
 
     self_delimiting: ClassVar[bool] = False
-    """true if a partial line is never a record, so that a record right after damage is a complete
-    line"""
+    """true if a partial line is never a valid record: a record right after damage is then a
+    complete line"""
     line_reasons: ClassVar[tuple[str, ...]] = (*DAMAGE_REASONS, *FIELD_REASONS, "line_bytes")
 
     Options = EncodingOptions
 
     def __init__(self, options: Any, limits: InputLimits) -> None:
         super().__init__(options, limits)
-        # the options of a reader of somebody else need not have an encoding
+        # the options of third-party readers need not have an encoding
         self._encoding = options if isinstance(options, EncodingOptions) else EncodingOptions()
 
     @staticmethod
     def is_splittable(head: bytes) -> bool:
-        """Return whether the file is uncompressed and not UTF-16, so that lines can be found from the middle."""
+        """Return whether lines can be found from the middle: uncompressed, and not UTF-16."""
         return detect_codec(head) is None and detect_utf16(head) is None
 
     def find_first_record(self, path: InputFile, position: int) -> int:

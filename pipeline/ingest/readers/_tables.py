@@ -1,4 +1,4 @@
-"""The base of readers of columnar tables: a row is a document, its index the locator."""
+"""Base class of readers of columnar tables: each row is a document, its index the locator."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
@@ -21,13 +21,15 @@ from clozeline.pipeline.ingest.readers._rows import (
 )
 
 _DAMAGE_ERRORS: Final = (pa.ArrowException, OSError, ValueError, OverflowError)
-_MOST_LOST_ROWS: Final = (
-    1 << 20
-)  # maximum lost rows counted for a damaged part, whatever the file claims
+_MOST_LOST_ROWS: Final = 1 << 20
+"""Maximum lost rows counted for a damaged part, whatever the file claims."""
 
 
 class TablePart(NamedTuple):
-    """Consecutive rows that can be read independently: their number, if the file states it, and their batches."""
+    """Consecutive rows that can be read independently.
+
+    `rows` is their number, if the file states it.
+    """
 
     rows: int | None
     batches: Callable[[], Iterable[pa.RecordBatch]]
@@ -38,17 +40,17 @@ Table = tuple[pa.Schema, Iterable[TablePart]]
 
 
 def open_arrow(path: InputFile) -> pa.NativeFile:
-    """Open a file for Arrow's readers."""
+    """Open a file for the readers of Arrow."""
     return (
         pa.memory_map(str(path)) if isinstance(path, Path) else pa.PythonFile(path.open("rb"), "r")
     )
 
 
 class TableFileReader(RowReader):
-    """A reader of tables, batch by batch; a subclass opens its format."""
+    """Base class of readers of tables, batch by batch; a subclass opens its format."""
 
     locator_type: ClassVar[str]
-    """type of the locator, part of the document uid"""
+    """unit of the locator, part of the document uid"""
     reasons: ClassVar[tuple[str, ...]] = (*FIELD_REASONS, "damaged", "schema")
 
     Options = FieldOptions
@@ -58,13 +60,13 @@ class TableFileReader(RowReader):
         """Open the file."""
 
     def schema(self, path: InputFile) -> pa.Schema:
-        """Return the columns of a file; ConfigurationError if it is damaged."""
+        """Return the columns of a file; raise ConfigurationError if it is damaged."""
         try:
             with self.table(path) as (schema, _):
                 return schema
         except _DAMAGE_ERRORS as error:
             raise ConfigurationError(
-                f"{path}: is damaged ({error}): copy the file again"
+                f"{path}: the file is damaged ({error}): copy it again"
             ) from error
 
     def column_names(self, path: InputFile) -> Sequence[str]:
@@ -72,26 +74,31 @@ class TableFileReader(RowReader):
         return names
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
-        """Yield all rows; of a damaged part those before the damage, then the rows of the next part."""
+        """Yield all rows; of a damaged part the rows before the damage, then the next part."""
         row = 0
         try:
             with self.table(path) as (schema, parts):
                 key = self._options.text_key
-                kind = _find_column_type(schema, key)
-                if why := self._records.explain_unusable(schema.names, has_text=kind is not None):
+                text_type = _find_column_type(schema, key)
+                if why := self._records.explain_unusable(
+                    schema.names, has_text=text_type is not None
+                ):
                     yield SkippedRecord("malformed", "schema", missing_text=why)
                     return
                 for part in parts:
-                    row = yield from self._read_part(part, kind, row)
+                    row = yield from self._read_part(part, text_type, row)
                 if row == 0:
                     yield NO_RECORDS
         except _DAMAGE_ERRORS:
             yield SkippedRecord("malformed", "damaged", row)
 
     def _read_part(
-        self, part: TablePart, kind: pa.DataType | None, row: int
+        self, part: TablePart, text_type: pa.DataType | None, row: int
     ) -> Generator[Item, None, int]:
-        """Yield the rows of a part from an index on, lost ones too, so that indices stay; return the next index."""
+        """Yield the rows of a part from an index on; return the index of the next part.
+
+        Lost rows are yielded too, so that later indices do not change.
+        """
         first = row
         try:
             for batch in part.batches():
@@ -99,13 +106,16 @@ class TableFileReader(RowReader):
                     item: Item = SkippedRecord("malformed", "bad_utf8", row)
                     if fields is not None:
                         item = self._records.make(fields, self.locator_type, row, 1)
+
+                    # the type of the column explains a text that is neither text nor a dialogue
                     is_other = fields is not None and not is_dialogue(
                         value_at(fields, self._options.text_key)
                     )
                     if is_other and isinstance(item, SkippedRecord) and item.reason == "text_type":
                         item = replace(
                             item,
-                            missing_text=f"column {self._options.text_key!r} has the type {kind}, not text",
+                            missing_text=f"column {self._options.text_key!r} has the type "
+                            f"{text_type}, not text",
                         )
                     row += 1
                     yield item
@@ -119,39 +129,41 @@ class TableFileReader(RowReader):
 
 
 def _find_column_type(schema: pa.Schema, key: str) -> pa.DataType | None:
-    """Return the type of a column, or of a field of structs and maps at a dotted path; None if there is none."""
+    """Return the type of a column or of a dotted path in structs and maps; None if it is absent."""
     if key in schema.names:
         return schema.field(schema.names.index(key)).type
     head, dot, rest = key.partition(".")
-    kind = schema.field(schema.names.index(head)).type if dot and head in schema.names else None
-    if kind is not None and pa.types.is_map(kind):
-        return kind.item_type
+    outer = schema.field(schema.names.index(head)).type if dot and head in schema.names else None
+    if outer is not None and pa.types.is_map(outer):
+        return outer.item_type
     return (
-        _find_column_type(pa.schema(list(kind)), rest)
-        if kind is not None and pa.types.is_struct(kind)
+        _find_column_type(pa.schema(list(outer)), rest)
+        if outer is not None and pa.types.is_struct(outer)
         else None
     )
 
 
 def iterate_rows(
-    batch: pa.RecordBatch, read: Collection[str] = ()
+    batch: pa.RecordBatch, text_columns: Collection[str] = ()
 ) -> Iterator[dict[str, object] | None]:
-    """Yield the rows as plain data; None for a row with invalid UTF-8, which Arrow does not check.
+    """Yield the rows as Python values; None for a row with invalid UTF-8.
 
-    Times become text, as no type of Python has all of them: nanoseconds, unknown zones, the year 0.
-    In a column of `read`, which must be text by itself, each time becomes True.
+    Arrow does not check UTF-8. Times become text, because no Python type holds all of them
+    (nanoseconds, unknown zones, the year 0). In a column of `text_columns` each time becomes True:
+    such a column must be text itself.
     """
     try:
         columns = [
-            _to_values(column, name in read)
+            _to_values(column, name in text_columns)
             for name, column in zip(batch.schema.names, batch.columns, strict=True)
         ]
     except UnicodeDecodeError:
+        # find the invalid row by reading single rows
         if batch.num_rows == 1:
             yield None
             return
         for index in range(batch.num_rows):
-            yield from iterate_rows(batch.slice(index, 1), read)
+            yield from iterate_rows(batch.slice(index, 1), text_columns)
     else:
         yield from (
             dict(zip(batch.schema.names, values, strict=True))
@@ -159,26 +171,26 @@ def iterate_rows(
         )
 
 
-def _to_values(column: pa.Array, is_read: bool) -> list[Any]:
-    plain = _replace_times(column.type, lambda kind: pa.string())
-    if plain == column.type:
+def _to_values(column: pa.Array, is_text: bool) -> list[Any]:
+    timeless = _replace_times(column.type, lambda time: pa.string())
+    if timeless == column.type:
         values: list[object] = column.to_pylist()
         return values
-    if is_read and pa.types.is_string(plain):
+    if is_text and pa.types.is_string(timeless):
         return [valid or None for valid in column.is_valid().to_pylist()]
     try:
-        return list(column.cast(plain).to_pylist())
-    except pa.ArrowInvalid:  # a zone that this machine does not know: the text has the time in UTC
+        return list(column.cast(timeless).to_pylist())
+    except pa.ArrowInvalid:  # a zone unknown to this machine: the text has the time in UTC
         zoneless = _replace_times(
-            column.type, lambda kind: pa.timestamp(kind.unit) if hasattr(kind, "tz") else kind
+            column.type, lambda time: pa.timestamp(time.unit) if hasattr(time, "tz") else time
         )
-        return list(column.cast(zoneless).cast(plain).to_pylist())
+        return list(column.cast(zoneless).cast(timeless).to_pylist())
 
 
 def _replace_times(
     kind: pa.DataType, replace_time: Callable[[pa.DataType], pa.DataType]
 ) -> pa.DataType:
-    """Return the type with another one for each time, date and duration, also within lists and structs."""
+    """Return the type with each time, date and duration replaced, also in lists and structs."""
     types = pa.types
     if types.is_temporal(kind) and not types.is_interval(kind):
         return replace_time(kind)

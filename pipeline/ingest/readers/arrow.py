@@ -1,4 +1,4 @@
-"""Read Arrow tables (IPC files and streams): a row is a document."""
+"""Read Arrow tables (IPC files and streams): each row is a document."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ _FILE_MAGIC: Final = b"ARROW1"
 
 
 class ArrowReader(TableFileReader):
-    """Reads one record batch at a time; after a damaged batch of a file, continues with the next one."""
+    """Reads one record batch at a time; after a damaged batch, a file continues with the next."""
 
     VERSION: ClassVar[int] = 4
     suffixes: ClassVar[tuple[str, ...]] = (".arrow", ".feather")

@@ -1,4 +1,4 @@
-"""Read comma-separated files, plain or compressed: a row is a document."""
+"""Read comma-separated files, compressed or not: each row is a document."""
 
 from __future__ import annotations
 
@@ -17,20 +17,24 @@ from clozeline.pipeline.ingest.formats.decompression import DAMAGE_REASONS, Inpu
 from clozeline.pipeline.ingest.readers import Item, SkippedRecord
 from clozeline.pipeline.ingest.readers._rows import EncodingOptions, FieldOptions, RowReader
 
-_SNIFFED_CHARACTERS: Final = 4096  # characters of a line in which the delimiter is looked for: the sniffer takes quadratic time
+_SNIFFED_CHARACTERS: Final = 4096
+"""Characters of a line in which `csv.Sniffer` looks for the delimiter; it takes quadratic time."""
 _RESYNC: Final = "resync"
-_MOST_LINES: Final = 1 << 20  # maximum lines of a row, kept in memory in case its quotes are wrong
+_MOST_LINES: Final = 1 << 20
+"""Maximum lines of a row, which stay in memory in case its quotes are wrong."""
 
 
 class CsvReader(RowReader):
-    r"""Reads rows by RFC 4180: a field in double quotes may contain delimiters, line ends and doubled quotes.
+    r"""Reads rows by RFC 4180.
+
+    A field in double quotes may contain delimiters, line ends and doubled quotes.
 
     The first row names the columns, unless `columns` does. The locator is the offset of the row in
-    the decompressed stream. A row with more or fewer fields is counted as `fields`. If the quotes
-    of a row are wrong or unclosed, its first line is counted as `bad_csv`, and the next row starts
-    at the second line. Whether a line starts a row depends on all quotes before it, so a file is
-    one range. Without `delimiter`, a first line without a comma tells it, by `csv.Sniffer`; one
-    other than a comma is noted.
+    the decompressed stream. A row with more or fewer fields is counted as `fields`. If quotes are
+    wrong or unclosed, the first line of the row is counted as `bad_csv`, and its second line starts
+    the next row. Whether a line starts a row depends on all quotes before it, so a file is a single
+    range. Without `delimiter`, `csv.Sniffer` finds it in a first line without a comma, and any
+    other delimiter is noted.
 
     Example:
         `id,text` and `1,"It is ""raining"",\n and cold."` give the text `It is "raining",\n and
@@ -59,7 +63,7 @@ class CsvReader(RowReader):
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         # a process-wide setting of the standard library; all readers of a run use the same value
         csv.field_size_limit(self._limits.line_bytes)
-        lines = _mark_rests(ByteLines(path, start, end, self._limits))
+        lines = _mark_partial_lines(ByteLines(path, start, end, self._limits))
         waiting: deque[tuple[int, Line]] = deque()
         names = self._options.columns
         delimiter = self._options.delimiter
@@ -68,6 +72,7 @@ class CsvReader(RowReader):
             delimiter = _find_delimiter(_RowLines(iter([*waiting]).__next__, self._options))
             if delimiter != ",":
                 yield SkippedRecord("note", f"delimiter {delimiter!r}")
+
         while True:
             lines_of_row = _RowLines(
                 lambda: waiting.popleft() if waiting else next(lines), self._options
@@ -80,6 +85,7 @@ class CsvReader(RowReader):
                     return
             except csv.Error:
                 waiting.extendleft(reversed(lines_of_row.keep_first()))
+
             if lines_of_row.problem == _RESYNC:
                 yield SkippedRecord("note", _RESYNC)
             elif names is not None or row == []:
@@ -88,7 +94,7 @@ class CsvReader(RowReader):
                 names = row
                 yield SkippedRecord("ignored", "header")
             else:
-                names = []  # the header is lost; no other row may replace it
+                names = []  # the header is lost, and no other row may replace it
                 yield self._make_item(row, names, lines_of_row)
 
     def _make_item(self, row: list[str] | None, names: list[str], lines: _RowLines) -> Item:
@@ -106,7 +112,7 @@ class CsvReader(RowReader):
 
 
 def _find_delimiter(lines: _RowLines) -> str:
-    """Return the delimiter of a first line: a comma if it has one, else what `csv.Sniffer` finds."""
+    """Return the delimiter of a first line: a comma if present, else as `csv.Sniffer` finds it."""
     line = next(lines, "")
     try:
         return (
@@ -118,8 +124,8 @@ def _find_delimiter(lines: _RowLines) -> str:
         return ","
 
 
-def _mark_rests(lines: ByteLines) -> Iterator[tuple[int, Line]]:
-    """Yield the lines; one right after damage, which may be the rest of a row, as a cut."""
+def _mark_partial_lines(lines: ByteLines) -> Iterator[tuple[int, Line]]:
+    """Yield the lines; one right after damage may be partial and counts as damaged."""
     for offset, line in lines:
         yield (
             offset,
@@ -130,7 +136,7 @@ def _mark_rests(lines: ByteLines) -> Iterator[tuple[int, Line]]:
 
 
 class _RowLines:
-    """The lines of one row as text; `problem` is what is wrong with one of them."""
+    """The lines of one row as text; `problem` is the fault of one of them."""
 
     def __init__(self, pull: Callable[[], tuple[int, Line]], options: EncodingOptions) -> None:
         self._pull = pull
@@ -145,7 +151,8 @@ class _RowLines:
         if len(self.taken) == _MOST_LINES:
             raise csv.Error("more lines than a row may have")
         offset, line = self._pull()
-        text, problem = "", ""
+        text = ""
+        problem = ""
         if isinstance(line, int):
             problem = "line_bytes"
         elif isinstance(line, DamagedLine):
@@ -157,6 +164,7 @@ class _RowLines:
             except UnicodeDecodeError:
                 text = raw.decode("utf-8", "replace")
                 problem = "bad_utf8"
+
         self.taken.append((offset, line))
         self._problems.append(problem)
         if isinstance(line, DamagedLine):
@@ -173,12 +181,15 @@ class _RowLines:
 
     @property
     def lost_bytes(self) -> int:
-        """Bytes of a compressed file that do not decode behind the last line."""
+        """Undecodable bytes of a compressed file behind the last line."""
         last = self.taken[-1][1]
         return last.lost_bytes if isinstance(last, DamagedLine) else 0
 
     def keep_first(self) -> list[tuple[int, Line]]:
-        """Return all lines but the first, whose quotes may be wrong while the others are rows; none of a cut row."""
+        """Take only the first line, whose quotes may be wrong, and return the others.
+
+        None of the lines of a cut row is returned.
+        """
         if isinstance(self.taken[-1][1], DamagedLine):
             self._problems = self._problems[-1:]
             return []

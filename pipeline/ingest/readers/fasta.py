@@ -1,4 +1,4 @@
-"""Read FASTA files, plain or compressed: a sequence, or a piece of a long one, is a document."""
+"""Read FASTA files, compressed or not: a sequence, or a part of a long one, is a document."""
 
 import re
 from collections.abc import Iterator
@@ -18,14 +18,16 @@ _HEADER_CHARACTERS: Final = 1000  # characters of an id or a description
 
 
 class FastaReader(Reader):
-    """Reads the sequences of FASTA; the words of a header are its `id`, the first one, and its `description`.
+    """Reads the sequences of FASTA files.
+
+    The first word of a header is its `id`, the others are its `description`.
 
     Lines of a sequence are joined; blank lines and comments (`;` or `#`) are ignored. A sequence
-    longer than `max_letters` is several documents, whose `start` counts the letters before them.
-    `*` at the end of a sequence, the stop of a protein, is left out and noted; lower-case letters
-    (soft masking), gaps and stops within it stay as they are. The locator is the offset of the
-    first letter in the decompressed stream. Other characters are `bad_letters`, a header without a
-    sequence is `empty`, and what stands before the first header is `no_header`.
+    longer than `max_letters` becomes several documents, whose `start` counts the letters before
+    them. A final `*`, the stop of a protein, is removed and noted. Lower-case letters (soft
+    masking), gaps and inner stops stay. The locator is the offset of the first letter in the
+    decompressed stream. Other characters are `bad_letters`, a header without a sequence is `empty`,
+    and text before the first header is `no_header`.
 
     Example:
         `>sp|P1 made`, `MKV`, `LA*` is the document MKVLA with the id `sp|P1` and the description
@@ -48,7 +50,7 @@ class FastaReader(Reader):
         """How long documents may be."""
 
         max_letters: Annotated[int, Field(ge=1)] = 10_000
-        """letters of a document; a longer sequence, such as a chromosome, is cut into several"""
+        """letters of a document; a longer sequence, such as a chromosome, is split"""
 
     @staticmethod
     def is_splittable(head: bytes) -> bool:
@@ -63,9 +65,9 @@ class FastaReader(Reader):
             file.seek(at)
             tail = b""
             while piece := tail + file.read(_PIECE_BYTES):
-                found = piece.find(b"\n>")
-                if found >= 0:
-                    return at + found + 1
+                line_end = piece.find(b"\n>")
+                if line_end >= 0:
+                    return at + line_end + 1
                 if len(piece) == len(tail):
                     return at + len(piece)
                 at = at + len(piece) - 1
@@ -78,9 +80,12 @@ class FastaReader(Reader):
             if self.is_splittable(file.read(4096)):
                 start = self.find_first_record(path, start)
                 end = self.find_first_record(path, end)
+
         lines = ByteLines(path, start, end, self._limits)
         record: _SequenceRecord | None = None
-        lost = False  # lines without a header are one record, and those after damage none
+        skipping = (
+            False  # lines without a header are one record; those after damage are not counted
+        )
         for offset, line in _split_at_returns(lines):
             if not isinstance(line, bytes):
                 reason, undecoded = (
@@ -89,7 +94,8 @@ class FastaReader(Reader):
                     else ("line_bytes", 0)
                 )
                 yield SkippedRecord("malformed", reason, offset, lost_bytes=undecoded)
-                record, lost = None, True
+                record = None
+                skipping = True
             elif lines.is_after_damage:
                 yield SkippedRecord("note", "resync")
             elif (line.removeprefix(b"\xef\xbb\xbf") if offset == 0 else line).startswith(b">"):
@@ -97,24 +103,24 @@ class FastaReader(Reader):
                 record = _SequenceRecord(
                     line.lstrip(b"\xef\xbb\xbf>"), offset, self._options.max_letters
                 )
-                lost = False
+                skipping = False
             elif line.isspace() or not line or line.startswith((b";", b"#")):
                 continue
             elif record is not None:
                 yield from record.add(line, offset)
-            elif not lost:
+            elif not skipping:
                 yield SkippedRecord(
                     "malformed",
                     "no_header",
                     offset,
                     detail="a sequence before the first header, which starts with '>'",
                 )
-                lost = True
+                skipping = True
         yield from record.finish() if record else ()
 
 
 def _split_at_returns(lines: ByteLines) -> Iterator[tuple[int, Line]]:
-    r"""Yield the lines, which may also end with `\r`, as those of old computers do."""
+    r"""Yield the lines, which may also end with `\r`, as on old computers."""
     for offset, line in lines:
         if isinstance(line, bytes) and b"\r" in line[:-1]:
             for part in line.split(b"\r"):
@@ -125,7 +131,7 @@ def _split_at_returns(lines: ByteLines) -> Iterator[tuple[int, Line]]:
 
 
 class _SequenceRecord:
-    """A sequence under way: its letters since the last piece."""
+    """A sequence that is being read: its letters since the last document."""
 
     def __init__(self, header: bytes, offset: int, most: int) -> None:
         name, description, *_ = [*header.decode("utf-8", "replace").split(None, 1), "", ""]
@@ -154,7 +160,7 @@ class _SequenceRecord:
             self._end = offset + taken
 
     def finish(self) -> Iterator[Item]:
-        """Yield the last piece; the stop at its end is none of its letters."""
+        """Yield the last piece, without the stop at its end."""
         if self._letters.endswith(b"*"):
             self._letters = self._letters.removesuffix(b"*")
             yield SkippedRecord("note", "final_stop")
@@ -167,6 +173,7 @@ class _SequenceRecord:
         self._letters.clear()
         self._start = start + len(letters)
         self._pieces = self._pieces + 1
+
         if not letters:
             return SkippedRecord("malformed", "empty", self._at)
         if not _LETTERS.fullmatch(letters):
@@ -174,6 +181,7 @@ class _SequenceRecord:
             return SkippedRecord(
                 "malformed", "bad_letters", self._at, detail=f"{self._extra['id']} has {other!r}"
             )
+
         extra = {**self._extra, "start": start}
         return RawRecord(
             self._at, "fasta", self._end - self._at, letters.decode("ascii"), extra=extra

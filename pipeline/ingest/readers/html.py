@@ -1,4 +1,4 @@
-"""Read HTML files: the file is the page."""
+"""Read HTML files: each file is a page."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""Read Jupyter notebooks: the notebook is the document, made of the sources of its cells."""
+"""Read Jupyter notebooks: the sources of all cells are one document."""
 
 import json
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ from clozeline.pipeline.ingest.readers.text import WholeFileReader
 
 
 class IpynbReader(WholeFileReader):
-    """Joins the sources of all cells, text and code, by blank lines; outputs and attachments are left out.
+    """Joins the sources of all cells, text and code, with blank lines between them.
 
-    Reads the formats 3 and 4 of notebooks, compressed or not.
+    Outputs and attachments are dropped. Formats 3 and 4 are read, compressed or not.
     """
 
     VERSION: ClassVar[int] = 1
@@ -37,9 +37,9 @@ def _join_sources(record: RawRecord) -> Item:
         why = (
             f"{error.msg} at character {error.pos + 1}"
             if isinstance(error, json.JSONDecodeError)
-            else "no cells"
+            else "it has no cells"
         )
-        return SkippedRecord(
-            "malformed", "bad_json", detail=f"expected the JSON of a notebook: {why}"
-        )
-    return record._replace(text="\n\n".join(text.strip("\n") for text in texts if text.strip()))
+        return SkippedRecord("malformed", "bad_json", detail=f"expected a notebook in JSON: {why}")
+
+    texts = [text.strip("\n") for text in texts if text.strip()]
+    return record._replace(text="\n\n".join(texts))

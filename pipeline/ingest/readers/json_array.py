@@ -1,4 +1,4 @@
-"""Read JSON arrays, plain or compressed: an object of the array is a document."""
+"""Read JSON arrays, compressed or not: each object of the array is a document."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _LOOKAHEAD: Final = 1 << 16
 class JsonArrayReader(RowReader):
     """Reads the array element by element; memory holds one element, up to the limit of a line.
 
-    The locator is the offset of the element in the decompressed stream. An element that is no
-    object is counted as `bad_json`. Reading ends at damage, at the first place that is no JSON
-    (`bad_json`), and at an element longer than a line may be (`line_bytes`).
+    The locator is the offset of the element in the decompressed stream. An element that is not an
+    object is counted as `bad_json`. Reading ends at damage, at invalid JSON (`bad_json`), and at an
+    element longer than a line may be (`line_bytes`).
 
     Example:
         `[{"text": "It is raining."}, {"text": "And cold."}]`
@@ -50,8 +50,9 @@ class JsonArrayReader(RowReader):
         text = _JsonText(recode_utf16(decompress_file(path, self._limits, resume=False)), longest)
         text.skip("\ufeff")
         is_array = text.skip("[")
-        if is_array and text.begins("]"):
+        if is_array and text.starts_with("]"):
             yield NO_RECORDS
+
         while is_array and not text.skip("]"):
             offset = text.offset
             value, raw, reason = text.take_value()
@@ -62,8 +63,8 @@ class JsonArrayReader(RowReader):
                 )
                 return
             yield self._make_item(value, raw, offset, length)
-            is_array = text.skip(",") or text.begins("]")
-        if not is_array or text.begins("") or text.damage:
+            is_array = text.skip(",") or text.starts_with("]")
+        if not is_array or text.starts_with("") or text.damage:
             yield SkippedRecord(
                 "malformed", text.damage or "bad_json", text.offset, lost_bytes=text.lost_bytes
             )
@@ -72,12 +73,15 @@ class JsonArrayReader(RowReader):
         if _BAD_BYTE.search(raw):
             return SkippedRecord("malformed", "bad_utf8", offset)
         if not isinstance(value, dict):
-            return self._records.reject("bad_json", offset, "JSON, but no object", [raw])
+            return self._records.reject("bad_json", offset, "valid JSON, but not an object", [raw])
         return self._records.make(value, "json_array", offset, length)
 
 
 class _JsonText:
-    """Text of a file, read on demand up to `damage`; `at` is an index of `buffer`, `offset` the bytes before it."""
+    """The text of a file, read on demand up to `damage`.
+
+    `at` is an index of `buffer`, `offset` the number of bytes before it.
+    """
 
     def __init__(self, pieces: Iterator[bytes | Damage], longest: int) -> None:
         self.buffer = ""
@@ -90,7 +94,7 @@ class _JsonText:
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
 
     def _fill(self) -> bool:
-        """Read more; False at the end, or at damage."""
+        """Read more text; return False at the end or at damage."""
         piece = next(self._pieces, b"")
         if isinstance(piece, Damage):
             self.damage = piece.reason
@@ -101,22 +105,22 @@ class _JsonText:
         return bool(piece)
 
     def _take(self, end: int) -> str:
-        """Move to an index of the buffer and return what was passed."""
+        """Move to an index of the buffer and return the text in between."""
         taken = self.buffer[self.at : end]
         self.at = end
         self.offset += len(taken.encode("utf-8", "surrogateescape"))
         return taken
 
-    def begins(self, mark: str) -> bool:
-        """Return whether text follows that begins so."""
+    def starts_with(self, mark: str) -> bool:
+        """Return whether the text that follows starts with a mark."""
         return (self.at < len(self.buffer) or self._fill()) and self.buffer.startswith(
             mark, self.at
         )
 
     def skip(self, mark: str) -> bool:
-        """Skip blanks and then a mark, with the blanks after it; return whether it was there."""
+        """Skip blanks, a mark, and the blanks behind it; return whether the mark was there."""
         self._skip_blanks()
-        if not self.begins(mark):
+        if not self.starts_with(mark):
             return False
         self._take(self.at + len(mark))
         self._skip_blanks()
@@ -129,7 +133,10 @@ class _JsonText:
                 return
 
     def take_value(self) -> tuple[object, str, str]:
-        """Pass the value that starts here; return it, its text, and the reason if it is invalid and not passed."""
+        """Return the value that starts here, its text, and "".
+
+        Return the reason as third element if the value is invalid; it is then not passed.
+        """
         size = _LOOKAHEAD
         while True:
             at_end = False

@@ -1,4 +1,4 @@
-"""Read JSON lines, plain or compressed: each line is an object, each object a document."""
+"""Read JSON lines, compressed or not: each line is an object, each object a document."""
 
 from typing import ClassVar
 
@@ -30,10 +30,10 @@ class JsonlReader(RowReader, LineFileReader):
             value = JSON_DECODER.decode(line)
         except (ValueError, RecursionError) as error:
             why = (
-                f"no JSON: {getattr(error, 'msg', error)} at character "
+                f"not valid JSON: {getattr(error, 'msg', error)} at character "
                 f"{getattr(error, 'pos', 0) + 1}"
             )
             return self._records.reject("bad_json", offset, why, [line])
         if not isinstance(value, dict):
-            return self._records.reject("bad_json", offset, "JSON, but no object", [line])
+            return self._records.reject("bad_json", offset, "valid JSON, but not an object", [line])
         return self._records.make(value, "jsonl", offset, length)

@@ -1,4 +1,4 @@
-"""Read plain text with a document on each line, plain or compressed."""
+"""Read text files, compressed or not, with one document per line."""
 
 from typing import ClassVar
 

@@ -16,10 +16,12 @@ _QUOTED: Final = re.compile(rb"^>(>*From )", re.MULTILINE)
 
 
 class MboxReader(Reader):
-    """Reads messages by the standard library's `email`: their plain text, or their HTML if they have no other text.
+    """Reads messages with the standard library's `email`.
 
-    A message begins with a line `From `, before a header, and after a blank line or with a date. A
-    file without such a line, as `.eml`, is one message. Attachments and headers are left out;
+    The text of a message is its plain text, or its HTML if it has no other text.
+
+    A message starts with a line `From `, before a header, and after a blank line or with a date. A
+    file without such a line, as `.eml`, is one message. Attachments and headers are dropped;
     `extra` holds the subject.
     """
 
@@ -48,21 +50,23 @@ class MboxReader(Reader):
                     else ("line_bytes", 0)
                 )
                 yield SkippedRecord("malformed", reason, offset, lost_bytes=lost)
-                lines, after_blank = None, True
+                lines = None
+                after_blank = True
                 continue
+
             has_header = isinstance(following, bytes) and _HEADER.match(following) is not None
-            begins = (
+            is_start = (
                 line.startswith(b"From ")
                 and has_header
                 and (after_blank or _DATE.match(line) is not None)
             )
             after_blank = not line.strip()
-            if begins or (lines is None and _HEADER.match(line) and offset == 0):
+            if is_start or (lines is None and _HEADER.match(line) and offset == 0):
                 if lines is not None:
                     yield self._make_item(lines, first, length)
                 first = offset
                 length = 0
-                lines = [] if begins else [line]
+                lines = [] if is_start else [line]
             elif lines is not None and length <= self._limits.record_bytes:
                 lines.append(line)
             elif lines is None and not after_blank:

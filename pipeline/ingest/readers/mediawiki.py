@@ -1,7 +1,6 @@
-"""Read dumps of MediaWiki, plain or compressed: a page of the main namespace is a document.
+"""Read dumps of MediaWiki, compressed or not: each page of the main namespace is a document.
 
-Wikitext is parsed by mwparserfromhell, whose nodes tell what is a list, a line break, code or a
-formula.
+mwparserfromhell parses the wikitext; its nodes distinguish lists, line breaks, code and formulas.
 """
 
 import re
@@ -31,8 +30,8 @@ from clozeline.pipeline.text.exponents import is_exponent
 _PIECE_BYTES: Final = 1 << 20  # bytes of XML at a time
 _REDIRECT: Final = re.compile(r"\s*#redirect\s*:?\s*\[\[", re.IGNORECASE)
 _LONGEST_PAGE: Final = 1 << 23
-"""Characters of a page, four times what MediaWiki allows by default; the parser reads about 200,000
-in a second."""
+"""Maximum characters of a page, four times MediaWiki's default; the parser reads about 200,000 per
+second."""
 _WIKITEXT_MODELS: Final = frozenset({"wikitext", "proofread-page"})
 """Content models of wikitext."""
 _WIKITEXT_FORMAT: Final = "text/x-wiki"
@@ -61,7 +60,8 @@ _BLOCK_TAGS: Final = frozenset(
 _LIST_MARKS: Final = frozenset("*#:;")
 
 _SWITCH: Final = re.compile(
-    r"__(?:NO|FORCE)?TOC__|__(?:NO)?INDEX__|__NO(?:EDITSECTION|GALLERY|CC|TC|CONTENTCONVERT|TITLECONVERT|GLOBAL)__"
+    r"__(?:NO|FORCE)?TOC__|__(?:NO)?INDEX__"
+    r"|__NO(?:EDITSECTION|GALLERY|CC|TC|CONTENTCONVERT|TITLECONVERT|GLOBAL)__"
     r"|__(?:NO)?NEWSECTIONLINK__|__(?:HIDDENCAT|EXPECTUNUSEDCATEGORY|STATICREDIRECT|DISAMBIG)__"
     r"|^__[^\W\d]+?__$",  # of other languages, alone in its line
     re.MULTILINE,
@@ -76,7 +76,7 @@ _MARK: Final = re.compile(
     re.IGNORECASE,
 )
 _HOLE: Final = "\0"
-"""Where a template shows nothing; no page has this character."""
+"""Stands for a template that shows nothing; no page has this character."""
 _HOLES: Final = re.compile(
     rf"(?P<open>[(\[])[ ]?(?:{_HOLE}[ ]?[;,:]?[ ]?)+|(?:[ ]?[;,:])?(?:[ ]?{_HOLE})+[ "
     r"]?(?P<close>[)\]])"
@@ -87,20 +87,21 @@ _ADJACENT_HOLES: Final = re.compile(rf"{_HOLE}(?:{_HOLE})+")
 _SPACED_HOLES: Final = re.compile(rf"[ ](?:{_HOLE}+[ ])+")
 _OPENER: Final = {"}}": "{{", "|}": "{|", "]]": "[[", "]": "[", "-->": "<!--"}
 _MOST_PARAMETERS: Final = 20
-"""Parameters of a template that are read; no inline template has so many."""
+"""Maximum parameters of a template that are read; inline templates have fewer."""
 _MOST_UNCLOSED: Final = 20
-"""Openers of a page that nothing may close: for each of them the parser reads the rest of the page
-once more."""
+"""Maximum unclosed openers: for each of them the parser reads the rest of a page again."""
 
 
 class MediawikiReader(Reader):
-    """Reads the last revision of each article; redirects and pages of other namespaces are counted as ignored.
+    """Reads the last revision of each article.
 
-    Headings, paragraphs, lists, code and formulas (as TeX) stay, and of templates those that stand
-    in sentences. Other templates, tables, references, files, categories and links to other
-    languages go. Pages of another content model, such as JSON and CSS, are counted as ignored. A
-    dump that is cut ends with the last complete page. Name it in the recipe: `reader: mediawiki`.
-    It needs `clozeline[mediawiki]`.
+    Redirects and pages of other namespaces are counted as ignored.
+
+    Headings, paragraphs, lists, code and formulas (as TeX) stay, and templates inside sentences.
+    Other templates, tables, references, files, categories and links to other languages are removed.
+    Pages of another content model, such as JSON and CSS, are counted as ignored. A truncated dump
+    ends with the last complete page. Name it in the recipe: `reader: mediawiki`. It needs
+    `clozeline[mediawiki]`.
     """
 
     VERSION: ClassVar[int] = 3
@@ -108,7 +109,8 @@ class MediawikiReader(Reader):
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         pages = _PageParser(min(self._limits.record_bytes, _LONGEST_PAGE))
-        reason, lost = "", 0
+        reason = ""
+        lost = 0
         for piece in decompress_file(path, self._limits, resume=False):
             if isinstance(piece, Damage):
                 reason = piece.reason
@@ -116,6 +118,7 @@ class MediawikiReader(Reader):
                 break
             for first in range(0, len(piece), _PIECE_BYTES):
                 yield from pages.feed(piece[first : first + _PIECE_BYTES])
+
         if not reason and not pages.finish():
             reason = "truncated" if not pages.xml_error else "bad_xml"
         if reason or pages.xml_error:
@@ -129,7 +132,7 @@ class MediawikiReader(Reader):
 
 
 class _PageParser:
-    """An incremental parser: it takes XML in pieces and gives the pages that are complete."""
+    """An incremental parser: it takes pieces of XML and returns the complete pages."""
 
     def __init__(self, longest: int) -> None:
         self._parser = expat.ParserCreate()
@@ -138,6 +141,7 @@ class _PageParser:
         self._parser.CharacterDataHandler = self._add
         self._parser.EntityDeclHandler = self._refuse
         self._parser.buffer_text = True
+
         self._longest = longest
         self._items: list[Item] = []
         self._text: list[str] | None = None
@@ -151,9 +155,9 @@ class _PageParser:
         self.xml_error = ""
 
     def feed(self, piece: bytes) -> list[Item]:
-        """Parse a piece; return the pages that end in it.
+        """Parse a piece and return the pages that end in it.
 
-        After an error in the XML nothing more is parsed.
+        Nothing is parsed after an error in the XML.
         """
         self._items = []
         if not self.xml_error:
@@ -172,7 +176,7 @@ class _PageParser:
         return not self.xml_error
 
     def _refuse(self, *_: object) -> None:
-        raise ValueError("declares an entity, which no dump does")
+        raise ValueError("declares an XML entity, which MediaWiki dumps never do")
 
     def _open(self, name: str, attributes: dict[str, str]) -> None:
         self._text = None
@@ -183,7 +187,7 @@ class _PageParser:
             self._start = self._parser.CurrentByteIndex
             self._fields = {}
         elif name == "content":
-            self._is_further_slot = True  # of a revision, next to its main text
+            self._is_further_slot = True  # extra content of a revision, next to its main text
         elif name == "namespace":
             self._key = attributes.get("key", "")
             self._text = []
@@ -193,7 +197,7 @@ class _PageParser:
             name in ("dbname", "title", "ns", "text", "model", "format")
             and not self._is_further_slot
         ):
-            # of several revisions, the last text stays
+            # the text of the last revision overwrites the others
             self._text = []
             self._size = 0
 
@@ -214,6 +218,7 @@ class _PageParser:
                 self._namespaces[value.casefold()] = self._key
                 if self._key in HIDDEN_NAMESPACES:
                     self._hidden_prefixes.add(value.casefold())
+
             if name == "dbname" and not value.startswith(self._language):
                 self._hidden_prefixes.add(
                     self._language
@@ -227,6 +232,8 @@ class _PageParser:
         length = end - self._start
         page = self._fields
         self.end = end
+
+        # older dumps name the namespace in the title alone, and no content model
         prefix, colon, _ = page.get("title", "").partition(":")
         namespace = page.get("ns") or (
             self._namespaces.get(prefix.casefold(), "0") if colon else "0"
@@ -234,6 +241,7 @@ class _PageParser:
         model = page.get("model")
         content = page.get("format") or _WIKITEXT_FORMAT
         is_wikitext = content == _WIKITEXT_FORMAT if model is None else model in _WIKITEXT_MODELS
+
         if "redirect" in page or _REDIRECT.match(page.get("text", "")):
             self._items.append(SkippedRecord("ignored", "redirect"))
         elif namespace != "0":
@@ -255,38 +263,43 @@ def strip_markup(
     hidden_prefixes: frozenset[str] = DEFAULT_HIDDEN_PREFIXES | LANGUAGE_PREFIXES - {"en"},
     language: str = "en",
 ) -> str:
-    """Return the text of wikitext: headings, paragraphs, lists and inline templates, without tables and references.
+    """Return the text of wikitext: headings, paragraphs, lists and inline templates.
 
-    Formulas are TeX. Of the variants of a text in several scripts the first stays. `hidden_prefixes` are
-    the prefixes, in lower case, of links without text, and `language` is that of the wiki.
+    Tables and references are removed, and formulas are TeX. Of a text in several scripts the first
+    variant stays. `hidden_prefixes` are the lower-case prefixes of links without text, and
+    `language` is the language of the wiki.
     """
     try:
         import mwparserfromhell
     except ImportError as error:
         raise ConfigurationError(
-            f"reader mediawiki: needs its package ({error}): pip install 'clozeline[mediawiki]'"
+            f"reader mediawiki: needs a package ({error}): pip install 'clozeline[mediawiki]'"
         ) from error
+
     renderer = _WikitextRenderer(hidden_prefixes, language)
     pieces = renderer.render(
         mwparserfromhell.parse(_escape_unclosed(markup.replace(_HOLE, ""))), in_code=False
     )
+
+    # switches and variants are markup outside of code alone
     parts = []
     for in_code, run in groupby(pieces, key=lambda piece: piece[1]):
         text = "".join(piece for piece, _ in run)
         parts.append(text if in_code else _VARIANT.sub(_choose_variant, _SWITCH.sub("", text)))
+
     text = _SPACED_HOLES.sub(" ", _EMPTY.sub("", _ADJACENT_HOLES.sub(_HOLE, "".join(parts))))
     text = _HOLES.sub(_close_hole, text)
     return _BLANK_LINES.sub("\n\n", "\n".join(line.strip() for line in text.split("\n"))).strip()
 
 
 def _close_hole(match: re.Match[str]) -> str:
-    """Return what stays where a template shows nothing: of `(; 1850)` the parenthesis, of ` .` the mark."""
-    kept = next(filter(None, match.groups()), "")
-    return kept.strip()
+    """Return the text around an empty template: of `(; 1850)` the parenthesis, of ` .` the mark."""
+    mark = next(filter(None, match.groups()), "")
+    return mark.strip()
 
 
 def _escape_unclosed(markup: str) -> str:
-    """Write openers without an end as entities, which give the same text, if a page has very many of them."""
+    """Replace unclosed openers by entities, which render equally, if a page has too many."""
     from mwparserfromhell.definitions import PARSER_BLACKLIST, is_single
 
     unclosed: dict[str, list[int]] = {}
@@ -303,7 +316,7 @@ def _escape_unclosed(markup: str) -> str:
             continue
         if (
             opener == "<!--" or opener in PARSER_BLACKLIST
-        ) and opener not in endless:  # what is inside is no markup
+        ) and opener not in endless:  # no markup inside of these
             end = re.compile(
                 "-->" if opener == "<!--" else rf"</{opener}\s*>", re.IGNORECASE
             ).search(markup, position)
@@ -312,6 +325,7 @@ def _escape_unclosed(markup: str) -> str:
                 continue
             endless.add(opener)
         unclosed.setdefault(opener, []).append(mark.start())
+
     starts = sorted(start for starts in unclosed.values() for start in starts)
     if len(starts) <= _MOST_UNCLOSED:
         return markup
@@ -322,7 +336,7 @@ def _escape_unclosed(markup: str) -> str:
 
 
 class _WikitextRenderer:
-    """Yields the pieces of text of parsed wikitext, and whether each is code or a formula."""
+    """Yields the text pieces of parsed wikitext, and whether each is code or a formula."""
 
     def __init__(self, hidden_prefixes: frozenset[str], language: str) -> None:
         self._hidden_prefixes = hidden_prefixes
@@ -333,6 +347,7 @@ class _WikitextRenderer:
         after_mark = False
         before = ""
         for node, following in zip(nodes, [*nodes[1:], None], strict=False):
+            # of consecutive list marks, only the last one is shown
             if type(node).__name__ == "Tag" and node.wiki_markup in _LIST_MARKS:
                 is_last = getattr(following, "wiki_markup", None) not in _LIST_MARKS
                 yield (
@@ -345,6 +360,7 @@ class _WikitextRenderer:
                 )
                 after_mark = not in_code
                 continue
+
             for text, is_code in self._render_node(node, before, in_code=in_code):
                 piece = text.lstrip(" \t") if after_mark else text
                 yield piece, is_code
@@ -352,17 +368,18 @@ class _WikitextRenderer:
             after_mark = False
 
     def _render_node(self, node: Any, before: str, *, in_code: bool) -> Iterator[tuple[str, bool]]:
-        kind = type(node).__name__
-        if kind == "Text":
+        node_type = type(node).__name__
+        if node_type == "Text":
             yield node.value, in_code
-        elif kind == "HTMLEntity":
+        elif node_type == "HTMLEntity":
             yield node.normalize(), in_code
-        elif kind == "Tag":
+        elif node_type == "Tag":
             yield from self._render_tag(node, before, in_code=in_code)
-        elif kind == "Template":
+        elif node_type == "Template":
             shown = self._show_template(node, before)
             yield ("" if in_code else _HOLE) if shown is None else shown, in_code
-        elif kind == "Wikilink":
+
+        elif node_type == "Wikilink":
             shown = resolve_link_text(str(node.title), node.text, self._hidden_prefixes)
             if shown is None:
                 yield from self.render(
@@ -371,7 +388,7 @@ class _WikitextRenderer:
             else:
                 yield shown, in_code
         else:
-            yield from self.render(_find_shown_part(kind, node), in_code=in_code)
+            yield from self.render(_find_shown_part(node_type, node), in_code=in_code)
 
     def _render_tag(self, tag: Any, before: str, *, in_code: bool) -> Iterator[tuple[str, bool]]:
         name = str(tag.tag).strip().lower()
@@ -388,7 +405,7 @@ class _WikitextRenderer:
                 yield edge, in_code
 
     def _show_template(self, node: Any, before: str) -> str | None:
-        """Return the text of an inline template, None for all others."""
+        """Return the text of an inline template; None for all others."""
         show = find_template(self._render_text(node.name))
         if show is None:
             return None
@@ -411,17 +428,17 @@ class _WikitextRenderer:
         )
 
 
-def _find_shown_part(kind: str, node: Any) -> Any:
+def _find_shown_part(node_type: str, node: Any) -> Any:
     """Return the part of a node that a page shows; None for comments."""
-    if kind == "ExternalLink":
+    if node_type == "ExternalLink":
         return node.title if node.brackets else node.url
-    if kind == "Heading":
+    if node_type == "Heading":
         return node.title
-    return node.default if kind == "Argument" else None
+    return node.default if node_type == "Argument" else None
 
 
 def _choose_variant(match: re.Match[str]) -> str:
-    """Return the first variant of `-{zh-hans:a; zh-hant:b}-`; nothing for a rule that the page does not show."""
+    """Return the first variant of `-{zh-hans:a; zh-hant:b}-`; "" for a rule that is not shown."""
     flags, _, text = match[1].rpartition("|")
     if not _HIDDEN_VARIANT.isdisjoint(flag.strip() for flag in flags.split(";")):
         return ""

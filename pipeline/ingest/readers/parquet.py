@@ -1,4 +1,4 @@
-"""Read Parquet tables: a row is a document."""
+"""Read Parquet tables: each row is a document."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ _BATCH_ROWS: Final = 256
 
 
 class ParquetReader(TableFileReader):
-    """Reads in batches of rows; after a damaged row group, continues with the next one."""
+    """Reads batches of rows; after a damaged row group, it continues with the next."""
 
     VERSION: ClassVar[int] = 4
     suffixes: ClassVar[tuple[str, ...]] = (".parquet",)

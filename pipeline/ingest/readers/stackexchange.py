@@ -1,4 +1,4 @@
-"""Read `Posts.xml` of Stack Exchange's data dumps: each question and each answer is a document."""
+"""Read `Posts.xml` of Stack Exchange's data dumps: each question or answer is a document."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -40,12 +40,12 @@ _TAGS: Final = re.compile(r"[^<>|]+")
 
 
 class StackexchangeReader(Reader):
-    """Reads the rows one by one; a damaged row costs no other.
+    """Reads the rows one by one; a damaged row affects no other.
 
-    Posts of other types, such as wikis, are ignored.
+    Posts of other types, such as wikis, are ignored. The HTML of a post, below the title of a
+    question, is extracted like a page. `extra` holds `id`, `type`, `parent`, `score`, `tags`,
+    `title` and `license`. No entity is resolved.
 
-    The HTML of a post, below the title of a question, is extracted as that of a page. `extra` holds
-    `id`, `type`, `parent`, `score`, `tags`, `title` and `license`. No entity is resolved.
     """
 
     VERSION: ClassVar[int] = 1
@@ -54,19 +54,21 @@ class StackexchangeReader(Reader):
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         ahead = b""
         offset = 0
-        found = False
+        has_rows = False
         damaged = False
         for piece in recode_utf16(decompress_file(path, self._limits)):
             if isinstance(piece, Damage):
                 if _ROW.match(ahead):
                     yield self._make_item(ahead, offset)
                 yield SkippedRecord("malformed", piece.reason, offset, lost_bytes=piece.lost_bytes)
-                ahead, offset, damaged = b"", offset + len(ahead), True
+                offset += len(ahead)
+                ahead = b""
+                damaged = True
                 continue
             ahead += piece
             # all rows but the last one are complete
             starts = [match.start() for match in _START.finditer(ahead)]
-            found = found or bool(starts)
+            has_rows = has_rows or bool(starts)
             for first, following in pairwise(starts):
                 yield self._make_item(ahead[first:following], offset + first)
             rest = starts[-1] if starts else max(0, len(ahead) - _TAIL_BYTES)
@@ -74,10 +76,11 @@ class StackexchangeReader(Reader):
             offset = offset + rest
             if len(ahead) > self._limits.record_bytes:
                 yield SkippedRecord("malformed", "too_large", offset)
-                ahead, offset = b"", offset + len(ahead)
+                offset += len(ahead)
+                ahead = b""
         if _START.match(ahead):
             yield self._make_item(ahead, offset)
-        elif not found and not damaged:
+        elif not has_rows and not damaged:
             is_empty = b"</posts>" in ahead or b"<posts/>" in ahead
             yield (
                 NO_RECORDS
@@ -98,15 +101,16 @@ class StackexchangeReader(Reader):
             fields: Mapping[str, str] = etree.fromstring(start_tag + b"/>", _PARSER).attrib
         except (etree.XMLSyntaxError, ValueError):
             return SkippedRecord("malformed", "bad_xml", offset)
-        kind = fields.get("PostTypeId", "")
-        if kind not in _POST_TYPES:
-            return SkippedRecord("ignored", f"post_type_{kind[:10]}")
+        type_id = fields.get("PostTypeId", "")
+        if type_id not in _POST_TYPES:
+            return SkippedRecord("ignored", f"post_type_{type_id[:10]}")
+
         title = f"<h1>{escape(fields['Title'])}</h1>" if "Title" in fields else ""
         page = f"<html><body><main>{title}{fields.get('Body', '')}</main></body></html>"
         extra: dict[str, object] = {
             name: fields[key] for name, key in _EXTRA_FIELDS.items() if fields.get(key)
         }
-        extra |= {"type": _POST_TYPES[kind], "tags": _TAGS.findall(fields.get("Tags", ""))}
+        extra |= {"type": _POST_TYPES[type_id], "tags": _TAGS.findall(fields.get("Tags", ""))}
         if _SCORE.fullmatch(fields.get("Score", "")):
             extra["score"] = int(fields["Score"])
         date = parse_date(fields.get("CreationDate"))

@@ -1,4 +1,4 @@
-"""Read plain text: the file is the document."""
+"""Read text files: each file is a document."""
 
 from collections.abc import Iterator
 from typing import ClassVar
@@ -15,10 +15,10 @@ from clozeline.pipeline.ingest.readers import Item, RawRecord, Reader, SkippedRe
 
 
 class WholeFileReader(Reader):
-    """A reader whose only record is the file; a subclass names its type."""
+    """Base class of readers whose only record is the file; a subclass names its type."""
 
     locator_type: ClassVar[str]
-    """type of the locator, part of the document uid"""
+    """unit of the locator, part of the document uid"""
     is_markup: ClassVar[bool]
     """true for HTML, whose `<meta>` may name the encoding"""
     reasons: ClassVar[tuple[str, ...]] = (*DAMAGE_REASONS, "charset", "too_large")
@@ -41,6 +41,7 @@ class WholeFileReader(Reader):
             if length > self._limits.record_bytes:
                 yield SkippedRecord("malformed", "too_large")
                 return
+
         decoded = decode(b"".join(pieces), meta=self.is_markup)
         if decoded is None:
             yield SkippedRecord("malformed", "charset")
@@ -51,7 +52,7 @@ class WholeFileReader(Reader):
 
 
 class TextReader(WholeFileReader):
-    """Reads a file, compressed or not, in the encoding that fits."""
+    """Reads a file, compressed or not, and detects its encoding."""
 
     VERSION: ClassVar[int] = 2
     suffixes: ClassVar[tuple[str, ...]] = (".txt", ".text", ".md", ".rst")

@@ -1,4 +1,4 @@
-"""Read tab-separated lines, plain or compressed: a table with a header, texts, or pairs of aligned texts."""
+"""Read tab-separated lines, compressed or not: tables, texts, or pairs of aligned texts."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -26,9 +26,9 @@ from clozeline.pipeline.ingest.readers._rows import (
 class TsvReader(RowReader, LineFileReader):
     r"""Splits fields at every tab and lines at every `\n`; quotes have no meaning.
 
-    A first line that names the text key, each field once, is the header of a table. Without it and
-    without `columns`, a line is a pair: `text` and `target_text`. Other columns go to `extra`. A
-    line with more or fewer fields is counted as `fields`.
+    A first line that names the text key, each field once, is the header of a table. Without a
+    header and without `columns`, a line is a pair: `text` and `target_text`. Other columns go to
+    `extra`. A line with more or fewer fields is counted as `fields`.
 
     Example (a pair):
         `It is raining.<tab>Es regnet.`
@@ -41,8 +41,8 @@ class TsvReader(RowReader, LineFileReader):
     @config_class
     class Options(FieldOptions, EncodingOptions):
         columns: Annotated[list[str], Field(min_length=1)] | None = field(default=None)
-        """names of the columns in order, including that of the text, of a file without a header;
-        default: those of the header, else `text` and `target_text`"""
+        """column names, in order, of a file without a header; the name of the text is one of them.
+        Default: the header, else `text` and `target_text`."""
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -57,11 +57,15 @@ class TsvReader(RowReader, LineFileReader):
         self._header: list[str] | None = None
 
     def column_names(self, path: InputFile) -> Sequence[str]:
-        """Return the columns that the options or the first line name; ConfigurationError if it cannot be read."""
+        """Return the columns that the options or the first line name.
+
+        Raises:
+            ConfigurationError: the first line cannot be read.
+        """
         names = self._options.columns or self._read_header(path)
         if names is None:
             raise ConfigurationError(
-                f"{path}: the first line cannot be read: expected the names of columns"
+                f"{path}: the first line cannot be read: it must have the names of the columns"
             )
         return names
 
@@ -70,7 +74,7 @@ class TsvReader(RowReader, LineFileReader):
         return super().read(path, start, end)
 
     def _read_header(self, path: InputFile) -> list[str] | None:
-        """Return the columns that the first line names; None if it is a row."""
+        """Return the columns that the first line names; None if the line is data."""
         with closing(iter(ByteLines(path, 0, path.stat().st_size, self._limits))) as lines:
             _, line = next(lines, (0, b""))
         if not isinstance(line, bytes):
@@ -91,6 +95,7 @@ class TsvReader(RowReader, LineFileReader):
         text_key = self._options.text_key
         columns = self._options.columns or self._header or [text_key, TARGET_FIELD]
         fields = line.removesuffix("\r").split("\t")
+
         if len(fields) != len(columns):
             rejected = self._records.reject("fields", offset, cells=fields)
             is_first = offset == 0 and self._options.columns is None

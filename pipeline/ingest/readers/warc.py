@@ -1,4 +1,4 @@
-"""Read WARC and WET files, plain or compressed: captured pages, and the texts of WET files."""
+"""Read WARC and WET files, compressed or not: captured pages, and the texts of WET files."""
 
 import re
 from collections import deque
@@ -31,21 +31,20 @@ _HEAD_END: Final = re.compile(rb"\n\r*\n")
 _LINE_ENDS: Final = re.compile(rb"[\r\n]*")
 _HEAD_BYTES: Final = 1 << 16
 _START_BYTES: Final = 64
-"""Bytes that hold the first line of a record, and the line ends before it."""
+"""Bytes that hold the first line of a record and the line ends before it."""
 _LENGTH: Final = re.compile(r"[0-9]{1,18}")
 _READ_TYPES: Final = frozenset({"response", "resource", "conversion"})
-"""Types of records that hold a page or a text."""
+"""Types of records with a page or a text."""
 _PART_FIELDS: Final = ("warc-truncated", "warc-segment-number")
-"""Fields of a record whose content is not whole: it was cut, or goes on in a `continuation`
-record."""
+"""Fields of a record with partial content: it was cut, or a `continuation` record follows."""
 _TEXT_TYPES: Final = frozenset({"text/plain", "text/markdown"})
 
 
 class WarcReader(Reader):
     """Reads HTML pages of responses, resources and conversions, and texts of conversions (WET).
 
-    After damage, reading continues at the next gzip member or line that starts a record. Memory is
-    never allocated by the length in a header.
+    After damage, reading continues at the next gzip member or at the next line that starts a
+    record. A length in a header never determines how much memory is allocated.
     """
 
     VERSION: ClassVar[int] = 7
@@ -64,11 +63,11 @@ class WarcReader(Reader):
 
     @staticmethod
     def is_splittable(head: bytes) -> bool:
-        """Return whether records can be found from the middle of the file: in gzip and uncompressed files."""
+        """Return whether records can be found from the middle: in gzip and uncompressed files."""
         return detect_codec(head) in (None, "gzip")
 
     def find_first_record(self, path: InputFile, position: int) -> int:
-        """Return the offset of the first record, in a gzip file of the first member, from `position` on."""
+        """Return the offset of the first record (in gzip: member) from `position` on."""
         size = path.stat().st_size
         if position in (0, size):
             return position
@@ -81,7 +80,7 @@ class WarcReader(Reader):
         return content.at if content.seek(1) else size
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
-        """Yield the records that start (in gzip files: whose member starts) in [start, end)."""
+        """Yield the records that start in [start, end); in gzip, whose member starts there."""
         start = self.find_first_record(path, start)
         end = self.find_first_record(path, end)
         content = _WarcContent(path, self._limits, start)
@@ -89,6 +88,7 @@ class WarcReader(Reader):
             content.skip_line_ends()
             content.fill(_START_BYTES)
             locator, locator_type = content.locate()
+
             if not content.ahead:
                 damage = content.pass_damage()
                 if damage is None or damage.member >= end:
@@ -110,15 +110,17 @@ class WarcReader(Reader):
                 yield SkippedRecord("note", "resync")
 
     def _read_record(self, content: "_WarcContent", locator: int, locator_type: str) -> Item:
-        """Pass the next record, and return what it gives."""
+        """Move behind the next record, and return its item."""
         while (head_end := _HEAD_END.search(content.ahead, 0, _HEAD_BYTES)) is None:
             if len(content.ahead) >= _HEAD_BYTES or not content.fill(len(content.ahead) + 1):
                 break
+
         head = head_end.end() if head_end else 0
         fields = parse_fields(content.ahead[:head], "utf-8")
         length = _LENGTH.fullmatch(fields.get("content-length", ""))
         fault = ""
         size = end = head + (int(length[0]) if length else 0)
+
         if "warc-type" not in fields:
             fault = "bad_header"
         elif length is None:
@@ -130,9 +132,11 @@ class WarcReader(Reader):
             # the line
             end = content.ahead.find(b"\n", size, size + _HEAD_BYTES) + 1
             fault = "" if content.can_end(end) else "bad_length"
+
         if fault:
             reason, lost = content.pass_fault(fault, head, size)
             return SkippedRecord("malformed", reason, locator, lost_bytes=lost)
+
         payload = bytes(content.ahead[head:size])
         if end > size:
             fields.setdefault("warc-truncated", "length")
@@ -160,6 +164,7 @@ class WarcReader(Reader):
         is_complete = fields.keys().isdisjoint(_PART_FIELDS)
         media, charset = parse_content_type(fields.get("content-type"))
         body = payload
+
         is_message = name == "response" or media.startswith("application/http")
         try:
             response = parse_response(payload, self._limits) if is_message else None
@@ -173,8 +178,9 @@ class WarcReader(Reader):
             is_complete = is_complete and response.is_complete
         elif media.startswith("application/http"):
             return SkippedRecord("malformed", "http", locator)
+
         why = explain_not_html(media, body)
-        # what a tool made of a page is a text, unless it says that it is a page
+        # a tool made a text of the page, unless the record says that it is a page
         is_text = (
             response is None
             and name == "conversion"
@@ -184,6 +190,7 @@ class WarcReader(Reader):
             return SkippedRecord("ignored", why, locator)
         if (decoded := decode(body, charset, meta=not is_text)) is None:
             return SkippedRecord("malformed", "charset", locator)
+
         text, flags = decoded
         flags |= 0 if is_complete else FLAG_TRUNCATED_SOURCE
         url = fields.get("warc-target-uri", "").strip("<> ") or None
@@ -200,7 +207,10 @@ class WarcReader(Reader):
 
 
 def _find_codec(file: BinaryIO, path: InputFile) -> str | None:
-    """Return the compression of a file; that of its name if its first bytes are neither compressed nor a record."""
+    """Return the compression of a file by its first bytes.
+
+    The name decides if they are neither compressed nor a record.
+    """
     head = file.read(_START_BYTES)
     return detect_codec(head) or (
         "gzip" if path.suffix == ".gz" and not head.startswith(b"WARC/") else None
@@ -208,7 +218,10 @@ def _find_codec(file: BinaryIO, path: InputFile) -> str | None:
 
 
 class _WarcContent:
-    """The content of a file from a record on; lengths and places are relative to `at`, the offset of the next byte."""
+    """The content of a file from a record on.
+
+    Lengths and positions are relative to `at`, the offset of the next byte.
+    """
 
     def __init__(self, path: InputFile, limits: InputLimits, start: int) -> None:
         with path.open("rb") as file:
@@ -217,13 +230,13 @@ class _WarcContent:
         self._path = path
         self._size = path.stat().st_size
         self._pieces = decompress_members(path, limits, start, self._codec)
-        self._damage: Damage | None = None  # what follows `ahead`
+        self._damage: Damage | None = None  # the damage behind `ahead`
         self.at = start if self._codec is None else 0
         self.ahead = bytearray()
         self._members = deque([(self.at, start)])  # offsets in the content and in the file
 
     def fill(self, length: int) -> bool:
-        """Read until so many bytes are ahead; False if damage or the end of the file come first."""
+        """Read until `length` bytes are ahead; return False at damage or at the end of the file."""
         while len(self.ahead) < length:
             if self._damage is not None:
                 return False
@@ -233,6 +246,7 @@ class _WarcContent:
                 raise StorageError(
                     f"{self._path}: cannot be read ({error.strerror or error})"
                 ) from error
+
             if isinstance(piece, Damage):
                 self._damage = piece
             elif not piece:
@@ -250,7 +264,7 @@ class _WarcContent:
             self._members.popleft()
 
     def locate(self) -> tuple[int, str]:
-        """Return locator and locator_type of what follows: the offset of its gzip member, else that in the content."""
+        """Return the locator of the next bytes and its type: a gzip member, or an offset."""
         if self._codec != "gzip":
             return self.at, "warc"
         if not self.ahead:
@@ -259,14 +273,17 @@ class _WarcContent:
         return member, f"warc-gz:{self.at - start}" if self.at > start else "warc-gz"
 
     def skip_line_ends(self) -> bool:
-        """Skip line ends; False at damage."""
+        """Skip line ends; return False at damage."""
         while True:
             self.drop(_LINE_ENDS.match(self.ahead).end())  # type: ignore[union-attr]
             if self.ahead or not self.fill(1):
                 return self._damage is None or bool(self.ahead)
 
     def can_end(self, position: int) -> bool:
-        """Return whether a record can end there: before two line ends, another record or member, or the end."""
+        """Return whether a record can end at a position.
+
+        Two line ends, another record or member, or the end of the file must follow.
+        """
         self.fill(position + _START_BYTES)
         if not 0 < position <= len(self.ahead):
             return False
@@ -284,14 +301,14 @@ class _WarcContent:
         return any(self.at + position == start for start, _ in self._members)
 
     def seek(self, position: int) -> bool:
-        """Go to the first line of a record from a position on; False before damage or the end."""
+        """Move to the first line of a record from a position on; return False if there is none."""
         while True:
             while (match := _START.search(self.ahead, position)) is not None:
                 if self.ahead[match.start() - 1] == ord("\n") or self._starts_member(match.start()):
                     self.drop(match.start())
                     return True
                 position = match.end()
-            # the last bytes may begin a first line
+            # the last bytes may be the start of a first line
             self.drop(max(position, len(self.ahead) - _START_BYTES) - 1)
             position = 1
             if not self.fill(len(self.ahead) + 1):
@@ -299,9 +316,9 @@ class _WarcContent:
                 return False
 
     def pass_fault(self, fault: str, head: int, size: int) -> tuple[str, int]:
-        """Go to the record after one with a fault; return its reason and the bytes that are not decoded.
+        """Move behind a record with a fault; return its reason and the bytes that are not decoded.
 
-        What cuts a record takes precedence.
+        If damage cuts the record, the reason of the damage takes precedence.
         """
         before = self.at
         if self.seek(head or 1):
@@ -313,7 +330,7 @@ class _WarcContent:
         return ("truncated" if not head or self.at - before < size else fault), 0
 
     def pass_damage(self) -> Damage | None:
-        """Go to the content after the damage, and return it."""
+        """Move behind the damage and return it."""
         damage = self._damage
         self._damage = None
         return damage

@@ -101,16 +101,16 @@ def test_layouts(tmp_path, name, content, expected):
             lines({"good": "one", "bad": ""}, {"good": "two"}),
             "got the fields good in line 2",
         ),
-        ("a.json", json.dumps({"data": [1]}, indent=1), "expected text .* it is no JSON"),
+        ("a.json", json.dumps({"data": [1]}, indent=1), "expected text .* it is not valid JSON"),
         (
             "a.jsonl",
             lines({"text": "one"}, "{broken"),
-            r"line 2: expected an item, but it is no JSON.*: correct",
+            r"line 2: expected an item, but it is not valid JSON.*: correct",
         ),
         (
             "a.jsonl",
             lines({"text": "one"}, [1]),
-            "line 2: expected an item, but it is JSON, but no object",
+            "line 2: expected an item, but it is valid JSON, but not an object",
         ),
         ("a.txt", "good\nbad \xff\n", "line 2: expected an item, but bad utf8"),
     ],
@@ -202,7 +202,7 @@ ROWS_NO_TASK_KEEPS = [
             "test/high/1.txt": json.dumps(
                 {"article": SAID, "questions": ["q"], "options": [["a", "b"]]}
             ),
-            "test/high/2.txt": f"no JSON: {SAID}",
+            "test/high/2.txt": f"not valid JSON: {SAID}",
         },
     ),
     ({"name": "trec", "classes": ["NUM"]}, {"a.label": f"HUM:ind {SAID}\nHUM {SAID}\n"}),

@@ -51,8 +51,8 @@ def test_parts_are_one_file(tmp_path):
     [
         ("a.xml", "<a>", "got text: rename it to end in"),
         ("a.csv", "", "it is empty"),
-        ("a.jsonl", "{oops\n", r"row 1: it is no JSON"),
-        ("a.json", "[1]", r"row 1: it is JSON, but no object"),
+        ("a.jsonl", "{oops\n", r"row 1: it is not valid JSON"),
+        ("a.json", "[1]", r"row 1: it is valid JSON, but not an object"),
         ("a.parquet", "PAR1 and then nothing", "is damaged"),
         ("a.tsv", "text\tb\ttext\n", "two columns have the name 'text'"),
     ],

@@ -30,8 +30,8 @@ def test_lines_of_json_and_whole_files(tmp_path):
             b'{"text": "a"}\n{"words": 1}\n',
             r"a.jsonl, record 2: expected a text, got no 'text' among the keys: words",
         ),
-        (b"[1]\n", r"record 1: expected a text, got line 1 is JSON, but no object"),
-        (b"{\n", r"record 1: expected a text, got line 1 is no JSON: "),
+        (b"[1]\n", r"record 1: expected a text, got line 1 is valid JSON, but not an object"),
+        (b"{\n", r"record 1: expected a text, got line 1 is not valid JSON: "),
         (b'{"text": "\xff"}\n', r"record 1: expected a text, got bad utf8"),
         (
             gzip.compress(b'{"text": "a"}\n' * 99, mtime=0)[:-20],

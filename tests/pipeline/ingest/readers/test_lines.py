@@ -155,7 +155,8 @@ def test_a_bad_line_of_json_costs_itself(tmp_path, line, reason):
 
 
 @pytest.mark.parametrize(
-    ("line", "why"), [(b"no", "no JSON: Expecting value at character 1"), (b"[]", "JSON, but no")]
+    ("line", "why"),
+    [(b"no", "not valid JSON: Expecting value at character 1"), (b"[]", "valid JSON, but not")],
 )
 def test_the_first_line_says_why_it_is_no_object(tmp_path, line, why):
     first, second = (

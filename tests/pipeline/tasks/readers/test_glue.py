@@ -200,7 +200,7 @@ def test_unknown_tasks(tmp_path):
     with pytest.raises(ConfigurationError, match="qqp"):
         reader("qpp")
     with pytest.raises(
-        ConfigurationError, match=r"rows\.tsv: expected rows of .* \(row 1: it is no JSON"
+        ConfigurationError, match=r"rows\.tsv: expected rows of .* \(row 1: it is not valid JSON"
     ):
         rows_of("rte", '{"sentence1": "a", \n', tmp_path)
     with pytest.raises(
