@@ -1,6 +1,7 @@
 """Train one small body, and score it next to what must be beaten: `make baby` runs this.
 
-    python -m benchmarks.baby OUTPUT --text FILE ... --pairs FILE [--task pos=FILE[,TEST] ...] [--share 1.0] [--ranks 2]
+    python -m benchmarks.baby OUTPUT --text FILE ... --pairs FILE
+        [--task pos=FILE[,TEST] ...] [--share 1.0] [--ranks 2]
         [--train KEY=VALUE ...]
 
 The body of `recipe:baby` is trained once; checkpoints are named by the words that it has seen. Each
@@ -125,7 +126,10 @@ class Baby:
         )
 
     def find_checkpoints(self) -> dict[str, tuple[int, float]]:
-        """Return step and words seen of the checkpoints that stay, by name: `1M`; the first is the control."""
+        """Return step and words seen of the checkpoints that stay, by name: `1M`.
+
+        The first is the control.
+        """
         at = self.keys["checkpoint"]["at"]
         per_word = self.keys["checkpoint"]["tokens_per_word"]
         states = [Index.read(path).state for path in steps_in(self.run / "checkpoints")]
@@ -176,7 +180,10 @@ class Baby:
         return found
 
     def perplexity(self, name: str, step: int, last: bool) -> dict[str, Any]:
-        """Return the perplexity on held-out rows; that of the last checkpoint is compared with 5-grams of tokens."""
+        """Return the perplexity on held-out rows.
+
+        That of the last checkpoint is compared with 5-grams of tokens.
+        """
         file = self.output / "perplexity" / f"{name}.json"
         if not file.exists():
             file.parent.mkdir(exist_ok=True)
@@ -189,7 +196,10 @@ class Baby:
         return found
 
     def compress(self) -> list[list[str]]:
-        """Make the last checkpoint smaller in each way; return held-out perplexities, causal and masked."""
+        """Make the last checkpoint smaller in each way.
+
+        Return held-out perplexities, causal and masked.
+        """
         found = []
         for name, words in {"as trained": [], **SMALLER}.items():
             folder = (
@@ -260,7 +270,10 @@ def name_of(words: float) -> str:
 
 
 def curve(points: Sequence[tuple[float, float]], levels: Mapping[str, float]) -> str:
-    """Return an SVG of percent correct over the logarithm of words seen, with the controls as dashed lines."""
+    """Draw percent correct over the words seen, on a logarithmic axis.
+
+    Controls are dashed lines. Return the SVG.
+    """
     logs = [(math.log10(words), 100 * share) for words, share in points]
     heights = {name: 100 * share for name, share in levels.items()}
     plot = Plot(
@@ -304,7 +317,10 @@ def percent(scores: Mapping[str, Any]) -> str:
 
 
 def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]]) -> str:
-    """Score what has no scores, write the curve and the figures, and return the tables as Markdown."""
+    """Score checkpoints without scores, and write the curve and the figures.
+
+    Return the tables as Markdown.
+    """
     pairs = baby.score_pairs(checkpoints)
     last = [*checkpoints][-1]
     nats = {

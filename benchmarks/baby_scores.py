@@ -1,4 +1,4 @@
-"""Score an exported folder on minimal pairs with classes of transformers alone, and count n-grams to compare with.
+"""Score an exported folder on minimal pairs with transformers, and with n-grams for comparison.
 
     python -m benchmarks.baby_scores FOLDER PAIRS [--masked] [--harness 5] [--json FILE]
 
@@ -37,7 +37,10 @@ DEVICE: Final = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def write_causal(folder: Path) -> Path:
-    """Write the model once more as the class of transformers that reads its rows left to right; return the folder."""
+    """Write the model once more as the class of transformers that reads its rows left to right.
+
+    Return the folder.
+    """
     causal = folder.with_name(f"{folder.name}-causal")
     if not (causal / "config.json").exists():
         keys = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -79,7 +82,10 @@ def causal_sums(folder: Path, texts: Sequence[str]) -> Sums:
 
 @torch.no_grad()
 def masked_sums(folder: Path, texts: Sequence[str]) -> Sums:
-    """Return the sum over the tokens of each text, each masked alone and predicted at the position before."""
+    """Return the sum of the log probabilities of the tokens of each text.
+
+    Each token is masked alone, and predicted at the position before.
+    """
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForMaskedLM.from_pretrained(folder).to(DEVICE)
     encoded = tokenizer(list(texts)).input_ids  # [CLS] ... [SEP]
@@ -118,7 +124,10 @@ def split_words(text: str) -> list[str]:
 
 
 def accuracies(pairs: Sequence[Pair], sums: Sums) -> dict[str, Any]:
-    """Return the share of pairs whose good sentence has the higher sum, by paradigm, and its mean; a tie is wrong."""
+    """Return the share of pairs whose good sentence has the higher sum, by paradigm, and its mean.
+
+    A tie is wrong.
+    """
     preferred, ties = compare_first(sums, pairs)
     found: dict[str, list[bool]] = {}
     for pair, right in zip(pairs, preferred, strict=True):
@@ -132,12 +141,18 @@ def accuracies(pairs: Sequence[Pair], sums: Sums) -> dict[str, Any]:
 
 
 def sentences(pairs: Sequence[Pair]) -> list[str]:
-    """Return the sentences of every pair after a blank, as lm-eval reads them, and as they follow others in a text."""
+    """Return the sentences of every pair in two forms.
+
+    After a blank, as lm-eval reads them, and as they follow other sentences in a text.
+    """
     return [f" {text}" for pair in pairs for text in pair.sentences]
 
 
 def score_folder(folder: Path, pairs: Sequence[Pair], masked: bool) -> dict[str, Any]:
-    """Return the accuracies of an exported folder by each score; `fused` is the mean of both (arXiv 2410.24159)."""
+    """Return the accuracies of an exported folder by each score.
+
+    `fused` is the mean of both (arXiv 2410.24159).
+    """
     causal = causal_sums(write_causal(folder), sentences(pairs))
     sums = {"causal": causal}
     if masked:
@@ -147,7 +162,10 @@ def score_folder(folder: Path, pairs: Sequence[Pair], masked: bool) -> dict[str,
 
 
 def score_counts(texts: Sequence[str], pairs: Sequence[Pair], folder: Path) -> dict[str, Any]:
-    """Return the accuracies of n-grams of words, and of 5-grams of the tokens of an exported folder."""
+    """Return the accuracies of n-grams of words and of 5-grams of tokens.
+
+    The tokens are those of an exported folder.
+    """
     words = Counts(map(split_words, texts), ORDERS.values())
     cut = [split_words(text) for text in sentences(pairs)]
     found = {
@@ -165,7 +183,10 @@ def score_counts(texts: Sequence[str], pairs: Sequence[Pair], folder: Path) -> d
 
 
 def score_by_harness(causal: Path, pairs: Sequence[Pair], count: int) -> dict[str, float]:
-    """Return the accuracies of lm-eval on the first paradigms; it is an extra: pip install clozeline[lm-eval]."""
+    """Return the accuracies of lm-eval on the first paradigms.
+
+    It is an extra: pip install clozeline[lm-eval].
+    """
     from lm_eval import simple_evaluate
     from lm_eval.models.huggingface import HFLM
     from lm_eval.tasks import TaskManager

@@ -1,7 +1,10 @@
-"""What distillation, pruning, quantization, early exit and token pruning cost in scores, over seeds.
+"""Measure what each method of compression costs in scores, over seeds.
 
-    python -m benchmarks.compression OUTPUT --text FILE ... --student-text FILE --task sst2=TRAIN,DEV --task pos=FILE
-        [--parts sets distillation pruning quantization early] [--seeds 3] [--labels 1000] [--json FILE]
+Methods: distillation, pruning, quantization, early exit and token pruning.
+
+    python -m benchmarks.compression OUTPUT --text FILE ... --student-text FILE
+        --task sst2=TRAIN,DEV --task pos=FILE [--seeds 3] [--labels 1000] [--json FILE]
+        [--parts sets distillation pruning quantization early]
 
 `--text` is what the teacher reads, `--student-text` what its students read and are held out on. The
 teacher of `configs/compression` is trained once. Students of half its layers start from its own
@@ -121,7 +124,7 @@ class Experiment:
     # -- distillation
 
     def distil(self) -> list[dict[str, Any]]:
-        """Return the held-out loss and the scores of students by seed, for each source of the teacher's scores."""
+        """Return held-out loss and scores of students by seed and by source of teacher scores."""
         start = self.output / "start"
         if not start.exists():
             clozeline(
@@ -292,7 +295,7 @@ class Experiment:
         return rows
 
     def exit_early(self) -> list[dict[str, Any]]:
-        """Return accuracies over mean depth and over kept tokens, of the first task with a classifier."""
+        """Return accuracy by mean depth and by tokens kept of the first classification task."""
         task = next(iter(self.tasks))
         self.tune(task, "dense", self.teacher)
         rows = []

@@ -1,4 +1,6 @@
-"""Speed of corruption on one core: the kernel of each objective, the complete stage, and Hugging Face's collator.
+"""Measure the speed of corruption on one core, next to the collator of Hugging Face.
+
+Measured are the kernel of each objective, and the complete stage.
 
     python -m benchmarks.corruption [--rows 1920] [--documents 8000] [--json FILE]
 
@@ -161,7 +163,10 @@ def tokenizer() -> Any:
 
 
 def collator(name: str, form: str) -> float:
-    """Return the speed of Hugging Face's collator for an objective, on torch tensors (`pt`) or arrays (`np`)."""
+    """Return the speed of Hugging Face's collator for an objective.
+
+    It takes torch tensors (`pt`) or arrays (`np`).
+    """
     import torch
     from transformers import (
         DataCollatorForLanguageModeling,

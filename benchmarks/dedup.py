@@ -44,7 +44,10 @@ _VOCABULARY = [
 
 
 def documents(megabytes: float) -> list[Document]:
-    """Return English technical text: sentences of Python's help topics in random order, cut into documents."""
+    """Return English technical text, cut into documents.
+
+    It is sentences of Python's help topics in random order.
+    """
     draw = random.Random(1)
     sentences = [sentence for text in topics.values() for sentence in text.split(". ")]
     made: list[Document] = []
@@ -75,7 +78,10 @@ def passes(source: Path) -> list[Callable[[str], None]]:
 def write_pairs(
     low: float, high: float, count: int, draw: random.Random
 ) -> tuple[list[str], list[float]]:
-    """Return pairs of texts, one text after the other, with a similarity in [low, high), and these similarities."""
+    """Return pairs of texts with a similarity in [low, high), and these similarities.
+
+    The two texts of a pair follow each other.
+    """
     texts: list[str] = []
     similarities: list[float] = []
     while len(similarities) < count:
@@ -97,7 +103,10 @@ def write_pairs(
 
 
 def recall_by_bins(count: int) -> list[dict[str, Any]]:
-    """Return a row for each bin of similarity: theory, its standard error, and the share that our signature finds."""
+    """Return for each bin of similarity what theory says and what our signature finds.
+
+    Each row has the share expected, its standard error, and the share found.
+    """
     draw = random.Random(2)
     minhash = MinHash(ngram=5, bands=14, rows=8, seed=1)
     made = [write_pairs(low, high, count, draw) for low, high in pairwise(_EDGES)]

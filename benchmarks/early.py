@@ -1,4 +1,4 @@
-"""Accuracy of a fine-tuned classifier over the mean depth of its rows, and over the tokens that it keeps."""
+"""Measure the accuracy of a classifier by mean depth and by tokens kept."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -38,7 +38,10 @@ def iterate_batches(
 
 
 def measure_exits(run: Path) -> list[tuple[str, float, float]]:
-    """Train off-ramps of a run, its body frozen, and return (rule, mean depth, accuracy) by entropy."""
+    """Train off-ramps of a run with a frozen body.
+
+    Return (rule, mean depth, accuracy) by entropy.
+    """
     opened = open_task_run(run, "dev")
     tuned = opened.trained.model
     heads = {opened.head: replace(tuned.config.heads[opened.head], exits="after")}

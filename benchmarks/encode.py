@@ -1,6 +1,7 @@
-"""Speed of every tokenizer on one core, against the batch call of the library that owns its algorithm.
+"""Measure every tokenizer on one core, next to the batch call of its library.
 
-    python -m benchmarks.encode [--megabytes 4] [--size 8000] [--rounds 5] [--only NAME ...] [--json FILE]
+    python -m benchmarks.encode [--megabytes 4] [--size 8000] [--rounds 5]
+        [--only NAME ...] [--json FILE]
 
 Texts are the modules of Python's standard library that hold no special piece, in batches of 256
 like the stage's. Both sides return the ids of a batch as arrays, from the same model, loaded again

@@ -30,7 +30,10 @@ Extract = Callable[[str], str]
 
 
 def build(options: dict[str, Any], *, prepares: bool) -> Extract:
-    """Return what an extractor makes of a page, with or without the preparation; a rejected page has no text."""
+    """Return what an extractor makes of a page, with or without the preparation.
+
+    A rejected page has no text.
+    """
     extractor = EXTRACTORS.resolve(options).build()
 
     def extract(html: str) -> str:

@@ -34,7 +34,10 @@ SHINGLE = 4
 
 @dataclass(frozen=True)
 class MarkedPage:
-    """A page with its main text (`gold`), or with strings that its extraction must and must not hold."""
+    """A page with its main text (`gold`) or with strings to judge its extraction by.
+
+    The extraction must hold some of these strings, and must not hold others.
+    """
 
     name: str
     set: str
@@ -45,7 +48,10 @@ class MarkedPage:
 
 
 def read_pages(folder: Path) -> list[MarkedPage]:
-    """Return the pages of all three sets by set and name; FileNotFoundError names a missing archive."""
+    """Return the pages of all three sets by set and name.
+
+    FileNotFoundError names a missing archive.
+    """
     files = _unpack(folder / "article_extraction.tar.zst")
     truth = json.loads(files["ground-truth.json"])
     pages = [
@@ -105,7 +111,10 @@ def count_shingles(tokens: Sequence[str]) -> Counter[tuple[str, ...]]:
 
 
 def score_texts(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
-    """Return precision and recall of shingles, averaged over (extracted, gold) pairs, and F1 of these averages."""
+    """Return precision and recall of shingles, and F1 of their averages.
+
+    Both are averaged over (extracted, gold) pairs.
+    """
     precisions = []
     recalls = []
     for text, gold in pairs:
@@ -118,7 +127,10 @@ def score_texts(pairs: Iterable[tuple[str, str]]) -> dict[str, float]:
 
 
 def score_strings(texts: Iterable[tuple[str, MarkedPage]]) -> dict[str, float]:
-    """Return precision, recall and F1 over all strings: those present that must be, and those present that must not."""
+    """Return precision, recall and F1 over all strings.
+
+    A string counts as right if it is present and must be; as wrong if it must not be.
+    """
     kept = wrong = total = 0
     for text, page in texts:
         folded = " ".join(text.split())

@@ -1,4 +1,7 @@
-"""Files of a task with few labels: test rows that share no document with the rest, and drawn training rows."""
+"""Write files of a task with few labels.
+
+Test rows share no document with the others; training rows are drawn.
+"""
 
 import itertools
 import json
@@ -34,7 +37,10 @@ def reader_of(task: str) -> TaskReader:
 def write_parts(
     task: str, paths: Sequence[Path], folder: Path, counts: Sequence[int], test: float
 ) -> list[Path]:
-    """Write test and training rows in the format of their file; return the test file, then the training files."""
+    """Write test and training rows in the format of their file.
+
+    Return the test file, then the training files.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     reader = reader_of(task)
     items = list(reader.read(reader.open(paths[0])))

@@ -1,7 +1,9 @@
-"""Speed of models and training on one GPU: a JSON line per experiment, the most valuable first, in ten minutes.
+"""Measure models and training on one GPU: a JSON line per experiment, in ten minutes.
+
+The most valuable experiments come first.
 
     python -m benchmarks.gpu [--output gpu.jsonl] [--only NAME ...] [--minutes 10] [--limit 120]
-    python -m benchmarks.gpu --device cpu     small models in fp32: shows that every line works, and measures nothing
+    python -m benchmarks.gpu --device cpu     small models in fp32: a trial that measures nothing
 
 Each experiment runs in a process of its own, for at most `--limit` seconds. One that fails or takes
 longer leaves a line with `failed`, and the next one starts. Run the command again to continue:
@@ -192,7 +194,10 @@ def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Ste
 
 
 def kernels(step: Step, device: torch.device) -> tuple[float, dict[str, float]]:
-    """Return the milliseconds of all operations or kernels of a step, and the shares of the ten slowest ones."""
+    """Return the milliseconds of all operations or kernels of a step.
+
+    Also the shares of the ten slowest ones.
+    """
     cuda = device.type == "cuda"
     with torch.profiler.profile() as profile:
         step()
@@ -287,7 +292,10 @@ def describe(line: dict[str, Any]) -> str:
 
 
 def run_alone(name: str, words: list[str], limit: float) -> dict[str, Any]:
-    """Return the line of an experiment, measured in a process of its own that is ended after `limit` seconds."""
+    """Measure an experiment in a new process, and return its line.
+
+    The process is ended after `limit` seconds.
+    """
     command = [sys.executable, "-m", "benchmarks.gpu", "--alone", name, *words]
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(

@@ -1,4 +1,7 @@
-"""Models of the experiments on a GPU: compiled, quantized, and students with the scores of a teacher."""
+"""Build the models of the experiments on a GPU.
+
+They are compiled, quantized, or students with the scores of a teacher.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -87,7 +90,10 @@ def build(experiment: Experiment, device: torch.device, tiny: bool) -> Model:
 
 
 def build_optimizer(name: str, model: nn.Module) -> torch.optim.Optimizer:
-    """Return an optimizer over the weights of a model, after its first update; Muon iterates in bf16 on a GPU."""
+    """Return an optimizer over the weights of a model, after its first update.
+
+    Muon iterates in bf16 on a GPU.
+    """
     for parameter in model.parameters():
         parameter.grad = torch.randn_like(parameter)
     on_gpu = next(model.parameters()).is_cuda
@@ -103,7 +109,7 @@ def build_optimizer(name: str, model: nn.Module) -> torch.optim.Optimizer:
 def give_scores(
     experiment: Experiment, model: Model, batch: dict[str, Tensor], device: torch.device, tiny: bool
 ) -> tuple[Student, Callable[[dict[str, Tensor]], Mapping[str, Tensor]], list[Model]]:
-    """Return the student of a teacher, what completes its batches, and the models that run for that.
+    """Return a student, what completes its batches, and the models that run for that.
 
     Stored are the scores of the 16 best classes, as a column set has them.
     """

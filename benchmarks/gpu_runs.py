@@ -1,4 +1,4 @@
-"""Two measurements on a GPU that are no timed step of a model: the trainer's runs, and attention in packed rows."""
+"""Measure the trainer's runs, and attention in packed rows, on a GPU."""
 
 import tempfile
 import time
@@ -32,7 +32,10 @@ SETTLED = 10
 
 
 def train(experiment: Experiment, device: torch.device, tiny: bool, steps: int) -> dict[str, Any]:
-    """Train at a ZeRO stage from shards on disk; return medians of a step, its waits for data, and its memory."""
+    """Train at a ZeRO stage from shards on disk.
+
+    Return medians of a step, its waits for data, and its memory.
+    """
     rows = experiment.rows
     cuda = device.type == "cuda"
     model = read_size(str(experiment.preset)) | (SMALL if tiny else {})
@@ -87,7 +90,10 @@ def train(experiment: Experiment, device: torch.device, tiny: bool, steps: int) 
 
 
 def times(step: Step, device: torch.device, warm: int, count: int) -> list[float]:
-    """Return the milliseconds of each of `count` steps after `warm` others; the host waits once, at the end."""
+    """Return the milliseconds of each of `count` steps after `warm` others.
+
+    The host waits once, at the end.
+    """
     for _ in range(warm):
         step()
     if device.type != "cuda":
@@ -108,7 +114,9 @@ def times(step: Step, device: torch.device, warm: int, count: int) -> list[float
 def compare_attention(
     device: torch.device, tiny: bool, warm: int, count: int, *, across: bool
 ) -> dict[str, Any]:
-    """Return the errors in bf16 of attention in documents and of attention with a mask, relative to fp32 with a mask.
+    """Return the errors in bf16 of attention in documents and of attention with a mask.
+
+    Errors are relative to fp32 with a mask.
 
     The kernel of documents may be off by twice as much as the mask. With dropout, its average of
     ones stays near 1, and the backward pass drops what the forward pass has dropped: as outputs are

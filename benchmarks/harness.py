@@ -65,7 +65,10 @@ def take_turns(
     repeats: int,
     clock: Callable[[], float] = time.process_time,
 ) -> dict[str, list[float]]:
-    """Return the seconds of each repetition by name; the works take turns, and the first turn warms up."""
+    """Return the seconds of each repetition by name.
+
+    The works take turns, and the first turn warms up.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in works}
     for repeat in range(repeats + 1):
         for name, work in works.items():
@@ -77,7 +80,10 @@ def take_turns(
 
 
 def cpu_seconds() -> float:
-    """Return the CPU seconds of this process and its children, of which some still run: an extractor, a fork server."""
+    """Return the CPU seconds of this process and its children.
+
+    Some of them still run: an extractor, a fork server.
+    """
     import psutil  # peers in environments of their own do not have it
 
     living = [child.cpu_times() for child in psutil.Process().children(recursive=True)]
@@ -93,7 +99,10 @@ def system_load() -> str:
 
 
 def run_script(script: str, *options: object, python: str = sys.executable) -> Any:
-    """Return the JSON on the last line of a benchmark in a process of its own; its error is a RuntimeError."""
+    """Return the JSON on the last line of a benchmark in a process of its own.
+
+    Its error is a RuntimeError.
+    """
     path = Path(script).resolve()
     own = path.is_relative_to(ROOT)
     start = ["-m", ".".join(path.relative_to(ROOT).with_suffix("").parts)] if own else [script]
@@ -133,7 +142,10 @@ def figure(
 
 @dataclass(frozen=True)
 class Claim:
-    """One figure and what it is compared with: ours must be `target` times better than that of a peer, or a limit."""
+    """One figure and what it is compared with.
+
+    Ours must be `target` times better than that of a peer, or meet a limit.
+    """
 
     case: str
     unit: str

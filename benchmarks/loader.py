@@ -1,6 +1,7 @@
 """The stream against other loaders on the same samples.
 
-    python -m benchmarks.loader [--samples 200000] [--rows packed] [--rounds 1] [--workers 0] [--peers-python PYTHON]
+    python -m benchmarks.loader [--samples 200000] [--rows packed] [--rounds 1]
+        [--workers 0] [--peers-python PYTHON]
         [--texts FILE]
 
 Samples of up to 512 16-bit ids are delivered as shuffled int64 batches of 32 rows, from a hot page
@@ -138,7 +139,10 @@ def in_fresh_process(
 def compare(
     root: Path, peers_python: str, rounds: int, workers: int
 ) -> dict[str, dict[str, float]]:
-    """Measure every installed case: the best of several rounds, but the most samples missing or repeated."""
+    """Measure every installed case in several rounds.
+
+    Of speed the best round counts, of missing and repeated samples the worst.
+    """
     pythons = {
         name: sys.executable if issubclass(case, Ours) else peers_python
         for name, case in CASES.items()
@@ -198,7 +202,10 @@ def show(figures_by_case: Mapping[str, Figures], workers: int) -> None:
 
 
 def main() -> int:
-    """Measure every case, print the tables; the exit code is 1 if our CPU time is above its limit."""
+    """Measure every case, print the tables.
+
+    The exit code is 1 if our CPU time is above its limit.
+    """
     made = parser(
         __doc__,
         samples=(200_000, f"a multiple of {BATCH}"),

@@ -1,6 +1,9 @@
-"""Forward and backward passes compared with transformers: the same sizes and rows in the same run, on a CPU.
+"""Compare forward and backward passes with transformers on a CPU.
 
-    python -m benchmarks.model [--rounds 3] [--cases bert_base gpt2_small t5_base packed] [--json FILE]
+Both have the same sizes and rows in the same run.
+
+    python -m benchmarks.model [--rounds 3] [--json FILE]
+        [--cases bert_base gpt2_small t5_base packed]
 
 fp32, no dropout, one thread: threads that wait for each other would count as work. The sides of a
 case take turns step by step in one process, so that other work on the machine slows all of them;
@@ -201,7 +204,10 @@ def short_rows(lengths: Sequence[int]) -> dict[str, torch.Tensor]:
 
 
 def pack_documents(sizes: Sequence[int]) -> list[list[int]]:
-    """Pack complete documents into rows of up to 512 tokens, first fit; return the lengths in each row."""
+    """Pack complete documents into rows of up to 512 tokens, first fit.
+
+    Return the lengths in each row.
+    """
     rows: list[list[int]] = []
     for size in sizes:
         room = next((row for row in rows if sum(row) + size <= 512), None)
@@ -213,7 +219,10 @@ def pack_documents(sizes: Sequence[int]) -> list[list[int]]:
 
 
 def batch_packed_rows(rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
-    """Return our batch of packed rows without attention across documents; padding is a document of its own."""
+    """Return our batch of packed rows without attention across documents.
+
+    Padding is a document of its own.
+    """
     batch = short_rows([sum(row) for row in rows])
     columns = batch["input_ids"].shape[1]
     filled = [[*row, columns - sum(row)] if sum(row) < columns else row for row in rows]

@@ -1,4 +1,4 @@
-"""Every benchmark that needs no files, run or GPU, one after another, and one table of all their rows.
+"""Run every benchmark that needs no files, run or GPU, and print one table of all rows.
 
     python -m benchmarks.run_all [--only NAME ...] [--peers PYTHON] [--json FILE]
 
@@ -48,7 +48,10 @@ def find_rows(content: Any) -> Iterator[dict[str, Any]]:
 
 
 def run(name: str, options: list[str]) -> tuple[int, list[dict[str, Any]]]:
-    """Run one benchmark; return its exit code and its rows, each with the largest load while it ran."""
+    """Run one benchmark.
+
+    Return its exit code and its rows, each with the largest load while it ran.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.json"
         command = [sys.executable, "-m", f"benchmarks.{name}", *options, "--json", str(path)]

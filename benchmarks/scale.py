@@ -134,7 +134,10 @@ def timed(steps: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
 
 
 def measure_start(folder: Path, shards: int) -> dict[str, float]:
-    """Open a set as every rank does, then compare its files with the manifest as one rank of each machine does."""
+    """Open a set as every rank does, then compare its files with the manifest.
+
+    One rank of each machine does the latter.
+    """
     write_synthetic(folder, shards)
     for shard in Manifest.load(folder).shards:
         with (folder / shard.path).open("wb") as file:
@@ -149,7 +152,10 @@ def measure_start(folder: Path, shards: int) -> dict[str, float]:
 
 
 def measure_checkpoint(folder: Path, ranks: int) -> dict[str, float]:
-    """Write, read and prune indexes of 7 billion parameters in 291 tensors, each split over all ranks."""
+    """Write, read and prune checkpoint indexes of 7 billion parameters in 291 tensors.
+
+    Each tensor is split over all ranks.
+    """
     size = 7 * 10**9 // 291
     keys = ["weight", "exp_avg", "exp_avg_sq"]
     bounds = [size * rank // ranks for rank in range(ranks + 1)]
@@ -183,7 +189,10 @@ _PARTS: Final[dict[str, tuple[Callable[[Path, int], dict[str, float]], str]]] = 
 
 
 def main() -> int:
-    """Write the synthetic set in one process, measure it in another; the exit code is 1 if a limit is exceeded."""
+    """Write the synthetic set in one process, measure it in another.
+
+    The exit code is 1 if a limit is exceeded.
+    """
     folder: Any = (Path, "measure the set in this folder, which is there already")
     part: Any = (str, "measure a single part of the second table")
     options = parser(

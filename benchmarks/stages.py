@@ -1,4 +1,6 @@
-"""CPU time of each stage of the pipeline, of whole chains from a crawl to shards, and what that means for a cluster.
+"""Measure the CPU time of each stage and of complete chains from crawl to shards.
+
+Say what that means for a cluster.
 
     python -m benchmarks.stages [--input FILES] [--crawl FILES] [--terabytes 10] [--json FILE]
 
@@ -43,7 +45,10 @@ _FILTERS = "[gopher_quality, gopher_repetition]"
 
 
 def stage_seconds(stage: str, recipe: Path, source: str, output: Path) -> float:
-    """Run a stage in this process and return its CPU seconds, with those of its children, without its page."""
+    """Run a stage in this process, and return its CPU seconds.
+
+    They include its children, but not its report page.
+    """
     start = cpu_seconds()
     words = [f"input={source}", f"output={output}", "executor.workers=1"]
     run_recipe(load_recipe(recipe, words), stage, Progress(), [])
@@ -51,7 +56,10 @@ def stage_seconds(stage: str, recipe: Path, source: str, output: Path) -> float:
 
 
 def measure(source: str, folder: Path, filters: str) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the CPU seconds of each stage, and the megabytes that it read: of its files, and of text as UTF-8."""
+    """Return CPU seconds and megabytes read of each stage.
+
+    Megabytes are of its files, and of text as UTF-8.
+    """
     recipe = folder / "recipe.yaml"
     output = folder / "out"
     recipe.write_text(_RECIPE.replace("FILTERS", filters))
@@ -83,7 +91,10 @@ corrupt: [{name: masked_lm, max_length: 512}]
 
 
 def measure_chain(extractor: str, crawl: str, folder: Path) -> tuple[dict[str, float], float]:
-    """Return the CPU seconds of each stage, and the megabytes of WARC files, as stored, that the first one read."""
+    """Return CPU seconds of each stage, and megabytes of WARC files that the first one read.
+
+    Megabytes are as stored.
+    """
     recipe = folder / f"{extractor}.yaml"
     output = folder / extractor
     recipe.write_text(_CHAIN.replace("EXTRACTOR", extractor))

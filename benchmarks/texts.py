@@ -18,7 +18,7 @@ _MENU: Final = "".join(
 
 
 def natural_texts() -> list[str]:
-    """Return Python's help topics, the long docstrings of its library and its first modules, as they are stored."""
+    """Return texts of Python: help topics, long docstrings, and the first modules."""
     modules = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
     sources = [path.read_text(encoding="utf-8", errors="replace") for path in modules]
     docstrings = [text for source in sources for text in _docstrings(source) if len(text) > 300]
@@ -27,7 +27,10 @@ def natural_texts() -> list[str]:
 
 
 def write_crawl(path: Path, size: int) -> None:
-    """Write a WARC with at least `size` characters of HTML: a text under a menu on each page, in turn."""
+    """Write a WARC with at least `size` characters of HTML.
+
+    Each page has a text under a menu; the texts take turns.
+    """
     write_warc(path, _pages(size))
 
 

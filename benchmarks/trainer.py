@@ -1,4 +1,6 @@
-"""Time of a training step compared with a bare torch loop and the Hugging Face Trainer on the same batches.
+"""Compare a training step with a torch loop and with the Hugging Face Trainer.
+
+All three take the same batches.
 
     python -m benchmarks.trainer [--steps 44] [--repeats 5] [--json FILE]
 
@@ -112,7 +114,7 @@ def train_with_transformers(
     callbacks: Any,
     **more: Any,
 ) -> None:
-    """Run the Hugging Face Trainer with the optimizer, clipping and number of steps of our configuration."""
+    """Run the Hugging Face Trainer with our optimizer, clipping and number of steps."""
     options = config.optimizer.options
     more = {"train_sampling_strategy": "sequential", **more}
     with contextlib.redirect_stdout(io.StringIO()), patch.dict(os.environ):

@@ -37,7 +37,10 @@ _AROUND = (
     "{{Main|xarticle}}\n",
     "<gallery>\nXfile.jpg|xcaption\n</gallery>\n",
 )
-_BEHIND = "\n{{Reflist}}\n[[Category:Xcategory]]\n[[Kategorie:Xcategory]]\n[[de:Xlink]]\n[[Bild:Xfile.jpg]]\n"
+_BEHIND = (
+    "\n{{Reflist}}\n[[Category:Xcategory]]\n[[Kategorie:Xcategory]]\n[[de:Xlink]]\n"
+    "[[Bild:Xfile.jpg]]\n"
+)
 _INLINE = (
     ("{{{{convert|{a}|km|mi}}}}", "{a} km"),
     ("{{{{formatnum:{a}}}}}", "{a}"),
@@ -93,7 +96,10 @@ def read_paragraphs(texts: Sequence[str]) -> list[str]:
 
 
 def by_wikitextparser() -> dict[str, Callable[[str], str]]:
-    """Return what wikitextparser makes of a page, alone and with our table of templates; nothing without it."""
+    """Return what wikitextparser makes of a page, alone and with our table of templates.
+
+    Nothing without it.
+    """
     try:
         import wikitextparser
     except ImportError:

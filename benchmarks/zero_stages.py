@@ -4,7 +4,7 @@
 
 Two ranks train the same encoder from the same seed at stages 0, 1, 2 and 3 in fp32 with dropout,
 each stage in fresh processes, so that resident memory is its own. Losses may differ from stage 0 by
-at most 1e-4. SkippedRecord bytes are those of weights, gradients and optimizer state; they are compared
+at most 1e-4. Counted bytes are those of weights, gradients and optimizer state; they are compared
 with the published formulas (arXiv 1910.02054). Without `--shards` the data are random walks over a
 small vocabulary, written to a temporary folder.
 """
@@ -46,7 +46,10 @@ is larger)."""
 
 
 def write_shards(folder: Path, rows: int = 2048, vocabulary: int = VOCABULARY) -> Path:
-    """Write a masked-LM set of random walks: neighboring tokens are close, so context predicts a masked one."""
+    """Write a masked-LM set of random walks.
+
+    Neighboring tokens are close, so context predicts a masked one.
+    """
     draws = np.random.Philox(7).random_raw(rows * LENGTH * 2).reshape(2, rows, LENGTH)
     walks = np.cumsum(draws[0] % 3, axis=1) + draws[0][:, :1] % WORDS
     tokens = (10 + walks % WORDS).astype(np.uint16)
@@ -198,7 +201,10 @@ def compare(
 
 
 def count_parameters(output: Path) -> dict[str, int]:
-    """Count the elements of all parameters, and of those that stay complete at stage 3, from a checkpoint's index."""
+    """Count the elements of all parameters, and of those that stay complete at stage 3.
+
+    Both are read from the index of a checkpoint.
+    """
     (path,) = (output / "checkpoints").glob("step-*/checkpoint.json")
     shapes = [record["shape"] for record in json.loads(path.read_text())["parameters"].values()]
     sizes = [int(np.prod(shape)) for shape in shapes]

@@ -1,4 +1,5 @@
-"""Folders that take seconds to build: once in a run of the tests, whichever worker needs them first."""
+"""Folders that take seconds to build: once in a run of the tests, whichever worker needs them
+first."""
 
 import fcntl
 import os
@@ -6,7 +7,10 @@ import shutil
 
 
 def built_once(factory, name, build):
-    """Return a folder that one worker builds and every worker of pytest-xdist reads; tests change copies of it."""
+    """Return a folder that one worker builds and every worker of pytest-xdist reads.
+
+    Tests change copies of it.
+    """
     base = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         base = base.parent

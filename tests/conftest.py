@@ -30,12 +30,14 @@ settings.load_profile("repeatable")
 
 
 def pytest_xdist_auto_num_workers():
-    """Return the number of processes of `-n auto`: tests of processes and signals wait more than they compute."""
+    """Return the number of processes of `-n auto`: tests of processes and signals wait more than
+    they compute."""
     return min(8, 1 + (os.cpu_count() or 1))
 
 
 def _no_wait_for_the_disk(descriptor):
-    """Stand in for `os.fsync`: no test pulls the plug, and a run of the pipeline would wait for the disk 600 times."""
+    """Stand in for `os.fsync`: no test pulls the plug, and a run of the pipeline would wait for the
+    disk 600 times."""
 
 
 os.fsync = _no_wait_for_the_disk
@@ -44,7 +46,8 @@ gc.disable()  # importing all tests makes no garbage, and the collector would ta
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with the folders of long files, the trainer's first: at the end, every worker has short ones to share."""
+    """Begin with the folders of long files, the trainer's first: at the end, every worker has short
+    ones to share."""
     long = ("tests/train/", "tests/tools/", "tests/test_", "tests/pipeline/")
     items.sort(key=lambda item: [not item.nodeid.startswith(part) for part in long])
 
@@ -58,7 +61,8 @@ def pytest_collection_finish():
 
 @pytest.fixture
 def default_signals():
-    """Handle SIGHUP as in a terminal, also where `nohup` started the suite, which then outlives the terminal."""
+    """Handle SIGHUP as in a terminal, also where `nohup` started the suite, which then outlives the
+    terminal."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
@@ -66,14 +70,16 @@ def default_signals():
 
 @pytest.fixture(autouse=True)
 def _forget_secrets():
-    """A value that one test gives as a secret would be hidden in the messages of the tests after it."""
+    """A value that one test gives as a secret would be hidden in the messages of the tests after
+    it."""
     yield
     redaction._remembered.clear()
 
 
 @pytest.fixture(autouse=True)
 def _unshield_children():
-    """A command that runs in this process shields its children, which then find no module of the tests."""
+    """A command that runs in this process shields its children, which then find no module of the
+    tests."""
     os.environ.pop(SAFE_PATH, None)
 
 

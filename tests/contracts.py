@@ -65,6 +65,7 @@ def cases_about(
 
 
 def algorithm_of(item: pytest.Item) -> tuple[str, str] | None:
-    """Return the registry and the name of the algorithm that a test is about, if it is about one."""
+    """Return the registry and the name of the algorithm that a test is about, if it is about
+    one."""
     mark = item.get_closest_marker("algorithm")
     return None if mark is None else (mark.args[0], mark.args[1])

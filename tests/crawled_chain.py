@@ -1,4 +1,5 @@
-"""Pages of a small English site in a WARC and the shards made of it, for tests that look at the whole from outside."""
+"""Pages of a small English site in a WARC and the shards made of it, for tests that look at the
+whole from outside."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -4,7 +4,8 @@ import importlib.util
 
 
 def declared(package, name, key, default):
-    """Return a name of `tests/PACKAGE/test_NAME.py`, `default` where the file or the name is not there."""
+    """Return a name of `tests/PACKAGE/test_NAME.py`, `default` where the file or the name is not
+    there."""
     module = f"tests.{package.removeprefix('clozeline.')}.test_{name}"
     return (
         getattr(importlib.import_module(module), key, default)

@@ -1,4 +1,5 @@
-"""Running tests on several ranks: a pool of processes that share one process group, and fresh ones that may die.
+"""Running tests on several ranks: a pool of processes that share one process group, and fresh ones
+that may die.
 
 Processes are forked from a server that has imported torch and DeepSpeed already, so a fresh rank
 costs a fraction of a second. `RankPool` serves tests that inject no fault; `run_ranks` starts ranks
@@ -46,7 +47,8 @@ def rank_environment(rank, size, port):
 
 @dataclass
 class Finished:
-    """Outcome of fresh ranks: exit codes (negative = killed by that signal) and all that they wrote."""
+    """Outcome of fresh ranks: exit codes (negative = killed by that signal) and all that they
+    wrote."""
 
     codes: list[int]
     outputs: list[str]
@@ -73,7 +75,10 @@ class Ranks:
             self.processes.append(process)
 
     def finish(self, timeout=300):
-        """Wait for all; what is left when the time is over, or when this is interrupted, is killed."""
+        """Wait for all.
+
+        What is left when the time is over, or when this is interrupted, is killed.
+        """
         deadline = time.monotonic() + timeout
         try:
             for process in self.processes:
@@ -115,7 +120,8 @@ def run_ranks(size, function, *arguments, folder, timeout=300):
 
 
 def run_program(code, folder, timeout=300):
-    """Run Python code in a folder as `python -c` would, in a process that has imported torch already."""
+    """Run Python code in a folder as `python -c` would, in a process that has imported torch
+    already."""
     return run_ranks(1, _execute, code, str(folder), folder=folder, timeout=timeout)
 
 

@@ -1,4 +1,5 @@
-"""Guard a large change: the main line on fixed input files, its stored files compared by hash, its losses by value.
+"""Guard a large change: the main line on fixed input files, its stored files compared by hash, its
+losses by value.
 
     python -m tests.guard FOLDER                    # compare with tests/data/guard/expected.json
     python -m tests.guard FOLDER --against COMMIT   # also the losses and scores of that commit, on this machine
@@ -82,10 +83,11 @@ class Guard:
         return done.stdout
 
     # -- the pipeline
-    # -------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def shards(self, output: str) -> list[str]:
-        """Return the words of the pipeline: the demo's recipe over a WARC, a JSONL and a damaged file, in two tasks."""
+        """Return the words of the pipeline: the demo's recipe over a WARC, a JSONL and a damaged
+        file, in two tasks."""
         for file in INPUTS.glob("*.*z*"):
             shutil.copyfile(file, self.folder / file.name)
         shutil.copyfile(INPUTS / "texts.jsonl", self.folder / "texts.jsonl")
@@ -114,7 +116,7 @@ class Guard:
         process.wait()
 
     # -- training
-    # -----------------------------------------------------------------------------------------------------
+    # ----------------------------------------------------------------------------------------------
 
     def train(
         self, name: str, shards: str, *more: str, ranks: int = 1, steps: int = 6
@@ -136,7 +138,8 @@ class Guard:
         ]
 
     def fine_tune(self, head: str, recipe: str, reader: str) -> str:
-        """Make a small task set, fine-tune the masked LM on it for four steps, and return its scores."""
+        """Make a small task set, fine-tune the masked LM on it for four steps, and return its
+        scores."""
         files = write_task(self.folder / "labeled" / head, head)
         words = (
             f"input={files}",
@@ -164,7 +167,10 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def write_task(folder: Path, head: str) -> Path:
-    """Write train and dev files of a task that follows from the texts by a rule; return their folder."""
+    """Write train and dev files of a task that follows from the texts by a rule.
+
+    Return their folder.
+    """
     texts = [
         row["text"]
         for row in map(parse, (INPUTS / "texts.jsonl").read_text().splitlines())
@@ -213,7 +219,8 @@ def parse(line: str) -> dict[str, Any]:
 
 
 def hash_files(output: Path) -> dict[str, Any]:
-    """Return the hashes of all Arrow, npy and tar files of a pipeline, and the counts of its manifests."""
+    """Return the hashes of all Arrow, npy and tar files of a pipeline, and the counts of its
+    manifests."""
     files = sorted(path for path in output.rglob("*") if path.suffix in {".arrow", ".npy", ".tar"})
     hashes = {
         str(path.relative_to(output)): hashlib.sha256(path.read_bytes()).hexdigest()[:16]
@@ -243,7 +250,8 @@ def is_count(value: Any) -> bool:
 
 
 def train_all(guard: Guard) -> dict[str, Any]:
-    """Return losses of three objectives on one and two ranks, scores of tasks, and the distance of an export."""
+    """Return losses of three objectives on one and two ranks, scores of tasks, and the distance of
+    an export."""
     sets = {
         name: f"data/corrupt/{name}/train/manifest.json"
         for name in ("masked_lm", "span_corruption", "causal_lm")

@@ -7,7 +7,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Site:
-    """A site by path: functions that write their answers to the request; one more for all other paths."""
+    """A site by path: functions that write their answers to the request.
+
+    One more for all other paths.
+    """
 
     def __init__(self, pages, other=lambda request: request.send_error(404)):
         self.pages = pages

@@ -1,4 +1,5 @@
-"""Standard output and error that take nothing: a reader that left, a full disk, no descriptor, a closed terminal."""
+"""Standard output and error that take nothing: a reader that left, a full disk, no descriptor, a
+closed terminal."""
 
 import contextlib
 import os
@@ -10,7 +11,10 @@ WAYS = ("no reader", "full disk", "no descriptors", "closed terminal")
 
 @contextlib.contextmanager
 def started(way, command, **options):
-    """Start a command whose standard output and error take nothing; a terminal is closed after its first bytes."""
+    """Start a command whose standard output and error take nothing.
+
+    A terminal is closed after its first bytes.
+    """
     words = list(command)
     if way == "no descriptors":
         with subprocess.Popen(

@@ -1,4 +1,5 @@
-"""Measure what the tests see: draw small faults of the product, and run the tests that could know each of them.
+"""Measure what the tests see: draw small faults of the product, and run the tests that could know
+each of them.
 
     python -m tests.mutate draw --count 400 --seed 1    # write tests/data/mutants.json
     python -m tests.mutate run --workers 2              # note for each mutant which test file kills it
@@ -63,7 +64,10 @@ changed product."""
 
 
 def find_faults(source: str) -> Iterator[tuple[str, ast.expr | ast.stmt, str]]:
-    """Yield kind, node and replacement of each fault on one line; not in messages, annotations and docstrings."""
+    """Yield kind, node and replacement of each fault on one line.
+
+    Not in messages, annotations and docstrings.
+    """
     tree = ast.parse(source)
     told = [node for node in ast.walk(tree) if isinstance(node, ast.Raise | ast.JoinedStr)]
     told += [
@@ -148,7 +152,10 @@ def draw(count: int, seed: int) -> list[dict[str, Any]]:
 
 
 def locate(tree: Path, mutant: dict[str, Any]) -> tuple[Path, int] | None:
-    """Return the file and line index of a mutant: the equal line that is nearest to where it was; None: it is gone."""
+    """Return the file and line index of a mutant: the equal line that is nearest to where it was.
+
+    None: it is gone.
+    """
     path = tree / mutant["file"]
     if not path.is_file():
         return None
@@ -186,7 +193,10 @@ def _run_pytest(tree: str, files: list[str]) -> None:
 
 
 def judge(tree: Path, mutant: dict[str, Any]) -> dict[str, Any]:
-    """Apply a mutant to a tree, run its tests, take it back; note the group of tests that kills it."""
+    """Apply a mutant to a tree, run its tests, take it back.
+
+    Note the group of tests that kills it.
+    """
     if (where := locate(tree, mutant)) is None:
         return {**mutant, "killed": "gone"}
     path, index = where
@@ -206,7 +216,8 @@ def judge(tree: Path, mutant: dict[str, Any]) -> dict[str, Any]:
 
 
 def rewrite(path: Path, source: str) -> None:
-    """Write a module so that Python compiles it again: a time in whole seconds and a size tell it whether it must."""
+    """Write a module so that Python compiles it again: a time in whole seconds and a size tell it
+    whether it must."""
     before = path.stat().st_mtime
     path.write_text(source, encoding="utf-8")
     os.utime(path, (before + 1, before + 1))
@@ -238,7 +249,8 @@ def run(workers: int) -> None:
 
 
 def table() -> str:
-    """Return killed of judged mutants, by part, and the survivors, each with why it changes nothing or as open."""
+    """Return killed of judged mutants, by part, and the survivors, each with why it changes nothing
+    or as open."""
     mutants = json.loads(DRAWN.read_text())
     judged = [mutant for mutant in mutants if mutant.get("killed", "gone") != "gone"]
     lines = []

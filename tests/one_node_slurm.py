@@ -1,4 +1,5 @@
-"""A Slurm cluster of one node, this machine: munged, slurmctld and slurmd in a folder of their own, without accounts.
+"""A Slurm cluster of one node, this machine: munged, slurmctld and slurmd in a folder of their own,
+without accounts.
 
 `python -m tests.one_node_slurm COMMAND ...` runs a command with the cluster; without a command it
 prints the variable to export, and ends with Ctrl-C. Debian and Ubuntu have the programs in the

@@ -1,4 +1,5 @@
-"""Imported once by the server from which ranks are forked: what each rank would import by itself otherwise."""
+"""Imported once by the server from which ranks are forked: what each rank would import by itself
+otherwise."""
 
 import gc
 import importlib

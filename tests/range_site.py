@@ -17,7 +17,9 @@ _CHANGES = {
 
 
 class RangeSite:
-    """Serves `files` by name; `faults` are taken one a request before it behaves, the empty one is none.
+    """Serves `files` by name.
+
+    `faults` are taken one a request before it behaves, the empty one is none.
 
     A number: that status; 200: the entire file in place of the range; short, long: a byte too few
     or too many; flip: a wrong bit; cut: the connection is closed in the middle; stall: half of it,

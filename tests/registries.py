@@ -21,7 +21,10 @@ def registries():
 
 
 def algorithms(package):
-    """Return the file of each algorithm in a registry, by its name; only classes that name themselves are imported."""
+    """Return the file of each algorithm in a registry, by its name.
+
+    Only classes that name themselves are imported.
+    """
     (registry,) = (one for one in REGISTRIES if one.package == package)
     if not registry.named_by:
         return {path.stem: path for path in sorted(registries()[package].glob("[!_]*.py"))}
@@ -32,7 +35,8 @@ def algorithms(package):
 
 
 def values_in_tests(request, parameter):
-    """Return the values of a parameter in the tests that will run of a file: its fixtures prepare these only."""
+    """Return the values of a parameter in the tests that will run of a file: its fixtures prepare
+    these only."""
     cases = (
         getattr(item, "callspec", None)
         for item in request.session.items

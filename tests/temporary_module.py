@@ -1,4 +1,5 @@
-"""A registry with one more file: what a new algorithm costs is one file, and tests add it for a moment."""
+"""A registry with one more file: what a new algorithm costs is one file, and tests add it for a
+moment."""
 
 import importlib
 import os

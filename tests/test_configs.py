@@ -39,7 +39,8 @@ def relative(path):
 
 
 def load(path, *more):
-    """By the file's place: `pipeline*.yaml` is a recipe, `train*.yaml` a training run, and so on."""
+    """By the file's place: `pipeline*.yaml` is a recipe, `train*.yaml` a training run, and so
+    on."""
     if path.stem == "study":
         load_study(path.parent)
         check_recipe(load_recipe(path, [f"output={ROOT / 'runs'}"]))
@@ -81,7 +82,8 @@ def test_variants_load(training):
 
 
 def test_no_two_files_share_most_of_their_keys():
-    """A file holds what differs from its base: fewer than 80 % of the keys and values of two files are the same."""
+    """A file holds what differs from its base: fewer than 80 % of the keys and values of two files
+    are the same."""
     keys = {
         path: set(map(str, flatten(yaml.safe_load(path.read_text(encoding="utf-8"))).items()))
         for path in (ROOT / "configs").rglob("*.yaml")
@@ -98,7 +100,10 @@ def test_no_two_files_share_most_of_their_keys():
     "path", [path for path in RECIPES if path.stem.startswith("pipeline")], ids=relative
 )
 def test_objectives_of_a_recipe_can_be_built_and_serve_its_training(path):
-    """With the special tokens and sentinels that every trained tokenizer has; sets do not overwrite each other."""
+    """With the special tokens and sentinels that every trained tokenizer has.
+
+    Sets do not overwrite each other.
+    """
     recipe = load(path)
     check_recipe(recipe)
     built = [entry.build(vocabulary(1000)) for entry in recipe.config_of("corrupt")]

@@ -1,4 +1,5 @@
-"""Each row of the tables of CONTRIBUTING.md: its files are there, and a renamed copy keeps the contract."""
+"""Each row of the tables of CONTRIBUTING.md: its files are there, and a renamed copy keeps the
+contract."""
 
 import re
 import shutil

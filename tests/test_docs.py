@@ -1,4 +1,5 @@
-"""Documentation that cannot go stale: every command in a code block is run, or parsed by what it would start."""
+"""Documentation that cannot go stale: every command in a code block is run, or parsed by what it
+would start."""
 
 import contextlib
 import functools
@@ -79,7 +80,10 @@ def commands():
 
 @functools.cache
 def help_of(*words):
-    """Return the help of a subcommand; the trainer, which skips the interpreter's end, runs in a process."""
+    """Return the help of a subcommand.
+
+    The trainer, which skips the interpreter's end, runs in a process.
+    """
     if words == ("train",):
         command = [sys.executable, "-m", "clozeline", "train", "--help"]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -126,7 +130,10 @@ def files_of_new():
 
 
 def split_config(words, kind):
-    """The file that --config names, and the overrides; `my.yaml` is the reader's copy of the demo's recipe."""
+    """The file that --config names, and the overrides.
+
+    `my.yaml` is the reader's copy of the demo's recipe.
+    """
     place = words.index("--config")
     named = words[place + 1]
     if named.startswith("mine/"):
@@ -221,7 +228,8 @@ def test_rows_of_textbooks_are_commands_with_known_keys(topic, tmp_path, monkeyp
 
 
 def test_python_blocks_run_on_real_output(chain):
-    """docs/formats.md, block after block, as a reader would paste it, beside a folder `data/site`."""
+    """docs/formats.md, block after block, as a reader would paste it, beside a folder
+    `data/site`."""
     program = "\n".join(
         text for language, text in blocks(ROOT / "docs" / "formats.md") if language == "python"
     )
@@ -246,7 +254,10 @@ def test_the_readme_shows_what_its_command_prints():
 
 
 def models_of_the_page():
-    """Cells of docs/models.md: model, family, architecture, heads, recipe, sizes, classes; a dash is empty."""
+    """Cells of docs/models.md: model, family, architecture, heads, recipe, sizes, classes.
+
+    A dash is empty.
+    """
     page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
     table = page.partition("| model | family |")[2].partition("\n\n")[0]
     return [

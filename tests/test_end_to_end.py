@@ -1,4 +1,5 @@
-"""The whole chain in miniature: a crawled site, its shards, two ranks that train, stop and continue."""
+"""The whole chain in miniature: a crawled site, its shards, two ranks that train, stop and
+continue."""
 
 import json
 

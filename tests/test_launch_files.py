@@ -1,4 +1,5 @@
-"""The files of configs/launch, with stand-ins for the commands of Slurm, and in a real one of one node."""
+"""The files of configs/launch, with stand-ins for the commands of Slurm, and in a real one of one
+node."""
 
 import os
 import subprocess

@@ -1,4 +1,5 @@
-"""Typical mistakes of a first day: each ends in one line that says what to type instead (tests/data/mistakes.yaml)."""
+"""Typical mistakes of a first day: each ends in one line that says what to type instead
+(tests/data/mistakes.yaml)."""
 
 import shlex
 

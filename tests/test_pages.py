@@ -1,4 +1,5 @@
-"""Pages that cannot go stale: what they name exists, figures have a source, and the reading path is short."""
+"""Pages that cannot go stale: what they name exists, figures have a source, and the reading path is
+short."""
 
 import ast
 import re
@@ -40,7 +41,8 @@ def test_links_and_paths_lead_to_files_and_headings(page):
 
 
 def test_a_document_becomes_a_gradient_within_12_files_and_2000_lines():
-    """The first cell with code of the table in docs/how-it-works.md is a file, the next has the definitions to read."""
+    """The first cell with code of the table in docs/how-it-works.md is a file, the next has the
+    definitions to read."""
     page = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
     steps = re.findall(r"^\| \d+ \| `([\w/.]+)` \| (.*?) \|", page, flags=re.MULTILINE)
     assert 8 <= len(steps) <= 12
@@ -62,7 +64,7 @@ def definitions(body, prefix):
 
 
 # Imports
-# -----------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def imported_modules(source):
@@ -88,7 +90,7 @@ def test_pages_and_examples_import_public_modules_only(file):
 
 
 # Measured figures
-# -----------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 FEWEST = 4
 """Cells with decimals from which a table counts as measured; versions and example values are
@@ -98,7 +100,8 @@ COMMAND = re.compile(r"(?:`|^)(?:make|python|pytest|deepspeed|clozeline) [^`\n]+
 
 
 def is_measured(table):
-    """Return whether a table has figures with decimals, other than code, numbers of papers and factors of a symbol."""
+    """Return whether a table has figures with decimals, other than code, numbers of papers and
+    factors of a symbol."""
     cells = [cell for row in table.splitlines()[2:] for cell in row.strip("|").split("|")]
     plain = [re.sub(r"`[^`]*`|arXiv \S+|\(\d{4}\.\d+\)|[\d.]+ P\b", "", cell) for cell in cells]
     return sum(bool(re.search(r"(?<![\w.])\d+\.\d+(?![\w.])", cell)) for cell in plain) >= FEWEST

@@ -36,7 +36,8 @@ BLOCKS = re.findall(
 
 @pytest.mark.slow
 def test_the_blocks_run_one_after_another(tmp_path):
-    """A text is corrupted and restored, a set opened, three steps taken, a loader resumed, and both trainers run."""
+    """A text is corrupted and restored, a set opened, three steps taken, a loader resumed, and both
+    trainers run."""
     write_masked_sets(tmp_path / "data" / "site" / "corrupt" / "masked_lm")
     done = run_program("\n".join(BLOCKS), tmp_path)
     assert done.codes == [0], done.errors
@@ -127,7 +128,10 @@ def rows_of(tensors):
 
 
 def train_by_transformers(dataset, folder, **how):
-    """Train a tiny GPT-2 by the page's trainer; return the rows of each micro-batch that it trained on."""
+    """Train a tiny GPT-2 by the page's trainer.
+
+    Return the rows of each micro-batch that it trained on.
+    """
     from transformers import GPT2Config, GPT2LMHeadModel, TrainingArguments
 
     trained = []

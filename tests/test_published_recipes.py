@@ -1,4 +1,5 @@
-"""Published trainings: planned at full size, then run for 20 steps at a tiny size on sets of their own recipes."""
+"""Published trainings: planned at full size, then run for 20 steps at a tiny size on sets of their
+own recipes."""
 
 import json
 from itertools import pairwise

@@ -1,4 +1,5 @@
-"""Commands on a folder of a file system that is mounted read-only: the administrator cannot write there either."""
+"""Commands on a folder of a file system that is mounted read-only: the administrator cannot write
+there either."""
 
 import shutil
 import subprocess
@@ -42,7 +43,8 @@ def results(folder, commands):
 
 
 def is_refusal(folder, code, said):
-    """Return whether a command ended with the code of storage, the place and the way out, and with no traceback."""
+    """Return whether a command ended with the code of storage, the place and the way out, and with
+    no traceback."""
     told = (
         "Read-only file system" in said
         and str(folder) in said

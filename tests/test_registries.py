@@ -31,7 +31,8 @@ PARTS = {"pipeline": (Recipe, ("pipeline",)), "training": (TrainConfig, ("train"
 
 
 def keys_of_part(part):
-    """Yield the keys of a configuration, and the options of each algorithm below the folder of its file."""
+    """Yield the keys of a configuration, and the options of each algorithm below the folder of its
+    file."""
     schema, packages = PARTS[part]
     yield from (key for key, *_ in describe(schema))
     for registry in REGISTRIES:
@@ -57,7 +58,8 @@ def words_of_configurations(folder):
 
 
 def words_of_pages(folder):
-    """Yield each word of code in the pages of a folder: in backticks, in blocks and in indented lines."""
+    """Yield each word of code in the pages of a folder: in backticks, in blocks and in indented
+    lines."""
     for path in folder.rglob("*.md"):
         for code in re.findall(
             r"```.*?```|`[^`]+`|(?m:^    .*$)", path.read_text(encoding="utf-8"), re.DOTALL

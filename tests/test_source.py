@@ -100,7 +100,8 @@ def test_files_are_short():
 
 
 def test_no_file_next_to_a_script_shadows_a_dependency_or_the_standard_library():
-    """Python puts a script's own folder first on `sys.path`: `train/queue.py` would break the program."""
+    """Python puts a script's own folder first on `sys.path`: `train/queue.py` would break the
+    program."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted = {re.split(r"[\s<>=!~\[;]", line)[0].lower() for line in project["dependencies"]}
     taken = {name.replace("-", "_") for name in wanted} | set(sys.stdlib_module_names)
@@ -114,7 +115,10 @@ def test_no_file_next_to_a_script_shadows_a_dependency_or_the_standard_library()
 
 
 def test_no_circle_of_files(trees):
-    """Files that import nothing of the rest are taken away until none is left; what stays imports itself."""
+    """Files that import nothing of the rest are taken away until none is left.
+
+    What stays imports itself.
+    """
     modules = {}
     for path in files(*PACKAGES):
         parts = path.relative_to(ROOT).with_suffix("").parts
@@ -146,7 +150,7 @@ def imports(tree, modules):
 
 
 # Security
-# -------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def called(node):
@@ -193,7 +197,8 @@ def origins(tree):
 
 
 def test_one_file_starts_processes(trees):
-    """Any other would forget to keep the current folder out of the path of modules, where anybody's file may lie."""
+    """Any other would forget to keep the current folder out of the path of modules, where anybody's
+    file may lie."""
     others = []
     for path, tree in trees.items():
         names = origins(tree)
@@ -224,7 +229,8 @@ def test_one_file_starts_processes(trees):
 
 
 def test_no_network_hosts(trees):
-    """No code names a host: the network is used where a person's command or configuration names one."""
+    """No code names a host: the network is used where a person's command or configuration names
+    one."""
     for path, tree in trees.items():
         documented = {
             id(node.body[0].value)

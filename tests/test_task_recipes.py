@@ -1,4 +1,7 @@
-"""Recipes of tasks, each on a small folder in the layout that its authors publish; and a recipe keeps its texts."""
+"""Recipes of tasks, each on a small folder in the layout that its authors publish.
+
+And a recipe keeps its texts.
+"""
 
 import json
 import re
@@ -212,7 +215,8 @@ FILES = {
 
 
 def make_sets(name, tmp_path, texts, encoding="utf-8"):
-    """Write files by their names, run the recipe of a task, and return the manifests of its sets."""
+    """Write files by their names, run the recipe of a task, and return the manifests of its
+    sets."""
     files = tmp_path / "files"
     for file, text in texts.items():
         (files / file).parent.mkdir(exist_ok=True, parents=True)
@@ -288,7 +292,10 @@ def test_every_recipe_of_a_task_is_tried():
 
 
 def test_the_demo_with_the_head_of_each_recipe_is_exported():
-    """Heads of rows and of tokens that differ; a pair's vector and scores of similarity have no class."""
+    """Heads of rows and of tokens that differ.
+
+    A pair's vector and scores of similarity have no class.
+    """
     tasks = [one.keys["model"]["heads"] for one in trainings() if one.recipe.startswith("tasks/")]
     specials = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
     classes = set()
@@ -306,7 +313,7 @@ def test_the_demo_with_the_head_of_each_recipe_is_exported():
 
 
 # Recipe texts
-# ---------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def sentences(count):

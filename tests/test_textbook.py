@@ -1,4 +1,5 @@
-"""The page of lectures: its commands print what it says, and its files are read by the tools that it names."""
+"""The page of lectures: its commands print what it says, and its files are read by the tools that
+it names."""
 
 import contextlib
 import io
@@ -33,7 +34,8 @@ def printed(command):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder in which the commands of the page ran that need no trained model, and compares what they print."""
+    """A folder in which the commands of the page ran that need no trained model, and compares what
+    they print."""
     folder = tmp_path_factory.mktemp("page")
     (folder / "configs").symlink_to(ROOT / "configs")
     with contextlib.chdir(folder):

@@ -1,4 +1,5 @@
-"""The small variant of each family's recipe learns from context within its few steps, on real English text."""
+"""The small variant of each family's recipe learns from context within its few steps, on real
+English text."""
 
 import ast
 import json
@@ -106,7 +107,8 @@ def write_texts(path, characters):
 
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory):
-    """The folder of the example sets that the demo's recipe makes of the texts, and of those of the other recipes."""
+    """The folder of the example sets that the demo's recipe makes of the texts, and of those of the
+    other recipes."""
     folder = tmp_path_factory.mktemp("tiny")
     write_texts(folder / "python.jsonl", CHARACTERS)
     recipe = RECIPES / "demo" / "pipeline.yaml"
@@ -148,7 +150,8 @@ def test_every_family_has_a_small_variant():
 
 
 def label_entropy(manifest):
-    """Entropy in nats of the masked tokens of a set: the loss of a model that knows how frequent each one is."""
+    """Entropy in nats of the masked tokens of a set: the loss of a model that knows how frequent
+    each one is."""
     counts = np.bincount(np.concatenate([row["label_ids"] for row in open_shards(manifest)]))
     shares = counts[counts > 0] / counts.sum()
     return float(-(shares * np.log(shares)).sum())
@@ -157,7 +160,10 @@ def label_entropy(manifest):
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", SETS)
 def test_it_beats_the_unigram_entropy(recipe, shards, tmp_path, request, record_property):
-    """Whatever a small variant predicts tokens from, context helps within 300 steps; a discriminator learns, too."""
+    """Whatever a small variant predicts tokens from, context helps within 300 steps.
+
+    A discriminator learns, too.
+    """
     made = shards / SETS[recipe]
     words = [
         f"data.shards={made / 'train' / 'manifest.json'}",

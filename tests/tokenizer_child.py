@@ -1,4 +1,5 @@
-"""One child for all imports of a test process, which would start one each: importing transformers takes a second."""
+"""One child for all imports of a test process, which would start one each: importing transformers
+takes a second."""
 
 import json
 import subprocess

@@ -1,4 +1,5 @@
-"""Find the tests that could know a file: its own, those that import it, those of what imports it, and its folder.
+"""Find the tests that could know a file: its own, those that import it, those of what imports it,
+and its folder.
 
 `make try` without a name runs them for what the uncommitted change touches, the nearest first, for
 at most a minute.
@@ -75,8 +76,8 @@ def own_tests(path: Path) -> Path:
 
 
 def find_tests(tree: Path, name: str) -> list[list[str]]:
-    """Return groups of test files that could know a product file: its own, those that import it, those in its folder,
-    and those of the product files that import it, the nearest first."""
+    """Return groups of test files that could know a product file: its own, those that import it,
+    those in its folder, and those of the product files that import it, the nearest first."""
     own = str(own_tests(Path(name)))
     first = [own] if (tree / own).is_file() else []
     using = importers(tree)[module_of(name)]
@@ -137,7 +138,8 @@ def _git(tree: Path, *arguments: str) -> list[str]:
 
 
 class Deadline:
-    """A pytest plugin that begins no test after a time, and leaves tests of training processes out."""
+    """A pytest plugin that begins no test after a time, and leaves tests of training processes
+    out."""
 
     def __init__(self, seconds: float) -> None:
         self.end = time.perf_counter() + seconds

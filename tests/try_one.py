@@ -79,7 +79,8 @@ class Selection:
         self.with_ranks = 0
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Keep the tests of the algorithms' own files, and the cases of contract tests that are about them."""
+        """Keep the tests of the algorithms' own files, and the cases of contract tests that are
+        about them."""
         kept = [
             item for item in items if item.path in self.own or algorithm_of(item) in self.algorithms
         ]
@@ -94,7 +95,8 @@ class Selection:
 
 
 class EveryContractOnce:
-    """A pytest plugin that keeps one case of each contract test: of the algorithm with the fewest tests so far."""
+    """A pytest plugin that keeps one case of each contract test: of the algorithm with the fewest
+    tests so far."""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Choose the cases; those that start training processes are left to `make test`."""
@@ -118,7 +120,8 @@ def contract_of(item: pytest.Item) -> tuple[str, ...]:
 
 
 def starts_ranks(item: pytest.Item) -> bool:
-    """Return whether a test starts training processes, which takes longer than all other tests of an algorithm."""
+    """Return whether a test starts training processes, which takes longer than all other tests of
+    an algorithm."""
     return bool(RANKS & set(getattr(item, "fixturenames", ())))
 
 
@@ -129,7 +132,10 @@ def run_fast(arguments: Sequence[str]) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the tests of the algorithms named on the command line, or of what changed; return pytest's exit status."""
+    """Run the tests of the algorithms named on the command line, or of what changed.
+
+    Return pytest's exit status.
+    """
     begun = time.perf_counter()
     if arguments[:1] == ["--fast"]:
         return run_fast(arguments[1:])

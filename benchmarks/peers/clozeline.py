@@ -1,4 +1,7 @@
-"""Our stream with its defaults: every block's hash checked, order exact, batches built ahead by a thread."""
+"""Measure our stream with its defaults.
+
+It checks the hash of every block, has an exact order, and builds batches ahead in a thread.
+"""
 
 from collections.abc import Iterator
 from math import gcd
@@ -55,7 +58,10 @@ class OursZstd(Ours):
 
 
 def read_elastically(folder: Path, expected: list[NDArray[np.int64]]) -> dict[str, float]:
-    """Read an epoch with 8 ranks, then 4, 2 and 1, each resuming from the state of the ranks before."""
+    """Read an epoch with 8 ranks, then 4, 2 and 1.
+
+    Each resumes from the state of the ranks before.
+    """
     seen = np.zeros(sum(len(batch) for batch in expected), np.int64)
     state = None
     other = 0

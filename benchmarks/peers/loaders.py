@@ -24,7 +24,9 @@ Lengths = NDArray[np.int64]
 
 
 class Memmap(Loader):
-    """The upper bound: numpy gathers a batch from a mapped file, unchecked, with the permutation in memory.
+    """The upper bound: numpy gathers a batch from a mapped file, unchecked.
+
+    Its permutation is in memory.
 
     The file holds padded ids without headers, as Megatron and nanoGPT store them.
     """
@@ -52,7 +54,9 @@ class Memmap(Loader):
 
 
 class Indexed(Loader):
-    """A map-style data set under a DataLoader, whose sampler resumes after the samples already delivered.
+    """A map-style data set under a DataLoader.
+
+    Its sampler resumes after the samples already delivered.
 
     That is the best that such a data set can do: it neither skips nor reads anything to resume.
     """
@@ -165,7 +169,10 @@ class DatasetsStreaming(ArrowFiles, Loader):
 
 
 class WebDataset(Loader):
-    """One tar member per sample and a seeded shuffle buffer; to resume without repeats it reads up to the position."""
+    """One tar member per sample and a seeded shuffle buffer.
+
+    To resume without repeats it reads up to the position.
+    """
 
     module = "webdataset"
 

@@ -43,7 +43,10 @@ class Epoch:
 def measure(
     case: type[Loader], folder: Path, expected: NDArray[np.int64], workers: int
 ) -> dict[str, float]:
-    """Return figures of a loader on the samples in a folder; with `workers`, only the samples per second."""
+    """Return figures of a loader on the samples in a folder.
+
+    With `workers`, only the samples per second.
+    """
     torch.set_num_threads(1)
     start = time.perf_counter()
     case.load()

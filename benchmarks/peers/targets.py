@@ -1,4 +1,7 @@
-"""Targets of the stream: against each peer in CPU time and samples per second, and limits of its own."""
+"""Targets of the stream, against each peer and of its own.
+
+Against peers: CPU time and samples per second.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -26,7 +29,9 @@ _TIMES: Final = (
 
 
 def ratios(figures: Figures) -> list[tuple[Claim, Claim, float, float]]:
-    """Compare with each peer: CPU time and samples per second of the best windows, and the ratios of the means.
+    """Compare CPU time and samples per second with each peer.
+
+    The best windows count, next to the ratios of the means.
 
     numpy's gather is the upper bound for any loader: at most 1.3 times its CPU time, at
     least 0.6 of its samples per second.
@@ -47,7 +52,7 @@ def ratios(figures: Figures) -> list[tuple[Claim, Claim, float, float]]:
 
 
 def requirements(figures: Figures) -> list[Claim]:
-    """Return our own limits: CPU time, first batch, resume, state, and every sample exactly once."""
+    """Return our limits: CPU time, first batch, resume, state, and each sample exactly once."""
     own = figures[MAIN]
     streams = {name: figures[name] for name in _STREAMS if name in figures}
     resume = max(own[f"resume_{percent}"] for percent in RESUMED_AT)

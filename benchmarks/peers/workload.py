@@ -24,7 +24,10 @@ _SHORTEST = 2
 
 
 class Loader:
-    """One way to read the samples: an epoch of int64 batches [32, 512 or fewer], with a state to resume from."""
+    """One way to read an epoch of samples, with a state to resume from.
+
+    It yields int64 batches [32, 512 or fewer].
+    """
 
     module = ""
     """what the loader imports; ImportError: it is not installed"""
@@ -42,7 +45,10 @@ class Loader:
 
     @staticmethod
     def write(folder: Path, ids: Any, lengths: Any) -> None:
-        """Write the samples: a mapped array [samples, 512] of 16-bit ids padded with 0, and their lengths."""
+        """Write the samples as a mapped array, and their lengths.
+
+        The array [samples, 512] holds 16-bit ids, padded with 0.
+        """
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[torch.Tensor]:
@@ -55,7 +61,10 @@ class Loader:
 
 
 def token_rows(lengths: NDArray[np.int64]) -> NDArray[np.uint16]:
-    """Return ids [samples, 512], Zipf-distributed over 50,000, padded with 0; the first two are the sample's index."""
+    """Return ids [samples, 512], Zipf-distributed over 50,000, padded with 0.
+
+    The first two are the sample's index.
+    """
     samples = len(lengths)
     uniform = np.random.Philox(1).random_raw(samples * LENGTH) / 2.0**64
     ids: NDArray[np.uint16] = (
@@ -98,7 +107,10 @@ def sample_indices(batch: torch.Tensor) -> NDArray[np.int64]:
 
 
 def checksums(ids: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """Return one number per row [rows, 512 or fewer] that changes with any id and with their order; pads are 0."""
+    """Return one number per row [rows, 512 or fewer] that changes with any id and with their order.
+
+    Pads are 0.
+    """
     sums: NDArray[np.int64] = np.dot(ids, _WEIGHTS[: ids.shape[1]])
     return sums
 

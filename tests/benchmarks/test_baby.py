@@ -12,7 +12,10 @@ from clozeline.tools.runs.evaluation.minimal_pairs import Pair
 
 
 def test_kneser_ney_by_hand():
-    """Bigrams `. a` twice, `a b` and `a c` once: D = 2 / (2 + 2); a, b, c each follow one word, and D is 0.5."""
+    """Bigrams `. a` twice, `a b` and `a c` once: D = 2 / (2 + 2).
+
+    A, b, c each follow one word, and D is 0.5.
+    """
     counts = Counts([[".", "a", "b"], [".", "a", "c"]], [2])
     one = (1 - 0.5) / 3 + 0.5 * 3 / 3 / 5  # of a, b or c, and of five words with the unknown one
     a_after_stop = (2 - 0.5) / 2 + 0.5 * 1 / 2 * one

@@ -36,7 +36,10 @@ def test_every_experiment_runs_in_small(tmp_path):
 
 
 def test_operations_are_those_that_torch_counts():
-    """Full rows; torch counts products of attention in neither pass where a fused kernel on a CPU does them."""
+    """Full rows.
+
+    Torch counts products of attention in neither pass where a fused kernel on a CPU does them.
+    """
     one = Experiment(preset="bert_base", rows=2, columns=20)
     step, tokens, operations = gpu.steps(one, torch.device("cpu"), tiny=True)
     with FlopCounterMode(display=False) as counted:
@@ -67,7 +70,8 @@ class Products(TorchDispatchMode):
 
 @pytest.mark.parametrize("family", [*FAMILIES, "elmo", "mobilebert"])
 def test_no_weights_are_multiplied_in_fp32(family):
-    """A model in bf16 on the meta device, where a read of a value or a tensor of another device is an error, too."""
+    """A model in bf16 on the meta device, where a read of a value or a tensor of another device is
+    an error, too."""
     network = built(family).to("meta", torch.bfloat16)
     products = Products()
     products.types = set()

@@ -1,4 +1,5 @@
-"""Every command of Clozeline as a user types it, in a folder with finished runs of the pipeline and the trainer."""
+"""Every command of Clozeline as a user types it, in a folder with finished runs of the pipeline and
+the trainer."""
 
 import contextlib
 import io
@@ -48,13 +49,17 @@ def _note(event, arguments):
 
 @cache
 def _listen():
-    """Hear of every file that is opened, from the first command on: such a hook stays, and slows down what follows."""
+    """Hear of every file that is opened, from the first command on: such a hook stays, and slows
+    down what follows."""
     sys.addaudithook(_note)
 
 
 @contextmanager
 def reading():
-    """Note the files that are opened; those that Arrow maps are noted where their hash is compared."""
+    """Note the files that are opened.
+
+    Those that Arrow maps are noted where their hash is compared.
+    """
     global _opened
     _listen()
     real = RecordedFile.buffer
@@ -175,7 +180,9 @@ class Answer:
 
 
 def call(action, words, folder, limit, out=None):
-    """Call a command in a folder; return what it said, and the files below the folder that it opened.
+    """Call a command in a folder.
+
+    Return what it said, and the files below the folder that it opened.
 
     No file may grow beyond `limit` bytes, as on a full disk; needs no privileges.
     """
@@ -255,7 +262,10 @@ class Bench:
             )
 
     def start(self, line, limit=UNLIMITED, out=None):
-        """Run a line, of which no file may grow beyond `limit` bytes; return also the files that it opened."""
+        """Run a line, of which no file may grow beyond `limit` bytes.
+
+        Return also the files that it opened.
+        """
         lost, _, line = line.rpartition("; ")
         if lost:
             shutil.rmtree(self.folder / lost.split()[-1])

@@ -1,4 +1,5 @@
-"""Roles of columns, the tensors that follow from them, and the names that no column of a user may have."""
+"""Roles of columns, the tensors that follow from them, and the names that no column of a user may
+have."""
 
 import math
 

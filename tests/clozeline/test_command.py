@@ -122,7 +122,8 @@ def test_no_line_is_longer_than_a_terminal_and_no_word_is_lost(words):
     "command", [["pipeline", "--config", "recipe:demo"], ["train", "--config"], ["new"]]
 )
 def test_a_word_that_is_not_utf8_is_refused_in_one_sentence(command):
-    """The path of a file whose name is in another encoding: Python gives its bytes as surrogates."""
+    """The path of a file whose name is in another encoding: Python gives its bytes as
+    surrogates."""
     words = [sys.executable, "-m", "clozeline", *command, b"input=caf\xe9.jsonl"]
     done = subprocess.run(words, check=False, capture_output=True, text=True)
     said = "error: argument 'input=caf\\udce9.jsonl': expected UTF-8; rename the file or folder\n"

@@ -65,7 +65,10 @@ def one_message(answer, *codes):
 )
 @pytest.mark.parametrize("name", NAMES)
 def test_a_full_disk(bench, name, limit):
-    """One message that names the file; what was there is as it was, and no torn file has a final name."""
+    """One message that names the file.
+
+    What was there is as it was, and no torn file has a final name.
+    """
     line = FIRST_WRITES.get(name) or line_of(name)
     if limit and (line_of(name) in STARTERS):
         return  # starters go on to the network or a training where the disk takes their first bytes
@@ -108,7 +111,10 @@ class FullDevice(io.StringIO):
 
 
 def test_a_result_that_cannot_be_printed_is_an_error(bench, monkeypatch):
-    """Of each command that writes no file here; quarantines and studies are more than what is printed of them."""
+    """Of each command that writes no file here.
+
+    Quarantines and studies are more than what is printed of them.
+    """
     printing = [name for name in NAMES if not re.search("output=| new", LINES[name])]
     for name in sorted({*printing} - {"quarantine-blocks", "finetune"}):
         monkeypatch.setattr(sys, "__stdout__", full := FullDevice())

@@ -47,7 +47,10 @@ def test_publish_leaves_nothing_behind_on_error(tmp_path):
 
 @pytest.mark.parametrize("durable", [True, False])
 def test_a_replaced_file_is_the_old_one_until_it_is_the_new_one(tmp_path, monkeypatch, durable):
-    """Content is forced to the disk before the name, and the name after it; neither where durability is not asked."""
+    """Content is forced to the disk before the name, and the name after it.
+
+    Neither where durability is not asked.
+    """
     path = tmp_path / "a"
     events = []
     path.write_text("old")
@@ -95,7 +98,8 @@ def test_sweep_removes_what_the_dead_left_and_nothing_else(tmp_path):
 
 
 def set_clock(proc, seconds, monkeypatch):
-    """Show this process as the kernel does after the clock was set: the time of the machine's start has moved."""
+    """Show this process as the kernel does after the clock was set: the time of the machine's start
+    has moved."""
     boot = int(psutil.boot_time())
     (proc / str(os.getpid())).mkdir(parents=True)
     (proc / "stat").write_text(

@@ -1,4 +1,5 @@
-"""Published models by name: what is downloaded, what is recorded, and what a user reads if it fails."""
+"""Published models by name: what is downloaded, what is recorded, and what a user reads if it
+fails."""
 
 import json
 from contextlib import contextmanager
@@ -25,7 +26,10 @@ COMMITS = {"main": "a" * 40, "older": "b" * 40}
 
 
 class Hub:
-    """Repositories by name, each a folder; `requests` holds method, path and authorization of all requests."""
+    """Repositories by name, each a folder.
+
+    `requests` holds method, path and authorization of all requests.
+    """
 
     def __init__(self, folders, tokens=()):
         self.folders = folders
@@ -122,7 +126,8 @@ TOKEN = "hf_thisIsNoRealToken"
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory):
-    """A GPT-2 of transformers with a tokenizer, in parts, with files that must not be downloaded."""
+    """A GPT-2 of transformers with a tokenizer, in parts, with files that must not be
+    downloaded."""
     folder = tmp_path_factory.mktemp("published")
     config = transformers.GPT2Config(vocab_size=8, n_embd=8, n_layer=1, n_head=2, n_positions=16)
     transformers.GPT2LMHeadModel(config).save_pretrained(folder, max_shard_size="1KB")

@@ -1,4 +1,5 @@
-"""Hunt for damage that passes: every line of the bench, every kind of file that it reads, every kind of damage.
+"""Hunt for damage that passes: every line of the bench, every kind of file that it reads, every
+kind of damage.
 
 A command that meets a damaged file either does what it does with the good one, or ends with an exit
 code of the table and a message that names the file and a way out. Anything else is a fault. Files
@@ -134,7 +135,8 @@ class Case(NamedTuple):
 
 
 class Result(NamedTuple):
-    """Outcome of a line: its answer, the files that it changed, and its words if they are a result (no times)."""
+    """Outcome of a line: its answer, the files that it changed, and its words if they are a result
+    (no times)."""
 
     answer: Answer
     files: Mapping[str, object]
@@ -147,7 +149,10 @@ def _folder(file):
 
 
 def judge(result, good, file):
-    """Return what is wrong with the result of a line on a damaged file; nothing if it is detected or harmless."""
+    """Return what is wrong with the result of a line on a damaged file.
+
+    Nothing if it is detected or harmless.
+    """
     answer = result.answer
     error = result.answer.error
     if "Traceback" in error or "please report" in error:
@@ -194,7 +199,10 @@ def comparable(file, content):
 
 
 def _learned(line):
-    """Return a record of metrics.jsonl without what is measured; a line that holds none as it is."""
+    """Return a record of metrics.jsonl without what is measured.
+
+    A line that holds none as it is.
+    """
     try:
         return {key: value for key, value in parse_json(line).items() if key not in _MEASURED}
     except (ValueError, AttributeError):
@@ -202,7 +210,8 @@ def _learned(line):
 
 
 def kind_of(file):
-    """Return the kind of a file: its name with N for numbers, below the folder that says what it is."""
+    """Return the kind of a file: its name with N for numbers, below the folder that says what it
+    is."""
     path = Path(re.sub(r"[0-9]+", "N", file))
     shown = {
         "records",

@@ -1,4 +1,5 @@
-"""The code of one's own algorithms is a part of what a run and a stage are: of the classes that run, of every kind."""
+"""The code of one's own algorithms is a part of what a run and a stage are: of the classes that
+run, of every kind."""
 
 import json
 import os
@@ -112,7 +113,10 @@ def test_hooks_that_only_observe_may_change(module_of):
 
 
 def test_a_text_that_looks_like_a_name_is_none(module_of):
-    """Labels, and sets, may have a colon; the key of a head may look like a module below `model.heads`."""
+    """Labels, and sets, may have a colon.
+
+    The key of a head may look like a module below `model.heads`.
+    """
     labels = {"classification": {"labels": ["sport:Tennis", "sport:Golf"]}}
     config = tiny(model__heads=labels, data__shards="memory:Sets", seed=1)
     assert not [key for key in frozen(config) if key.startswith("code.")]
@@ -232,7 +236,10 @@ NAMED["executor"] = ("pipeline.execution.executors.local:Local", {"executor": {"
 
 @pytest.mark.parametrize("kind", NAMED)
 def test_each_key_that_names_an_algorithm_allows_its_import(tmp_path, monkeypatch, module_of, kind):
-    """In the user's own file, and in `key=value` words over the file of somebody else; such a file alone does not."""
+    """In the user's own file, and in `key=value` words over the file of somebody else.
+
+    Such a file alone does not.
+    """
     base, keys = NAMED[kind]
     name = f"named_{kind.replace(' ', '_')}"
     module_of(name, subclass_of(base))
@@ -263,7 +270,8 @@ def test_each_key_that_names_an_algorithm_allows_its_import(tmp_path, monkeypatc
 
 
 def test_a_text_that_looks_like_a_name_allows_nothing(tmp_path, monkeypatch, module_of):
-    """The type of a key says whether it names an algorithm: labels, sets and folders may have a colon."""
+    """The type of a key says whether it names an algorithm: labels, sets and folders may have a
+    colon."""
     module_of("theirs", subclass_of("train.optim.schedules.linear:Linear"))
     monkeypatch.setenv(plugins.VARIABLE, "")
     own = tmp_path / "own.yaml"

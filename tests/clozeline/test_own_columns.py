@@ -1,4 +1,5 @@
-"""An objective, its columns and its head in a package of somebody else, from texts to an exported body."""
+"""An objective, its columns and its head in a package of somebody else, from texts to an exported
+body."""
 
 import os
 import shutil
@@ -22,7 +23,10 @@ OPTIONS = {"smoothing": 0.1, "least": 1}
 
 
 def start_with_package(world, folder, config, words, compiled=False):
-    """Start a run of which a folder of the user has the package; `aot_eager` compiles the same graphs, and fast."""
+    """Start a run of which a folder of the user has the package.
+
+    `aot_eager` compiles the same graphs, and fast.
+    """
     originals = engine.compile_layers, engine.compile_heads
     sys.path.insert(0, str(folder))
     os.environ[plugins.VARIABLE] = (
@@ -60,7 +64,10 @@ def made(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(made, two_ranks):
-    """Train on two ranks below the folder; return the folder of the run, or the refusal of the first rank."""
+    """Train on two ranks below the folder.
+
+    Return the folder of the run, or the refusal of the first rank.
+    """
     folder, _ = made
     shards = folder / "own/corrupt/graded_tokens/train/manifest.json"
     changes = {

@@ -1,4 +1,5 @@
-"""Algorithms of one's own, as the example in docs/mylab has them: in a folder, or as an installed package."""
+"""Algorithms of one's own, as the example in docs/mylab has them: in a folder, or as an installed
+package."""
 
 import importlib.util
 import os
@@ -23,7 +24,8 @@ TRAIN = [
 
 
 def command_in(folder):
-    """Return a function that runs commands in a folder of the user, without what tests put in the environment."""
+    """Return a function that runs commands in a folder of the user, without what tests put in the
+    environment."""
     write_corpus(folder / "texts", 30)
     recipe = {
         "base": str(ROOT / "configs/recipes/demo/pipeline.yaml"),
@@ -62,7 +64,10 @@ def stages_to_do(done):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A folder with a module of the user's own and what it made of texts in two processes; commands in it."""
+    """A folder with a module of the user's own and what it made of texts in two processes.
+
+    Commands in it.
+    """
     folder = tmp_path_factory.mktemp("user")
     command = command_in(folder)
     missing = command("pipeline", "--config", "own.yaml")

@@ -14,7 +14,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def traps(tmp_path, monkeypatch):
-    """The current folder, with files that leave a mark when they are imported instead of an installed module."""
+    """The current folder, with files that leave a mark when they are imported instead of an
+    installed module."""
     here = tmp_path / "data"
     here.mkdir()
     for module in (
@@ -118,7 +119,8 @@ def typed(*words, **variables):
     "start", [[str(Path(sys.executable).parent / "clozeline")], [sys.executable, "-m", "clozeline"]]
 )
 def test_pages_are_cleaned_beside_files_with_the_names_of_modules(traps, start):
-    """`python -m` itself imports some modules of the standard library before ours runs, and those are no trap here."""
+    """`python -m` itself imports some modules of the standard library before ours runs, and those
+    are no trap here."""
     if "-m" in start:
         (traps / "struct.py").unlink()
         (traps / "signal.py").unlink()

@@ -1,4 +1,5 @@
-"""mypy finds an algorithm whose methods have other parameters, and a caller that expects another interface."""
+"""mypy finds an algorithm whose methods have other parameters, and a caller that expects another
+interface."""
 
 import os
 import re

@@ -1,4 +1,5 @@
-"""What a start imports: the list of commands, mistakes in keys and a complete pipeline need no large library."""
+"""What a start imports: the list of commands, mistakes in keys and a complete pipeline need no
+large library."""
 
 import os
 import subprocess
@@ -24,7 +25,10 @@ raise SystemExit(code)
 
 
 def start(*words, cwd):
-    """Start the command in a process; return its exit code, its errors, and the modules that it imported."""
+    """Start the command in a process.
+
+    Return its exit code, its errors, and the modules that it imported.
+    """
     command = [sys.executable, "-c", _LISTING, *words]
     environment = os.environ | {"COLUMNS": "120"}
     done = subprocess.run(

@@ -30,7 +30,8 @@ SHOWN = "\\x1b]0;owned\\x07\\x9b2J\\r\\u202ecod\\u2066\\x7f\\x00"
 
 
 def on_a_terminal(action, monkeypatch):
-    """Everything that a command writes to a terminal, with the styles that a terminal without colors gets."""
+    """Everything that a command writes to a terminal, with the styles that a terminal without
+    colors gets."""
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setenv("NO_COLOR", "1")
     ours, its = pty.openpty()

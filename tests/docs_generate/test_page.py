@@ -1,4 +1,5 @@
-"""Generated pages are current, the links of the site work, and its reference has all public names."""
+"""Generated pages are current, the links of the site work, and its reference has all public
+names."""
 
 import importlib
 import re

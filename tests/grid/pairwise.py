@@ -1,4 +1,5 @@
-"""All pairs of settings in few rows: a covering array by a seeded greedy search, without forbidden combinations."""
+"""All pairs of settings in few rows: a covering array by a seeded greedy search, without forbidden
+combinations."""
 
 import random
 from itertools import combinations

@@ -32,7 +32,10 @@ class Outcome:
 
 
 def plain_loop(_, plain, ranks):
-    """Train as a configuration says; in bf16 by the micro-batches of each rank, else by one batch a step."""
+    """Train as a configuration says.
+
+    In bf16 by the micro-batches of each rank, else by one batch a step.
+    """
     wide = plain["precision"] == "fp32"
     ranks = 1 if plain["precision"] == "fp32" else ranks
     # the model computes in the precision of the run, from float64 masters of what is trained
@@ -80,7 +83,8 @@ def plain_loop(_, plain, ranks):
 
 
 def starting_model(plain):
-    """Return the model at its start, and the names that the model it is initialized from does not have."""
+    """Return the model at its start, and the names that the model it is initialized from does not
+    have."""
     from clozeline.model.build import build_model
     from clozeline.seeding import hash64
 
@@ -147,7 +151,10 @@ def teacher_of(plain):
 
 
 def global_batches(data, ranks, micro_batch):
-    """Yield the micro-batches of each step, by rank; several global batches until there are enough tokens."""
+    """Yield the micro-batches of each step, by rank.
+
+    Several global batches until there are enough tokens.
+    """
     from clozeline.pipeline.shards import open_shards
     from clozeline.train.data.stream.stream import Stream
 
@@ -259,7 +266,8 @@ def all_losses(model, teacher, plain, batch):
 
 
 class recorded_states:
-    """Record the output of the embeddings, of each layer but the last, of the body, and of further modules."""
+    """Record the output of the embeddings, of each layer but the last, of the body, and of further
+    modules."""
 
     def __init__(self, model, *more):
         stack = model.family.stack
@@ -317,7 +325,8 @@ def gradients_of(model, teacher, plain, micro_batches):
 
 
 def multiplier(schedule, step):
-    """Return the factor of the peak learning rate: a linear rise, then a line or half a cosine down to `final`."""
+    """Return the factor of the peak learning rate: a linear rise, then a line or half a cosine down
+    to `final`."""
     warmup = schedule["warmup"]
     end = schedule["steps"]
     final = schedule["final"]
@@ -336,7 +345,8 @@ def is_embedding(name):
 
 
 def depth_of(name, layers):
-    """Return the distance from the heads: 0 for these, 1 for the last layer, layers + 1 for embeddings."""
+    """Return the distance from the heads: 0 for these, 1 for the last layer, layers + 1 for
+    embeddings."""
     found = re.search(r"\.layers\.(\d+)\.", name)
     if found:
         return layers - int(found[1])
@@ -412,7 +422,10 @@ def muon_adamw(o, state, w, g, rate, decay):
 
 
 def muon(o, state, w, g, rate, decay):
-    """Update by orthogonalized Nesterov momentum, as long as AdamW's steps (Jordan 2024; arXiv 2502.16982)."""
+    """Update by orthogonalized Nesterov momentum, as long as AdamW's steps (Jordan 2024.
+
+    ArXiv 2502.16982).
+    """
     mu, (a, b, c) = o["momentum"], (3.4445, -4.7750, 2.0315)
     state["momentum"] = mu * state.get("momentum", 0.0) + (1 - mu) * g
     x = mu * state["momentum"] + (1 - mu) * g

@@ -1,4 +1,5 @@
-"""Whole training runs against a plain loop, over all pairs of settings that may meet: precision, ZeRO, optimizer, …"""
+"""Whole training runs against a plain loop, over all pairs of settings that may meet: precision,
+ZeRO, optimizer, …"""
 
 import json
 import random
@@ -232,7 +233,10 @@ def outcome_of(output):
 
 
 def largest_differences(found, expected, rate):
-    """Return the largest relative differences; those of the weights of a parameter relative to how far they moved."""
+    """Return the largest relative differences.
+
+    Those of the weights of a parameter relative to how far they moved.
+    """
     assert [losses.keys() for losses in found.losses] == [
         losses.keys() for losses in expected.losses
     ]
@@ -259,7 +263,8 @@ def largest_differences(found, expected, rate):
 
 
 def test_all_pairs_meet():
-    """Each pair of settings that an allowed row can have is in one of the rows, and no row is forbidden."""
+    """Each pair of settings that an allowed row can have is in one of the rows, and no row is
+    forbidden."""
     found = set().union(*map(pairs_of, rows()))
     draw = random.Random(1)
     for one, other in combinations(FACTORS, 2):

@@ -1,4 +1,5 @@
-"""What a configuration makes, as one digest: two configurations with one digest differ in nothing that is computed."""
+"""What a configuration makes, as one digest: two configurations with one digest differ in nothing
+that is computed."""
 
 import copy
 import hashlib
@@ -83,7 +84,8 @@ def digest_of_model(plain, tensors=None):
 
 
 def head_digest(name, body, options):
-    """Return the digest of an encoder with one head, on a batch with everything that heads of encoders read."""
+    """Return the digest of an encoder with one head, on a batch with everything that heads of
+    encoders read."""
     kind = HEADS.load_class(name)
     tensors = head_contract._in_classes(head_contract.batch_of(kind), kind, options)
     return digest_of_model(body | {"heads": {name: options}}, tensors)

@@ -1,4 +1,5 @@
-"""A value for each key of heads and adapters that is not its default, and what must stand next to it to be read."""
+"""A value for each key of heads and adapters that is not its default, and what must stand next to
+it to be read."""
 
 HIDDEN = {"hidden": "tanh"}
 SIZES = {

@@ -1,4 +1,5 @@
-"""Values of keys of objectives for which their type alone says none, and rows in which a key can be seen."""
+"""Values of keys of objectives for which their type alone says none, and rows in which a key can be
+seen."""
 
 PARTS = [{"name": "masked_lm"}, {"name": "masked_lm", "label": "other", "weight": 2.0}]
 

@@ -1,4 +1,5 @@
-"""Every key of a model, its heads and its adapters changes a bit in small models of every kind, or is refused.
+"""Every key of a model, its heads and its adapters changes a bit in small models of every kind, or
+is refused.
 
 What neither changes a bit nor is refused stands in a list, with the reason why it may stay.
 """
@@ -82,7 +83,10 @@ BODY = {key: value for key, value in ENCODER.items() if key != "heads"} | {
 
 
 def effects_of_head_keys(name):
-    """Yield the keys of heads with whether they change this head; without a key that they need, too."""
+    """Yield the keys of heads with whether they change this head.
+
+    Without a key that they need, too.
+    """
     sizes = SIZES.get(name, {})
     for key, value in HEAD_VALUES.items():
         read_with = READ_WITH.get(f"{name}.{key}", READ_WITH.get(key, {}))

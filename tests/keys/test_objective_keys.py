@@ -1,4 +1,5 @@
-"""Every key of an objective, at another value, changes examples or what a set declares, is refused, or has a reason.
+"""Every key of an objective, at another value, changes examples or what a set declares, is refused,
+or has a reason.
 
 Values follow from the types: the other words of a list, the other truth value, half of a number.
 """
@@ -39,7 +40,10 @@ def other_values(kind, default):
 
 
 def values_of(name):
-    """Return the values of each key of an objective; none where the type and the table give none."""
+    """Return the values of each key of an objective.
+
+    None where the type and the table give none.
+    """
     schema = OBJECTIVES.load_class(name).Options
     defaults = {key: text for key, _, text, _ in describe(schema)}
     values = {}

@@ -1,4 +1,5 @@
-"""Every key of a training, at another value, changes a bit of a run of four steps, is refused, or has a reason."""
+"""Every key of a training, at another value, changes a bit of a run of four steps, is refused, or
+has a reason."""
 
 import hashlib
 import json
@@ -43,7 +44,8 @@ def base(folder, one_rank):
 
 
 def result_of(output):
-    """Return the digest of what a run computed and kept: losses, rates, evaluations, checkpoints, weights."""
+    """Return the digest of what a run computed and kept: losses, rates, evaluations, checkpoints,
+    weights."""
     digest = hashlib.sha256()
     for line in (output / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
         record = json.loads(line)

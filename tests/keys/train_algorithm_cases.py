@@ -1,4 +1,5 @@
-"""Another value for each key of the algorithms that a training chooses, and a run in which it can be seen."""
+"""Another value for each key of the algorithms that a training chooses, and a run in which it can
+be seen."""
 
 from tests.keys.train_cases import Key, Neutral
 

@@ -1,4 +1,7 @@
-"""Another value for each key of a training, and what must stand next to it; or the reason why it changes no bit."""
+"""Another value for each key of a training, and what must stand next to it.
+
+Or the reason why it changes no bit.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType

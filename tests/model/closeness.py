@@ -16,7 +16,8 @@ float32 in any case."""
 
 
 def assert_gradients_close(found, expected, within=1e-6):
-    """Compare gradients by name: no entry differs by more than `within` of the largest entry of all tensors.
+    """Compare gradients by name: no entry differs by more than `within` of the largest entry of all
+    tensors.
 
     The default is for models in float64, whose losses are summed in float32.
     """
@@ -36,7 +37,8 @@ def gradients(model):
 
 
 class ComputesInFloat64(TorchFunctionMode):
-    """Makes float64 of each float32 that an operation asks for, as norms, softmax and rotations of classes do."""
+    """Makes float64 of each float32 that an operation asks for, as norms, softmax and rotations of
+    classes do."""
 
     def __torch_function__(self, function, types, given=(), named=None):
         def widen(value):

@@ -33,7 +33,8 @@ def head_keys(name):
 
 
 def small_config(family, /, **changes):
-    """A model of a few thousand parameters with a token table 24 wide, in the sizes of `SMALL` of its own test file.
+    """A model of a few thousand parameters with a token table 24 wide, in the sizes of `SMALL` of
+    its own test file.
 
     A family without one is as the family that is named for its architecture: a BERT, Llama or T5.
     Every part of the core occurs in one of these.
@@ -53,7 +54,8 @@ def small_config(family, /, **changes):
 
 
 def batch_for(family, seed=0, rows=4, columns=11, labels=True, lengths=None):
-    """A padded batch with two labels a row (none, if not `labels`), filled by the generator of `seed`."""
+    """A padded batch with two labels a row (none, if not `labels`), filled by the generator of
+    `seed`."""
     draw = torch.Generator().manual_seed(seed)
     if lengths is None:
         lengths = torch.randint(3, columns + 1, (rows,), generator=draw)
@@ -104,7 +106,8 @@ def total(network, tensors):
 
 
 def weighted_batch():
-    """Causal rows, masked rows with weight m / k and count m, a filler row, and a row without labels."""
+    """Causal rows, masked rows with weight m / k and count m, a filler row, and a row without
+    labels."""
     tensors = batch_for("encoder", lengths=[11, 11, 9, 8, 10, 11])
     places = [range(10), (1, 4), (0, 2, 5), (3,), (), (0, 7, 8, 9)]
     tensors["label_index"] = torch.tensor(

@@ -23,7 +23,8 @@ def test_parameters_are_counted_by_part_and_tied_ones_once(tied):
 @contract(FAMILIES, "family")
 @pytest.mark.parametrize("autocast", [False, True], ids=["bf16 weights", "autocast"])
 def test_bf16_is_near_fp32(family, autocast):
-    """Of a model with a generator its own loss: rounding may change the tokens that it draws for the other heads."""
+    """Of a model with a generator its own loss: rounding may change the tokens that it draws for
+    the other heads."""
     network = built(family).eval()
     tensors = batch_for(family)
     own = [

@@ -1,4 +1,5 @@
-"""No forward of pretraining reads a value back to the host: on the meta device there is none to read."""
+"""No forward of pretraining reads a value back to the host: on the meta device there is none to
+read."""
 
 import pytest
 
@@ -10,7 +11,8 @@ from tests.model.small_models import batch_for, built, head_keys
 
 
 def without_values(network, tensors):
-    """Train on the tensors that an engine moves to an accelerator: the batch as `add_host_shapes` leaves it."""
+    """Train on the tensors that an engine moves to an accelerator: the batch as `add_host_shapes`
+    leaves it."""
     tensors = add_host_shapes(tensors, None, network.host_tensors)
     losses = network.to("meta")({name: tensor.to("meta") for name, tensor in tensors.items()})
     assert losses

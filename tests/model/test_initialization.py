@@ -1,4 +1,5 @@
-"""Initial weights: functions of seed, name and shape alone, with the moments that the papers give."""
+"""Initial weights: functions of seed, name and shape alone, with the moments that the papers
+give."""
 
 import re
 
@@ -97,7 +98,8 @@ def wide_normal(std, tables=None):
 
 
 def residual(depth, cut=1.0):
-    """GPT-2 (Radford et al. 2019 §2.3): projections into the residual stream by 1 / sqrt(2 x layers)."""
+    """GPT-2 (Radford et al. 2019 §2.3): projections into the residual stream by 1 / sqrt(2 x
+    layers)."""
     into = (
         "attention.body.out.weight",
         "feed_forward.body.down.weight",
@@ -107,7 +109,8 @@ def residual(depth, cut=1.0):
 
 
 def t5(name, model):
-    """Raffel et al., appendix of the code: fan-in, and queries with the factor that the scores lack."""
+    """Raffel et al., appendix of the code: fan-in, and queries with the factor that the scores
+    lack."""
     config = model.config
     kind = name.rpartition(".body.")[2]
     heads = config.attention_heads * config.head_width
@@ -135,7 +138,8 @@ def awd_lstm(name, model):
 
 
 def vector(name):
-    """The value in each quarter of a vector: open forget gates, closed highways, gains of 1, biases of 0."""
+    """The value in each quarter of a vector: open forget gates, closed highways, gains of 1, biases
+    of 0."""
     if name.endswith(".weight"):
         return [1.0, 1.0, 1.0, 1.0]
     if ".highways." in name:
@@ -181,7 +185,8 @@ NAMES = sorted(all_sizes())
     mark_slow_but([name for name in NAMES if name in EXPECTED or name.endswith("base")], NAMES),
 )
 def test_moments_of_presets(name):
-    """Each law of a preset, drawn into 6,144 places: mean, deviation, and for vectors the constant."""
+    """Each law of a preset, drawn into 6,144 places: mean, deviation, and for vectors the
+    constant."""
     config = TypeAdapter(ModelConfig).validate_python(read_size(name))
     model = on_meta(config)
     expected = EXPECTED.get(name, wide_normal(0.02))

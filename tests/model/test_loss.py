@@ -103,7 +103,10 @@ def test_cross_entropy_is_summed_in_fp32():
 
 
 def test_labels_are_counted_weighed_and_put_back_as_a_loop_does():
-    """Rows: one label and an ignored one, none, ignored ones alone, no weight, two labels; padded and full."""
+    """Rows: one label and an ignored one, none, ignored ones alone, no weight, two labels.
+
+    Padded and full.
+    """
     labels = [{1: 7, 2: IGNORED}, {}, {0: IGNORED}, {3: 8}, {0: 5, 3: 6}]
     lengths = [3, 2, 4, 4, 4]
     weights = [1.0, 1.0, 2.0, 0.0, 0.5]

@@ -1,4 +1,5 @@
-"""Every model of configs/models has the number of parameters of the publication's own code, to the unit."""
+"""Every model of configs/models has the number of parameters of the publication's own code, to the
+unit."""
 
 from dataclasses import replace
 
@@ -124,7 +125,10 @@ def load(name):
 
 
 def test_every_preset_has_its_count_and_a_multiple_of_64_rows():
-    """Matrix kernels want that; the rows that pad a table are never predicted, and exports do not have them."""
+    """Matrix kernels want that.
+
+    The rows that pad a table are never predicted, and exports do not have them.
+    """
     assert set(all_sizes()) == set(EXPECTED)
     for name, (vocabulary, _) in EXPECTED.items():
         multiple = load(name).vocab_multiple

@@ -1,4 +1,5 @@
-"""A sharded engine computes what an unsharded one does, for every family, tied and shared weights included."""
+"""A sharded engine computes what an unsharded one does, for every family, tied and shared weights
+included."""
 
 import json
 

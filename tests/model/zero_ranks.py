@@ -1,4 +1,5 @@
-"""Trains a small model at ZeRO stages 0 and 3 and prints the losses as JSON: the rank of test_zero_stages.py."""
+"""Trains a small model at ZeRO stages 0 and 3 and prints the losses as JSON: the rank of
+test_zero_stages.py."""
 
 import json
 

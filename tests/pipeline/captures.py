@@ -36,7 +36,10 @@ def http(body, *headers, status="200 OK", content_type="text/html; charset=utf-8
 
 
 def record(payload, url="http://example.org/", kind="response", **fields):
-    """A WARC record; `fields` replace or add headers (underscores for hyphens), None leaves one out."""
+    """A WARC record.
+
+    `fields` replace or add headers (underscores for hyphens), None leaves one out.
+    """
     headers = {
         "WARC-Type": kind,
         "WARC-Record-ID": "<urn:uuid:00000000-0000-0000-0000-000000000001>",

@@ -7,7 +7,8 @@ from tests.pipeline.miniature import write_complete
 
 @pytest.fixture(scope="session")
 def complete(tmp_path_factory):
-    """Return the arguments and the output of a run of all stages for documents, which no test changes."""
+    """Return the arguments and the output of a run of all stages for documents, which no test
+    changes."""
 
     def make(folder):
         folder.mkdir()

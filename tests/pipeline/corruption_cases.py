@@ -70,7 +70,8 @@ def samples(lengths, words=WORDS, *, seed=0, sentences=None, specials=0.0, unkno
 
 
 def pair_columns(lengths, words, seed):
-    """Partners of up to length - 1 tokens, and other sides of up to 20, for rows of these lengths."""
+    """Partners of up to length - 1 tokens, and other sides of up to 20, for rows of these
+    lengths."""
     random = np.random.RandomState([seed, 1])
     sizes = [min(max(0, n - 1), max(1, n - 1 - random.randint(0, 1 + n // 4))) for n in lengths]
     partners = [random.randint(FIRST_CONTENT, words.size, size) for size in sizes]

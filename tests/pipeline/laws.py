@@ -6,7 +6,8 @@ import numpy as np
 
 
 def chi_square_is_plausible(observed, expected, degrees, scale=1.0):
-    """Return whether a chi-square lies where a right implementation leaves it in all but 2 of 10**6 runs.
+    """Return whether a chi-square lies where a right implementation leaves it in all but 2 of 10**6
+    runs.
 
     The normal approximation of Wilson and Hilferty; `scale` divides the statistic (draws without
     replacement).

@@ -246,7 +246,8 @@ def german(number):
 
 
 def write_complete(folder):
-    """Write a recipe with all stages for documents, and 30 documents and more, on which each step finds something."""
+    """Write a recipe with all stages for documents, and 30 documents and more, on which each step
+    finds something."""
     write_corpus(folder / "crawl", 30)
     rows = [text(700 + number, 9) for number in range(6)]
     # two documents share a line, two a span of sentences, two a part of a long sentence

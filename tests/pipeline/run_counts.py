@@ -115,7 +115,8 @@ def _check_clusters(folder, report, before):
 
 
 def _check_tokens(folder, report, before):
-    """Compare the counts of a vocabulary, of sentences and of held-out documents with what was written."""
+    """Compare the counts of a vocabulary, of sentences and of held-out documents with what was
+    written."""
     counts = report["counts"]
     if (vocabulary := folder / "tokenizer" / "vocabulary.json").is_file():
         parts = ("size",) if "size" in counts["vocabulary"] else ("published", "added")

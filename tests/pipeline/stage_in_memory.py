@@ -48,7 +48,8 @@ class StageResult:
 
 
 def run_in_memory(root, name, parts, config, *, shards=1, reverse=False):
-    """Write the parts as documents of `clean`, run the stage over them, and return its folder and counts."""
+    """Write the parts as documents of `clean`, run the stage over them, and return its folder and
+    counts."""
     (root / "clean" / "documents").mkdir(parents=True)
     unit = {"source": "test/a", "source_group": "test", "reader": "jsonl", "start": 0, "end": 1}
     units = [{"unit": number, **unit} for number in range(len(parts))]

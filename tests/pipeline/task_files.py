@@ -1,4 +1,5 @@
-"""A small task in files, a vocabulary that cuts its words, and the sets that the stage makes of them."""
+"""A small task in files, a vocabulary that cuts its words, and the sets that the stage makes of
+them."""
 
 import json
 
@@ -111,7 +112,8 @@ def open_split(sets, split):
 
 
 def write_tagged(folder, *, train=60, dev=21):
-    """CoNLL's columns: `film` and `plot` begin an X, and `heart` continues one where it follows them."""
+    """CoNLL's columns: `film` and `plot` begin an X, and `heart` continues one where it follows
+    them."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, first, count in (("train", 0, train), ("dev", train, dev)):
         lines = []
@@ -164,7 +166,10 @@ def make_question_sets(folder, *words):
 
 
 def make_text_sets(folder, *words):
-    """Texts that become one word, by the sentiment of the small task; return the folder of its sets."""
+    """Texts that become one word, by the sentiment of the small task.
+
+    Return the folder of its sets.
+    """
     rows = [{"source": text, "target": ("dull", "fine")[label]} for text, label in sentences(81)]
     write_lines(folder / "files", rows, 60)
     write_recipe_of(folder, "{name: text_to_text, task: toy}", frame="t5", max_length=16)
@@ -172,7 +177,10 @@ def make_text_sets(folder, *words):
 
 
 def stories(count, first=0):
-    """Texts of two to four choices; the right one has the last word of the context, any other has another."""
+    """Texts of two to four choices.
+
+    The right one has the last word of the context, any other has another.
+    """
     found = []
     for number in range(first, first + count):
         marks = [WORDS[2 + (number + place) % 4] for place in range(2 + number % 3)]
@@ -189,7 +197,10 @@ def make_choice_sets(folder, *words):
 
 
 def make_chat_sets(folder, *words):
-    """Dialogues of two turns: each answer is the sentiment of the small task; return the folder of its sets."""
+    """Dialogues of two turns: each answer is the sentiment of the small task.
+
+    Return the folder of its sets.
+    """
     texts = sentences(82)
     rows = []
     for pair in zip(texts[::2], texts[1::2], strict=True):
@@ -221,7 +232,8 @@ def make_labeled_sets(folder, reader, *words, train=120, dev=40):
 
 
 def labeled_row(number):
-    """A text with the classes that its words name, of which there may be none, one of them, and a number."""
+    """A text with the classes that its words name, of which there may be none, one of them, and a
+    number."""
     words = [
         WORDS[(number * 7 + place * (1 + number % 4)) % len(WORDS)]
         for place in range(3 + number % 4)

@@ -1,4 +1,5 @@
-"""One item lost, or handled twice, at any place inside a run: the run itself notices, whatever the stage.
+"""One item lost, or handled twice, at any place inside a run: the run itself notices, whatever the
+stage.
 
 Each case changes one call of one function of one stage. Nothing else knows of it, so what notices
 has counted apart.

@@ -57,7 +57,8 @@ def test_ids_take_two_bytes_where_they_fit(size, dtype):
 
 
 def test_random_replacement_draws_from_ids_that_occur():
-    """Without counts, or where nothing was counted: from characters, and only where there are none from bytes."""
+    """Without counts, or where nothing was counted: from characters, and only where there are none
+    from bytes."""
     bytes_ = replace(vocabulary(), byte_piece=np.arange(21) >= 5)
     assert bytes_.replaceable.tolist() == [2, 3, 4]
     assert replace(vocabulary(), byte_piece=np.ones(21, np.bool_)).replaceable.tolist() == list(

@@ -107,7 +107,8 @@ class Killed(BaseException):
 
 
 class Fault:
-    """Fails the n-th publication of a run: the process ends before the rename, or the disk is full."""
+    """Fails the n-th publication of a run: the process ends before the rename, or the disk is
+    full."""
 
     def __init__(self, monkeypatch, kind):
         self.kind = kind
@@ -194,7 +195,8 @@ def test_a_stage_without_its_folder_or_its_input_says_the_way_out(
 
 
 def test_no_name_of_a_pipeline_is_written_through_a_link(complete, tmp_path, capsys):
-    """At each name that a run writes, another run finds a link to a file of somebody who may write to the folder."""
+    """At each name that a run writes, another run finds a link to a file of somebody who may write
+    to the folder."""
     arguments, reference = complete
     names = [
         path.relative_to(reference)

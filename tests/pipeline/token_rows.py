@@ -57,7 +57,8 @@ def many_documents(draw):
 
 
 def random_documents(count, longest, seed, sentence=7):
-    """Documents of 0 .. longest tokens in sentences of about that many, every fourth a copy of the one before."""
+    """Documents of 0 .. longest tokens in sentences of about that many, every fourth a copy of the
+    one before."""
     random = np.random.RandomState(seed)
     sizes = [int(random.randint(0, longest + 1)) for _ in range(count)]
     texts = [index - 1 if index % 4 == 3 else index for index in range(count)]

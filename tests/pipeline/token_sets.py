@@ -1,4 +1,5 @@
-"""A token set with its vocabulary, as `encode` and `train_tokenizer` leave them, and runs of the stages after it."""
+"""A token set with its vocabulary, as `encode` and `train_tokenizer` leave them, and runs of the
+stages after it."""
 
 import numpy as np
 import pyarrow as pa

@@ -22,7 +22,8 @@ def drawn(key, stream, count):
 
 
 def smallest(key, stream, size, count):
-    """The `count` of the numbers below `size` whose words are the smallest, in the order of their words."""
+    """The `count` of the numbers below `size` whose words are the smallest, in the order of their
+    words."""
     rolls = drawn(key, stream, size)
     return sorted(range(size), key=lambda number: (rolls[number] >> 16, number))[:count]
 
@@ -56,7 +57,9 @@ def slow_words(ids, vocabulary, starts=None):
 
 
 def slow_take(key, row, budget, thresholds=(0,)):
-    """Places of the tokens taken, ascending, as the rule says; the thresholds (0,) mean one word a span.
+    """Places of the tokens taken, ascending, as the rule says.
+
+    The thresholds (0,) mean one word a span.
 
     A word over the budget is as many words of one token; the next word in the order gives what no
     word fits.
@@ -98,7 +101,10 @@ def masked_by_hand(
     vocabulary,
     leaders=None,
 ):
-    """The row with its labels hidden by 80/10/10, their places, and their ids; each label decides if none leads."""
+    """The row with its labels hidden by 80/10/10, their places, and their ids.
+
+    Each label decides if none leads.
+    """
     found = list(row)
     ids = [row[place] for place in places]
     written = slow_roles(key, ids, range(len(ids)) if leaders is None else leaders, vocabulary)

@@ -46,7 +46,10 @@ def bert(shard_sets, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory):
-    """Runs with wide random weights, whose predictions differ from row to row; each is made once."""
+    """Runs with wide random weights, whose predictions differ from row to row.
+
+    Each is made once.
+    """
 
     @cache
     def run_of(name):

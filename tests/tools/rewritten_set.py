@@ -12,7 +12,8 @@ from tests.tools.small_run import example_sets
 
 
 def rewrite(output, label, change):
-    """The set again with changed rows (`change(block, rows) -> rows`), all hashes and counts right."""
+    """The set again with changed rows (`change(block, rows) -> rows`), all hashes and counts
+    right."""
     source, samples = example_sets(output)[label]
     shards = open_shards(source)
     manifest = shards.manifest

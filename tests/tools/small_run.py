@@ -1,4 +1,5 @@
-"""A small corpus taken through tokenizer, encode, group and corrupt: real sets for the tools to look at."""
+"""A small corpus taken through tokenizer, encode, group and corrupt: real sets for the tools to
+look at."""
 
 import json
 import re
@@ -74,7 +75,10 @@ def documents(count=30):
 
 
 def build(output, count=30, shards=2, block_rows=16, labels=()):
-    """Write all sets below `output`; objectives are those of the recipe that exist, or the labeled ones alone."""
+    """Write all sets below `output`.
+
+    Objectives are those of the recipe that exist, or the labeled ones alone.
+    """
     plan_file = output / "clean" / "plan.json"
     part = output / "clean" / "documents" / "000000.arrow"
     part.parent.mkdir(parents=True)

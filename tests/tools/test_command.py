@@ -65,7 +65,10 @@ def test_a_script_prints_what_its_command_prints(tmp_path):
 
 
 def test_a_script_hides_no_library(tmp_path):
-    """`tools/runs/evaluate.py` and the library `evaluate` have one name; the harness imports the library."""
+    """`tools/runs/evaluate.py` and the library `evaluate` have one name.
+
+    The harness imports the library.
+    """
     (tmp_path / "evaluate.py").write_text("CASES = 7\n")
     probe = tmp_path / "probe.py"
     probe.write_text(

@@ -1,4 +1,5 @@
-"""A run directory that was moved, called from another folder, with its shard set gone or elsewhere."""
+"""A run directory that was moved, called from another folder, with its shard set gone or
+elsewhere."""
 
 import json
 import os
@@ -46,7 +47,10 @@ def _start(world, folder, label, head, changes):
 
 @pytest.fixture(scope="module")
 def trained(shard_sets, tmp_path_factory):
-    """A folder with runs of an encoder and of a decoder, whose sets were moved afterwards; not to be changed."""
+    """A folder with runs of an encoder and of a decoder, whose sets were moved afterwards.
+
+    Not to be changed.
+    """
     folder = tmp_path_factory.mktemp("trained")
     shutil.copytree(shard_sets, folder / "out")
     pool = RankPool(1)

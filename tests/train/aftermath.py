@@ -29,7 +29,8 @@ def written(run):
 
 
 def check_status(run, code, before):
-    """Compare status.json with how the first rank ended, and with the records and the checkpoints that are there.
+    """Compare status.json with how the first rank ended, and with the records and the checkpoints
+    that are there.
 
     Args:
         run: the run directory.

@@ -1,4 +1,5 @@
-"""A masked-LM set in which the loss of a few consecutive steps is not finite, or much larger than of all others."""
+"""A masked-LM set in which the loss of a few consecutive steps is not finite, or much larger than
+of all others."""
 
 import numpy as np
 
@@ -19,7 +20,10 @@ ROUND = BLOCK * LANES
 
 
 def write_divergent_set(folder, weights, rounds=4):
-    """A set whose labels weigh 1, and in one block of the first epoch's round N `weights[N]`; returns its manifest."""
+    """A set whose labels weigh 1, and in one block of the first epoch's round N `weights[N]`.
+
+    Returns its manifest.
+    """
     rows = rounds * ROUND
     content = masked_rows(1, rows)
     order = BlockOrder(NAME, rows, BLOCK, 0, LANES)

@@ -1,4 +1,5 @@
-"""Entry points of ranks that meet a fault: the product carries no fault code, these patch the point first."""
+"""Entry points of ranks that meet a fault: the product carries no fault code, these patch the point
+first."""
 
 import json
 import os
@@ -56,7 +57,10 @@ def other_seed_on_rank_one(*arguments):
 
 
 def kill_at_replace(target, occurrence, when, *arguments):
-    """Die before or after a file or folder of this name is put in place for the n-th time; list all that are."""
+    """Die before or after a file or folder of this name is put in place for the n-th time.
+
+    List all that are.
+    """
     seen = []
 
     def patch(name):

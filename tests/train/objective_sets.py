@@ -1,4 +1,5 @@
-"""Shard sets of real objectives over a language of arithmetic, which a small model learns in a few steps.
+"""Shard sets of real objectives over a language of arithmetic, which a small model learns in a few
+steps.
 
 A text counts upwards in steps of its own, so that context tells its tokens and what belongs
 together.
@@ -24,7 +25,8 @@ XLNET = {"position": {"kind": "sinusoidal"}, "bias": {"qkv": False, "out": False
 
 
 def counting_samples(seed, rows):
-    """Rows of 12 to 24 tokens in sentences of four, with a partner that counts from elsewhere and a translation.
+    """Rows of 12 to 24 tokens in sentences of four, with a partner that counts from elsewhere and a
+    translation.
 
     A translation is in another language and counts along, three further.
     """
@@ -55,7 +57,10 @@ def counting_samples(seed, rows):
 
 
 def write_objective_sets(folder, name, rows=240, heldout=45, **options):
-    """Write train and held-out sets of an objective below `folder`; return the training manifest's path."""
+    """Write train and held-out sets of an objective below `folder`.
+
+    Return the training manifest's path.
+    """
     keys = {field.name for field in fields(OBJECTIVES.load_class(name).Options)}
     entry = (
         {"name": name}

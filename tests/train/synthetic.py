@@ -1,4 +1,5 @@
-"""Tiny configurations and random batches: the same global batch at a step for every world size and micro-batch."""
+"""Tiny configurations and random batches: the same global batch at a step for every world size and
+micro-batch."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +22,10 @@ LENGTH = 11
 
 
 def plain_config(**changes):
-    """A small encoder with odd sizes, as plain data; `changes` are dotted keys with `__` for the dot."""
+    """A small encoder with odd sizes, as plain data.
+
+    `changes` are dotted keys with `__` for the dot.
+    """
     plain = {
         "model": {
             "family": "encoder",
@@ -74,7 +78,8 @@ class RandomBatch:
 
 
 def random_rows(step, rows, first, total):
-    """Rows `first .. first + rows` of global batch `step`: 1 to 7 labels a row, lengths 4 to LENGTH."""
+    """Rows `first .. first + rows` of global batch `step`: 1 to 7 labels a row, lengths 4 to
+    LENGTH."""
     generator = np.random.Generator(np.random.PCG64(step))
     ids = generator.integers(0, VOCABULARY, (total, LENGTH))
     lengths = generator.integers(4, LENGTH + 1, total)

@@ -1,4 +1,5 @@
-"""Runs that train an adapter next to another run's model: it alone trains and is saved, at every stage of ZeRO."""
+"""Runs that train an adapter next to another run's model: it alone trains and is saved, at every
+stage of ZeRO."""
 
 import json
 

@@ -1,4 +1,5 @@
-"""Compiled runs, evaluations included: the losses of runs that are not compiled, but for dropout."""
+"""Compiled runs, evaluations included: the losses of runs that are not compiled, but for
+dropout."""
 
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,8 @@ from tests.train.synthetic import NO_DROPOUT, VOCABULARY, tiny, train_steps
 
 
 def norms_in_a_row(world, adapters):
-    """Gradient norms of an uncompiled and of a compiled training with each adapter, one after another."""
+    """Gradient norms of an uncompiled and of a compiled training with each adapter, one after
+    another."""
     original = engine.compile_layers
     engine.compile_layers = partial(
         original, backend="aot_eager"

@@ -1,4 +1,7 @@
-"""Runs of students: a teacher in memory changes nothing but the losses, at every stage of ZeRO; exact to resume."""
+"""Runs of students: a teacher in memory changes nothing but the losses, at every stage of ZeRO.
+
+Exact to resume.
+"""
 
 import pytest
 import torch

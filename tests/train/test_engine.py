@@ -19,7 +19,8 @@ def losses(world, config, steps):
 
 
 def test_one_rank_in_fp32_has_nothing_to_share(one_rank):
-    """Stages 1 and 2 are stage 0 to the last bit, with dropout and clipping, and hold no second copy of the weights."""
+    """Stages 1 and 2 are stage 0 to the last bit, with dropout and clipping, and hold no second
+    copy of the weights."""
     plain, *others = (one_rank.run(losses, tiny(zero__stage=stage), 4) for stage in (0, 1, 2))
     assert others == [plain, plain]
     ((found, count),) = one_rank.run(held_bytes, tiny(zero__stage=2))
@@ -126,7 +127,8 @@ def after_a_skip(world, config, at):
     ),
 )
 def test_steps_after_a_skip_are_those_without_it(request, ranks, stage, precision, offload):
-    """To the bit, with dropout: nothing of a gradient that was not finite is left, whichever micro-batch had it."""
+    """To the bit, with dropout: nothing of a gradient that was not finite is left, whichever
+    micro-batch had it."""
     pool = request.getfixturevalue("one_rank" if ranks == 1 else "two_ranks")
     zero = {"stage": stage, "offload": offload, "bucket": 100_000}
     hooks = ["average"] if offload == "none" else []

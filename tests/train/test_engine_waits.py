@@ -1,4 +1,5 @@
-"""Waits of a step for the device: how many, when, and that clipping without them has the bits of DeepSpeed's."""
+"""Waits of a step for the device: how many, when, and that clipping without them has the bits of
+DeepSpeed's."""
 
 from unittest.mock import patch
 
@@ -14,7 +15,8 @@ from tests.train.synthetic import RandomSource, build, tiny, train_steps
 
 
 class Reads(TorchDispatchMode):
-    """Notes what the host has to know of a tensor: its value, or the size that a result gets from its values."""
+    """Notes what the host has to know of a tensor: its value, or the size that a result gets from
+    its values."""
 
     def __init__(self, notes):
         super().__init__()
@@ -70,7 +72,8 @@ def waits(world, config):
     ("stage", "precision"), mark_slow_but([(0, "fp32"), (1, "bf16"), (3, "fp32")], STAGES)
 )
 def test_a_step_waits_for_the_device_once(one_rank, two_ranks, stage, precision):
-    """Before the update, so that the host prepares the next step while the device still does this one.
+    """Before the update, so that the host prepares the next step while the device still does this
+    one.
 
     The last wait is for a copy made after DeepSpeed's read and before the update, which has ended
     long before.

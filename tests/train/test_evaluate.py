@@ -1,4 +1,5 @@
-"""Held-out evaluation in whole runs: which rows, when, and what an interruption in its middle costs."""
+"""Held-out evaluation in whole runs: which rows, when, and what an interruption in its middle
+costs."""
 
 import json
 from types import SimpleNamespace
@@ -83,7 +84,8 @@ def test_rows_are_whole_batches(rows, batches):
 
 
 def test_a_part_of_the_heldout_set_is_the_same_everywhere(two_ranks, one_rank, tmp_path, shards):
-    """9 rows are two batches of 8: the first 4 lane rows of 4 lanes, found here by the order's own arithmetic."""
+    """9 rows are two batches of 8: the first 4 lane rows of 4 lanes, found here by the order's own
+    arithmetic."""
     heldout = open_shards(shards.parent.parent / "heldout")
     content = masked_rows(20_000, 45).columns["label_ids"]
     labels = []
@@ -127,7 +129,10 @@ def test_the_unit_of_a_loss_is_what_weighs_alike_in_it():
 
 
 def test_the_dry_run_counts_evaluations(tmp_path, shards, capsys):
-    """Two of 16 rows and the end's; their operations are a third of those of as many rows trained on."""
+    """Two of 16 rows and the end's.
+
+    Their operations are a third of those of as many rows trained on.
+    """
 
     def told(*overrides):
         config = write_config(

@@ -16,7 +16,10 @@ from tests.train.masked_set import write_config
 
 @pytest.fixture(scope="module")
 def straight(tmp_path_factory, shards):
-    """Every bit that an undisturbed run logs; it says nothing on stderr, and rank 1 nothing at all."""
+    """Every bit that an undisturbed run logs.
+
+    It says nothing on stderr, and rank 1 nothing at all.
+    """
     folder = tmp_path_factory.mktemp("straight")
     finished = go(folder, shards, faulty.train_normally)
     assert finished.codes == [0, 0]
@@ -41,7 +44,8 @@ def valid(folder):
 
 
 def test_rank_that_dies(tmp_path, shards, straight):
-    """The other one leaves, and the same command continues to the very losses of an undisturbed run."""
+    """The other one leaves, and the same command continues to the very losses of an undisturbed
+    run."""
     finished = go(tmp_path, shards, faulty.fault_in_step, "kill", 6, 1)
     assert finished.codes == [71, -signal.SIGKILL], "the other rank noticed and left"
     assert "error: rank 0: another rank ended" in finished.errors[0]
@@ -60,7 +64,8 @@ def test_rank_that_dies(tmp_path, shards, straight):
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", [0, 2, 3])
 def test_a_rank_that_is_stopped_is_waited_for_no_longer_than_the_limit(tmp_path, shards, stage):
-    """As by SIGSTOP, or on a machine without memory: DeepSpeed reduces gradients in a group of its own."""
+    """As by SIGSTOP, or on a machine without memory: DeepSpeed reduces gradients in a group of its
+    own."""
     settings = {
         "zero__stage": stage,
         "checkpoint__every": 2,

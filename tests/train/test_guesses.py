@@ -1,4 +1,5 @@
-"""Guesses on held-out rows, against scores of every position of the model, for each architecture."""
+"""Guesses on held-out rows, against scores of every position of the model, for each
+architecture."""
 
 from types import SimpleNamespace
 

@@ -20,7 +20,10 @@ START = TrainState(step=0, samples=0)
 
 
 def run_of(monkeypatch, *, saves="", skipped=False, losses=(), pace=None, **changes):
-    """A run whose parts write into `.log`; `saves` tells of each save whether it works (+) or fails (-)."""
+    """A run whose parts write into `.log`.
+
+    `saves` tells of each save whether it works (+) or fails (-).
+    """
     heldout_losses = iter(losses)
     log = []
     told = []
@@ -90,7 +93,10 @@ def test_a_step_is_saved_before_it_is_evaluated(monkeypatch):
 
 
 def test_an_optimizer_that_follows_held_out_losses_is_told_those_that_are_due(monkeypatch):
-    """At the begin, and after each evaluation; that of the last step is due only because the run ends there."""
+    """At the begin, and after each evaluation.
+
+    That of the last step is due only because the run ends there.
+    """
     chosen = {"name": "nt_asgd", "learning_rate": 0.1}
     found = run_of(monkeypatch, optimizer=chosen, steps=3, checkpoint__every=2, evaluate__every=2)
     state = train(found.run, START)
@@ -156,7 +162,10 @@ EARLY = {"metric": "heldout/loss", "patience": 2}
 
 
 def test_a_run_ends_early_and_every_evaluated_step_was_saved(monkeypatch):
-    """The best is at step 4; two evaluations later the run is complete, long before its last step."""
+    """The best is at step 4.
+
+    Two evaluations later the run is complete, long before its last step.
+    """
     found = run_of(
         monkeypatch,
         losses=[3.0, 2.0, 2.0, float("nan")],
@@ -215,7 +224,8 @@ class Clock:
 
 
 def test_saves_by_time_come_after_a_minute_and_then_take_two_per_cent(monkeypatch):
-    """Steps of 30 seconds: the first save after 60 of them, the next after 49 times its 3 seconds, 147: 5 steps."""
+    """Steps of 30 seconds: the first save after 60 of them, the next after 49 times its 3 seconds,
+    147: 5 steps."""
     clock = Clock(monkeypatch)
     pace = SavePace(0, by_time=True)
     found = run_of(monkeypatch, pace=pace, steps=14, evaluate__max_rows=0)

@@ -1,4 +1,5 @@
-"""Heads that count something else than masked tokens: their losses do not depend on ranks and micro-batches."""
+"""Heads that count something else than masked tokens: their losses do not depend on ranks and
+micro-batches."""
 
 from collections import namedtuple
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""A model is built in parts at stage 3: the bits of a whole one, and no more than a share of it on each rank."""
+"""A model is built in parts at stage 3: the bits of a whole one, and no more than a share of it on
+each rank."""
 
 from dataclasses import replace
 
@@ -34,7 +35,8 @@ def configs():
 
 
 def compared(world):
-    """The parameters that differ from those of a whole model, and the share of the elements on this rank."""
+    """The parameters that differ from those of a whole model, and the share of the elements on this
+    rank."""
     config = tiny(zero__stage=3, zero__persistent=0)
     linear = torch.nn.functional.linear
     found = {}

@@ -1,4 +1,5 @@
-"""Starts that cannot begin: one clear error with its code, and not one byte of what is there has changed."""
+"""Starts that cannot begin: one clear error with its code, and not one byte of what is there has
+changed."""
 
 import resource
 import shutil

@@ -1,4 +1,5 @@
-"""Runs that diverge, go back to a checkpoint and skip the rows that led there, against runs that never read them."""
+"""Runs that diverge, go back to a checkpoint and skip the rows that led there, against runs that
+never read them."""
 
 import json
 import signal
@@ -56,7 +57,8 @@ def never_read(world, config, start_of_rows, stop, overrides):
 
 
 def learned(output):
-    """Every bit that a run logs of its steps, and the hashes of its last weights and optimizer states."""
+    """Every bit that a run logs of its steps, and the hashes of its last weights and optimizer
+    states."""
     keys = ("loss", "gradient_norm", "learning_rate", "tokens", "flops", "skipped")
     records = [(one["step"], [str(one[key]) for key in keys]) for one in steps(output)]
     last = Index.read(steps_in(output / "checkpoints")[-1])
@@ -101,7 +103,10 @@ def test_a_rollback_equals_a_run_that_never_read_the_rows(
 
 
 def explode(world, config, at, overrides, rows=None, times=99):
-    """A run in which the step that reads from a position on has a rate that ruins the weights; writes what it read."""
+    """A run in which the step that reads from a position on has a rate that ruins the weights.
+
+    Writes what it read.
+    """
     real = Engine.step
     read = {}
     left = times
@@ -122,7 +127,9 @@ def explode(world, config, at, overrides, rows=None, times=99):
 
 
 def test_ruined_weights_are_not_gone_back_to_and_tools_know_the_rows(one_rank, tmp_path):
-    """The update of step 8 ruins the weights, which are saved; what follows is not finite, and step 6 is gone back to.
+    """The update of step 8 ruins the weights, which are saved.
+
+    What follows is not finite, and step 6 is gone back to.
 
     The rows that are skipped end in another phase of the data, with larger batches. The run is
     started again after step 13.

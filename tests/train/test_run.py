@@ -47,7 +47,10 @@ def start(world, config, overrides, stop_after=0):
 
 
 def test_stopped_and_started_again_equals_straight(two_ranks, tmp_path, shards):
-    """A SIGTERM to one rank after step 5; the same command again ends with every logged bit of the straight run."""
+    """A SIGTERM to one rank after step 5.
+
+    The same command again ends with every logged bit of the straight run.
+    """
     paths = [tmp_path / name for name in ("straight", "stopped")]
     configs = [
         write_config(path.with_suffix(".yaml"), shards, path, zero__stage=1) for path in paths
@@ -64,7 +67,10 @@ def test_stopped_and_started_again_equals_straight(two_ranks, tmp_path, shards):
 
 
 def test_steps_without_a_rate_are_refused(one_rank, tmp_path, shards):
-    """Beyond a horizon at which the rate is 0 nothing would be learned; the message names two ways that work."""
+    """Beyond a horizon at which the rate is 0 nothing would be learned.
+
+    The message names two ways that work.
+    """
     config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", schedule__steps=None)
     assert one_rank.run(start, config, ["steps=3"]) == [(0, "")]
     ((code, message),) = one_rank.run(start, config, ["steps=5"])
@@ -159,7 +165,10 @@ def test_diverged_run_ends_with_its_own_code(one_rank, tmp_path, shards):
 def test_the_best_evaluated_step_is_kept_whatever_else_is_saved(
     two_ranks, tmp_path, shards, asynchronous
 ):
-    """Saves at 5, 10, evaluations at 3, 6, 9, and a rate that soon spoils the model; a stop changes nothing."""
+    """Saves at 5, 10, evaluations at 3, 6, 9, and a rate that soon spoils the model.
+
+    A stop changes nothing.
+    """
     changes = {
         "steps": 11,
         "schedule": {"name": "constant"},
@@ -194,7 +203,10 @@ def test_the_best_evaluated_step_is_kept_whatever_else_is_saved(
 
 
 def start_with_pace(world, config, least):
-    """A run whose first rank asks for saves after `least` seconds; the second one would never ask."""
+    """A run whose first rank asks for saves after `least` seconds.
+
+    The second one would never ask.
+    """
     save_pace.LEAST_SECONDS = least if world.rank == 0 else 1e9
     save_pace.LARGEST_SHARE = 1.0
     try:

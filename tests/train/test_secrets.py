@@ -22,7 +22,10 @@ HIDDEN = [*SECRETS.values(), NESTED, USER_PASSWORD, "url-passw0rd"]
 
 
 def test_no_file_and_no_line_of_a_run_holds_a_secret(tmp_path, capsys):
-    """Trained, shown, stopped by a fault, resumed; the resumed run takes the secrets from its own configuration."""
+    """Trained, shown, stopped by a fault, resumed.
+
+    The resumed run takes the secrets from its own configuration.
+    """
     shards = write_masked_sets(tmp_path / "corrupt")
     server = ShardServer(shards.parent)
     output = tmp_path / "run"

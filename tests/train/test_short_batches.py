@@ -66,7 +66,8 @@ def test_a_row_weighs_at_most_twice_as_much_as_in_a_full_batch(one_rank, tmp_pat
 
 
 def test_a_short_batch_is_no_alarm(one_rank, tmp_path):
-    """33 rows in batches of 16: each third step has one row, whose loss is far from a mean of 16."""
+    """33 rows in batches of 16: each third step has one row, whose loss is far from a mean of
+    16."""
     run = run_of(one_rank, tmp_path, 2 * BATCH + 1, steps=60, schedule__steps=60, log__spike=4.0)
     alarms = [event["step"] for event in events(run, "spike")]
     assert not [step for step in alarms if step % 3 == 0]

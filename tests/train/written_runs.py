@@ -1,4 +1,5 @@
-"""Run directories with random weights, written without a training, and models in memory that are opened runs."""
+"""Run directories with random weights, written without a training, and models in memory that are
+opened runs."""
 
 from itertools import pairwise
 

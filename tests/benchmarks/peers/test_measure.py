@@ -1,4 +1,5 @@
-"""The judge of all loaders: what is wrong with one is seen, and what is right is not complained of."""
+"""The judge of all loaders: what is wrong with one is seen, and what is right is not complained
+of."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""Configurations: files with their bases and variants, mistakes that are named, and the keys of a class."""
+"""Configurations: files with their bases and variants, mistakes that are named, and the keys of a
+class."""
 
 from dataclasses import field
 from pathlib import Path

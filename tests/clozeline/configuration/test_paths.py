@@ -1,4 +1,5 @@
-"""Paths to what is neither a file nor a folder: refused by kind, at once, wherever a user names them."""
+"""Paths to what is neither a file nor a folder: refused by kind, at once, wherever a user names
+them."""
 
 import os
 import socket

@@ -1,4 +1,5 @@
-"""Words that people bring from other programs: each leads to something that exists, and to the right thing."""
+"""Words that people bring from other programs: each leads to something that exists, and to the
+right thing."""
 
 import re
 

@@ -1,4 +1,5 @@
-"""The compiled module: it repeats the hash of its sources, is used where it fits, and its absence is told."""
+"""The compiled module: it repeats the hash of its sources, is used where it fits, and its absence
+is told."""
 
 import ctypes
 import os

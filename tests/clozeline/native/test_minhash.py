@@ -18,7 +18,10 @@ _TEXTS = st.text("aZ_09 .\t\n\x1c\x85é\u00a0漢\u0301’", max_size=80) | st.te
 
 
 def same_words(text):
-    """Compare with the words of the match form, hashed one by one; True if Python was not asked for all of them."""
+    """Compare with the words of the match form, hashed one by one.
+
+    True if Python was not asked for all of them.
+    """
     native = minhash.word_hashes(text, WordHashes().__getitem__)
     if native is not None:
         assert native.tolist() == [

@@ -14,7 +14,8 @@ MERGED = [name for name in NAMES if ADAPTERS.load_class(name).merge is not Adapt
 
 
 def case_of(name):
-    """A family that has a place for an adapter, and keys of the adapter: `CASE` of its own test file, or defaults."""
+    """A family that has a place for an adapter, and keys of the adapter: `CASE` of its own test
+    file, or defaults."""
     return declared("clozeline.model.adapters", name, "CASE", ("decoder", {}))
 
 

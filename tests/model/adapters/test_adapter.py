@@ -1,4 +1,5 @@
-"""Promises of every adapter: the base as it is, its own parameters alone in training, and a state of its own."""
+"""Promises of every adapter: the base as it is, its own parameters alone in training, and a state
+of its own."""
 
 import pytest
 import torch

@@ -14,7 +14,8 @@ LONG = PositionConfig(kind="learned", maximum=20)
 
 
 def with_tokens(family, tensors):
-    """The batch whose rows begin with the tokens of the prompt, and the places that it adds to the scored rows."""
+    """The batch whose rows begin with the tokens of the prompt, and the places that it adds to the
+    scored rows."""
     count = len(tensors["input_ids"])
     length = len(TOKENS)
     first = torch.tensor(TOKENS).expand(count, -1)

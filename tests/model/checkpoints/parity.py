@@ -37,7 +37,10 @@ NEW_TOKENS = 9
 
 
 def compare(model_type, seed):
-    """Return the differences of one checkpoint by column; generation only of models that generate."""
+    """Return the differences of one checkpoint by column.
+
+    Generation only of models that generate.
+    """
     with tempfile.TemporaryDirectory() as temporary:
         source = Path(temporary) / "in"
         target = Path(temporary) / "out"
@@ -80,7 +83,8 @@ def logits_apart(again, theirs, heads):
 
 
 def loss_and_gradients(model, theirs, key_map):
-    """Compare the loss of labels of the head over the vocabulary, and the gradients of all parameters, in float64."""
+    """Compare the loss of labels of the head over the vocabulary, and the gradients of all
+    parameters, in float64."""
     model.double().zero_grad()
     theirs.double().zero_grad()
     head = next(name for name in ("masked_lm", "lm") if name in model.heads)

@@ -1,4 +1,5 @@
-"""Small models of every type, as transformers builds and saves them, with random weights in every parameter.
+"""Small models of every type, as transformers builds and saves them, with random weights in every
+parameter.
 
 Types and their classes come from the registry; sizes and switches are drawn for the keys that a
 type's tables name. `type_options` has what else a config.json needs.
@@ -40,7 +41,8 @@ class Peer(NamedTuple):
 
 
 def classes_of(model_type):
-    """The classes of a type by the words of a case: the type alone, or the type and the heads of another class."""
+    """The classes of a type by the words of a case: the type alone, or the type and the heads of
+    another class."""
     whole = map_of_type(model_type)
     peers = [
         Peer(one, other.name, other.heads)
@@ -121,7 +123,10 @@ def drawn_sizes(draw):
 
 
 def peer(case, seed=0, **changes):
-    """A model of transformers in evaluation mode; every parameter and bias is drawn, since zeros hide mistakes."""
+    """A model of transformers in evaluation mode.
+
+    Every parameter and bias is drawn, since zeros hide mistakes.
+    """
     settings = transformers.CONFIG_MAPPING[type_of(case)]
     return filled(
         peer_of(case).name, settings(**(options(case, seed) | changes), attn_implementation="eager")
@@ -204,7 +209,8 @@ def same(before, after):
 
 
 def in_and_out(folder, theirs, **keys):
-    """Read the folder `in`, export it, and read that: every bit stays, and the class loads without a remark.
+    """Read the folder `in`, export it, and read that: every bit stays, and the class loads without
+    a remark.
 
     Returns what was read, its export, and the model that the class reads from the export.
     """
@@ -253,7 +259,10 @@ def rows(theirs, seed=5):
 
 
 def left_rows(theirs):
-    """`rows` with the padding on the left; places count from the first token, as `generate` counts them."""
+    """`rows` with the padding on the left.
+
+    Places count from the first token, as `generate` counts them.
+    """
     ours, their, valid = rows(theirs)
     left = ours["input_ids"].shape[1] - ours["lengths"]
     ids = torch.stack(
@@ -293,7 +302,10 @@ def difference(model, theirs):
 
 
 def apart(found, expected, valid=...):
-    """The largest difference of valid scores; of scores above 1, relative to the largest: rounding follows it."""
+    """The largest difference of valid scores.
+
+    Of scores above 1, relative to the largest: rounding follows it.
+    """
     assert found.shape == expected.shape
     assert found[valid].isfinite().all()  # `max` of Python would drop a NaN
     return ((found - expected)[valid].abs().max() / expected[valid].abs().max().clamp(min=1)).item()

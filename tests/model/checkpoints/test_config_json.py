@@ -1,4 +1,5 @@
-"""Keys of config.json, current and former ones, as the classes of transformers read them, and what is refused."""
+"""Keys of config.json, current and former ones, as the classes of transformers read them, and what
+is refused."""
 
 import json
 from collections.abc import Mapping
@@ -27,7 +28,8 @@ FULL, SLIDING = "full_attention", "sliding_attention"
 
 
 class Read(NamedTuple):
-    """A model of a class, what was edited in its config.json, and what an import and an export then hold."""
+    """A model of a class, what was edited in its config.json, and what an import and an export then
+    hold."""
 
     case: str
     keys: Mapping[str, Any] = {}
@@ -420,7 +422,10 @@ def test_the_type_of_a_model_follows_from_what_it_computes(model_type):
 
 
 def read_keys(case, keys, edits):
-    """Our configuration from the keys that a class writes, after some of them were edited; None removes one."""
+    """Our configuration from the keys that a class writes, after some of them were edited.
+
+    None removes one.
+    """
     settings = transformers.CONFIG_MAPPING[type_of(case)](**(options(case, 0) | keys))
     plain = json.loads(settings.to_json_string(use_diff=False)) | edits
     plain = {key: value for key, value in plain.items() if value is not None or key not in edits}

@@ -30,7 +30,8 @@ def noise(*shape, draw):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder as the publisher's code writes it: gains are no ones, the bias of the head is no zero."""
+    """A folder as the publisher's code writes it: gains are no ones, the bias of the head is no
+    zero."""
     draw = torch.Generator().manual_seed(4)
     gain = lambda: 1 + 0.3 * noise(DIM, draw=draw)  # noqa: E731
     tensors = {
@@ -84,7 +85,10 @@ def rotated(x):
 
 
 def slow_forward(tensors, ids):
-    """Logits [T, V] of one row, head by head; every head's outputs of qkv are its query, key and value in turn."""
+    """Logits [T, V] of one row, head by head.
+
+    Every head's outputs of qkv are its query, key and value in turn.
+    """
     x = tensors["model.encoder.weight"][ids]
     width = DIM // HEADS
     for layer in range(LAYERS):

@@ -1,4 +1,5 @@
-"""Keys of config.json that ask for what is not built, contradict each other, or are damaged: all refused by name."""
+"""Keys of config.json that ask for what is not built, contradict each other, or are damaged: all
+refused by name."""
 
 import pytest
 

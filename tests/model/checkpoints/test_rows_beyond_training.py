@@ -1,4 +1,5 @@
-"""Rotations that depend on the length of rows, on both sides of the first training's context length."""
+"""Rotations that depend on the length of rows, on both sides of the first training's context
+length."""
 
 import pytest
 import torch
@@ -47,7 +48,10 @@ def farthest(model, theirs, *lengths):
 
 @pytest.mark.parametrize("kind", SCALED)
 def test_scaled_positions(tmp_path, kind):
-    """What goes out is read by both generations of the class; a long batch leaves no trace in a short one."""
+    """What goes out is read by both generations of the class.
+
+    A long batch leaves no trace in a short one.
+    """
     scaling = {"rope_type": kind.split()[0], "rope_theta": 50.0, **SCALED[kind]}
     sizes = {
         "max_position_embeddings": 8 if kind == "dynamic" else 32,
@@ -86,7 +90,8 @@ def test_longrope(tmp_path, more):
 
 
 def test_former_keys_of_longrope(tmp_path):
-    """Former names of the type, shares at the top, and a length outside of the mapping, which takes precedence."""
+    """Former names of the type, shares at the top, and a length outside of the mapping, which takes
+    precedence."""
     form = {**LONGROPE, **PART}
     saved(tmp_path, "phi3", rope_parameters=form, **CONTEXT)
     config = read_checkpoint(tmp_path).config

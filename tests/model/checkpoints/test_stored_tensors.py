@@ -77,7 +77,8 @@ def test_segment_types_are_read(tmp_path):
 
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_bias_of_the_scores_comes_in_and_goes_out(tmp_path, tied):
-    """The class has it as a buffer, which is 0 unless somebody has set it, as the conversion of Marian does."""
+    """The class has it as a buffer, which is 0 unless somebody has set it, as the conversion of
+    Marian does."""
     theirs = peer("bart")
     theirs.final_logits_bias.copy_(
         torch.randn(1, VOCABULARY, generator=torch.Generator().manual_seed(1))
@@ -169,7 +170,7 @@ def test_without_tables_positions_are_computed(tmp_path, model_type):
 
 
 # -- DeBERTa
-# -----------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 DEBERTAS = ["deberta", "deberta-v2"]
 
@@ -192,7 +193,10 @@ def test_the_head_of_published_files_goes_out_under_the_names_of_the_class(tmp_p
 
 
 def test_what_published_files_hold_besides_is_left_out_and_said(tmp_path):
-    """Their config.json has no key `legacy`; the places are those of the mask decoder, which no class of theirs has."""
+    """Their config.json has no key `legacy`.
+
+    The places are those of the mask decoder, which no class of theirs has.
+    """
     theirs = saved(tmp_path, "deberta", legacy=False, position_biased_input=False)
     edit_config(tmp_path, legacy=None, tie_word_embeddings=None)
     more = ("deberta.embeddings.position_embeddings.weight", "mask_predictions.dense.weight")
@@ -204,7 +208,8 @@ def test_what_published_files_hold_besides_is_left_out_and_said(tmp_path):
 
 @pytest.mark.parametrize("case", DEBERTAS)
 def test_a_model_with_a_mask_decoder_goes_out_without_it_and_without_its_head(tmp_path, case):
-    """Its layers are those of the encoder: the last one, applied once to its own states, is the published body."""
+    """Its layers are those of the encoder: the last one, applied once to its own states, is the
+    published body."""
     theirs = saved(tmp_path / "in", case, num_hidden_layers=2)
     plain = read_checkpoint(tmp_path / "in")
     relative = replace(plain.config.position.disentangled or DisentangledConfig(), mask_decoder=2)
@@ -226,7 +231,7 @@ def test_a_model_with_a_mask_decoder_goes_out_without_it_and_without_its_head(tm
 
 
 # -- GPT-2, GPT-NeoX
-# ---------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", ["gpt2", "gpt_neox"])
@@ -250,7 +255,7 @@ def test_masks_and_former_names_of_old_decoders(tmp_path, case):
 
 
 # -- T5, UMT5
-# ----------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def own_head(folder, case, **keys):
@@ -301,7 +306,10 @@ def test_an_old_file_with_equal_copies_is_tied_and_scaled(tmp_path):
 def test_an_own_head_in_a_file_of_transformers_5_reads_scaled_states_and_a_published_one_states_as_they_are(
     tmp_path,
 ):
-    """Published files say that nothing is tied; transformers 5 scales all the same: the order of scores is ours."""
+    """Published files say that nothing is tied.
+
+    Transformers 5 scales all the same: the order of scores is ours.
+    """
     theirs = own_head(tmp_path / "in", "umt5")
     checkpoint, _, again = in_and_out(tmp_path, theirs)
     assert (checkpoint.config.tied, checkpoint.config.out_scale) == (False, True)
@@ -317,11 +325,12 @@ def test_an_own_head_in_a_file_of_transformers_5_reads_scaled_states_and_a_publi
 
 
 # -- XLM
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def test_padding_and_absent_languages_of_xlm(tmp_path):
-    """States at tokens are those of the class, which sets the states of padding to zero after every layer."""
+    """States at tokens are those of the class, which sets the states of padding to zero after every
+    layer."""
     theirs = saved(tmp_path, "xlm", n_layers=3, n_langs=5, use_lang_emb=True)
     edit_config(tmp_path, vocab_size=None, n_words=VOCABULARY)  # as older files call it
     ours, their, valid = rows(theirs)

@@ -1,4 +1,5 @@
-"""What the config.json of a small model of each type needs besides the keys of its tables: `options(draw, found)`.
+"""What the config.json of a small model of each type needs besides the keys of its tables:
+`options(draw, found)`.
 
 The test file of a type may declare `options` of its own, as that of a new type does.
 """
@@ -14,7 +15,8 @@ HAS_LOGITS_BIAS = ("marian", "pegasus")
 
 
 def odd_llama(draw):
-    """Sizes of a kin of Llama in which no two are equal by chance, five layers deep, with shared keys and values."""
+    """Sizes of a kin of Llama in which no two are equal by chance, five layers deep, with shared
+    keys and values."""
     return {
         "hidden_size": draw.choice([30, 42]),
         "num_hidden_layers": 5,
@@ -35,7 +37,8 @@ def llama(draw, found):
 
 
 def eurobert(draw, found):
-    """Twice as many query heads as keys and values, of another width than the states divided by their number."""
+    """Twice as many query heads as keys and values, of another width than the states divided by
+    their number."""
     pooling = draw.choice(["bos", "mean", "late"])
     return llama(draw, found) | {
         "rms_norm_eps": 3e-4,
@@ -104,7 +107,10 @@ def smollm3(draw, found):
 
 
 def phi(draw, found):
-    """Six heads of eight components with shared keys and values; four or six components are rotated."""
+    """Six heads of eight components with shared keys and values.
+
+    Four or six components are rotated.
+    """
     form = {
         "rope_theta": draw.choice([77.0, 777.0]),
         "partial_rotary_factor": draw.choice([0.5, 0.75]),
@@ -189,7 +195,10 @@ def deberta_v2(draw, found):
 
 
 def mobilebert(draw, found):
-    """The stream has another width than the inside of a layer, where the heads are; at least one switch is on."""
+    """The stream has another width than the inside of a layer, where the heads are.
+
+    At least one switch is on.
+    """
     dim = found["hidden_size"]
     narrow = draw.choice([True, False])
     return {

@@ -12,7 +12,8 @@ from tests.model.small_models import FAMILIES, batch_for, built, only
 
 
 def variants(family):
-    """Batches of a family that reach every mask: full rows, padded ones, prefixes, packed documents, modes, weights."""
+    """Batches of a family that reach every mask: full rows, padded ones, prefixes, packed
+    documents, modes, weights."""
     full = batch_for(family, lengths=[11] * 4)
     padded = batch_for(family, lengths=[11, 4, 7, 9])
     left = padded | {"left_padding": torch.tensor([0, 7, 2, 0])}
@@ -49,7 +50,10 @@ USUAL = [case for case in CASES if case[1] == "padded" or case[2] in ("learned",
 
 @pytest.mark.parametrize(("family", "name", "kind"), mark_slow_but(USUAL[::2], CASES))
 def test_a_settled_batch_gives_the_same_loss_and_no_forward_reads_a_value(family, name, kind):
-    """The family itself reads the batch as it came; whoever asks a tensor of the meta device for its value fails."""
+    """The family itself reads the batch as it came.
+
+    Whoever asks a tensor of the meta device for its value fails.
+    """
     types = 6 if family == "encoder" else 0
     position = (KINDS | {"disentangled": RELATIVE})[kind]
     network = built(family, position=position, head_dim=6, type_vocab_size=types).eval()

@@ -86,7 +86,8 @@ def fail_backward(graph, inputs):
     ids=["first layer", "second layer", "recompile limit", "backward"],
 )
 def test_layers_go_on_uncompiled_where_compiling_fails(monkeypatch, backend, graphs, told):
-    """Losses and gradients of both steps, dropout included, are those of a network that was never compiled."""
+    """Losses and gradients of both steps, dropout included, are those of a network that was never
+    compiled."""
     monkeypatch.setattr(layer_calls, "_GRAPHS", graphs)
     torch.compiler.reset()
     reasons = []
@@ -146,7 +147,8 @@ def steps_and_evaluations(family, networks, shapes):
     [pytest.param(name, marks=[] if name == "encoder" else pytest.mark.slow) for name in COMPILED],
 )
 def test_compiled_layers_train_and_evaluate_rows_of_any_number_and_length(family):
-    """Each shape but the first ones is read by graphs that are there: it is no reason to compile again."""
+    """Each shape but the first ones is read by graphs that are there: it is no reason to compile
+    again."""
     torch.compiler.reset()  # else the graphs of other tests count
     from torch._dynamo.testing import CompileCounter  # slow to import
 

@@ -1,4 +1,5 @@
-"""Label tensors padded to a number: the same losses, counts and gradients, and one graph for all batches."""
+"""Label tensors padded to a number: the same losses, counts and gradients, and one graph for all
+batches."""
 
 import pytest
 import torch

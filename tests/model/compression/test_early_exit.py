@@ -1,4 +1,5 @@
-"""Early exit against loops over complete forward passes, scripted rules, and the ends of the thresholds."""
+"""Early exit against loops over complete forward passes, scripted rules, and the ends of the
+thresholds."""
 
 import math
 
@@ -45,7 +46,8 @@ def batch(rows=9):
 
 
 def all_scores(early, tensors):
-    """The scores of every classifier [L, B, ...] for all rows: complete forward passes, written out."""
+    """The scores of every classifier [L, B, ...] for all rows: complete forward passes, written
+    out."""
     stack = getattr(early.model.family, "stack", None)
     last = early.model.heads[early.head]
     found = []
@@ -59,7 +61,8 @@ def all_scores(early, tensors):
 
 
 def expected_depth(rule, scores):
-    """The depth of one row from the scores [L, classes] or [L] of its classifiers, by a plain loop."""
+    """The depth of one row from the scores [L, classes] or [L] of its classifiers, by a plain
+    loop."""
     count = 0
     for depth in range(1, len(scores) + 1):
         now = scores[depth - 1].tolist()

@@ -1,4 +1,7 @@
-"""Token pruning against one row at a time, written out token by token; the ends of the rules, and refusals."""
+"""Token pruning against one row at a time, written out token by token.
+
+The ends of the rules, and refusals.
+"""
 
 import math
 
@@ -88,7 +91,8 @@ def norm_of(residual, x):
 
 
 def attend(model, number, tensors, last, left):
-    """States after the attention of a layer, and the sums of attention that the positions receive, by softmax."""
+    """States after the attention of a layer, and the sums of attention that the positions receive,
+    by softmax."""
     stack = model.family.stack
     config = model.config
     positions = tensors["position_ids"]
@@ -269,7 +273,8 @@ def test_flops_fall_as_the_sum_over_the_tokens_of_each_layer():
 
 
 def soft_states(model, tensors, mask, after):
-    """States [T, dim] of one row whose tokens are multiplied by `mask(layer, received, rank)`, and the masks [L, T]."""
+    """States [T, dim] of one row whose tokens are multiplied by `mask(layer, received, rank)`, and
+    the masks [L, T]."""
     stack = model.family.stack
     length = tensors["input_ids"].shape[1]
     x = embed(model, tensors)

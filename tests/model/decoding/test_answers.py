@@ -59,7 +59,8 @@ def test_places_that_are_not_allowed_never_answer():
 
 
 def test_no_answer_is_the_lowest_of_the_windows():
-    """Windows with spans 1.0 and 2.5, and no answer 9.0 and 3.0: the spans of the second are the best of both."""
+    """Windows with spans 1.0 and 2.5, and no answer 9.0 and 3.0: the spans of the second are the
+    best of both."""
     scores = torch.full((2, 4, 2), -9.0)
     scores[0, 0] = torch.tensor([4.0, 5.0])
     scores[1, 0] = torch.tensor([1.0, 2.0])
@@ -72,6 +73,7 @@ def test_no_answer_is_the_lowest_of_the_windows():
 
 @pytest.mark.parametrize(("null", "answered"), [(2.5, True), (3.0, True), (3.5, False)])
 def test_no_answer_has_to_exceed_the_threshold(null, answered):
-    """A difference of exactly the threshold leaves the answer, as in the published code of SQuAD 2.0."""
+    """A difference of exactly the threshold leaves the answer, as in the published code of SQuAD
+    2.0."""
     found = Answers(torch.tensor([2.0]), torch.tensor([4]), torch.tensor([6]), torch.tensor([null]))
     assert found.of_question(threshold=1.0) == ((0, 4, 6) if answered else None)

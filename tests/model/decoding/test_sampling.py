@@ -8,7 +8,8 @@ from clozeline.model.decoding.sampling import draw, probabilities, uniform
 
 
 def by_the_rule(scores, temperature, top_k, top_p):
-    """The rules in words, one row: a token at a time from the most probable, lower ids first among equals."""
+    """The rules in words, one row: a token at a time from the most probable, lower ids first among
+    equals."""
     weights = [np.exp(float(score) / temperature) for score in scores]
     order = sorted(range(len(weights)), key=lambda token: (-weights[token], token))
     kept = order[:top_k]
@@ -42,7 +43,10 @@ def test_filters_keep_what_the_rules_keep(temperature, top_k, top_p):
 
 
 def test_draws_follow_the_distribution():
-    """Chi-square of 40,000 keyed draws; the bound is the 0.9999 quantile of the law with 5 degrees of freedom."""
+    """Chi-square of 40,000 keyed draws.
+
+    The bound is the 0.9999 quantile of the law with 5 degrees of freedom.
+    """
     scores = torch.randn(1, 9, generator=torch.Generator().manual_seed(2)) * 1.5
     distribution = probabilities(scores, 1.3, top_k=6)
     numbers = [uniform(11, row, step) for row in range(200) for step in range(200)]

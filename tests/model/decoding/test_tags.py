@@ -12,7 +12,10 @@ LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
 
 
 def best_of_all(scores, first, between):
-    """The best of all sequences; of equal ones that with the lower last tag, then the lower last but one."""
+    """The best of all sequences.
+
+    Of equal ones that with the lower last tag, then the lower last but one.
+    """
     found = None
     for tags in itertools.product(range(scores.shape[1]), repeat=len(scores)):
         total = first[tags[0]] + scores[0, tags[0]]

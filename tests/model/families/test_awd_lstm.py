@@ -26,7 +26,10 @@ def perturbed(**changes):
 
 
 def test_dropout_of_words_and_features_is_the_papers():
-    """Words of the table, then features of the embeddings, then features between layers; the last one has none here."""
+    """Words of the table, then features of the embeddings, then features between layers.
+
+    The last one has none here.
+    """
     network = perturbed(word_dropout=0.3, dropout={"embedding": 0.4, "hidden": 0.5})
     tensors = batch_for("awd_lstm", lengths=[11, 8])
     ids = tensors["input_ids"]

@@ -32,7 +32,10 @@ def perturbed(**changes):
 
 @pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN:UserWarning")
 def test_every_layer_is_torchs():
-    """Word vectors twice, then each layer with the one before added from the second on; one row at a time."""
+    """Word vectors twice, then each layer with the one before added from the second on.
+
+    One row at a time.
+    """
     network = perturbed(layers=3, cell_dim=30, clip=1e9).double()
     tensors = batch_for("elmo", lengths=[11, 6])
     with torch.no_grad():

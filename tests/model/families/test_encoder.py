@@ -43,7 +43,8 @@ def test_no_mode_of_attention_reads_what_it_may_not(kind, mode, prefix):
 
 @pytest.mark.parametrize("types", [1, 2])
 def test_a_table_of_two_types_tells_segments_apart_in_every_mode(types):
-    """What is read differs from a table of the modes by the types alone, not by which positions see which."""
+    """What is read differs from a table of the modes by the types alone, not by which positions see
+    which."""
     network = built("encoder", type_vocab_size=types)
     tensors = modes_for([11, 8, 5, 9], [0, 1, 2, 3], [0, 0, 0, 4])
     modes = {"type_ids": torch.tensor([0, 2, 3, 5])[:, None].expand(4, 11)}

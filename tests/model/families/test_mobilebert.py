@@ -1,4 +1,7 @@
-"""MobileBERT: neighbors, documents, positions; its losses are compared with transformers' in the checkpoints."""
+"""MobileBERT: neighbors, documents, positions.
+
+Its losses are compared with transformers' in the checkpoints.
+"""
 
 import pytest
 import torch

@@ -1,4 +1,5 @@
-"""A generator and a discriminator against two encoders with their weights, with tokens drawn by a loop."""
+"""A generator and a discriminator against two encoders with their weights, with tokens drawn by a
+loop."""
 
 import pytest
 import torch

@@ -1,4 +1,5 @@
-"""Two streams against transformers, their dependencies by gradients, and the encoder that has one stream only."""
+"""Two streams against transformers, their dependencies by gradients, and the encoder that has one
+stream only."""
 
 import pytest
 import torch
@@ -37,7 +38,10 @@ LENGTHS = torch.tensor([11, 7, 11])
 
 
 def batch(side="right"):
-    """Rows for both sides, with two segments; ranks become the permutation mask and the targets of transformers."""
+    """Rows for both sides, with two segments.
+
+    Ranks become the permutation mask and the targets of transformers.
+    """
     draw = torch.Generator().manual_seed(1)
     ids = torch.randint(3, VOCABULARY, (3, 11), generator=draw)
     types = torch.tensor([0] * 4 + [1] * 5 + [2] * 2).expand(3, -1)
@@ -74,7 +78,10 @@ def batch(side="right"):
 
 
 def targets(rank):
-    """One row of the target mapping for each prediction, in order; of rows with fewer, the first place again."""
+    """One row of the target mapping for each prediction, in order.
+
+    Of rows with fewer, the first place again.
+    """
     mapping = torch.zeros(3, 4, 11)
     for row in range(3):
         for slot in range(4):
@@ -108,7 +115,8 @@ def test_two_streams(tmp_path, size, side):
 
 
 def reads(family, tensors, row):
-    """Return the tokens [T] that each hidden state [T] of a row depends on, by gradients for token vectors."""
+    """Return the tokens [T] that each hidden state [T] of a row depends on, by gradients for token
+    vectors."""
     seen = []
     family.tokens.register_forward_hook(
         lambda _module, _inputs, out: seen.append(out) or out.requires_grad_()
@@ -153,7 +161,8 @@ def test_keys_that_it_would_not_read_are_refused(changes, message):
 
 @pytest.mark.parametrize("queries", [1, 3])
 def test_operations_are_those_of_the_forward(queries):
-    """The counter of torch sees every product but those of the attention kernel: 4 a query, key and feature."""
+    """The counter of torch sees every product but those of the attention kernel: 4 a query, key and
+    feature."""
     family = built("xlnet").family
     rank = torch.tensor([[0, 1, 0, 2, 3]]).where(torch.tensor(queries == 3), 0)
     with FlopCounterMode(display=False) as counter, torch.no_grad():

@@ -1,4 +1,5 @@
-"""Beams against exhaustive search, against transformers' beam search, and against rows read at once."""
+"""Beams against exhaustive search, against transformers' beam search, and against rows read at
+once."""
 
 import itertools
 
@@ -22,7 +23,8 @@ END = 3
 
 @pytest.fixture(scope="module", params=["gpt2", "t5"])
 def peers(request, tmp_path_factory):
-    """Our model, that of transformers, and what our decoder needs to start: larger matrices and smaller biases."""
+    """Our model, that of transformers, and what our decoder needs to start: larger matrices and
+    smaller biases."""
     folder = tmp_path_factory.mktemp("peer")
     theirs = peer(request.param, 2)
     for name, parameter in theirs.named_parameters():
@@ -45,7 +47,8 @@ def few_symbols(family):
 
 
 def every_continuation(network, prompt, start, divisor):
-    """All rows that end, or hold LENGTH tokens, with their sums over the divisor, the best first."""
+    """All rows that end, or hold LENGTH tokens, with their sums over the divisor, the best
+    first."""
     leaves = list(itertools.product(range(SYMBOLS), repeat=LENGTH))
     sums = sums_of(network, prompt, leaves, start)
     found = {}
@@ -61,7 +64,8 @@ def every_continuation(network, prompt, start, divisor):
 
 
 def sums_of(network, prompt, news, start):
-    """Sums of log-probabilities up to each token of new ones of equal length, the rows read at once, [news, length]."""
+    """Sums of log-probabilities up to each token of new ones of equal length, the rows read at
+    once, [news, length]."""
     before = [start["decoder_start"]] if start else list(prompt)
     side = "decoder_" if start else ""
     rows = torch.tensor([[*before, *new] for new in news])
@@ -113,7 +117,8 @@ def test_a_beam_as_wide_as_the_tree_searches_all_of_it(family, exponent, form):
 
 
 def peer_beams(theirs, prompt, options, **more):
-    """Return the answer of transformers' beam search for one prompt: tokens and score of each, the best first."""
+    """Return the answer of transformers' beam search for one prompt: tokens and score of each, the
+    best first."""
     ids = torch.tensor([prompt])
     found = theirs.generate(
         ids,
@@ -150,7 +155,10 @@ RULES = {
 
 @pytest.mark.parametrize("rule", RULES)
 def test_beams_equal_those_of_transformers(peers, rule):
-    """With an end token and banned sequences that the model likes; transformers lifts a ban of the end token."""
+    """With an end token and banned sequences that the model likes.
+
+    Transformers lifts a ban of the end token.
+    """
     model, their, start = peers
     free = generate(model, PROMPTS, Decoding(max_tokens=9), **start)
     end, first, second = list(dict.fromkeys(token for one in free for token in one.ids))[:3]
@@ -204,7 +212,8 @@ def test_a_beam_of_one_is_greedy_and_prompts_do_not_know_each_other(family):
 
 @pytest.mark.parametrize("exponent", [-2.0, 0.0, 1.0])
 def test_a_search_ends_early_only_where_nothing_can_change(monkeypatch, exponent):
-    """Also where a penalty below 0 makes longer rows worse: the best that a row can become is then what it is."""
+    """Also where a penalty below 0 makes longer rows worse: the best that a row can become is then
+    what it is."""
     network = few_symbols("decoder")
     prompts = [list(pair) for pair in itertools.product(range(SYMBOLS), repeat=2)]
     torch.manual_seed(4)  # scores so far apart that wrong bounds lose rows

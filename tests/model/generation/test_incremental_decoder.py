@@ -44,7 +44,8 @@ LONGROPE = {
 
 
 def test_rows_are_read_again_where_the_frequencies_change():
-    """Both ways: a row grows beyond the first context length, then it ends and shorter ones are left."""
+    """Both ways: a row grows beyond the first context length, then it ends and shorter ones are
+    left."""
     network = perturbed("decoder", position=PositionConfig(kind="rope", scaling=LONGROPE)).double()
     reading = IncrementalDecoder(network, [[5, 9, 3, 8, 4], [7, 2]], None, prefix=False, tokens=9)
     rows = [[5, 9, 3, 8, 4], [7, 2]]

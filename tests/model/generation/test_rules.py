@@ -1,4 +1,5 @@
-"""Tokens that a row may say next, against the rules in words and against transformers' processors."""
+"""Tokens that a row may say next, against the rules in words and against transformers'
+processors."""
 
 import pytest
 import torch

@@ -1,4 +1,5 @@
-"""Filled masks against a toy whose joint distribution is known, and against a plain loop over a model."""
+"""Filled masks against a toy whose joint distribution is known, and against a plain loop over a
+model."""
 
 import itertools
 import math
@@ -44,7 +45,8 @@ def predict(rows, masks):
 
 
 def sampler_distribution(shares):
-    """The exact distribution of a sampler that fills random masks, `shares` of them at a step, by enumeration."""
+    """The exact distribution of a sampler that fills random masks, `shares` of them at a step, by
+    enumeration."""
     total = Counter()
     for order in itertools.permutations(range(LENGTH)):
         for text in TEXTS:
@@ -75,7 +77,8 @@ def chi_square(counts, expected):
 
 @pytest.mark.parametrize("shares", [(1, 1, 1), (2, 1), (3,)])
 def test_random_order_samples_the_exact_distribution(shares):
-    """One mask a step gives the joint distribution, all at once the product of the marginals (arXiv 2406.07524)."""
+    """One mask a step gives the joint distribution, all at once the product of the marginals (arXiv
+    2406.07524)."""
     exact = sampler_distribution(shares)
     assert sum(exact.values()) == pytest.approx(1)
     if len(shares) == LENGTH:

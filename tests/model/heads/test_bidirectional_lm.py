@@ -17,7 +17,8 @@ def next_tokens(tensors):
 
 
 def by_hand(network, hidden, tensors):
-    """-log p of every token but the first from the left, and of every token but the last from the right."""
+    """-log p of every token but the first from the left, and of every token but the last from the
+    right."""
     projection = network.heads["bidirectional_lm"].projection
     left = hidden[..., :24]
     right = hidden[..., 24:]

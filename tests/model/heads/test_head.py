@@ -85,7 +85,10 @@ def test_the_limit_of_labels_holds_for_those_of_a_batch(name):
 
 @pytest.mark.parametrize("joint", [False, True])
 def test_exits_are_weighed_by_their_depth_or_trained_alone(joint):
-    """Sum of j L_j over sum of j; or the sum of the off-ramps' losses, whose gradients end at the head."""
+    """Sum of j L_j over sum of j.
+
+    Or the sum of the off-ramps' losses, whose gradients end at the head.
+    """
     options = {"classification": {"classes": 3, "exits": "joint"}}
     head = built("encoder", layers=3, heads=options).heads["classification"]
     tensors = full_batch()

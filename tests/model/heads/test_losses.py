@@ -1,4 +1,6 @@
-"""Losses and figures of each head from its scores, by torch's own functions; rows 2 and 5 have no label or no weight.
+"""Losses and figures of each head from its scores, by torch's own functions.
+
+Rows 2 and 5 have no label or no weight.
 
 That scores are those of transformers' classes is tested with their checkpoints.
 """
@@ -81,7 +83,10 @@ def test_the_loss_of_rows(case):
 
 
 def by_label(scores, tensors):
-    """Losses and correctness of each label, and how many labels its row has; rows of weight 0 left out."""
+    """Losses and correctness of each label, and how many labels its row has.
+
+    Rows of weight 0 left out.
+    """
     flat = scores.flatten(0, 1)[tensors["label_index"]]
     rows = tensors["label_index"] // 11
     kept = tensors["row_weight"][rows] > 0

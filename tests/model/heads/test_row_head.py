@@ -26,7 +26,8 @@ def test_late_scores_every_token_and_takes_the_mean():
 
 
 def test_the_vectors_of_both_orders_of_a_pair_are_added():
-    """Four rows are two pairs: their scores are those of the sums, and the bias counts once (Radford et al. 2018)."""
+    """Four rows are two pairs: their scores are those of the sums, and the bias counts once
+    (Radford et al. 2018)."""
     network = judged("decoder")
     tensors = batch_for("decoder")
     head = network.heads["classification"].classifier.out

@@ -1,4 +1,5 @@
-"""InfoNCE against loops over rows: SimCSE's equation 1, and COCO-LM's equation 4 over both views."""
+"""InfoNCE against loops over rows: SimCSE's equation 1, and COCO-LM's equation 4 over both
+views."""
 
 import math
 
@@ -48,7 +49,8 @@ def loss_of(query, keys, match):
 
 @pytest.mark.parametrize("margin", [0.0, 0.3])
 def test_both_directions_with_a_margin_are_the_loss_of_labse(margin):
-    """Equations 1 and 2 of arXiv 2007.01852, whose sum over both directions is divided by the number of rows."""
+    """Equations 1 and 2 of arXiv 2007.01852, whose sum over both directions is divided by the
+    number of rows."""
     network, tensors, vectors = drawn(negatives="bidirectional", margin=margin)
     wanted = 0.0
     for rows in ROWS.values():
@@ -99,7 +101,10 @@ def test_the_second_views_of_the_group_or_both_views_of_other_rows(margin):
 
 
 def test_without_negatives_a_cosine_is_compared_with_the_target():
-    """Targets are 0.5, 4, none, 2.5, 1, 3 of a range from -1 to 5; row 2 has no second view, row 5 no weight."""
+    """Targets are 0.5, 4, none, 2.5, 1, 3 of a range from -1 to 5.
+
+    Row 2 has no second view, row 5 no weight.
+    """
     network, tensors, vectors = drawn(negatives="none", range=[-1.0, 5.0])
     cosines = F.cosine_similarity(vectors["a"], vectors["b"], dim=-1)
     wanted = sum(
@@ -129,7 +134,10 @@ def test_rows_must_be_whole_groups():
     ("side", "same", "left"), [("_b", (4, 3), 0), ("", (1, 0), 1)], ids=["second", "first"]
 )
 def test_rows_with_an_equal_text_are_no_negatives_of_each_other(side, same, left):
-    """Each of the two is then compared with its own alone, and its loss is 0; the other group's is what it was."""
+    """Each of the two is then compared with its own alone, and its loss is 0.
+
+    The other group's is what it was.
+    """
     network, tensors, vectors = drawn()
     for name in (f"input_ids{side}", f"lengths{side}"):
         tensors[name][same[0]] = tensors[name][same[1]]
@@ -141,7 +149,8 @@ def test_rows_with_an_equal_text_are_no_negatives_of_each_other(side, same, left
 
 @pytest.mark.parametrize("negatives", ["other", "both"])
 def test_pairs_that_are_not_alike_have_no_loss(negatives):
-    """Targets are 0.5, 4, none, 2.5, 1, 3: with 2.5, rows 1 and 3 are left, each alone in its group."""
+    """Targets are 0.5, 4, none, 2.5, 1, 3: with 2.5, rows 1 and 3 are left, each alone in its
+    group."""
     network, tensors, _ = drawn(negatives=negatives, positive_threshold=2.5)
     found = only(network(tensors))
     assert (found.count, found.total.item()) == (2, pytest.approx(0.0, abs=1e-6))

@@ -22,7 +22,10 @@ def parts(kv_heads):
 
 
 def slow_capped(query, key, value, visible):
-    """Each average by itself; `visible(row, query, key)` gives an addend, or None for what is not read."""
+    """Each average by itself.
+
+    `visible(row, query, key)` gives an addend, or None for what is not read.
+    """
     shared = query.shape[1] // key.shape[1]
     mixed = torch.zeros_like(query)
     for row in range(B):

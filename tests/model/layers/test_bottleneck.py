@@ -1,4 +1,7 @@
-"""Keys of a stack of bottlenecks, and its input of neighbors; the test of its family compares it with transformers."""
+"""Keys of a stack of bottlenecks, and its input of neighbors.
+
+The test of its family compares it with transformers.
+"""
 
 import pytest
 from pydantic import ValidationError

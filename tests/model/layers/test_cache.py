@@ -40,7 +40,8 @@ def step_of(side, ids, places):
 
 
 def continued(network, ids, side, given, sizes):
-    """Logits of the prompts' last tokens and of all later ones, read in steps of the given sizes."""
+    """Logits of the prompts' last tokens and of all later ones, read in steps of the given
+    sizes."""
     cache = Cache(int(LENGTHS.max()) + sum(sizes))
     columns = torch.arange(int(LENGTHS.max()))
     found = []
@@ -154,7 +155,8 @@ def test_a_source_is_read_once_and_each_token_once():
 
 
 def test_rows_are_reordered_and_selected_with_their_keys_and_states():
-    """Two keys and two values of each of three rows, the state of a recurrent model, and what is read once."""
+    """Two keys and two values of each of three rows, the state of a recurrent model, and what is
+    read once."""
     cache = Cache(4)
     owner = torch.nn.Identity()
     parts = torch.arange(12.0).view(3, 1, 2, 2)

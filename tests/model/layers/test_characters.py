@@ -38,7 +38,8 @@ def encoder():
 
 
 def slow(built, word):
-    """The vector of one word: maxima over places of each filter, relu, highways (arXiv 1505.00387), projection."""
+    """The vector of one word: maxima over places of each filter, relu, highways (arXiv 1505.00387),
+    projection."""
     vectors = built.characters.weight[torch.tensor(word)]
     found = []
     for convolution in built.convolutions:

@@ -32,7 +32,8 @@ def made(**chosen):
 
 
 def test_scores_are_fp32_under_bf16():
-    """Scores of a hundred differ by halves in bf16: from the same projections, only the output is rounded."""
+    """Scores of a hundred differ by halves in bf16: from the same projections, only the output is
+    rounded."""
     layer, table = (part.bfloat16() for part in made())
     x = (torch.randn(2, 6, 12) * 8).bfloat16()
     with torch.no_grad():
@@ -104,7 +105,10 @@ def drawn(module):
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_the_mask_decoder_equals_a_plain_loop(steps):
-    """Keys and values stay those of the states before; queries begin with absolute places (§3.2, figure 2)."""
+    """Keys and values stay those of the states before.
+
+    Queries begin with absolute places (§3.2, figure 2).
+    """
     decoder = drawn(MaskDecoder(config(mask_decoder=steps), steps))
     stack = drawn(Stack(config(mask_decoder=steps), 2))
     x = torch.randn(2, 5, 12)

@@ -1,4 +1,5 @@
-"""Attention of documents to themselves and to their source: a call a document, one call for all, and a mask."""
+"""Attention of documents to themselves and to their source: a call a document, one call for all,
+and a mask."""
 
 from itertools import accumulate, pairwise, product
 from types import SimpleNamespace
@@ -83,9 +84,8 @@ def stand_in(
     window_size_left,
     window_size_right,
 ):
-    """The operator of `torch.nn.attention.varlen.varlen_attn`, as torch documents that, by loops over sequences, heads
-    and queries; the mean over masks of dropout.
-    """
+    """The operator of `torch.nn.attention.varlen.varlen_attn`, as torch documents that, by loops
+    over sequences, heads and queries; the mean over masks of dropout."""
     assert 0 <= dropout < 1
     assert not return_debug_mask
     assert query.ndim == key.ndim == value.ndim == 3
@@ -146,7 +146,8 @@ def gradients(family, changes, tensors):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_loss_and_gradients_are_those_of_a_mask(monkeypatch, name):
-    """The mask, one call a document, and the accelerator's kernel, for which a loop written from its page stands in."""
+    """The mask, one call a document, and the accelerator's kernel, for which a loop written from
+    its page stands in."""
     family, changes = MODELS[name]
     tensors = batch_for(family, lengths=[11, 11, 8, 5]) | packed()
     called = []
@@ -191,7 +192,8 @@ def test_what_the_kernels_do_not_take_has_a_mask(monkeypatch, change):
 
 
 def test_the_kernel_takes_these_arguments_and_no_value_is_read():
-    """torch's own check of the operator's arguments, on tensors without values: a read would be an error."""
+    """torch's own check of the operator's arguments, on tensors without values: a read would be an
+    error."""
     tensors = add_host_shapes(paired() | batch_for("encoder", lengths=[11, 11, 8, 5]), None)
     assert tensors["max_seqlen"].shape == (11, 0)
     assert tensors["decoder_max_seqlen"].shape == (9, 0)
@@ -219,7 +221,8 @@ def test_the_kernel_takes_these_arguments_and_no_value_is_read():
 
 @pytest.mark.parametrize("training", [True, False])
 def test_dropout_of_packed_rows_reaches_the_kernel(monkeypatch, training):
-    """BERT's presets have a dropout of 0.1, with which a mask over entire rows would be two to three times slower."""
+    """BERT's presets have a dropout of 0.1, with which a mask over entire rows would be two to
+    three times slower."""
     rates = []
 
     def record(*given, **named):

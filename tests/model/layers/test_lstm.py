@@ -1,4 +1,5 @@
-"""Recurrent layers against torch's kernels and the equations, with their weights dropped by hand."""
+"""Recurrent layers against torch's kernels and the equations, with their weights dropped by
+hand."""
 
 import numpy as np
 import pytest
@@ -62,7 +63,10 @@ def projected(clip, scale=1.0):
 
 
 def slow_projected(x, weights, clip):
-    """Equations 1 to 6 of arXiv 1402.1128 without peepholes; cells and outputs are clipped where they are made."""
+    """Equations 1 to 6 of arXiv 1402.1128 without peepholes.
+
+    Cells and outputs are clipped where they are made.
+    """
 
     def sigmoid(value):
         return 1 / (1 + np.exp(-value))

@@ -58,7 +58,8 @@ BIAS = torch.randn(1, 3, 4, 4, generator=torch.Generator().manual_seed(2))
 
 
 def reads(row, query, key, causal, pairs, prefix, padding):
-    """Whether a position reads another: one of its row's tokens, of its pairs, and up to itself or in the prefix."""
+    """Whether a position reads another: one of its row's tokens, of its pairs, and up to itself or
+    in the prefix."""
     shown = not causal or key <= query or (prefix is not None and key < prefix[row])
     shown = shown and (pairs is None or bool(pairs[row, 0, query, key]))
     return shown and (padding is None or bool(padding[row, 0, 0, key]))

@@ -79,7 +79,10 @@ def test_the_decoders_row_is_the_encoders_and_padded_on_the_right():
 
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_a_pair_is_the_means_of_its_segments_their_distance_and_product(side):
-    """Rows of two tokens before the second segment; the row of one token has none, and padding is no number."""
+    """Rows of two tokens before the second segment.
+
+    The row of one token has none, and padding is no number.
+    """
     lengths = torch.tensor(LENGTHS)
     left = 7 - lengths if side == "left" else torch.zeros(4, dtype=torch.int64)
     places = torch.arange(7) - left[:, None]

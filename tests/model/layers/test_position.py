@@ -1,4 +1,5 @@
-"""Buckets of T5 and scaled rotations against transformers, waves and rotations against their formulas."""
+"""Buckets of T5 and scaled rotations against transformers, waves and rotations against their
+formulas."""
 
 import math
 

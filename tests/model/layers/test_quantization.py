@@ -1,4 +1,5 @@
-"""Rounded weights in training and integers after it, against torchao's own quantization of a linear map."""
+"""Rounded weights in training and integers after it, against torchao's own quantization of a linear
+map."""
 
 import copy
 import sys

@@ -1,4 +1,7 @@
-"""A repeated layer against the formulas of 1807.03819 and 1603.08983, token by token; and what it refuses."""
+"""A repeated layer against the formulas of 1807.03819 and 1603.08983, token by token.
+
+And what it refuses.
+"""
 
 import math
 
@@ -60,7 +63,8 @@ def wave(number, dim):
 
 @torch.no_grad()
 def slow(model, ids, causal=False):
-    """The states [T, dim] of one row without padding, and of each token N and R, by a loop over steps and tokens."""
+    """The states [T, dim] of one row without padding, and of each token N and R, by a loop over
+    steps and tokens."""
     stack = model.family.stack
     length = len(ids)
     vectors = model.family.tokens(ids)
@@ -131,7 +135,8 @@ def test_states_steps_and_cost_are_those_of_the_formulas(family, position, chang
 
 
 def test_gradients_of_the_cost_are_those_of_the_remainders():
-    """N is a constant: the gradient is that of R = 1 - the sum of the probabilities before step N."""
+    """N is a constant: the gradient is that of R = 1 - the sum of the probabilities before step
+    N."""
     model = model_of("decoder", position=POSITIONS["none"])
     tensors = batch_for("decoder", lengths=[7])
     unit = model.family.stack.universal.halting
@@ -180,7 +185,8 @@ def quick_and_slow(family):
 
 
 def test_generation_with_a_cache_computes_the_same():
-    """Also where all tokens of the prompt stop at once, and a later one reads them in every step."""
+    """Also where all tokens of the prompt stop at once, and a later one reads them in every
+    step."""
     model = quick_and_slow("decoder")
     ids = torch.tensor([[1, 1, 1, 1, 2, 7, 2, 1, 2], [1, 1, 1, 1, 2, 2, 9, 30, 4]])
     lengths = torch.full((2,), 9)

@@ -47,7 +47,8 @@ def test_maps_between_widths_count():
     "chosen", [{"convolution": 3}, {"mask_decoder": 3, "position_to_content": False}], ids=str
 )
 def test_relative_places_count_as_torch_counts_them(chosen):
-    """All but the projections of relative places, 16 rows from width 24 to 24 in each layer and step."""
+    """All but the projections of relative places, 16 rows from width 24 to 24 in each layer and
+    step."""
     position = PositionConfig(maximum=16, disentangled=DisentangledConfig(max_distance=8, **chosen))
     network = built("encoder", position=position)
     found = counted(network, batch_for("encoder", lengths=[11]))
@@ -93,7 +94,10 @@ below it trains."""
     ],
 )
 def test_what_is_frozen_has_no_gradients(frozen, left_out):
-    """A frozen layer above a trained one passes gradients on; frozen ones below all others have no backward pass."""
+    """A frozen layer above a trained one passes gradients on.
+
+    Frozen ones below all others have no backward pass.
+    """
     network = built("encoder", layers=3)
     for name, parameter in network.family.named_parameters():
         parameter.requires_grad_(re.match(frozen, name) is None)

@@ -23,7 +23,10 @@ def test_each_name_and_each_seed_has_numbers_of_its_own():
 
 @pytest.mark.parametrize("cutoff", [0.5, 1.0, 2.0, 3.0])
 def test_a_cut_law_has_the_shape_of_the_normal_one_inside(cutoff):
-    """Shares of values below parts of the cutoff, against the error function; more values than one chunk."""
+    """Shares of values below parts of the cutoff, against the error function.
+
+    More values than one chunk.
+    """
     values = drawn(normal(0.02, cutoff), (1 << 20) + 5).abs() / 0.02
     assert values.max() <= cutoff * (1 + 1e-6)
     for part in (0.25, 0.5, 0.75, 0.95):

@@ -1,4 +1,7 @@
-"""Likelihoods against the loss of training, loops over prefixes, and a uniform model; windows against their rules."""
+"""Likelihoods against the loss of training, loops over prefixes, and a uniform model.
+
+Windows against their rules.
+"""
 
 import itertools
 
@@ -40,7 +43,10 @@ def test_each_token_is_scored_from_those_before_it(family, tokens):
 
 
 def test_a_beginning_that_rows_share_is_scored_once(monkeypatch):
-    """Its tokens have the same score in all of them, to the bit; a row that was there already is not read."""
+    """Its tokens have the same score in all of them, to the bit.
+
+    A row that was there already is not read.
+    """
     network = perturbed("decoder")
     rows = [[5, 9, 30, 7], [5, 9, 31], [5, 9, 30, 7], [5, 9], [9, 30]]
     scored = []

@@ -1,4 +1,5 @@
-"""Pseudo-log-likelihoods against loops that mask one place, or the rest of a word, in a row of its own."""
+"""Pseudo-log-likelihoods against loops that mask one place, or the rest of a word, in a row of its
+own."""
 
 import pytest
 import torch

@@ -16,7 +16,10 @@ MLM = [{"name": "masked_lm", "label": "mlm", "max_length": 66, "grouping": "docu
 
 
 def write_languages(out, *, shards=2, pairs=False):
-    """Four hundred documents: of 20 one is in sw, three in fr, sixteen in en; two of seven are books."""
+    """Four hundred documents: of 20 one is in sw, three in fr, sixteen in en.
+
+    Two of seven are books.
+    """
     rows, _ = token_documents(LENGTHS, 1, 7)
     places = np.arange(len(rows))
     fixed = {

@@ -61,7 +61,8 @@ def test_factors_give_the_shares_of_the_law(tmp_path):
 
 
 def test_texts_and_pairs_are_balanced_apart(tmp_path):
-    """Pairs are counted by both sides, and their tokens stay as many as they were, like those of the texts."""
+    """Pairs are counted by both sides, and their tokens stay as many as they were, like those of
+    the texts."""
     rows = write_languages(tmp_path, pairs=True)
     counts = run_balanced(tmp_path, {"alpha": 0.0, "max_copies": 255}, "balance")["balance"]
     found = read_factors(tmp_path)
@@ -111,7 +112,8 @@ amounts = st.dictionaries(
 
 @given(tokens=amounts, root=st.sampled_from([1, 2, 4]))
 def test_tokens_are_within_one_of_their_exact_share(tokens, root):
-    """With powers of whole numbers the exponent 1 / root gives those numbers back, so that shares are fractions."""
+    """With powers of whole numbers the exponent 1 / root gives those numbers back, so that shares
+    are fractions."""
     powered = {name: amount**root for name, amount in tokens.items()}
     total = sum(powered.values())
     roots = sum(tokens.values())

@@ -1,4 +1,5 @@
-"""A file that changes after the inputs were listed is refused by name, whatever reads it and however it changes."""
+"""A file that changes after the inputs were listed is refused by name, whatever reads it and
+however it changes."""
 
 import gzip
 import json

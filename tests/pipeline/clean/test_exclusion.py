@@ -23,7 +23,10 @@ WITHOUT = UID | URL | HOST | PARENT | REJECTED
 
 
 def write_inputs(folder, *, without=False):
-    """Write a crawl and three other files; what is left out is blank lines of the same length, so that offsets stay."""
+    """Write a crawl and three other files.
+
+    What is left out is blank lines of the same length, so that offsets stay.
+    """
     rows = [
         {"text": row, "url": f"http://{HOSTS[number % 4]}/{number}"}
         for number, row in enumerate(TEXTS)

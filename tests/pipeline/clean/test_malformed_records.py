@@ -1,4 +1,7 @@
-"""Malformed records are listed with file and offset; the oracle is where a test wrote each of them."""
+"""Malformed records are listed with file and offset.
+
+The oracle is where a test wrote each of them.
+"""
 
 import gzip
 import json

@@ -1,4 +1,5 @@
-"""The default filters keep good texts of every script: the Universal Declaration of Human Rights in many languages."""
+"""The default filters keep good texts of every script: the Universal Declaration of Human Rights in
+many languages."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""The stage on files: what stays, what is counted, named or refused, and equal bytes for any number of tasks."""
+"""The stage on files: what stays, what is counted, named or refused, and equal bytes for any number
+of tasks."""
 
 import gzip
 import json
@@ -29,7 +30,8 @@ GERMAN = (
 
 @pytest.fixture(scope="module")
 def crawl(tmp_path_factory):
-    """A crawl with pages to keep and one to reject for each step, between records that are ignored."""
+    """A crawl with pages to keep and one to reject for each step, between records that are
+    ignored."""
     folder = tmp_path_factory.mktemp("crawl")
     bodies = [
         page(0),
@@ -234,7 +236,7 @@ def test_units_of_any_size_give_the_same_and_problems_are_named_by_file(tmp_path
 
 
 # Keys of the text
-# ----------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def test_keys_are_named_up_to_a_limit_and_shown_in_the_table(tmp_path):

@@ -83,7 +83,10 @@ def test_a_rejection_says_at_which_step_and_why(text, language, reason, detail):
 
 
 def test_filters_see_the_text_that_the_one_before_left():
-    """C4's rules drop a line, then the next filter finds too few words; the edit is counted all the same."""
+    """C4's rules drop a line, then the next filter finds too few words.
+
+    The edit is counted all the same.
+    """
     text = f"Home\n{ENGLISH.strip()}"
     words = len(ENGLISH.replace(",", " ").replace(".", " ").split())
     lines = {"name": "c4_quality", "sentences": 1}
@@ -189,7 +192,8 @@ def test_a_filter_judges_what_is_known_of_a_document(kind, known, reason):
 
 
 def test_the_page_of_a_document_that_a_filter_needs_no_text_for_is_never_read(monkeypatch):
-    """Extraction would cost milliseconds, and might fail, for a page that is rejected by its license."""
+    """Extraction would cost milliseconds, and might fail, for a page that is rejected by its
+    license."""
     found, tally = steps(filters=[{"name": f"{__name__}:EarlyLicensed"}])
     monkeypatch.setattr(found, "_extraction", None)
     assert found.clean(document("<p>A page without a license."), None, markup=True) is None

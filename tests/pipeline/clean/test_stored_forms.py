@@ -1,4 +1,5 @@
-"""`clean.normalize`: code compiles and patches apply after cleaning, and what is changed is counted."""
+"""`clean.normalize`: code compiles and patches apply after cleaning, and what is changed is
+counted."""
 
 import ast
 import json
@@ -32,7 +33,8 @@ PATCHED = [
 
 
 def read_modules(count):
-    """Return modules of the standard library as bytes, tests with odd encodings and literals among them."""
+    """Return modules of the standard library as bytes, tests with odd encodings and literals among
+    them."""
     names = sorted(path for path in LIBRARY.rglob("*.py") if path.stat().st_size < 60_000)
     names = [path for path in names if "site-packages" not in path.parts]
     return [path.read_bytes() for path in random.Random(1).sample(names, count)]
@@ -164,7 +166,10 @@ def test_recipes_of_books_and_of_reddit(tmp_path):
 
 
 def test_lines_of_code_keep_their_form_after_dedup(tmp_path):
-    """What `dedup.lines` leaves of a text has the stored form of its source; it was that of prose."""
+    """What `dedup.lines` leaves of a text has the stored form of its source.
+
+    It was that of prose.
+    """
     texts = [
         f"    def f{name}(x):\n        return x\n\n\n\n    LICENSE of all\n    y = {name!r}  \n# "
         f"{name}"

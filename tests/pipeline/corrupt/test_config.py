@@ -1,4 +1,5 @@
-"""Entries of objectives: a name, or one mapping with the entry's keys and the objective's next to each other."""
+"""Entries of objectives: a name, or one mapping with the entry's keys and the objective's next to
+each other."""
 
 from dataclasses import replace
 from typing import Annotated

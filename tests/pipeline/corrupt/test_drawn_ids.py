@@ -1,4 +1,5 @@
-"""Texts of four letters through the pipeline: random replacements are letters, with every tokenizer."""
+"""Texts of four letters through the pipeline: random replacements are letters, with every
+tokenizer."""
 
 import json
 import random

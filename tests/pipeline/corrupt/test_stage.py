@@ -1,4 +1,5 @@
-"""Corrupt: example shards are what the objective makes of the sample rows, offline as online, every row accounted for.
+"""Corrupt: example shards are what the objective makes of the sample rows, offline as online, every
+row accounted for.
 
 Offline: the stage writes example shards. Online: only the manifests are known; blocks of the sample
 set are read in another order, cut in other portions, and corrupted with variant = epoch. Nothing
@@ -84,7 +85,8 @@ def bytes_of(row):
 
 
 def online(objective, samples, epoch, seed):
-    """One epoch over the blocks, last one first, in portions of `epoch + 2` rows of a shuffled block."""
+    """One epoch over the blocks, last one first, in portions of `epoch + 2` rows of a shuffled
+    block."""
     found = {}
     for block in reversed(range(len(samples.index))):
         rows = samples.read_block(block)
@@ -129,7 +131,7 @@ def test_variant_k_is_epoch_k(sets, name):
 
 
 # Counts
-# ---------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def test_samples_in_are_examples_and_skipped(tmp_path):
@@ -152,7 +154,10 @@ def test_samples_in_are_examples_and_skipped(tmp_path):
 
 
 def test_what_an_example_leaves_unused_is_counted(tmp_path):
-    """Next sentence prediction takes a part of the window or of its partner; three tokens of a row are its frame."""
+    """Next sentence prediction takes a part of the window or of its partner.
+
+    Three tokens of a row are its frame.
+    """
     _, counts = run(tmp_path, [entry("next_sentence_prediction", variants=2)])
     given = used = 0
     for split, variants in (("train", 2), ("heldout", 1)):

@@ -1,4 +1,5 @@
-"""Texts with planted runs of evaluation items, and a search for them by sets, written from the rules alone."""
+"""Texts with planted runs of evaluation items, and a search for them by sets, written from the
+rules alone."""
 
 import re
 import unicodedata
@@ -26,7 +27,8 @@ UNSPACED = re.compile("[\u4e00-\u9fff\u3040-\u30ff\u0e00-\u0e7f]")
 
 
 def words_of(text):
-    """Casefold, decompose, drop marks, digit runs to 0, unspaced scripts letter by letter (pipeline.md 5.1)."""
+    """Casefold, decompose, drop marks, digit runs to 0, unspaced scripts letter by letter
+    (pipeline.md 5.1)."""
     folded = "".join(
         c for c in unicodedata.normalize("NFD", text.casefold()) if unicodedata.category(c) != "Mn"
     )
@@ -39,7 +41,8 @@ def runs_of(words, length):
 
 
 def brute_force(texts, items, ngram, most):
-    """Return by all pairs of runs: the items of each text, clean items, too short items, and ignored runs."""
+    """Return by all pairs of runs: the items of each text, clean items, too short items, and
+    ignored runs."""
     entries = []
     for item in items:
         runs = set()
@@ -75,7 +78,8 @@ def prose(draw, words):
 
 
 def disguise(draw, text):
-    """The same words for the match form: other case, accents, digits, punctuation and white space."""
+    """The same words for the match form: other case, accents, digits, punctuation and white
+    space."""
     changes = [
         str.upper,
         str.title,

@@ -260,7 +260,8 @@ ROWS_NO_TASK_KEEPS = [
     ("reader", "content"), ROWS_NO_TASK_KEEPS, ids=lambda value: str(value.get("name", ""))
 )
 def test_every_row_with_a_text_is_an_item(tmp_path, reader, content):
-    """Rows that a task's reader rejects: a model may be asked them all the same, with other options or elsewhere."""
+    """Rows that a task's reader rejects: a model may be asked them all the same, with other options
+    or elsewhere."""
     for name, text in content.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")

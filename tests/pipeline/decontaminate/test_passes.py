@@ -1,4 +1,5 @@
-"""The stage in a run: any number of tasks, resumed after a kill, refused files, and what later stages see of it."""
+"""The stage in a run: any number of tasks, resumed after a kill, refused files, and what later
+stages see of it."""
 
 import re
 import shutil

@@ -45,7 +45,10 @@ ITEM = "When the frost came, 17 herons left the frozen lake of Inari for the ope
 
 
 def planted(seed, number):
-    """Texts, a quarter of them with a run of an item at the start, in the middle or at the end; and the items."""
+    """Texts, a quarter of them with a run of an item at the start, in the middle or at the end.
+
+    And the items.
+    """
     draw = random.Random(seed)
     items = [prose(draw, draw.choice([3, 4, 5, 6, 9, 12, 13, 14, 20, 40])) for _ in range(60)]
     common = items[7]

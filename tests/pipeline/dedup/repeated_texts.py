@@ -1,4 +1,5 @@
-"""Texts with planted repeats, and searches for repeated lines, spans and windows by sets, from the rules alone."""
+"""Texts with planted repeats, and searches for repeated lines, spans and windows by sets, from the
+rules alone."""
 
 import itertools
 import random
@@ -18,7 +19,10 @@ def sentence(draw):
 
 
 def texts(seed, count):
-    """Texts of lines with sentences; some hold lines of a site, lines of marks, or sentences of an earlier text."""
+    """Texts of lines with sentences.
+
+    Some hold lines of a site, lines of marks, or sentences of an earlier text.
+    """
     draw = random.Random(seed)
     made = []
     for _ in range(count):
@@ -80,7 +84,8 @@ def without_lines(rows, most, keep_first, min_letters, by_source):
 
 
 def without_spans(rows, size, split):
-    """Return what is left of each text without spans of sentences that occur earlier, by uid and position."""
+    """Return what is left of each text without spans of sentences that occur earlier, by uid and
+    position."""
     seen = set()
     left = {}
     for row in sorted(rows, key=lambda row: row.uid):

@@ -1,4 +1,5 @@
-"""Dedup against another output: its documents win, whatever the rule, and only own ones are dropped."""
+"""Dedup against another output: its documents win, whatever the rule, and only own ones are
+dropped."""
 
 import json
 import shutil

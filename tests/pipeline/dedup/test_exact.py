@@ -56,7 +56,8 @@ def test_equal_hashes_mean_equal_texts_of_any_slice(rows, first):
 
 
 def test_a_document_with_an_empty_key_has_none():
-    """Texts without words, a side of a pair included, and empty URLs are no duplicates of each other."""
+    """Texts without words, a side of a pair included, and empty URLs are no duplicates of each
+    other."""
     texts = ["😀", "★ ★", "♪", "\u0301", "one word", "ONE, word!", "¡!", "7", "8"]
     others = [None, None, None, None, None, None, "one word", None, None]
     urls = ["", "", "http://a.example", None, " ", "http://a.example/", "", "", ""]

@@ -1,4 +1,5 @@
-"""Signatures, clusters and the stage against slow references: sets of shingles, and all pairs compared."""
+"""Signatures, clusters and the stage against slow references: sets of shingles, and all pairs
+compared."""
 
 import random
 from collections import Counter
@@ -110,7 +111,8 @@ def test_a_long_path_needs_few_rounds():
 
 
 def slow_clusters(groups, uids, merit, sketches, verify):
-    """For each document the one kept in its place: sets of documents joined one shared key at a time."""
+    """For each document the one kept in its place: sets of documents joined one shared key at a
+    time."""
     kept = list(range(len(uids)))
     pending = set(range(len(uids)))
     while True:
@@ -168,7 +170,8 @@ def test_clusters_equal_a_slow_rule_over_sets(data, count, verify):
 
 
 def slow_dedup(rows, verify=0.7):
-    """Return the uids that stay, what the others go for, and rows of clusters: all pairs compared, in sets of them."""
+    """Return the uids that stay, what the others go for, and rows of clusters: all pairs compared,
+    in sets of them."""
     texts = {}
     for row in sorted(rows, key=lambda row: row.uid):
         texts.setdefault(row.text, row.uid)
@@ -199,7 +202,8 @@ def slow_dedup(rows, verify=0.7):
 
 
 def planted(draw, texts):
-    """Return texts with exact copies, near copies of all similarities, and chains of near copies."""
+    """Return texts with exact copies, near copies of all similarities, and chains of near
+    copies."""
     copies = [*draw.sample(texts, len(texts) // 4)]
     for text in draw.sample(texts, len(texts) // 2):
         for _ in range(draw.randrange(1, 4)):

@@ -1,4 +1,7 @@
-"""Texts that differ in vowel signs, numbers or operators are no duplicates; those that differ in optional marks are."""
+"""Texts that differ in vowel signs, numbers or operators are no duplicates.
+
+Those that differ in optional marks are.
+"""
 
 import random
 
@@ -107,7 +110,8 @@ LETTERS = {
 
 @pytest.mark.parametrize("language", LETTERS)
 def test_three_characters_are_a_word_of_an_item_in_scripts_without_blanks(language):
-    """A text of five characters is no item, and chance does not find one of five words in unrelated documents."""
+    """A text of five characters is no item, and chance does not find one of five words in unrelated
+    documents."""
     draw = random.Random(language)
     write = lambda size: "".join(draw.choices(LETTERS[language], k=size))  # noqa: E731
     items = [write(15) for _ in range(30)] + [write(40) for _ in range(30)]

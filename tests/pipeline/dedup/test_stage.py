@@ -1,4 +1,5 @@
-"""The whole stage on documents in memory: what stays, what is said about the rest, and that order cannot matter."""
+"""The whole stage on documents in memory: what stays, what is said about the rest, and that order
+cannot matter."""
 
 from itertools import pairwise
 

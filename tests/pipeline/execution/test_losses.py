@@ -1,4 +1,7 @@
-"""What takes nearly all of an input is named, with its key; and each character is handed on or cut by a step."""
+"""What takes nearly all of an input is named, with its key.
+
+And each character is handed on or cut by a step.
+"""
 
 import json
 

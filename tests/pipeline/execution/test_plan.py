@@ -29,7 +29,10 @@ def rows(folder, *names):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_units_tile_each_file_in_order_and_small_files_fill_them(tmp_path, seed):
-    """A file of more bytes than a unit is cut, and its ranges share no unit; the others share as few as they can."""
+    """A file of more bytes than a unit is cut, and its ranges share no unit.
+
+    The others share as few as they can.
+    """
     most = 5000
     size = {}
     (tmp_path / "in/a").mkdir(parents=True)
@@ -125,7 +128,8 @@ def test_mistakes_are_named(tmp_path):
 
 @pytest.fixture
 def started(tmp_path):
-    """An input of more than both ends of a file that the plan holds, and a recipe that has run once."""
+    """An input of more than both ends of a file that the plan holds, and a recipe that has run
+    once."""
     path = tmp_path / "in" / "a.jsonl"
     path.parent.mkdir()
     path.write_text(

@@ -1,4 +1,7 @@
-"""Progress of a run: a live bar, or lines, and units done by listings; then the table of what each stage did."""
+"""Progress of a run: a live bar, or lines, and units done by listings.
+
+Then the table of what each stage did.
+"""
 
 import io
 import re
@@ -104,7 +107,8 @@ NAMES = st.text("az_ 語\u0308🙂", min_size=1, max_size=100)
 
 @pytest.mark.parametrize("examples", [12_345, 123_456_789])
 def test_a_long_amount_is_wrapped_below_itself(examples):
-    """Amounts and remarks of `corrupt` took more than the 80 columns of a table, and ended the run."""
+    """Amounts and remarks of `corrupt` took more than the 80 columns of a table, and ended the
+    run."""
     out = f"{examples:,} examples\n{examples:,} with labels on more than half of the row"
     row = StageRow("24,691,357,800 samples\n= 12,345,678,900 x 2 variants", out)
     lines = accounting_lines(

@@ -1,4 +1,5 @@
-"""Inputs by URL: the same documents as from a disk, by ranges, with retries, and never silently from changed files."""
+"""Inputs by URL: the same documents as from a disk, by ranges, with retries, and never silently
+from changed files."""
 
 import gzip
 import io
@@ -163,7 +164,7 @@ def test_signatures_and_keys_are_in_no_file(tmp_path):
 
 
 # Finding files
-# -----------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 NAMES = (
     "in/a.jsonl",

@@ -43,7 +43,8 @@ MARKUP = '<img src=x onerror=alert(1)> & "quoted" '
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A small run and its arguments: 30 texts, one twice and one three times, one too short, one broken line."""
+    """A small run and its arguments: 30 texts, one twice and one three times, one too short, one
+    broken line."""
     folder = tmp_path_factory.mktemp("report")
     texts = [MARKUP + text(number, 6 + number % 5) for number in range(30)]
     lines = [json.dumps({"text": one}) for one in [*texts, texts[0], texts[0], texts[5], MARKUP]]
@@ -137,7 +138,10 @@ def test_texts_are_shown_with_their_origin(run, page):
 
 
 def test_stages_one_by_one_lead_to_the_page_of_the_run(run, tmp_path):
-    """Each stage draws the page of what is complete; a stage that is made again takes the later ones off the page."""
+    """Each stage draws the page of what is complete.
+
+    A stage that is made again takes the later ones off the page.
+    """
     arguments = [*run[1], f"output={tmp_path}"]
     drawn = []
     for stage in STAGES:
@@ -177,7 +181,10 @@ def test_a_finished_run_is_not_drawn_again_and_a_changed_stage_is(run, monkeypat
 @pytest.mark.parametrize("damage", ["cut", "flip", "newer", "gone"])
 @pytest.mark.parametrize("name", ["clean", ""])
 def test_a_damaged_report_is_named_or_written_again(run, tmp_path, capsys, name, damage):
-    """A later stage names that of an earlier one; the stage itself, and the run, write theirs again."""
+    """A later stage names that of an earlier one.
+
+    The stage itself, and the run, write theirs again.
+    """
     arguments = [*run[1][:-1], f"output={shutil.copytree(run[0], tmp_path / 'out')}"]
     path = tmp_path / "out" / name / "report.json"
     whole = path.read_text()

@@ -1,4 +1,7 @@
-"""Shuffles: every piece arrives once, in the order of the sources, with or without bundles; opens grow linearly."""
+"""Shuffles: every piece arrives once, in the order of the sources, with or without bundles.
+
+Opens grow linearly.
+"""
 
 import pytest
 from hypothesis import given, settings

@@ -28,7 +28,8 @@ DOCUMENTS = "group/document-64-none"
 
 
 def wanted_copies(rows, factors):
-    """Copies of the documents for training, from the factors of the file and the word of each uid."""
+    """Copies of the documents for training, from the factors of the file and the word of each
+    uid."""
     found = {}
     for row, uid in enumerate(uid.tobytes() for uid in rows.fixed["document_uid"]):
         other = rows.columns["target_language"][row].tolist()
@@ -72,7 +73,8 @@ def test_every_document_is_grouped_as_often_as_its_factor_says(out):
 
 
 def test_copies_are_dealt_like_documents(out):
-    """In the order in which documents are packed, copies of one document are beside each other by chance alone."""
+    """In the order in which documents are packed, copies of one document are beside each other by
+    chance alone."""
     tokens = train_documents(out / "encode", 0, 0.1, 1)
     rows = with_copies(tokens, np.full(len(tokens), 3), 1)
     uids = [uid.tobytes() for uid in rows.fixed["document_uid"]]

@@ -45,7 +45,10 @@ def uids_of(rows):
 
 
 def test_train_and_heldout(tmp_path):
-    """Documents are dealt to splits and shards by their hash; rows stand in the order of the hash of their uid."""
+    """Documents are dealt to splits and shards by their hash.
+
+    Rows stand in the order of the hash of their uid.
+    """
     tokens = write_token_set(tmp_path, LENGTHS, shards=5)
     counts = run_stage(recipe(tmp_path, MLM, heldout=0.6), "group")
     uids = set(uids_of(tokens))
@@ -130,7 +133,7 @@ def test_empty_sets_are_an_error(tmp_path, lengths, entries, heldout, message):
 
 
 # Documents
-# ------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_shard_without_documents_has_the_columns_of_a_full_one(tmp_path):
@@ -149,7 +152,7 @@ def test_a_shard_without_documents_has_the_columns_of_a_full_one(tmp_path):
 
 
 # Sample sets
-# ----------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=40)

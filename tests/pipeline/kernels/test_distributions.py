@@ -24,7 +24,10 @@ WORDS = mix(np.arange(100_000, dtype=np.uint64))
 
 @pytest.mark.parametrize(("success", "longest"), [(1_000_000, 10), (200_000, 1), (50_000, 40)])
 def test_tables_at_their_ends(success, longest):
-    """Certain success means single words; a table longer than is compared one by one gives the same as a search."""
+    """Certain success means single words.
+
+    A table longer than is compared one by one gives the same as a search.
+    """
     table = geometric_thresholds(success, longest)
     words = mix(np.arange(5000, dtype=np.uint64))
     expected = [sum(bound <= word >> 32 for bound in table.tolist()) for word in words.tolist()]

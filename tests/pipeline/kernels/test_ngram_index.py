@@ -62,7 +62,8 @@ def test_entries_items_and_matches_are_those_of_sets(items, texts, ngram):
 
 @pytest.mark.parametrize("bits", [0, 3])
 def test_equal_hashes_remove_nothing_and_hide_nothing(monkeypatch, bits):
-    """All hashes have the same value, or one of eight, so that only the words tell entries apart."""
+    """All hashes have the same value, or one of eight, so that only the words tell entries
+    apart."""
     draw = random.Random(1)
     items = [[prose(draw, words)] for words in (13, 14, 20, 6, 6, 8, 12)]
     whole = ngram_index.ngram_hashes

@@ -1,4 +1,5 @@
-"""Spans: lengths drawn until they reach a total, merged spans, and ends of documents, against plain loops."""
+"""Spans: lengths drawn until they reach a total, merged spans, and ends of documents, against plain
+loops."""
 
 from itertools import groupby, pairwise
 
@@ -44,7 +45,10 @@ def test_merged_equals_a_plain_loop(cases):
 
 
 def longest_part(begin, size, bounds):
-    """The longest run of a span's tokens with one document, the first of several; an empty span stays."""
+    """The longest run of a span's tokens with one document, the first of several.
+
+    An empty span stays.
+    """
     document = [sum(bound <= token for bound in bounds) for token in range(begin, begin + size)]
     parts = [(begin, 0)]
     position = begin

@@ -1,4 +1,5 @@
-"""Columns of sets: rows that fit them, widths that follow the vocabulary, and further columns of the same rows."""
+"""Columns of sets: rows that fit them, widths that follow the vocabulary, and further columns of
+the same rows."""
 
 import numpy as np
 import pyarrow as pa
@@ -97,7 +98,10 @@ def test_types_parse_back_and_others_are_refused(name):
 
 @pytest.mark.parametrize(("size", "width"), [(65_536, "uint16"), (65_537, "uint32")])
 def test_every_id_survives_every_stage(tmp_path, size, width):
-    """From token documents to examples; and nothing takes an id that the vocabulary does not have."""
+    """From token documents to examples.
+
+    And nothing takes an id that the vocabulary does not have.
+    """
     assert [spec.dtype for spec in feature_columns([IDS, PLACES], size)] == [width, "uint16"]
     assert [holds_ids(spec) for spec in feature_columns([IDS, PLACES], 10)] == [True, False]
     plain, paired = (token_columns(size, pairs=pairs) for pairs in (False, True))
@@ -204,7 +208,7 @@ def test_units_are_training_shards_and_then_held_out_ones(shards, fraction, held
 
 
 # Column set
-# -----------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-"""Inputs in stores that answer in ways of their own: the text that lies there, or a refusal in the store's words."""
+"""Inputs in stores that answer in ways of their own: the text that lies there, or a refusal in the
+store's words."""
 
 import json
 import re
@@ -17,7 +18,10 @@ from tests.pipeline.clean.cleaning import run_clean
 
 
 class AnsweringStore:
-    """Serves `content` as `NAME` in a bucket; `change` sees each answer to a range, `refuse` each one without."""
+    """Serves `content` as `NAME` in a bucket.
+
+    `change` sees each answer to a range, `refuse` each one without.
+    """
 
     name = "bucket/in/a.jsonl"
     key, secret = "key-of-the-test", "hush-hush-of-the-test"
@@ -122,7 +126,8 @@ def right(tmp_path):
 
 
 def shifted(answer):
-    """The range before the one that was asked for, said honestly: as a cache gives that counts pages from zero."""
+    """The range before the one that was asked for, said honestly: as a cache gives that counts
+    pages from zero."""
     answer.start, answer.stop = (
         max(0, answer.start - 500),
         max(0, answer.start - 500) + answer.stop - answer.start,
@@ -206,7 +211,7 @@ def test_the_sum_of_the_waits_of_a_request_has_a_bound(store, pauses, tmp_path):
 
 
 # Refusals
-# ------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def xml(code, message):

@@ -1,4 +1,5 @@
-"""Blocks and indexes that mislead, with right hashes: nothing in them is believed, no claim takes memory."""
+"""Blocks and indexes that mislead, with right hashes: nothing in them is believed, no claim takes
+memory."""
 
 import contextlib
 import hashlib
@@ -100,7 +101,7 @@ def test_only_wanted_columns_are_taken(codec):
 
 
 # Index
-# ----------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 NAMES = ["shard", "block", "offset", "length", "rows", "xxh3"]
 
@@ -250,7 +251,8 @@ def test_a_bomb_of_an_index_is_refused_before_memory_is_taken(folder):
 
 
 def test_arbitrary_damage_ends_in_one_message(folder):
-    """Also without the hash: whatever the bytes, an error of ours, or the rows that were written."""
+    """Also without the hash: whatever the bytes, an error of ours, or the rows that were
+    written."""
     raw = (folder / "index.arrow").read_bytes()
     draw = random.Random(5)
     for _ in range(400):

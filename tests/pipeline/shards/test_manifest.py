@@ -127,7 +127,8 @@ def test_a_manifest_of_a_newer_version_is_told_from_a_wrong_one(tmp_path, change
     ],
 )
 def test_another_spelling_of_the_same_is_refused(tmp_path, old, new):
-    """A reader that takes the first of two keys, or a flipped bit that changes case alone, cannot pass unseen."""
+    """A reader that takes the first of two keys, or a flipped bit that changes case alone, cannot
+    pass unseen."""
     toy_set(
         tmp_path,
         [10],
@@ -199,7 +200,7 @@ def test_a_huge_manifest_is_not_parsed_and_none_written(tmp_path, monkeypatch):
 
 
 # The digest
-# -----------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def test_code_config_and_paths_do_not_move_the_digest(tmp_path):

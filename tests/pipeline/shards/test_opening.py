@@ -1,4 +1,5 @@
-"""Opening a set: files that contradict the manifest, are missing, damaged, endless, in quarantine, or no set at all."""
+"""Opening a set: files that contradict the manifest, are missing, damaged, endless, in quarantine,
+or no set at all."""
 
 import hashlib
 import json
@@ -139,7 +140,7 @@ def test_a_large_file_is_not_read(tmp_path):
 
 
 # Quarantine
-# -----------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 FIRST, SECOND, THIRD = (f"shard-{number:05d}-of-00003.arrow" for number in range(3))
 

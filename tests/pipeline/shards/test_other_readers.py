@@ -1,4 +1,5 @@
-"""Readers that know nothing of Clozeline read every row of a set, in both containers, compressed or not."""
+"""Readers that know nothing of Clozeline read every row of a set, in both containers, compressed or
+not."""
 
 import io
 

@@ -1,4 +1,5 @@
-"""Reading a set: no damage is silent, rows are the same however they are asked for, files are looked at once."""
+"""Reading a set: no damage is silent, rows are the same however they are asked for, files are
+looked at once."""
 
 import multiprocessing
 import os
@@ -50,7 +51,10 @@ def test_no_flipped_bit_is_silent(tmp_path, container, codec):
 @containers
 @codecs
 def test_a_shard_cut_anywhere(tmp_path, container, codec):
-    """Blocks before the cut are read, the others are an exception; a reader of a mapped file would be killed."""
+    """Blocks before the cut are read, the others are an exception.
+
+    A reader of a mapped file would be killed.
+    """
     shards = toy_set(tmp_path, [12], container=container, codec=codec)
     path = shards.shard_path(0)
     whole = path.read_bytes()
@@ -103,7 +107,7 @@ def test_a_damaged_block_keeps_its_facts_on_the_way_from_another_process():
 
 
 # Rows
-# -----------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @containers
@@ -134,7 +138,10 @@ def test_rows_by_number_and_in_a_loop_are_those_of_the_blocks(tmp_path, containe
 @containers
 @codecs
 def test_no_reader_changes_the_rows_of_another(tmp_path, container, codec):
-    """Masking in place, which would mask the cached block, is an error; so it is where the block was not cached."""
+    """Masking in place, which would mask the cached block, is an error.
+
+    So it is where the block was not cached.
+    """
     shards = toy_set(tmp_path, [9, 6], container=container, codec=codec)
     expected = [row["input_ids"].tolist() for row in shards]
     for row in (*list(shards), *(shards[number] for number in range(len(shards)))):
@@ -165,7 +172,7 @@ def uids_of(rows):
 
 
 # Files
-# ----------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def test_an_opened_set_is_found_from_another_folder_and_keeps_no_file_open(tmp_path, monkeypatch):

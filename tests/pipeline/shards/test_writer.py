@@ -1,4 +1,5 @@
-"""Writing a set: rows come back, bytes depend on the rows alone, and what a container is made of."""
+"""Writing a set: rows come back, bytes depend on the rows alone, and what a container is made
+of."""
 
 import json
 import tarfile
@@ -71,7 +72,10 @@ def test_rows_come_back_to_the_last_bit(tmp_path, container, codec, lengths):
     st.sampled_from(FORMS),
 )
 def test_portions_do_not_matter(tmp_path_factory, portions, block_rows, form):
-    """Bytes depend on the rows, never on the portions they come in; and what is read is what was written."""
+    """Bytes depend on the rows, never on the portions they come in.
+
+    And what is read is what was written.
+    """
     folder = tmp_path_factory.mktemp("portions")
     lengths = [length for portion in portions for length in portion]
     count = len(lengths)
@@ -115,7 +119,7 @@ def test_rows_of_a_block_follow_the_row_size(tmp_path):
 
 
 # Containers
-# -----------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])

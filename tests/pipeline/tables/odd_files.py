@@ -1,4 +1,5 @@
-"""Odd files with rows or texts, with the right answers, which were written down before any reader saw them.
+"""Odd files with rows or texts, with the right answers, which were written down before any reader
+saw them.
 
 An answer is a text in the form in which training sees it, or `!reason` for a row that is counted
 and not read.

@@ -1,4 +1,5 @@
-"""Every command reads the same texts from the same odd files, in the form in which training saw them."""
+"""Every command reads the same texts from the same odd files, in the form in which training saw
+them."""
 
 import pytest
 

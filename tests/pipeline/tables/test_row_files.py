@@ -117,7 +117,10 @@ def test_tables_have_their_quotes_and_lose_single_lines(tmp_path):
 
 
 def test_one_bad_byte_costs_one_line(tmp_path):
-    r"""A mark at the beginning and `\r` are no text; `\x85` and other ends of lines that Python knows are."""
+    r"""A mark at the beginning and `\r` are no text.
+
+    `\x85` and other ends of lines that Python knows are.
+    """
     raw = "\ufeffa\r\n".encode() + b"\xff\n" + "b\u2028c\x85d\n\n".encode() + b"x" * 40
     found = list(text_lines(written(tmp_path, raw), InputLimits(line_bytes=20)))
     assert found == [

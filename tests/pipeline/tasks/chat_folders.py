@@ -1,4 +1,5 @@
-"""Folders of chat models as others publish them: three kinds of tokenizers, and templates of many families."""
+"""Folders of chat models as others publish them: three kinds of tokenizers, and templates of many
+families."""
 
 import json
 import shutil

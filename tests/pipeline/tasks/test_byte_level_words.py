@@ -26,14 +26,16 @@ ALPHABET = byte_alphabet()
 
 @pytest.fixture(scope="module", params=[420, 480, 2000])
 def trained(request, tmp_path_factory):
-    """Few merges leave single bytes, some join a space and the first byte of a letter, many make whole words."""
+    """Few merges leave single bytes, some join a space and the first byte of a letter, many make
+    whole words."""
     options = ByteBpe.Options(size=request.param, reserved=0)
     return ByteBpe.train(list(SENTENCES) * 3, options, tmp_path_factory.mktemp("bytes"))
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
 def test_words_and_answers_have_all_their_bytes(trained, sentence):
-    """Words begin at the token of their first byte, and end, as answers do, with that of their last one."""
+    """Words begin at the token of their first byte, and end, as answers do, with that of their last
+    one."""
     words = sentence.split()
     ids = trained.encode([sentence])[0].ids.tolist()
     pieces = [bytes(ALPHABET[character] for character in trained.piece(token)) for token in ids]
@@ -74,7 +76,8 @@ def test_words_and_answers_have_all_their_bytes(trained, sentence):
     ],
 )
 def test_a_blank_token_joins_the_rest_of_an_entity(tmp_path, tags, metric, expected):
-    """`( & ) %` are seven tokens: other programs read each blank as a word, which must not cut or begin an entity."""
+    """`( & ) %` are seven tokens: other programs read each blank as a word, which must not cut or
+    begin an entity."""
     tokenizer = ByteBpe.train(["a"], ByteBpe.Options(size=420, reserved=0), tmp_path)
     labels = ("O", "B-X", "I-X")
     facts = TaskFacts(name="toy", head="tagging", labels=labels, metrics=(metric,))

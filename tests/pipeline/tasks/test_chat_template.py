@@ -70,7 +70,8 @@ def rendered_here(monkeypatch):
 @pytest.mark.usefixtures("rendered_here")
 @pytest.mark.parametrize("kind", KINDS)
 def test_ids_and_answers_are_those_of_transformers(kind, tmp_path):
-    """Of templates without marks, an answer is what its message adds to the ids of the messages before it."""
+    """Of templates without marks, an answer is what its message adds to the ids of the messages
+    before it."""
     for name, template in {**PLAIN, **MARKED}.items():
         source = write_folder(tmp_path / name / "source", kind, template)
         peer = AutoTokenizer.from_pretrained(source)
@@ -102,7 +103,10 @@ def test_ids_and_answers_are_those_of_transformers(kind, tmp_path):
     "template", [PLAIN["chatml"], MARKED["end outside"]], ids=["chatml", "marked"]
 )
 def test_nothing_in_a_message_becomes_a_special_token(kind, template, tmp_path):
-    """The special tokens are those of a dialogue without such names; the text is what the template writes."""
+    """The special tokens are those of a dialogue without such names.
+
+    The text is what the template writes.
+    """
     ours = import_folder(write_folder(tmp_path / "source", kind, template), tmp_path / "ours")
     specials = special_ids(ours)
     reserved = {*specials.values()} - {specials["<unk>"]}

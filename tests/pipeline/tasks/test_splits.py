@@ -263,7 +263,8 @@ def plain(text):
 
 
 def components(items):
-    """Rows that are connected by equal texts: one row and all that it reaches, searched row by row."""
+    """Rows that are connected by equal texts: one row and all that it reaches, searched row by
+    row."""
     left = set(range(len(items)))
     found = []
     while left:
@@ -373,7 +374,10 @@ def test_labels_of_each_type_of_row():
 
 
 def test_rows_of_other_files_are_excluded():
-    """By a text, whatever its case and spaces, or by a document's name; CoNLL's documents have numbers alone."""
+    """By a text, whatever its case and spaces, or by a document's name.
+
+    CoNLL's documents have numbers alone.
+    """
     rows = [
         LabeledText(("A  b", "c"), 0, None, 0),
         LabeledText(("d", "e"), 0, None, 1),

@@ -176,7 +176,10 @@ def test_mistakes(tmp_path, capfd, texts, options, message):
 
 
 def test_rows_of_train_are_left_out_of_the_others(tmp_path):
-    """Of a split with a file of its own, where its rows share a text with train; not where they share one with dev."""
+    """Of a split with a file of its own, where its rows share a text with train.
+
+    Not where they share one with dev.
+    """
     files, words = write_files(tmp_path, dev=0)
     words = [*words, "tasks.carve={dev: 0.3}"]
     sets = tmp_path / "out" / "tasks" / "sst2"
@@ -304,7 +307,8 @@ def test_files_of_one_name_in_several_folders_count_each(tmp_path):
 
 
 def test_unknown_words_of_a_task_are_counted_and_told(tmp_path, caplog, capsys):
-    """Ten texts of the training file have a word of seven letters that the vocabulary cannot spell."""
+    """Ten texts of the training file have a word of seven letters that the vocabulary cannot
+    spell."""
     files, arguments = write_files(tmp_path)
     ends = ["a", "no", "not", "with", "very", "one", "dull", "fine", "plot", "heart"]
     added = "".join(f"a good film xylopho {end}\t1\n" for end in ends)

@@ -28,7 +28,8 @@ def cut_by_the_library(lengths, room):
 
 @given(SIZES, SIZES, st.integers(2, 40))
 def test_longest_first(first, second, room):
-    """Of an odd room, the longer text has one token more, as of two equally long ones the second."""
+    """Of an odd room, the longer text has one token more, as of two equally long ones the
+    second."""
     assert truncate_lengths([first, second], room) == cut_by_the_library([first, second], room)
 
 
@@ -70,7 +71,8 @@ def test_rows_of_bert_are_those_of_transformers(tmp_path, texts, max_length):
     ],
 )
 def test_rows_of_a_pair(tmp_path, frame, row):
-    """A decoder's row has no end that is its padding, too: classes of transformers read the token before it."""
+    """A decoder's row has no end that is its padding, too: classes of transformers read the token
+    before it."""
     path = write_vocabulary(tmp_path / "words")
     ours = import_tokenizer(path, tmp_path / "ours", add=("bos", "eos"))
     texts = [encoding.ids for encoding in ours.encode(("a", "not bad"))]

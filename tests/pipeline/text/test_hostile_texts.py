@@ -124,7 +124,8 @@ def functions(folder):
 
 
 def readers(folder):
-    """Return the reading of a file by each reader, and of the parts of a page in a capture and of a row."""
+    """Return the reading of a file by each reader, and of the parts of a page in a capture and of a
+    row."""
     doors = {name: (name, str.encode) for name in READERS.available()} | {
         "body": ("warc", lambda text: record(http(b"<html><body>" + text.encode()))),
         "headers": (
@@ -147,7 +148,8 @@ def readers(folder):
 
 
 def growth(function, rule, small):
-    """Return how many times the CPU time of ten times the text is that of the text: the best of three runs each."""
+    """Return how many times the CPU time of ten times the text is that of the text: the best of
+    three runs each."""
 
     def best(text):
         times = []

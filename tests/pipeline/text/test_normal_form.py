@@ -110,7 +110,8 @@ def test_what_prose_loses_is_counted_by_type(raw, changes):
 
 @given(ODD)
 def test_counts_of_prose_add_up_to_what_is_gone(raw):
-    """Each dropped character is counted once: only a line end, an accent and a surrogate may become another one."""
+    """Each dropped character is counted once: only a line end, an accent and a surrogate may become
+    another one."""
     stored, counted = normalize_as("prose", raw)
     rewritten = sum(counted[name] for name in ("line_ends", "composed_characters", "surrogates"))
     dropped = counted.total() - rewritten

@@ -1,4 +1,5 @@
-"""Marks of sentences: the table against another library's, and lines and sentences in many scripts."""
+"""Marks of sentences: the table against another library's, and lines and sentences in many
+scripts."""
 
 import re
 import sys

@@ -1,4 +1,5 @@
-"""Tokens of words as the peer has them, and hashes of words and of runs of words against sums written out."""
+"""Tokens of words as the peer has them, and hashes of words and of runs of words against sums
+written out."""
 
 import json
 from pathlib import Path
@@ -72,7 +73,7 @@ def test_the_short_way_of_plain_words_gives_the_same_tokens(chunk):
 
 
 # Word hashes
-# ----------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 ODD = st.text(
     st.sampled_from("aB 19\n\u00a0\u2028\u0301é漢ก๑²ªſßİ\u0345\u093e\U00011173\U0001d165"),

@@ -1,4 +1,5 @@
-"""Hard-wrapped paragraphs are found at any width, in any language, and nothing else is taken for one."""
+"""Hard-wrapped paragraphs are found at any width, in any language, and nothing else is taken for
+one."""
 
 import json
 import random
@@ -85,7 +86,8 @@ FORMS = {
 @pytest.mark.parametrize("blank", ["\n\n", "\n"])
 @pytest.mark.parametrize("form", FORMS)
 def test_how_a_paragraph_is_set_off_does_not_matter(form, blank):
-    """Mails quote, manuals indent, books indent the first line: each paragraph is one line, with its first indent."""
+    """Mails quote, manuals indent, books indent the first line: each paragraph is one line, with
+    its first indent."""
     if blank == "\n" and form not in ("first line indented", "hanging"):
         pytest.skip("nothing tells where a paragraph ends")
     wrapped = blank.join(wrap(paragraph, 68, **FORMS[form]) for paragraph in ENGLISH)

@@ -1,4 +1,5 @@
-"""Unknown text of every kind of tokenizer, against slow references: sets of characters, greedy spelling, decoding."""
+"""Unknown text of every kind of tokenizer, against slow references: sets of characters, greedy
+spelling, decoding."""
 
 import json
 import random
@@ -179,7 +180,10 @@ def wordpiece(tmp_path_factory):
 
 
 def test_a_letter_that_stands_only_at_the_begin_of_words_is_named_as_the_piece_that_lacks(tmp_path):
-    """`te` `x` `##a` `##s` spell "te xas", and not "texas", which needs `##x`; nothing else is lacking."""
+    """`te` `x` `##a` `##s` spell "te xas", and not "texas", which needs `##x`.
+
+    Nothing else is lacking.
+    """
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "t", "te", "x", "##a", "##s"]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
     tokenizer = import_tokenizer(tmp_path / "vocab.txt", tmp_path / "imported")

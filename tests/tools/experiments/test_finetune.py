@@ -15,7 +15,10 @@ from tests.tools.runs.evaluation.task_runs import body_and_recipe
 
 @pytest.mark.slow
 def test_the_whole_chain(one_rank, tmp_path, capsys):
-    """A second call with more seeds runs those alone; another start of the body is another folder."""
+    """A second call with more seeds runs those alone.
+
+    Another start of the body is another folder.
+    """
     output = tmp_path / "out"
     files, words = body_and_recipe(one_rank, tmp_path, steps=4)
     assert main([*words, f"output={output}", "seeds=1", "log.tensorboard=false"]) == 0

@@ -59,7 +59,10 @@ def commands(one_rank, monkeypatch):
 def test_every_method_learns_and_the_matrix_is_that_of_the_scores(
     one_rank, commands, tmp_path, capsys
 ):
-    """Accuracies are those of tools/runs/evaluate.py; what is done is not done again; other words are refused."""
+    """Accuracies are those of tools/runs/evaluate.py; what is done is not done again.
+
+    Other words are refused.
+    """
     body = tuned_run(one_rank, tmp_path / "first")
     sets = [tmp_path / "first" / "out" / "tasks" / "sst2", other_sets(tmp_path / "second")]
     files = [tmp_path / "first.yaml", tmp_path / "second.yaml"]
@@ -179,7 +182,10 @@ def test_information_is_summed_at_the_last_weights(tmp_path):
 
 @pytest.fixture
 def sequence(tmp_path, monkeypatch):
-    """Three tasks with heads of their own, of which the run has learned the first; a body is its run's number."""
+    """Three tasks with heads of their own, of which the run has learned the first.
+
+    A body is its run's number.
+    """
     place = SimpleNamespace(path=tmp_path)
     tasks = []
     models = {}

@@ -43,7 +43,10 @@ def test_when_no_other_round_follows(scores, changed, patience, expected):
 
 @pytest.mark.slow
 def test_rounds_until_the_score_stays(one_rank, tmp_path, capsys):
-    """Students train from the body on labeled rows and the labels of the round before; a second call adds nothing."""
+    """Students train from the body on labeled rows and the labels of the round before.
+
+    A second call adds nothing.
+    """
     output = tmp_path / "out"
     files, words = body_and_recipe(one_rank, tmp_path, steps=6)
     texts = [
@@ -85,7 +88,10 @@ def test_rounds_until_the_score_stays(one_rank, tmp_path, capsys):
 
 
 def write_run(folder, losses, **changes):
-    """A run with one record a step; held-out losses at every second step are 1 below those in training."""
+    """A run with one record a step.
+
+    Held-out losses at every second step are 1 below those in training.
+    """
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(yaml.safe_dump(plain_config(output=str(folder), **changes)))
     lines = []

@@ -1,4 +1,5 @@
-"""A small published RoBERTa from import to export: shards by its tokenizer, six steps on its weights, and back.
+"""A small published RoBERTa from import to export: shards by its tokenizer, six steps on its
+weights, and back.
 
 It has the files that the family publishes: weights and config.json of transformers, a
 tokenizer.json with the family's ids, and hardly any tokenizer_config.json: class and post-processor
@@ -92,7 +93,8 @@ def publish(folder):
 
 
 def continue_training(folder, source, ranks):
-    """Make shards with the tokenizer of an imported model, and train its weights on them for six steps."""
+    """Make shards with the tokenizer of an imported model, and train its weights on them for six
+    steps."""
     recipe = write_recipe(
         folder,
         f"{{corpus: small, output: {folder}/out, input: {write_corpus(folder / 'texts', 30)},"

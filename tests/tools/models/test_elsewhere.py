@@ -67,7 +67,8 @@ GPT2 = {
 
 @pytest.fixture(scope="module")
 def other_python(tmp_path_factory):
-    """The interpreter of an environment that sees the packages of this one, torch among them, and has the others."""
+    """The interpreter of an environment that sees the packages of this one, torch among them, and
+    has the others."""
     folder = tmp_path_factory.mktemp("elsewhere") / "environment"
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     (libraries,) = folder.glob("lib/python*/site-packages")

@@ -1,4 +1,5 @@
-"""export-model plans, writes and verifies: what is planned is what is there, and an export is complete or absent."""
+"""export-model plans, writes and verifies: what is planned is what is there, and an export is
+complete or absent."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""A tokenizer with further pieces, against merges learned by hand, the library, and the tokenizer as it was."""
+"""A tokenizer with further pieces, against merges learned by hand, the library, and the tokenizer
+as it was."""
 
 import json
 from collections import Counter
@@ -83,7 +84,8 @@ def test_old_ids_stay_and_words_of_the_domain_get_shorter(tmp_path, capsys, kind
 
 
 def test_merges_are_those_of_the_most_frequent_neighbors(tmp_path):
-    """A slow reference: count all neighbors of all words, merge the most frequent pair, count again."""
+    """A slow reference: count all neighbors of all words, merge the most frequent pair, count
+    again."""
     base = trained(tmp_path, "byte_bpe")
     assert (
         extend_tokenizer(
@@ -147,7 +149,10 @@ def test_mistakes(tmp_path, capsys, kind, words, message):
 
 
 def test_letters_that_a_wordpiece_lacks_are_added_first(tmp_path, capsys):
-    """Brackets and an umlaut stand in no word of the vocabulary; a word of 300 letters is no matter of letters."""
+    """Brackets and an umlaut stand in no word of the vocabulary.
+
+    A word of 300 letters is no matter of letters.
+    """
     base = trained(tmp_path, "wordpiece")
     texts = tmp_path / "code.txt"
     texts.write_text("the cat {sät} the rat\n" * 30 + f"{'h' * 300}\nthe µ\n", encoding="utf-8")

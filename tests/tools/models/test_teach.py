@@ -19,7 +19,8 @@ from tests.train.objective_sets import NUMBERS, write_objective_sets
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, one_rank):
-    """A folder with shards of three blocks each, a trained `teacher`, and the configuration of a student."""
+    """A folder with shards of three blocks each, a trained `teacher`, and the configuration of a
+    student."""
     folder = tmp_path_factory.mktemp("teach")
     shards = write_masked_sets(folder / "sets", rows=75)
     config = write_config(
@@ -150,7 +151,10 @@ TAUGHT = {
 
 @pytest.mark.parametrize("case", mark_slow_but(["classes"], TAUGHT))
 def test_what_is_taught_is_learned(case, tmp_path, one_rank):
-    """Scores of all classes give the losses of two steps with the live teacher; draws train, too."""
+    """Scores of all classes give the losses of two steps with the live teacher.
+
+    Draws train, too.
+    """
     write, family, head, classes = TAUGHT[case]
     shards = write(tmp_path)
     config = write_config(

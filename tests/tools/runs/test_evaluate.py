@@ -1,4 +1,5 @@
-"""Scores of a small fine-tuned run, against its own evaluation in training, from one process and from several."""
+"""Scores of a small fine-tuned run, against its own evaluation in training, from one process and
+from several."""
 
 import json
 

@@ -1,4 +1,7 @@
-"""Vectors of texts: framed as in training, whatever the batches; files that are damaged; nearest ones by hand."""
+"""Vectors of texts: framed as in training, whatever the batches; files that are damaged.
+
+Nearest ones by hand.
+"""
 
 import json
 

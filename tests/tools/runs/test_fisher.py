@@ -1,4 +1,5 @@
-"""Fisher information of a small run, measured by the command, and a training that keeps what it says."""
+"""Fisher information of a small run, measured by the command, and a training that keeps what it
+says."""
 
 import json
 from pathlib import Path
@@ -22,7 +23,10 @@ from tests.tools.small_run import compute_row_scores
 
 
 def test_the_file_holds_weights_and_squares(tuned, tmp_path, capsys):
-    """The same from the same seed; with all rows and the labels of the data it is the mean over the set, by a loop."""
+    """The same from the same seed.
+
+    With all rows and the labels of the data it is the mean over the set, by a loop.
+    """
     files = [tmp_path / name for name in ("a", "b", "c", "all")]
     for path, words in zip(
         files, (["seed=1"], ["seed=1"], ["seed=2"], ["rows=999", "empirical=true"]), strict=True
@@ -58,7 +62,8 @@ def test_a_set_that_is_not_there_is_refused(tuned, capsys, tmp_path):
 
 @pytest.mark.parametrize("several", [False, True])
 def test_the_bias_of_a_class_has_its_variance(several):
-    """Of a softmax and of independent classes E (y - p)² = p (1 - p), and with label y of the data (y - p)²."""
+    """Of a softmax and of independent classes E (y - p)² = p (1 - p), and with label y of the data
+    (y - p)²."""
     model = built(
         "encoder", heads={"classification": {"classes": 3, "multi_label": several}}
     ).eval()

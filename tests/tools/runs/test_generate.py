@@ -59,7 +59,10 @@ ALLOWED = [" of", " of the book", " a page", "s"]
 
 
 def test_only_allowed_texts_are_written(decoder, capsys, tmp_path):
-    """A beam ranks all of them by the probability of the text and its end; blanks may be on either side."""
+    """A beam ranks all of them by the probability of the text and its end.
+
+    Blanks may be on either side.
+    """
     run, trained = decoder
     tokenizer = trained.tokenizer
     texts = ["the page", *(f"the page{each}" for each in ALLOWED)]

@@ -1,4 +1,7 @@
-"""Commands on odd files give the scores of the clean ones; `normalize=none` scores the texts as they are."""
+"""Commands on odd files give the scores of the clean ones.
+
+`normalize=none` scores the texts as they are.
+"""
 
 import json
 

@@ -1,4 +1,5 @@
-"""Predictions and labels of rows without one: those of `evaluate`, whatever the batches, after a kill too."""
+"""Predictions and labels of rows without one: those of `evaluate`, whatever the batches, after a
+kill too."""
 
 import csv
 import doctest
@@ -348,7 +349,10 @@ def test_lines_with_several_items_keep_the_ids_of_each(tmp_path):
 
 
 def test_sure_labels_are_those_of_the_model(runs, tmp_path, capsys):
-    """The threshold splits the texts, and what is written and what is not are all lines; or each class has a limit."""
+    """The threshold splits the texts, and what is written and what is not are all lines.
+
+    Or each class has a limit.
+    """
     run = runs("classes") / "run"
     texts = [text for text, _ in sentences(40, first=100)]
     given = probabilities(run, texts)

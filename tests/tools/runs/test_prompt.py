@@ -39,7 +39,10 @@ def template(plain=PLAIN, **changes):
 
 
 class Letters:
-    """Every letter is a token; each of a word has a log-probability that its prompt's first letter tells."""
+    """Every letter is a token.
+
+    Each of a word has a log-probability that its prompt's first letter tells.
+    """
 
     def candidate(self, prompt, word):
         ids = tuple(map(ord, prompt.before + word))
@@ -84,7 +87,10 @@ def test_scores_of_labels(normalize, words):
 
 @pytest.mark.parametrize("window", range(9, 40))
 def test_the_oldest_demonstrations_are_left_out_and_the_row_never_is_cut(window):
-    """`page is xyz` has 11 letters, each demonstration before it 9 more: `oldest is x ; `, and the last one."""
+    """`page is xyz` has 11 letters, each demonstration before it 9 more: `oldest is x .
+
+    `, and the last one.
+    """
     shown = [row("o1"), row("m2"), row("n3")]
     (found,) = answer_rows([row("page")], template(), lambda _: shown, Letters(), window)
     whole = len("page is xyz")
@@ -144,7 +150,10 @@ ANSWERED = [
 
 
 def test_counts_and_metrics():
-    """Of the rows 1, 2, 3 and 6 the first and the last are right; the third is a tie, which the first label has."""
+    """Of the rows 1, 2, 3 and 6 the first and the last are right.
+
+    The third is a tie, which the first label has.
+    """
     found = prompt_scores(ANSWERED, LABELS, [])
     assert {name: found[name] for name in ("n", "unlabeled", "skipped", "truncated", "ties")} == {
         "n": 4,
@@ -191,7 +200,10 @@ def labeled(tmp_path):
 def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(
     decoder, labeled, tmp_path, capsys
 ):
-    """Probabilities are those of the answers alone; a correct label that no answer names is counted."""
+    """Probabilities are those of the answers alone.
+
+    A correct label that no answer names is counted.
+    """
     answers = ["page", "book", "negative", "no"]
     (tmp_path / "answers.txt").write_text(
         "".join(f"{each}\n" for each in answers), encoding="utf-8"

@@ -1,4 +1,7 @@
-"""Counts and tables of a set and of a run, computed a second time; the documents nearest to a threshold."""
+"""Counts and tables of a set and of a run, computed a second time.
+
+The documents nearest to a threshold.
+"""
 
 import json
 import re
@@ -101,7 +104,8 @@ def test_tables_and_page(tmp_path, capsys):
     "letters", [(0, "threshold"), (80, "threshold and long_threshold"), (400, "long_threshold")]
 )
 def test_the_key_that_decided_on_the_language_is_named(tmp_path, capsys, letters):
-    """Lowering it to what the report shows keeps the document: of long texts, `threshold` alone decides nothing."""
+    """Lowering it to what the report shows keeps the document: of long texts, `threshold` alone
+    decides nothing."""
     size, key = letters
     text = "It rained all day in the valley, and nobody came to the door until the evening. " * (
         1 + size // 80

@@ -52,7 +52,8 @@ def write_rows(path, texts, key="text"):
 
 
 def made(folder, *words, stages="pipeline"):
-    """Write a project, run its recipe, and return its texts after `clean`, or of the folder of a stage."""
+    """Write a project, run its recipe, and return its texts after `clean`, or of the folder of a
+    stage."""
     assert new([str(folder), *words]) == 0
     first = [] if stages == "pipeline" else [stages]
     assert run_pipeline([*first, "--config", str(folder / "pipeline.yaml")]) == 0
@@ -67,7 +68,8 @@ def read_recipe(folder):
 
 
 def test_short_texts_are_measured_and_none_is_rejected(tmp_path, capsys):
-    """Old lists kept few of them: a minimum of 10 words, and thresholds of phrases that were chosen for pages."""
+    """Old lists kept few of them: a minimum of 10 words, and thresholds of phrases that were chosen
+    for pages."""
     source = write_rows(tmp_path / "short.jsonl", SHORT)
     assert made(tmp_path / "mine", f"input={source}", "language=en", stages="clean") == SHORT
     assert "kind=texts" in (out := capsys.readouterr().out)
@@ -154,7 +156,8 @@ LONG = {
 
 @pytest.mark.parametrize("language", LONG)
 def test_pages_of_long_words_are_kept(tmp_path, language):
-    """The published mean length of words, 3 to 10 letters, is that of English: no document was left."""
+    """The published mean length of words, 3 to 10 letters, is that of English: no document was
+    left."""
     page = LONG[language] + "".join(
         LONG[language].replace(".", f" {number}.") for number in range(9)
     )
@@ -265,7 +268,8 @@ UNSPACED = {
 
 @pytest.mark.parametrize("language", UNSPACED)
 def test_paragraphs_without_blanks_are_not_judged_as_pages(tmp_path, language):
-    """The words of the sample are those of the filters: half of the texts cannot be too short for the kind chosen."""
+    """The words of the sample are those of the filters: half of the texts cannot be too short for
+    the kind chosen."""
     texts = [f"{UNSPACED[language] * 2}{number}" for number in range(20)]
     source = write_rows(tmp_path / "rows.jsonl", texts)
     assert (

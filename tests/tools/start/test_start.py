@@ -190,7 +190,8 @@ def small(texts, tmp_path_factory):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_every_size_has_a_model_or_a_teacher(tmp_path, size, small):
-    """It is the size's body, with heads that the model's objective serves, and no higher learning rate."""
+    """It is the size's body, with heads that the model's objective serves, and no higher learning
+    rate."""
     (tmp_path / "a.txt").write_text("x")
     models = [model for model in MODELS if size in sizes_of(model)]
     assert len(models) == (size not in TAUGHT)

@@ -59,7 +59,8 @@ def straight_and_resumed(world, config, folder):
 
 @pytest.mark.parametrize(("stage", "precision"), [(3, "fp32"), (1, "bf16")])
 def test_resume_is_exact_to_the_last_bit(two_ranks, tmp_path, stage, precision):
-    """Dropout on, two micro-batches, clipping: losses, norms, masters, moments and scalars, on each rank."""
+    """Dropout on, two micro-batches, clipping: losses, norms, masters, moments and scalars, on each
+    rank."""
     config = tiny(zero__stage=stage, precision=precision)
     for straight, resumed, undisturbed, same in two_ranks.run(
         straight_and_resumed, config, str(tmp_path)
@@ -89,7 +90,8 @@ def hop(world, config, folder, target):
 
 
 def test_state_survives_another_stage_and_world(one_rank, two_ranks, tmp_path):
-    """Saved at one shape, loaded and saved at another, resumed at the first: still equal to the straight run."""
+    """Saved at one shape, loaded and saved at another, resumed at the first: still equal to the
+    straight run."""
     config = tiny(zero__stage=3, **NO_DROPOUT)
     changed = tiny(zero__stage=0, **NO_DROPOUT)
     first, second, third = (str(tmp_path / name) for name in ("first", "second", "third"))
@@ -154,7 +156,10 @@ def test_all_is_on_the_disk_before_a_checkpoint_has_its_name_with_the_usual_perm
 
 
 def fail_saves(world, config, folder):
-    """Rank 1 cannot write its part at steps 2 and 3, then the disk is free again; then it fails for good."""
+    """Rank 1 cannot write its part at steps 2 and 3, then the disk is free again.
+
+    Then it fails for good.
+    """
     engine = build(config, world)
     found = store(Path(folder), world)
     real = part_writer.save_file

@@ -1,4 +1,5 @@
-"""Every file of a checkpoint, damaged in every region: nothing passes, and the newest whole checkpoint is taken."""
+"""Every file of a checkpoint, damaged in every region: nothing passes, and the newest whole
+checkpoint is taken."""
 
 import random
 import shutil
@@ -27,7 +28,8 @@ def save_trained(world, config, folder):
 
 
 def changes(path, others, draw):
-    """Yield changed bytes of a file, None for a file that is gone: everywhere, its header and its ends too."""
+    """Yield changed bytes of a file, None for a file that is gone: everywhere, its header and its
+    ends too."""
     whole = path.read_bytes()
     places = {0, 7, 8, len(whole) - 1, *(draw.randrange(len(whole)) for _ in range(SAMPLES))}
     for at in sorted(places):
@@ -44,7 +46,10 @@ def changes(path, others, draw):
 
 
 def silent(world, folder):
-    """Damage each file of step 2 in turn; return what was not noticed, and the number of changes."""
+    """Damage each file of step 2 in turn.
+
+    Return what was not noticed, and the number of changes.
+    """
     newest, before = (Path(folder) / f"step-0000000{step}" for step in (2, 1))
     draw = random.Random(7)
     passed = []
@@ -99,7 +104,10 @@ def test_a_state_that_contradicts_itself(one_rank, tmp_path, changed, whole):
 
 
 def fill_disk(world, config, folder, keep_last, room):
-    """Save on a disk with room for this number of checkpoints; return what is kept after each of five attempts."""
+    """Save on a disk with room for this number of checkpoints.
+
+    Return what is kept after each of five attempts.
+    """
     engine = build(config, world)
     found = store(Path(folder), world, keep_last=keep_last)
     assert found.save(engine, TrainState(step=1, samples=1))

@@ -1,4 +1,5 @@
-"""The index of a checkpoint, and ranges of its parts: any range, and nothing of a file that changed."""
+"""The index of a checkpoint, and ranges of its parts: any range, and nothing of a file that
+changed."""
 
 import json
 from dataclasses import replace

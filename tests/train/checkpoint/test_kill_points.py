@@ -1,4 +1,5 @@
-"""A process killed before or after any rename: the same command again ends with every bit of a straight run."""
+"""A process killed before or after any rename: the same command again ends with every bit of a
+straight run."""
 
 import json
 import shutil
@@ -26,7 +27,8 @@ STEPS = [f"step-{step:08d}" for step in (2, 4, 6)]
 
 
 def save(step):
-    """Names that are put in place by a save that removes the one before it, and by the evaluation after it."""
+    """Names that are put in place by a save that removes the one before it, and by the evaluation
+    after it."""
     return [
         "checkpoint.json",
         f"step-{step:08d}",

@@ -1,4 +1,5 @@
-"""Saves while training continues: the same bytes as a save that is waited for, whatever happens meanwhile."""
+"""Saves while training continues: the same bytes as a save that is waited for, whatever happens
+meanwhile."""
 
 import threading
 from pathlib import Path
@@ -16,7 +17,10 @@ def bytes_of(folder):
 
 
 def saved_meanwhile(world, config, folder):
-    """Save after four steps, waiting; then once more in the background, where the thread waits for four more steps."""
+    """Save after four steps, waiting.
+
+    Then once more in the background, where the thread waits for four more steps.
+    """
     engine = build(config, world)
     train_steps(engine, 1, 4)
     assert store(Path(folder) / "waited", world).save(engine, STEP)

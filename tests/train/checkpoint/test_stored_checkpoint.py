@@ -205,7 +205,10 @@ def test_removal_hides_first(tmp_path, monkeypatch):
 
 
 def test_the_best_of_early_stopping_and_the_first_at_or_after_a_number_of_tokens_stay(tmp_path):
-    """Step 3 has exactly 300 tokens; 450 and 451 tokens are first passed by step 5, which has 500."""
+    """Step 3 has exactly 300 tokens.
+
+    450 and 451 tokens are first passed by step 5, which has 500.
+    """
     for step in range(1, 9):
         state = {"step": step, "tokens": 100 * step, "best": {"step": 2}}
         (tmp_path / f"step-{step:08d}").mkdir()

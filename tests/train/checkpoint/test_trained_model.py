@@ -1,4 +1,5 @@
-"""Opening a run or a model folder: the parts of a checkpoint, its adapter's base, and what is refused."""
+"""Opening a run or a model folder: the parts of a checkpoint, its adapter's base, and what is
+refused."""
 
 import shutil
 from types import SimpleNamespace

@@ -301,7 +301,10 @@ def test_lanes_divide_every_global_batch(batches, lanes):
 
 
 def test_lanes_and_micro_batches_that_nobody_set_follow_the_batch(tmp_path):
-    """The default batch keeps its lanes; another one has as many as fit, and a smaller one is one micro-batch."""
+    """The default batch keeps its lanes.
+
+    Another one has as many as fit, and a smaller one is one micro-batch.
+    """
     recipe = config_file("recipe:demo", "train.yaml")
     words = ["data.shards=s", "output=o"]
     lanes = {}

@@ -8,7 +8,10 @@ from tests.train.synthetic import tiny
 
 
 def test_batches_and_buckets_fit_the_model():
-    """An even bucket of twice the elements, a quarter of them at stage 3; overlap where each backward pass sends."""
+    """An even bucket of twice the elements, a quarter of them at stage 3.
+
+    Overlap where each backward pass sends.
+    """
     found = engine_config(tiny(zero__stage=2, zero__bucket=None, precision="bf16"), 2, 1001)
     batch = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
     assert [found[key] for key in batch] == [8, 2, 2]
@@ -21,7 +24,10 @@ def test_batches_and_buckets_fit_the_model():
 
 
 def test_who_checks_and_clips_the_gradient():
-    """DeepSpeed where its check cannot be switched off; it clips only where that needs no further wait."""
+    """DeepSpeed where its check cannot be switched off.
+
+    It clips only where that needs no further wait.
+    """
     found = {}
     for stage, precision in STAGES:
         settings = engine_config(tiny(zero__stage=stage, precision=precision), 2, 1000)
@@ -39,7 +45,10 @@ def test_who_checks_and_clips_the_gradient():
 
 
 def test_one_rank_in_fp32_keeps_its_stage_where_masters_are_on_the_host():
-    """It would run stages 1 and 2 as stage 0, where nothing is on the host; a resumed run may move its state."""
+    """It would run stages 1 and 2 as stage 0, where nothing is on the host.
+
+    A resumed run may move its state.
+    """
     host = tiny(zero__offload="optimizer")
     assert [zero_stage(tiny(), 1), zero_stage(host, 1), zero_stage(host, 2)] == [0, 1, 1]
     assert frozen(tiny(zero__stage=3, zero__offload="parameters")) == frozen(tiny())

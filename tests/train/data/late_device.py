@@ -1,4 +1,5 @@
-"""A device without hardware whose side streams work as late as waits allow: a missing wait gives wrong values."""
+"""A device without hardware whose side streams work as late as waits allow: a missing wait gives
+wrong values."""
 
 from contextlib import contextmanager
 from unittest.mock import patch
@@ -42,7 +43,8 @@ class LateEvent:
 
 
 class LateDevice(TorchFunctionMode):
-    """The module of the device, and the mode in which `copy_(..., non_blocking=True)` belongs to the current stream.
+    """The module of the device, and the mode in which `copy_(..., non_blocking=True)` belongs to
+    the current stream.
 
     All other work is done at once: that of the default stream, which computes, as early as waits
     allow.

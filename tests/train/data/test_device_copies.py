@@ -1,4 +1,5 @@
-"""Copies to a device: right at the latest time that their waits allow, and on their way while the device computes."""
+"""Copies to a device: right at the latest time that their waits allow, and on their way while the
+device computes."""
 
 import pytest
 import torch
@@ -55,7 +56,8 @@ def test_copies_are_right_as_late_as_waits_allow(ahead):
 
 
 def train_and_evaluate(world, config, copied):
-    """Losses and norms of two steps, losses of an evaluation, and the order of copies and passes."""
+    """Losses and norms of two steps, losses of an evaluation, and the order of copies and
+    passes."""
     engine = build(config, world)
     order = []
     with LateDevice() as device:
@@ -81,7 +83,10 @@ def train_and_evaluate(world, config, copied):
 
 @pytest.mark.parametrize("stage", [0, 2])
 def test_the_next_micro_batch_is_copied_while_the_device_computes(one_rank, stage):
-    """Its copy starts between the forward and the backward pass; a forward pass waits for its own copy alone."""
+    """Its copy starts between the forward and the backward pass.
+
+    A forward pass waits for its own copy alone.
+    """
     ((plain, _),) = one_rank.run(train_and_evaluate, tiny(zero__stage=stage), False)
     ((copied, order),) = one_rank.run(train_and_evaluate, tiny(zero__stage=stage), True)
     assert copied == plain

@@ -93,7 +93,10 @@ def test_labels_and_tokens_are_summed():
     ],
 )
 def test_a_batch_of_few_rows_weighs_less(weights, weight):
-    """Rows count from half a batch on as a mean; fewer are weighted as if the other rows of the half were there."""
+    """Rows count from half a batch on as a mean.
+
+    Fewer are weighted as if the other rows of the half were there.
+    """
     batches = [micro_batch(each) for each in weights]
     found = next_global_batch(source(lambda: batches), {}, ALONE, StopRequest())
     assert found.weight == weight

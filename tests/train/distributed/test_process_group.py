@@ -28,7 +28,10 @@ def timeouts_of_later_groups(world):
 
 
 def test_groups_that_libraries_make_wait_no_longer_than_ours(two_ranks):
-    """DeepSpeed reduces gradients in a group that it makes without a timeout; torch's own is 1,800 s."""
+    """DeepSpeed reduces gradients in a group that it makes without a timeout.
+
+    Torch's own is 1,800 s.
+    """
     assert two_ranks.run(timeouts_of_later_groups) == [[600.0, 600.0], [600.0, 600.0]]
 
 

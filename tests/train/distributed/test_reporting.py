@@ -1,4 +1,5 @@
-"""Reports that fail: whole runs train to their last step all the same, and say once what is missing."""
+"""Reports that fail: whole runs train to their last step all the same, and say once what is
+missing."""
 
 import contextlib
 import io

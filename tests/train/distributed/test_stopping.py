@@ -48,7 +48,8 @@ def test_a_second_request_after_a_while_exits_at_once(monkeypatch):
 
 
 def test_a_warning_that_comes_again_or_before_a_request_ends_no_save(monkeypatch):
-    """SIGXCPU comes every second, and SIGTERM minutes after SIGUSR1: the step or the save in between goes on."""
+    """SIGXCPU comes every second, and SIGTERM minutes after SIGUSR1: the step or the save in
+    between goes on."""
     codes = []
     clock = iter(range(100, 900, 100))
     monkeypatch.setattr(stopping.os, "_exit", codes.append)

@@ -62,7 +62,8 @@ def evaluated(world, config, look):
 
 
 def test_a_pass_with_the_averages_leaves_training_as_it_was(two_ranks):
-    """Stage 3 may keep what a forward pass gathered: those would be averages, on which training would go on."""
+    """Stage 3 may keep what a forward pass gathered: those would be averages, on which training
+    would go on."""
     config = tiny(**NO_DROPOUT, zero={"stage": 3, "persistent": 0}, hooks=[average(DECAY)])
     assert two_ranks.run(evaluated, config, True) == two_ranks.run(evaluated, config, False)
 

@@ -1,4 +1,5 @@
-"""The noise of gradients: of drawn vectors whose noise is known, and against a plain loop over micro-batches."""
+"""The noise of gradients: of drawn vectors whose noise is known, and against a plain loop over
+micro-batches."""
 
 import numpy as np
 import pytest
@@ -20,7 +21,10 @@ from tests.train.synthetic import (
 
 
 def test_noise_that_is_known_is_found():
-    """Rows are drawn around a mean; six micro-batches of one to three rows, averaged by rows, over many steps."""
+    """Rows are drawn around a mean.
+
+    Six micro-batches of one to three rows, averaged by rows, over many steps.
+    """
     generator = np.random.Generator(np.random.PCG64(3))
     mean = generator.normal(size=30)
     deviations = generator.uniform(0.5, 2.0, 30)
@@ -76,7 +80,8 @@ def plain_loop(world, config, empty):
 
 
 def recorded(world, config, empty):
-    """The record of a step, in which a micro-batch of the last rank has no labels, and losses of two further steps."""
+    """The record of a step, in which a micro-batch of the last rank has no labels, and losses of
+    two further steps."""
     engine = build(config, world)
     batches = list(RandomSource(config, world).next_step())
     if empty is not None and world.rank == world.size - 1:

@@ -32,7 +32,8 @@ MODULES = {
 
 
 def plain_loop(world, config):
-    """Norms by module, largest logit and total norm of the first global batch, in one backward pass."""
+    """Norms by module, largest logit and total norm of the first global batch, in one backward
+    pass."""
     from clozeline.model.build import build_model
 
     model = build_model(config.model, VOCABULARY, {}, seed=1)
@@ -56,7 +57,8 @@ def plain_loop(world, config):
 
 
 def observe(world, config):
-    """The record of the first step over all ranks, its gradient norm, and the losses of two further steps."""
+    """The record of the first step over all ranks, its gradient norm, and the losses of two further
+    steps."""
     engine = build(config, world)
     source = RandomSource(config, world)
     batch = next_global_batch(source, engine.heads, world, StopRequest())
@@ -90,7 +92,10 @@ def test_every_stage_and_world_size_has_the_norms_of_a_plain_loop(
 
 
 def test_ranks_are_merged():
-    """Squares add up; a head without logits on one rank counts on the other, and NaN is not hidden by order."""
+    """Squares add up.
+
+    A head without logits on one rank counts on the other, and NaN is not hidden by order.
+    """
     merged = merge(
         [
             ({"a": 9.0}, {"x": 1.0, "y": math.nan}),

@@ -14,7 +14,8 @@ from tests.train.runs import saved, start, steps
 
 
 def distances(run, base, step):
-    """Distances by layer of the weights of a checkpoint from those of another run that has them, too."""
+    """Distances by layer of the weights of a checkpoint from those of another run that has them,
+    too."""
     now = saved(run, step)
     then = saved(base)
     squares = {}

@@ -1,4 +1,7 @@
-"""Gradual unfreezing; the grid compares it with a plain loop, where frozen parameters need no gradient."""
+"""Gradual unfreezing.
+
+The grid compares it with a plain loop, where frozen parameters need no gradient.
+"""
 
 import pytest
 

@@ -75,7 +75,10 @@ def test_known_devices_have_their_makers_number_and_others_a_measured_one(
 
 
 def test_operations_of_samples_follow_the_phases():
-    """Steps of 8 rows at 10 operations a row, then of 16 rows at 100; rows beyond the plan cost what the last do."""
+    """Steps of 8 rows at 10 operations a row, then of 16 rows at 100.
+
+    Rows beyond the plan cost what the last do.
+    """
     phases = (PhaseCost(3, 8, 1.0, 10.0, {}), PhaseCost(2, 16, 1.0, 100.0, {}))
     nothing = None
     cost = CostEstimate(nothing, nothing, nothing, 1, phases, 0, 0.0)
@@ -111,7 +114,8 @@ def labels_by_hand(rows):
     ],
 )
 def test_the_head_is_counted_at_labels_alone(tmp_path, objective, family, head):
-    """Those of a prefix are known from its length alone, and those of a permutation from its order."""
+    """Those of a prefix are known from its length alone, and those of a permutation from its
+    order."""
     apart = {}
     if family == "xlnet":
         apart = {
@@ -177,7 +181,8 @@ def packed_set(folder, *, apart):
 
 
 def test_attention_of_documents_is_counted_by_document_and_filler_not_at_all(tmp_path):
-    """20 rows over 8 lanes are 24 with filler, which ends the epoch: 4 of the last 8 rows are real."""
+    """20 rows over 8 lanes are 24 with filler, which ends the epoch: 4 of the last 8 rows are
+    real."""
     found = {}
     for apart in (False, True):
         manifest = packed_set(tmp_path / str(apart), apart=apart)

@@ -1,4 +1,5 @@
-"""A run's account of its data: skipped blocks, quarantine, phases with their effective weights, waiting."""
+"""A run's account of its data: skipped blocks, quarantine, phases with their effective weights,
+waiting."""
 
 import hashlib
 import json
@@ -42,7 +43,10 @@ def first_block_of(shards, lane):
 
 
 def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ranks, tmp_path):
-    """The block is rank 1's; with the event's words in quarantine.json the next run is the same to the last bit."""
+    """The block is rank 1's.
+
+    With the event's words in quarantine.json the next run is the same to the last bit.
+    """
     manifest = write_masked_sets(tmp_path / "corrupt", block_rows=BLOCK_ROWS)
     shards = open_shards(manifest)
     block = first_block_of(shards, LANES - 1)

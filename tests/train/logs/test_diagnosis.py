@@ -1,4 +1,5 @@
-"""What a run is told about its losses, on pairs of losses that were written down with their answers."""
+"""What a run is told about its losses, on pairs of losses that were written down with their
+answers."""
 
 import math
 from dataclasses import replace
@@ -256,7 +257,10 @@ def test_the_lowest_value_is_named_with_its_step():
 
 
 def test_records_become_the_losses_of_a_set():
-    """Steps and evaluations are lines of their own; a loss that is not finite is null; other sets are left out."""
+    """Steps and evaluations are lines of their own; a loss that is not finite is null.
+
+    Other sets are left out.
+    """
     other = {"loss": 9.0, "labels": 1, "unigram_entropy": 1.0}
     found = {
         "loss": 0.9,

@@ -21,7 +21,10 @@ def record(step, **changes):
 
 
 def shown(records, times, steps, seconds, *, terminal=False):
-    """Lines of a display at which the clock reads these times; it goes back where a step comes again."""
+    """Lines of a display at which the clock reads these times.
+
+    It goes back where a step comes again.
+    """
     console = Console(force_terminal=terminal, record=True, width=200)
     clock = iter(times)
     last = 0

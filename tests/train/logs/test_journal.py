@@ -34,7 +34,10 @@ def metrics(tmp_path):
 
 
 def test_metrics_after_the_checkpoint_are_cut_off(tmp_path, metrics):
-    """Also a line that a kill tore in two; an evaluation is a line of its own; bits stay, and not finite is null."""
+    """Also a line that a kill tore in two; an evaluation is a line of its own.
+
+    Bits stay, and not finite is null.
+    """
     losses = [0.1, 1 / 3, 3.9010462760925293, 2**-40]
     journal = begun(tmp_path)
     for step, loss in enumerate(losses, 1):
@@ -54,7 +57,10 @@ def test_metrics_after_the_checkpoint_are_cut_off(tmp_path, metrics):
 
 
 def test_lines_that_are_cut_off_unread_are_counted(tmp_path, metrics):
-    """Torn ones, those of no step, and events in the place of metrics; a blank one holds nothing."""
+    """Torn ones, those of no step, and events in the place of metrics.
+
+    A blank one holds nothing.
+    """
     kept = sealed(step=1)
     torn = '{"step": 2, "lo'
     metrics.write_text(
@@ -90,7 +96,8 @@ def test_events_before_the_begin_are_written_then(tmp_path):
 
 
 def test_tensorboard_draws_the_steps_after_a_checkpoint_again(tmp_path, metrics):
-    """Of a resumed run, and of one that goes back while it runs, also to before its first record."""
+    """Of a resumed run, and of one that goes back while it runs, also to before its first
+    record."""
     for first in (0, 3):
         journal = begun(tmp_path, first, tensorboard=True)
         journal.step({"step": first + 1, "loss": -1.0})
@@ -158,7 +165,10 @@ def write_status(run, **fields):
 
 
 def test_a_process_of_this_host_is_looked_for(tmp_path, monkeypatch):
-    """By its id and the time of its start, which tells it from a later process of the same id; not by the clock."""
+    """By its id and the time of its start, which tells it from a later process of the same id.
+
+    Not by the clock.
+    """
     own = f"process {os.getpid()} on {HERE}"
     write_status(tmp_path)
     assert read_status(tmp_path).text == f"running, {own} wrote 30 s ago, step 4, step-00000002"

@@ -41,7 +41,10 @@ def test_the_end_has_an_exit_code_and_names_damaged_records(
 
 
 def test_a_resumed_run_continues_to_count_its_spikes(tmp_path):
-    """From the records on disk; without them, three spikes in a row would be the first three after the start."""
+    """From the records on disk.
+
+    Without them, three spikes in a row would be the first three after the start.
+    """
     config = tiny(log__spike=5.0, on_divergence={"spikes": 3})
     losses = [{"step": step, "loss": 1.0 + step % 3 / 100} for step in range(1, 40)]
     losses += [
@@ -70,7 +73,8 @@ def test_a_step_that_is_not_logged_renews_the_status(monkeypatch):
 
 
 def test_pages_while_training_cost_at_most_a_hundredth(monkeypatch):
-    """Pages of 2 s each, saves every 10 s: the first at once, the next ones at least 198 s after the end of one."""
+    """Pages of 2 s each, saves every 10 s: the first at once, the next ones at least 198 s after
+    the end of one."""
     now = [0.0]
     written = []
 

@@ -7,7 +7,8 @@ from clozeline.train.logs.spikes import Spikes, deviations
 
 
 def plain(values, bar):
-    """Places above the bar, each compared with the 200 values before it, of which there must be 30."""
+    """Places above the bar, each compared with the 200 values before it, of which there must be
+    30."""
     found = []
     for place in range(30, len(values)):
         before = np.array(values[max(0, place - 200) : place])
@@ -36,7 +37,10 @@ def test_values_far_above_the_last_ones_are_found():
 
 
 def test_spikes_in_a_row_are_counted_also_from_the_records():
-    """A loss that is not finite neither continues nor ends them; a record without a loss is one of an evaluation."""
+    """A loss that is not finite neither continues nor ends them.
+
+    A record without a loss is one of an evaluation.
+    """
     records = [{"loss": 1.0 + n % 2 / 10} for n in range(40)]
     judged = Spikes(6.0, [])
     counts = []

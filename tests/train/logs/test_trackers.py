@@ -1,4 +1,7 @@
-"""Calls of the adapters, as modules in the place of the services' own record them; no service is asked."""
+"""Calls of the adapters, as modules in the place of the services' own record them.
+
+No service is asked.
+"""
 
 import sys
 from types import ModuleType, SimpleNamespace

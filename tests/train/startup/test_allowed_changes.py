@@ -69,7 +69,8 @@ def test_what_is_offered_works(one_rank, trained, tmp_path, name):
 
 
 def test_rows_after_another_order_are_those_of_that_order(one_rank, trained, tmp_path):
-    """After two steps of 8 rows, the rows of steps 3 and 4 are those that a run with the other seed reads there."""
+    """After two steps of 8 rows, the rows of steps 3 and 4 are those that a run with the other seed
+    reads there."""
     for folder, words in (
         (tmp_path / "straight", []),
         (tmp_path / "changed", ["checkpoint.allow_changed=[data]"]),

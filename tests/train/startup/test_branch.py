@@ -1,4 +1,5 @@
-"""A branch of a run: the losses of a run that had its decay from the start, and a run that stays as it was."""
+"""A branch of a run: the losses of a run that had its decay from the start, and a run that stays as
+it was."""
 
 import pytest
 
@@ -15,7 +16,8 @@ DECAY = ("schedule={name: wsd, warmup: 1, decay_from: 4}", "steps=8")
 
 @pytest.fixture(scope="module")
 def trunk(tmp_path_factory, one_rank, shards):
-    """Write a run of six steps at a constant rate with all its checkpoints, beside its configuration."""
+    """Write a run of six steps at a constant rate with all its checkpoints, beside its
+    configuration."""
     folder = tmp_path_factory.mktemp("branches")
     keys = {
         "schedule": {"name": "constant", "warmup": 1},
@@ -40,7 +42,10 @@ def contents(folder):
 
 
 def test_a_branch_continues_a_run_without_touching_it(trunk, one_rank):
-    """Stopped in the middle and started again by the same command; a run that decays from the start is beside it."""
+    """Stopped in the middle and started again by the same command.
+
+    A run that decays from the start is beside it.
+    """
     before = contents(trunk / "run")
     branch = trunk / "run-decay-4"
     assert one_rank.run(start, trunk / "c.yaml", (*DECAY, "schedule.steps=8", "steps=6")) == [

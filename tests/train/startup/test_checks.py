@@ -90,7 +90,8 @@ def test_a_head_that_no_set_trains_is_left_out(published, shards):
 
 @pytest.mark.parametrize("heads", [{"masked_lm": 1.0, "span_boundary": 1.0}, {"sentence": 1.0}])
 def test_other_heads_are_the_users(published, shards, heads):
-    """A head that the model does not have, or the only one, is a mistake that opening the sets reports."""
+    """A head that the model does not have, or the only one, is a mistake that opening the sets
+    reports."""
     config = config_of(shards, {"init_from": str(published), "heads": heads})
     assert leave_out_heads(config) == (config, ())
 

@@ -1,4 +1,5 @@
-"""What an export will write is known from the configuration: its class, or the keys that leave it without one."""
+"""What an export will write is known from the configuration: its class, or the keys that leave it
+without one."""
 
 import re
 from dataclasses import replace
@@ -54,7 +55,8 @@ def narrow(config):
 
 
 def exported(config, ids, folder):
-    """The models of transformers that read the exports of a model with drawn weights, and those models."""
+    """The models of transformers that read the exports of a model with drawn weights, and those
+    models."""
     model = build_model(config, VOCABULARY, {}, seed=3)
     draw = torch.Generator().manual_seed(5)
     with torch.no_grad():

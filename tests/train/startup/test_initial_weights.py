@@ -121,7 +121,10 @@ def heldout_loss(output):
 
 
 def test_a_run_begins_where_another_ended(tmp_path, one_rank, shards):
-    """With a rate of almost 0, the held-out loss stays that of the first run; a run that resumes reads nothing."""
+    """With a rate of almost 0, the held-out loss stays that of the first run.
+
+    A run that resumes reads nothing.
+    """
     first = tmp_path / "first"
     second = tmp_path / "second"
     config = write_config(tmp_path / "a.yaml", shards, first)
@@ -135,7 +138,8 @@ def test_a_run_begins_where_another_ended(tmp_path, one_rank, shards):
 
 
 def test_further_ids_begin_near_their_parts(folder):
-    """The source's last two rows are padding and belong to no id: none of them is taken, nor counted in a mean."""
+    """The source's last two rows are padding and belong to no id: none of them is taken, nor
+    counted in a mean."""
     known = VOCABULARY - 2
     parts = {known: (5, 7), known + 1: (3,), known + 2: (), known + 3: (5, 7)}
     model = fresh(folder, known + len(parts))
@@ -225,7 +229,10 @@ def weights(model):
 
 
 def test_an_encoder_becomes_both_stacks(tmp_path):
-    """The states of the encoder are those of transformers' BERT; a shorter decoder has its first layers."""
+    """The states of the encoder are those of transformers' BERT.
+
+    A shorter decoder has its first layers.
+    """
     saved(tmp_path, "bert", num_hidden_layers=3)
     model = built(tmp_path, family="encoder_decoder", heads={"lm": 1.0}, decoder_layers=2)
     before = weights(model)

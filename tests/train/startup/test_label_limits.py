@@ -1,4 +1,5 @@
-"""Labels that a head has no score for are refused before the first step, for heads of one's own as for Clozeline's."""
+"""Labels that a head has no score for are refused before the first step, for heads of one's own as
+for Clozeline's."""
 
 import numpy as np
 import pytest

@@ -33,7 +33,10 @@ def test_one_run_at_a_time(tmp_path, shards):
 
 
 def test_start_that_fails_early_leaves_the_folder_to_others(one_rank, tmp_path, shards):
-    """`must` makes nothing; what another failure leaves before the first step does not hinder `never`."""
+    """`must` makes nothing.
+
+    What another failure leaves before the first step does not hinder `never`.
+    """
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=1)
     ((code, message),) = one_rank.run(start, config, ["resume=must"])
     assert (code, "holds no valid checkpoint" in message) == (64, True)

@@ -1,4 +1,5 @@
-"""Runs beside one model in memory: each gives the scores of its own, and the model alone gives its own again."""
+"""Runs beside one model in memory: each gives the scores of its own, and the model alone gives its
+own again."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""Tokenizers of the source of a model and of the shards: equal, one with further tokens, another one, or none."""
+"""Tokenizers of the source of a model and of the shards: equal, one with further tokens, another
+one, or none."""
 
 from types import SimpleNamespace
 
@@ -56,7 +57,10 @@ def test_further_tokens_are_said(tmp_path):
 
 
 def test_the_parts_of_further_pieces(tmp_path):
-    """The text of a merged piece was two pieces; a special token, and half of a character, have no text."""
+    """The text of a merged piece was two pieces.
+
+    A special token, and half of a character, have no text.
+    """
     texts = ["low lower lowest é"] * 9
     there = tmp_path / "model" / "tokenizer"
     size = len(special_pieces(16)) + 256 + 2

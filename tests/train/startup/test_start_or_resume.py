@@ -24,7 +24,8 @@ GPU = torch.device("cuda", 0)
 
 @pytest.fixture(scope="module")
 def trained(one_rank, tmp_path_factory, shards):
-    """A run of four steps that were to be its last: a schedule of four steps, down to half of the rate."""
+    """A run of four steps that were to be its last: a schedule of four steps, down to half of the
+    rate."""
     folder = tmp_path_factory.mktemp("trained")
     changes = {"checkpoint__every": 2, "schedule__steps": None, "schedule__final": 0.5}
     config = write_config(folder / "train.yaml", shards, folder / "run", **changes)

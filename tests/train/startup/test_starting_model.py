@@ -45,7 +45,8 @@ def test_initial_weights_are_a_function_of_the_seed(tmp_path, shards):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, one_rank, shards):
-    """A folder with a trained run of four layers, `teacher`, and the configuration of a student of two."""
+    """A folder with a trained run of four layers, `teacher`, and the configuration of a student of
+    two."""
     folder = tmp_path_factory.mktemp("teacher")
     config = write_config(folder / "train.yaml", shards, folder / "teacher", evaluate__max_rows=0)
     assert one_rank.run(

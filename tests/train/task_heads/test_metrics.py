@@ -1,4 +1,5 @@
-"""Metrics against their formulas and the libraries' own calls, of classes, numbers and generated texts."""
+"""Metrics against their formulas and the libraries' own calls, of classes, numbers and generated
+texts."""
 
 import doctest
 from dataclasses import replace
@@ -44,7 +45,10 @@ from tests.shard_sets import fixed
     ],
 )
 def test_metrics_by_hand(answers, predicted, expected):
-    """Where a side is constant, no correlation is defined; a class that is nowhere counts nothing."""
+    """Where a side is constant, no correlation is defined.
+
+    A class that is nowhere counts nothing.
+    """
     facts = TaskFacts(
         name="toy",
         head="classification",
@@ -67,7 +71,8 @@ def test_every_metric_of_a_task_is_here():
 
 
 def test_metrics_of_several_classes_per_row():
-    """Against counts by hand: micro over all cells, macro over classes, and rows that are right in every class."""
+    """Against counts by hand: micro over all cells, macro over classes, and rows that are right in
+    every class."""
     metrics = ("micro_f1", "macro_f1", "subset_accuracy")
     facts = TaskFacts(
         name="t", head="classification", labels=("a", "b", "c"), metrics=metrics, multi_label=True
@@ -91,7 +96,10 @@ def test_metrics_of_several_classes_per_row():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_macro_f1_is_that_of_scikit_learn(seed):
-    """Also where the task has classes that this split lacks; of several classes per row, over those that occur."""
+    """Also where the task has classes that this split lacks.
+
+    Of several classes per row, over those that occur.
+    """
     draw = np.random.default_rng(seed)
     facts = TaskFacts(
         name="t", head="classification", labels=tuple("abcdef"), metrics=("macro_f1",)
@@ -243,7 +251,8 @@ def test_examples():
 
 
 class Characters:
-    """Words that the test cuts itself: each character of the cases below, without spaces and marks."""
+    """Words that the test cuts itself: each character of the cases below, without spaces and
+    marks."""
 
     def tokenize(self, text):
         return [character for character in text if character not in " 。"]

@@ -1,4 +1,5 @@
-"""Cosines of pairs, by a model whose vectors are computed here text by text, and those of what has learned nothing."""
+"""Cosines of pairs, by a model whose vectors are computed here text by text, and those of what has
+learned nothing."""
 
 import math
 from collections import Counter
@@ -159,7 +160,10 @@ def test_a_set_gives_the_head_its_lowest_positive_score_and_its_range(head, alik
 
 
 def test_crops_and_stored_views_are_second_texts():
-    """A crop is that of the row before masking, between its first and last token; a row may have neither."""
+    """A crop is that of the row before masking, between its first and last token.
+
+    A row may have neither.
+    """
     original = [[2, 11, 12, 13, 14, 3], [2, 21, 22, 3], [2, 31, 3], [2, 41, 3]]
     lists = {
         "input_ids_b": [[], [], [7, 8, 9], []],

@@ -1,4 +1,5 @@
-"""Golden cases that SQuAD's official scripts were run on, and answers cut from texts by perfect scores."""
+"""Golden cases that SQuAD's official scripts were run on, and answers cut from texts by perfect
+scores."""
 
 import doctest
 from types import SimpleNamespace
@@ -88,7 +89,8 @@ def letters(folder, texts):
 
 
 def perfect(rows):
-    """Scores by which the stored answer is the best of its window, and a window with an answer beats one without."""
+    """Scores by which the stored answer is the best of its window, and a window with an answer
+    beats one without."""
     width = int(rows.columns["input_ids"].lengths.max())
     scores = torch.zeros(len(rows), width, 2)
     for row in range(len(rows)):
@@ -113,7 +115,8 @@ def scored_by(facts, rows):
 
 @pytest.mark.parametrize("stride", [9, None, 128])
 def test_perfect_scores_give_the_answers_of_any_text(tmp_path, stride):
-    """With combining marks, emoji, Han, odd spaces, an answer that occurs twice, and windows of a stride above them."""
+    """With combining marks, emoji, Han, odd spaces, an answer that occurs twice, and windows of a
+    stride above them."""
     wanted = [
         "Ro\u0301bot \U0001f600\u00a0ate",
         "北京烤鸭",
@@ -153,7 +156,8 @@ def test_no_answer_wins_where_every_window_says_so(tmp_path):
 
 
 def test_answers_begin_where_they_have_most_context(tmp_path):
-    """The highest score of a window is at its edge, which another window owns: it does not count."""
+    """The highest score of a window is at its edge, which another window owns: it does not
+    count."""
     kind = letters(tmp_path, ROBOT + "What?")
     rows = kind.rows([Question("What?", ROBOT, ((0, "Ro\u0301bot"),), "a", 0)])
     assert len(questions_of(rows)[0].rows) == len(rows) > 2

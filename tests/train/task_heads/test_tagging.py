@@ -1,4 +1,5 @@
-"""Scores of tags: golden cases of seqeval's two modes, sentences put together from windows, and the baselines."""
+"""Scores of tags: golden cases of seqeval's two modes, sentences put together from windows, and the
+baselines."""
 
 import numpy as np
 import pytest
@@ -69,7 +70,10 @@ def test_sentences_are_put_together_from_windows(tmp_path):
 
 
 def test_right_predictions_score_one_but_for_words_without_tokens(tmp_path):
-    """Each row gives the classes of its own tagged words; the word without a token is an O, which breaks its entity."""
+    """Each row gives the classes of its own tagged words.
+
+    The word without a token is an O, which breaks its entity.
+    """
     rows = rows_of(tmp_path, ITEMS)
     right = {row: [rows.columns["tags"][row].tolist()] * 2 for row in range(len(rows))}
     scored = TaggingTaskHead(FACTS).score(None, rows, rows, right)

@@ -1,4 +1,5 @@
-"""Adapters as peft loads them beside models of transformers: the same scores, nothing missing, the same bytes."""
+"""Adapters as peft loads them beside models of transformers: the same scores, nothing missing, the
+same bytes."""
 
 import dataclasses
 import json
@@ -26,7 +27,8 @@ TASK = {"regression": "classification"}
 
 
 def headed(folder, case, kind):
-    """A model of transformers in a folder, and ours with the same weights but for the head, which is another."""
+    """A model of transformers in a folder, and ours with the same weights but for the head, which
+    is another."""
     number = {"id2label": {0: "score"}, "label2id": {"score": 0}} if kind == "regression" else {}
     theirs = (
         published.saved(folder, case)
@@ -94,7 +96,8 @@ def their_scores(model, their, valid, shape):
 
 
 def compared(folder, case, kind, /, name, change=None, **keys):
-    """Differences of our scores with an adapter: from those of peft, and from ours without the adapter.
+    """Differences of our scores with an adapter: from those of peft, and from ours without the
+    adapter.
 
     The first is relative to the largest score above 1: MobileBERT's, which has no norms with
     statistics, are large.
@@ -142,7 +145,8 @@ def test_an_adapter_gives_the_same_scores(tmp_path, case, kind, name, keys):
 
 @pytest.mark.parametrize("rank_stabilized", [False, True], ids=["alpha / r", "alpha / root of r"])
 def test_the_scale_of_joined_maps_is_that_of_each(tmp_path, rank_stabilized):
-    """GPT-2 has queries and values in one map, whose rank is then the sum, and `up` in one of its own."""
+    """GPT-2 has queries and values in one map, whose rank is then the sum, and `up` in one of its
+    own."""
     keys = {
         "rank": 2,
         "alpha": 3.0,

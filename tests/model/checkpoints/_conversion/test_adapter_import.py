@@ -1,4 +1,5 @@
-"""Adapters that peft saved, on our models: the scores of peft, and an export gives the same tensors."""
+"""Adapters that peft saved, on our models: the scores of peft, and an export gives the same
+tensors."""
 
 import dataclasses
 import json
@@ -27,7 +28,8 @@ LINEAR = {"bert": ["query", "value"], "llama": ["q_proj", "v_proj", "down_proj"]
 
 
 def trained(folder, case, kind, config):
-    """A base in a folder, and a peft model on it, whose adapter has been disturbed, saved in another folder."""
+    """A base in a folder, and a peft model on it, whose adapter has been disturbed, saved in
+    another folder."""
     headed = kind not in ("lm", "masked_lm")
     theirs = (
         saved(folder / "base", case, kind) if headed else published.saved(folder / "base", case)

@@ -1,4 +1,5 @@
-"""Which head a class of transformers has: each head declares its class, and reads the labels of config.json."""
+"""Which head a class of transformers has: each head declares its class, and reads the labels of
+config.json."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""model.json of an imported folder: written by the tool with the pipeline's add_checksum, read by the model's own code."""
+"""model.json of an imported folder: written by the tool with the pipeline's add_checksum, read by
+the model's own code."""
 
 import json
 

@@ -48,7 +48,10 @@ SEEDS = mark_slow_but(USUAL, [(case, seed) for seed in range(8) for case in CLAS
     ("case", "seed"), cases_about(MODEL_TYPES, SEEDS, lambda one: type_of(one[0]))
 )
 def test_in_and_out_again(case, seed, tmp_path):
-    """Our logits, losses, gradients and continuations are theirs; what goes out again is what came in."""
+    """Our logits, losses, gradients and continuations are theirs.
+
+    What goes out again is what came in.
+    """
     theirs = saved(tmp_path / "in", case, seed)
     checkpoint, _, again = in_and_out(tmp_path, theirs)
     assert {note.partition(":")[0] for note in checkpoint.notes} <= {
@@ -83,7 +86,8 @@ class Data2vecText(RobertaKeys):
 
 
 def test_a_new_file_is_a_new_type(tmp_path):
-    """The tests of this file are functions of the type alone, which needs nothing beside its file."""
+    """The tests of this file are functions of the type alone, which needs nothing beside its
+    file."""
     with temporary_module("clozeline.model.checkpoints", "data2vec_text", DATA2VEC, tmp_path):
         for number, case in enumerate(classes_of("data2vec-text")):
             test_in_and_out_again(case, 1, tmp_path / str(number))
@@ -109,7 +113,10 @@ BODIES = mark_slow_but(WITH_BODIES[::2], WITH_BODIES)
 
 @pytest.mark.parametrize("case", cases_about(MODEL_TYPES, BODIES, type_of))
 def test_the_body_alone(case, tmp_path):
-    """Hidden states of the class without a head; the poolers that some classes add are the only parameters missing."""
+    """Hidden states of the class without a head.
+
+    The poolers that some classes add are the only parameters missing.
+    """
     theirs = saved(tmp_path / "in", case)
     checkpoint = read_checkpoint(tmp_path / "in")
     export = export_checkpoint(checkpoint, body_alone=True)

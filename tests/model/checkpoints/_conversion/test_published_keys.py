@@ -1,4 +1,7 @@
-"""Each key of a published config.json is read as transformers reads it, or named; an export writes it as it was."""
+"""Each key of a published config.json is read as transformers reads it, or named.
+
+An export writes it as it was.
+"""
 
 import json
 from dataclasses import replace
@@ -89,7 +92,8 @@ def test_what_nothing_changes_is_written_back(tmp_path, case):
 @pytest.mark.slow
 @pytest.mark.parametrize("model_type", cases_about(MODEL_TYPES, TYPES, type_of))
 def test_each_key_of_a_class_is_read_as_the_class_reads_it_or_named(tmp_path, model_type):
-    """Another value of a key gives the logits of transformers, also after an export, unless it is refused or named."""
+    """Another value of a key gives the logits of transformers, also after an export, unless it is
+    refused or named."""
     theirs = saved(tmp_path / "in", model_type)
     known = theirs.config.to_dict()
     plain = json.loads((tmp_path / "in" / "config.json").read_text())
@@ -121,7 +125,10 @@ def test_each_key_of_a_class_is_read_as_the_class_reads_it_or_named(tmp_path, mo
 
 
 def test_a_run_changes_what_it_trains(tmp_path):
-    """Its tensors decide dtype and rows; its tokenizer adds ids, and those of the publisher stay."""
+    """Its tensors decide dtype and rows.
+
+    Its tokenizer adds ids, and those of the publisher stay.
+    """
     saved(tmp_path / "in", "bert", pad_token_id=3)
     edit_config(tmp_path / "in", custom=7, dtype="bfloat16")
     content, checkpoint = published(tmp_path / "in")

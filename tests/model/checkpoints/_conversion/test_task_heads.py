@@ -67,7 +67,10 @@ def saved(folder, model_type, kind, seed=0, **changes):
 
 
 def task_rows(theirs, kind):
-    """The same padded rows for both sides; XLNet's on the left, since its class reads the last place of all."""
+    """The same padded rows for both sides.
+
+    XLNet's on the left, since its class reads the last place of all.
+    """
     if kind == "multiple_choice":
         return choice_rows(theirs)
     if theirs.config.model_type == "xlnet":
@@ -111,7 +114,10 @@ def choice_rows(theirs):
 
 
 def difference(model, theirs, kind):
-    """The largest difference of scores, at tokens or of rows; of scores above 1, relative to the largest."""
+    """The largest difference of scores, at tokens or of rows.
+
+    Of scores above 1, relative to the largest.
+    """
     ours, their, valid = task_rows(theirs, kind)
     with torch.no_grad():
         (found,), output = model.logits(ours).values(), theirs(**their)
@@ -385,7 +391,8 @@ def test_the_type_follows_from_the_head():
     mark_slow_but([case for case in CASES if "classification" in case][::2], CASES),
 )
 def test_a_new_head_built_like_the_class_of_its_body_is_exported(tmp_path, name, kind):
-    """A body of each type, a head that nobody described, a folder that transformers loads with the same scores."""
+    """A body of each type, a head that nobody described, a folder that transformers loads with the
+    same scores."""
     saved(tmp_path / "theirs", name, kind)
     source = read_checkpoint(tmp_path / "theirs")
     (task,) = source.config.heads
@@ -421,7 +428,8 @@ def test_a_head_on_a_body_of_no_class_is_berts_pooler():
     ],
 )
 def test_the_type_of_the_problem_is_written(tmp_path, model_type, name, options, problem):
-    """A pipeline reads it: it leaves numbers as they are, and gives classes a sigmoid or a softmax."""
+    """A pipeline reads it: it leaves numbers as they are, and gives classes a sigmoid or a
+    softmax."""
     saved(tmp_path, model_type, "classification")
     checkpoint = read_checkpoint(tmp_path)
     config = replace(checkpoint.config, heads={name: options})

@@ -111,7 +111,8 @@ def test_a_small_file_does_not_become_a_large_tensor(tmp_path):
 
 @pytest.mark.parametrize("zipped", [True, False])
 def test_a_list_of_tensors_that_fills_the_memory_is_refused_before_it_is_read(tmp_path, zipped):
-    """A list in a list in a list: 5 MB, of which the loader makes some hundred MB in many seconds."""
+    """A list in a list in a list: 5 MB, of which the loader makes some hundred MB in many
+    seconds."""
     pickled = b"\x80\x02" + b"]" * (5 << 20) + b"."
     if zipped:
         with zipfile.ZipFile(tmp_path / "pytorch_model.bin", "w") as archive:
@@ -136,7 +137,8 @@ def test_an_empty_folder_is_refused(tmp_path):
 
 
 def test_legacy_files_give_the_same_model(tmp_path):
-    """A torch file of the first years: nested, wrapped for several devices, with the norms' former names."""
+    """A torch file of the first years: nested, wrapped for several devices, with the norms' former
+    names."""
     saved(tmp_path, "bert")
     present = read_checkpoint(tmp_path).tensors
     path = tmp_path / "model.safetensors"

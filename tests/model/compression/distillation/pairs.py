@@ -45,7 +45,9 @@ def compared(student, teacher, tensors, name):
 
 
 def batch(lengths=(7, 4, 9), seed=0, filler=1, columns=11):
-    """Rows of these lengths, padded with random ids to `columns`, and filler rows; two labels a row, one of them
+    """Rows of these lengths, padded with random ids to `columns`, and filler rows.
+
+    Two labels a row, one of them
     ignored in the first."""
     draw = torch.Generator().manual_seed(seed)
     rows = len(lengths) + filler

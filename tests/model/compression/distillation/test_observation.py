@@ -1,4 +1,5 @@
-"""What a forward pass computes, against transformers' own outputs of hidden states and attentions."""
+"""What a forward pass computes, against transformers' own outputs of hidden states and
+attentions."""
 
 import pytest
 import torch
@@ -16,7 +17,10 @@ EVERYTHING = {
 
 
 def test_states_and_attention_are_those_of_transformers(tmp_path):
-    """Row by row without padding; the softmax of our scores is what transformers calls attentions."""
+    """Row by row without padding.
+
+    The softmax of our scores is what transformers calls attentions.
+    """
     sizes = {
         "vocab_size": VOCABULARY,
         "hidden_size": 15,
@@ -84,7 +88,8 @@ def test_nothing_stays_behind_and_nothing_changes(changes):
 
 
 def test_weights_are_those_of_the_loss_of_the_head():
-    """Weighted by label, by row, and with weights of the objective: the sum of weight x nll is the head's loss."""
+    """Weighted by label, by row, and with weights of the objective: the sum of weight x nll is the
+    head's loss."""
     tensors = {**batch(), "label_weight": torch.arange(8) / 4.0}
     for normalize, given in (("label", batch()), ("row", batch()), ("label", tensors)):
         one = model(heads={"masked_lm": {"weight": 1.0, "normalize": normalize}})
@@ -101,7 +106,10 @@ def test_weights_are_those_of_the_loss_of_the_head():
 
 
 def test_a_row_counts_where_it_has_a_label_and_a_weight():
-    """A row of filler with a label counts as little as a weighted row without one; a weight is no share."""
+    """A row of filler with a label counts as little as a weighted row without one.
+
+    A weight is no share.
+    """
     head = model(heads={"masked_lm": 1.0, "classification": {"classes": 2}}).heads["classification"]
     tensors = {
         **batch(),
@@ -113,7 +121,10 @@ def test_a_row_counts_where_it_has_a_label_and_a_weight():
 
 
 def test_a_window_and_documents_hide_the_same_keys_from_bounds_as_from_a_mask(monkeypatch):
-    """Layer 2 sees two tokens on each side; rows of documents of 5, 4 and 2 tokens, and of 3 and 4."""
+    """Layer 2 sees two tokens on each side.
+
+    Rows of documents of 5, 4 and 2 tokens, and of 3 and 4.
+    """
     one = model(dim=12, position={"kind": "rope"}, local={"window": 2, "global_every": 2}).eval()
     documents = torch.tensor([[0] * 5 + [1] * 4 + [2] * 2, [0] * 3 + [1] * 4 + [1] * 4])
     tensors = {**batch((11, 7), filler=0), "document_ids": documents}

@@ -1,4 +1,7 @@
-"""Transfer layer by layer: what counts and is trained at each step, against distances written out; and refusals."""
+"""Transfer layer by layer: what counts and is trained at each step, against distances written out.
+
+And refusals.
+"""
 
 import pytest
 import torch

@@ -42,7 +42,10 @@ def checkpoint_of(model):
 
 
 def model_of(checkpoint):
-    """The model of a checkpoint in its own precision; integers of torchao are computed with as they are."""
+    """The model of a checkpoint in its own precision.
+
+    Integers of torchao are computed with as they are.
+    """
     if any(map(holds_integers, checkpoint.tensors.values())):
         return build_checkpoint(checkpoint)
     model = (

@@ -18,7 +18,8 @@ OUT = "family.stack.layers.{}.attention.body.out"
 
 
 def masked(model, kept, width):
-    """The larger model, in which the output of a removed head is zero before the output projection."""
+    """The larger model, in which the output of a removed head is zero before the output
+    projection."""
 
     def hook(indices):
         def zero(module, inputs):
@@ -115,7 +116,8 @@ def test_relative_projections_lose_the_same_heads(family):
 
 
 def test_importance_is_the_product_of_output_and_gradient():
-    """|sum of Att_h * dL/dAtt_h| of each row, by autograd at the head's output (arXiv 1905.10650, equation 2)."""
+    """|sum of Att_h * dL/dAtt_h| of each row, by autograd at the head's output (arXiv 1905.10650,
+    equation 2)."""
     dense = odd_checkpoint()
     batch = batch_for("encoder", seed=5)
     model = model_of(dense)

@@ -1,4 +1,7 @@
-"""A method makes a smaller model that transformers loads; layers by name, and parameters cut to a smaller model."""
+"""A method makes a smaller model that transformers loads.
+
+Layers by name, and parameters cut to a smaller model.
+"""
 
 import dataclasses
 

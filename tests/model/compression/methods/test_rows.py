@@ -14,7 +14,10 @@ CASE = {"keep": 7}
 
 
 def zeroed(model, smaller, stacks=("stack",)):
-    """The larger model, in which units that the smaller one lacks are zero; found by their columns of `down`."""
+    """The larger model, in which units that the smaller one lacks are zero.
+
+    Found by their columns of `down`.
+    """
     for stack in stacks:
         for number, layer in enumerate(getattr(model.family, stack).layers):
             body = layer.feed_forward.body

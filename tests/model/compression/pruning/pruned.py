@@ -45,7 +45,10 @@ def tensors_of(engine, world):
 
 
 def train(world, config, steps=8, folder=None, target=None):
-    """Losses and norms of some steps, and the tensors at the end; with a folder, saved and resumed after half."""
+    """Losses and norms of some steps, and the tensors at the end.
+
+    With a folder, saved and resumed after half.
+    """
     engine = started(config, world)
     if folder is None:
         measured = train_steps(engine, 1, steps)

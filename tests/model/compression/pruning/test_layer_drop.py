@@ -1,4 +1,5 @@
-"""LayerDrop: one decision everywhere, zero gradients of skipped layers, and a shallower model afterwards."""
+"""LayerDrop: one decision everywhere, zero gradients of skipped layers, and a shallower model
+afterwards."""
 
 import pytest
 import torch
@@ -58,7 +59,10 @@ def test_the_share_of_skipped_layers_is_p():
 
 
 def plain_loop(world, config, skipped):
-    """One process whose stack has only the layers that a step keeps, run directly; the others get gradients of 0."""
+    """One process whose stack has only the layers that a step keeps, run directly.
+
+    The others get gradients of 0.
+    """
     model = build_model(config.model, VOCABULARY, {}, seed=1)
     layers = list(model.family.stack.layers)
     order = model.family.stack.order

@@ -10,7 +10,8 @@ GRADUAL = {"name": "magnitude", "sparsity": 0.7, "start": 1, "end": 6, "every": 
 
 
 def plain_loop(world, config):
-    """One process, by the book: AdamW, then the smallest |w| of each matrix are 0, with their moments."""
+    """One process, by the book: AdamW, then the smallest |w| of each matrix are 0, with their
+    moments."""
     from clozeline.model.build import build_model
 
     model = build_model(config.model, VOCABULARY, {}, seed=1)

@@ -15,7 +15,10 @@ CASE = {"prune": {"keep": 0.3, "end": 6}}
 
 
 def plain_loop(world, config, options):
-    """One process: the model holds W' = W * mask; dL/dS = dL/dW' * W and dL/dW = dL/dW' * mask, clipped as dL/dW'."""
+    """One process: the model holds W' = W * mask.
+
+    DL/dS = dL/dW' * W and dL/dW = dL/dW' * mask, clipped as dL/dW'.
+    """
     from clozeline.model.build import build_model
 
     model = build_model(config.model, VOCABULARY, {}, seed=1)

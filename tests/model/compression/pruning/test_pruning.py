@@ -31,7 +31,8 @@ from tests.train.synthetic import VOCABULARY, build, tiny, train_steps
 
 
 def case(name):
-    """`CASE` of a method's own test file: its options in a run of 8 steps, and keys of the run with a dot as `__`."""
+    """`CASE` of a method's own test file: its options in a run of 8 steps, and keys of the run with
+    a dot as `__`."""
     return declared("model.compression.pruning", name, "CASE", {})
 
 

@@ -1,4 +1,5 @@
-"""Learned token pruning: the steps of a loop written out, one rule at all stages and ranks, and refusals."""
+"""Learned token pruning: the steps of a loop written out, one rule at all stages and ranks, and
+refusals."""
 
 import pytest
 import torch
@@ -29,7 +30,8 @@ CASE = {"prune": {key: value for key, value in RETENTION.items() if key != "name
 
 
 def plain_loop(world, config, name):
-    """One process: AdamW for the model, Adam for the rule, and the hard rule after the last step with masks.
+    """One process: AdamW for the model, Adam for the rule, and the hard rule after the last step
+    with masks.
 
     Returns losses, the numbers of the rule, and the mean gradient of its values.
     """
@@ -65,7 +67,8 @@ def plain_loop(world, config, name):
 
 
 def trained_rule(world, config):
-    """The losses of 8 steps, the rule after 3 and after all of them, and the mean gradient of its values."""
+    """The losses of 8 steps, the rule after 3 and after all of them, and the mean gradient of its
+    values."""
     engine = started(config, world)
     (pruning,) = engine.hooks
     losses = train_steps(engine, 1, 3)

@@ -14,7 +14,8 @@ FILE = Path(__file__).with_name("datatrove_verdicts.json")
 
 
 def answer(texts):
-    """Return per filter the reason to reject each text and the hash of the words after it, and the tokens of chunks."""
+    """Return per filter the reason to reject each text and the hash of the words after it, and the
+    tokens of chunks."""
     import xxhash
     from datatrove.data import Document
     from datatrove.pipeline.filters import (

@@ -19,7 +19,8 @@ CASES = {name: declared("clozeline.pipeline.clean.filters", name, "CASES", {}) f
 
 
 def required(name, folder):
-    """A filter with the options that it cannot do without, such as a file written into the folder."""
+    """A filter with the options that it cannot do without, such as a file written into the
+    folder."""
     return {
         "name": name,
         **declared("clozeline.pipeline.clean.filters", name, "options_in", lambda _: {})(folder),

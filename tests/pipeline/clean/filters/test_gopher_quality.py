@@ -27,7 +27,8 @@ NEWS = """LONDON (AP) — "We lost, we lost again, and it hurt," said the coach 
 
 
 def test_marks_of_a_news_text_are_no_words():
-    """Quotes, numbers and brackets of the press: kept by the paper's rule, not as words or as a list."""
+    """Quotes, numbers and brackets of the press: kept by the paper's rule, not as words or as a
+    list."""
     statistics = TextStatistics(" ".join(NEWS.split()))
     usual = FILTERS.resolve("gopher_quality").build()
     assert judge_text(usual, statistics.text) == KEEP

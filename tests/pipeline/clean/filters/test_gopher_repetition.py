@@ -73,7 +73,8 @@ SENTENCES = st.lists(
 
 @given(SENTENCES)
 def test_a_text_in_which_no_word_occurs_twice_repeats_nothing(words):
-    """Also the shortest one: an n-gram of four words may be a third of a sentence, without a repetition."""
+    """Also the shortest one: an n-gram of four words may be a third of a sentence, without a
+    repetition."""
     text = " ".join(words).capitalize() + "."
     step = GopherRepetition(GopherRepetition.Options())
     assert judge_text(step, text) == KEEP

@@ -76,7 +76,8 @@ ST21n SV4a20n TL19n TN20n TR6n16c UA6n19c VA18n VG4a16n XK16n YE4a4n18c
 
 
 def account_number(entry):
-    """An account number of a country, with the checksum by letters as two digits and a division in decimal."""
+    """An account number of a country, with the checksum by letters as two digits and a division in
+    decimal."""
     country = entry[:2]
     account = ""
     for count, kind in re.findall(r"(\d+)([nac])", entry[2:]):
@@ -174,7 +175,8 @@ def test_the_figures_of_the_documentation(capsys):
 
 
 def measure(rows):
-    """Labeled spans, and the shares of replaced spans that touch one and of labeled spans that are touched, by kind."""
+    """Labeled spans, and the shares of replaced spans that touch one and of labeled spans that are
+    touched, by kind."""
     pii = Pii(Pii.Options(phone=True))
     types = {
         "email": "EMAIL_ADDRESS",

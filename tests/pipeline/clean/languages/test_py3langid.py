@@ -110,7 +110,8 @@ def letters_by_script():
 
 
 def test_a_script_that_the_model_was_not_trained_on_is_undecided():
-    """Words of random letters: syllabics, Mongolian, Tai Tham, Cherokee and Baybayin were Amharic, others `zxx`."""
+    """Words of random letters: syllabics, Mongolian, Tai Tham, Cherokee and Baybayin were Amharic,
+    others `zxx`."""
     draw = random.Random(1)
     scripts = letters_by_script()
     assert len(scripts) > 120
@@ -138,7 +139,8 @@ def test_a_declaration_in_another_script_is_undecided(language):
 
 @pytest.mark.parametrize("upper", [False, True])
 def test_a_cipher_is_no_language(upper):
-    """Letters of English replaced by others, one for one: their lengths and marks are those of English."""
+    """Letters of English replaced by others, one for one: their lengths and marks are those of
+    English."""
     draw = random.Random(3)
     letters = "abcdefghijklmnopqrstuvwxyz"
     for _ in range(30):
@@ -167,7 +169,8 @@ def test_neighbors_of_one_script_are_told_apart(language, text):
 
 @pytest.mark.parametrize("first", ["en", "ru", "zh"])
 def test_a_long_text_is_judged_by_all_of_its_parts(first):
-    """2,000 characters of one language, and 33,000 of another: the second one, whatever the first is."""
+    """2,000 characters of one language, and 33,000 of another: the second one, whatever the first
+    is."""
     start = (ARTICLE[first] * 40)[:2000]
     rest = (ARTICLE["de"] * 300)[:33_000]
     assert IDENTIFIER.identify(f"{start}\n{rest}")[0] == "de"

@@ -1,4 +1,5 @@
-"""Golden bytes of the objectives: `python -m tests.pipeline.corrupt.objectives.golden` adds those of new versions.
+"""Golden bytes of the objectives: `python -m tests.pipeline.corrupt.objectives.golden` adds those
+of new versions.
 
 Run it with `make objectives` after an objective was added, or its VERSION raised.
 """
@@ -19,7 +20,8 @@ GOLDEN = Path(__file__).parent / "golden.json"
 
 
 def digest(name):
-    """Return the hash of 20 examples of each of two variants: every array, its type and its name."""
+    """Return the hash of 20 examples of each of two variants: every array, its type and its
+    name."""
     objective = wide(name, vocabulary(1000))
     rows = samples(
         [64, 300, 568, 17, 5, 3, 2, 40, 41, 200] * 2, objective.vocabulary, seed=11, sentences=6

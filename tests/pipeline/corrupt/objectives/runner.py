@@ -1,4 +1,5 @@
-"""Run an objective over sample rows: the objective, its examples, the keys of its draws, and why rows are skipped."""
+"""Run an objective over sample rows: the objective, its examples, the keys of its draws, and why
+rows are skipped."""
 
 import dataclasses
 
@@ -45,7 +46,10 @@ def wide(name, words=WORDS, label=None, **options):
 
 
 def tolerates_specials(objective):
-    """Position-selecting objectives read rows with separators; sequence-editing ones refuse them."""
+    """Position-selecting objectives read rows with separators.
+
+    Sequence-editing ones refuse them.
+    """
     rows = samples([40], objective.vocabulary, specials=0.3, sentences=4)
     try:
         objective.corrupt(rows, np.zeros(1, np.uint16), 1)

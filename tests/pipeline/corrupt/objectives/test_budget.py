@@ -1,4 +1,5 @@
-"""Budgets: no row has more labels than its rate asks for, whatever its words are, and on average as many.
+"""Budgets: no row has more labels than its rate asks for, whatever its words are, and on average as
+many.
 
 The right number is counted here from the rule: max(1, rate x tokens rounded half up).
 """
@@ -65,7 +66,10 @@ def rate_of(options):
 
 
 def varieties():
-    """Every objective that chooses a share of the tokens, but for those that move them; with each of its units."""
+    """Every objective that chooses a share of the tokens, but for those that move them.
+
+    With each of its units.
+    """
     for name in OBJECTIVES.available():
         options = OBJECTIVES.load_class(name).Options
         rate = rate_of(options)
@@ -93,7 +97,8 @@ def row_of(words):
 
 
 def rows_of(rows):
-    """Samples of rows whose words have the lengths given, two sentences each, with a second side."""
+    """Samples of rows whose words have the lengths given, two sentences each, with a second
+    side."""
     ids = Ragged.from_lists([row_of(words) for words in rows], WORDS.id_dtype)
     starts = Ragged.from_lists(
         [[0, *([len(row) // 2] if len(row) > 1 else [])] for row in lists(ids)], np.uint16
@@ -112,7 +117,8 @@ def rows_of(rows):
 
 
 def asked_for(objective, rate, examples):
-    """The labels that each row may have, from its own tokens: in the input, or in the target where that is the text."""
+    """The labels that each row may have, from its own tokens: in the input, or in the target where
+    that is the text."""
     share = Fraction(
         str(getattr(objective.options, rate, None) or (0.3 if rate == "noise_density" else 0.15))
     )
@@ -179,7 +185,10 @@ def test_on_average_rows_have_the_share_that_is_asked_for(name, rate, options, k
 
 
 def test_words_that_fit_are_masked_as_a_whole_but_for_one():
-    """At most one word of a row is cut, the one that uses up the budget; words over the budget are tokens."""
+    """At most one word of a row is cut, the one that uses up the budget.
+
+    Words over the budget are tokens.
+    """
     rows = rows_of([[1 + (word * word + row) % 9 for word in range(40)] for row in range(60)])
     examples = corrupt(wide("whole_word_masking", WORDS), rows)
     for sample, labels in zip(rows, lists(examples.columns["label_positions"]), strict=True):

@@ -1,4 +1,7 @@
-"""Composition: steps draw as they would alone, and are undone backwards; mBART's rows end with a language token."""
+"""Composition: steps draw as they would alone, and are undone backwards.
+
+MBART's rows end with a language token.
+"""
 
 from dataclasses import replace
 
@@ -55,7 +58,10 @@ def test_equals_its_steps_one_by_one(steps):
 
 @pytest.mark.parametrize("first", ["sentence_reordering", "document_rotation", "token_deletion"])
 def test_words_that_segmenters_found_move_with_their_tokens(first):
-    """Spans of the last step start and end at words; each token is unlike all others, and so tells its place."""
+    """Spans of the last step start and end at words.
+
+    Each token is unlike all others, and so tells its place.
+    """
     random = np.random.RandomState(5)
     lengths = [100 + row for row in range(150)]
     ids = [
@@ -164,7 +170,8 @@ def tokenizer(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def words(tokenizer):
-    """The vocabulary of that tokenizer, for a corpus whose rows have the codes 0, 1, 2 for de, en, fr."""
+    """The vocabulary of that tokenizer, for a corpus whose rows have the codes 0, 1, 2 for de, en,
+    fr."""
     return replace(tokenizer[0].vocabulary, folder=tokenizer[1], languages=("de", "en", "fr"))
 
 
@@ -210,7 +217,10 @@ def test_rows_by_hand(tokenizer, words):
 
 
 def test_the_noise_is_that_of_rows_without_language_tokens(words):
-    """A row of `max_length` tokens has room for one content token less; all others are BART's, and can be undone."""
+    """A row of `max_length` tokens has room for one content token less.
+
+    All others are BART's, and can be undone.
+    """
     rows = content([1, 5, 40, 300], [0, 1, 1, 0], words)
     objective = mbart(words)
     bart = mbart(words, language_tokens={})

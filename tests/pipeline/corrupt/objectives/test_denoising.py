@@ -1,4 +1,5 @@
-"""Denoising pairs: each noise against a plain loop and its law, the frame around it, and contradictions."""
+"""Denoising pairs: each noise against a plain loop and its law, the frame around it, and
+contradictions."""
 
 from itertools import pairwise, permutations
 from operator import itemgetter
@@ -81,7 +82,7 @@ def test_equals_a_plain_loop(name, option, loop, percents):
 
 
 # Sentences
-# ------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def test_input_is_the_sentences_in_their_new_order():
@@ -142,7 +143,10 @@ def test_frames_stand_around_the_noise_and_the_original(name, head):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_another_target_contradicts_the_noise_wherever_the_noise_kept_a_token(name):
-    """Undoing the noise says which tokens are known; each of them is compared, the lost ones cannot be."""
+    """Undoing the noise says which tokens are known.
+
+    Each of them is compared, the lost ones cannot be.
+    """
     objective = build_objective({"name": name, "max_length": 64}, WORDS)
     for example in corrupt(objective, samples([5, 12, 40], sentences=3)):
         target = example["target_ids"]
@@ -163,7 +167,7 @@ def test_another_target_contradicts_the_noise_wherever_the_noise_kept_a_token(na
 
 
 # Text infilling
-# -------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def fitted(lengths, most):
@@ -203,7 +207,8 @@ def words_of(ids, longest):
 
 
 def fitted_to_tokens(spans, tokens, end):
-    """Start and length of spans that are cut or grow until they have so many tokens, in the order of their draws."""
+    """Start and length of spans that are cut or grow until they have so many tokens, in the order
+    of their draws."""
     left = tokens
     sizes = {}
     for start, length, _ in sorted(spans, key=itemgetter(2)):

@@ -1,4 +1,5 @@
-"""Masked LM, of encoders and encoder-decoders: the kernel against plain loops, roles, rates, modes of attention."""
+"""Masked LM, of encoders and encoder-decoders: the kernel against plain loops, roles, rates, modes
+of attention."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -63,7 +64,7 @@ def test_most_labels():
 
 
 # Uniform rates
-# --------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def slow_number(uid, variant, m, lowest, highest):
@@ -92,7 +93,7 @@ def test_uniform_rates_equal_a_plain_loop(lowest, highest):
 
 
 # Modes of attention
-# ---------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 READS = {
     "bidirectional": lambda i, j, prefix: True,
@@ -140,7 +141,7 @@ def test_prefixes_end_anywhere_with_content_on_both_sides():
 
 
 # Encoder-decoders
-# -----------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("start", ["bos", "pad"])

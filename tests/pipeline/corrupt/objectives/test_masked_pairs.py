@@ -1,4 +1,5 @@
-"""Pairs of texts: each objective against a plain loop, the laws of labels, and rows that are no pairs."""
+"""Pairs of texts: each objective against a plain loop, the laws of labels, and rows that are no
+pairs."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -92,7 +93,7 @@ def test_equals_a_plain_loop(name, options, specials):
 
 
 # Next sentences
-# -------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("partner", "unused"), [(APPLES, 9 + 5 - 9), (APPLES[:2], 9 + 2 - 6)])

@@ -1,4 +1,7 @@
-"""MASS: one fragment, its place and its roles, for the decoder or as labels; the kernel against a plain loop."""
+"""MASS: one fragment, its place and its roles, for the decoder or as labels.
+
+The kernel against a plain loop.
+"""
 
 import pytest
 

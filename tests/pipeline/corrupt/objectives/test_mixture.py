@@ -1,4 +1,5 @@
-"""Mixture: each row is what its own part makes of it, and UL2's parts have their table's lengths."""
+"""Mixture: each row is what its own part makes of it, and UL2's parts have their table's
+lengths."""
 
 import numpy as np
 import pytest
@@ -81,7 +82,8 @@ UNILM = (
 
 
 def test_unilm_has_pairs_in_two_of_its_modes():
-    """Segments, labels of pairs and modes stand in the rows of the parts that have them, and tokens are all counted."""
+    """Segments, labels of pairs and modes stand in the rows of the parts that have them, and tokens
+    are all counted."""
     parts = [
         {**part, "grouping": "sentence_pair"} if part["name"] == "masked_lm" else part
         for part in UNILM

@@ -1,4 +1,5 @@
-"""Promises of every objective, run over every file of the folder: a new file is tested the moment it exists."""
+"""Promises of every objective, run over every file of the folder: a new file is tested the moment
+it exists."""
 
 import json
 from dataclasses import replace
@@ -45,7 +46,10 @@ def case_of(name, rows, words=WORDS, **options):
 
 @each
 def test_special_tokens_that_its_rows_hold_are_needed(name):
-    """Without one of them it, or its part, is refused; the message names the objective, the token and the way out."""
+    """Without one of them it, or its part, is refused.
+
+    The message names the objective, the token and the way out.
+    """
     words = vocabulary(1000)
     examples, _ = wide(name, words).corrupt(samples([64, 300], words), np.zeros(2, np.uint16), 1)
     ids = [column.values for key, column in examples.columns.items() if "ids" in key]
@@ -72,7 +76,8 @@ def test_special_tokens_that_its_rows_hold_are_needed(name):
 @pytest.mark.parametrize("size", [300, 65_536, 65_537])
 @pytest.mark.parametrize(("specials", "unknown"), [(0.0, 0.0), (0.2, 0.0), (0.0, 0.1), (0.0, 1.0)])
 def test_uncorrupt_gives_the_framed_original(name, size, specials, unknown):
-    """Unknown tokens are content: text with characters that a tokenizer does not know is given back like any other."""
+    """Unknown tokens are content: text with characters that a tokenizer does not know is given back
+    like any other."""
     words = vocabulary(size)
     if specials and not tolerates_specials(wide(name, words)):
         return  # it edits sequences: special ids inside are a ValueError
@@ -227,7 +232,10 @@ FRAME = {WORDS.specials[name] for name in ("cls", "sep", "bos", "eos", "mask")}
 @pytest.mark.parametrize("options", LABELS, ids=str)
 @pytest.mark.parametrize("specials", [0.0, 0.1])
 def test_labels_rise_are_text_and_hold_what_stood_there(options, specials):
-    """Distinct, ascending, inside the row, at no special id; everything else is as it was; at least one label."""
+    """Distinct, ascending, inside the row, at no special id; everything else is as it was.
+
+    At least one label.
+    """
     objective = wide(words=WORDS, **options)
     if specials and not tolerates_specials(objective):
         return
@@ -256,7 +264,8 @@ def test_labels_rise_are_text_and_hold_what_stood_there(options, specials):
 
 @each
 def test_random_ids_are_of_the_corpus(name):
-    """Of a corpus of four letters, no example holds another one, whatever ids the vocabulary has."""
+    """Of a corpus of four letters, no example holds another one, whatever ids the vocabulary
+    has."""
     letters = np.array([500, 502, 505, 777])
     words = replace(WORDS, token_counts=np.isin(np.arange(WORDS.size), letters).astype(np.uint64))
     rows = samples([64, 300, 568] * 8, words, seed=8)

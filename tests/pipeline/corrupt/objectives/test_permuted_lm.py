@@ -1,4 +1,5 @@
-"""Permuted LM: counts, the laws of spans and orders, the masks that follow, and the kernel against a plain loop."""
+"""Permuted LM: counts, the laws of spans and orders, the masks that follow, and the kernel against
+a plain loop."""
 
 from fractions import Fraction
 from math import floor
@@ -55,7 +56,8 @@ def test_equals_a_plain_loop(specials, unit, rate):
 
 
 def slow_masks(example):
-    """Return which place reads which in content and query rows: the context, then those predicted before."""
+    """Return which place reads which in content and query rows: the context, then those predicted
+    before."""
     length = len(example["input_ids"])
     order = example["prediction_order"].tolist()
     context = [place for place in range(length) if place not in order]

@@ -345,7 +345,8 @@ CASES = [
 
 
 def hostile(example):
-    """Yield examples with a column that is lost, shorter, longer, in another order or out of range."""
+    """Yield examples with a column that is lost, shorter, longer, in another order or out of
+    range."""
     for name, column in example.columns.items():
         limit = np.iinfo(column.dtype).max if column.dtype.kind == "u" else 1e9
         yield Example(

@@ -1,4 +1,5 @@
-"""Replaced-token detection and corrective LM: what takes the place of tokens, and the crop, against plain loops."""
+"""Replaced-token detection and corrective LM: what takes the place of tokens, and the crop, against
+plain loops."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -41,7 +42,10 @@ def slow_shuffled(key, labels):
 @pytest.mark.parametrize("replacement", ["generator", "uniform", "unigram", "shuffle"])
 @pytest.mark.parametrize("specials", [0.0, 0.1])
 def test_equals_a_plain_loop(replacement, specials):
-    """Labels are those of masked LM with this label; the token there follows from the row's key alone."""
+    """Labels are those of masked LM with this label.
+
+    The token there follows from the row's key alone.
+    """
     objective = wide(NAME, WORDS, replacement=replacement)
     plain = wide("masked_lm", WORDS, label=NAME)
     lengths = [1 + (37 * row) % 90 for row in range(200)] + [510] * 3
@@ -87,7 +91,7 @@ def test_unigram_without_counts_draws_nothing_and_still_undoes():
 
 
 # Corrective LM
-# --------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("crop_rate", ["0", "0.1", "0.5", "1"])

@@ -1,4 +1,5 @@
-"""Span corruption: lengths, sentinels, the law of the spans, the kernel against a plain loop, documents kept apart."""
+"""Span corruption: lengths, sentinels, the law of the spans, the kernel against a plain loop,
+documents kept apart."""
 
 from itertools import pairwise
 
@@ -105,7 +106,10 @@ def test_full_rows_fill_the_input(options, raw, target, noise, marks):
 
 
 def test_a_decoder_reads_input_and_target_as_one_row():
-    """As a prefix, or from left to right with the target's tokens as labels; the mode token stands first."""
+    """As a prefix, or from left to right with the target's tokens as labels.
+
+    The mode token stands first.
+    """
     pair, prefixed, causal = (
         wide("span_corruption", label="same", mode="X", **options)
         for options in (
@@ -179,7 +183,10 @@ APART = [
 
 
 def packed_rows():
-    """Rows of documents of these sizes, of tokens that no other has; each has sentences of three tokens."""
+    """Rows of documents of these sizes, of tokens that no other has.
+
+    Each has sentences of three tokens.
+    """
     ids = [
         np.concatenate([FIRST_CONTENT + 200 * i + np.arange(n) for i, n in enumerate(sizes)])
         for sizes in SIZES

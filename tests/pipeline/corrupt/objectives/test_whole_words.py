@@ -1,4 +1,5 @@
-"""Objectives of whole words: kernels against plain loops, laws of spans, rows of one word, words after newlines."""
+"""Objectives of whole words: kernels against plain loops, laws of spans, rows of one word, words
+after newlines."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -116,7 +117,10 @@ def test_words_that_segmenters_found_come_before_those_of_the_pieces(name, optio
 
 
 def test_a_row_of_one_word_is_masked_by_its_tokens():
-    """The only word is longer than the budget; no more of its tokens are labels than were asked for, any of them."""
+    """The only word is longer than the budget.
+
+    No more of its tokens are labels than were asked for, any of them.
+    """
     inside = WORDS.word_start.copy()
     inside[300:320] = False
     words = replace(WORDS, word_start=inside)

@@ -134,7 +134,7 @@ def test_labels_stand_below_the_positions_that_predict_them():
 
 
 # Tokenizers
-# -----------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_published_tokenizer_gets_the_special_tokens_that_it_lacks(tmp_path, monkeypatch):

@@ -1,4 +1,5 @@
-"""Rows of ids as readable text: signs and roles of positions, and the parts of rows of two texts."""
+"""Rows of ids as readable text: signs and roles of positions, and the parts of rows of two
+texts."""
 
 import numpy as np
 import pytest
@@ -69,7 +70,7 @@ def test_roles_and_signs_are_those_of_their_positions():
 
 
 # Rows of two texts
-# ----------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def shown(row, title):

@@ -27,7 +27,8 @@ def test_ids_and_words_are_inverse(texts):
 
 
 def test_a_document_has_the_tokens_of_its_entire_text(tmp_path):
-    """SentencePiece puts a space in front of each text that it is given: sentences must not be encoded one by one."""
+    """SentencePiece puts a space in front of each text that it is given: sentences must not be
+    encoded one by one."""
     file = t5_model(tmp_path)
     sentences = ("the cat sat.", " it ran away.")
     codec = TokenizerCodec(import_tokenizer(file, tmp_path / "ours"))

@@ -1,4 +1,5 @@
-"""A stand-in for Slurm's commands: tasks run in the process of the first `squeue` after their submission.
+"""A stand-in for Slurm's commands: tasks run in the process of the first `squeue` after their
+submission.
 
 `CLUSTER` in the environment is a folder for its jobs, its log `calls`, and `facts.json`: `ends`
 says which tasks end without having run (`{"1_0": "CANCELLED"}`), `room` how many may wait or run at

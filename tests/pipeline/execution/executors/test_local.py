@@ -1,4 +1,7 @@
-"""Units dealt to tasks, and worker processes of this machine: none outlives its driver; Ctrl-C is the driver's."""
+"""Units dealt to tasks, and worker processes of this machine: none outlives its driver.
+
+Ctrl-C is the driver's.
+"""
 
 import os
 import signal

@@ -60,5 +60,6 @@ def test_a_cluster_gives_the_bytes_of_local_processes(tmp_path):
 
 
 def prepare(folder, patch):
-    """For the contract of executors: a cluster of this machine is started by a test of `make test-all`, above."""
+    """For the contract of executors: a cluster of this machine is started by a test of `make
+    test-all`, above."""
     pytest.skip("the test of a cluster above has this contract")

@@ -1,4 +1,5 @@
-"""Rows of a sample set change only with the VERSION of its grouping, and with nothing else that a recipe says."""
+"""Rows of a sample set change only with the VERSION of its grouping, and with nothing else that a
+recipe says."""
 
 import hashlib
 import json

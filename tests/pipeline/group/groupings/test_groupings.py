@@ -1,4 +1,5 @@
-"""Groupings: nothing is lost, rows laid end to end are the documents again, and the cuts are those of plain loops."""
+"""Groupings: nothing is lost, rows laid end to end are the documents again, and the cuts are those
+of plain loops."""
 
 from collections import Counter
 
@@ -121,13 +122,16 @@ def test_a_row_is_dropped_for_one_reason_too_short_first(rows, minimum):
 
 
 # Plain loops
-# ----------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @settings(max_examples=100, deadline=None)
 @given(rows=many_documents(), length=st.integers(1, 9))
 def test_windows_of_documents_are_those_of_a_plain_loop(rows, length):
-    """A window ends with the last sentence that fits, or is full where none does; the rest of a document is one."""
+    """A window ends with the last sentence that fits, or is full where none does.
+
+    The rest of a document is one.
+    """
     found, _ = run(rows, "document", length)
     wanted = []
     for document in rows:
@@ -148,7 +152,10 @@ def test_windows_of_documents_are_those_of_a_plain_loop(rows, length):
 @settings(max_examples=60, deadline=None)
 @given(rows=many_documents(), length=st.integers(2, 9), minimum=minimums, data=st.data())
 def test_rows_keep_the_word_starts_of_their_documents(name, rows, length, minimum, data):
-    """Each token is unlike all others, so a row tells which of its tokens open a word; its first one does."""
+    """Each token is unlike all others, so a row tells which of its tokens open a word.
+
+    Its first one does.
+    """
     tokens = rows.columns["token_ids"]
     starts = [
         sorted({0, *data.draw(st.sets(st.integers(0, size - 1)))}) if size else []
@@ -263,7 +270,7 @@ def test_rows_of_full_sentences_are_those_of_a_plain_loop(rows, length, separato
 
 
 # Specifications
-# -------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def test_labels_are_canonical_fit_a_path_and_build_the_same_grouping():
@@ -317,7 +324,7 @@ def test_wrong_options(name, options, words, message):
 
 
 # Parts of a mixture
-# ---------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 PARTS = ((9, 500_000), (14, 300_000), (30, 200_000))

@@ -1,4 +1,5 @@
-"""Sentence pairs: windows and partners are those of a plain loop, and partners are never from the own document."""
+"""Sentence pairs: windows and partners are those of a plain loop, and partners are never from the
+own document."""
 
 import numpy as np
 import pytest

@@ -29,7 +29,8 @@ from clozeline.recorded_file import RecordedFile
 
 
 def test_a_uid_is_the_hash_of_where_the_record_begins():
-    """Written out by hand: it must never change, because shards and held-out sets follow from it."""
+    """Written out by hand: it must never change, because shards and held-out sets follow from
+    it."""
     head = b"clozeline-doc\0wiki\0crawl/a.warc.gz\0warc-gz\0"
     place = (1000).to_bytes(8, "little")
     assert (

@@ -1,4 +1,5 @@
-"""Archives are read as folders: hostile, damaged and nested ones cost what they hit, and each loss has a name."""
+"""Archives are read as folders: hostile, damaged and nested ones cost what they hit, and each loss
+has a name."""
 
 import bz2
 import gzip

@@ -1,4 +1,5 @@
-"""Frames of zstandard that need the dictionary in the first frame of their file, as archives of web pages have it."""
+"""Frames of zstandard that need the dictionary in the first frame of their file, as archives of web
+pages have it."""
 
 import random
 

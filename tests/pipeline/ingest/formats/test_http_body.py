@@ -1,4 +1,5 @@
-"""Bodies of responses as they were sent: encodings, streams, chunks and lengths, against urllib3."""
+"""Bodies of responses as they were sent: encodings, streams, chunks and lengths, against
+urllib3."""
 
 import bz2
 import gzip
@@ -123,7 +124,10 @@ def test_a_broken_further_member_costs_itself_alone():
     ],
 )
 def test_chunks_are_joined_and_a_missing_end_is_known(body, complete):
-    """Without its last chunk a body is incomplete (RFC 9112, 8); some archives keep the header of a joined body."""
+    """Without its last chunk a body is incomplete (RFC 9112, 8).
+
+    Some archives keep the header of a joined body.
+    """
     assert respond(body, "Transfer-Encoding: chunked") == (FIRST, complete)
     assert respond(body, "Transfer-Encoding: Chunked", "Content-Length: 9999") == (FIRST, complete)
 
@@ -230,7 +234,8 @@ def test_what_no_coding_decodes_is_damage():
 
 @pytest.mark.parametrize("name", ["gzip", "zstd"])
 def test_streams_of_a_body_are_bounded(name):
-    """A decoder takes long to make: a body of nothing but ends of streams would hold a worker for minutes."""
+    """A decoder takes long to make: a body of nothing but ends of streams would hold a worker for
+    minutes."""
     body, is_complete = respond(
         PACK[name](FIRST) + PACK[name](b"x") * 20_000, f"Content-Encoding: {name}"
     )

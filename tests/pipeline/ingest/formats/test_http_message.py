@@ -83,7 +83,8 @@ def test_layers_of_encodings_are_few():
 
 @pytest.mark.parametrize(("record_bytes", "fits"), [(6_000_000, True), (3_900_000, False)])
 def test_all_layers_of_a_body_share_one_limit(record_bytes, fits):
-    """Two layers that store 2 MB each: a limit between 2 and 4 MB holds either of them, but not both."""
+    """Two layers that store 2 MB each: a limit between 2 and 4 MB holds either of them, but not
+    both."""
     inner = gzip.compress(b"<" + random.Random(1).randbytes(2_000_000), 0, mtime=0)
     message = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip, gzip\r\n\r\n" + gzip.compress(
         inner, 0, mtime=0
@@ -101,7 +102,10 @@ def test_all_layers_of_a_body_share_one_limit(record_bytes, fits):
     "pack", [gzip.compress, brotli.compress, zstandard.ZstdCompressor().compress]
 )
 def test_a_body_is_bounded_by_the_record_limit(pack):
-    """A body is decoded up to the limit; one that ends early is incomplete, one without a decoded byte is damage."""
+    """A body is decoded up to the limit.
+
+    One that ends early is incomplete, one without a decoded byte is damage.
+    """
     name = {gzip.compress: "gzip", brotli.compress: "br"}.get(pack, "zstd")
     body = random.Random(1).randbytes(100_000).hex().encode()
     packed = pack(body)

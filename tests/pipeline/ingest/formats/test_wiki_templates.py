@@ -1,4 +1,7 @@
-"""Templates in sentences, as pages of the English and German Wikipedia show them; right values by hand."""
+"""Templates in sentences, as pages of the English and German Wikipedia show them.
+
+Right values by hand.
+"""
 
 import random
 
@@ -153,7 +156,8 @@ def test_templates_of_any_arguments_give_text():
 
 
 def test_templates_in_templates_take_no_time_of_their_own():
-    """Each argument is read once, however deep it is, and one of a template that shows nothing never."""
+    """Each argument is read once, however deep it is, and one of a template that shows nothing
+    never."""
     deep = "{{nowrap|" * 300 + "x" + "}}" * 300
     wide = "{{nowrap|" + "a {{unknown|b}}" * 5000 + "}}"
     assert strip_markup(deep) is not None

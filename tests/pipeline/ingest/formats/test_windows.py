@@ -1,4 +1,7 @@
-"""Windows of compressed files: read as far as memory allows, else refused by name; lost bytes are counted."""
+"""Windows of compressed files: read as far as memory allows, else refused by name.
+
+Lost bytes are counted.
+"""
 
 import json
 import lzma
@@ -28,7 +31,8 @@ GIB = 1 << 30
 
 
 def zstd(content, window_log=None):
-    """A frame as a pipe through `zstd --long=31` makes it: its header does not tell the size of the content."""
+    """A frame as a pipe through `zstd --long=31` makes it: its header does not tell the size of the
+    content."""
     parameters = {} if window_log is None else {"window_log": window_log, "enable_ldm": True}
     chosen = zstandard.ZstdCompressionParameters.from_level(1, write_checksum=True, **parameters)
     stream = zstandard.ZstdCompressor(compression_params=chosen).compressobj()
@@ -110,7 +114,8 @@ def test_a_window_larger_than_a_known_content_takes_no_more_than_this(tmp_path):
 
 
 def test_by_default_memory_is_divided_among_the_processes(tmp_path, monkeypatch):
-    """A frame may unfold to `ratio` times the rest of its file: only so much of a window is ever used."""
+    """A frame may unfold to `ratio` times the rest of its file: only so much of a window is ever
+    used."""
     path = tmp_path / "a.zst"
     path.write_bytes(raw_frame(bytes(8_000_000), 31))
     monkeypatch.setattr(memory, "find_memory", lambda: 8 * GIB)

@@ -1,4 +1,5 @@
-"""Compressed files of every format with damage at any byte: the oracle is where each record was written."""
+"""Compressed files of every format with damage at any byte: the oracle is where each record was
+written."""
 
 import bz2
 import csv

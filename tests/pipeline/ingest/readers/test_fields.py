@@ -1,4 +1,5 @@
-"""Rows of named fields: what becomes text, what stays beside it, and why a row is not a document."""
+"""Rows of named fields: what becomes text, what stays beside it, and why a row is not a
+document."""
 
 import json
 import math
@@ -27,7 +28,8 @@ VALUES = st.recursive(
 
 
 def make_slowly(row, locator, length):
-    """The record of a row by the plain rules: every value converted, and the JSON of the others always written."""
+    """The record of a row by the plain rules: every value converted, and the JSON of the others
+    always written."""
     text = row.get("text")
     if text is None or (
         isinstance(text, bytes) and text.decode("utf-8", "ignore").encode() != text

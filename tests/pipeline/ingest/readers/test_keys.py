@@ -1,4 +1,7 @@
-"""Keys of text, URL, id, language and date: nested or literal in every format; a key that finds nothing is told."""
+"""Keys of text, URL, id, language and date: nested or literal in every format.
+
+A key that finds nothing is told.
+"""
 
 import json
 

@@ -1,4 +1,5 @@
-r"""Files of lines (texts, JSON, tab-separated values), read in any ranges, against `bytes.split(b"\n")`."""
+r"""Files of lines (texts, JSON, tab-separated values), read in any ranges, against
+`bytes.split(b"\n")`."""
 
 import gzip
 import json
@@ -125,7 +126,7 @@ def items_of(folder, content, name, **options):
 
 
 # JSON lines
-# ---------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -219,7 +220,7 @@ def test_named_columns(tmp_path):
 
 
 # Encodings
-# ----------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 ROWS = ["Plain words of a row.", "Another row, plain again."]
 OPTIONS = {"csv": {}, "jsonl": {}, "lines": {}, "tsv": {"columns": ["text"]}}

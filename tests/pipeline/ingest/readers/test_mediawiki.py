@@ -189,7 +189,8 @@ LINKS = [
 
 @pytest.mark.parametrize(("markup", "text"), LINKS)
 def test_links_to_files_categories_and_other_languages_are_no_text(dump, markup, text):
-    """By the namespaces of the dump, their English and German names, and the codes of the other Wikipedias."""
+    """By the namespaces of the dump, their English and German names, and the codes of the other
+    Wikipedias."""
     head = (
         HEAD.replace("Datei", "Archivo").replace("Kategorie", "Categoría").replace('"de"', '"es"')
     )
@@ -273,7 +274,8 @@ RULES = [
 
 @pytest.mark.parametrize(("markup", "text"), RULES)
 def test_rules_of_lines_and_words(markup, text):
-    """Rules of MediaWiki, not of its raw markup: in code nothing is a list, a switch or a variant."""
+    """Rules of MediaWiki, not of its raw markup: in code nothing is a list, a switch or a
+    variant."""
     assert strip_markup(markup) == text
 
 
@@ -281,7 +283,8 @@ def test_rules_of_lines_and_words(markup, text):
     "opener", ["{{", "[[", "[", "{|", "<!--", "<b", "<ref>", "<div>", "<math>", "<nowiki>"]
 )
 def test_openers_that_nothing_closes_are_text(opener):
-    """As the parser shows one of them, it shows a hundred, which it would read the rest of the page for, each."""
+    """As the parser shows one of them, it shows a hundred, which it would read the rest of the page
+    for, each."""
     for markup, text in RULES:
         for openers in (opener, " ".join([opener] * 100)):
             assert (

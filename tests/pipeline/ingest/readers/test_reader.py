@@ -1,4 +1,5 @@
-"""Options of readers beside the keys of an input: each belongs to a reader, and a misspelled one is told."""
+"""Options of readers beside the keys of an input: each belongs to a reader, and a misspelled one is
+told."""
 
 import gzip
 from dataclasses import fields

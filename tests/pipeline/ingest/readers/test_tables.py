@@ -1,4 +1,5 @@
-"""Tables of Parquet and Arrow, as other programs write them: types of columns, damage, and times that no row loses."""
+"""Tables of Parquet and Arrow, as other programs write them: types of columns, damage, and times
+that no row loses."""
 
 import pyarrow as pa
 import pyarrow.parquet

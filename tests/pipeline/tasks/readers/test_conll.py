@@ -116,7 +116,10 @@ def line(number, form, upos):
 
 
 def test_treebanks(tmp_path):
-    """A range of words and an empty node have no tag; a document begins at `# newdoc`, a paragraph at `# newpar`."""
+    """A range of words and an empty node have no tag.
+
+    A document begins at `# newdoc`, a paragraph at `# newpar`.
+    """
     contraction = (
         line("1-2", "au", "_")
         + line("1", "a", "ADP")
@@ -190,7 +193,8 @@ def tags_of(parts, scheme):
 
 @pytest.mark.parametrize("seed", range(30))
 def test_every_scheme_becomes_iob2(seed):
-    """As written apart from lists of entities, with the entities that seqeval reads in each scheme."""
+    """As written apart from lists of entities, with the entities that seqeval reads in each
+    scheme."""
     iob1, iob2, bioes = (tags_of(drawn_parts(seed), scheme) for scheme in ("iob1", "iob2", "bioes"))
     assert to_bio(iob1) == to_bio(iob2) == to_bio(bioes) == iob2
     found = [

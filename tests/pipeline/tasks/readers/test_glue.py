@@ -272,7 +272,8 @@ def test_the_words_of_the_paper(tmp_path, task):
 
 
 def test_what_the_paper_does_not_word_is_refused():
-    """2.5 and 0.1 lie between two fifths: the even one is taken, as numpy rounds in T5's own code."""
+    """2.5 and 0.1 lie between two fifths: the even one is taken, as numpy rounds in T5's own
+    code."""
     assert doctest.testmod(glue).failed == 0
     with pytest.raises(
         ConfigurationError, match="as_text: T5 has no words for the classes of wnli"

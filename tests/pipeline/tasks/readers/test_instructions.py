@@ -32,7 +32,10 @@ def special(token, *, is_target=False):
 
 
 def test_a_dialogue_is_written_in_its_template(tmp_path, words):
-    """The answers alone are learned, with the special token that ends them; what follows the last answer is left out."""
+    """The answers alone are learned, with the special token that ends them.
+
+    What follows the last answer is left out.
+    """
     text = said(
         ("system", "Be short."),
         ("user", "2 + 2?"),

@@ -76,7 +76,8 @@ def test_every_format_holds_the_same_rows(tmp_path, format_):
 
 
 def test_a_folder_that_datasets_saved(tmp_path):
-    """The library itself writes the folder: two parts, class names beside integers, -1 for no label."""
+    """The library itself writes the folder: two parts, class names beside integers, -1 for no
+    label."""
     datasets = pytest.importorskip("datasets")
     names = datasets.ClassLabel(names=["World", "Sports"])
     features = datasets.Features({"text": datasets.Value("string"), "label": names})
@@ -225,7 +226,8 @@ def test_classes_have_a_fixed_order_and_may_be_integers(tmp_path):
     ],
 )
 def test_numbers_are_indices_only_of_an_order_that_was_given(tmp_path, labels, others):
-    """Classes that are found in the training rows have an order, but nobody says that other files count by it."""
+    """Classes that are found in the training rows have an order, but nobody says that other files
+    count by it."""
     write_rows(tmp_path, "jsonl", [{"text": f"film {label}", "label": label} for label in labels])
     dev = write_rows(
         tmp_path, "jsonl", [{"text": "a film", "label": label} for label in others], "dev"

@@ -132,7 +132,8 @@ def story(number, sent1="A man waits.", label="2"):
 
 
 def test_the_files_of_swag(tmp_path):
-    """As pandas writes them for the authors: quotes enclose commas, and a stray one costs its own line."""
+    """As pandas writes them for the authors: quotes enclose commas, and a stray one costs its own
+    line."""
     recipe = read_composed(Recipe, config_file("recipe:tasks/swag", "pipeline.yaml"))
     reader = reader_of(**recipe["tasks"]["reader"])
     rows = [

@@ -1,4 +1,7 @@
-"""Readers of one layout each: SQuAD, aligned texts, TREC, sentiment trees; and what every reader refuses."""
+"""Readers of one layout each: SQuAD, aligned texts, TREC, sentiment trees.
+
+And what every reader refuses.
+"""
 
 import gzip
 import json

@@ -30,7 +30,8 @@ def questions(*answers):
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 def test_answers_are_found_in_the_stored_form(tmp_path, encoding):
-    """Right by hand: an answer after each change, and one that ends between a letter and its accent."""
+    """Right by hand: an answer after each change, and one that ends between a letter and its
+    accent."""
     path = written(
         tmp_path,
         questions("cafe\u0301", "Rene\u0301\x00", "opens", "Rene").encode(encoding),

@@ -33,7 +33,8 @@ CHOICES = TaskFacts(name="toy", head="multiple_choice", metrics=("accuracy",), t
 
 @pytest.fixture
 def words(tmp_path):
-    """A vocabulary of whole words, `[CLS]` 2, `[SEP]` 3 and `[EOS]` after the special tokens of BERT."""
+    """A vocabulary of whole words, `[CLS]` 2, `[SEP]` 3 and `[EOS]` after the special tokens of
+    BERT."""
     return import_tokenizer(write_vocabulary(tmp_path, further=["[EOS]"]), tmp_path / "ours")
 
 
@@ -183,7 +184,10 @@ def test_pairs_have_segments_and_numbers(words):
 
 @pytest.mark.parametrize("frame", ["gpt1", "bert"])
 def test_a_pair_in_both_orders(words, frame):
-    """Two rows of one example, each cut for itself; a batch holds them as rows, and one number for both."""
+    """Two rows of one example, each cut for itself.
+
+    A batch holds them as rows, and one number for both.
+    """
     special = replace(words.vocabulary, specials=words.vocabulary.specials | {"bos": EOS})
     words.vocabulary = special
     facts = replace(NUMBERS, both_orders=True)
@@ -264,7 +268,10 @@ def ids(words, text):
 
 
 def test_the_loss_is_on_the_answers_alone(words):
-    """A special token's name in a message stays text; the template's is the token, and has a loss."""
+    """A special token's name in a message stays text.
+
+    The template's is the token, and has a loss.
+    """
     counts, (row,) = built(TurnRows, TEXTS, "gpt", 32, words, [TWO])
     parts = [
         (ids(words, "a film"), False),
@@ -298,7 +305,10 @@ def test_a_row_loses_its_end_and_counts_it(words):
 
 
 def test_a_source_and_its_target(words):
-    """The frame ends the target, which is trained with its end; a pair is a dialogue of one turn."""
+    """The frame ends the target, which is trained with its end.
+
+    A pair is a dialogue of one turn.
+    """
     items = [SourceTarget("good film", ("dull", "bad"), "a ", 0)]
     _, (row,) = built(TurnRows, TEXTS, "gpt", 16, words, items)
     dull = ids(words, "dull")
@@ -330,7 +340,8 @@ def test_an_encoder_decoder_has_a_row_for_each_answer(words):
 
 
 def test_an_answer_that_opens_a_dialogue_has_no_source(words):
-    """An encoder has nothing to read there: the later answers are rows, and the first is counted."""
+    """An encoder has nothing to read there: the later answers are rows, and the first is
+    counted."""
     opened = dialogue(
         3, Part("good", is_target=True), END, *[Part("very"), Part("bad", is_target=True), END] * 2
     )

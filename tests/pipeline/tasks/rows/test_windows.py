@@ -1,4 +1,5 @@
-"""Windows of answers and tagged words against slow searches and BERT's loops, and what is counted."""
+"""Windows of answers and tagged words against slow searches and BERT's loops, and what is
+counted."""
 
 import doctest
 import json
@@ -57,7 +58,8 @@ def test_windows_and_their_tokens_are_those_of_bert(tokens, room, step):
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.integers(0, 7), min_size=1, max_size=30), st.integers(1, 12), st.integers(1, 12))
 def test_windows_of_words(sizes, room, step):
-    """No word is left out or begun twice, each window is as full as can be, and words of a window follow each other."""
+    """No word is left out or begun twice, each window is as full as can be, and words of a window
+    follow each other."""
     found = sliding_windows(sizes, room, step)
     assert found[0][0] == 0
     assert found[-1][1] == len(sizes)
@@ -183,7 +185,10 @@ def test_places_lead_to_characters(tokenizer, seed, length, stride):
 
 
 def test_counts(tokenizer):
-    """A question is cut to half of a row; one that has no tokens, or whose answer has none, is refused."""
+    """A question is cut to half of a row.
+
+    One that has no tokens, or whose answer has none, is refused.
+    """
     kind = answered(tokenizer, 16)
     long = Question(" ".join(["film"] * 30), "a good plot", (), "k", 0)
     items = [
@@ -274,7 +279,10 @@ def test_the_first_token_of_a_word_has_its_tag(wordpieces):
 
 @pytest.mark.parametrize(("length", "stride"), [(9, None), (9, 7), (12, 2), (8, 30)])
 def test_long_sentences_become_windows(wordpieces, length, stride):
-    """Their own words, put together by `first`, are the sentence; windows begin and end between words."""
+    """Their own words, put together by `first`, are the sentence.
+
+    Windows begin and end between words.
+    """
     items = [sentence(1, index, 30) for index in range(12)]
     kind, rows = tagged_rows(wordpieces, items, length, stride)
     assert kind.counts["windows"] == len(rows) - 12 > 12

@@ -5,7 +5,8 @@ from clozeline.pipeline.text.sentences.phrases import Phrases
 
 
 def split_slowly(text, characters):
-    """Return the starts by the rule alone: a newline ends a phrase, a blank ends one of enough characters."""
+    """Return the starts by the rule alone: a newline ends a phrase, a blank ends one of enough
+    characters."""
     starts = [0] if text else []
     begin = len(text) - len(text.lstrip())
     end = len(text.rstrip())

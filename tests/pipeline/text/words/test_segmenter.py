@@ -1,4 +1,5 @@
-"""Promises of every segmenter of words whose package is installed, and what is said where one is missing."""
+"""Promises of every segmenter of words whose package is installed, and what is said where one is
+missing."""
 
 import sys
 
@@ -77,7 +78,8 @@ def test_words_of_plain_sentences(name, text, words):
 @contract(SEGMENTERS)
 @pytest.mark.parametrize("letter", ["一", "あ", "ก", "เแ", "a", "。", " "])
 def test_a_long_run_of_one_letter_is_cut_into_pieces(name, letter, monkeypatch):
-    """The time grows with the text: no call gets more than a thousand characters, and each character is in one."""
+    """The time grows with the text: no call gets more than a thousand characters, and each
+    character is in one."""
     segmenter = built(name)
     given = []
     split = segmenter.split

@@ -41,7 +41,10 @@ WORDS = [
 
 
 def text(number, sentences=12):
-    """Sentences of words, two paragraphs, sometimes with characters outside ASCII; the same for the same number."""
+    """Sentences of words, two paragraphs, sometimes with characters outside ASCII.
+
+    The same for the same number.
+    """
     draw = random.Random(number)
     made = [
         " ".join(draw.choices(WORDS, k=draw.randrange(4, 12))).capitalize() + "."

@@ -1,4 +1,5 @@
-"""Translated words in the token set: texts of a run against a substitution of words, rates, and what is redone."""
+"""Translated words in the token set: texts of a run against a substitution of words, rates, and
+what is redone."""
 
 import json
 import re
@@ -26,7 +27,8 @@ WORDS = {"river": "Fluss", "house": "großes Haus", "the": "der", "red": "rot"}
 
 
 def translate(text):
-    """Return the text with each word of the dictionary translated, in the capitalization of the word."""
+    """Return the text with each word of the dictionary translated, in the capitalization of the
+    word."""
 
     def new(match):
         other = WORDS.get(match[0].lower(), match[0])

@@ -1,4 +1,5 @@
-"""Columns of records that a recipe declares travel to the view of a row and to the totals of the manifest."""
+"""Columns of records that a recipe declares travel to the view of a row and to the totals of the
+manifest."""
 
 import json
 import math

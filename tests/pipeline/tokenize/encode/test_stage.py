@@ -101,7 +101,8 @@ def test_a_worker_has_the_memory_of_its_cores(name, more, monkeypatch):
 
 
 def long_words(folder, known, unknown):
-    """Documents of words that a WordPiece spells, and of words of 300 letters, which it does not read."""
+    """Documents of words that a WordPiece spells, and of words of 300 letters, which it does not
+    read."""
     texts = [("en", "the quick brown fox " * 15)] * known + [("und", "abc" * 100)] * unknown
     found = passes.documents(len(texts))
     for number, (language, text) in enumerate(texts):

@@ -57,7 +57,8 @@ def test_against_the_slow_rule_on_random_cuts():
 
 
 def test_a_space_with_the_first_byte_of_a_letter_opens_the_sentence():
-    """Byte-level pieces of `A. Я.`: `A` `.` and the space with one byte of the letter, its other byte, `.`."""
+    """Byte-level pieces of `A. Я.`: `A` `.` and the space with one byte of the letter, its other
+    byte, `.`."""
     starts = np.array([0, 1, 2, 3, 4])
     ends = np.array([1, 2, 4, 4, 5])
     assert sentence_starts("A. Я.", [0, 3], starts, ends).tolist() == [0, 2]

@@ -1,4 +1,5 @@
-"""Words that segmenters find: stored with the tokens, kept in the samples, and masked as a whole."""
+"""Words that segmenters find: stored with the tokens, kept in the samples, and masked as a
+whole."""
 
 import json
 import re
@@ -89,7 +90,8 @@ def segmented(tmp_path_factory):
 
 
 def slow_word_starts(text, encoding):
-    """The first token of each of jieba's words: the one that holds the word's first character, if it starts there."""
+    """The first token of each of jieba's words: the one that holds the word's first character, if
+    it starts there."""
     import jieba
 
     starts = {0}
@@ -193,7 +195,8 @@ def test_a_run_with_segmenters_says_nothing_of_them(segmented, tmp_path, capsys)
 
 
 def test_a_segmenter_of_a_language_that_no_document_has_is_named(tmp_path, capsys):
-    """Where languages are neither identified nor given, it would find nothing, and nobody would know."""
+    """Where languages are neither identified nor given, it would find nothing, and nobody would
+    know."""
     pytest.importorskip(
         "jieba", reason="pip install 'clozeline[words]' for the tests of encode.words"
     )

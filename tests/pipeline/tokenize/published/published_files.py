@@ -1,4 +1,5 @@
-"""Tokenizers as other projects publish them, made here by their owners' trainers, and texts to encode."""
+"""Tokenizers as other projects publish them, made here by their owners' trainers, and texts to
+encode."""
 
 import json
 import random

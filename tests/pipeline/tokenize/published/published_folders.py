@@ -1,4 +1,5 @@
-"""Folders of tokenizers with every key that the classes of transformers read, one varied at a time."""
+"""Folders of tokenizers with every key that the classes of transformers read, one varied at a
+time."""
 
 import json
 

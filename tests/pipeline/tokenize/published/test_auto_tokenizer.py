@@ -1,4 +1,5 @@
-"""Folders of other projects: the ids of AutoTokenizer for every key that its classes read, or refused by name."""
+"""Folders of other projects: the ids of AutoTokenizer for every key that its classes read, or
+refused by name."""
 
 import base64
 

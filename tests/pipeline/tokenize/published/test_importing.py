@@ -124,7 +124,8 @@ FAR = 4_000_000_000
 
 
 def with_far_id(folder, name):
-    """Give one piece of a published tokenizer an id far above all others, in a file of this name."""
+    """Give one piece of a published tokenizer an id far above all others, in a file of this
+    name."""
     facts = json.loads((folder / "tokenizer.json").read_text())
     entry = {"id": FAR, "content": "<far>", "special": True, "normalized": False}
     entry |= dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
@@ -237,7 +238,8 @@ def test_the_pad_is_that_of_the_model_where_it_stands_for_no_text(tmp_path, pad_
 
 
 def _word_level(folder, unknown, **roles):
-    """A published model of words that writes `unknown` for the others, and names the roles of its pieces."""
+    """A published model of words that writes `unknown` for the others, and names the roles of its
+    pieces."""
     pieces = ["<pad>", "<eos>", "<mask>", "<unk>", "the", "cat"]
     kind = models.WordLevel(
         {piece: number for number, piece in enumerate(pieces)}, unk_token=unknown
@@ -262,7 +264,10 @@ def test_an_unknown_token_with_another_role_is_refused(tmp_path, role, is_named)
 
 @pytest.mark.parametrize("lost", ["", "Ã"])
 def test_a_byte_level_tokenizer_may_share_its_unknown_token_if_it_has_every_byte(tmp_path, lost):
-    """GPT-2 names <|endoftext|> for everything; without the piece of one byte it would write it inside texts."""
+    """GPT-2 names <|endoftext|> for everything.
+
+    Without the piece of one byte it would write it inside texts.
+    """
     end = "<|endoftext|>"
     letters = sorted({*pre_tokenizers.ByteLevel.alphabet()} - {lost})
     kind = models.BPE(

@@ -1,4 +1,5 @@
-"""Byte-pair encoding word by word as its paper describes it (arXiv 1508.07909), for tests of the learners."""
+"""Byte-pair encoding word by word as its paper describes it (arXiv 1508.07909), for tests of the
+learners."""
 
 from collections import Counter
 
@@ -11,7 +12,8 @@ def slow_letters(words, room):
 
 
 def slow_learner(words, room, fewest, join, banned=(), letters=None):
-    """The merges, at most `room`: the most frequent pair of all words, each as often as it comes, counted again.
+    """The merges, at most `room`: the most frequent pair of all words, each as often as it comes,
+    counted again.
 
     Of pairs as frequent, the one met first in the words as merged so far is taken; with `letters`,
     that of the smallest ids, which letters and merges have in their order.

@@ -1,4 +1,7 @@
-"""Byte-level BPE gives the ids and offsets of its library; GPT-2's words one by one, with a cache."""
+"""Byte-level BPE gives the ids and offsets of its library.
+
+GPT-2's words one by one, with a cache.
+"""
 
 import json
 import random

@@ -1,4 +1,5 @@
-"""Models trained by SentencePiece, converted for the `tokenizers` library, give the ids of SentencePiece."""
+"""Models trained by SentencePiece, converted for the `tokenizers` library, give the ids of
+SentencePiece."""
 
 import random
 

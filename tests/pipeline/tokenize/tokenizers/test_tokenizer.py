@@ -124,7 +124,8 @@ NASTY = [
 
 
 def corpus():
-    """Texts that hold every reserved piece, often: training must not learn from that how to write one."""
+    """Texts that hold every reserved piece, often: training must not learn from that how to write
+    one."""
     draw = random.Random(3)
     return [
         " ".join(draw.choices(WORDS, k=60))
@@ -175,7 +176,10 @@ def check(tokenizer, texts):
 
 
 def check_lossy(tokenizer, text, encoding):
-    """No special id but the unknown one; offsets ascend, and what is known begins with the character there."""
+    """No special id but the unknown one.
+
+    Offsets ascend, and what is known begins with the character there.
+    """
     unknown = tokenizer.vocabulary.specials["unk"]
     special = tokenizer.vocabulary.special
     assert not special[encoding.ids[encoding.ids != unknown]].any()
@@ -324,7 +328,8 @@ def words_of(tokenizer, ids):
 
 
 def test_training_twice_gives_one_fingerprint(folder, tmp_path):
-    """Reserved pieces may have names: language tokens have ids, and no text of that spelling gives them."""
+    """Reserved pieces may have names: language tokens have ids, and no text of that spelling gives
+    them."""
     name = (folder / "name").read_text().strip()
     again = trained(name, tmp_path)
     assert again.vocabulary.fingerprint == load_tokenizer(folder).vocabulary.fingerprint
@@ -382,14 +387,20 @@ def test_special_ids_are_keys_of_the_training(folder, tmp_path):
     ("name", "number"), [("byte_bpe", 128), ("character", 256), ("unigram", 256), ("word", 0)]
 )
 def test_single_bytes_of_rare_characters_are_marked(name, number, tmp_path):
-    """The alphabet of byte-level BPE has characters in its first half; `<0x41>` is never the letter A."""
+    """The alphabet of byte-level BPE has characters in its first half.
+
+    `<0x41>` is never the letter A.
+    """
     vocabulary = trained(name, tmp_path).vocabulary
     assert vocabulary.byte_piece.sum() == number
     assert not (vocabulary.byte_piece & vocabulary.special).any()
 
 
 def test_letters_of_proteins_take_33_ids(tmp_path):
-    """As many as ESM's alphabet: 7 special ids, a spare one, 25 letters; another letter is the unknown token."""
+    """As many as ESM's alphabet: 7 special ids, a spare one, 25 letters.
+
+    Another letter is the unknown token.
+    """
     letters = "LAGVSERTIDPKQNFYMHWCXBUZO"
     kind = TOKENIZERS.load_class("character")
     keys = {"sentinels": 0, "modes": False, "reserved": 1, "bytes": False}

@@ -26,7 +26,10 @@ def words_of(text, lower_case):
 
 
 def slow_ids(text, pieces, unknown, lower_case):
-    """Of each word the longest piece, then the longest of the rest; a word that is not spelled so is unknown."""
+    """Of each word the longest piece, then the longest of the rest.
+
+    A word that is not spelled so is unknown.
+    """
     ids = []
     for word in words_of(text, lower_case):
         cut = []

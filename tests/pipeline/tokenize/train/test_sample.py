@@ -41,7 +41,8 @@ def test_a_budget_chooses_by_uid_whatever_the_parts(tmp_path, monkeypatch, bucke
 
 
 def slow_copies(available, budget, alpha):
-    """Copies of a text by the law of XLM: shares of n ** alpha, of the budget or of what there is."""
+    """Copies of a text by the law of XLM: shares of n ** alpha, of the budget or of what there
+    is."""
     size = min(budget, sum(available.values()))
     total = sum(number**alpha for number in available.values())
     return {

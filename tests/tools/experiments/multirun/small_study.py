@@ -22,7 +22,10 @@ variants:
 
 
 def write_study(folder, *, flops=30000000.0, one="one", two="two"):
-    """Write a study of runs of so many operations, on two sets by their names; return its folder."""
+    """Write a study of runs of so many operations, on two sets by their names.
+
+    Return its folder.
+    """
     study = folder / "study"
     study.mkdir(parents=True)
     plain = plain_config(

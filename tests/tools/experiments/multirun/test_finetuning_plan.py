@@ -1,4 +1,5 @@
-"""What a fine-tuning says before and during its first run: numbers that follow rows and width, and given ones."""
+"""What a fine-tuning says before and during its first run: numbers that follow rows and width, and
+given ones."""
 
 import pytest
 import yaml

@@ -1,4 +1,5 @@
-"""Scores of fine-tuned runs: tables, matrices, averages of benchmarks, and the best keys, by hand."""
+"""Scores of fine-tuned runs: tables, matrices, averages of benchmarks, and the best keys, by
+hand."""
 
 import json
 from pathlib import Path

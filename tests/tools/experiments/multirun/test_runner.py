@@ -96,7 +96,8 @@ def wait_until(condition, process):
 
 
 def test_a_folder_is_for_one_thing(tmp_path):
-    """From its first run on: what a command leaves that is refused before does not bind the next one."""
+    """From its first run on: what a command leaves that is refused before does not bind the next
+    one."""
     note = tmp_path / "runs" / "words.json"
     record_folder_facts(note, {"task": "other"})
     record_folder_facts(note, {"task": "a", "seeds": [1]})

@@ -66,7 +66,8 @@ def test_the_operations_are_those_of_the_study(tmp_path, name):
 
 
 def test_a_teacher_in_memory_takes_its_forward_passes(tmp_path):
-    """A student's step costs its own operations and a third of a training step of the teacher, of three layers."""
+    """A student's step costs its own operations and a third of a training step of the teacher, of
+    three layers."""
     folder = write_study(tmp_path)
     sets = write_walks(tmp_path / "sets")
     study, variants = load_study(folder)
@@ -150,7 +151,8 @@ def write_steps(folder, **changes):
 
 @pytest.fixture
 def study(tmp_path):
-    """Return a study of two steps with a small tokenizer, and texts of which each stands there twice."""
+    """Return a study of two steps with a small tokenizer, and texts of which each stands there
+    twice."""
     folder = tmp_path / "study"
     folder.mkdir()
     write_steps(folder)
@@ -228,7 +230,10 @@ def test_wrong_bases_are_refused(study):
 
 @pytest.fixture
 def measured(tmp_path, monkeypatch):
-    """Return the words of a study of two variants, each with scores of two seeds; nothing is made or trained."""
+    """Return the words of a study of two variants, each with scores of two seeds.
+
+    Nothing is made or trained.
+    """
     folder = write_study(tmp_path)
     sets = write_walks(tmp_path / "sets")
     out = tmp_path / "out"

@@ -39,7 +39,8 @@ ADAPTERS = {"lora": {"name": "lora", "rank": 2}, "bottleneck": {"name": "bottlen
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A base of transformers, a run without an adapter, and one for each adapter beside the base."""
+    """A base of transformers, a run without an adapter, and one for each adapter beside the
+    base."""
     folder = tmp_path_factory.mktemp("adapters")
     sets = make_sets(folder / "task", "executor.workers=1")
     saved(

@@ -1,4 +1,5 @@
-"""What a start says of the export of a run is what `export-model` writes, and a class of transformers reads it."""
+"""What a start says of the export of a run is what `export-model` writes, and a class of
+transformers reads it."""
 
 import json
 
@@ -51,7 +52,8 @@ def shards(tmp_path_factory):
 
 
 def apart(ours: Model, folder, architecture):
-    """The largest difference of the scores of a row, by the run's weights and by the class that reads the export."""
+    """The largest difference of the scores of a row, by the run's weights and by the class that
+    reads the export."""
     theirs = getattr(transformers, architecture).from_pretrained(folder, dtype=torch.float32).eval()
     ids = torch.tensor([[7, 9, 30, 11, 8, 40]])
     places = torch.arange(6)[None]

@@ -1,4 +1,5 @@
-"""A classifier on a small published BERT, GPT-2, BART or T5: trained, scored, predicted with, exported, read back."""
+"""A classifier on a small published BERT, GPT-2, BART or T5: trained, scored, predicted with,
+exported, read back."""
 
 import json
 
@@ -54,7 +55,10 @@ too."""
 
 @pytest.mark.parametrize("frame", mark_slow_but(["t5"], BODIES))
 def test_a_classifier(one_rank, tmp_path, frame, capsys):
-    """Special tokens that the published tokenizer lacks get rows of the table; GPT also trains its lm on the rows."""
+    """Special tokens that the published tokenizer lacks get rows of the table.
+
+    GPT also trains its lm on the rows.
+    """
     # a published body with random weights, and the sets that its tokenizer makes
     stem, end, sizes, close = BODIES[frame]
     body = getattr(transformers, f"{stem}{end}")

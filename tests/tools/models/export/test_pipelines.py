@@ -1,4 +1,5 @@
-"""Pipelines of transformers on exported models read texts as our own tools do, with byte-level tokenizers above all."""
+"""Pipelines of transformers on exported models read texts as our own tools do, with byte-level
+tokenizers above all."""
 
 import json
 import re
@@ -28,7 +29,8 @@ PLACES = ["Rome", "New York", "Aix - en - Provence"]
 
 
 def tokenizer_of(folder, size):
-    """Byte-level BPE of prose, in which no blank stands before a mark: there a blank is a token of its own."""
+    """Byte-level BPE of prose, in which no blank stands before a mark: there a blank is a token of
+    its own."""
     prose = [
         f"the {name} lives in {place}, near the sea."
         for name in ("Ada", "Mary", "Paul")
@@ -171,7 +173,8 @@ def entities_of(read, text):
     [(480, "first"), (700, "first"), (700, "average"), (700, "max"), (700, "simple")],
 )
 def test_entities_are_those_of_predict(taggers, size, strategy, blank):
-    """Blanks stand before marks, and several between words, which are tokens, or with 480 pieces several tokens."""
+    """Blanks stand before marks, and several between words, which are tokens, or with 480 pieces
+    several tokens."""
     folder = taggers(size)
     found = predicted(folder, [{"words": row["words"]} for row in SENTENCES])
     assert [row["tags"] for row in found] == [row["tags"] for row in SENTENCES], (
@@ -200,7 +203,8 @@ def test_tokens_without_aggregation(taggers):
 
 @pytest.mark.parametrize("size", [480, 700])
 def test_the_card_reads_words_as_predict(taggers, size):
-    """The lines of the card, on words that the model has seen, and on others, whose tags are any."""
+    """The lines of the card, on words that the model has seen, and on others, whose tags are
+    any."""
     folder = taggers(size)
     lines = (folder / "exported" / "README.md").read_text().partition("## Words")[2]
     (code,) = re.findall(r"```python\n(.*?)```", lines, re.DOTALL)
@@ -262,7 +266,8 @@ def test_classes(one_rank, tmp_path, several):
 
 
 def test_answers(one_rank, tmp_path):
-    """transformers has no pipeline any more: the answer is read by the offsets of the best tokens."""
+    """transformers has no pipeline any more: the answer is read by the offsets of the best
+    tokens."""
     rows = []
     for number in range(12):
         name = NAMES[number % 4]

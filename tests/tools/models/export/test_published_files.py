@@ -1,4 +1,5 @@
-"""Published files travel: what an export writes of a tokenizer whose vocabulary is the publisher's is what was read."""
+"""Published files travel: what an export writes of a tokenizer whose vocabulary is the publisher's
+is what was read."""
 
 import json
 

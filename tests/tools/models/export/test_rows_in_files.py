@@ -1,4 +1,5 @@
-"""What exported files say of the training rows: the token before a text, and the length at which texts are cut."""
+"""What exported files say of the training rows: the token before a text, and the length at which
+texts are cut."""
 
 import json
 from dataclasses import replace
@@ -100,7 +101,10 @@ def test_an_encoder_names_none(bert, tmp_path):
 
 @pytest.mark.parametrize("published", [False, True])
 def test_texts_are_cut_where_predictions_cut_them(tmp_path, published):
-    """Rows of 12 tokens, in a model of 64 positions; also where a publisher's files, whose other keys stay, say 512."""
+    """Rows of 12 tokens, in a model of 64 positions.
+
+    Also where a publisher's files, whose other keys stay, say 512.
+    """
     more = []
     if published:
         stated = {

@@ -39,7 +39,8 @@ def trained(heads):
 
 
 def vectors_by_modules(folder, loader):
-    """The vectors that the modules of a folder describe, each by the documentation of sentence-transformers."""
+    """The vectors that the modules of a folder describe, each by the documentation of
+    sentence-transformers."""
     body, _ = loaded(folder, loader, add_pooling_layer=False)
     inside = torch.arange(IDS.shape[1]) < LENGTHS[:, None]
     with torch.no_grad():

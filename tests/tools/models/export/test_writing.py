@@ -1,4 +1,5 @@
-"""What an export says of a model, its frames of texts, its integers, and the files next to its weights."""
+"""What an export says of a model, its frames of texts, its integers, and the files next to its
+weights."""
 
 import json
 from pathlib import Path

@@ -156,7 +156,10 @@ def test_steps_and_positions_are_inverse(sizes, lines_every):
 
 
 def test_skipped_rows_of_steps_by_tokens_are_one_step():
-    """Which of the steps that were taken back read a row is not known; the others are those of the records."""
+    """Which of the steps that were taken back read a row is not known.
+
+    The others are those of the records.
+    """
     steps = RunSteps(
         Timeline(PLANS, 2, 4), [(1, 8), (2, 64)], by_tokens=True, skipped=[SkippedRows(1, 8, 48)]
     )
@@ -165,7 +168,8 @@ def test_skipped_rows_of_steps_by_tokens_are_one_step():
 
 
 def with_rollbacks(rollbacks, rows_at):
-    """The steps that count, one after another, and the rows skipped: after `more` steps, a return by some of them."""
+    """The steps that count, one after another, and the rows skipped: after `more` steps, a return
+    by some of them."""
     steps = []
     begin = 0
     skipped = []
@@ -193,7 +197,10 @@ def with_rollbacks(rollbacks, rows_at):
     st.integers(0, 12),
 )
 def test_steps_after_rollbacks_go_on_behind_the_skipped_rows(rollbacks, every, unrecorded):
-    """With records of each step and phases, and with records of some and one size; none of the last steps."""
+    """With records of each step and phases, and with records of some and one size.
+
+    None of the last steps.
+    """
     plan = PLANS if every == 1 else [Phase(keys(0), (), None, 8)]
     steps, skipped = with_rollbacks(
         rollbacks, lambda begin: 8 if every > 1 or begin < 48 else 4 if begin < 96 else 16

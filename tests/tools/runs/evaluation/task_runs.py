@@ -58,7 +58,10 @@ def tuned_run(ranks, folder, *, steps=6, **changes):
 
 
 def body_and_recipe(ranks, folder, steps):
-    """The files of a small task; a run and a recipe of it, as words of `finetune` and `self-train`."""
+    """The files of a small task.
+
+    A run and a recipe of it, as words of `finetune` and `self-train`.
+    """
     body = tuned_run(ranks, folder / "first")
     recipe = folder / "toy"
     files = folder / "first" / "files"

@@ -1,4 +1,5 @@
-"""Off-ramps that a run trains and stores, the scores of rows that leave early, and the table of models."""
+"""Off-ramps that a run trains and stores, the scores of rows that leave early, and the table of
+models."""
 
 import json
 

@@ -1,4 +1,5 @@
-"""The score of a run that is trained on texts: the loss that its training measured, and its perplexity."""
+"""The score of a run that is trained on texts: the loss that its training measured, and its
+perplexity."""
 
 import json
 import math
@@ -11,7 +12,10 @@ from tests.train.runs import evaluations, start
 
 
 def test_a_run_on_texts_has_the_loss_of_its_training(one_rank, tmp_path, capsys):
-    """45 rows in batches of 8, with and without a limit; a task's options are refused, and a moved set is named."""
+    """45 rows in batches of 8, with and without a limit.
+
+    A task's options are refused, and a moved set is named.
+    """
     shards = write_masked_sets(tmp_path / "sets")
     for name, limit in (("all", []), ("part", ["evaluate.max_rows=9"])):
         config = write_config(tmp_path / f"{name}.yaml", shards, tmp_path / name, steps=2)

@@ -1,4 +1,5 @@
-"""Perplexity against loops over tokens, of a model that knows nothing, and of masked tokens against transformers."""
+"""Perplexity against loops over tokens, of a model that knows nothing, and of masked tokens against
+transformers."""
 
 import json
 import math
@@ -158,7 +159,8 @@ def test_ngrams_score_the_same_tokens(decoder, texts, tmp_path):
 def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(
     bert, texts, tmp_path, kind, window
 ):
-    """Each token is read by the exported model in a row of its own, with as much of the text as a window holds."""
+    """Each token is read by the exported model in a row of its own, with as much of the text as a
+    window holds."""
     run = bert
     trained = TrainedModel.open(bert)
     assert export([str(run), str(tmp_path / "exported")]) == 0

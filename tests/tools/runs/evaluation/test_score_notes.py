@@ -26,7 +26,8 @@ def test_a_worse_score_is_told_with_both_numbers(value, baseline, better, is_wor
 
 
 def test_the_standard_error_is_that_of_independent_items():
-    """The deviation of the share that is right among 16 items, of which each is right with probability one half."""
+    """The deviation of the share that is right among 16 items, of which each is right with
+    probability one half."""
     draws = np.random.default_rng(0).integers(0, 2, (20_000, 16)).mean(axis=1)
     assert f"up to {draws.std():.2f}" in note_few_items(16, "row")
     assert note_few_items(1, "pair").startswith("a share of 1 pair decides")

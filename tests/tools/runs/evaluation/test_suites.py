@@ -1,4 +1,5 @@
-"""Minimal pairs, last words, facts and layers, against the model's own scores of one text at a time."""
+"""Minimal pairs, last words, facts and layers, against the model's own scores of one text at a
+time."""
 
 import json
 
@@ -323,7 +324,8 @@ FILLERS = ("film", "one", "with", "heart")
 
 @pytest.fixture(scope="module")
 def run_and_task(tmp_path_factory):
-    """Sentences in which the class of `plot` is told by the word before it, and an untrained encoder."""
+    """Sentences in which the class of `plot` is told by the word before it, and an untrained
+    encoder."""
     folder = tmp_path_factory.mktemp("probe")
     files = folder / "files"
     draws = np.random.default_rng(3)

@@ -176,7 +176,10 @@ def test_scores_by_class_against_scikit_learn(several):
 
 
 def test_the_classes_and_records_with_most_errors_are_shown():
-    """Of thirteen classes the one without errors is left out; each other one is taken once for its follower."""
+    """Of thirteen classes the one without errors is left out.
+
+    Each other one is taken once for its follower.
+    """
     names = [f"c{number:02}" for number in range(13)]
     facts = TaskFacts(name="t", head="classification", labels=names, metrics=(), multi_label=False)
     others = [names[number] for number in range(13) if number != 5]
@@ -272,7 +275,10 @@ def test_nats_are_those_of_all_labels(tmp_path):
 
 
 def test_the_standard_error_of_a_loss_is_that_of_its_documents():
-    """Of equal documents stdev / sqrt(n); of others what the jackknife gives, which leaves out a document at a time."""
+    """Of equal documents stdev / sqrt(n).
+
+    Of others what the jackknife gives, which leaves out a document at a time.
+    """
     draws = np.random.default_rng(2)
     values = draws.normal(4.0, 0.5, 12)
     assert _weighted_standard_error(values, np.full(12, 7.0)) == pytest.approx(
@@ -285,7 +291,10 @@ def test_the_standard_error_of_a_loss_is_that_of_its_documents():
 
 
 def test_a_score_says_what_the_losses_of_the_training_mean(runs, tmp_path, capsys):
-    """Rows that were learned by heart, and the step to evaluate instead; the score of another step says nothing."""
+    """Rows that were learned by heart, and the step to evaluate instead.
+
+    The score of another step says nothing.
+    """
     run = shutil.copytree(runs("classes") / "run", tmp_path / "run")
     evaluated = {
         "loss": 0.9,

@@ -96,7 +96,8 @@ def test_the_best_classes_of_each_label_are_stored(shards, temperature):
 
 
 def test_draws_depend_on_seed_and_row_alone(shards):
-    """Not on the block or the batch: the inverse of the cumulative distribution, from bits of the row's key."""
+    """Not on the block or the batch: the inverse of the cumulative distribution, from bits of the
+    row's key."""
     teacher = weights(shards)
     stored = plan(shards, teacher, how="drawn", k=6)
     rows = shards.read_block(0)
@@ -160,7 +161,10 @@ def test_refusals(shards, tmp_path, changes, message):
 def test_heads_without_a_distribution_for_each_label_are_refused(
     objective, heads, shards, tmp_path
 ):
-    """Yes or no for each token, vectors, several classes of a row, numbers; or labels of another head."""
+    """Yes or no for each token, vectors, several classes of a row, numbers.
+
+    Or labels of another head.
+    """
     path = (
         make_sets(tmp_path) / "train"
         if objective == "sst2"
@@ -202,7 +206,8 @@ def test_blocks_in_quarantine_get_no_scores(tmp_path, monkeypatch):
 
 @pytest.fixture
 def task(tmp_path, monkeypatch):
-    """A set of two shards with three blocks each, and a teacher with random weights that any path opens."""
+    """A set of two shards with three blocks each, and a teacher with random weights that any path
+    opens."""
     made = prepare(tmp_path, monkeypatch)
     monkeypatch.setattr(checks, "open_teacher", score_shards.open_teacher)
     weights = score_shards.open_teacher(made.run, None, open_shards(made.shards), "RUN")

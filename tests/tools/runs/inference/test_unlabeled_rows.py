@@ -63,7 +63,10 @@ TEXTS_TO_TAG = {
 def test_words_are_those_of_the_file_whatever_the_run_was_trained_on(
     runs, tmp_path, run, name, codec
 ):
-    """Of tables, JSON, columns of words and tags, CoNLL-U and lines of text; blanks in a word stay."""
+    """Of tables, JSON, columns of words and tags, CoNLL-U and lines of text.
+
+    Blanks in a word stay.
+    """
     opened = open_task_run(runs(run) / "run", "train")
     path = tmp_path / f"{name}{codec}"
     if name.endswith(".parquet"):

@@ -44,7 +44,10 @@ print(json.dumps(
 
 
 def make_set(folder, types, **fields):
-    """Rows with lists of no, few and many values, and large uids; the second of three blocks is damaged and hidden."""
+    """Rows with lists of no, few and many values, and large uids.
+
+    The second of three blocks is damaged and hidden.
+    """
     made = rows([*range(1, 11)], [3, 256, 65_536, 1, 5, 6, 7, 8, 9, 0])
     made.fixed["uid"][:] = np.uint64(2**64 - 1) - made.fixed["uid"]
     for name, dtype in types.items():
@@ -169,7 +172,8 @@ def test_files_of_megatron(tmp_path, dtype, code, stored):
 
 
 def test_files_of_mds(tmp_path):
-    """By the description of version 2: fixed sizes are in the index, others at the start of a sample."""
+    """By the description of version 2: fixed sizes are in the index, others at the start of a
+    sample."""
     shards = make_set(tmp_path / "set", TYPES)
     found = []
     assert export(shards, tmp_path / "out", "mds", "rows=3") == 0

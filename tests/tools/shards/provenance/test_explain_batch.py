@@ -1,4 +1,5 @@
-"""What the tools say of batches and of samples: what the stream delivers, all of it and nothing else."""
+"""What the tools say of batches and of samples: what the stream delivers, all of it and nothing
+else."""
 
 import json
 import shutil
@@ -29,7 +30,8 @@ from tests.train.synthetic import plain_config
 
 
 def run_directory(tmp_path, manifest, seen, **changes):
-    """A run over a set with seed 3 that has read some samples, and was killed while it wrote the next line."""
+    """A run over a set with seed 3 that has read some samples, and was killed while it wrote the
+    next line."""
     run = tmp_path / "run"
     run.mkdir()
     config = plain_config(data__shards=str(manifest), output=str(run), data__seed=3, **changes)
@@ -95,7 +97,8 @@ def test_steps_are_those_that_the_run_took_whatever_its_configuration_says_now(
 
 
 def test_samples_are_shown_as_the_stream_corrupts_them(shard_sets, tmp_path, capsys):
-    """Batches of epochs 0 and 1 of the samples are the rows of variants 0 and 1 of the stored examples."""
+    """Batches of epochs 0 and 1 of the samples are the rows of variants 0 and 1 of the stored
+    examples."""
     examples, samples = example_sets(shard_sets)["masked_lm"]
     stored = {
         (f"{int(row.fixed['uid']):016x}", int(row.fixed["variant"])): row["input_ids"]
@@ -144,7 +147,8 @@ def test_skipped_samples_are_filler(shard_sets, tmp_path, capsys, monkeypatch):
 
 @pytest.mark.parametrize("reason", ["quarantine", "skipped"])
 def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys, reason):
-    """Of a block in quarantine, and of a damaged one where the run skips them, as the stream has it."""
+    """Of a block in quarantine, and of a damaged one where the run skips them, as the stream has
+    it."""
     folder = shutil.copytree(example_sets(shard_sets)["masked_lm"][0].parent, tmp_path / "set")
     shards = open_shards(folder)
     lost = {1, 4}
@@ -290,7 +294,8 @@ def test_samples_that_the_stream_corrupts_have_a_variant_an_epoch(shard_sets, tm
 
 @pytest.mark.parametrize("label", ["masked_lm", "causal_lm", "document_rotation"])
 def test_all_readings_of_a_document_are_named(shard_sets, label):
-    """A document is in the batches that `explain` shows it in, wherever in a row it begins, and in no others."""
+    """A document is in the batches that `explain` shows it in, wherever in a row it begins, and in
+    no others."""
     feed = Feed(as_phases(open_shards(example_sets(shard_sets)[label][0])), 3, 4, 8)
     shown = {}
     for samples in range(0, feed.reading.orders[0].lane_rows * 4, 8):
@@ -358,7 +363,10 @@ def test_documents_are_found_by_their_address(shard_sets, tmp_path, capsys):
 
 
 def test_a_document_is_found_as_the_partner_of_another(tmp_path):
-    """Examples of pairs do not say which document the second half is from; their samples do, and labels if it is."""
+    """Examples of pairs do not say which document the second half is from.
+
+    Their samples do, and labels if it is.
+    """
     partner = list_column("partner_document_uid", "uint8")
     sample = rows([1, 2, 3])
     uids = np.stack([np.full(16, value, np.uint8) for value in (7, 8, 7)])

@@ -1,4 +1,5 @@
-"""Rows and documents of sets are found, against loops over all rows and against the tokens themselves."""
+"""Rows and documents of sets are found, against loops over all rows and against the tokens
+themselves."""
 
 import shutil
 from dataclasses import replace
@@ -128,7 +129,8 @@ def packed(shard_sets):
 
 
 def test_documents_of_a_row_are_those_whose_tokens_it_holds(shard_sets):
-    """Each stretch between two document starts reads as the named document does, and no row has one more or less."""
+    """Each stretch between two document starts reads as the named document does, and no row has one
+    more or less."""
     known = texts(shard_sets)
     assert len(packed(shard_sets)) > 6
     for path in packed(shard_sets):

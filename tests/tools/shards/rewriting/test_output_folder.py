@@ -1,4 +1,5 @@
-"""Sets in another form and exports: the same rows in the same order, all files or none, on a disk and in a store."""
+"""Sets in another form and exports: the same rows in the same order, all files or none, on a disk
+and in a store."""
 
 import json
 import shutil

@@ -95,7 +95,10 @@ def beyond(rows):
     ],
 )
 def test_the_first_row_that_breaks_a_rule_is_named(shard_sets, label, change, message):
-    """The rows of a block pass; once the second or third of them is changed, it is named with the rule."""
+    """The rows of a block pass.
+
+    Once the second or third of them is changed, it is named with the rule.
+    """
     shards = open_shards(example_sets(shard_sets)[label][0])
     check_rows(LocatedRows(shards.path, 1, shards.read_block(1)), shards.manifest)
     with pytest.raises(IntegrityError) as caught:
@@ -409,7 +412,8 @@ def manifests(tmp_path_factory):
     ],
 )
 def test_a_changed_column_of_a_task_is_refused(manifests, task, column, values, message):
-    """One row of a set with these columns passes, and the same row with a changed column is refused."""
+    """One row of a set with these columns passes, and the same row with a changed column is
+    refused."""
     manifest = manifests[task]
     lists = RIGHT[task][1]
     columns = [spec for spec in manifest.columns if spec.kind == "fixed" or spec.name in lists]

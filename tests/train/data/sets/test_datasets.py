@@ -49,7 +49,10 @@ def sets(tmp_path_factory):
 
 
 def test_what_a_checkpoint_holds_of_the_data(one_rank, tmp_path, sets):
-    """Changes of weights become phases where the run was; weights count as they are drawn, however they are spelled."""
+    """Changes of weights become phases where the run was.
+
+    Weights count as they are drawn, however they are spelled.
+    """
     mixed = tmp_path / "mixed.yaml"
     assert one_rank.run(start, config_file(mixed, {"shards": sets}), ["steps=2"]) == [(0, "")]
     assert one_rank.run(
@@ -189,7 +192,8 @@ def test_steps_of_stored_sets_and_how_often_corruptions_are_read(
 
 @pytest.mark.parametrize("least", [60, 100, 700])
 def test_a_run_in_batches_of_tokens_reads_as_often_as_promised(tmp_path, least):
-    """Joined batches of 4 rows of 8 to 15 tokens exceed what they need: counted on the stream itself."""
+    """Joined batches of 4 rows of 8 to 15 tokens exceed what they need: counted on the stream
+    itself."""
     shards = stored(tmp_path / "set", "causal_lm", 1, rows=4000)
     changes = {
         "steps": "auto",
@@ -212,7 +216,10 @@ def test_a_run_in_batches_of_tokens_reads_as_often_as_promised(tmp_path, least):
 
 
 def test_steps_of_samples_and_of_larger_sets(tmp_path):
-    """Corrupted anew, samples are read 16 times; 4 million tokens are enough, and every row is read once."""
+    """Corrupted anew, samples are read 16 times.
+
+    4 million tokens are enough, and every row is read once.
+    """
     write_token_set(tmp_path, [40] * 80)
     run_stage(recipe(tmp_path, [entry := {"name": "masked_lm", "max_length": 16}]), "group")
     data = {"shards": str(tmp_path / "group" / "packed-14-sep" / "train"), "corrupt": entry}

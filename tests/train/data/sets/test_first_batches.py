@@ -1,4 +1,7 @@
-"""A start that is accepted trains its first batch and evaluates; the rest is refused when sets are opened."""
+"""A start that is accepted trains its first batch and evaluates.
+
+The rest is refused when sets are opened.
+"""
 
 import math
 from collections import Counter

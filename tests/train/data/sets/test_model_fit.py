@@ -1,4 +1,7 @@
-"""Sets whose rows a model would misread are refused before the first step; labels of tasks come from their sets."""
+"""Sets whose rows a model would misread are refused before the first step.
+
+Labels of tasks come from their sets.
+"""
 
 import json
 from dataclasses import replace
@@ -91,7 +94,10 @@ def test_heads_that_judge_a_generator(tmp_path, name, heads, ignore):
 
 
 def test_a_generator_of_the_family_s_own(tmp_path):
-    """Rows for masked LM, or for a generator, are enough; rows whose tokens were replaced before have none for it."""
+    """Rows for masked LM, or for a generator, are enough.
+
+    Rows whose tokens were replaced before have none for it.
+    """
     generator = {"layers": 1, "dim": 8, "attention_heads": 2, "ffn_dim": 8}
     family = {"model__family": "replaced_tokens", "model__generator": generator}
     both = {"masked_lm": 1.0, "token": 50.0}
@@ -187,7 +193,10 @@ def test_the_range_of_numbers_comes_from_the_set(task_manifest):
 
 
 def test_numbers_are_learned_by_the_scale_of_the_training_rows(tmp_path):
-    """Where the head has none yet and predicts the number itself; without a bias, nothing holds the mean."""
+    """Where the head has none yet and predicts the number itself.
+
+    Without a bias, nothing holds the mean.
+    """
     train = open_split(make_labeled_sets(tmp_path, "score: score"), "train")
     numbers = np.array([labeled_row(number)["score"] for number in range(120)], np.float32)
     given = (
@@ -309,7 +318,10 @@ def test_unread_columns_are_named(columns, heads, unread):
 
 
 def test_segments_of_a_task_may_stay_unread():
-    """A body without segment embeddings tells two texts apart by [SEP]; one line says so, and no key is asked for."""
+    """A body without segment embeddings tells two texts apart by [SEP].
+
+    One line says so, and no key is asked for.
+    """
     pair = holding("input_ids", "segment_starts", heads=("span",), name="task")
     refuse_unread(pair, reader("span"), [], "x")
     (line,) = unread_lines([pair, pair], reader("span"))

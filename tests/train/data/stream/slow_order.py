@@ -27,7 +27,8 @@ class SlowSet:
 
 @cache
 def stored_rows(rows):
-    """(block, row) of all rows as logical blocks have them: full blocks, then the short last blocks."""
+    """(block, row) of all rows as logical blocks have them: full blocks, then the short last
+    blocks."""
     full = []
     tails = []
     block = 0
@@ -73,7 +74,10 @@ def row_order(n, key):
 
 @cache
 def row_at(rows, seed, lanes, lane, position):
-    """Epoch of the set, stored block over all shards and row in it, at a lane's position; None: filler."""
+    """Epoch of the set, stored block over all shards and row in it, at a lane's position.
+
+    None: filler.
+    """
     stored = stored_rows(rows)
     size = rows.block_rows
     n = len(stored)
@@ -113,7 +117,8 @@ class SlowPhase:
 
 @cache
 def pattern(weights, period):
-    """A mixture's table: whole counts by largest remainders, then always the source with the largest deficit."""
+    """A mixture's table: whole counts by largest remainders, then always the source with the
+    largest deficit."""
     if len(weights) == 1:
         return [0]
     exact = [Fraction(weight * period, sum(weights)) for weight in weights]
@@ -171,7 +176,10 @@ class SlowStream:
         return column[position]
 
     def batch(self, position, count):
-        """(source, block, row) of a global batch of `count` lane rows, lane by lane; -1 for filler."""
+        """(source, block, row) of a global batch of `count` lane rows, lane by lane.
+
+        -1 for filler.
+        """
         cells = [
             self.at(lane, position + ahead) for lane in range(self.lanes) for ahead in range(count)
         ]

@@ -11,7 +11,8 @@ from tests.shard_sets import IDS, objective
 
 
 class ToyCorruption(NamedTuple):
-    """A kernel in place of an objective, and the list columns and the architecture of its examples."""
+    """A kernel in place of an objective, and the list columns and the architecture of its
+    examples."""
 
     kernel: Callable[..., Any]
     columns: Sequence[ColumnSpec] = (IDS,)
@@ -35,7 +36,8 @@ def keys(*numbers):
 
 
 def open_stream(data, rank=0, world=1, **options):
-    """A stream in the calling thread, of 4 lanes and 8 rows a step, unless `options` say otherwise."""
+    """A stream in the calling thread, of 4 lanes and 8 rows a step, unless `options` say
+    otherwise."""
     settings = {
         "lanes": 4,
         "seed": 3,

@@ -1,4 +1,7 @@
-"""Tensors of micro-batches from stored columns, by hand and against loops; rows of several sets in one batch."""
+"""Tensors of micro-batches from stored columns, by hand and against loops.
+
+Rows of several sets in one batch.
+"""
 
 from copy import copy
 
@@ -52,7 +55,8 @@ def test_prefix_has_no_labels():
 
 
 def test_a_fragment_keeps_its_places_and_is_opened_by_the_token_before_it():
-    """`[CLS] The kitten [MASK] [MASK] [MASK] ball [SEP]`, a fragment after [CLS], a row without one, and filler."""
+    """`[CLS] The kitten [MASK] [MASK] [MASK] ball [SEP]`, a fragment after [CLS], a row without
+    one, and filler."""
     found = collated(
         "encoder_decoder",
         {
@@ -71,7 +75,8 @@ def test_a_fragment_keeps_its_places_and_is_opened_by_the_token_before_it():
 
 
 def test_sets_with_and_without_isolation_share_a_batch():
-    """A row whose fragments are of two documents, one whose fragment is of the whole row, and one of spans."""
+    """A row whose fragments are of two documents, one whose fragment is of the whole row, and one
+    of spans."""
     names = ["input_ids", "target_ids", "target_start", "document_starts", "target_document_starts"]
     fragments, whole, spans = (
         Collate("encoder_decoder", roles_of(chosen), SPECIAL, decoder_start=1)
@@ -152,7 +157,8 @@ def test_segments_are_told_apart_in_bidirectional_rows_only():
 
 
 def test_masked_encoder_decoder_reads_the_label_before():
-    """`The puppies are [MASK] outside [MASK] house .` between [CLS] and [SEP]: places 5 and 7 read a label."""
+    """`The puppies are [MASK] outside [MASK] house .` between [CLS] and [SEP]: places 5 and 7 read
+    a label."""
     found = collated(
         "encoder_decoder",
         {
@@ -182,7 +188,10 @@ def test_masked_encoder_decoder_reads_the_label_before():
 
 
 def test_both_stacks_read_a_row_of_a_task():
-    """A row of three tokens with a tag at its second one, and filler; no token of the row is a label."""
+    """A row of three tokens with a tag at its second one, and filler.
+
+    No token of the row is a label.
+    """
     lists = {"input_ids": [[7, 8, 9], []], "tag_positions": [[1], []], "tags": [[2], []]}
     found = collated("encoder_decoder", lists, [1, 0], decoder_start=START)
     assert found["decoder_input_ids"] == [[START, 7, 8], [PAD] * 3]
@@ -226,7 +235,10 @@ def test_what_cannot_be_collated_is_refused(arguments, options, message):
 
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_a_column_without_a_rule_becomes_a_tensor_as_its_role_says(side):
-    """Rows of four and two tokens, and filler; positions move with rows that are padded on the left."""
+    """Rows of four and two tokens, and filler.
+
+    Positions move with rows that are padded on the left.
+    """
     roles = {
         "input_ids": IDS,
         "kept": UNDO,
@@ -296,7 +308,10 @@ def test_the_side_of_the_padding_is_that_of_the_manifest(tmp_path):
 
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_the_order_of_prediction(side):
-    """Rows of five, three and no tokens (filler); places 3, 0 and 1 of the first are predicted in this order."""
+    """Rows of five, three and no tokens (filler).
+
+    Places 3, 0 and 1 of the first are predicted in this order.
+    """
     lists = {
         "input_ids": [[5, 6, 7, 8, 9], [10, 11, 12], []],
         "prediction_order": [[3, 0, 1], [1], []],
@@ -333,7 +348,10 @@ def written(folder, lists, **options):
 
 
 def test_each_set_of_a_batch_has_its_own_rule(tmp_path):
-    """Positions restart with the second segment of a translation, never in a pair of sentences; all have tags."""
+    """Positions restart with the second segment of a translation, never in a pair of sentences.
+
+    All have tags.
+    """
     pair = {"input_ids": [[1, 7, 2, 8, 9, 2]], "segment_starts": [[0, 3]], "languages": [[3, 5]]}
     text = {"input_ids": [[1, 7, 7, 7, 7, 2]], "languages": [[4]]}
     sets = [(pair, {"reset_positions": True}), (pair, {}), (text, {})]
@@ -462,7 +480,10 @@ def test_each_row_has_what_its_own_set_holds(tmp_path, previous):
 
 
 def test_a_column_of_labels_is_aligned_with_those_of_other_objectives():
-    """Causal rows and masked ones share a batch; only the masked ones have a value for each label."""
+    """Causal rows and masked ones share a batch.
+
+    Only the masked ones have a value for each label.
+    """
     own = {"rarity": Role("label", "label_positions", head="mine", below=9)}
     masked = Collate(
         "encoder", roles_of(["input_ids", "label_positions", "label_ids"]) | own, SPECIAL

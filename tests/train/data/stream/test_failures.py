@@ -1,4 +1,7 @@
-"""Damaged, changing and slow files; interrupts, forks, kills and closing: no wrong row, no thread that stays."""
+"""Damaged, changing and slow files.
+
+Interrupts, forks, kills and closing: no wrong row, no thread that stays.
+"""
 
 import contextlib
 import gc
@@ -51,7 +54,8 @@ def test_close_leaves_no_threads_and_no_files(tmp_path):
 
 @pytest.mark.usefixtures("default_signals")
 def test_ctrl_c_interrupts_a_wait_and_close_does_not_hang(tmp_path, monkeypatch):
-    """A store that never answers: the interrupt arrives in `next_step`, and closing does not wait for the read."""
+    """A store that never answers: the interrupt arrives in `next_step`, and closing does not wait
+    for the read."""
     begun = threading.Event()
     never = threading.Event()
     ended = []
@@ -78,7 +82,8 @@ def test_ctrl_c_interrupts_a_wait_and_close_does_not_hang(tmp_path, monkeypatch)
 
 
 def test_a_dropped_stream_ends_its_threads(tmp_path):
-    """These streams are not closed: threads that held them would stay, with all rows they have loaded."""
+    """These streams are not closed: threads that held them would stay, with all rows they have
+    loaded."""
     shards = toy_set(tmp_path, [100])
     before = threading.active_count()
     for _ in range(50):

@@ -77,7 +77,8 @@ def test_answers_and_the_places_where_they_may_be():
 
 
 def test_rows_are_those_of_a_loop():
-    """Random examples of 2 to 5 choices of 1 to 6 tokens in one or two segments, one in eight filler."""
+    """Random examples of 2 to 5 choices of 1 to 6 tokens in one or two segments, one in eight
+    filler."""
     draws = np.random.default_rng(5)
     examples = []
     rows = []

@@ -1,4 +1,5 @@
-"""Labels of micro-batches against loops, transformers' inputs of every objective, and bits for generators."""
+"""Labels of micro-batches against loops, transformers' inputs of every objective, and bits for
+generators."""
 
 import numpy as np
 import pytest
@@ -171,7 +172,10 @@ def wanted(objective, example, width):
 
 @pytest.mark.parametrize("entry", OBJECTIVES, ids=str)
 def test_labels_stand_exactly_where_examples_have_them(entry):
-    """-100 on context, frame, padding and filler; a batch of nothing but filler has no label at all."""
+    """-100 on context, frame, padding and filler.
+
+    A batch of nothing but filler has no label at all.
+    """
     objective = build_objective(entry, WORDS)
     rows = samples([40, 2, 17, 64, 9], WORDS, sentences=3)
     examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)
@@ -241,7 +245,10 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_model_of_transformers_has_our_loss(tmp_path, case):
-    """Nothing of a row is lost on the way; its second row is padded, and a filler row comes last."""
+    """Nothing of a row is lost on the way.
+
+    Its second row is padded, and a filler row comes last.
+    """
     published, architecture, lists, options = CASES[case]
     theirs = saved(tmp_path, published, **({"type_vocab_size": 6} if "attention" in lists else {}))
     ours = build_checkpoint(read_checkpoint(tmp_path)).eval()

@@ -1,4 +1,5 @@
-"""Mixtures and phases: shares, ends, and changes in the middle of a run, row by row against the slow order."""
+"""Mixtures and phases: shares, ends, and changes in the middle of a run, row by row against the
+slow order."""
 
 from typing import NamedTuple
 
@@ -15,7 +16,10 @@ from tests.train.data.stream.streams import ToyCorruption, keys, open_stream
 
 
 def test_a_phase_ends_on_a_batch_of_its_own_wherever_it_begins():
-    """Else its batches would miss its end, in the middle of a run; from a saved position on only the rest counts."""
+    """Else its batches would miss its end, in the middle of a run.
+
+    From a saved position on only the rest counts.
+    """
     plans = [Phase(keys(0), (), 36, 12), Phase(keys(1), (), 72), Phase(keys(0))]
     problem = "until_samples 72 of phase 1 is not a multiple of 8, counted from 36, where it begins"
     with pytest.raises(ConfigurationError, match=f"{problem}, its global batch; nearest: 68 or 76"):
@@ -51,7 +55,10 @@ def key(content, name="set"):
 
 
 def begins(*phases):
-    """The lane row that lane 0 of 1 reads first of each source, in phases of 8 rows; shares are equal."""
+    """The lane row that lane 0 of 1 reads first of each source, in phases of 8 rows.
+
+    Shares are equal.
+    """
     plans = [Phase(tuple(keys), (), 8 * (n + 1)) for n, keys in enumerate(phases[:-1])]
     spans = Timeline([*plans, Phase(tuple(phases[-1]))], 1, 1).spans
     return [span.base[:, 0].tolist() for span in spans]
@@ -145,7 +152,10 @@ CHANGES = {
 @pytest.mark.parametrize("planned", [False, True])
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_reads_no_row_twice_and_leaves_none_out(sets, name, planned):
-    """Each start knows its own sets alone, and what the state says; `planned`: it plans further phases in vain."""
+    """Each start knows its own sets alone, and what the state says.
+
+    `planned`: it plans further phases in vain.
+    """
     changes = CHANGES[name]
     state = None
     digests = [one.digest for one in sets]
@@ -183,7 +193,8 @@ def test_a_change_reads_no_row_twice_and_leaves_none_out(sets, name, planned):
 
 
 def slow_phases(plans, changes, ends, digests):
-    """The recorded phases for the slow order, each of which must be what was asked for while it lasted."""
+    """The recorded phases for the slow order, each of which must be what was asked for while it
+    lasted."""
     phases = []
     for sources, _, until, _ in plans:
         end = ends[-1] if until is None else min(until, ends[-1])
@@ -229,7 +240,8 @@ def test_what_was_read_stays_as_it_was():
 
 @pytest.mark.parametrize("threads", [0, 2])
 def test_a_phase_has_a_corruption_of_its_own_over_the_same_samples(sets, threads):
-    """From the very sample on, in the middle of blocks, and each row once an epoch over all phases."""
+    """From the very sample on, in the middle of blocks, and each row once an epoch over all
+    phases."""
     objectives = (ToyCorruption(unchanged), ToyCorruption(sevens, identity="sevens"))
     ends = (24, None)
     phases = [

@@ -57,7 +57,8 @@ def chain(tmp_path_factory):
 
 
 def test_random_ids_occur_in_the_corpus_and_their_counts_are_a_part_of_the_state(chain):
-    """A resumed stream whose counts are gone, or others, would draw other ids: it is another stream."""
+    """A resumed stream whose counts are gone, or others, would draw other ids: it is another
+    stream."""
     entry = {"name": "masked_lm", "max_length": 34, "mask_share": 0.0, "random_share": 1.0}
     samples = open_shards(chain / "group" / build_objective(entry, WORDS).grouping.label / "train")
     entries = [validate(NamedObjective, {"objective": entry}, "data.corrupt")]
@@ -132,7 +133,10 @@ ENTRIES = [
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: str(entry["name"]))
 @pytest.mark.parametrize("split", ["train", "heldout"])
 def test_the_stream_gives_what_the_stage_stored(chain, monkeypatch, entry, split):
-    """Epoch v of the samples is variant v of the examples, column by column; rows not stored are filler."""
+    """Epoch v of the samples is variant v of the examples, column by column.
+
+    Rows not stored are filler.
+    """
     read = []
     real = Collate.__call__
 

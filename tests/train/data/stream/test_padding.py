@@ -31,7 +31,10 @@ FEW = settings(max_examples=40)
 
 @st.composite
 def parts(draw):
-    """Lengths of rows, and the starts of their parts, first 0; the last may start after the row's last token."""
+    """Lengths of rows, and the starts of their parts, first 0.
+
+    The last may start after the row's last token.
+    """
     lengths = draw(st.lists(st.integers(1, 8), min_size=1, max_size=5))
     return lengths, [
         sorted({0, *draw(st.lists(st.integers(0, length), max_size=4))}) for length in lengths

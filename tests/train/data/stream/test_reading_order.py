@@ -1,4 +1,5 @@
-"""Rows that the stream delivers, tells beforehand and finds again, row by row against an order written out again."""
+"""Rows that the stream delivers, tells beforehand and finds again, row by row against an order
+written out again."""
 
 import itertools
 from dataclasses import dataclass
@@ -159,7 +160,10 @@ def cases(draw):
 
 @dataclass
 class Play:
-    """Goes through a case; every batch, its announcement and the way back must be those of the slow order."""
+    """Goes through a case.
+
+    Every batch, its announcement and the way back must be those of the slow order.
+    """
 
     case: Case
     data: list[Phase[Input]]
@@ -205,7 +209,10 @@ class Play:
         assert {stream.samples for stream in self.streams} == {self.samples}
 
     def first_id(self, source, block, row):
-        """The first token of a stored row: the sets' rows are numbered from 1; of filler, the pad."""
+        """The first token of a stored row: the sets' rows are numbered from 1.
+
+        Of filler, the pad.
+        """
         if source < 0:
             return 0
         before = int(self.streams[0].sources[source].shards.index.rows[:block].sum())
@@ -245,7 +252,8 @@ def test_the_stream_has_the_slow_order(sets, case):
 
 
 def test_shares_are_those_of_the_rows_that_come(tmp_path, capsys):
-    """Ten rows on 16 lanes come with 6 of filler: counted, 5 of 13 rows are theirs at equal weights, and it is said."""
+    """Ten rows on 16 lanes come with 6 of filler: counted, 5 of 13 rows are theirs at equal
+    weights, and it is said."""
     small, large = (
         toy_set(tmp_path / name, [rows], name=name)
         for name, rows in (("small", 10), ("large", 160))

@@ -1,4 +1,7 @@
-"""Blocks are loaded ahead, as far as asked; those that cannot be read come as filler, and nothing else moves."""
+"""Blocks are loaded ahead, as far as asked.
+
+Those that cannot be read come as filler, and nothing else moves.
+"""
 
 import errno
 import json
@@ -48,7 +51,10 @@ def test_a_skipped_block_is_filler_and_all_other_rows_stay(tmp_path, block, make
 
 
 def test_too_many_skipped_blocks_end_the_stream(tmp_path):
-    """A second request ends in the same way; the message says why one more block was not skipped."""
+    """A second request ends in the same way.
+
+    The message says why one more block was not skipped.
+    """
     shards = toy_set(tmp_path, [40])
     for block in (2, 5):
         damage(shards, block)
@@ -80,7 +86,10 @@ def test_no_block_is_skipped_for_an_error_of_the_process(tmp_path, monkeypatch, 
 
 
 def test_quarantined_blocks_are_skipped_without_reading(tmp_path):
-    """Neither digest nor order change; a shard of which every block is in quarantine may be missing."""
+    """Neither digest nor order change.
+
+    A shard of which every block is in quarantine may be missing.
+    """
     shards = toy_set(tmp_path, [16, 12])
     with open_stream(shards) as stream:
         whole = [row for _ in range(4) for row in rows_of(stream.next_step())]
@@ -96,7 +105,10 @@ def test_quarantined_blocks_are_skipped_without_reading(tmp_path):
 
 
 def test_an_error_does_not_wait_for_reads_that_hang(tmp_path, monkeypatch):
-    """Three of the first four blocks never come; the error of the fourth, which is damaged, comes at once."""
+    """Three of the first four blocks never come.
+
+    The error of the fourth, which is damaged, comes at once.
+    """
     never = threading.Event()
     real = ShardSet.read_block
     shards = toy_set(tmp_path, [400], block_rows=100)
@@ -162,7 +174,8 @@ def reads(monkeypatch):
 
 @pytest.mark.parametrize("later", [(1.0, 10.0, 13.0), (9.0, 17.0, 7.0)])
 def test_a_block_is_read_once_however_lanes_lag(tmp_path, monkeypatch, later, reads):
-    """After a change of weights a lane may be at an earlier row of a set, and draw nothing of it for some steps."""
+    """After a change of weights a lane may be at an earlier row of a set, and draw nothing of it
+    for some steps."""
     sets = [toy_set(tmp_path / name, [960], name=name, block_rows=2) for name in "abc"]
     monkeypatch.setattr("clozeline.train.data.stream.batches._ROWS_AT_ONCE", 1)
     phases = [phase_of(tuple(sets), (7.0, 5.0, 2.0), 8 * 77), phase_of(tuple(sets), later)]

@@ -1,4 +1,5 @@
-"""One rank's batches: the same for every world size, thread, container and resume, and owned by the caller."""
+"""One rank's batches: the same for every world size, thread, container and resume, and owned by the
+caller."""
 
 import json
 from collections import Counter
@@ -109,7 +110,8 @@ def test_mismatch_names_field_and_values(shards, tmp_path, field, change):
 @pytest.mark.parametrize("architecture", ["encoder", "decoder"])
 @pytest.mark.parametrize("make", [toy_set, ragged_set])
 def test_a_batch_belongs_to_the_caller(tmp_path, architecture, make):
-    """Values written into a batch reach neither the others of its step nor later ones, of this stream or another."""
+    """Values written into a batch reach neither the others of its step nor later ones, of this
+    stream or another."""
     sizes = [[40, 24]] if make is toy_set else []
     shards = make(tmp_path, *sizes, objective=objective(architecture))
     with open_stream(shards) as clean:

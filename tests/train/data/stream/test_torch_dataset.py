@@ -62,7 +62,8 @@ def test_a_state_is_that_of_its_step_however_far_a_loop_has_fetched(tmp_path):
 
 
 def test_a_step_that_the_stream_is_not_near_is_refused(tmp_path):
-    """A loop that accumulates twice or half the micro-batches of a global batch, or that has loaded no state."""
+    """A loop that accumulates twice or half the micro-batches of a global batch, or that has loaded
+    no state."""
     with open_stream(toy_set(tmp_path, [50])) as stream:
         dataset = StreamDataset(stream)
         list(islice(dataset, 4 * 20))

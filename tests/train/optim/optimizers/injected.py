@@ -15,13 +15,15 @@ SIZES = {"table": (13, 4), "up": (7, 5), "up.bias": (7,), "down": (3, 7), "norm"
 
 
 def gradient(name, shape, step):
-    """A gradient that is a function of parameter and step alone, of quite another size from step to step."""
+    """A gradient that is a function of parameter and step alone, of quite another size from step to
+    step."""
     draws = np.random.default_rng([crc32(name.encode()), step]).normal(size=tuple(shape))
     return torch.tensor(draws * 10.0 ** (step % 3 - 1), dtype=torch.float32)
 
 
 def configured(name, ranks, stage, **changes):
-    """One micro-batch a rank and no clipping, so that the injected gradients are those of the step to the last bit."""
+    """One micro-batch a rank and no clipping, so that the injected gradients are those of the step
+    to the last bit."""
     chosen = {"name": name, "learning_rate": 0.01, "weight_decay": 0.1}
     plain = {
         "gradient_clipping": 0.0,
@@ -50,7 +52,8 @@ def whole_weights(engine):
 
 
 def updated(world, config, first, last, source=None, target=None):
-    """Weights after the steps `first..last` by injected gradients, resumed from and saved to directories."""
+    """Weights after the steps `first..last` by injected gradients, resumed from and saved to
+    directories."""
     engine = build(config, world)
     now = [0]
 

@@ -1,4 +1,5 @@
-"""Every optimizer makes the same bits at every ZeRO stage and world size, and resumes to them at any other."""
+"""Every optimizer makes the same bits at every ZeRO stage and world size, and resumes to them at
+any other."""
 
 from math import prod
 
@@ -19,7 +20,8 @@ EXACT = [name for name, kind in OPTIMIZERS.items() if kind.bit_exact]
 def test_a_checkpoint_of_two_ranks_continues_at_other_stages_and_world_sizes(
     one_rank, two_ranks, tmp_path, name
 ):
-    """Saved after three updates at stage 1 by two ranks, continued at stage 0 by one rank and at stage 3 by two."""
+    """Saved after three updates at stage 1 by two ranks, continued at stage 0 by one rank and at
+    stage 3 by two."""
     straight = one_rank.run(updated, configured(name, 1, 0), 1, 6)
     two_ranks.run(updated, configured(name, 2, 1), 1, 3, None, tmp_path)
     assert one_rank.run(updated, configured(name, 1, 0), 4, 6, tmp_path) == straight

@@ -9,7 +9,10 @@ from tests.train.optim.optimizers.injected import SIZES, gradient, start_weights
 
 @pytest.mark.parametrize("adjust", ["match_rms_adamw", "original"])
 def test_updates_are_those_of_torch(monkeypatch, adjust):
-    """Bit for bit, in high and wide matrices, two of one shape; vectors are AdamW's, with a rate of their own."""
+    """Bit for bit, in high and wide matrices, two of one shape.
+
+    Vectors are AdamW's, with a rate of their own.
+    """
     monkeypatch.setitem(SIZES, "again", SIZES["up"])
     own = {"momentum": 0.8, "adjust": adjust, "eps": 1e-3, "adam_rate": 0.5}
     found = whole_update({"name": "muon", "learning_rate": 0.02, **own}, 5)
@@ -33,7 +36,8 @@ def test_updates_are_those_of_torch(monkeypatch, adjust):
 
 
 def test_an_iteration_in_fp32_is_that_of_the_paper():
-    """In float64, one singular value at a time: x becomes a x + b x³ + c x⁵, five times, and the vectors stay."""
+    """In float64, one singular value at a time: x becomes a x + b x³ + c x⁵, five times, and the
+    vectors stay."""
     own = {"momentum": 0.0, "adjust": "original", "iterate_in": "fp32"}
     found = whole_update({"name": "muon", "learning_rate": 0.02, **own}, 1)
     before = start_weights()

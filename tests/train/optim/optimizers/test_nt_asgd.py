@@ -18,7 +18,8 @@ PATIENCE = 2
 
 
 def published(start, curvature, noise):
-    """Algorithm 1 with an evaluation after each step: losses up to the trigger, T, and the mean of w_T, …, w_k."""
+    """Algorithm 1 with an evaluation after each step: losses up to the trigger, T, and the mean of
+    w_T, …, w_k."""
     weights = [start]
     logs = []
     trigger = 0

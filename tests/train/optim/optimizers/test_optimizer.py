@@ -57,7 +57,10 @@ def held(**counts):
 
 
 def test_the_rank_with_most_of_a_matrix_computes_it_and_halves_go_to_the_one_that_has_less_to_do():
-    """A matrix that is not cut counts before those that are, whatever their names; of equal ranks, the first."""
+    """A matrix that is not cut counts before those that are, whatever their names.
+
+    Of equal ranks, the first.
+    """
     assert owners([held(a=16, b=5), held(b=11)]) == {"a": 0, "b": 1}
     assert owners([held(a=8, b=8, z=16), held(a=8, b=8)]) == {"z": 0, "a": 1, "b": 0}
     assert owners([held(a=8, b=8, z=64), held(a=8, b=8)]) == {"z": 0, "a": 1, "b": 1}

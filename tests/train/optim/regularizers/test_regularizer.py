@@ -27,7 +27,10 @@ def kept(regularizer, **changes):
 
 
 def steps(world, config, folder=None, target=None):
-    """Six steps; with a folder, the last three after a save and a resume, perhaps with another configuration."""
+    """Six steps.
+
+    With a folder, the last three after a save and a resume, perhaps with another configuration.
+    """
     engine = build(config, world)
     restore(engine, None, FRESH)
     found = train_steps(engine, 1, 3)

@@ -58,7 +58,8 @@ def test_after_a_warmup_of_two_steps_come_these_values(options, expected):
 
 
 def test_the_slanted_triangle_is_the_paper_s():
-    """η = 0.01 over 1,000 steps: the figures of equation 3 with its cut of a tenth and ratio of 32."""
+    """η = 0.01 over 1,000 steps: the figures of equation 3 with its cut of a tenth and ratio of
+    32."""
     found = rates(1000, 1500, name="slanted_triangular")
     for step, rate in {
         50: 5.15625e-3,

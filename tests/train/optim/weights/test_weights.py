@@ -29,7 +29,8 @@ from tests.train.synthetic import VOCABULARY, build, tiny
 
 
 def laid_out(world, config):
-    """Of every parameter: whether ranks agree about a sum that counts each element once, and its slices."""
+    """Of every parameter: whether ranks agree about a sum that counts each element once, and its
+    slices."""
     engine = build(config, world)
     layout = engine.zero.layout
     found = []
@@ -107,7 +108,10 @@ def test_scalar_parameter_is_refused():
 
 
 def test_depths_are_counted_from_the_heads():
-    """Two layers, tables below them, heads and a final norm above; each stack counts its own layers."""
+    """Two layers, tables below them, heads and a final norm above.
+
+    Each stack counts its own layers.
+    """
     config = small_config(
         "encoder_decoder", layers=2, decoder_layers=3, final_norm=True, position=LEARNED
     )
@@ -144,7 +148,10 @@ def test_groups_by_depth_hold_every_parameter_once(family):
 
 
 def test_matrices_of_layers_may_be_apart_and_tables_never_are():
-    """A table of relative positions in a layer is no matrix; nor is a convolution, which has three dimensions."""
+    """A table of relative positions in a layer is no matrix.
+
+    Nor is a convolution, which has three dimensions.
+    """
     position = PositionConfig(kind="t5", buckets=8, max_distance=9, per_layer=True)
     model = build_model(small_config("encoder", position=position), WORDS, {"pad": 0})
     named = {id(parameter): name for name, parameter in model.named_parameters()}
@@ -266,7 +273,8 @@ def weights(run):
 @pytest.mark.parametrize("freezing", ["body", "embeddings"])
 @pytest.mark.parametrize("stage", [0, 3])
 def test_only_the_rest_changes(one_rank, folder, stage, freezing):
-    """Byte for byte after five steps with weight decay and dropout, with no state in the optimizer."""
+    """Byte for byte after five steps with weight decay and dropout, with no state in the
+    optimizer."""
     tuned = started(
         one_rank, folder, f"{freezing}-{stage}", f"zero.stage={stage}", f"freeze={freezing}"
     )
@@ -295,7 +303,10 @@ def losses(run):
 
 
 def test_a_frozen_body_has_no_dropout(one_rank, folder):
-    """The losses are those of a body whose configuration has none; without freezing they are not."""
+    """The losses are those of a body whose configuration has none.
+
+    Without freezing they are not.
+    """
     none = ["model.dropout={hidden: 0.0, attention: 0.0, embedding: 0.0}", "checkpoint.every=null"]
     strong = [
         "model.dropout={hidden: 0.5, attention: 0.1, embedding: 0.1}",

@@ -1,4 +1,5 @@
-"""Losses of distillation: the contract of each, and its values written out by token, layer and class."""
+"""Losses of distillation: the contract of each, and its values written out by token, layer and
+class."""
 
 import math
 
@@ -169,7 +170,8 @@ def test_models_that_cannot_be_compared_are_refused(student, teacher, name, opti
 
 
 def vectors(one, tensors, layer, name):
-    """Queries, keys or values of a layer [B, T, width], from its own matrix and the states before it (pre-norm)."""
+    """Queries, keys or values of a layer [B, T, width], from its own matrix and the states before
+    it (pre-norm)."""
     states = one.family.layer_states(tensors)[layer - 1]
     block = one.family.stack.layers[layer - 1].attention
     inner = next(part for part in block.modules() if hasattr(part, "query"))
