@@ -68,7 +68,7 @@ class Component(Generic[T_co]):
         construct = cast(Callable[..., T_co], self.type)
         return construct(self.options, *arguments, **named)
 
-    def plain(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return name and options as plain data."""
         return {"name": self.name, **to_data(self.options)}
 
@@ -246,7 +246,7 @@ class Registry(NamesAlgorithm, Generic[T_co]):
                 raise ValueError(str(error)) from error
 
         return core_schema.no_info_plain_validator_function(
-            check, serialization=core_schema.plain_serializer_function_ser_schema(Component.plain)
+            check, serialization=core_schema.plain_serializer_function_ser_schema(Component.as_dict)
         )
 
 

@@ -252,9 +252,9 @@ class Recipe:
         return self.output_folder / stage
 
 
-def load_recipe(path: Path, overrides: Sequence[str] = (), *, is_own: bool = False) -> Recipe:
+def load_recipe(path: Path, overrides: Sequence[str] = (), *, is_users: bool = False) -> Recipe:
     """Read and validate a recipe, the user's own or that of a run; see `load_config`."""
-    return load_config(Recipe, path, overrides, is_own=is_own)
+    return load_config(Recipe, path, overrides, is_users=is_users)
 
 
 def load_default_recipe(stage: str, overrides: Sequence[str]) -> tuple[Recipe, str]:

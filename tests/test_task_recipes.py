@@ -16,7 +16,7 @@ from clozeline.model.checkpoints import Checkpoint, build_heads_of_class, export
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tasks.readers import facts_of
+from clozeline.pipeline.tasks.readers import read_task_metadata
 from tests.matrices import mark_slow_but
 from tests.pipeline.task_files import write_vocabulary
 from tests.pipeline.tasks.readers.reading import reader_of
@@ -242,7 +242,7 @@ def make_sets(name, tmp_path, texts, encoding="utf-8"):
 def check_head(name, manifest):
     """The recipe of the training names the head of the examples."""
     training = find_training(f"tasks/{name}").keys
-    assert facts_of(manifest).head in training["model"]["heads"]
+    assert read_task_metadata(manifest).head in training["model"]["heads"]
     assert "steps" in training
 
 
@@ -254,7 +254,7 @@ def test_the_recipe_reads_the_official_layout(tmp_path, name):
     matched = "_matched" if name == "mnli" else ""
     if name in GLUE:
         count = 1
-        labels = reader_of("glue", task=name).facts.labels
+        labels = reader_of("glue", task=name).metadata.labels
         texts = dict.fromkeys(("train.tsv", f"dev{matched}.tsv"), OFFICIAL[name][0])
     else:
         count, (rows, labels) = 2, OBJECTS[name]
@@ -263,7 +263,7 @@ def test_the_recipe_reads_the_official_layout(tmp_path, name):
         )
     made = make_sets(name, tmp_path, texts)
     for split in ("train", f"dev{matched}"):
-        facts = facts_of(made[split])
+        facts = read_task_metadata(made[split])
         assert (made[split].totals.samples, dict(made[split].totals.skipped), facts.labels) == (
             count,
             {},

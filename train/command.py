@@ -96,7 +96,7 @@ def main(arguments: Sequence[str]) -> int:
         read_mapping(path)  # a missing file and invalid YAML are told at once
         from clozeline.train.configuration.config import TrainConfig
 
-        config = load_config(TrainConfig, path, options.overrides, is_own=True)
+        config = load_config(TrainConfig, path, options.overrides, is_users=True)
         # run
         if options.dry_run:
             from clozeline.train.startup.announcements import dry_run

@@ -230,7 +230,7 @@ def _with_base(schema: Any, data: dict[str, Any], path: Path, depth: int = 0) ->
 
 
 def load_config(
-    schema: type[T], path: Path, overrides: Sequence[str] = (), *, is_own: bool = False
+    schema: type[T], path: Path, overrides: Sequence[str] = (), *, is_users: bool = False
 ) -> T:
     """Read a YAML file, apply `a.b=value` overrides, validate.
 
@@ -243,7 +243,7 @@ def load_config(
     """
     data, overrides = _compose(schema, path, overrides)
     resolved = override(schema, data, overrides, str(path))
-    if is_own:
+    if is_users:
         allow_named(schema, resolved)
     else:
         allow_words(schema, overrides)

@@ -300,7 +300,7 @@ def default_of(kind: Any, key: str) -> Any:
     for alternative in alternatives(kind):
         if hasattr(alternative, "__pydantic_fields__") and key in fields_of(alternative):
             default = fields_of(alternative)[key][1].get_default(call_default_factory=True)
-            return default.plain() if hasattr(default, "plain") else None
+            return default.as_dict() if hasattr(default, "as_dict") else None
     return None
 
 

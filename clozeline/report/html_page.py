@@ -108,7 +108,7 @@ def lead(text: str) -> str:
     return f"<p class=lead>{escape(text)}</p>" if text else ""
 
 
-def facts(values: Mapping[str, str]) -> str:
+def tiles(values: Mapping[str, str]) -> str:
     """Return short figures, each above its name, as tiles."""
     tiles = (
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"

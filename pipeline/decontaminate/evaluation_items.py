@@ -82,7 +82,7 @@ def evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]:
                 "pattern, got no file: "
                 "correct the path"
             )
-        task = "" if entry.reader is None else f"{entry.reader.build(InputLimits()).facts.name}/"
+        task = "" if entry.reader is None else f"{entry.reader.build(InputLimits()).metadata.name}/"
         for path in paths:
             own = suite or f"{task}{_ENDINGS.sub('', path.name)}"
             owner = owners.setdefault(own, entry if suite else path)

@@ -114,7 +114,7 @@ def _parse_and_run(
         return 0
     if options.config is not None:
         recipe = load_recipe(
-            config_file(options.config, "pipeline.yaml"), options.overrides, is_own=True
+            config_file(options.config, "pipeline.yaml"), options.overrides, is_users=True
         )
     elif stage is not None:
         recipe, note = load_default_recipe(stage, options.overrides)

@@ -179,7 +179,7 @@ def _file_name(url: str) -> str:
 
 def _observe(store: RemoteStore, url: str) -> ObjectProperties:
     """Return size and version of an object, with the hash of its ends where the store has no version."""
-    facts = store.facts(url)
+    facts = store.properties(url)
     if facts.version:
         return facts
     ends = ((0, min(END_BYTES, facts.size)), (max(0, facts.size - END_BYTES), facts.size))

@@ -62,7 +62,7 @@ class ColumnSpec:
         value = "fixed_size_binary[16]" if self.dtype == "binary16" else self.dtype
         return f"list<{value}>" if self.kind == "list" else value
 
-    def plain(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the arguments of `parse`, as manifests hold them."""
         plain: dict[str, object] = {
             "name": self.name,

@@ -103,7 +103,7 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class FrameFacts(Strict):
+class FrameRecord(Strict):
     """Padding side, first decoder id, and the position that predicts a label.
 
     `predict_from` is written only where it is `previous`: manifests without it keep their text and
@@ -122,7 +122,7 @@ class FrameFacts(Strict):
         return facts
 
 
-class ObjectiveFacts(Strict):
+class ObjectiveRecord(Strict):
     """The objective that made an example set."""
 
     name: str
@@ -130,17 +130,17 @@ class ObjectiveFacts(Strict):
     options: dict[str, Any] = Field(default_factory=dict)
     architecture: Literal["encoder", "decoder", "encoder_decoder"]
     heads: tuple[str, ...]
-    frame: FrameFacts
+    frame: FrameRecord
 
 
-class GroupingFacts(Strict):
+class GroupingRecord(Strict):
     """The grouping that made the rows."""
 
     name: str
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-class TokenizerFacts(Strict):
+class TokenizerRecord(Strict):
     """The tokenizer whose ids the set holds."""
 
     name: str
@@ -150,7 +150,7 @@ class TokenizerFacts(Strict):
     sentinels: tuple[int, ...] = ()
 
     @model_validator(mode="after")
-    def _ids_exist(self) -> TokenizerFacts:
+    def _ids_exist(self) -> TokenizerRecord:
         for token in (*self.special_ids.values(), *self.sentinels):
             if not 0 <= token < self.vocab_size:
                 raise ValueError(
@@ -167,11 +167,11 @@ def _parse_column(plain: Any) -> ColumnSpec:
 
 
 _Column: TypeAlias = Annotated[
-    ColumnSpec, PlainValidator(_parse_column), PlainSerializer(ColumnSpec.plain)
+    ColumnSpec, PlainValidator(_parse_column), PlainSerializer(ColumnSpec.as_dict)
 ]
 
 
-class CompressionFacts(Strict):
+class CompressionRecord(Strict):
     """Compression of each buffer."""
 
     codec: Literal["none", "zstd"]
@@ -191,7 +191,7 @@ class Totals(Strict):
     skipped: dict[str, _Count] = Field(default_factory=dict)
 
 
-class ShardFacts(Strict):
+class ShardRecord(Strict):
     """One shard file."""
 
     path: _RelativePath
@@ -201,7 +201,7 @@ class ShardFacts(Strict):
     rows: _Count
 
 
-class IndexFacts(Strict):
+class IndexRecord(Strict):
     """The index file."""
 
     path: _RelativePath
@@ -230,11 +230,11 @@ class Manifest(Strict):
     name: str = Field(min_length=1)
     kind: Literal["tokens", "samples", "examples", "columns"]
     """`columns`: further columns of the rows of another set, its parent"""
-    grouping: GroupingFacts | None = None
-    objective: ObjectiveFacts | None = None
+    grouping: GroupingRecord | None = None
+    objective: ObjectiveRecord | None = None
     variants: int = Field(default=1, ge=1, le=65536)
     seed: _Count
-    tokenizer: TokenizerFacts
+    tokenizer: TokenizerRecord
     columns: tuple[_Column, ...] = Field(min_length=1)
     languages: tuple[str, ...] = Field(default=(), max_length=255)
     """Names of the `language` codes, in order."""
@@ -244,10 +244,10 @@ class Manifest(Strict):
     block_rows: int = Field(ge=1, lt=2**31)
     max_block_bytes: int = Field(ge=0, le=BLOCK_LIMIT)
     container: Literal["arrow", "tar"]
-    compression: CompressionFacts
+    compression: CompressionRecord
     totals: Totals
-    index: IndexFacts
-    shards: Annotated[tuple[ShardFacts, ...], FailFast(), Field(max_length=SHARD_LIMIT)]
+    index: IndexRecord
+    shards: Annotated[tuple[ShardRecord, ...], FailFast(), Field(max_length=SHARD_LIMIT)]
     parents: tuple[Parent, ...] = ()
     code: Code
     config: dict[str, Any] = Field(default_factory=dict)

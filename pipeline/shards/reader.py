@@ -22,7 +22,7 @@ from clozeline.pipeline.shards.manifest import SIZE_LIMIT, Manifest, ManifestErr
 from clozeline.pipeline.shards.quarantine import QUARANTINE, Quarantine, read_quarantine
 from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.repair import rebuild_hint
-from clozeline.report.html_page import facts, fragment, table
+from clozeline.report.html_page import fragment, table, tiles
 
 # Errors of the process, not of the file: they must not count as a damaged block.
 _PROCESS_ERRORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
@@ -175,7 +175,7 @@ class ShardSet:
             ["column", "type", "meaning"],
             [(s.name, s.arrow_type, s.description) for s in self.columns],
         )
-        return fragment(f"shard set {manifest.name}", [facts(sizes), columns])
+        return fragment(f"shard set {manifest.name}", [tiles(sizes), columns])
 
     @property
     def digest(self) -> str:

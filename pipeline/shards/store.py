@@ -72,7 +72,7 @@ class ObjectProperties(NamedTuple):
     version: str
 
 
-def facts_of(info: Mapping[str, Any]) -> ObjectProperties:
+def parse_properties(info: Mapping[str, Any]) -> ObjectProperties:
     """Return the facts of an entry as fsspec's file systems describe it."""
     version = next((value for name in _VERSIONS if (value := info.get(name))), "")
     return ObjectProperties(
@@ -128,7 +128,7 @@ class RemoteStore:
             raise StorageError(f"{url}: expected at most {limit} bytes, got more")
         return content
 
-    def facts(self, url: str) -> ObjectProperties:
+    def properties(self, url: str) -> ObjectProperties:
         """Return the size and the version of an object; StorageError if there is none, or it is a folder."""
         self._system().invalidate_cache()
         try:
@@ -145,7 +145,7 @@ class RemoteStore:
                 f"{url}: the server does not say how long the file is; download it, and give its "
                 "path"
             )
-        return facts_of(info)
+        return parse_properties(info)
 
     def sizes(self, url: str, expected: int) -> dict[str, int] | None:
         """List the bytes of every object in a folder (about `expected` objects); None where the store cannot list."""
@@ -187,15 +187,15 @@ class RemoteStore:
         match = re.compile(anywhere).match
         entries = self._ask(folder, "find", requests=_LISTING_REQUESTS, detail=True)
         listed = {
-            key: facts_of(info)
+            key: parse_properties(info)
             for key, info in entries.items()
             if info["type"] == "file" and match(key)
         }
         first = next(iter(listed), None)
         if (
-            first is not None and facts_of(system.info(first)) != listed[first]
+            first is not None and parse_properties(system.info(first)) != listed[first]
         ):  # other versions in lists
-            listed = {key: facts_of(system.info(key)) for key in listed}
+            listed = {key: parse_properties(system.info(key)) for key in listed}
         return {key.removeprefix(root): facts for key, facts in listed.items()}
 
     def write(self, url: str, path: Path) -> None:
@@ -212,7 +212,7 @@ class RemoteStore:
             )
         except StorageError as error:
             raise StorageError(f"{url}: cannot be written ({error.__cause__ or error})") from error
-        if (stored := self.facts(url).size) != size:
+        if (stored := self.properties(url).size) != size:
             raise StorageError(
                 f"{url}: expected {size} bytes after writing it, got {stored}; write it again"
             )

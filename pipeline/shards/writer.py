@@ -415,7 +415,7 @@ def write_manifest(
         "kind": kind,
         "seed": seed,
         "tokenizer": dict(tokenizer),
-        "columns": [spec.plain() for spec in columns],
+        "columns": [spec.as_dict() for spec in columns],
         "max_length": max((shard.longest for shard in shards), default=0),
         "block_rows": block_rows,
         "max_block_bytes": max((shard.largest_block for shard in shards), default=0),

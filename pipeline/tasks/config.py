@@ -26,7 +26,7 @@ FrameName: TypeAlias = Literal[
 class SimilarityConfig:
     """Selects the positive pairs."""
 
-    alike: float | str | None = None
+    positive: float | str | None = None
     """lowest score (4.0 in STS-B) or class (entailment in MNLI) of a positive pair, on which models
     are trained; null: all pairs: translations, which are all positive, and pairs with a score, for
     `model.heads.similarity.negatives: none`"""
@@ -52,7 +52,7 @@ class TasksConfig:
     stride: Annotated[int, Field(ge=1)] | None = None
     """tokens between the starts of two windows of a long text, for tagging and question answering;
     null: half of the room for the text, which is also the maximum"""
-    carve: dict[str, Annotated[float, Field(gt=0, lt=1)]] = field(default_factory=dict)
+    split_off: dict[str, Annotated[float, Field(gt=0, lt=1)]] = field(default_factory=dict)
     """splits taken from the training file and their shares, for tasks without such files: {dev:
     0.1, test: 0.2}; no two splits share a document or a text"""
     disjoint: bool = False
@@ -63,17 +63,17 @@ class TasksConfig:
     null: none"""
     similarity: SimilarityConfig | None = None
     """encode the two texts of a pair separately, for the head similarity, and train on positive
-    pairs: {alike: 4.0}; null: encode them in one row"""
+    pairs: {positive: 4.0}; null: encode them in one row"""
 
     both_orders: bool = False
     """store a pair of a class or a score in both orders, whose states the head adds: GPT's rows of
     similarity tasks"""
 
     def __post_init__(self) -> None:
-        if "train" in self.carve or sum(self.carve.values()) >= 1:
+        if "train" in self.split_off or sum(self.split_off.values()) >= 1:
             raise ValueError(
-                "carve: expected splits other than train with shares below 1 in all, got "
-                f"{self.carve}"
+                "split_off: expected splits other than train with shares below 1 in all, got "
+                f"{self.split_off}"
             )
 
     def build_reader(self, limits: InputLimits) -> TaskReader:

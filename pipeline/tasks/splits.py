@@ -100,7 +100,7 @@ def split_files(
             "name them by "
             "input='[{path: FILE, source: train}, {path: FILE, source: dev}]'; to take dev from a "
             "single file: "
-            "input='[{path: FILE, source: train}]' tasks.carve='{dev: 0.2}'"
+            "input='[{path: FILE, source: train}]' tasks.split_off='{dev: 0.2}'"
             + (
                 ", or name folders train, dev and test, with folders of .txt files in them"
                 if reader.in_folders
@@ -210,7 +210,7 @@ def _root(parents: dict[str, str], key: str) -> str:
 
 
 def _draw_split(key: str, shares: Mapping[str, float], own: str, seed: int) -> str:
-    draw = hash64("carve", seed, key) / _HASHES
+    draw = hash64("carve", seed, key) / _HASHES  # the name keeps the splits of earlier sets
     for name, share in shares.items():
         if draw < share:
             return name

@@ -28,7 +28,7 @@ from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.registries import TASK_ROWS
 from clozeline.pipeline.tasks.config import TasksConfig
-from clozeline.pipeline.tasks.readers import TASK, Rejected, TaskFacts, TaskItem, TaskReader
+from clozeline.pipeline.tasks.readers import TASK, Rejected, TaskItem, TaskMetadata, TaskReader
 from clozeline.pipeline.tasks.rows import rows_of
 from clozeline.pipeline.tasks.splits import (
     SHOWN_NOTES,
@@ -42,7 +42,7 @@ from clozeline.pipeline.tasks.task_rows import FRAMES, Form, SplitCounts, TaskCo
 from clozeline.pipeline.tasks.training_items import (
     check_switched_head,
     code_switch,
-    pair_facts,
+    pair_metadata,
     reject_negative,
     to_pair,
 )
@@ -72,16 +72,16 @@ def _is_training(split: str) -> bool:
     return split.partition("_")[0] == "train"
 
 
-def task_facts(config: TasksConfig, reader: TaskReader) -> TaskFacts:
+def task_metadata(config: TasksConfig, reader: TaskReader) -> TaskMetadata:
     """Return the metadata of the task that the rows of a reader become."""
     if config.similarity is not None:
-        return pair_facts(reader.facts, config.similarity.alike)
-    return replace(reader.facts, both_orders=config.both_orders)
+        return pair_metadata(reader.metadata, config.similarity.positive)
+    return replace(reader.metadata, both_orders=config.both_orders)
 
 
 @dataclass(frozen=True)
 class SplitSource:
-    """A split and the file that holds it; a split of `carve` is a share of the training file."""
+    """A split and the file that holds it; a split of `split_off` is a share of the training file."""
 
     split: str
     source: str
@@ -119,11 +119,11 @@ class TaskSets(Pass[TaskCounts]):
         form = self.form
         config = self.config
         reader = config.build_reader(self.limits)
-        facts = task_facts(config, reader)
+        metadata = task_metadata(config, reader)
         is_training = _is_training(source.split)
         file = reader.open(source.path)
-        row_type = rows_of(facts.head, form.frame.architecture)
-        builder = row_type(facts, form, self.open_tokenizer(), self.corpus, source.source)
+        row_type = rows_of(metadata.head, form.frame.architecture)
+        builder = row_type(metadata, form, self.open_tokenizer(), self.corpus, source.source)
         read = self.read(source, reader)
         training = (
             [] if is_training else [other for other in self.sources if _is_training(other.split)]
@@ -138,10 +138,10 @@ class TaskSets(Pass[TaskCounts]):
         notes = check_rows(read, learned)
         items: Iterable[TaskItem | Rejected] = read
         if is_training and config.similarity is not None:
-            items = (reject_negative(item, facts) for item in items)
+            items = (reject_negative(item, metadata) for item in items)
         if is_training and config.code_switch is not None:
             switcher = read_switcher(config.code_switch, self.limits, self.seed, "tasks")
-            items = code_switch(items, switcher, facts)
+            items = code_switch(items, switcher, metadata)
         unknown = UnknownText(builder.tokenizer)
         rows = builder.rows(
             reader.complete(items, builder.tokenizer), partial(unknown.add, self.language)
@@ -159,7 +159,7 @@ class TaskSets(Pass[TaskCounts]):
         if len(rows):
             if details:
                 _LOG.warning("tasks: %s: rejected rows: %s", source.path, "; ".join(details))
-            writer = row_type.writer(facts, source.split, form, builder.tokenizer.vocabulary)
+            writer = row_type.writer(metadata, source.split, form, builder.tokenizer.vocabulary)
             info = writer.write_shard(output, 0, rows)
             require_written(
                 f"tasks {source.split}",
@@ -172,9 +172,9 @@ class TaskSets(Pass[TaskCounts]):
             reasons = ", ".join(
                 f"{count:,} {reason}" for reason, count in counts["refused"].items()
             )
-            if not reasons and self.config.carve:
+            if not reasons and self.config.split_off:
                 reasons = (
-                    f"none of its rows fell into {source.split}; raise its share in tasks.carve, "
+                    f"none of its rows fell into {source.split}; raise its share in tasks.split_off, "
                     "or give a file of it"
                 )
             shown = "; ".join([reasons or "it has no rows", *details])
@@ -199,12 +199,12 @@ class TaskSets(Pass[TaskCounts]):
         """Return the rows of a split."""
         items = reader.read(reader.open(source.path))
         similarity = self.config.similarity
-        carve = self.config.carve
+        shares = self.config.split_off
         if similarity is not None:
-            items = (to_pair(item, reader.facts, similarity.alike) for item in items)
+            items = (to_pair(item, reader.metadata, similarity.positive) for item in items)
         rows = list(items)
-        if carve and (source.split == "train" or source.split in carve):
-            splits = split_by_group(rows, carve, "train", self.seed)
+        if shares and (source.split == "train" or source.split in shares):
+            splits = split_by_group(rows, shares, "train", self.seed)
             rows = [item for item, split in zip(rows, splits, strict=True) if split == source.split]
         return rows
 
@@ -228,7 +228,7 @@ class TaskManifests(Pass[TaskCounts]):
         splits = counts["splits"]
         if not any(split["examples"] for split in splits.values()):
             raise ConfigurationError("tasks: no file of the input has labels")
-        for line in _missing_classes(splits, ("train", *self.sets.config.carve)):
+        for line in _missing_classes(splits, ("train", *self.sets.config.split_off)):
             _LOG.warning("tasks: %s", line)
         tokenizer = self.sets.open_tokenizer()
         for source in self.sets.sources:
@@ -242,14 +242,14 @@ class TaskManifests(Pass[TaskCounts]):
         work = self.sets
         vocabulary = tokenizer.vocabulary
         config = self.sets.config
-        facts = task_facts(config, config.build_reader(work.limits))
+        metadata = task_metadata(config, config.build_reader(work.limits))
         frame = work.form.frame
-        writer = rows_of(facts.head, work.form.frame.architecture).writer(
-            facts, source.split, work.form, vocabulary
+        writer = rows_of(metadata.head, work.form.frame.architecture).writer(
+            metadata, source.split, work.form, vocabulary
         )
         manifest = writer.write_manifest(
             output,
-            name=f"{facts.name}/{source.split}",
+            name=f"{metadata.name}/{source.split}",
             kind="examples",
             seed=work.seed,
             tokenizer=tokenizer_facts(work.tokenizer, vocabulary),
@@ -259,16 +259,16 @@ class TaskManifests(Pass[TaskCounts]):
             },
             objective={
                 "name": TASK,
-                "label": facts.name,
+                "label": metadata.name,
                 "architecture": frame.architecture,
-                "heads": [facts.head],
+                "heads": [metadata.head],
                 "options": {
-                    TASK: facts.plain(),
+                    TASK: metadata.as_dict(),
                     "split": source.split,
                     "frame": config.frame,
                     "max_length": config.max_length,
                 },
-                "frame": frame.facts(vocabulary),
+                "frame": frame.batch_properties(vocabulary),
             },
             languages=[work.language],
             parents=[
@@ -279,7 +279,7 @@ class TaskManifests(Pass[TaskCounts]):
                 }
             ],
             config={
-                "reader": config.reader.plain(),
+                "reader": config.reader.as_dict(),
                 "source": source.source,
                 "layout": next(iter(counts["layout"])),
                 "rows_in": counts["rows_in"],
@@ -313,7 +313,7 @@ def _missing_classes(
             yield (
                 f"{split} has no row of "
                 f"{', '.join(missing[:_DETAILS])}{' …' if len(missing) > _DETAILS else ''}: "
-                "give more rows, another share in tasks.carve, or a file for each split"
+                "give more rows, another share in tasks.split_off, or a file for each split"
             )
 
 
@@ -364,25 +364,25 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         self.config.check_tokens(tokenizer_stage(self.recipe).expected_tokenizer().vocabulary)
         config = self._complete_config
         frame = FRAMES[config.frame]
-        facts = task_facts(config, config.build_reader(self.recipe.limits))
-        head = facts.head
+        metadata = task_metadata(config, config.build_reader(self.recipe.limits))
+        head = metadata.head
         switch = self.config.code_switch
         if switch is not None:
-            check_switched_head(facts)
+            check_switched_head(metadata)
             read_switcher(switch, self.recipe.limits, self.recipe.seed, self.name)
         # published sets that a run without their files would remove
         inputs = ", ".join(str(entry.path) for entry in self.recipe.input)
-        for manifest in sorted((self.folder / facts.name).glob("*/manifest.json")):
-            if (split := manifest.parent.name) not in {*splits, *self.config.carve}:
+        for manifest in sorted((self.folder / metadata.name).glob("*/manifest.json")):
+            if (split := manifest.parent.name) not in {*splits, *self.config.split_off}:
                 yield (
                     f"tasks: no file of input={inputs} is the split '{split}', which was "
                     "published before: give the "
                     f"file again, or remove {manifest.parent}"
                 )
         rows = TASK_ROWS.load_class(head)
-        ordered = rows.has_both_orders and facts.texts > 1 and not facts.multi_label
+        ordered = rows.has_both_orders and metadata.texts > 1 and not metadata.multi_label
         if config.both_orders and not ordered:
-            yield f"tasks.both_orders: expected pairs with one class or a score, got the task {facts.name}: remove it"
+            yield f"tasks.both_orders: expected pairs with one class or a score, got the task {metadata.name}: remove it"
         if rows.for_architecture(frame.architecture) is None:
             fit = [
                 name for name, other in FRAMES.items() if rows.for_architecture(other.architecture)
@@ -426,14 +426,14 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         return hashes | {str(path): file_hash(path) for path in dictionaries if path.is_file()}
 
     def passes(self) -> Sequence[Pass[TaskCounts]]:
-        (splits, others), carve, recipe = self._files, self.config.carve, self.recipe
-        if carve and ("train" not in splits or not splits.keys().isdisjoint(carve)):
+        (splits, others), shares, recipe = self._files, self.config.split_off, self.recipe
+        if shares and ("train" not in splits or not splits.keys().isdisjoint(shares)):
             raise ConfigurationError(
-                f"tasks.carve: expected a file of train and none of {', '.join(carve)}, got files "
+                f"tasks.split_off: expected a file of train and none of {', '.join(shares)}, got files "
                 "of "
                 f"{', '.join(splits)}: leave a file out, or the key"
             )
-        files = [*splits.items(), *((split, splits["train"]) for split in carve)]
+        files = [*splits.items(), *((split, splits["train"]) for split in shares)]
         sources = tuple(SplitSource(split, file.source, file.local_path) for split, file in files)
         languages = {entry.language or "und" for entry in recipe.input}
         if len(languages) > 1:

@@ -15,7 +15,7 @@ from clozeline.pipeline.execution.unit_record import Counts, add_counts
 from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import SetWriter
-from clozeline.pipeline.tasks.readers import Rejected, TaskFacts, TaskItem
+from clozeline.pipeline.tasks.readers import Rejected, TaskItem, TaskMetadata
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import hash64, mix
@@ -91,7 +91,7 @@ class FramedRow:
 
 
 @dataclass(frozen=True)
-class Frame:
+class SpecialTokens:
     """A template: the roles of the special tokens before, between and after the texts."""
 
     architecture: Architecture
@@ -113,7 +113,7 @@ class Frame:
         for roles in (self.head, self.between, self.tail, start):
             self.ids(roles, vocabulary)
 
-    def without_pad(self, specials: Mapping[str, int]) -> "Frame":
+    def without_pad(self, specials: Mapping[str, int]) -> "SpecialTokens":
         """Return the frame of a decoder's rows without an end that is also the pad.
 
         Classes of transformers read the state at the last token that is no pad, so that they never
@@ -125,7 +125,7 @@ class Frame:
             self, tail=tuple(role for role in self.tail if specials.get(role) != specials["pad"])
         )
 
-    def facts(self, vocabulary: Vocabulary) -> dict[str, Any]:
+    def batch_properties(self, vocabulary: Vocabulary) -> dict[str, Any]:
         """Return the properties of the rows that a manifest records."""
         if self.architecture == "decoder":
             return {"predict_from": "previous"}
@@ -156,17 +156,19 @@ class Frame:
         return np.array(ids, vocabulary.id_dtype)
 
 
-FRAMES: Final[dict[str, Frame]] = {
-    "bert": Frame("encoder", ("cls",), ("sep",), ("sep",), segments=True),
-    "roberta": Frame("encoder", ("cls",), ("sep", "sep"), ("sep",), segments=False),
-    "t5": Frame("encoder_decoder", (), ("eos",), ("eos",), segments=False, decoder_start="pad"),
-    "t5_encoder": Frame("encoder", (), ("eos",), ("eos",), segments=False),
-    "bart": Frame(
+FRAMES: Final[dict[str, SpecialTokens]] = {
+    "bert": SpecialTokens("encoder", ("cls",), ("sep",), ("sep",), segments=True),
+    "roberta": SpecialTokens("encoder", ("cls",), ("sep", "sep"), ("sep",), segments=False),
+    "t5": SpecialTokens(
+        "encoder_decoder", (), ("eos",), ("eos",), segments=False, decoder_start="pad"
+    ),
+    "t5_encoder": SpecialTokens("encoder", (), ("eos",), ("eos",), segments=False),
+    "bart": SpecialTokens(
         "encoder_decoder", ("bos",), ("eos", "eos"), ("eos",), segments=False, decoder_start="eos"
     ),
-    "gpt": Frame("decoder", (), ("eos",), ("eos",), segments=False),
-    "gpt1": Frame("decoder", ("bos",), ("sep",), ("cls",), segments=False),
-    "llama": Frame("decoder", ("bos",), ("eos",), ("eos",), segments=False),
+    "gpt": SpecialTokens("decoder", (), ("eos",), ("eos",), segments=False),
+    "gpt1": SpecialTokens("decoder", ("bos",), ("sep",), ("cls",), segments=False),
+    "llama": SpecialTokens("decoder", ("bos",), ("eos",), ("eos",), segments=False),
 }
 """bert: `[CLS] a [SEP] b [SEP]` with two segments (arXiv 1810.04805); roberta: `<s> a </s></s> b
 </s>` (1907.11692); t5: `a </s> b </s>`, the pad starts the decoder (1910.10683), and t5_encoder the
@@ -192,7 +194,7 @@ def truncate_lengths(lengths: Sequence[int], room: int) -> list[int]:
 class Form:
     """Special tokens and lengths of the rows of a set."""
 
-    frame: Frame
+    frame: SpecialTokens
     max_length: int
     """maximum tokens of a row, including special tokens"""
     stride: int | None = None
@@ -244,12 +246,12 @@ class TaskRows(ABC, Generic[Item]):
     """a decoder learns to write the end of its rows"""
 
     def __init__(
-        self, facts: TaskFacts, form: Form, tokenizer: Tokenizer, corpus: str, source: str
+        self, metadata: TaskMetadata, form: Form, tokenizer: Tokenizer, corpus: str, source: str
     ) -> None:
         frame = (
             form.frame if self.generated else form.frame.without_pad(tokenizer.vocabulary.specials)
         )
-        self.facts = facts
+        self.metadata = metadata
         self.form = replace(form, frame=frame)
         self.tokenizer = tokenizer
         self.corpus = corpus
@@ -278,17 +280,19 @@ class TaskRows(ABC, Generic[Item]):
         return cls if architecture in cls.architectures else None
 
     @classmethod
-    def writer(cls, facts: TaskFacts, split: str, form: Form, vocabulary: Vocabulary) -> SetWriter:
+    def writer(
+        cls, metadata: TaskMetadata, split: str, form: Form, vocabulary: Vocabulary
+    ) -> SetWriter:
         """Return the writer of the set of one split."""
-        length = form.max_length * cls.per_token * (1 + facts.both_orders)
-        path = f"{facts.name}/{split}"
+        length = form.max_length * cls.per_token * (1 + metadata.both_orders)
+        path = f"{metadata.name}/{split}"
         return SetWriter.of_rows(
-            path, 1, cls.features(facts, form.frame), vocabulary, length, "auto", {"task": path}
+            path, 1, cls.features(metadata, form.frame), vocabulary, length, "auto", {"task": path}
         )
 
     @classmethod
     @abstractmethod
-    def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
+    def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:
         """Return the list columns in order."""
 
     @abstractmethod
@@ -378,7 +382,7 @@ class TaskRows(ABC, Generic[Item]):
             **{name: np.zeros(len(items), dtype) for name, dtype in zeros.items()},
         }
         columns = {}
-        for feature in self.features(self.facts, self.form.frame):
+        for feature in self.features(self.metadata, self.form.frame):
             dtype = self.tokenizer.vocabulary.id_dtype if feature.dtype == "ids" else feature.dtype
             columns[feature.name] = Ragged.from_lists(
                 [row.columns[feature.name] for row in rows], dtype

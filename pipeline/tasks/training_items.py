@@ -10,8 +10,8 @@ from clozeline.pipeline.tasks.readers import (
     Rejected,
     SourceTarget,
     TaggedWords,
-    TaskFacts,
     TaskItem,
+    TaskMetadata,
 )
 from clozeline.pipeline.text.code_switching import WordSwitcher
 
@@ -19,78 +19,96 @@ _HEADS: Final = ("classification", "regression", "tagging")
 """Heads of tasks whose answers do not move with the words."""
 
 
-def pair_facts(facts: TaskFacts, alike: float | str | None) -> TaskFacts:
-    """Return the metadata of the similarity task that a task becomes, whose positive pairs are those of `alike`.
+def pair_metadata(metadata: TaskMetadata, positive: float | str | None) -> TaskMetadata:
+    """Return the metadata of the similarity task that a task becomes, whose positive pairs are those of `positive`.
 
     ConfigurationError if it is no task of pairs with a score or a class, or of sources and targets,
-    or has no `alike`.
+    or has no `positive`.
     """
-    made = TaskFacts(name=facts.name, head="similarity", metrics=("accuracy",), texts=2, alike=1.0)
-    if facts.head == "lm":  # aligned texts, all positive, are scored by retrieval accuracy
+    made = TaskMetadata(
+        name=metadata.name,
+        head="similarity",
+        metrics=("accuracy",),
+        texts=2,
+        positive_threshold=1.0,
+    )
+    if metadata.head == "lm":  # aligned texts, all positive, are scored by retrieval accuracy
         expected = "null"
-        fits = alike is None
-    elif facts.head == "classification" and facts.texts == 2:
-        expected = f"one of {', '.join(facts.labels)}"
-        fits = _class_name(alike) in facts.labels
+        fits = positive is None
+    elif metadata.head == "classification" and metadata.texts == 2:
+        expected = f"one of {', '.join(metadata.labels)}"
+        fits = _class_name(positive) in metadata.labels
         made = replace(made, metrics=("spearman", "pearson"))
     elif (
-        facts.head == "regression" and facts.texts == 2
+        metadata.head == "regression" and metadata.texts == 2
     ):  # without a threshold, no score is too low
-        expected = f"a number above {facts.low:g} and up to {facts.high:g}, or null"
-        fits = alike is None or (isinstance(alike, float) and facts.low < alike <= facts.high)
-        made = replace(facts, head="similarity", alike=alike if isinstance(alike, float) else None)
+        expected = f"a number above {metadata.low:g} and up to {metadata.high:g}, or null"
+        fits = positive is None or (
+            isinstance(positive, float) and metadata.low < positive <= metadata.high
+        )
+        made = replace(
+            metadata,
+            head="similarity",
+            positive_threshold=positive if isinstance(positive, float) else None,
+        )
     else:
-        raise ConfigurationError(f"tasks.similarity: the task {facts.name} has no pairs of texts")
+        raise ConfigurationError(
+            f"tasks.similarity: the task {metadata.name} has no pairs of texts"
+        )
     if not fits:
         raise ConfigurationError(
-            f"tasks.similarity.alike: expected {expected} of the task {facts.name}, got {alike}"
+            f"tasks.similarity.positive: expected {expected} of the task {metadata.name}, got {positive}"
         )
     return made
 
 
 def to_pair(
-    item: TaskItem | Rejected, facts: TaskFacts, alike: float | str | None
+    item: TaskItem | Rejected, metadata: TaskMetadata, positive: float | str | None
 ) -> LabeledText | Rejected:
     """Return an item of a task as a pair with a score: its own, or 1 for a positive and 0 for a negative pair."""
     if isinstance(item, SourceTarget):
         return LabeledText((item.source, item.targets[0]), None, 1.0, item.index, item.group)
     if isinstance(item, LabeledText):
         names = {
-            facts.labels[index] for index in (item.classes or (item.label,)) if index is not None
+            metadata.labels[index] for index in (item.classes or (item.label,)) if index is not None
         }
         return (
-            replace(item, label=None, target=float(_class_name(alike) in names))
+            replace(item, label=None, target=float(_class_name(positive) in names))
             if item.target is None
             else item
         )
     return Rejected(item.reason if isinstance(item, Rejected) else "no_pair", item.index)
 
 
-def _class_name(alike: float | str | None) -> str:
+def _class_name(positive: float | str | None) -> str:
     return (
-        f"{alike:g}" if isinstance(alike, float) else str(alike)
+        f"{positive:g}" if isinstance(positive, float) else str(positive)
     )  # MRPC's paraphrases have class 1
 
 
-def reject_negative(item: TaskItem | Rejected, facts: TaskFacts) -> TaskItem | Rejected:
+def reject_negative(item: TaskItem | Rejected, metadata: TaskMetadata) -> TaskItem | Rejected:
     """Return an item of a similarity task to train on, or a rejection if the pair is negative."""
     target = item.target if isinstance(item, LabeledText) else None
-    is_negative = target is not None and facts.alike is not None and target < facts.alike
+    is_negative = (
+        target is not None
+        and metadata.positive_threshold is not None
+        and target < metadata.positive_threshold
+    )
     return Rejected("not_alike", item.index) if is_negative else item
 
 
-def check_switched_head(facts: TaskFacts) -> None:
+def check_switched_head(metadata: TaskMetadata) -> None:
     """Raise ConfigurationError for a task whose answers are texts or positions in a text."""
-    if facts.head not in _HEADS:
+    if metadata.head not in _HEADS:
         raise ConfigurationError(
-            f"tasks.code_switch: replaced words move the answers of the head {facts.head}: "
+            f"tasks.code_switch: replaced words move the answers of the head {metadata.head}: "
             "expected a task for "
             f"{', '.join(_HEADS)}; remove the key"
         )
 
 
 def code_switch(
-    items: Iterable[TaskItem | Rejected], switcher: WordSwitcher, facts: TaskFacts
+    items: Iterable[TaskItem | Rejected], switcher: WordSwitcher, metadata: TaskMetadata
 ) -> Iterator[TaskItem | Rejected]:
     """Yield the training rows with translated words and unchanged labels.
 
@@ -104,13 +122,13 @@ def code_switch(
                 switcher.translate(item.index, *pair).split() for pair in enumerate(item.words)
             ]
             labels = [
-                expand_label(facts.labels[tag], len(new))
+                expand_label(metadata.labels[tag], len(new))
                 for tag, new in zip(item.tags, words, strict=True)
             ]
             yield replace(
                 item,
                 words=tuple(word for new in words for word in new),
-                tags=tuple(facts.labels.index(label) for new in labels for label in new),
+                tags=tuple(metadata.labels.index(label) for new in labels for label in new),
             )
         else:
             assert isinstance(item, LabeledText), "checked by `check_switched_head`"

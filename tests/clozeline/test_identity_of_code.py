@@ -265,7 +265,7 @@ def test_each_key_that_names_an_algorithm_allows_its_import(tmp_path, monkeypatc
     load_config(schema, file, words)
     assert names_allowed() == [f"{name}:Mine"]
     monkeypatch.setenv(plugins.VARIABLE, "")
-    load_config(schema, file, is_own=True)
+    load_config(schema, file, is_users=True)
     assert names_allowed() == [f"{name}:Mine"]
 
 
@@ -279,7 +279,7 @@ def test_a_text_that_looks_like_a_name_allows_nothing(tmp_path, monkeypatch, mod
     labels = {"classification": {"labels": ["theirs:Mine", "other"]}}
     own.write_text(yaml_text({**plain_config(model__heads=labels), "output": "theirs:Mine"}))
     foreign.write_text(yaml_text({**plain_config(), "schedule": "theirs:Mine"}))
-    load_config(TrainConfig, own, ["output=theirs:Mine", "data.shards=theirs:Mine"], is_own=True)
+    load_config(TrainConfig, own, ["output=theirs:Mine", "data.shards=theirs:Mine"], is_users=True)
     assert not os.environ[plugins.VARIABLE]
     with pytest.raises(ConfigurationError, match="put CLOZELINE_IMPORT=theirs:Mine"):
         load_config(TrainConfig, foreign, ["output=theirs:Mine"])

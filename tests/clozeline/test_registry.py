@@ -19,8 +19,8 @@ def test_names_are_the_public_files_of_a_folder():
     assert SENTENCES.available() == sorted(path.stem for path in folder.glob("[!_]*.py"))
     assert OBJECTIVES.load_class("masked_lm").__name__ == "MaskedLM"
     chosen = OBJECTIVES.resolve({"name": "masked_lm", "max_length": 9})
-    assert OBJECTIVES.resolve(chosen.plain()) == chosen
-    assert chosen.plain()["max_length"] == 9
+    assert OBJECTIVES.resolve(chosen.as_dict()) == chosen
+    assert chosen.as_dict()["max_length"] == 9
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ HEAD_VALUES = {
     "group_size": 2,
     "negatives": "both",
     "margin": 0.3,
-    "alike": 2.0,
+    "positive_threshold": 2.0,
 }
 READ_WITH = {
     "hidden_dim": HIDDEN,

@@ -75,7 +75,7 @@ class FinetuneOptions:
     output: Path
     """folder for all sets, runs and scores"""
     dev: Path | None = None
-    """file with the rows to score; null: a share of `train`, by tasks.carve='{dev: 0.2}'"""
+    """file with the rows to score; null: a share of `train`, by tasks.split_off='{dev: 0.2}'"""
     pseudo: Path | None = None
     """file with more training rows, such as those labeled by clozeline pseudo-label"""
     tests: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")], Path] = field(
@@ -96,9 +96,9 @@ class FinetuneOptions:
 
     def check_dev(self, overrides: Sequence[str]) -> None:
         """Raise ConfigurationError without rows to score, or if a search would read them."""
-        if self.dev is None and not any(word.startswith("tasks.carve=") for word in overrides):
+        if self.dev is None and not any(word.startswith("tasks.split_off=") for word in overrides):
             raise ConfigurationError(
-                "dev: expected a file with rows to score, or tasks.carve='{dev: 0.2}', got none"
+                "dev: expected a file with rows to score, or tasks.split_off='{dev: 0.2}', got none"
             )
         if self.dev is None and self.search:
             raise ConfigurationError(
@@ -181,7 +181,7 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
     record_folder_facts(output / "finetune.json", facts)
     if options.search:
         folder = output / "search"
-        part = make_sets(folder, train_files, f"tasks.carve={{dev: {options.search_share}}}")
+        part = make_sets(folder, train_files, f"tasks.split_off={{dev: {options.search_share}}}")
         chosen, lines = choose_words(
             folder, recipes["train.yaml"], words_of(part, 0), options.search
         )

@@ -42,7 +42,7 @@ def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> l
     settings = settings_facts(options, "tasks", "method", "output", "seeds")
     facts = {
         "run": str(run.resolve()),
-        "tasks": [task.plain() for task in tasks],
+        "tasks": [task.as_dict() for task in tasks],
         "words": list(words),
     } | settings
     record_folder_facts(options.output / "words.json", facts)

@@ -61,7 +61,7 @@ def _export(options: argparse.Namespace) -> int:
     )
     if options.dry_run:
         print(
-            json.dumps(plan.plain(), indent=2)
+            json.dumps(plan.as_dict(), indent=2)
             if options.json
             else "\n".join([*plan.lines(), *plan.file_lines()])
         )

@@ -19,7 +19,7 @@ from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.preview.view import TokenRenderer
 from clozeline.pipeline.rows import RowBatch, ShardRow
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
-from clozeline.pipeline.tasks.readers import facts_of
+from clozeline.pipeline.tasks.readers import read_task_metadata
 from clozeline.tools.command import (
     IntermixedArguments,
     natural,
@@ -79,7 +79,7 @@ def explain(
         partners = row_origins.partners_of(shards, stored)
         pieces = find_pieces(shards, tokenizer)
         read_row = _row_reader(feed, source)
-        task = facts_of(shards.manifest)
+        task = read_task_metadata(shards.manifest)
         roles = feed.reading.inputs[source].manifest.roles | shards.manifest.roles
         for position, visit in of_set:
             facts: dict[str, object] = {"place": position, "lane": visit.lane, "epoch": visit.epoch}

@@ -22,8 +22,8 @@ from clozeline.pipeline.corrupt.preview.view import (
 from clozeline.pipeline.rows import ShardRow
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.column_set import JoinedShards
-from clozeline.pipeline.shards.manifest import ObjectiveFacts
-from clozeline.pipeline.tasks.readers import facts_of
+from clozeline.pipeline.shards.manifest import ObjectiveRecord
+from clozeline.pipeline.tasks.readers import read_task_metadata
 from clozeline.tools.command import Arguments, natural, positive, run_as_script, run_tool, some_path
 from clozeline.tools.shards.provenance.document_table import TOKENIZER_HELP, find_pieces, id_pieces
 from clozeline.tools.shards.viewer.sheets import (
@@ -55,7 +55,7 @@ def view_of(
     row = shards.read_block(block).row(in_block)
     pieces = find_pieces(shards, tokenizer, limit) or id_pieces(shards, limit)
     objective = shards.manifest.objective
-    task = facts_of(shards.manifest)
+    task = read_task_metadata(shards.manifest)
     restored = [] if objective is None or task is not None else _restore(objective, row, pieces)
     answer = describe_answer(task, row)
     answers = [Sheet("what the row asks for", (), tuple(answer.items()))] if answer else []
@@ -88,7 +88,7 @@ def _open(path: Path) -> tuple[ShardSet, int, int]:
     return shards, first, shards.manifest.shards[number].rows
 
 
-def _restore(facts: ObjectiveFacts, row: ShardRow, pieces: TokenRenderer) -> Parts:
+def _restore(facts: ObjectiveRecord, row: ShardRow, pieces: TokenRenderer) -> Parts:
     """Return the original that the objective recovers from a row, or why it cannot."""
     try:
         original = build_objective(

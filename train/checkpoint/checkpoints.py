@@ -178,7 +178,9 @@ class Checkpoints:
             return
         try:
             index = Index.read(path)
-            scores = {key: value for key, value in state.plain().items() if key.startswith(_SCORES)}
+            scores = {
+                key: value for key, value in state.as_dict().items() if key.startswith(_SCORES)
+            }
             replace(index, state={**index.state, **scores}).write(path)
             self._prune(path.name, self.config.keep_last)
         except (OSError, CheckpointError) as error:
@@ -292,7 +294,7 @@ class Checkpoints:
                         remove(later)
                         self._refused.discard(later.name)
                 sync(self.directory)
-                replace(checkpoint.index, state=state.plain()).write(checkpoint.folder)
+                replace(checkpoint.index, state=state.as_dict()).write(checkpoint.folder)
         self._current = checkpoint.folder.name
 
     def _refuse(self, name: str, reason: str) -> None:
@@ -335,7 +337,7 @@ def _assemble(pending: _PendingSave, written: Sequence[WrittenPart]) -> Index:
         raise CheckpointError(f"ranks disagree about optimizer states: {scalars}")
     files = {part_name(part): from_rank.file for part, from_rank in enumerate(written)}
     return Index(
-        pending.state.plain(),
+        pending.state.as_dict(),
         first.scalars,
         parameters,
         first.buffers,

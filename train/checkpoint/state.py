@@ -80,7 +80,7 @@ class TrainState:
             )
         return state
 
-    def plain(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """Return the state as plain data for the index, without empty optional keys."""
         optional = (
             "heldout_losses",

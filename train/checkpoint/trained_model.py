@@ -18,7 +18,7 @@ from clozeline.configuration.config import load_config
 from clozeline.errors import CheckpointError, ConfigurationError, reading_run
 from clozeline.files import file_hash
 from clozeline.pipeline.shards import ShardSet
-from clozeline.pipeline.shards.manifest import FrameFacts, ObjectiveFacts, TokenizerFacts
+from clozeline.pipeline.shards.manifest import FrameRecord, ObjectiveRecord, TokenizerRecord
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.train.configuration.checkpoint import StepChoice
@@ -101,7 +101,7 @@ class TrainedModel:
         return self.recorded
 
     @property
-    def objectives(self) -> list[ObjectiveFacts]:
+    def objectives(self) -> list[ObjectiveRecord]:
         """The objectives of its training, in all phases; of a model folder that came from elsewhere, that of its heads.
 
         A decoder whose tokenizer has a start token of its own reads it first; any other text
@@ -113,13 +113,13 @@ class TrainedModel:
         specials = self.tokenizer.vocabulary.specials
         heads = tuple(config.targets.values())
         return [
-            ObjectiveFacts(
+            ObjectiveRecord(
                 name="causal_lm" if config.architecture == "decoder" else "masked_lm",
                 label=", ".join(heads),
                 options={"add_bos": specials.get("bos") not in (None, specials.get("eos"))},
                 architecture=config.architecture,  # type: ignore[arg-type]
                 heads=heads,
-                frame=FrameFacts(),
+                frame=FrameRecord(),
             )
         ]
 
@@ -296,7 +296,7 @@ def _open_folder(folder: Path, key: str, *, quantized: bool) -> TrainedModel:
     return TrainedModel(folder, read_checkpoint(folder, quantized=quantized), recorded)
 
 
-def token_ids(tokenizer: TokenizerFacts, objective: ObjectiveFacts) -> dict[str, Any]:
+def token_ids(tokenizer: TokenizerRecord, objective: ObjectiveRecord) -> dict[str, Any]:
     """Return the special ids that a model is exported with, by their keys of config.json.
 
     Where each row has a start of its own, callers of `generate` give it.

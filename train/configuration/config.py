@@ -412,7 +412,7 @@ def zero_stage(config: TrainConfig, world_size: int, stage: int | None = None) -
 def frozen(config: TrainConfig) -> dict[str, Any]:
     """Return the keys that a resumed run must share with its checkpoint, dotted, with their values."""
     shared = flatten(fixed_keys(config, to_data(config))) | {"data.lanes": config.data.lane_count}
-    shared["hooks"] = [hook.plain() for hook in config.hooks if not hook.type.observes]
+    shared["hooks"] = [hook.as_dict() for hook in config.hooks if not hook.type.observes]
     return shared | {
         f"code.{name}": digest for name, digest in plugins.digests(_deciding_types(config)).items()
     }

@@ -11,7 +11,7 @@ from typing import Any, Final
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.report.charts import Series, lines
-from clozeline.report.html_page import facts, fragment
+from clozeline.report.html_page import fragment, tiles
 from clozeline.report.recorded_series import RecordedSeries, read_points
 from clozeline.train.data.sets.recorded_sets import read_sets
 from clozeline.train.logs.display import format_count, heldout_title
@@ -68,7 +68,7 @@ class RecordedRun:
 
     def _repr_html_(self) -> str:
         return fragment(
-            f"run {self.name}", [facts(headline(self)), next(_losses([self], "step", alone=True))]
+            f"run {self.name}", [tiles(headline(self)), next(_losses([self], "step", alone=True))]
         )
 
 

@@ -9,7 +9,7 @@ from clozeline.configuration.redaction import redact
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview.view import TokenRenderer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.report.html_page import collapsible, escape, facts, grid, lead, page, section, table
+from clozeline.report.html_page import collapsible, escape, grid, lead, page, section, table, tiles
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
@@ -63,7 +63,7 @@ def write_report(config: TrainConfig) -> Path:
     ]
     parts = [
         lead(_outcome(run.records, events, config)),
-        facts({**headline(run), "ranks": f"{len(memory):,}"}),
+        tiles({**headline(run), "ranks": f"{len(memory):,}"}),
         grid(*curves([run])),
         section("Guesses on held-out rows", _guesses(events, output)),
         section("Held-out sets", _heldout(run.records)),

@@ -120,7 +120,7 @@ class ExportPlan:
             if model.files
         ]
 
-    def plain(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return the plan as JSON has it."""
         facts = asdict(self)
         facts["tokenizer"] = None if self.tokenizer is None else str(self.tokenizer)

@@ -242,7 +242,7 @@ def config_without_adapter(
     remedy = f"merge it: clozeline export-model {source.folder} FOLDER, and give that folder"
     if own is not None and source.stored is not None:
         raise ConfigurationError(f"{key}: {source.folder} trained an adapter: {remedy}")
-    if own is not None and (adapter is None or adapter.plain() != own.plain()):
+    if own is not None and (adapter is None or adapter.as_dict() != own.as_dict()):
         remedy = f"leave out model.adapter to train it further, or {remedy}"
         raise ConfigurationError(
             f"{key}: {source.folder} holds another adapter, {own.name}: {remedy}"

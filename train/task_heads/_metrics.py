@@ -10,9 +10,9 @@ from sklearn import metrics
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import RowBatch
-from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.pipeline.tasks.readers import TaskMetadata
 
-Metric: TypeAlias = Callable[[NDArray[np.generic], NDArray[np.generic], TaskFacts], float]
+Metric: TypeAlias = Callable[[NDArray[np.generic], NDArray[np.generic], TaskMetadata], float]
 
 
 def _mean(values: NDArray[Any]) -> float:
@@ -68,7 +68,7 @@ def degenerate(answers: NDArray[np.generic], predicted: NDArray[np.generic]) -> 
 
 
 def score(
-    facts: TaskFacts, answers: NDArray[np.generic], predicted: NDArray[np.generic]
+    facts: TaskMetadata, answers: NDArray[np.generic], predicted: NDArray[np.generic]
 ) -> dict[str, float]:
     """Return the task's metrics over all rows at once; averaging parts would give other numbers."""
     if unknown := [name for name in facts.metrics if name not in METRICS]:
@@ -79,7 +79,10 @@ def score(
 
 
 def score_rows(
-    facts: TaskFacts, answers: NDArray[np.generic], predicted: NDArray[np.generic], rows: RowBatch
+    facts: TaskMetadata,
+    answers: NDArray[np.generic],
+    predicted: NDArray[np.generic],
+    rows: RowBatch,
 ) -> dict[str, float]:
     """Return the task's metrics; some tasks score the rows of a document, such as a question, together."""
     grouped = next((_GROUPED[name] for name in facts.metrics if name in _GROUPED), None)

@@ -26,7 +26,13 @@ from clozeline.model.configuration.head import ClassOptions, HeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskFacts, TaskItem, TaskReader
+from clozeline.pipeline.tasks.readers import (
+    LabeledText,
+    Rejected,
+    TaskItem,
+    TaskMetadata,
+    TaskReader,
+)
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.train.configuration.model_source import unset_head_key
@@ -98,7 +104,7 @@ class TaskHead(HeadTensors, ABC):
     pseudo_labels: ClassVar[bool] = False
     """its predictions are classes with a probability, which `pseudo-label` selects by"""
 
-    def __init__(self, facts: TaskFacts) -> None:
+    def __init__(self, facts: TaskMetadata) -> None:
         self.facts = facts
 
     @property

@@ -11,7 +11,7 @@ from typing import Any, Final
 from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu.metrics import BLEU, CHRF
 
-from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.pipeline.text.normal_form import is_unspaced
 from clozeline.pipeline.text.sentences.regex import Regex
 from clozeline.train.task_heads._task_head import mean
@@ -76,7 +76,7 @@ def bleu_tokenizer(language: str, references: Sequence[str]) -> str:
 
 
 def text_metrics(
-    facts: TaskFacts, texts: Sequence[str], golds: Sequence[Sequence[str]], language: str = "und"
+    facts: TaskMetadata, texts: Sequence[str], golds: Sequence[Sequence[str]], language: str = "und"
 ) -> dict[str, float]:
     """Return the task's metrics of texts, from 0 to 1: BLEU and chrF over the corpus, the others as means.
 
@@ -86,7 +86,9 @@ def text_metrics(
     return {name: _metric_of(name, texts, golds, language) for name in facts.metrics}
 
 
-def signatures(facts: TaskFacts, golds: Sequence[Sequence[str]], language: str) -> dict[str, str]:
+def signatures(
+    facts: TaskMetadata, golds: Sequence[Sequence[str]], language: str
+) -> dict[str, str]:
     """Return sacrebleu's own descriptions of how it computes metrics, by metric."""
     found = {}
     for name in facts.metrics:

@@ -14,7 +14,7 @@ from clozeline.model.configuration.head import HeadOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads.classification import ClassificationHead
 from clozeline.pipeline.rows import Ragged, RowBatch
-from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.pipeline.tasks.rows.classification import LABELS
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import pad_rows
@@ -34,7 +34,7 @@ class ClassificationTaskHead(RowTaskHead):
     columns = (LABELS,)
     pseudo_labels = True
 
-    def __init__(self, facts: TaskFacts) -> None:
+    def __init__(self, facts: TaskMetadata) -> None:
         super().__init__(facts)
         if facts.multi_label:  # GLUE has no such task
             self.layout = None

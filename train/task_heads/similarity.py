@@ -74,17 +74,17 @@ class SimilarityTaskHead(RegressionTaskHead):
         facts = self.facts
         if not isinstance(head, SimilarityHead.Options):
             return head
-        if facts.alike is None and head.negatives != "none":
+        if facts.positive_threshold is None and head.negatives != "none":
             raise ConfigurationError(
                 f"model.heads.{name}.negatives: {where} also holds pairs with a low score, which "
                 "are no positives: set "
-                "it to none, or make the set again with tasks.similarity.alike, the lowest score "
+                "it to none, or make the set again with tasks.similarity.positive, the lowest score "
                 "of a positive pair"
             )
         unset = head.negatives == "none" and head.range == UNIT_RANGE
         return replace(
             head,
-            positive_threshold=facts.alike,
+            positive_threshold=facts.positive_threshold,
             range=(facts.low, facts.high) if unset else head.range,
         )
 

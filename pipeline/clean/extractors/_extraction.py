@@ -52,7 +52,7 @@ class Extraction:
             "run the stage again, "
             "finished units are kept"
         )
-        self._setup = {"extractor": chosen.plain(), "parent": os.getpid()}
+        self._setup = {"extractor": chosen.as_dict(), "parent": os.getpid()}
         self._child: subprocess.Popen[bytes] | None = None
         self._stream: tuple[socket.socket, BinaryIO] | None = None
         self.restarts = 0
@@ -138,7 +138,7 @@ class Extraction:
 
 def shared_extraction(chosen: ExtractorComponent) -> Extraction:
     """Return the child shared by all units of this process with equal options; it ends with the process."""
-    return _shared(json.dumps(chosen.plain(), sort_keys=True), os.getpid())
+    return _shared(json.dumps(chosen.as_dict(), sort_keys=True), os.getpid())
 
 
 @cache

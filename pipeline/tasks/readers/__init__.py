@@ -5,7 +5,13 @@ is guessed.
 """
 
 from clozeline.pipeline.tables import Rejected, Row, RowFile, strings_in
-from clozeline.pipeline.tasks.readers._reader import TASK, TaskFacts, TaskReader, facts_of, is_task
+from clozeline.pipeline.tasks.readers._reader import (
+    TASK,
+    TaskMetadata,
+    TaskReader,
+    is_task,
+    read_task_metadata,
+)
 from clozeline.pipeline.tasks.readers._task_items import (
     Choices,
     Dialogue,
@@ -31,12 +37,12 @@ __all__ = [
     "RowFile",
     "SourceTarget",
     "TaggedWords",
-    "TaskFacts",
     "TaskItem",
+    "TaskMetadata",
     "TaskReader",
     "Unfit",
     "answer_runs",
-    "facts_of",
     "is_task",
+    "read_task_metadata",
     "strings_in",
 ]

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.shards.manifest import ObjectiveFacts
+from clozeline.pipeline.shards.manifest import ObjectiveRecord
 from clozeline.pipeline.tables import Rejected, Row, RowFile, keep_texts, normalize_row
 from clozeline.pipeline.tasks.readers._task_items import GROUP, TaskItem, Unfit
 from clozeline.pipeline.text.normal_form import NormalForm
@@ -22,7 +22,7 @@ TASK: Final = "task"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskFacts:
+class TaskMetadata:
     """Metadata of a task for training and evaluation, recorded in manifests."""
 
     name: str
@@ -43,7 +43,7 @@ class TaskFacts:
     """highest score of a regression task"""
     unanswerable: bool = False
     """true if questions may have no answer"""
-    alike: float | None = None
+    positive_threshold: float | None = None
     """lowest score of a positive pair, in a similarity task"""
     words: tuple[str, ...] = ()
     """texts of the classes, by class index, if a model generates them"""
@@ -52,7 +52,7 @@ class TaskFacts:
     both_orders: bool = False
     """true if a row is a pair in both orders"""
 
-    def plain(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return plain data for a manifest; some keys only if they are set."""
         plain = {
             key: list(value) if isinstance(value, tuple) else value
@@ -60,7 +60,7 @@ class TaskFacts:
         }
         absent = {
             "unanswerable": not self.unanswerable,
-            "alike": self.alike is None,
+            "positive_threshold": self.positive_threshold is None,
             "words": not self.words,
             "multi_label": not self.multi_label,
             "both_orders": not self.both_orders,
@@ -68,7 +68,7 @@ class TaskFacts:
         return {key: value for key, value in plain.items() if not absent.get(key, False)}
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> TaskFacts:
+    def from_dict(cls, plain: Mapping[str, Any]) -> TaskMetadata:
         """Return the metadata from plain data."""
         values: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()
@@ -102,7 +102,7 @@ class TaskReader(ABC):
 
     @property
     @abstractmethod
-    def facts(self) -> TaskFacts:
+    def metadata(self) -> TaskMetadata:
         """Metadata of the task."""
 
     @abstractmethod
@@ -185,13 +185,13 @@ class TaskReader(ABC):
         return None
 
 
-def is_task(objective: ObjectiveFacts | None) -> bool:
+def is_task(objective: ObjectiveRecord | None) -> bool:
     """Return whether the objective of a set says that it holds rows of a task rather than texts."""
     return objective is not None and objective.name == TASK
 
 
-def facts_of(manifest: Manifest) -> TaskFacts | None:
+def read_task_metadata(manifest: Manifest) -> TaskMetadata | None:
     """Return the task metadata of a set; None if it is not a task set."""
     if manifest.objective is None or not is_task(manifest.objective):
         return None
-    return TaskFacts.from_plain(manifest.objective.options[TASK])
+    return TaskMetadata.from_dict(manifest.objective.options[TASK])

@@ -16,7 +16,7 @@ from clozeline.pipeline.tasks.readers import (
     RowFile,
     SourceTarget,
     TaggedWords,
-    TaskFacts,
+    TaskMetadata,
 )
 from clozeline.pipeline.tasks.readers._labels import numbered
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
@@ -144,14 +144,14 @@ class GlueReader(OfficialLayout):
         )
 
     @property
-    def facts(self) -> TaskFacts:
-        facts = super().facts
+    def metadata(self) -> TaskMetadata:
+        metadata = super().metadata
         words = self.task.words or self.task.labels
-        facts = replace(facts, metrics=self.task.metrics, positive=self.task.positive)
+        metadata = replace(metadata, metrics=self.task.metrics, positive=self.task.positive)
         return (
-            replace(facts, head="lm", texts=1, labels=(), words=words)
+            replace(metadata, head="lm", texts=1, labels=(), words=words)
             if self.options.as_text
-            else facts
+            else metadata
         )
 
     def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
@@ -210,7 +210,9 @@ class GlueReader(OfficialLayout):
             reversed(fields) if name == "mnli" else fields
         )  # T5 has the hypothesis first
         has_class = self.spec.label is not None
-        target = self.facts.words[item.label or 0] if has_class else score_words(item.target or 0.0)
+        target = (
+            self.metadata.words[item.label or 0] if has_class else score_words(item.target or 0.0)
+        )
         return SourceTarget(source, (target,), f"{name} ", item.index)
 
 

@@ -15,8 +15,8 @@ from clozeline.pipeline.tasks.readers import (
     Rejected,
     Row,
     RowFile,
-    TaskFacts,
     TaskItem,
+    TaskMetadata,
     TaskReader,
     Unfit,
 )
@@ -93,8 +93,8 @@ class InstructionsReader(TaskReader):
     options: Options
 
     @property
-    def facts(self) -> TaskFacts:
-        return TaskFacts(name=self.options.task, head="lm", metrics=tuple(self.options.metrics))
+    def metadata(self) -> TaskMetadata:
+        return TaskMetadata(name=self.options.task, head="lm", metrics=tuple(self.options.metrics))
 
     def open(self, path: Path) -> RowFile:
         file = open_table(path, self.limits)

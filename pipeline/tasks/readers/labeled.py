@@ -22,7 +22,7 @@ from clozeline.pipeline.tasks.readers import (
     Row,
     RowFile,
     TaggedWords,
-    TaskFacts,
+    TaskMetadata,
     TaskReader,
     Unfit,
     strings_in,
@@ -145,27 +145,27 @@ class LabeledReader(TaskReader):
         return options
 
     @property
-    def facts(self) -> TaskFacts:
+    def metadata(self) -> TaskMetadata:
         spec = self.spec
         names = class_names(spec.classes)
         metrics = self.metrics
         texts = 2 if spec.text_pair else 1
         if spec.words is not None:
             entity = ("entity_f1", "strict_entity_f1") if are_entities(names) else ()
-            return TaskFacts(
+            return TaskMetadata(
                 name=spec.task, head="tagging", labels=names, metrics=(*entity, "accuracy")
             )
         if spec.score is not None:
             low, high = spec.range or (0.0, 1.0)
             metrics = metrics or ("pearson", "spearman")
-            return TaskFacts(
+            return TaskMetadata(
                 name=spec.task, head="regression", metrics=metrics, texts=texts, low=low, high=high
             )
         several = spec.labels is not None
         metrics = metrics or (
             ("micro_f1", "macro_f1", "subset_accuracy") if several else ("accuracy", "macro_f1")
         )
-        return TaskFacts(
+        return TaskMetadata(
             name=spec.task,
             head="classification",
             labels=names,

@@ -17,7 +17,7 @@ from clozeline.pipeline.tasks.readers import (
     Rejected,
     Row,
     RowFile,
-    TaskFacts,
+    TaskMetadata,
     TaskReader,
     Unfit,
 )
@@ -66,8 +66,8 @@ class MultipleChoiceReader(TaskReader):
         return options
 
     @property
-    def facts(self) -> TaskFacts:
-        return TaskFacts(
+    def metadata(self) -> TaskMetadata:
+        return TaskMetadata(
             name=self.spec.task, head="multiple_choice", metrics=("accuracy",), texts=2
         )
 

@@ -14,8 +14,8 @@ from clozeline.pipeline.tasks.readers import (
     Rejected,
     Row,
     RowFile,
-    TaskFacts,
     TaskItem,
+    TaskMetadata,
     TaskReader,
     Unfit,
 )
@@ -91,10 +91,10 @@ class SquadReader(TaskReader):
     options: Options
 
     @property
-    def facts(self) -> TaskFacts:
+    def metadata(self) -> TaskMetadata:
         metrics = ("f1", "exact_match")
         unanswerable = self.options.unanswerable
-        return TaskFacts(
+        return TaskMetadata(
             name=self.options.task, head="span", metrics=metrics, texts=2, unanswerable=unanswerable
         )
 

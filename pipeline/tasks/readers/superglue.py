@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Literal
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.tables import keep_texts, open_table
-from clozeline.pipeline.tasks.readers import Rejected, Row, RowFile, TaskFacts, TaskItem
+from clozeline.pipeline.tasks.readers import Rejected, Row, RowFile, TaskItem, TaskMetadata
 from clozeline.pipeline.tasks.readers._labels import numbered
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers._task_items import GROUP
@@ -175,13 +175,13 @@ class SuperglueReader(OfficialLayout):
         )
 
     @property
-    def facts(self) -> TaskFacts:
+    def metadata(self) -> TaskMetadata:
         name = self.options.task
         task = self.task
         if task.head != "classification":
-            return TaskFacts(name=name, head=task.head, metrics=task.metrics, texts=2)
+            return TaskMetadata(name=name, head=task.head, metrics=task.metrics, texts=2)
         return replace(
-            super().facts, metrics=task.metrics, positive=1 if "f1" in task.metrics else None
+            super().metadata, metrics=task.metrics, positive=1 if "f1" in task.metrics else None
         )
 
     def open(self, path: Path) -> RowFile:

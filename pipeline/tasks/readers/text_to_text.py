@@ -13,7 +13,7 @@ from clozeline.pipeline.tasks.readers import (
     Row,
     RowFile,
     SourceTarget,
-    TaskFacts,
+    TaskMetadata,
     TaskReader,
     Unfit,
 )
@@ -59,8 +59,8 @@ class TextToTextReader(TaskReader):
     options: Options
 
     @property
-    def facts(self) -> TaskFacts:
-        return TaskFacts(name=self.options.task, head="lm", metrics=tuple(self.options.metrics))
+    def metadata(self) -> TaskMetadata:
+        return TaskMetadata(name=self.options.task, head="lm", metrics=tuple(self.options.metrics))
 
     def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
         options = self.options  # a similarity task compares both sides

@@ -7,13 +7,13 @@ from typing import ClassVar
 import numpy as np
 
 from clozeline.columns import Feature, Role
-from clozeline.pipeline.tasks.readers import LabeledText, TaskFacts
+from clozeline.pipeline.tasks.readers import LabeledText, TaskMetadata
 from clozeline.pipeline.tasks.rows._framed import ALL_IDS, ALL_SEGMENTS, join_rows
 from clozeline.pipeline.tasks.task_rows import (
     INPUT_IDS,
     SEGMENT_STARTS,
     BuiltExample,
-    Frame,
+    SpecialTokens,
     TaskRows,
 )
 from clozeline.pipeline.tokenize.tokenizers import Encoding
@@ -30,21 +30,21 @@ class LabeledRows(TaskRows[LabeledText]):
 
     @classmethod
     @abstractmethod
-    def answer(cls, facts: TaskFacts) -> Feature:
+    def answer(cls, metadata: TaskMetadata) -> Feature:
         """Return the column with the answer of a row."""
 
     @classmethod
-    def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
-        label = cls.answer(facts)
-        if facts.both_orders:
-            of_orders = Role("start", "input_ids", head=facts.head)
+    def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:
+        label = cls.answer(metadata)
+        if metadata.both_orders:
+            of_orders = Role("start", "input_ids", head=metadata.head)
             starts = Feature(
                 "choice_starts", "uint32", of_orders, "starts of both orders of the pair, first 0"
             )
             return (ALL_IDS, starts, *((ALL_SEGMENTS,) if frame.segments else ()), label)
         return (
             INPUT_IDS,
-            *((SEGMENT_STARTS,) if frame.segments and facts.texts > 1 else ()),
+            *((SEGMENT_STARTS,) if frame.segments and metadata.texts > 1 else ()),
             label,
         )
 
@@ -58,13 +58,16 @@ class LabeledRows(TaskRows[LabeledText]):
         ids = [encoding.ids for encoding in encodings]
         if not all(map(len, ids)):
             return "no_tokens"
-        rows = [self.framed(*ids), *([self.framed(*ids[::-1])] if self.facts.both_orders else [])]
+        rows = [
+            self.framed(*ids),
+            *([self.framed(*ids[::-1])] if self.metadata.both_orders else []),
+        ]
         classes = item.classes or (() if item.label is None else (item.label,))
-        labels = {self.facts.labels[index]: 1 for index in classes}
+        labels = {self.metadata.labels[index]: 1 for index in classes}
         columns = {
             **join_rows(rows),
             "label": [item.label],
             "target": [item.target],
-            "labels": np.isin(np.arange(len(self.facts.labels)), classes).astype(np.uint8),
+            "labels": np.isin(np.arange(len(self.metadata.labels)), classes).astype(np.uint8),
         }
         return [BuiltExample(columns, cut=sum(row.cut for row in rows), labels=labels)]

@@ -3,7 +3,7 @@
 from typing import ClassVar, Final
 
 from clozeline.columns import Feature, Role
-from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.pipeline.tasks.rows._labeled import LabeledRows
 
 LABEL: Final = Feature(
@@ -23,5 +23,5 @@ class ClassRows(LabeledRows):
     for_head: ClassVar = "classification"
 
     @classmethod
-    def answer(cls, facts: TaskFacts) -> Feature:
-        return LABELS if facts.multi_label else LABEL
+    def answer(cls, metadata: TaskMetadata) -> Feature:
+        return LABELS if metadata.multi_label else LABEL

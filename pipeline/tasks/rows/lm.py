@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.columns import IDS, POSITIONS, Feature, Role
-from clozeline.pipeline.tasks.readers import Dialogue, Part, SourceTarget, TaskFacts, answer_runs
+from clozeline.pipeline.tasks.readers import Dialogue, Part, SourceTarget, TaskMetadata, answer_runs
 from clozeline.pipeline.tasks.task_rows import (
     INPUT_IDS,
     RECORD,
     Architecture,
     BuiltExample,
-    Frame,
+    SpecialTokens,
     TaskRows,
     record_bytes,
 )
@@ -69,7 +69,7 @@ class TargetRows(GenerationRows):
     """
 
     @classmethod
-    def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
+    def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:
         return (INPUT_IDS, _TARGET, RECORD)
 
     def build(
@@ -112,7 +112,7 @@ class TurnRows(GenerationRows):
     """
 
     @classmethod
-    def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
+    def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:
         return (INPUT_IDS, _LABEL_POSITIONS, _LABEL_IDS, RECORD)
 
     def build(

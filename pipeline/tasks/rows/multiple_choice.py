@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from clozeline.columns import Feature, Role
-from clozeline.pipeline.tasks.readers import Choices, TaskFacts
+from clozeline.pipeline.tasks.readers import Choices, TaskMetadata
 from clozeline.pipeline.tasks.rows._framed import ALL_IDS, ALL_SEGMENTS, join_rows
-from clozeline.pipeline.tasks.task_rows import BuiltExample, Frame, TaskRows
+from clozeline.pipeline.tasks.task_rows import BuiltExample, SpecialTokens, TaskRows
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 _CHOICE_STARTS: Final = Feature(
@@ -30,7 +30,7 @@ class ChoiceRows(TaskRows[Choices]):
     per_token: ClassVar = 4
 
     @classmethod
-    def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
+    def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:
         return (ALL_IDS, _CHOICE_STARTS, *((ALL_SEGMENTS,) if frame.segments else ()), _CHOICE)
 
     def texts(self, item: Choices) -> Sequence[str]:

@@ -3,7 +3,7 @@
 from typing import ClassVar, Final
 
 from clozeline.columns import Feature, Role
-from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.pipeline.tasks.rows._labeled import LabeledRows
 
 TARGET: Final = Feature(
@@ -17,5 +17,5 @@ class NumberRows(LabeledRows):
     for_head: ClassVar = "regression"
 
     @classmethod
-    def answer(cls, facts: TaskFacts) -> Feature:
+    def answer(cls, metadata: TaskMetadata) -> Feature:
         return TARGET

@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import ClassVar, Final
 
 from clozeline.columns import IDS, Feature, Role
-from clozeline.pipeline.tasks.readers import LabeledText, TaskFacts
+from clozeline.pipeline.tasks.readers import LabeledText, TaskMetadata
 from clozeline.pipeline.tasks.rows.regression import TARGET
-from clozeline.pipeline.tasks.task_rows import Architecture, BuiltExample, Frame, TaskRows
+from clozeline.pipeline.tasks.task_rows import Architecture, BuiltExample, SpecialTokens, TaskRows
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 _SCORE: Final = replace(TARGET, role=Role("row", head="similarity"))
@@ -26,7 +26,7 @@ class PairRows(TaskRows[LabeledText]):
     per_token: ClassVar = 2
 
     @classmethod
-    def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
+    def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:
         return (_FIRST, SECOND_IDS, _SCORE)
 
     def texts(self, item: LabeledText) -> Sequence[str]:

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from clozeline.columns import UNDO, Feature, Role
-from clozeline.pipeline.tasks.readers import Question, TaskFacts
+from clozeline.pipeline.tasks.readers import Question, TaskMetadata
 from clozeline.pipeline.tasks.rows._windows import assign_to_windows, sliding_windows, token_spans
 from clozeline.pipeline.tasks.task_rows import (
     INPUT_IDS,
@@ -15,7 +15,7 @@ from clozeline.pipeline.tasks.task_rows import (
     SEGMENT_STARTS,
     Architecture,
     BuiltExample,
-    Frame,
+    SpecialTokens,
     TaskRows,
     record_bytes,
 )
@@ -58,7 +58,7 @@ class AnswerRows(TaskRows[Question]):
     per_token: ClassVar = 10
 
     @classmethod
-    def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
+    def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:
         return (
             INPUT_IDS,
             *[SEGMENT_STARTS] * frame.segments,

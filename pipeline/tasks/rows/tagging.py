@@ -9,7 +9,7 @@ import numpy as np
 from clozeline.arrays import Int64
 from clozeline.columns import UNDO, Feature, Role
 from clozeline.pipeline.rows import RowBatch
-from clozeline.pipeline.tasks.readers import TaggedWords, TaskFacts
+from clozeline.pipeline.tasks.readers import TaggedWords, TaskMetadata
 from clozeline.pipeline.tasks.rows._windows import (
     NO_WORD,
     assign_to_windows,
@@ -22,7 +22,7 @@ from clozeline.pipeline.tasks.task_rows import (
     INPUT_IDS,
     RECORD,
     BuiltExample,
-    Frame,
+    SpecialTokens,
     TaskRows,
     record_bytes,
 )
@@ -68,7 +68,7 @@ class TaggedRows(TaskRows[TaggedWords]):
     per_token: ClassVar = 6
 
     @classmethod
-    def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
+    def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:
         return (INPUT_IDS, _TAG_AT, _TAGS, _WORDS, RECORD)
 
     def texts(self, item: TaggedWords) -> Sequence[str]:
@@ -80,7 +80,7 @@ class TaggedRows(TaskRows[TaggedWords]):
         """Return the windows of a sentence; `no_tokens` if none of its words has a token."""
         (encoding,) = encodings
         frame = self.form.frame
-        facts = self.facts
+        metadata = self.metadata
         # word index of each token [T], and the first token of each word [W + 1]
         numbers = word_numbers(
             token_spans(item.text, encoding.starts, encoding.ends), word_bounds(item.words)
@@ -127,7 +127,7 @@ class TaggedRows(TaskRows[TaggedWords]):
                     }
                 ),
             }
-            labels = Counter(facts.labels[item.tags[word]] for word in tagged)
+            labels = Counter(metadata.labels[item.tags[word]] for word in tagged)
             notes = (
                 {"words_without_tokens": len(own) - len(tagged)} if len(tagged) < len(own) else {}
             )
@@ -150,14 +150,14 @@ class TaggedRows(TaskRows[TaggedWords]):
         for place, number in zip(blanks.tolist(), order.tolist(), strict=True):
             word = int(numbers[filled[number]])
             is_inside = number > 0 and numbers[filled[number - 1]] == word
-            label = self._label_before(self.facts.labels[item.tags[word]], is_inside=is_inside)
-            if label in self.facts.labels and word in own:
-                tags[place] = self.facts.labels.index(label)
+            label = self._label_before(self.metadata.labels[item.tags[word]], is_inside=is_inside)
+            if label in self.metadata.labels and word in own:
+                tags[place] = self.metadata.labels.index(label)
         return tags
 
     def _label_before(self, label: str, *, is_inside: bool) -> str:
         """Return the class of a blank before the rest of a word, or between it and the word before."""
-        if "entity_f1" not in self.facts.metrics or not label.startswith("B-"):
+        if "entity_f1" not in self.metadata.metrics or not label.startswith("B-"):
             return label
         return f"I-{label[2:]}" if is_inside else NO_ENTITY
 

@@ -90,7 +90,7 @@ def test_a_mapping_merges_or_replaces(argument, key, after):
         (
             {},
             ["sentences.option=2"],
-            {"sentences": {**SENTENCES.resolve("regex").plain(), "option": 2}},
+            {"sentences": {**SENTENCES.resolve("regex").as_dict(), "option": 2}},
         ),
         ({"part": "${nope}"}, ["part=null"], {"part": None}),
         ({}, ["part.weight=5.0", "part={tags: {}}"], {"part": {"tags": {}, "weight": 5.0}}),

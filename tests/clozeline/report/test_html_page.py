@@ -6,7 +6,6 @@ from clozeline.report.html_page import (
     bars,
     collapsible,
     escape,
-    facts,
     grid,
     largest,
     listing,
@@ -14,6 +13,7 @@ from clozeline.report.html_page import (
     quote,
     section,
     table,
+    tiles,
     visible,
 )
 from tests.pages import HOSTILE, checked
@@ -21,7 +21,7 @@ from tests.pages import HOSTILE, checked
 
 def test_hostile_text_is_text_in_every_slot():
     parts = [
-        facts({HOSTILE: HOSTILE}),
+        tiles({HOSTILE: HOSTILE}),
         section(HOSTILE, grid(quote(HOSTILE, HOSTILE))),
         collapsible(HOSTILE, listing(HOSTILE)),
         table([HOSTILE, "count"], [[HOSTILE, 1]]),

@@ -84,7 +84,7 @@ def test_weights_are_never_rounded_when_written(tmp_path):
 def test_types_parse_back_and_others_are_refused(name):
     role = None if "<" not in name else {"use": "label", "of": "y", "below": 3}
     spec = ColumnSpec.parse("x", name, "", role)
-    assert (spec.arrow_type, ColumnSpec.parse(**spec.plain())) == (name, spec)
+    assert (spec.arrow_type, ColumnSpec.parse(**spec.as_dict())) == (name, spec)
     for other in ("int64", "list<fixed_size_binary[16]>", "list<list<uint16>>", "string"):
         with pytest.raises(IntegrityError, match="unknown type"):
             ColumnSpec.parse("x", other, "")

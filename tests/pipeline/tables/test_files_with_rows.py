@@ -41,7 +41,7 @@ def tasks(path):
 def predict(path):
     reader = reader_of("labeled", label="label", classes=["a", "b"])
     for item, _ in read_unlabeled(
-        path, ClassificationTaskHead(reader.facts), reader, InputColumns()
+        path, ClassificationTaskHead(reader.metadata), reader, InputColumns()
     ):
         yield f"!{item.reason}" if isinstance(item, Rejected) else item.texts[0]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clozeline.pipeline.tasks.readers import Question, TaggedWords, TaskFacts
+from clozeline.pipeline.tasks.readers import Question, TaggedWords, TaskMetadata
 from clozeline.pipeline.tasks.rows._windows import NO_WORD
 from clozeline.pipeline.tasks.rows.span import AnswerRows
 from clozeline.pipeline.tasks.rows.tagging import TaggedRows
@@ -11,8 +11,8 @@ from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tokenize.tokenizers._pieces import byte_alphabet
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 
-TAGGING = TaskFacts(name="toy", head="tagging", labels=("O", "X"), metrics=("accuracy",))
-ASKING = TaskFacts(name="toy", head="span", metrics=("f1", "exact_match"), texts=2)
+TAGGING = TaskMetadata(name="toy", head="tagging", labels=("O", "X"), metrics=("accuracy",))
+ASKING = TaskMetadata(name="toy", head="span", metrics=("f1", "exact_match"), texts=2)
 SENTENCES = (
     "Мама мыла раму , а папа читал газету .",
     "वह घर जा रहा है और मैं यहाँ हूँ ।",
@@ -80,7 +80,7 @@ def test_a_blank_token_joins_the_rest_of_an_entity(tmp_path, tags, metric, expec
     begin an entity."""
     tokenizer = ByteBpe.train(["a"], ByteBpe.Options(size=420, reserved=0), tmp_path)
     labels = ("O", "B-X", "I-X")
-    facts = TaskFacts(name="toy", head="tagging", labels=labels, metrics=(metric,))
+    facts = TaskMetadata(name="toy", head="tagging", labels=labels, metrics=(metric,))
     rows = TaggedRows(facts, Form(FRAMES["bert"], 64), tokenizer, "corpus", "f.txt")
     item = TaggedWords(("(", "&", ")", "%"), tuple(labels.index(tag) for tag in tags.split()), 0)
     (built,) = rows.build(item, tokenizer.encode(rows.texts(item)))

@@ -236,7 +236,7 @@ def test_splits_of_readers_and_sources(given, reader, splits, others):
             "both the split 'train'",
         ),
         (files("a.tsv"), GlueReader, r"expected files named train, dev or test .*got in/a\.tsv"),
-        (files("reviews.csv"), GlueReader, r"source: train\}\]' tasks\.carve='\{dev: 0\.2\}'"),
+        (files("reviews.csv"), GlueReader, r"source: train\}\]' tasks\.split_off='\{dev: 0\.2\}'"),
         (files("a.tsv", source="trian"), GlueReader, "expected the name of a split.*got 'trian'"),
         *[
             (files("a.tsv", source=label), GlueReader, "expected the name of a split")

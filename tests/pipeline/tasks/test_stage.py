@@ -153,9 +153,9 @@ def test_a_second_run_makes_what_changed(tmp_path, capfd):
             ["tasks.reader={name: text_to_text}"],
             "the task is for the head lm, bert frames rows of an encoder",
         ),
-        ({}, ["tasks.carve={dev: 0.5}"], "expected a file of train and none of dev"),
-        ({}, ["tasks.carve={train: 0.5}"], "splits other than train"),
-        ({}, ["tasks.carve={a: 0.5, b: 0.5}"], "shares below 1 in all"),
+        ({}, ["tasks.split_off={dev: 0.5}"], "expected a file of train and none of dev"),
+        ({}, ["tasks.split_off={train: 0.5}"], "splits other than train"),
+        ({}, ["tasks.split_off={a: 0.5, b: 0.5}"], "shares below 1 in all"),
     ],
     ids=["labels", "layout", "test alone", "task", "classes", "texts", "both", "train", "all"],
 )
@@ -181,7 +181,7 @@ def test_rows_of_train_are_left_out_of_the_others(tmp_path):
     Not where they share one with dev.
     """
     files, words = write_files(tmp_path, dev=0)
-    words = [*words, "tasks.carve={dev: 0.3}"]
+    words = [*words, "tasks.split_off={dev: 0.3}"]
     sets = tmp_path / "out" / "tasks" / "sst2"
     lines = [*sorted({text for text, _ in sentences(60)}), "one that nothing has taught"]
     (files / "dev.tsv").unlink()
@@ -234,12 +234,12 @@ def test_a_split_without_a_class_is_told(tmp_path, caplog):
     (files / "train.tsv").write_text(
         "\n".join(["sentence\tlabel", *lines, "the only one\t1"]) + "\n"
     )
-    assert main([*words, "tasks.carve={dev: 0.3}"]) == 0
+    assert main([*words, "tasks.split_off={dev: 0.3}"]) == 0
     (told,) = [message for message in caplog.messages if "has no row of 1" in message]
     split = "train" if "train has" in told else "dev"
     made = open_split(tmp_path / "out" / "tasks" / "sst2", split).manifest
     assert not made.config["examples_by_label"].get("1")
-    assert "tasks.carve" in told
+    assert "tasks.split_off" in told
 
 
 def test_rows_with_other_labels_are_not_said_to_have_none(tmp_path, capsys):
@@ -257,7 +257,7 @@ def test_carved_splits_hold_the_rest_of_the_file(tmp_path):
     (files / "dev.tsv").unlink()
     with (files / "train.tsv").open("a", encoding="utf-8") as file:
         file.write("one\ttwo\tthree\n")
-    assert main([*words, "tasks.carve={dev: 0.3}"]) == 0
+    assert main([*words, "tasks.split_off={dev: 0.3}"]) == 0
     found = [
         texts_of(open_split(tmp_path / "out" / "tasks" / "sst2", split))
         for split in ("train", "dev")

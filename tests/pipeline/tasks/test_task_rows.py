@@ -96,8 +96,8 @@ def test_a_vocabulary_without_the_frame(tmp_path):
             frame.check(
                 replace(whole, specials={role: 0 for role in ("pad", "eos") if role != lacking})
             )
-    assert FRAMES["t5"].facts(whole) == {"decoder_start": whole.specials["pad"]}
-    assert FRAMES["bert"].facts(whole) == {}
+    assert FRAMES["t5"].batch_properties(whole) == {"decoder_start": whole.specials["pad"]}
+    assert FRAMES["bert"].batch_properties(whole) == {}
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,16 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks import training_items
-from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, TaskFacts, facts_of
+from clozeline.pipeline.tasks.readers import (
+    LabeledText,
+    Rejected,
+    TaggedWords,
+    TaskMetadata,
+    read_task_metadata,
+)
 from clozeline.pipeline.tasks.training_items import (
     check_switched_head,
-    pair_facts,
+    pair_metadata,
     reject_negative,
     to_pair,
 )
@@ -20,13 +26,17 @@ from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitche
 from tests.pipeline.task_files import write_vocabulary
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, written
 
-TEXTS = TaskFacts(name="toy", head="classification", labels=("no", "yes"), metrics=("accuracy",))
-TAGS = TaskFacts(name="ner", head="tagging", labels=("O", "B-PER", "I-PER"), metrics=("entity_f1",))
+TEXTS = TaskMetadata(name="toy", head="classification", labels=("no", "yes"), metrics=("accuracy",))
+TAGS = TaskMetadata(
+    name="ner", head="tagging", labels=("O", "B-PER", "I-PER"), metrics=("entity_f1",)
+)
 
 
-def switch(items, dictionaries, facts, seed=1, sentences=1.0, words=1.0):
+def switch(items, dictionaries, metadata, seed=1, sentences=1.0, words=1.0):
     config = CodeSwitchConfig(dictionaries=[Path("x")], sentence_rate=sentences, word_rate=words)
-    return list(training_items.code_switch(items, WordSwitcher(config, dictionaries, seed), facts))
+    return list(
+        training_items.code_switch(items, WordSwitcher(config, dictionaries, seed), metadata)
+    )
 
 
 def switched(count):
@@ -49,7 +59,7 @@ def test_words_of_a_dictionary_are_replaced_and_nothing_else_is():
     with pytest.raises(
         ConfigurationError, match="replaced words move the answers of the head span"
     ):
-        check_switched_head(TaskFacts(name="squad", head="span", metrics=("f1",)))
+        check_switched_head(TaskMetadata(name="squad", head="span", metrics=("f1",)))
 
 
 STSB = "sentence1\tsentence2\tscore\n" + "".join(
@@ -58,29 +68,29 @@ STSB = "sentence1\tsentence2\tscore\n" + "".join(
 MNLI = "sentence1\tsentence2\tgold_label\na\tb\tneutral\nc\td\tentailment\ne\tf\t-\n"
 
 
-def pairs(name, alike, path, **options):
+def pairs(name, positive, path, **options):
     reader = reader_of(name, **options)
-    facts = pair_facts(reader.facts, alike)
-    return [to_pair(item, reader.facts, alike) for item in items_of(reader, path)], facts
+    metadata = pair_metadata(reader.metadata, positive)
+    return [to_pair(item, reader.metadata, positive) for item in items_of(reader, path)], metadata
 
 
 def test_numbers_stay_and_classes_become_one_and_nought(tmp_path):
     path = written(tmp_path, STSB, "s.tsv")
-    items, facts = pairs("glue", 4.0, path, task="stsb")
+    items, metadata = pairs("glue", 4.0, path, task="stsb")
     assert [item.target for item in items] == [0, 1, 2, 3, 4, 5]
-    learned = [reject_negative(item, facts) for item in items]
+    learned = [reject_negative(item, metadata) for item in items]
     assert [getattr(item, "reason", None) for item in learned] == ["not_alike"] * 4 + [None] * 2
-    assert (facts.head, facts.high, facts.alike, facts.metrics) == (
+    assert (metadata.head, metadata.high, metadata.positive_threshold, metadata.metrics) == (
         "similarity",
         5.0,
         4.0,
         ("pearson", "spearman"),
     )
-    items, facts = pairs(
+    items, metadata = pairs(
         "glue", None, path, task="stsb"
     )  # without a threshold, all scored pairs are learned
-    assert [reject_negative(item, facts) for item in items] == items
-    assert (facts.head, facts.alike, facts.high) == ("similarity", None, 5.0)
+    assert [reject_negative(item, metadata) for item in items] == items
+    assert (metadata.head, metadata.positive_threshold, metadata.high) == ("similarity", None, 5.0)
 
     items, inferred = pairs("glue", "entailment", written(tmp_path, MNLI, "m.tsv"), task="mnli")
     assert items[:2] == [
@@ -88,21 +98,23 @@ def test_numbers_stay_and_classes_become_one_and_nought(tmp_path):
         LabeledText(("c", "d"), None, 1.0, 2),
     ]
     assert isinstance(items[2], Rejected)
-    assert (inferred.alike, inferred.labels) == (1.0, ())
+    assert (inferred.positive_threshold, inferred.labels) == (1.0, ())
     path = written(tmp_path, "Quality\t#1 String\t#2 String\n1\ta\tb\n0\tc\td\n", "p.tsv")
-    for alike in ("1", 1.0):
-        assert [item.target for item in pairs("glue", alike, path, task="mrpc")[0]] == [1.0, 0.0]
+    for positive in ("1", 1.0):
+        assert [item.target for item in pairs("glue", positive, path, task="mrpc")[0]] == [1.0, 0.0]
 
 
 def test_aligned_texts_belong_together(tmp_path):
     """The prefix of a translation is no part of its text."""
     path = written(tmp_path, "en\tde\nHello!\tHallo!\nYes.\tJa.\n", "train.tsv")
-    items, facts = pairs("text_to_text", None, path, source="en", target="de", prefix="translate: ")
+    items, metadata = pairs(
+        "text_to_text", None, path, source="en", target="de", prefix="translate: "
+    )
     assert items == [
         LabeledText(("Hello!", "Hallo!"), None, 1.0, 1),
         LabeledText(("Yes.", "Ja."), None, 1.0, 2),
     ]
-    assert facts.metrics == ("accuracy",)
+    assert metadata.metrics == ("accuracy",)
     talk = (
         '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n'
     )
@@ -112,7 +124,7 @@ def test_aligned_texts_belong_together(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "alike", "options", "message"),
+    ("name", "positive", "options", "message"),
     [
         (
             "glue",
@@ -133,9 +145,9 @@ def test_aligned_texts_belong_together(tmp_path):
         ("squad", None, {}, "the task squad has no pairs of texts"),
     ],
 )
-def test_pairs_that_are_none_are_refused(name, alike, options, message):
+def test_pairs_that_are_none_are_refused(name, positive, options, message):
     with pytest.raises(ConfigurationError, match=message):
-        pair_facts(reader_of(name, **options).facts, alike)
+        pair_metadata(reader_of(name, **options).metadata, positive)
 
 
 def test_the_stage_learns_pairs_that_are_alike_and_scores_all(tmp_path, capsys):
@@ -143,9 +155,7 @@ def test_the_stage_learns_pairs_that_are_alike_and_scores_all(tmp_path, capsys):
     files.mkdir()
     for split in ("train", "dev"):
         written(files, STSB, f"{split}.tsv")
-    text = (
-        "corpus: toy\nseed: 1\ntasks: {reader: {name: glue, task: stsb}, similarity: {alike: 4}}\n"
-    )
+    text = "corpus: toy\nseed: 1\ntasks: {reader: {name: glue, task: stsb}, similarity: {positive: 4}}\n"
     recipe = written(tmp_path, text, "recipe.yaml")
     words = [
         "--config",
@@ -166,8 +176,8 @@ def test_the_stage_learns_pairs_that_are_alike_and_scores_all(tmp_path, capsys):
     )
     assert (len(train), len(dev)) == (2, 6)
     assert train.manifest.totals.skipped == {"not_alike": 4}
-    facts = facts_of(dev.manifest)
-    assert (facts.head, facts.alike) == ("similarity", 4.0)
+    metadata = read_task_metadata(dev.manifest)
+    assert (metadata.head, metadata.positive_threshold) == ("similarity", 4.0)
     assert [spec.name for spec in dev.manifest.columns if spec.kind == "list"] == [
         "input_ids",
         "input_ids_b",

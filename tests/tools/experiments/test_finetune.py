@@ -74,7 +74,9 @@ def test_the_whole_chain(one_rank, tmp_path, capsys):
     ]
     assert read_config(searched / "seed-0").steps == int(choice["chosen"][0].removeprefix("steps="))
     alone = [word for word in words if not word.startswith("dev=")]
-    assert main([*alone, f"output={tmp_path / 'alone'}", "seeds=1", "tasks.carve={dev: 0.5}"]) == 0
+    assert (
+        main([*alone, f"output={tmp_path / 'alone'}", "seeds=1", "tasks.split_off={dev: 0.5}"]) == 0
+    )
     # the rows that choose are training rows: none of dev
     sets = [
         open_shards(searched / folder / "sets" / "tasks" / "sst2" / "train")
@@ -106,7 +108,7 @@ def test_the_whole_chain(one_rank, tmp_path, capsys):
         ),
         (
             ["BODY", "task=labels", "train=a", "output=OUT"],
-            "dev: expected a file with rows to score, or tasks.carve",
+            "dev: expected a file with rows to score, or tasks.split_off",
         ),
         (
             [
@@ -114,7 +116,7 @@ def test_the_whole_chain(one_rank, tmp_path, capsys):
                 "task=labels",
                 "train=a",
                 "output=OUT",
-                "tasks.carve={dev: 0.2}",
+                "tasks.split_off={dev: 0.2}",
                 "search={steps: [1]}",
             ],
             "dev=FILE",

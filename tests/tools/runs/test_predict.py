@@ -16,7 +16,7 @@ from sklearn.metrics import f1_score as class_f1
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
-from clozeline.pipeline.tasks.readers import Rejected, TaskFacts
+from clozeline.pipeline.tasks.readers import Rejected, TaskMetadata
 from clozeline.tools.runs import evaluate, predict, pseudo_label
 from clozeline.tools.runs.inference.prediction_files import write_output
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -295,7 +295,7 @@ def test_what_cannot_be_predicted_is_refused(runs, tmp_path, capsys, words, mess
 
 
 def test_questions_that_may_have_no_answer_have_a_probability_of_it(tmp_path):
-    answer = SpanTaskHead(TaskFacts(name="v2", head="span", metrics=("f1",), unanswerable=True))
+    answer = SpanTaskHead(TaskMetadata(name="v2", head="span", metrics=("f1",), unanswerable=True))
     records = [
         {"row": 0, "id": "a", "answer": "Ada", "na_prob": 0.25},
         {"row": 1, "id": "b", "rejected": "no_tokens"},
@@ -307,7 +307,7 @@ def test_questions_that_may_have_no_answer_have_a_probability_of_it(tmp_path):
 
 def test_a_submission_of_numbers_and_one_that_lacks_a_row(tmp_path):
     answer = RegressionTaskHead(
-        TaskFacts(name="stsb", head="regression", metrics=("pearson",), texts=2)
+        TaskMetadata(name="stsb", head="regression", metrics=("pearson",), texts=2)
     )
     write_output(tmp_path / "STS-B.tsv", "glue", [{"row": 0, "score": 3.14159}], answer)
     assert (tmp_path / "STS-B.tsv").read_text() == "index\tprediction\n0\t3.142\n"

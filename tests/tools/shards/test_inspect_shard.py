@@ -4,7 +4,7 @@ import shutil
 
 from clozeline.pipeline.corrupt.preview.view import Passage
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
+from clozeline.pipeline.tasks.readers import TaskMetadata, read_task_metadata
 from clozeline.tools.shards.inspect_shard import main, view_of
 from clozeline.tools.shards.viewer.sheets import describe_answer
 from tests.pages import checked
@@ -138,10 +138,10 @@ def test_a_class_has_its_name(tmp_path, capsys):
     shards = open_split(sets, "dev")
     row = shards.read_block(0).row(0)
     number = int(row["label"][0])
-    facts = facts_of(shards.manifest)
+    facts = read_task_metadata(shards.manifest)
     assert describe_answer(facts, row) == {"label": f"{number}, '{number}' of sst2"}
     assert describe_answer(None, row) == {}
-    number_task = TaskFacts(name="toy", head="regression", metrics=("pearson",), low=0, high=5)
+    number_task = TaskMetadata(name="toy", head="regression", metrics=("pearson",), low=0, high=5)
     assert describe_answer(number_task, type(row)(row.fixed, {"target": row["label"] + 0.5}))[
         "target"
     ].startswith(f"{number}.5, ")
@@ -154,7 +154,7 @@ def test_a_class_has_its_name(tmp_path, capsys):
 def test_tags_stand_beside_their_words(tmp_path, capsys):
     sets = make_tagged_sets(tmp_path)
     row = open_split(sets, "dev").read_block(0).row(0)
-    facts = facts_of(open_split(sets, "dev").manifest)
+    facts = read_task_metadata(open_split(sets, "dev").manifest)
     said = describe_answer(facts, row)["tags"].split()
     assert {one.rpartition("/")[2] for one in said} <= {"O", "B-X", "I-X"}
     assert all(("film" in one or "plot" in one) == one.endswith("/B-X") for one in said)
@@ -165,7 +165,8 @@ def test_tags_stand_beside_their_words(tmp_path, capsys):
 def test_answers_are_parts_of_their_text(tmp_path):
     shards = open_split(make_question_sets(tmp_path), "dev")
     said = [
-        describe_answer(facts_of(shards.manifest), row)["answer"] for row in shards.read_block(0)
+        describe_answer(read_task_metadata(shards.manifest), row)["answer"]
+        for row in shards.read_block(0)
     ]
     assert len(said) == len(shards) > 21
     assert sum(one.startswith("'") for one in said) >= 21

@@ -109,5 +109,5 @@ def test_a_rollback_takes_the_step_from_the_checkpoint_and_the_rest_from_the_run
         skipped = (SkippedRows(saved.step, saved.samples, position),) if skip_rows else ()
         assert back == replace(expected, skipped_rows=skipped, rollbacks=times)
         assert back.rows == saved.samples, "rows that the weights were trained on"
-        assert TrainState.read(back.plain()) == back
+        assert TrainState.read(back.as_dict()) == back
         run = back

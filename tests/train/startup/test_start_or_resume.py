@@ -98,7 +98,7 @@ def begin(config, device, saved=None):
     state = TrainState(
         step=1, samples=8, frozen=saved.state.frozen, dataset="a set", shape=saved.state.shape
     )
-    index = Index(state.plain(), {}, {}, [], {})
+    index = Index(state.as_dict(), {}, {}, [], {})
     return find_starting_point(
         config,
         "a set",

@@ -15,7 +15,7 @@ from sklearn.metrics import f1_score
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Ragged, RowBatch
-from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.pipeline.tasks.readers.glue import GLUE_TASKS
 from clozeline.pipeline.tasks.task_rows import record_bytes
 from clozeline.tools.runs.prompting.report import metrics_of
@@ -49,7 +49,7 @@ def test_metrics_by_hand(answers, predicted, expected):
 
     A class that is nowhere counts nothing.
     """
-    facts = TaskFacts(
+    facts = TaskMetadata(
         name="toy",
         head="classification",
         labels=("a", "b", "c"),
@@ -65,7 +65,7 @@ def test_every_metric_of_a_task_is_here():
     assert named | {"macro_f1", "micro_f1", "subset_accuracy"} == set(
         METRICS
     )  # of SuperGLUE's CB and of own files
-    unknown = TaskFacts(name="toy", head="regression", metrics=("bleu",))
+    unknown = TaskMetadata(name="toy", head="regression", metrics=("bleu",))
     with pytest.raises(ConfigurationError, match="no metric 'bleu'; known: accuracy"):
         score(unknown, np.zeros(2), np.zeros(2))
 
@@ -74,7 +74,7 @@ def test_metrics_of_several_classes_per_row():
     """Against counts by hand: micro over all cells, macro over classes, and rows that are right in
     every class."""
     metrics = ("micro_f1", "macro_f1", "subset_accuracy")
-    facts = TaskFacts(
+    facts = TaskMetadata(
         name="t", head="classification", labels=("a", "b", "c"), metrics=metrics, multi_label=True
     )
     generator = np.random.Generator(np.random.PCG64(3))
@@ -101,7 +101,7 @@ def test_macro_f1_is_that_of_scikit_learn(seed):
     Of several classes per row, over those that occur.
     """
     draw = np.random.default_rng(seed)
-    facts = TaskFacts(
+    facts = TaskMetadata(
         name="t", head="classification", labels=tuple("abcdef"), metrics=("macro_f1",)
     )
     answers = draw.integers(0, 4, 20)
@@ -164,7 +164,7 @@ def labeled_rows(targets):
 
 
 def test_the_signature_names_the_tokenizer():
-    facts = TaskFacts(name="toy", head="lm", metrics=("bleu",))
+    facts = TaskMetadata(name="toy", head="lm", metrics=("bleu",))
     assert (
         "tok:zh"
         in scored_by(facts, labeled_rows(["我们喜欢小狗和猫。"]), {0: "我们"}).signatures["bleu"]
@@ -172,7 +172,7 @@ def test_the_signature_names_the_tokenizer():
 
 
 def test_any_accepted_text_is_right_and_the_most_frequent_first_one_is_the_baseline():
-    facts = TaskFacts(name="toy", head="lm", metrics=("exact_match",))
+    facts = TaskMetadata(name="toy", head="lm", metrics=("exact_match",))
     scored = scored_by(
         facts, rows_of(["one"], ["same"], ["same", "y"]), {0: "", 1: "same", 2: " y"}
     )
@@ -203,7 +203,7 @@ READ = [
 @pytest.mark.parametrize("task", ["cola", "mrpc", "mnli"])
 def test_written_classes_have_the_metrics_of_glue(task):
     """An output that is no class is wrong, as in T5's code: of two classes the other one."""
-    facts = reader_of("glue", as_text=True, task=task).facts
+    facts = reader_of("glue", as_text=True, task=task).metadata
     golds = [facts.words[0 if gold.startswith("not") else 1] for gold in WRITTEN]
     outputs = [
         facts.words[0 if text.strip().startswith("not") else 1] if text.strip() in WRITTEN else text
@@ -222,7 +222,7 @@ def test_written_classes_have_the_metrics_of_glue(task):
         "f1": metrics.f1_score(answers, found) if two else None,
         "matthews_correlation": metrics.matthews_corrcoef(answers, found),
     }
-    assert facts.metrics == reader_of("glue", task=task).facts.metrics
+    assert facts.metrics == reader_of("glue", task=task).metadata.metrics
     assert scored.metrics == pytest.approx({name: expected[name] for name in facts.metrics})
     assert (scored.count, scored.unparsable) == (7, 2)
     assert set(scored.baselines) == {"majority"}
@@ -230,7 +230,7 @@ def test_written_classes_have_the_metrics_of_glue(task):
 
 def test_written_numbers_have_the_metrics_of_glue():
     """An output that is no number from 0 to 5 is the lowest one."""
-    facts = reader_of("glue", as_text=True, task="stsb").facts
+    facts = reader_of("glue", as_text=True, task="stsb").metadata
     golds = ["0.0", "1.2", "2.4", "3.8", "5.0", "1.0"]
     outputs = ["0.2", " 1.0", "3.0", "four", "4.6", "1e9"]
     scored = scored_by(facts, labeled_rows(golds), dict(enumerate(outputs)))
@@ -243,7 +243,7 @@ def test_written_numbers_have_the_metrics_of_glue():
         }
     )
     assert scored.unparsable == 2
-    assert scored.metrics.keys() == set(reader_of("glue", task="stsb").facts.metrics)
+    assert scored.metrics.keys() == set(reader_of("glue", task="stsb").metadata.metrics)
 
 
 def test_examples():
@@ -270,7 +270,7 @@ UNSPACED = {
 @pytest.mark.parametrize("metric", ["rouge1", "rouge2", "rougeL"])
 def test_characters_are_words_where_no_spaces_are(language, metric):
     found, gold = UNSPACED[language]
-    facts = TaskFacts(name="toy", head="lm", metrics=(metric,))
+    facts = TaskMetadata(name="toy", head="lm", metrics=(metric,))
     expected = RougeScorer([metric], tokenizer=Characters()).score(gold, found)[metric].fmeasure
     assert 0 < expected < 1
     assert text_metrics(facts, [found], [[gold]])[metric] == pytest.approx(expected)
@@ -284,7 +284,7 @@ def test_characters_are_words_where_no_spaces_are(language, metric):
 def test_bleu_by_language_or_script(language, tokenize, named):
     """Of a set without a language the script of its targets decides."""
     found, gold = UNSPACED.get(language, ("แมวนอนหลับ", "แมวนอนอยู่"))
-    facts = TaskFacts(name="toy", head="lm", metrics=("bleu", "chrf"))
+    facts = TaskMetadata(name="toy", head="lm", metrics=("bleu", "chrf"))
     scores = text_metrics(facts, [found], [[gold]], language if named else "und")
     assert scores["bleu"] == pytest.approx(
         corpus_bleu([found], [[gold]], tokenize=tokenize).score / 100
@@ -294,7 +294,7 @@ def test_bleu_by_language_or_script(language, tokenize, named):
 
 
 ALL = ("exact_match", "bleu", "chrf", "rouge1", "rouge2", "rougeL", "rougeLsum")
-FACTS = TaskFacts(name="toy", head="lm", metrics=ALL)
+FACTS = TaskMetadata(name="toy", head="lm", metrics=ALL)
 TEXTS = ["The cats sat on the mats near us.", "One two three four five."]
 GOLDS = [["A cat sat on the mat near us.", "The cat was there."], ["One two three four six."]]
 
@@ -315,7 +315,7 @@ def test_metrics_are_those_of_the_libraries():
 
 
 def test_sentences_in_another_order():
-    facts = TaskFacts(name="toy", head="lm", metrics=("rougeL", "rougeLsum"))
+    facts = TaskMetadata(name="toy", head="lm", metrics=("rougeL", "rougeLsum"))
     found = text_metrics(facts, ["The dog ran. A cat sat."], [["A cat sat. The dog ran."]])
     assert found["rougeLsum"] == 1.0
     assert found["rougeL"] == pytest.approx(0.5)

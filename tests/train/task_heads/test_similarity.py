@@ -15,7 +15,7 @@ from clozeline.model.configuration.key_types import UNIT_RANGE
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
+from clozeline.pipeline.tasks.readers import TaskMetadata, read_task_metadata
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.tools.runs.evaluation.scores import lines_of, scores_of
 from clozeline.tools.runs.evaluation.task_run import TaskRun, set_rows
@@ -29,7 +29,7 @@ from tests.train.synthetic import tiny
 from tests.train.written_runs import opened as opened_run
 
 READERS = {
-    "stsb": "{reader: {name: glue, task: stsb}, similarity: {alike: 4.0}}",
+    "stsb": "{reader: {name: glue, task: stsb}, similarity: {positive: 4.0}}",
     "bitext": "{reader: {name: text_to_text, source: sentence1, target: sentence2}, similarity: {}}",
 }
 
@@ -65,7 +65,7 @@ def opened(folder, task):
     config = tiny(model__heads=heads).model
     model = build_model(config, facts.vocab_size, facts.special_ids, seed=3).eval()
     sets = (describe_set(train.path, Input(train)),)
-    of_task = facts_of(train.manifest)
+    of_task = read_task_metadata(train.manifest)
     (head,) = heads
     trained = opened_run(model, find_tokenizer(train.path, facts.fingerprint).parent, sets)
     return TaskRun(trained, of_task, head, dev, train, 0)
@@ -151,12 +151,12 @@ def test_aligned_texts_find_each_other(tmp_path):
     ],
 )
 def test_a_set_gives_the_head_its_lowest_positive_score_and_its_range(head, alike_from, expected):
-    facts = TaskFacts(
-        name="t", head="similarity", metrics=("spearman",), high=5.0, alike=alike_from
+    facts = TaskMetadata(
+        name="t", head="similarity", metrics=("spearman",), high=5.0, positive_threshold=alike_from
     )
     model = small_config("encoder", heads={"similarity": head})
     found = SimilarityTaskHead(facts).configure(model, "similarity", "here")
-    assert (found.alike, found.range) == expected
+    assert (found.positive_threshold, found.range) == expected
 
 
 def test_crops_and_stored_views_are_second_texts():

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.tasks.readers import Question, TaskFacts
+from clozeline.pipeline.tasks.readers import Question, TaskMetadata
 from clozeline.pipeline.tasks.rows.span import AnswerRows
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
@@ -22,8 +22,10 @@ from clozeline.train.task_heads.span import AskedQuestion, SpanTaskHead, questio
 from tests.shard_sets import roles_of
 from tests.train.data.stream.test_collate import SPECIAL
 
-V1 = TaskFacts(name="squad", head="span", metrics=("f1", "exact_match"), texts=2)
-V2 = TaskFacts(name="squad", head="span", metrics=("f1", "exact_match"), texts=2, unanswerable=True)
+V1 = TaskMetadata(name="squad", head="span", metrics=("f1", "exact_match"), texts=2)
+V2 = TaskMetadata(
+    name="squad", head="span", metrics=("f1", "exact_match"), texts=2, unanswerable=True
+)
 ROBOT = (
     "Ro\u0301bot \U0001f600\u00a0ate 北京烤鸭 and 1,000 ducks (ducks) in  the\tpark; the robot ate "
     "ducks. "

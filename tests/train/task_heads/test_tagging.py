@@ -7,7 +7,7 @@ import torch
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Ragged, RowBatch
-from clozeline.pipeline.tasks.readers import TaggedWords, TaskFacts
+from clozeline.pipeline.tasks.readers import TaggedWords, TaskMetadata
 from clozeline.pipeline.tasks.rows._windows import NO_WORD
 from clozeline.pipeline.tasks.rows.tagging import TaggedRows
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
@@ -16,10 +16,12 @@ from clozeline.train.task_heads.tagging import TaggedSentence, TaggingTaskHead
 from tests.pipeline.task_files import write_vocabulary
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
-FACTS = TaskFacts(
+FACTS = TaskMetadata(
     name="ner", head="tagging", labels=LABELS, metrics=("entity_f1", "strict_entity_f1", "accuracy")
 )
-POS = TaskFacts(name="pos", head="tagging", labels=("NOUN", "PROPN", "VERB"), metrics=("accuracy",))
+POS = TaskMetadata(
+    name="pos", head="tagging", labels=("NOUN", "PROPN", "VERB"), metrics=("accuracy",)
+)
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ from clozeline.pipeline.tasks.readers import (
     Rejected,
     SourceTarget,
     TaggedWords,
-    TaskFacts,
-    facts_of,
+    TaskMetadata,
+    read_task_metadata,
 )
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.runs.evaluation.task_run import set_rows
@@ -63,7 +63,7 @@ HEADS = [
 
 def answers(head, **facts):
     return task_head_of(
-        TaskFacts(**({"name": "t", "head": head, "metrics": (), "labels": ("a", "b")} | facts)),
+        TaskMetadata(**({"name": "t", "head": head, "metrics": (), "labels": ("a", "b")} | facts)),
         head,
     )
 
@@ -112,7 +112,9 @@ def test_generated_texts_are_those_of_single_prompts_without_special_tokens():
         model=network, tokenizer=tokenizer, manifest=SimpleNamespace(objective=objective)
     )
     rows = RowBatch({}, {"input_ids": Ragged.from_lists(prompts, np.uint16)})
-    answer = LmTaskHead(TaskFacts(name="toy", head="lm", metrics=("exact_match",), words=("[9]",)))
+    answer = LmTaskHead(
+        TaskMetadata(name="toy", head="lm", metrics=("exact_match",), words=("[9]",))
+    )
     found = merge_shares([answer.predict(task, rows, rank, 2) for rank in range(2)], len(prompts))
     for row, prompt in enumerate(prompts):
         (alone,) = generate(network, [prompt], Decoding(max_tokens=6), end_ids={end})
@@ -202,7 +204,7 @@ def test_a_source_is_a_message_of_the_run_template(tmp_path):
     sets = make_chat_sets(tmp_path)
     train = open_split(sets, "train")
     tokenizer = load_tokenizer(tmp_path / "out" / "tokenizer" / "tokenizer")
-    facts = facts_of(train.manifest)
+    facts = read_task_metadata(train.manifest)
     opened = SimpleNamespace(train=train, facts=facts, trained=SimpleNamespace(tokenizer=tokenizer))
     reader = task_reader(train.manifest)
     asked = task_head_of(facts, "lm").item({"source": ["a good film"]}, reader, 0, None)
@@ -212,11 +214,11 @@ def test_a_source_is_a_message_of_the_run_template(tmp_path):
     assert _prompt_of(rows, 0) == [*prompt, *dot]
 
 
-ONE = TaskFacts(name="toy", head="classification", labels=("0", "1"), metrics=("accuracy",))
-SEVERAL = TaskFacts(
+ONE = TaskMetadata(name="toy", head="classification", labels=("0", "1"), metrics=("accuracy",))
+SEVERAL = TaskMetadata(
     name="t", head="classification", labels=("a", "b", "c"), metrics=(), multi_label=True
 )
-NUMBER = TaskFacts(name="toy", head="regression", metrics=("pearson",))
+NUMBER = TaskMetadata(name="toy", head="regression", metrics=("pearson",))
 
 
 def opened_task(folder):
@@ -300,7 +302,7 @@ def test_a_wrong_word_is_never_taken(tmp_path):
     )
     cls = 2
     sep = 3
-    facts = TaskFacts(name="t", head="multiple_choice", metrics=("accuracy",), texts=2)
+    facts = TaskMetadata(name="t", head="multiple_choice", metrics=("accuracy",), texts=2)
 
     def rows(given):
         parts = [[[cls, a, film, sep, choice, sep] for choice in choices] for choices in given]
@@ -329,10 +331,10 @@ def test_a_wrong_word_is_never_taken(tmp_path):
     ]
 
 
-TAGS = TaskFacts(name="t", head="tagging", labels=("O", "B-X"), metrics=("entity_f1",))
-SPANS = TaskFacts(name="t", head="span", metrics=("f1",), texts=2)
-WRITTEN = TaskFacts(name="t", head="lm", metrics=("bleu",))
-CHOICES = TaskFacts(name="t", head="multiple_choice", metrics=("accuracy",), texts=2)
+TAGS = TaskMetadata(name="t", head="tagging", labels=("O", "B-X"), metrics=("entity_f1",))
+SPANS = TaskMetadata(name="t", head="span", metrics=("f1",), texts=2)
+WRITTEN = TaskMetadata(name="t", head="lm", metrics=("bleu",))
+CHOICES = TaskMetadata(name="t", head="multiple_choice", metrics=("accuracy",), texts=2)
 IDS = [[2, 7, 3], [2, 8, 3], [2, 9, 3], [2, 7, 3]]
 ONES = [[1], [1], [1], [1]]
 

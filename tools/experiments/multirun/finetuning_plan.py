@@ -52,7 +52,7 @@ def plan_finetuning(
         sets: folders of the training sets.
         seeds: a given number of runs; None: by the rows.
     """
-    config: TrainConfig = load_config(TrainConfig, recipe, words, is_own=True)
+    config: TrainConfig = load_config(TrainConfig, recipe, words, is_users=True)
     totals = [open_shards(folder / "manifest.json").manifest.totals for folder in sets]
     rows = sum(total.samples for total in totals)
     steps = config.steps

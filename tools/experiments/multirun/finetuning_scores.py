@@ -10,7 +10,7 @@ from typing import Any, Final
 from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.errors import ConfigurationError, IntegrityError, plural
 from clozeline.files import parse_json, publish_text
-from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.terminal import align_rows
 
 
@@ -55,7 +55,7 @@ class ScoredRun:
     """Scores of one run on a split, as `clozeline evaluate` prints them, and its task."""
 
     scores: dict[str, Any]
-    facts: TaskFacts
+    facts: TaskMetadata
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -72,7 +72,7 @@ def score_run(run: Path, split: str, path: Path) -> None:
     opened = open_task_run(run, split)
     rows = set_rows(opened.shards)
     predicted = opened.answer.predict(opened.task, rows)
-    plain = {"scores": scores_of(opened, rows, predicted), "facts": opened.facts.plain()}
+    plain = {"scores": scores_of(opened, rows, predicted), "facts": opened.facts.as_dict()}
     lines = record_lines(answered_records(opened, rows, predicted))
     publish_text(path.with_suffix(".predictions.jsonl"), "".join(f"{line}\n" for line in lines))
     publish_text(path, json.dumps(add_checksum(plain), sort_keys=True) + "\n")
@@ -101,7 +101,7 @@ def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
         except (OSError, ValueError) as error:
             reason = f"is damaged ({error}); remove it, and the same command scores that seed again"
             raise IntegrityError(f"{path}: {reason}") from error
-        runs.append(ScoredRun(plain["scores"], TaskFacts.from_plain(plain["facts"])))
+        runs.append(ScoredRun(plain["scores"], TaskMetadata.from_dict(plain["facts"])))
     if not runs:
         raise ConfigurationError(
             f"{folder}: expected an output of clozeline finetune with scores, got none"

@@ -75,7 +75,7 @@ def check_training(config: Path, words: Sequence[str]) -> None:
     """Refuse a training with a wrong configuration or schedule, before its sets are made."""
     from clozeline.train.configuration.config import TrainConfig, check_schedule
 
-    checked = load_config(TrainConfig, config, words, is_own=True)
+    checked = load_config(TrainConfig, config, words, is_users=True)
     options = checked.schedule.options
     if checked.steps != "auto":
         check_schedule(options, options.steps or checked.steps)

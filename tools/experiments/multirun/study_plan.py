@@ -50,7 +50,7 @@ class FineTuning:
     )
     """weights that are taken from the run: a fine-tuning for each"""
     words: list[str] = field(default_factory=list)
-    """keys of the stage and of the training: [steps=200, "tasks.carve={rest: 0.99}"]"""
+    """keys of the stage and of the training: [steps=200, "tasks.split_off={rest: 0.99}"]"""
 
 
 @config_class

@@ -24,7 +24,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import publish_json, read_json
 from clozeline.model.build import Model
 from clozeline.pipeline.shards import ShardSet, open_shards
-from clozeline.pipeline.tasks.readers import facts_of
+from clozeline.pipeline.tasks.readers import read_task_metadata
 from clozeline.tools.experiments.multirun.finetuning_scores import mean_text
 from clozeline.tools.experiments.multirun.runner import Training, run_step
 from clozeline.tools.model_folder import write_tensors
@@ -191,10 +191,10 @@ class Task:
     def signature(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Its heads and class names: tasks with the same signature share their heads."""
         objective = self.shards.manifest.objective
-        facts = facts_of(self.shards.manifest)
+        facts = read_task_metadata(self.shards.manifest)
         return () if objective is None else objective.heads, () if facts is None else facts.labels
 
-    def plain(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """Return what identifies the task, as plain data."""
         digests = {"set": self.shards.digest, "heldout": self.heldout.digest}
         return {"name": self.name, **digests, "config": str(self.config)}

@@ -172,7 +172,7 @@ def _write_run(run: TrainedModel, output: Path, smaller: Checkpoint, method: str
     state = replace(
         run.stored.state, base="", best=None, heldout_loss=None, heldout_losses=(), frozen=keys
     )
-    Index(state.plain(), {}, records, [], {part_name(0): written.file}).write(hidden)
+    Index(state.as_dict(), {}, records, [], {part_name(0): written.file}).write(hidden)
     sync(hidden)
     hidden.rename(folder)
     with publish(folder.with_name(LATEST)) as temporary:

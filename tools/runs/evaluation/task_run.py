@@ -16,7 +16,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ShardSet, open_shards
-from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
+from clozeline.pipeline.tasks.readers import TaskMetadata, read_task_metadata
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.tools.runs.evaluation.answer_threshold import stored_threshold
 from clozeline.tools.runs.evaluation.early_exits import ExitingModel, ExitOptions
@@ -40,7 +40,7 @@ class TaskRun:
     """
 
     trained: TrainedModel
-    facts: TaskFacts
+    facts: TaskMetadata
     head: str
     shards: ShardSet
     train: ShardSet
@@ -136,7 +136,7 @@ def open_task_run(
     return TaskRun(trained, facts, head, shards, train, seed, threshold)
 
 
-def open_split(folder: Path, split: str) -> tuple[ShardSet, TaskFacts]:
+def open_split(folder: Path, split: str) -> tuple[ShardSet, TaskMetadata]:
     """Open a split in the folder of a task's sets."""
     if not os.path.lexists(folder / split / _MANIFEST):
         have = (
@@ -145,7 +145,7 @@ def open_split(folder: Path, split: str) -> tuple[ShardSet, TaskFacts]:
         missing = f"split={split}: {folder / split / _MANIFEST} is missing"
         raise ConfigurationError(f"{missing}: {folder} holds no such split, but {have}; choose one")
     shards = open_shards(folder / split)
-    facts = facts_of(shards.manifest)
+    facts = read_task_metadata(shards.manifest)
     if facts is None:
         raise ConfigurationError(
             f"{shards.path}: its rows have no labels of a task; give a run that was trained on a "
@@ -155,7 +155,7 @@ def open_split(folder: Path, split: str) -> tuple[ShardSet, TaskFacts]:
     return shards, facts
 
 
-def find_head(source: Path, model: ModelConfig, facts: TaskFacts, shards: ShardSet) -> str:
+def find_head(source: Path, model: ModelConfig, facts: TaskMetadata, shards: ShardSet) -> str:
     """Return the head of a run or a model folder that answers a task, with the same classes."""
     heads = [name for name, target in model.targets.items() if target == facts.head]
     if not heads:

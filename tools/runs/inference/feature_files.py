@@ -18,7 +18,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import file_hash, publish, publish_json, read_json
 from clozeline.model.layers.pooling import pool
 from clozeline.model.scoring.features import check_layer, token_vectors
-from clozeline.pipeline.shards.manifest import ObjectiveFacts
+from clozeline.pipeline.shards.manifest import ObjectiveRecord
 from clozeline.pipeline.tasks.rows._windows import first_tokens, token_spans
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.tools.runs.inference.text_likelihoods import first_token, word_spans
@@ -61,7 +61,7 @@ class Features:
 def write_features(
     folder: Path,
     trained: TrainedModel,
-    objective: ObjectiveFacts,
+    objective: ObjectiveRecord,
     texts: Iterable[tuple[str, str]],
     chosen: Extraction,
     facts: Mapping[str, object],
@@ -146,7 +146,7 @@ def open_features(folder: Path) -> Features:
 
 
 def _special_tokens_around(
-    trained: TrainedModel, objective: ObjectiveFacts
+    trained: TrainedModel, objective: ObjectiveRecord
 ) -> tuple[list[int], list[int]]:
     vocabulary = trained.tokenizer.vocabulary
     if objective.architecture == "encoder":

@@ -10,7 +10,7 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Continuation, Decoding
-from clozeline.pipeline.shards.manifest import ObjectiveFacts
+from clozeline.pipeline.shards.manifest import ObjectiveRecord
 from clozeline.pipeline.tables import read_list
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 from clozeline.pipeline.tokenize.published.folders import end_ids
@@ -158,7 +158,7 @@ def blank_after(tokenizer: Tokenizer, text: str) -> str:
     return " " if ends and not text[-1:].isspace() else ""
 
 
-def prompt_ids(tokenizer: Tokenizer, objective: ObjectiveFacts, text: str) -> list[int]:
+def prompt_ids(tokenizer: Tokenizer, objective: ObjectiveRecord, text: str) -> list[int]:
     """Return the tokens of a text with the special tokens of the training rows around them."""
     vocabulary = tokenizer.vocabulary
     ids = _encode_with_pieces(tokenizer, text)
@@ -175,7 +175,7 @@ def prompt_ids(tokenizer: Tokenizer, objective: ObjectiveFacts, text: str) -> li
 
 
 def find_language_token(
-    tokenizer: Tokenizer, objective: ObjectiveFacts, language: str | None
+    tokenizer: Tokenizer, objective: ObjectiveRecord, language: str | None
 ) -> int | None:
     """Return the id that ends the prompt and starts the decoder, None for rows without language tokens.
 

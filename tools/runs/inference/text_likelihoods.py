@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.shards.manifest import ObjectiveFacts
+from clozeline.pipeline.shards.manifest import ObjectiveRecord
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.data.sets.text_form import first_role
@@ -39,7 +39,7 @@ class TextScore:
     """number of scored tokens: all, except a first token that nothing precedes"""
 
 
-def prepared_scores(objective: ObjectiveFacts) -> tuple[Score, ...]:
+def prepared_scores(objective: ObjectiveRecord) -> tuple[Score, ...]:
     """Return the types of score that training with an objective prepares."""
     if objective.architecture == "decoder":
         return ("causal",) if "lm" in objective.heads else ()
@@ -50,7 +50,7 @@ def prepared_scores(objective: ObjectiveFacts) -> tuple[Score, ...]:
     return ("mntp",) if objective.frame.predict_from == "previous" else ("pll", "pll_word")
 
 
-def first_token(trained: TrainedModel, objective: ObjectiveFacts) -> int | None:
+def first_token(trained: TrainedModel, objective: ObjectiveRecord) -> int | None:
     """Return the token before a text in training rows, or None."""
     role = first_role(objective)
     vocabulary = trained.tokenizer.vocabulary
@@ -127,7 +127,7 @@ class TextScorer:
         )
 
 
-def ready_scores(objectives: Sequence[ObjectiveFacts]) -> dict[Score, ObjectiveFacts]:
+def ready_scores(objectives: Sequence[ObjectiveRecord]) -> dict[Score, ObjectiveRecord]:
     """Return the types of score that training prepares, preferred first, each with its objective."""
     by_kind = {
         name: objective for objective in reversed(objectives) for name in prepared_scores(objective)

@@ -113,7 +113,7 @@ def _official_readers(answer: TaskHead, reader: TaskReader) -> Iterator[TaskRead
     of_head = [
         reader if type(reader) is type(other) else other for other in answer.official_readers()
     ]
-    if reader.facts.head == answer.facts.head and reader not in of_head:
+    if reader.metadata.head == answer.facts.head and reader not in of_head:
         yield reader
     yield from of_head
 

@@ -15,7 +15,7 @@ from clozeline.model.build import Model
 from clozeline.model.scoring.batches import TOKENS
 from clozeline.model.scoring.causal import answer_log_likelihoods, log_likelihoods
 from clozeline.model.scoring.masked import pseudo_log_likelihoods
-from clozeline.pipeline.shards.manifest import ObjectiveFacts
+from clozeline.pipeline.shards.manifest import ObjectiveRecord
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
 from clozeline.tools.runs.inference.text_likelihoods import (
     choose_prepared,
@@ -157,7 +157,7 @@ class Answer:
     """
 
     def __init__(
-        self, model: Model, tokenizer: Tokenizer, objective: ObjectiveFacts, tokens: int = TOKENS
+        self, model: Model, tokenizer: Tokenizer, objective: ObjectiveRecord, tokens: int = TOKENS
     ) -> None:
         self._model = model
         self._tokenizer = tokenizer
@@ -234,7 +234,7 @@ def _word_tokens(text: str, prompt: Prompt, word: str, encoding: Encoding) -> li
     return tokens
 
 
-def prepared_modes(objective: ObjectiveFacts) -> tuple[Mode, ...]:
+def prepared_modes(objective: ObjectiveRecord) -> tuple[Mode, ...]:
     """Return the modes that training with an objective prepares."""
     if objective.architecture == "encoder_decoder":
         return ("answer",) if "lm" in objective.heads else ()

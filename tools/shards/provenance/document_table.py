@@ -17,7 +17,7 @@ from clozeline.pipeline.ingest.documents.files import Rejection, read_rejects
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.column_set import document_table
 from clozeline.pipeline.shards.layout import shard_of
-from clozeline.pipeline.shards.manifest import TokenizerFacts
+from clozeline.pipeline.shards.manifest import TokenizerRecord
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -176,7 +176,7 @@ def id_pieces(shards: ShardSet, limit: int = 1024) -> TokenRenderer:
     return TokenRenderer(vocabulary_of_manifest(shards.manifest.tokenizer), limit)
 
 
-def vocabulary_of_manifest(facts: TokenizerFacts) -> Vocabulary:
+def vocabulary_of_manifest(facts: TokenizerRecord) -> Vocabulary:
     """Return the vocabulary as a manifest records it: enough to invert corruption only."""
     special = np.zeros(facts.vocab_size, np.bool_)
     special[[*facts.special_ids.values(), *facts.sentinels]] = True

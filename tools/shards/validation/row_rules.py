@@ -15,7 +15,7 @@ from clozeline.pipeline.corrupt.objectives.corrective_lm import CROP_LENGTH, CRO
 from clozeline.pipeline.corrupt.objectives.span_boundary import SPAN_LENGTHS, SPAN_STARTS
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.tasks.readers import facts_of
+from clozeline.pipeline.tasks.readers import read_task_metadata
 from clozeline.tools.shards.provenance.document_table import vocabulary_of_manifest
 from clozeline.train.task_heads import task_head_of
 
@@ -138,7 +138,7 @@ def check_rows(block: LocatedRows, manifest: Manifest) -> None:
 
 def _task(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     """Require answers that the task allows."""
-    facts = facts_of(manifest)
+    facts = read_task_metadata(manifest)
     if facts is not None:
         yield from task_head_of(facts).problems(block.rows.columns)
 
@@ -164,7 +164,7 @@ def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 
 def _roles(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     columns = block.rows.columns
-    facts = facts_of(manifest)
+    facts = read_task_metadata(manifest)
     limits = {
         "languages": len(manifest.languages),
         **({"classes": len(facts.labels)} if facts is not None else {}),
@@ -284,7 +284,7 @@ def _text_alone(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     """Require that labels are text; the answers of a task also end with a special token."""
     columns = block.rows.columns
     special = vocabulary_of_manifest(manifest.tokenizer).special
-    if "label_ids" in columns and facts_of(manifest) is None:
+    if "label_ids" in columns and read_task_metadata(manifest) is None:
         labels = columns["label_ids"]
         if (row := first_of_values(labels, special[labels.values])) is not None:
             yield (

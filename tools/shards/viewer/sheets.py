@@ -10,7 +10,7 @@ from clozeline.pipeline.corrupt.preview.view import Cell, Sheet, TokenRenderer, 
 from clozeline.pipeline.rows import ShardRow
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.column_set import JoinedShards
-from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.tools.shards.provenance.document_table import find_documents
 from clozeline.tools.shards.provenance.row_origins import describe_origin, documents_of, partners_of
 
@@ -180,7 +180,7 @@ def score_sheets(pieces: TokenRenderer, row: ShardRow, shards: ShardSet) -> list
     return [Sheet("best scores of the teacher", ("label", "class and weight"), tuple(lines))]
 
 
-def describe_answer(facts: TaskFacts | None, row: ShardRow) -> dict[str, str]:
+def describe_answer(facts: TaskMetadata | None, row: ShardRow) -> dict[str, str]:
     """Return `label`, `labels`, `target`, `choice`, `tags` or `answer` with its meaning; {} without an answer."""
     if facts is None:
         return {}

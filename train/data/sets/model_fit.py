@@ -15,7 +15,7 @@ from clozeline.model.heads.classification import ClassificationHead
 from clozeline.model.registries import FAMILIES, HEADS
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, ShardSet
-from clozeline.pipeline.tasks.readers import facts_of
+from clozeline.pipeline.tasks.readers import read_task_metadata
 from clozeline.train.configuration.model_source import unset_head_key
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.registries import TASK_HEADS
@@ -44,7 +44,7 @@ def with_task_settings(
     """
     heads = dict(model.heads)
     for where, manifest in manifests:
-        facts = facts_of(manifest)
+        facts = read_task_metadata(manifest)
         for name, target in model.targets.items():
             if facts is not None and target == facts.head:
                 task_head = TASK_HEADS.create(facts.head, facts)
@@ -56,14 +56,14 @@ def fit_task_heads(model: ModelConfig, training: Sequence[ShardSet]) -> ModelCon
     """Return the model with what the rows of its training sets determine, such as the scale of their numbers."""
     heads = dict(model.heads)
     for name, target in model.targets.items():
-        facts = [facts_of(shards.manifest) for shards in training]
+        facts = [read_task_metadata(shards.manifest) for shards in training]
         of_head = [
             shards
             for shards, own in zip(training, facts, strict=True)
             if own and own.head == target
         ]
         if of_head:
-            task_head = TASK_HEADS.create(target, facts_of(of_head[0].manifest))
+            task_head = TASK_HEADS.create(target, read_task_metadata(of_head[0].manifest))
             heads[name] = task_head.fit(heads[name], _rows_in(of_head))
     return replace(model, heads=heads) if heads != model.heads else model
 
@@ -147,7 +147,7 @@ def refuse_unread(manifest: Manifest, model: ModelConfig, ignore: Sequence[str],
     Training would silently learn another objective. Segments of a task may stay unread: RoBERTa,
     too, separates texts by [SEP] alone.
     """
-    spared = {*ignore, *([_SEGMENTS] if facts_of(manifest) is not None else [])}
+    spared = {*ignore, *([_SEGMENTS] if read_task_metadata(manifest) is not None else [])}
     unread = {name: reader for name, reader in _unread(manifest, model) if name not in spared}
     if unread:
         readers = "; ".join(f"{name} is for {reader}" for name, reader in unread.items())
@@ -160,7 +160,7 @@ def refuse_unread(manifest: Manifest, model: ModelConfig, ignore: Sequence[str],
 
 def unread_lines(manifests: Sequence[Manifest], model: ModelConfig) -> list[str]:
     """Return a line for the user if the model does not read the segments of its tasks."""
-    tasks = [manifest for manifest in manifests if facts_of(manifest) is not None]
+    tasks = [manifest for manifest in manifests if read_task_metadata(manifest) is not None]
     line = (
         f"{_SEGMENTS} stays unread: the model has no segment embeddings (model.type_vocab_size), "
         "so special tokens "

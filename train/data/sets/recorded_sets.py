@@ -24,7 +24,7 @@ from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.pipeline.shards.block import holds_ids
-from clozeline.pipeline.shards.manifest import ObjectiveFacts, TokenizerFacts
+from clozeline.pipeline.shards.manifest import ObjectiveRecord, TokenizerRecord
 from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
@@ -50,11 +50,11 @@ class RecordedSet:
     """SHA-256 (hex) of the rows and their order"""
     checksum: str
     """SHA-256 (hex) of the manifest"""
-    objective: ObjectiveFacts
+    objective: ObjectiveRecord
     """objective of the stored or streamed examples"""
     columns: tuple[str, ...]
     """column names of the examples"""
-    tokenizer: TokenizerFacts
+    tokenizer: TokenizerRecord
     max_length: int
     """tokens of the longest row"""
     languages: tuple[str, ...]

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.pipeline.shards.manifest import ObjectiveFacts
+from clozeline.pipeline.shards.manifest import ObjectiveRecord
 from clozeline.pipeline.tasks.readers import is_task
 from clozeline.pipeline.tasks.task_rows import FRAMES
-from clozeline.pipeline.tasks.task_rows import Frame as TaskFrame
+from clozeline.pipeline.tasks.task_rows import SpecialTokens as TaskFrame
 from clozeline.pipeline.tokenize.published.exporting import END, Blanks, Frame, TextForm
 from clozeline.train.data.sets.recorded_sets import RecordedSet
 
@@ -63,7 +63,7 @@ def frame_of(trained_on: RecordedSet) -> Frame | None:
     return frame._replace(tail=()) if reads_prompts(objective) else frame
 
 
-def reads_prompts(objective: ObjectiveFacts) -> bool:
+def reads_prompts(objective: ObjectiveRecord) -> bool:
     """Return whether the model continues a text: rows of a decoder are then prompts, without an end."""
     return objective.architecture == "decoder" and "lm" in objective.heads
 
@@ -87,7 +87,7 @@ def role_before_texts(trained_on: RecordedSet) -> str | None:
     )
 
 
-def first_role(objective: ObjectiveFacts) -> str | None:
+def first_role(objective: ObjectiveRecord) -> str | None:
     """Return the role of the special token before a text in training rows, or None.
 
     That is [CLS] of an encoder, `<s>` of rows that have it, and `</s>` of packed rows, where
@@ -103,7 +103,7 @@ def first_role(objective: ObjectiveFacts) -> str | None:
     return separator if follows and separator != "none" else None
 
 
-def _blanks_of(objective: ObjectiveFacts) -> Blanks:
+def _blanks_of(objective: ObjectiveRecord) -> Blanks:
     """Return how the rows of a task have the blanks of a text; those of other training keep them."""
     heads = objective.heads if is_task(objective) else ()
     if "tagging" in heads:

@@ -15,7 +15,7 @@ from clozeline.pipeline.corrupt.objectives import Objective
 from clozeline.pipeline.group.groupings import GroupingSpec
 from clozeline.pipeline.rows import ExampleBatch, SampleBatch
 from clozeline.pipeline.shards import Manifest, ShardSet, feature_columns
-from clozeline.pipeline.shards.manifest import FrameFacts, ObjectiveFacts, canonical_sha256
+from clozeline.pipeline.shards.manifest import FrameRecord, ObjectiveRecord, canonical_sha256
 from clozeline.pipeline.shards.store import as_url
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 
@@ -52,13 +52,13 @@ class Corruption:
     def manifest(self, samples: Manifest) -> Manifest:
         """Return the manifest that these examples would have if they were stored."""
         objective = self.objective
-        facts = ObjectiveFacts(
+        facts = ObjectiveRecord(
             name=objective.name,
             label=objective.label,
             options=self.options,
             architecture=objective.architecture,  # type: ignore[arg-type]
             heads=objective.heads,
-            frame=FrameFacts(**asdict(objective.layout)),
+            frame=FrameRecord(**asdict(objective.layout)),
         )
         columns = tuple(feature_columns(objective.features, objective.vocabulary.size))
         # special tokens are not in the samples: those around a text, and between two

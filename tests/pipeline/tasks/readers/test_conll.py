@@ -51,7 +51,7 @@ China NNP B-NP B-LOC
 def test_words_and_tags(tmp_path, options, text, sentences):
     reader = reader_of("conll", **options)
     items = items_of(reader, written(tmp_path, text))
-    labels = reader.facts.labels
+    labels = reader.metadata.labels
     found = [
         [f"{word} {labels[tag]}" for word, tag in zip(one.words, one.tags, strict=True)]
         for one in items
@@ -92,12 +92,12 @@ def test_documents_and_facts_of_the_original_files(tmp_path):
         ("document 1", 5),
         ("document 2", 9),
     ]
-    assert reader.facts.labels == (
+    assert reader.metadata.labels == (
         "O",
         *(f"{mark}-{kind}" for kind in ("PER", "LOC", "ORG", "MISC") for mark in "BI"),
     )
-    assert reader.facts.metrics == ("entity_f1", "strict_entity_f1", "accuracy")
-    assert reader_of("conll", entities=[], tags=["A"]).facts.metrics == ("accuracy",)
+    assert reader.metadata.metrics == ("entity_f1", "strict_entity_f1", "accuracy")
+    assert reader_of("conll", entities=[], tags=["A"]).metadata.metrics == ("accuracy",)
     for options in ({"tags": ["A", "B"]}, {"entities": []}):
         with pytest.raises(ConfigurationError, match="give entities or tags"):
             reader_of("conll", **options)
@@ -130,7 +130,7 @@ def test_treebanks(tmp_path):
         f"# newdoc id = a\n# text = au lac\n{contraction}{line('3.1', 'est', 'VERB')}\n"
         f"# newpar\n{line('1', '#', 'SYM')}\n# newdoc\n{line('1', 'oui', 'INTJ')}"
     )
-    labels = list(reader_of("conllu").facts.labels)
+    labels = list(reader_of("conllu").metadata.labels)
     assert read(tmp_path, text, "conllu") == [
         TaggedWords(
             ("a", "le", "lac"), tuple(map(labels.index, ("ADP", "DET", "NOUN"))), 0, "document 1"

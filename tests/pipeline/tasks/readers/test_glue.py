@@ -6,7 +6,7 @@ import json
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskFacts, glue
+from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskMetadata, glue
 from clozeline.pipeline.tasks.readers.glue import GLUE_TASKS
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, written
 
@@ -77,14 +77,14 @@ METRICS = {
 def test_classes_and_metrics():
     assert OFFICIAL.keys() == GLUE_TASKS.keys() == CLASSES.keys()
     for name, count in CLASSES.items():
-        facts = reader(name).facts
-        assert (facts.name, len(facts.labels), facts.texts) == (
+        metadata = reader(name).metadata
+        assert (metadata.name, len(metadata.labels), metadata.texts) == (
             name,
             count,
             1 if name in ("cola", "sst2") else 2,
         )
-        assert set(facts.metrics) == METRICS.get(name, {"accuracy"})
-        assert (facts.positive is not None) == ("f1" in facts.metrics)
+        assert set(metadata.metrics) == METRICS.get(name, {"accuracy"})
+        assert (metadata.positive is not None) == ("f1" in metadata.metrics)
 
 
 @pytest.mark.parametrize("task", OFFICIAL)
@@ -93,7 +93,7 @@ def test_official_files(tmp_path, task):
     layout, rows = rows_of(task, text, tmp_path)
     assert layout == "official"
     assert [row.texts for row in rows] == texts
-    assert len(texts[0]) == reader(task).facts.texts
+    assert len(texts[0]) == reader(task).metadata.texts
     value = rows[0].target if task == "stsb" else rows[0].label
     assert value == answer
 
@@ -126,7 +126,7 @@ def test_other_layouts_and_what_they_mean(tmp_path):
     )
     layout, rows = rows_of("rte", "sentence1\tsentence2\tlabel\tidx\nP.\tH.\t0\t7\n", tmp_path)
     assert layout == "export with numbers"
-    assert reader("rte").facts.labels[rows[0].label] == "entailment"
+    assert reader("rte").metadata.labels[rows[0].label] == "entailment"
 
 
 EXPORTS = {
@@ -164,16 +164,16 @@ def test_exports_of_hugging_face(tmp_path, task, form):
     _, found = rows_of(task, "\n".join(lines) + "\n", tmp_path)
     first = len(lines) - 3
     texts = tuple(fields.values())
-    facts = reader(task).facts
+    metadata = reader(task).metadata
     expected = (
         LabeledText(texts, None, label, first)
         if task == "stsb"
         else LabeledText(texts, label, None, first)
     )
     assert found == [expected, Rejected("no_label", first + 1), Rejected("bad_label", first + 2)]
-    assert facts.labels == NAMES.get(task, facts.labels)
+    assert metadata.labels == NAMES.get(task, metadata.labels)
     assert " holds 9, expected a number from 0 to 5" in found[2].detail.replace("'", "") or (
-        f" holds '9', the classes are {', '.join(facts.labels)}" in found[2].detail
+        f" holds '9', the classes are {', '.join(metadata.labels)}" in found[2].detail
     )
 
 
@@ -213,9 +213,10 @@ def test_unknown_tasks(tmp_path):
 def test_rows_that_are_written_are_read_again(tmp_path, task):
     """Each class in turn, and texts with a quote, a tab and a line end."""
     kind = reader(task)
-    first = ['a "plane', "no\ttab\nhere"][: kind.facts.texts]
+    first = ['a "plane', "no\ttab\nhere"][: kind.metadata.texts]
     items = [
-        LabeledText(tuple(first), number, None, number) for number in range(len(kind.facts.labels))
+        LabeledText(tuple(first), number, None, number)
+        for number in range(len(kind.metadata.labels))
     ]
     layout, rows = rows_of(task, "\n".join(kind.format_lines(items)) + "\n", tmp_path)
     assert layout == "official"
@@ -259,16 +260,18 @@ def test_the_words_of_the_paper(tmp_path, task):
     item, refused = items_of(reader, written(tmp_path, f"{text}one field\n", "rows.tsv"))
     assert refused.reason == "fields"
     assert (item.prefix + item.source + item.suffix, item.targets) == (source, (target,))
-    official = reader_of("glue", task=task).facts
-    assert (reader.facts.name, reader.facts.head, reader.facts.metrics) == (
+    official = reader_of("glue", task=task).metadata
+    assert (reader.metadata.name, reader.metadata.head, reader.metadata.metrics) == (
         task,
         "lm",
         official.metrics,
     )
     assert task == "stsb" or (
-        target in reader.facts.words and len(reader.facts.words) == len(official.labels)
+        target in reader.metadata.words and len(reader.metadata.words) == len(official.labels)
     )
-    assert TaskFacts.from_plain(json.loads(json.dumps(reader.facts.plain()))) == reader.facts
+    assert (
+        TaskMetadata.from_dict(json.loads(json.dumps(reader.metadata.as_dict()))) == reader.metadata
+    )
 
 
 def test_what_the_paper_does_not_word_is_refused():

@@ -93,7 +93,7 @@ def test_other_names_and_another_template(tmp_path, words):
         Part(" (end)"),
         special(3, is_target=True),
     )
-    assert reader.facts.metrics == ("bleu",)
+    assert reader.metadata.metrics == ("bleu",)
     other = reader_of("instructions", template={"user": "{bos}{content}", "assistant": "{content}"})
     with pytest.raises(
         ConfigurationError, match="the template of the task needs the special token 'bos'"
@@ -117,7 +117,7 @@ def test_special_tokens_of_a_template_are_ids_and_those_of_messages_texts(tmp_pa
         Part("\n[EOS]", is_target=True),
         special(5, is_target=True),
     )
-    (row,) = TurnRows(reader.facts, Form(FRAMES["gpt"], 64), words, "corpus", "f").rows([item])
+    (row,) = TurnRows(reader.metadata, Form(FRAMES["gpt"], 64), words, "corpus", "f").rows([item])
     ids = row["input_ids"].tolist()
     assert [ids.count(token) for token in (2, 3, 5)] == [2, 1, 1]
 

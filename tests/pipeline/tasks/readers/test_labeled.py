@@ -67,8 +67,8 @@ def write_rows(folder, format_, rows, name="train"):
 def test_every_format_holds_the_same_rows(tmp_path, format_):
     path = write_rows(tmp_path, format_, ROWS)
     reader = completed(path, label="label")
-    assert reader.facts.labels == ("neg", "pos")
-    assert reader.facts.metrics == ("accuracy", "macro_f1")
+    assert reader.metadata.labels == ("neg", "pos")
+    assert reader.metadata.metrics == ("accuracy", "macro_f1")
     assert items_of(reader, path) == [
         LabeledText((row["text"],), int(row["label"] == "pos"), None, index)
         for index, row in enumerate(ROWS)
@@ -85,7 +85,7 @@ def test_a_folder_that_datasets_saved(tmp_path):
     datasets.Dataset.from_dict(rows, features).save_to_disk(tmp_path / "saved", num_shards=2)
     path = tmp_path / "saved" / "data-00000-of-00002.arrow"
     reader = completed(path, label="label")
-    assert reader.facts.labels == ("World", "Sports")
+    assert reader.metadata.labels == ("World", "Sports")
     assert items_of(reader, path) == [
         LabeledText(("a",), 1, None, 0),
         LabeledText(("b",), 0, None, 1),
@@ -112,7 +112,7 @@ def test_pairs_joined_columns_nested_fields_and_files_without_header(tmp_path):
         (("Oil, up Prices rose",), 0),
         (("Goal",), 1),
     ]
-    assert reader.facts.labels == ("Business", "Sci/Tech")
+    assert reader.metadata.labels == ("Business", "Sci/Tech")
     rows = [{"p": {"en": "A."}, "h": "B.", "gold": "-"}, {"p": {"en": "C."}, "h": "D.", "gold": 1}]
     options = {
         "text": "p.en",
@@ -123,7 +123,7 @@ def test_pairs_joined_columns_nested_fields_and_files_without_header(tmp_path):
     }
     reader, items = read_rows(tmp_path, rows, **options)
     assert items == [Rejected("no_label", 0), LabeledText(("C.", "D."), 1, None, 1)]
-    assert reader.facts.texts == 2
+    assert reader.metadata.texts == 2
 
 
 def test_several_labels_of_a_list_or_of_a_text(tmp_path):
@@ -139,9 +139,9 @@ def test_several_labels_of_a_list_or_of_a_text(tmp_path):
         (),
     ]
     assert reasons(items) == {"no_label": 1, "bad_label": 1}
-    assert reader.facts.multi_label
-    assert reader.facts.metrics == ("micro_f1", "macro_f1", "subset_accuracy")
-    assert read_rows(tmp_path, rows, labels="tags", separator=";")[0].facts.labels == (
+    assert reader.metadata.multi_label
+    assert reader.metadata.metrics == ("micro_f1", "macro_f1", "subset_accuracy")
+    assert read_rows(tmp_path, rows, labels="tags", separator=";")[0].metadata.labels == (
         "a",
         "b",
         "c",
@@ -152,8 +152,12 @@ def test_several_labels_of_a_list_or_of_a_text(tmp_path):
 def test_numbers(tmp_path):
     path = written(tmp_path, "text,mark\na,1.5\nb,4\nc,x\nd,\ne,nan\n", "train.csv")
     reader = completed(path, score="mark")
-    assert (reader.facts.head, reader.facts.low, reader.facts.high) == ("regression", 1.5, 4.0)
-    assert reader.facts.metrics == ("pearson", "spearman")
+    assert (reader.metadata.head, reader.metadata.low, reader.metadata.high) == (
+        "regression",
+        1.5,
+        4.0,
+    )
+    assert reader.metadata.metrics == ("pearson", "spearman")
     items = items_of(reader, path)
     assert [item.target for item in items[:2]] == [1.5, 4.0]
     assert reasons(items) == {"bad_label": 2, "no_label": 1}
@@ -173,8 +177,8 @@ def test_words_with_a_class_each(tmp_path):
         {"tokens": [], "ner": []},
     ]
     reader, items = read_rows(tmp_path, rows, words="tokens", label="ner")
-    assert reader.facts.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
-    assert reader.facts.metrics[0] == "entity_f1"
+    assert reader.metadata.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+    assert reader.metadata.metrics[0] == "entity_f1"
     assert items[:2] == [
         TaggedWords(("Ada", "L.", "sings"), (3, 4, 0), 0),
         TaggedWords(("in", "Rome"), (0, 1), 1),
@@ -186,7 +190,7 @@ def test_words_with_a_class_each(tmp_path):
     plain, items = read_rows(
         tmp_path, rows, words="tokens", label="ner", classes=["I-PER", "O", "B-LOC", "X"]
     )
-    assert plain.facts.metrics == ("accuracy",)
+    assert plain.metadata.metrics == ("accuracy",)
     assert items[0].tags == (0, 0, 1)
     _, items = read_rows(
         tmp_path,
@@ -203,14 +207,14 @@ def test_rows_to_keep(tmp_path):
     rows = [("a", "x", "de"), ("c", "z", "de"), ("d", "y", "fr"), ("e", "x", "de")]
     rows = [dict(zip(("text", "label", "lang"), row, strict=True)) for row in rows]
     reader, items = read_rows(tmp_path, rows, label="label", keep={"lang": "de"})
-    assert reader.facts.labels == ("x", "z")
+    assert reader.metadata.labels == ("x", "z")
     assert reasons(items) == {"filtered": 1}
 
 
 def test_classes_have_a_fixed_order_and_may_be_integers(tmp_path):
     path = written(tmp_path, "text,label\na,10\nb,9\nc,-1\n", "train.csv")
     reader = completed(path, label="label")
-    assert reader.facts.labels == ("-1", "9", "10")
+    assert reader.metadata.labels == ("-1", "9", "10")
     assert [item.label for item in items_of(reader, path)] == [2, 1, 0]
     given = completed(path, label="label", classes=["9", "10"])
     assert reasons(items_of(given, path)) == {"bad_label": 1}
@@ -236,7 +240,7 @@ def test_numbers_are_indices_only_of_an_order_that_was_given(tmp_path, labels, o
         completed(tmp_path / "train.jsonl", label="label", **more)
         for more in ({}, {"classes": labels})
     )
-    assert found.facts.labels == given.facts.labels == tuple(labels)
+    assert found.metadata.labels == given.metadata.labels == tuple(labels)
     assert reasons(items_of(found, dev)) == {"bad_label": len(others)}
     assert [item.label for item in items_of(given, dev) if not isinstance(item, Rejected)] == [
         int(label) for label in others if int(label) < len(labels)
@@ -258,9 +262,9 @@ def test_a_class_in_two_unicode_forms_is_one(tmp_path, caplog, given, several):
         tmp_path, rows, **{"labels" if several else "label": "label"}, **given
     )
     names = [*given["classes"].values()] if isinstance(given.get("classes"), dict) else [ONE, "bar"]
-    assert sorted(reader.facts.labels) == sorted(names)
+    assert sorted(reader.metadata.labels) == sorted(names)
     found = [item.classes[0] if several else item.label for item in items]
-    assert [reader.facts.labels[label] for label in found] == [
+    assert [reader.metadata.labels[label] for label in found] == [
         names[label == "bar"] for label in labels
     ]
     assert sum("two Unicode forms" in record.message for record in caplog.records) >= 1
@@ -387,7 +391,7 @@ def test_lists_that_a_program_printed_are_lists(tmp_path, format_, as_text):
         tmp_path, format_, [{"text": "one", "labels": labels} for labels in (*lists, *broken)]
     )
     reader = completed(path, labels="labels")
-    assert reader.facts.labels == ("fear", "joy", last)
+    assert reader.metadata.labels == ("fear", "joy", last)
     items = items_of(reader, path)
     assert [item.classes for item in items[:3]] == [(0, 1), (), (2,)]
     assert [item.reason for item in items[3:]] == ["bad_label"] * 4
@@ -446,7 +450,7 @@ def test_the_folder_is_the_class(tmp_path):
     for name in ("labeledBow.feat", "pos/notes.md"):
         (tmp_path / "train" / name).write_text("0 0:1")
     reader = completed(first, **IMDB)
-    assert reader.facts.labels == ("neg", "pos")
+    assert reader.metadata.labels == ("neg", "pos")
     items = items_of(reader, first)
     assert items == [
         LabeledText(("Bad.",), 0, None, 0),
@@ -503,6 +507,6 @@ def test_every_scheme_of_entities_is_one(tmp_path, tags):
     reader, (item,) = read_rows(
         tmp_path, [{"words": "a b c d e", "tags": tags}], words="words", label="tags"
     )
-    assert "entity_f1" in reader.facts.metrics
-    names = [reader.facts.labels[number] for number in item.tags]
+    assert "entity_f1" in reader.metadata.metrics
+    names = [reader.metadata.labels[number] for number in item.tags]
     assert names == ["B-PER", "I-PER", "I-PER", "O", "B-LOC"]

@@ -200,7 +200,7 @@ def test_every_question_of_race_is_a_row(tmp_path):
         Choices("Bob is here.", choices[number], right, number, "middle/7.txt")
         for number, right in enumerate((1, 0))
     ]
-    assert reader_of("race", level="middle").facts.name == "race_middle"
+    assert reader_of("race", level="middle").metadata.name == "race_middle"
 
 
 def test_every_other_question_of_race_has_a_reason(tmp_path):

@@ -16,8 +16,8 @@ from clozeline.pipeline.tasks.readers import (
     Question,
     Rejected,
     SourceTarget,
-    TaskFacts,
-    facts_of,
+    TaskMetadata,
+    read_task_metadata,
 )
 from tests.contracts import cases_about, contract
 from tests.declarations import declared
@@ -27,11 +27,11 @@ from tests.shard_sets import rows, write_set
 
 
 def test_facts_stand_with_the_set(tmp_path):
-    facts = TaskFacts(
+    metadata = TaskMetadata(
         name="sst2", head="classification", labels=("0", "1"), metrics=("accuracy",), texts=1
     )
-    assert facts_of(open_shards(make_sets(tmp_path) / "dev").manifest) == facts
-    assert facts_of(write_set(tmp_path, [rows([1, 2])]).manifest) is None
+    assert read_task_metadata(open_shards(make_sets(tmp_path) / "dev").manifest) == metadata
+    assert read_task_metadata(write_set(tmp_path, [rows([1, 2])]).manifest) is None
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_questions(tmp_path):
     )
     assert items_of(reader, path) == [item]
     assert item.overlap_texts == (item.context,)
-    assert reader.facts.unanswerable is False
+    assert reader.metadata.unanswerable is False
 
 
 def test_questions_without_an_answer(tmp_path):
@@ -158,7 +158,7 @@ def test_questions_without_an_answer(tmp_path):
     assert reasons(items_of(reader_of("squad"), path)) == {"no_answer": 2}
     reader = reader_of("squad", unanswerable=True)
     assert [item.answers for item in items_of(reader, path)] == [(), ()]
-    assert reader.facts.unanswerable is True
+    assert reader.metadata.unanswerable is True
 
 
 def test_questions_to_be_answered_keep_their_ids_and_no_answer(tmp_path):
@@ -195,8 +195,8 @@ def test_aligned_texts_of_nested_fields(tmp_path):
     (item,) = read(tmp_path, line, "text_to_text", **options)
     assert item == SourceTarget("Hello!", ("Hallo!", "Servus!"), "to German: ", 0)
     assert item.overlap_texts == ("Hello!",)
-    facts = reader_of("text_to_text", **options).facts
-    assert (facts.head, facts.metrics) == ("lm", ("exact_match",))
+    metadata = reader_of("text_to_text", **options).metadata
+    assert (metadata.head, metadata.metrics) == ("lm", ("exact_match",))
     with pytest.raises(ConfigurationError, match="metrics"):
         reader_of("text_to_text", metrics=["meteor"])
 
@@ -267,4 +267,4 @@ def test_the_root_of_a_tree_is_the_class(tmp_path, binary, labels):
     ]
     assert [item for item in items if isinstance(item, LabeledText)] == expected
     assert reasons(items) == {"fields": 4, "blank_line": 1} | ({"filtered": 1} if binary else {})
-    assert reader_of("sst_trees", binary=binary).facts.name == ("sst2" if binary else "sst5")
+    assert reader_of("sst_trees", binary=binary).metadata.name == ("sst2" if binary else "sst5")

@@ -59,7 +59,7 @@ def test_pairs_with_a_class(tmp_path, task):
         "fields",
     ]
     assert "the column label holds '7', the classes are" in items[3].detail
-    assert reader_of("superglue", task=task).facts.head == "classification"
+    assert reader_of("superglue", task=task).metadata.head == "classification"
 
 
 def test_a_cause_or_an_effect(tmp_path):
@@ -130,8 +130,8 @@ def test_a_query_is_answered_by_positions_in_the_passage(tmp_path):
         "@placeholder wrote.", passage["text"], ((0, "Ada"), (24, "Ada")), "0", 0, "passage 0"
     )
     assert [other.reason for other in others] == ["answer_not_found", "no_answer", "fields"]
-    facts = reader_of("superglue", task="record").facts
-    assert (facts.head, facts.metrics) == ("span", ("f1", "exact_match"))
+    metadata = reader_of("superglue", task="record").metadata
+    assert (metadata.head, metadata.metrics) == ("span", ("f1", "exact_match"))
 
 
 def test_rows_without_labels_have_the_ids_of_their_file(tmp_path):

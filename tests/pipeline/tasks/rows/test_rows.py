@@ -14,7 +14,7 @@ from clozeline.pipeline.tasks.readers import (
     Part,
     Rejected,
     SourceTarget,
-    TaskFacts,
+    TaskMetadata,
 )
 from clozeline.pipeline.tasks.rows import rows_of
 from clozeline.pipeline.tasks.rows.classification import ClassRows
@@ -22,13 +22,13 @@ from clozeline.pipeline.tasks.rows.lm import TargetRows, TurnRows
 from clozeline.pipeline.tasks.rows.multiple_choice import ChoiceRows
 from clozeline.pipeline.tasks.rows.regression import NumberRows
 from clozeline.pipeline.tasks.rows.similarity import PairRows
-from clozeline.pipeline.tasks.task_rows import FRAMES, Form, Frame
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form, SpecialTokens
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.train.data.stream.collate import Collate
 from tests.contracts import contract
 from tests.pipeline.task_files import SPECIALS, write_vocabulary
 
-CHOICES = TaskFacts(name="toy", head="multiple_choice", metrics=("accuracy",), texts=2)
+CHOICES = TaskMetadata(name="toy", head="multiple_choice", metrics=("accuracy",), texts=2)
 
 
 @pytest.fixture
@@ -38,10 +38,10 @@ def words(tmp_path):
     return import_tokenizer(write_vocabulary(tmp_path, further=["[EOS]"]), tmp_path / "ours")
 
 
-def built(type_, facts, frame, length, tokenizer, items):
+def built(type_, metadata, frame, length, tokenizer, items):
     kind = type_(
-        facts,
-        Form(frame if isinstance(frame, Frame) else FRAMES[frame], length),
+        metadata,
+        Form(frame if isinstance(frame, SpecialTokens) else FRAMES[frame], length),
         tokenizer,
         "corpus",
         "f",
@@ -79,8 +79,8 @@ def test_choices_without_tokens_are_counted(words):
     assert rows.columns["choice_starts"].values.dtype == np.uint32
 
 
-PAIRS = TaskFacts(
-    name="toy", head="similarity", metrics=("spearman",), texts=2, high=5.0, alike=4.0
+PAIRS = TaskMetadata(
+    name="toy", head="similarity", metrics=("spearman",), texts=2, high=5.0, positive_threshold=4.0
 )
 
 
@@ -100,16 +100,20 @@ def test_blocks_of_several_values_a_token_have_fewer_rows(words):
     """Choices have 4 values a token: as many rows as classes of 4 times the length."""
     sizes = [(CHOICES, 2000), (CLASSES, 8000)]
     writers = [
-        rows_of(facts.head, "encoder").writer(
-            facts, "train", Form(FRAMES["bert"], size), words.vocabulary
+        rows_of(metadata.head, "encoder").writer(
+            metadata, "train", Form(FRAMES["bert"], size), words.vocabulary
         )
-        for facts, size in sizes
+        for metadata, size in sizes
     ]
     assert writers[0].block_rows == writers[1].block_rows
 
 
-CLASSES = TaskFacts(name="toy", head="classification", labels=("no", "yes"), metrics=("accuracy",))
-NUMBERS = TaskFacts(name="toy", head="regression", metrics=("pearson",), texts=2, low=0.0, high=5.0)
+CLASSES = TaskMetadata(
+    name="toy", head="classification", labels=("no", "yes"), metrics=("accuracy",)
+)
+NUMBERS = TaskMetadata(
+    name="toy", head="regression", metrics=("pearson",), texts=2, low=0.0, high=5.0
+)
 
 
 @pytest.fixture
@@ -190,10 +194,10 @@ def test_a_pair_in_both_orders(words, frame):
     """
     special = replace(words.vocabulary, specials=words.vocabulary.specials | {"bos": EOS})
     words.vocabulary = special
-    facts = replace(NUMBERS, both_orders=True)
+    metadata = replace(NUMBERS, both_orders=True)
     item = LabeledText(("a film", "one plot with no heart"), None, 2.5, 0)
     counts, rows = built(
-        rows_of(facts.head, FRAMES[frame].architecture), facts, frame, 8, words, [item]
+        rows_of(metadata.head, FRAMES[frame].architecture), metadata, frame, 8, words, [item]
     )
     first = ids(words, "a film")
     second = ids(words, "one plot with")
@@ -204,7 +208,9 @@ def test_a_pair_in_both_orders(words, frame):
     assert counts["truncated_tokens"] == 4
     roles = {
         one.name: replace(one.role, fraction=one.dtype == "float32")
-        for one in rows_of(facts.head, FRAMES[frame].architecture).features(facts, FRAMES[frame])
+        for one in rows_of(metadata.head, FRAMES[frame].architecture).features(
+            metadata, FRAMES[frame]
+        )
     }
     batch = Collate(FRAMES[frame].architecture, roles, words.vocabulary.specials)(
         rows.columns, None
@@ -222,11 +228,13 @@ def test_a_pair_in_both_orders(words, frame):
 def test_rows_are_for_a_head_and_have_its_columns(name):
     """A set of each architecture: ids first, no name twice, and columns of no other head."""
     kind = TASK_ROWS.load_class(name)
-    facts = TaskFacts(name="toy", head=name, metrics=("accuracy",), labels=("a", "b"), texts=2)
+    metadata = TaskMetadata(
+        name="toy", head=name, metrics=("accuracy",), labels=("a", "b"), texts=2
+    )
     fitting = [frame for frame in FRAMES.values() if kind.for_architecture(frame.architecture)]
     assert fitting
     for frame in fitting:
-        features = rows_of(name, frame.architecture).features(facts, frame)
+        features = rows_of(name, frame.architecture).features(metadata, frame)
         assert features[0].name == "input_ids"
         assert len({feature.name for feature in features}) == len(features)
         assert {feature.role.head for feature in features} <= {"", name}
@@ -243,7 +251,7 @@ def test_a_head_without_rows_is_refused_by_name():
         rows_of("span", "decoder")
 
 
-TEXTS = TaskFacts(name="toy", head="lm", metrics=("exact_match",))
+TEXTS = TaskMetadata(name="toy", head="lm", metrics=("exact_match",))
 EOS = len(SPECIALS)
 END = Part("", is_target=True, ids=(EOS,))
 

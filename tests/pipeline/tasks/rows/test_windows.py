@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import clozeline.pipeline.tasks.rows._windows
 from clozeline.pipeline.ingest.documents.document import document_uid
-from clozeline.pipeline.tasks.readers import Question, Rejected, TaggedWords, TaskFacts
+from clozeline.pipeline.tasks.readers import Question, Rejected, TaggedWords, TaskMetadata
 from clozeline.pipeline.tasks.rows._windows import (
     NO_WORD,
     assign_to_windows,
@@ -110,7 +110,7 @@ def test_spans_equal_a_slow_loop(seed):
     assert found[filled].tolist() == [slow[index] for index in filled]
 
 
-ASKED = TaskFacts(name="squad", head="span", metrics=("f1", "exact_match"), texts=2)
+ASKED = TaskMetadata(name="squad", head="span", metrics=("f1", "exact_match"), texts=2)
 
 
 @pytest.fixture
@@ -218,7 +218,9 @@ def test_a_question_whose_answer_fits_no_window_is_counted(tokenizer):
     assert kind.counts["notes"]["windows_without_answer"] == len(rows) - 1
 
 
-TAGGED = TaskFacts(name="toy", head="tagging", labels=("O", "B-X", "I-X"), metrics=("entity_f1",))
+TAGGED = TaskMetadata(
+    name="toy", head="tagging", labels=("O", "B-X", "I-X"), metrics=("entity_f1",)
+)
 PIECES = (
     "[PAD]",
     "[UNK]",

@@ -9,7 +9,7 @@ import pytest
 
 from clozeline.checksummed_json import add_checksum
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.tools.experiments import finetune
 from clozeline.tools.experiments.finetune import choose_words
 from clozeline.tools.experiments.multirun.finetuning_scores import (
@@ -152,7 +152,7 @@ def test_folders_that_hold_no_scores(tmp_path):
 def runs(task, *metrics):
     """A run for each seed; metrics that the task does not name do not count."""
     named = tuple(name for name in metrics[0] if name != "further")
-    facts = TaskFacts(name=task, head="classification", labels=("0", "1"), metrics=named)
+    facts = TaskMetadata(name=task, head="classification", labels=("0", "1"), metrics=named)
     return [
         ScoredRun({"metrics": of_seed, "seed": seed}, facts) for seed, of_seed in enumerate(metrics)
     ]

@@ -14,7 +14,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.build import build_model
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
-from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.tools.runs.data.run_sets import SetPaths
 from clozeline.tools.runs.evaluate import main as evaluate
 from clozeline.tools.runs.evaluation.answer_threshold import store_threshold, stored_threshold
@@ -153,7 +153,7 @@ def test_scores_by_class_against_scikit_learn(several):
     gold, guessed = (
         generator.integers(0, 2, (2, 50, 3)) if several else generator.integers(0, 3, (2, 80))
     )
-    facts = TaskFacts(
+    facts = TaskMetadata(
         name="t", head="classification", labels=NAMES, metrics=(), multi_label=several
     )
 
@@ -181,7 +181,9 @@ def test_the_classes_and_records_with_most_errors_are_shown():
     Each other one is taken once for its follower.
     """
     names = [f"c{number:02}" for number in range(13)]
-    facts = TaskFacts(name="t", head="classification", labels=names, metrics=(), multi_label=False)
+    facts = TaskMetadata(
+        name="t", head="classification", labels=names, metrics=(), multi_label=False
+    )
     others = [names[number] for number in range(13) if number != 5]
     pairs = [
         (name, follower) for name, follower in zip(others, [*others[1:], others[0]], strict=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clozeline.pipeline.shards.manifest import FrameFacts, ObjectiveFacts
+from clozeline.pipeline.shards.manifest import FrameRecord, ObjectiveRecord
 from clozeline.tools.runs.inference.text_likelihoods import (
     TextScorer,
     first_token,
@@ -15,8 +15,8 @@ TEXTS = ["the page of the book", "a", "another page, unread"]
 
 
 def facts(architecture, name="masked_lm", heads=("masked_lm",), **frame):
-    return ObjectiveFacts(
-        name=name, label=name, architecture=architecture, heads=heads, frame=FrameFacts(**frame)
+    return ObjectiveRecord(
+        name=name, label=name, architecture=architecture, heads=heads, frame=FrameRecord(**frame)
     )
 
 

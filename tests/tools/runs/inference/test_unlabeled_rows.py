@@ -119,7 +119,7 @@ def test_a_table_has_the_form_of_the_training_tables_or_a_header(tmp_path):
         label="mark",
         classes=["a", "b"],
     )
-    answer = ClassificationTaskHead(reader.facts)
+    answer = ClassificationTaskHead(reader.metadata)
     for text, name in (
         ("a;one film\nb;two, plots\n", "bare.csv"),
         ('body,key\none film,1\n"two, plots",2\n', "header.csv"),
@@ -136,7 +136,7 @@ def test_official_layouts_are_read_as_in_training(tmp_path):
     found = [
         item.texts
         for item, _ in read_unlabeled(
-            path, ClassificationTaskHead(trees.facts), trees, InputColumns()
+            path, ClassificationTaskHead(trees.metadata), trees, InputColumns()
         )
     ]
     assert found == [("It works",), ("No film",)]
@@ -144,7 +144,7 @@ def test_official_layouts_are_read_as_in_training(tmp_path):
     found = [
         item.texts
         for item, _ in read_unlabeled(
-            path, ClassificationTaskHead(typed.facts), typed, InputColumns()
+            path, ClassificationTaskHead(typed.metadata), typed, InputColumns()
         )
     ]
     assert found == [("How many ?",)]
@@ -153,13 +153,13 @@ def test_official_layouts_are_read_as_in_training(tmp_path):
         found = [
             item.texts
             for item, _ in read_unlabeled(
-                path, ClassificationTaskHead(reader.facts), reader, InputColumns()
+                path, ClassificationTaskHead(reader.metadata), reader, InputColumns()
             )
         ]
         assert found == [("It works",), ("No film",)]
     dialogues = reader_of("instructions")
     messages = [{"role": "user", "content": "2 + 2?"}]
     path = written(tmp_path, json_lines({"messages": messages}), "chat.jsonl")
-    ((item, _),) = read_unlabeled(path, LmTaskHead(dialogues.facts), dialogues, InputColumns())
+    ((item, _),) = read_unlabeled(path, LmTaskHead(dialogues.metadata), dialogues, InputColumns())
     assert item.messages[:-1] == (("user", "2 + 2?"),)
     assert item.messages[-1][0] == "assistant"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from clozeline.pipeline.shards import ColumnSpec, Manifest
-from clozeline.pipeline.shards.manifest import ObjectiveFacts
+from clozeline.pipeline.shards.manifest import ObjectiveRecord
 from clozeline.train.data.stream.mixture import SourceKey
 from clozeline.train.data.stream.stream import Stream
 from tests.shard_sets import IDS, objective
@@ -24,7 +24,7 @@ class ToyCorruption(NamedTuple):
 
     def manifest(self, samples):
         """What `Corruption.manifest` returns."""
-        facts = ObjectiveFacts.model_validate(objective(self.architecture), strict=False)
+        facts = ObjectiveRecord.model_validate(objective(self.architecture), strict=False)
         return Manifest.model_construct(
             **{**dict(samples), "objective": facts, "columns": tuple(self.columns)}
         )
