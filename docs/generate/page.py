@@ -54,13 +54,14 @@ class Group(NamedTuple):
 GROUPS: Final = {
     "masked": Group(
         "Masked tokens",
-        "An encoder predicts hidden or replaced tokens from both sides.",
+        "A model sees both sides of a text, and predicts hidden or replaced tokens.",
         (
             "masked_lm",
             "whole_word_masking",
             "span_boundary",
             "replaced_token_detection",
             "corrective_lm",
+            "masked_encoder_decoder",
         ),
     ),
     "causal": Group(
@@ -79,7 +80,6 @@ GROUPS: Final = {
             "sentence_reordering",
             "document_rotation",
             "denoising_autoencoding",
-            "masked_encoder_decoder",
             "mass",
         ),
     ),
