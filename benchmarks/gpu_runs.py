@@ -24,7 +24,7 @@ from clozeline.model.layers.masks import AttentionPlan
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.padding import paired_bounds
 from clozeline.train.logs.json_lines import read_lines, step_records
-from clozeline.train.run import run
+from clozeline.train.run import run_training
 
 Step = Callable[[], object]
 SETTLED = 10
@@ -58,7 +58,7 @@ def train(experiment: Experiment, device: torch.device, tiny: bool, steps: int) 
         manifest = write_shards(folder / "shards", rows=8 * rows, vocabulary=VOCABULARY)
         (folder / "train.yaml").write_text(yaml.safe_dump(plain), encoding="utf-8")
         words = [f"data.shards={manifest}", f"output={folder / 'run'}"]
-        code = run(load_config(TrainConfig, folder / "train.yaml", words))
+        code = run_training(load_config(TrainConfig, folder / "train.yaml", words))
         assert code == 0, f"the run ended with {code}"
         records = step_records(read_lines(folder / "run" / "metrics.jsonl"))
         events = [

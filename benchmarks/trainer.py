@@ -40,11 +40,11 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.stream import Stream
-from clozeline.train.distributed.process_group import World, start
+from clozeline.train.distributed.process_group import World, join_process_group
 from clozeline.train.logs.json_lines import read_lines, step_records
 from clozeline.train.logs.recorder import Recorder
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
-from clozeline.train.run import run
+from clozeline.train.run import run_training
 
 BARE_TARGET = 1.03
 FAULTS = 100
@@ -210,7 +210,7 @@ def measure_ours(config: TrainConfig, world: World) -> tuple[Times, float]:
     """Return the times of a step, and the milliseconds that the median step waits for data."""
     clock = Clock()
     with tick_our_steps(clock):
-        run(config, joined=world)
+        run_training(config, joined=world)
     records = step_records(read_lines(Path(config.output) / "metrics.jsonl"))
     return clock.milliseconds(), median(line["step_ms"]["data"] for line in records[SKIPPED:])
 
@@ -218,7 +218,7 @@ def measure_ours(config: TrainConfig, world: World) -> tuple[Times, float]:
 def measure(steps: int, repeats: int) -> list[dict[str, Any]]:
     """Run all loops in turns; return the rows of the table."""
     transformers.logging.set_verbosity_error()
-    world = start()
+    world = join_process_group()
     ours = []
     bare = []
     other = []

@@ -200,10 +200,10 @@ def _serve(environment, pipe):
     os.environ.update(environment)
     import torch
 
-    from clozeline.train.distributed.process_group import start
+    from clozeline.train.distributed.process_group import join_process_group
 
     torch.set_num_threads(1)
-    world = start()
+    world = join_process_group()
     while (job := pipe.recv()) is not None:
         function, arguments = job
         try:

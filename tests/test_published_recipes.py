@@ -91,7 +91,7 @@ def test_a_published_training_crosses_its_phases(name, texts, one_rank, tmp_path
     published = {
         "bert": "for 900,000 steps",
         "modernbert": "for 52,982 steps",
-        "roberta": "8192 rows a step",
+        "roberta": "8192 rows per step",
     }
     assert published[name] in planned
     assert one_rank.run(start, config, [*words, *TINY, *smaller]) == [(0, "")]

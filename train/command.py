@@ -101,10 +101,10 @@ def main(arguments: Sequence[str]) -> int:
         if options.dry_run:
             from clozeline.train.startup.announcements import dry_run
 
-            return dry_run(config)
-        from clozeline.train.run import run
+            return dry_run(config, options.detail)
+        from clozeline.train.run import run_training
 
-        return run(config, detail=options.detail)
+        return run_training(config, detail=options.detail)
     except (KeyboardInterrupt, Interrupted) as signal:  # before the first step
         if local == "0":
             sys.stderr.write(f"{INTERRUPTED_MESSAGE}\n")

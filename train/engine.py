@@ -39,7 +39,7 @@ from clozeline.train.zero import Zero
 
 @dataclass(frozen=True)
 class StepResult:
-    """Result of a step on this rank: sums are local, the norm is the same on every rank."""
+    """Result of a step: sums of this rank alone, and a norm that is the same on every rank."""
 
     sums: dict[str, float]
     """head → summed loss of this rank's labels"""
@@ -48,7 +48,7 @@ class StepResult:
     gradient_norm: float
     """gradient norm over all parameters before clipping; inf where the step was skipped"""
     skipped: bool
-    """true if the gradient was not finite, so that nothing was updated"""
+    """true if the gradient was not finite, and nothing was updated"""
     record: Mapping[str, Any] = field(default_factory=dict)
     """entries of hooks for the record of an observed step, the same on every rank"""
 
@@ -68,7 +68,7 @@ class Engine:
         teacher: Teacher | None = None,
         on_failed_compile: OnFailure | None = None,
     ) -> None:
-        """Build everything; `on_failed_compile` is that of `compile_layers`."""
+        """Build everything; `on_failed_compile` is called as by `compile_layers`."""
         self.config = config
         self.world = world
         self.skipped = 0
@@ -78,10 +78,12 @@ class Engine:
         self.model = model
         self._teacher = None if teacher is None else teacher.to(world.device, config.precision)
         self._copies = None if world.device.type == "cpu" else DeviceCopies(world.device)
+
         # compile and recompute layers before ZeRO wraps them
         model.to(world.device)
         if config.compile is True:
-            torch.compiler.reset()  # graphs of an earlier model would be taken for this one, with wrong gradients
+            # graphs of an earlier model would be taken for this one, with wrong gradients
+            torch.compiler.reset()
             compile_layers(model, on_failure=on_failed_compile)
             if config.data.label_capacity is not None:
                 compile_heads(model, on_failure=on_failed_compile)
@@ -89,19 +91,21 @@ class Engine:
             recompute_layers(model)
         # frozen weights under an adapter keep their dropout
         self._frozen = [] if config.model.adapter is not None else list(frozen_modules(model))
+
         # build the optimizer over groups of parameters, and wrap both in ZeRO
         options = config.optimizer.options
         self._builder = config.optimizer.build()
         by_depth = options.layer_decay is not None or any(hook.by_depth for hook in self.hooks)
-        apart = self._builder.separate_matrices or any(
+        separate_matrices = self._builder.separate_matrices or any(
             hook.separate_matrices for hook in self.hooks
         )
         groups = parameter_groups(
-            model, options.weight_decay, by_depth=by_depth, separate_matrices=apart
+            model, options.weight_decay, by_depth=by_depth, separate_matrices=separate_matrices
         )
         self.zero = Zero(model, self._builder.build(groups), config, world)
         self._builder.bind(self.optimizer, self.zero.layout)
-        # hooks last: they see gradients that are clipped
+
+        # attach hooks last: they see clipped gradients
         trained = HookContext(
             model,
             self.optimizer,
@@ -130,7 +134,7 @@ class Engine:
 
     @property
     def divisors(self) -> Mapping[str, Any]:
-        """The object that counts the divisor of each loss, by the name of the loss."""
+        """Loss → the object that counts its divisor in a batch."""
         return self.model.divisors
 
     def step(
@@ -146,15 +150,16 @@ class Engine:
         """Do one optimizer step: forward and backward per micro-batch, then clip and update.
 
         Args:
-            batches: this rank's micro-batches of the global batch.
+            batches: the micro-batches of this rank.
             counts: head → divisor of its loss in the global batch, over all ranks.
-            step: index of this step, from 1; seeds dropout.
-            learning_rate: of this step.
+            step: index of the step, from 1; seeds dropout.
+            learning_rate: learning rate of the step.
             weight: factor of the gradient, below 1 for a batch of few rows.
             observe: also return what hooks add to the record of the step.
         """
         # set accumulation and learning rates, begin hooks
-        now = self._begin(len(batches), counts, step, learning_rate, recorded=observe)
+        info = self._begin(len(batches), counts, step, learning_rate, recorded=observe)
+
         # scale each head's sum so that ZeRO's average over ranks is the mean over the global batch
         scales = {
             head: weight * loss_weight * self.world.size / counts[head] if counts[head] else 0.0
@@ -164,38 +169,46 @@ class Engine:
             head: torch.zeros((), dtype=torch.float64, device=self.world.device) for head in scales
         }
         figures: dict[str, torch.Tensor] = {}
+        first_lane = self.world.rank * (self.config.data.lane_count // self.world.size)
         inputs = self.inputs(batches[0], step)
         for index, batch in enumerate(batches):
-            last = index + 1 == len(batches)
+            is_last = index + 1 == len(batches)
+
             # forward: one loss per head
-            lane = self.world.rank * (self.config.data.lane_count // self.world.size)
-            seed_dropout(
-                hash64("dropout", self.config.seed, step, lane, index) - (1 << 63),
-                self.world.device,
-            )
+            seed = hash64("dropout", self.config.seed, step, first_lane, index) - (1 << 63)
+            seed_dropout(seed, self.world.device)
             losses = self.losses(inputs)
             scaled = torch.stack(
                 [losses[head].total * scale for head, scale in scales.items()]
             ).sum()
+
             # copy the next micro-batch while the device computes
-            if not last:
+            if not is_last:
                 inputs = self.inputs(batches[index + 1], step)
+
             # backward; add up losses and metrics on the device
-            self.zero.backward(scaled, last)
+            self.zero.backward(scaled, is_last)
             add_sums(losses, sums, figures)
             for hook in self.hooks:
                 hook.after_backward(batch.tensors)
+
             # clip and update after the last micro-batch
-            self.zero.update([*sums.values(), *figures.values()], last)
+            self.zero.update([*sums.values(), *figures.values()], is_last)
+
         # wait for the device, once; end hooks
-        norm, read = self.zero.read()
-        self.skipped += norm == torch.inf
-        totals = dict(zip(sums, read, strict=False))
-        further = dict(zip(figures, read[len(sums) :], strict=True))
+        norm, totals = self.zero.read()
+        is_skipped = norm == torch.inf
+        self.skipped += is_skipped
         record: dict[str, object] = {}
         for hook in self.hooks:
-            record |= hook.end(now, norm)
-        return StepResult(totals, further, norm, skipped=norm == torch.inf, record=record)
+            record |= hook.end(info, norm)
+        return StepResult(
+            dict(zip(sums, totals, strict=False)),
+            dict(zip(figures, totals[len(sums) :], strict=True)),
+            norm,
+            skipped=is_skipped,
+            record=record,
+        )
 
     def _begin(
         self,
@@ -214,14 +227,14 @@ class Engine:
                 learning_rate * (options.layer_decay or 1.0) ** group["depth"] * group["rate"]
             )
         rows = micro_batches * self.config.data.micro_batch * self.world.size
-        rate = learning_rate / options.learning_rate
-        now = StepInfo(step, self.skipped, rows, counts, rate, recorded)
+        relative_rate = learning_rate / options.learning_rate
+        info = StepInfo(step, self.skipped, rows, counts, relative_rate, recorded)
         for hook in self.hooks:
-            hook.begin(now)
-        return now
+            hook.begin(info)
+        return info
 
     def inputs(self, batch: MicroBatch, step: int) -> Mapping[str, torch.Tensor] | DeviceCopy:
-        """Return the model's inputs, on their way to its device: the batch, and random bits where a generator samples.
+        """Start to copy a batch to the device, with random bits for a generator that samples.
 
         `step` 0 is an evaluation.
         """
@@ -232,7 +245,7 @@ class Engine:
             tensors = pad_labels(tensors, capacity, self.model.reads)
         if self._copies is None:
             return tensors
-        # on the host the model adds them
+        # of tensors on the host, the model adds the shapes
         return self._copies.start(
             add_host_shapes(tensors, self.config.model.position_limit, self.model.host_tensors)
         )
@@ -245,7 +258,10 @@ class Engine:
         return cast(dict[str, Loss], self.zero.engine(tensors))
 
     def total_loss(self, means: Mapping[str, float]) -> float:
-        """Return what steps minimize, from mean losses: of heads, of distillation, and the ponder cost."""
+        """Return the weighted sum of mean losses that steps minimize.
+
+        They are the losses of heads, those of distillation, and the ponder cost.
+        """
         return sum(weight * means[name] for name, weight in self.model.loss_weights.items())
 
     def train(self, mode: bool) -> None:
@@ -255,7 +271,7 @@ class Engine:
             module.eval()
 
     def observe_eval_losses(self, heldout_losses: Sequence[float]) -> bool:
-        """Pass the held-out losses so far to the optimizer; return whether its update changes from now on."""
+        """Pass all held-out losses to the optimizer; return whether its update changes now."""
         return bool(self._builder.observe_eval_losses(self.optimizer, heldout_losses))
 
     def continue_from(self, step: int, samples: int, skipped: int) -> None:
@@ -266,17 +282,17 @@ class Engine:
             hook.resume(step)
 
     def close(self) -> None:
-        """Release what DeepSpeed and torch.compile keep of this engine."""
+        """Release what DeepSpeed and torch.compile hold for this engine."""
         self.zero.close()
         if self.config.compile is True:
             torch.compiler.reset()
 
 
 def hooks_of_run(config: TrainConfig, model: Model) -> list[Hook]:
-    """Return the hooks that a configuration names, sorted by their `priority`: statistics first, pruning last.
+    """Return the hooks of a configuration, sorted by their `priority`.
 
-    Within a turn: the regularizer, the stages of a distillation, then `hooks` in their order. With
-    `model.init_from`, the distance from it is recorded, too.
+    Hooks of equal priority: the regularizer, the stages of a distillation, then `hooks` in their
+    order. With `model.init_from`, the distance from it is recorded, too.
     """
     hooks: list[Hook] = [] if config.regularizer is None else [config.regularizer.build()]
     if isinstance(model, Student) and model.stages is not None:
@@ -285,16 +301,16 @@ def hooks_of_run(config: TrainConfig, model: Model) -> list[Hook]:
     if config.prune is not None:
         hooks.append(pruning_hook(config.prune.build()))
     if config.model.init_from is not None:
-        hooks.append(
-            StartDistance(
-                by_layer=any(chosen.name == "layer_statistics" for chosen in config.hooks)
-            )
-        )
+        by_layer = any(chosen.name == "layer_statistics" for chosen in config.hooks)
+        hooks.append(StartDistance(by_layer=by_layer))
     return sorted(hooks, key=lambda hook: hook.priority)
 
 
 def seed_dropout(seed: int, device: torch.device) -> None:
-    """Seed dropout; the same bits as by torch, which takes 100 times longer: it asks every device library."""
+    """Seed dropout as `torch.manual_seed` does, without its calls to every device library.
+
+    Those take 100 times longer.
+    """
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         torch.cuda.default_generators[device.index].manual_seed(seed)

@@ -180,7 +180,7 @@ def _run_pass(
         watchdog.beat()
     # sum over the ranks, and divide by the counts
     named = {**sums, **figures}
-    totals = engine.world.total([*map(float, named.values())])
+    totals = engine.world.sum_over_ranks([*map(float, named.values())])
     if heldout.entropies is None:
         by_rank = engine.world.gather(seen)
         merged = {

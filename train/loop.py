@@ -47,30 +47,30 @@ class TrainingJob:
         return schedule
 
     def is_evaluation_due(self, state: TrainState) -> bool:
-        """Return whether an evaluation is due at this step and missing; a resumed run makes up for it."""
-        due = state.step == self.config.last_step or _due(state.step, self.config.evaluate.every)
+        """Return whether this step must still be evaluated, perhaps after a restart."""
+        due = state.step == self.config.last_step or _is_due(state.step, self.config.evaluate.every)
         return due and state.step > 0 and state.heldout_loss is None and bool(self.heldout)
 
-    def is_save_due(self, state: TrainState, tokens: int) -> bool:
-        """Return whether a save is due at this step."""
+    def is_save_due(self, state: TrainState, tokens_before: int) -> bool:
+        """Return whether this step must be saved; `tokens_before` were read before the step."""
         config = self.config.checkpoint
-        evaluated = self.config.early_stop is not None and _due(
+        is_evaluated = self.config.early_stop is not None and _is_due(
             state.step, self.config.evaluate.every
         )
-        passed = any(tokens < limit <= state.tokens for limit in config.milestones)
-        by_step = config.every != "auto" and _due(state.step, config.every)
-        # by time: not while a divergence may go on, of which checkpoints would then be
-        diverges = self.config.on_divergence is not None and (
+        passed = any(tokens_before < limit <= state.tokens for limit in config.milestones)
+        by_step = config.every != "auto" and _is_due(state.step, config.every)
+        # by time, but not during what may be a divergence: its checkpoints would replace good ones
+        may_diverge = self.config.on_divergence is not None and (
             state.skipped_in_a_row or self.recorder.spiking
         )
-        return evaluated or passed or by_step or (self.pace.is_agreed and not diverges)
+        return is_evaluated or passed or by_step or (self.pace.is_agreed and not may_diverge)
 
     def find_divergence(self, state: TrainState) -> tuple[int, str] | None:
-        """Return the steps and the reason of a divergence that ends at this step; None without one."""
+        """Return the steps and the reason of a divergence that ends at this step, else None."""
         if (skips := state.skipped_in_a_row) >= self.config.max_consecutive_skips:
             return skips, f"{skips} gradients in a row were not finite (max_consecutive_skips)"
-        bar = None if self.config.on_divergence is None else self.config.on_divergence.spikes
-        if bar is not None and (spikes := self.recorder.spiking) >= bar:
+        limit = None if self.config.on_divergence is None else self.config.on_divergence.spikes
+        if limit is not None and (spikes := self.recorder.spiking) >= limit:
             return (
                 spikes * self.config.log.every,
                 f"{spikes} records in a row had a spike of the loss (on_divergence.spikes)",
@@ -86,87 +86,97 @@ class TrainingJob:
         loss = next(iter(evaluations.values())).loss
         early = self.config.early_stop
         scored = replace(state, heldout_loss=loss)
-        if not _due(state.step, self.config.evaluate.every):
+        if not _is_due(state.step, self.config.evaluate.every):
             return scored
         if self.config.optimizer.type.needs_heldout_losses:
             scored = replace(scored, heldout_losses=(*state.heldout_losses, loss))
         if early is None:
             return scored
-        return replace(
-            scored,
-            best=update_best(
-                early, state.best, metric_value(evaluations, early.metric), state.step
-            ),
-        )
+        value = metric_value(evaluations, early.metric)
+        return replace(scored, best=update_best(early, state.best, value, state.step))
 
     def is_complete(self, state: TrainState) -> bool:
-        """Return whether the run is complete: all steps done or stopped early, and no evaluation due."""
+        """Return whether all steps are done, or it stopped early, and no evaluation is due."""
         all_done = state.step >= self.config.last_step or should_stop(
             self.config.early_stop, state.best
         )
         return all_done and not self.is_evaluation_due(state)
 
 
-def train(run: TrainingJob, state: TrainState) -> TrainState:
-    """Train from `state` until the run is complete or a stop is requested; return the last state, which is saved.
+def train(job: TrainingJob, state: TrainState) -> TrainState:
+    """Train from `state` until the run is complete or asked to stop; return the last, saved state.
 
-    A step that is both saved and evaluated is saved first: a failed evaluation loses nothing. A
-    step that only its held-out loss makes worth keeping is saved after its evaluation.
+    A step that is both saved and evaluated is saved first: a failed evaluation loses nothing. If
+    only its held-out loss makes a step worth keeping, it is saved after its evaluation.
     """
-    run.engine.observe_eval_losses(state.heldout_losses)
+    job.engine.observe_eval_losses(state.heldout_losses)
     if (
-        run.config.on_divergence is not None
-        and (divergence := run.find_divergence(state)) is not None
+        job.config.on_divergence is not None
+        and (divergence := job.find_divergence(state)) is not None
     ):
         with suppress(DivergedError):  # the last start was killed before it could return
-            state = _roll_back(run, state, *divergence)
-    saved = state.step
-    stopped = False
-    due = False
-    while not stopped and not run.is_complete(state):
+            state = _roll_back(job, state, *divergence)
+
+    saved_step = state.step
+    is_stopped = False
+    is_save_due = False
+    while not is_stopped and not job.is_complete(state):
         # one step, or the evaluation that is due
         before = state
-        state, stopped = (
-            _evaluate(run, state) if run.is_evaluation_due(state) else _step(run, state)
-        )
+        work = _evaluate if job.is_evaluation_due(state) else _step
+        state, is_stopped = work(job, state)
         if state.step > before.step:
-            due = run.is_save_due(state, before.tokens)
-        elif not stopped:
-            due = due or run.checkpoints.is_best(state)
+            is_save_due = job.is_save_due(state, before.tokens)
+        elif not is_stopped:
+            is_save_due = is_save_due or job.checkpoints.is_best(state)
+
         # commit a checkpoint that was written in the background
-        last = stopped or state.step == run.config.last_step or run.is_complete(state)
-        if not (run.checkpoints.finish() if last else run.checkpoints.poll()):
-            saved = -1  # the last save failed
+        is_last = is_stopped or state.step == job.config.last_step or job.is_complete(state)
+        if not (job.checkpoints.finish() if is_last else job.checkpoints.poll()):
+            saved_step = -1  # the last save failed
+
         # save
-        if saved < state.step and (last or due):
-            wait = last or not run.config.checkpoint.asynchronous
-            began = time.monotonic()
-            while not (done := run.checkpoints.save(run.engine, state, wait=wait)) and last:
-                run.watchdog.beat()  # retry the last save until it succeeds, or three failures in a row end the run
-            saved = state.step if done else saved
-            run.pace.note_save(time.monotonic() - began)
-            if not last:  # the end of the run writes its own report
-                run.recorder.saved()
-            run.watchdog.beat()
+        if saved_step < state.step and (is_last or is_save_due):
+            saved_step = _save(job, state, saved_step, is_last=is_last)
+
         # return to a checkpoint, or give up on a run that diverged
-        if (divergence := run.find_divergence(state)) is not None:
-            state = _roll_back(run, state, *divergence)
-            saved = state.step
+        if (divergence := job.find_divergence(state)) is not None:
+            state = _roll_back(job, state, *divergence)
+            saved_step = state.step
     return state
 
 
-def _roll_back(run: TrainingJob, state: TrainState, steps: int, reason: str) -> TrainState:
-    """Return to a checkpoint from before a divergence of `steps` steps, and return its state; see `on_divergence`."""
-    config = run.config.on_divergence
-    found = None
+def _save(job: TrainingJob, state: TrainState, saved_step: int, *, is_last: bool) -> int:
+    """Save the state; return the step that is saved now, `saved_step` if this save failed."""
+    wait = is_last or not job.config.checkpoint.asynchronous
+    began = time.monotonic()
+    # retry the last save until it succeeds, or three failures in a row end the run
+    while not (is_saved := job.checkpoints.save(job.engine, state, wait=wait)) and is_last:
+        job.watchdog.beat()
+    job.pace.note_save(time.monotonic() - began)
+    if not is_last:  # the end of the run writes its report
+        job.recorder.refresh_report()
+    job.watchdog.beat()
+    return state.step if is_saved else saved_step
+
+
+def _roll_back(job: TrainingJob, state: TrainState, steps: int, reason: str) -> TrainState:
+    """Return to a checkpoint from before a divergence of `steps` steps; see `on_divergence`.
+
+    Raises:
+        DivergedError: no rollback is configured or left, or no checkpoint is old enough.
+    """
+    # find a checkpoint from before the last good step, whose weights may be the cause, and none
+    # that the run has returned to already
+    config = job.config.on_divergence
+    checkpoint = None
     limit = 0 if config is None else config.max_rollbacks
-    run.checkpoints.finish()
+    job.checkpoints.finish()
     if config is not None and state.rollbacks < limit:
-        # from before the last good step: its own weights may be the cause; not those that were
-        # returned to before
         returned = state.skipped_rows[-1].step if state.skipped_rows else -1
-        found = run.checkpoints.find_earlier(max(state.step - steps, returned + 1), config.rollback)
-    if config is None or found is None:
+        newest = max(state.step - steps, returned + 1)
+        checkpoint = job.checkpoints.find_earlier(newest, config.rollback)
+    if config is None or checkpoint is None:
         remedy = "set on_divergence={} to go back to a checkpoint and skip the rows since then"
         if state.rollbacks >= limit > 0:
             remedy = f"{state.rollbacks} rollbacks did not help (on_divergence.max_rollbacks)"
@@ -177,83 +187,95 @@ def _roll_back(run: TrainingJob, state: TrainState, steps: int, reason: str) -> 
             "schedule.warmup; "
             "events.jsonl names the rows of each step"
         )
-    # the checkpoint first: from its new state on, the run has gone back
+
+    # the checkpoint first: once it holds the new state, the run has gone back
     before = state
-    state = state.roll_back(found.state, skip_rows=config.skip_rows)
-    run.recorder.roll_back(before, state, found.folder.name, reason)
-    run.checkpoints.return_to(found, state)
+    state = state.roll_back(checkpoint.state, skip_rows=config.skip_rows)
+    job.recorder.roll_back(before, state, checkpoint.folder.name, reason)
+    job.checkpoints.return_to(checkpoint, state)
+
     # then this process: engine, stream, records
-    load(run.engine, found)
-    run.stream.set_position(state.samples)
-    if run.profiler is not None:
-        run.profiler.close()
-    run.recorder.rewind(state)
-    run.watchdog.beat()
+    load(job.engine, checkpoint)
+    job.stream.set_position(state.samples)
+    if job.profiler is not None:
+        job.profiler.close()
+    job.recorder.rewind(state)
+    job.watchdog.beat()
     return state
 
 
-def _step(run: TrainingJob, state: TrainState) -> tuple[TrainState, bool]:
-    """Do one optimizer step; return the new state, or the same state and True if a stop was requested."""
+def _step(job: TrainingJob, state: TrainState) -> tuple[TrainState, bool]:
+    """Do one optimizer step.
+
+    Returns:
+        the new state and False, or the same state and True if a stop was requested.
+    """
     # load the global batch; all ranks agree here whether to stop
-    config = run.config
-    engine = run.engine
-    profiler = run.profiler
+    config = job.config
+    engine = job.engine
+    profiler = job.profiler
     if profiler is not None:
         profiler.begin(state.step + 1)
     began = time.perf_counter()
-    worked = time.process_time()
+    cpu_began = time.process_time()
     batch = next_batch_of_tokens(
-        run.stream,
+        job.stream,
         engine.divisors,
-        run.world,
-        run.stop,
+        job.world,
+        job.stop,
         config.data.batch_tokens,
-        save=run.pace.is_due(),
+        save=job.pace.is_due(),
     )
     if batch.stop:
         return state, True
-    run.pace.is_agreed = batch.save
+    job.pace.is_agreed = batch.save
+
     # update the weights
     step = state.step + 1
     peak = config.data.learning_rate_at(state.samples) or config.optimizer.options.learning_rate
-    rate = peak * run.schedule(step)
-    log = step == config.last_step or _due(step, config.log.every)
+    rate = peak * job.schedule(step)
+    is_logged = step == config.last_step or _is_due(step, config.log.every)
     result = engine.step(
-        batch.micro_batches, batch.counts, step, rate, weight=batch.weight, observe=log
+        batch.micro_batches, batch.counts, step, rate, weight=batch.weight, observe=is_logged
     )
     seconds = time.perf_counter() - began
-    cpu_seconds = time.process_time() - worked
+    cpu_seconds = time.process_time() - cpu_began
+
     # advance the state and record the step
-    run.watchdog.beat()
-    rows = len(batch.micro_batches) * config.data.micro_batch * run.world.size
+    job.watchdog.beat()
+    rows = len(batch.micro_batches) * config.data.micro_batch * job.world.size
     state = state.advance(rows=rows, tokens=batch.tokens, skipped=result.skipped)
     for hook in engine.hooks:
         state = replace(state, **hook.in_state)
-    run.recorder.step(state, batch, result, rate, seconds, cpu_seconds, log=log)
+    job.recorder.record_step(state, batch, result, rate, seconds, cpu_seconds, log=is_logged)
     if profiler is not None:
         profiler.end(step)
     return state, False
 
 
-def _evaluate(run: TrainingJob, state: TrainState) -> tuple[TrainState, bool]:
-    """Evaluate; return the state with its held-out loss, or the same state and True if a stop was requested."""
+def _evaluate(job: TrainingJob, state: TrainState) -> tuple[TrainState, bool]:
+    """Evaluate on each held-out set.
+
+    Returns:
+        the state with its held-out loss and False, or the same state and True if a stop was
+        requested.
+    """
     evaluations = {}
-    for heldout in run.heldout:
-        evaluation = evaluate(run.engine, heldout, run.watchdog, run.stop)
+    for heldout in job.heldout:
+        evaluation = evaluate(job.engine, heldout, job.watchdog, job.stop)
         if evaluation is None:
             return state, True
         evaluations[heldout.name] = evaluation
-    state = run.add_scores(state, evaluations)
-    run.recorder.heldout(
-        state, evaluations, {heldout.name: heldout.guesses for heldout in run.heldout}
-    )
-    if run.engine.observe_eval_losses(state.heldout_losses):
-        run.recorder.averaging(state)
-    run.checkpoints.score(
-        state
-    )  # last: a resumed run that finds the loss there does not evaluate again
+
+    state = job.add_scores(state, evaluations)
+    guesses = {heldout.name: heldout.guesses for heldout in job.heldout}
+    job.recorder.record_heldout(state, evaluations, guesses)
+    if job.engine.observe_eval_losses(state.heldout_losses):
+        job.recorder.announce_averaging(state)
+    # last: a resumed run that finds the loss in the checkpoint does not evaluate again
+    job.checkpoints.score(state)
     return state, False
 
 
-def _due(step: int, every: int | None) -> bool:
+def _is_due(step: int, every: int | None) -> bool:
     return every is not None and step % every == 0

@@ -10,7 +10,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.engine_config import placement_of
 from clozeline.train.data.sets.recorded_sets import describe_rereading
 from clozeline.train.distributed.launcher import describe_environment
-from clozeline.train.distributed.process_group import World, gc_frozen, start
+from clozeline.train.distributed.process_group import World, gc_frozen, join_process_group
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.distributed.watchdog import Watchdog
 from clozeline.train.engine import Engine
@@ -29,25 +29,32 @@ from clozeline.train.startup.start_or_resume import find_starting_point, set_up_
 from clozeline.train.startup.starting_model import build_starting_model
 
 
-def run(config: TrainConfig, joined: World | None = None, detail: Detail = "usual") -> int:
-    """Train; return 0 when the run is complete, 75 when a stop request came first and the state is saved.
+def run_training(config: TrainConfig, joined: World | None = None, detail: Detail = "usual") -> int:
+    """Train; return 0 if the run is complete, 75 if it was asked to stop and its state is saved.
 
-    A process group that is `joined` already is kept; default: join one here, and leave it at the
-    end. A run that cannot start or continue raises a ClozelineError on every rank.
+    Args:
+        config: the run.
+        joined: a process group that this process has joined; the caller leaves it. None: join one
+            here, and leave it at the end.
+        detail: how much is printed.
+
+    Raises:
+        ClozelineError: the run cannot start or continue; raised on every rank.
     """
     # check the configuration and the data sets, then join the other ranks
     _, size = describe_environment()
     checked = check_start(config, size)
-    deterministic = checked.config.deterministic is True
-    world = joined or start(
-        timeout_s=checked.config.collective_timeout_s, deterministic=deterministic
+    world = joined or join_process_group(
+        timeout_s=checked.config.collective_timeout_s,
+        deterministic=checked.config.deterministic is True,
     )
     if world.size > 1:
-        with world.together():
+        with world.sharing_errors():
             checked.datasets.check_files(world.rank, world.local_rank)
+
     with ExitStack() as resources:
-        # lock the run directory
-        with world.together():
+        # lock the run directory: no other process writes to it
+        with world.sharing_errors():
             if world.rank == 0:
                 resources.enter_context(lock_run(checked.config))
         journal = resources.enter_context(
@@ -56,10 +63,11 @@ def run(config: TrainConfig, joined: World | None = None, detail: Detail = "usua
         try:
             steps = checked.config.last_step
             display = resources.enter_context(Display(steps, world.rank, detail=detail))
-            code = _train(checked, world, journal, display, resources)
+            code = _build_and_train(checked, world, journal, display, resources)
         except Exception as error:
             journal.fail(error)
             raise
+
     # leave the process group
     world.barrier()
     if joined is None:
@@ -67,18 +75,21 @@ def run(config: TrainConfig, joined: World | None = None, detail: Detail = "usua
     return code
 
 
-def _train(
+def _build_and_train(
     checked: CheckedStart, world: World, journal: Journal, display: Display, resources: ExitStack
 ) -> int:
-    """Check and build everything, then change the run directory: a start that is refused leaves it as it was."""
-    config, datasets, left_out = checked
+    """Build everything, then train; return the exit code.
+
+    Whatever can be refused is built before the run directory is written to.
+    """
+    config, datasets, untrained_heads = checked
     stop = resources.enter_context(StopRequest())
     announce = announcer(journal, display)
 
     # find the checkpoint to resume from
     checkpoints = Checkpoints(config.output / "checkpoints", config.checkpoint, world, announce)
     checkpoint = None if config.resume == "never" else checkpoints.find()
-    with world.together():
+    with world.sharing_errors():
         point = find_starting_point(
             config, datasets.description, world.size, world.device, checkpoint
         )
@@ -92,9 +103,9 @@ def _train(
         return 0
 
     # build the model, sharded from the start at ZeRO stage 3, and estimate the cost
-    with world.together():
+    with world.sharing_errors():
         starting = build_starting_model(point, datasets.train, placement_of(config, world))
-        stop.interrupts = True  # it reads a block of each set
+        stop.interrupts = True  # the estimate reads a block of each set, which can take long
         cost = estimate_cost(config, starting.model, datasets, world.size, starting.teacher)
         stop.interrupts = False
 
@@ -103,7 +114,7 @@ def _train(
     engine = resources.enter_context(
         closing(Engine(starting.model, config, world, starting.teacher, uncompiled))
     )
-    with world.together():
+    with world.sharing_errors():
         restore(engine, point.checkpoint, starting.new)
 
     # open the data at the position of the checkpoint
@@ -112,7 +123,7 @@ def _train(
     state = point.position(stream, starting.base, starting.distillation)
 
     # write to the run directory for the first time
-    with world.together():
+    with world.sharing_errors():
         if world.rank == 0:
             prepare_directory(point, state, datasets, journal, announce)
     checkpoints.prepare()
@@ -120,24 +131,28 @@ def _train(
     # announce the start: cost, checkpoint, data
     measured = operations_per_second(world.device, config.precision)
     peak = peak_of(world.device, config.precision, measured)
-    lines = describe_model(config, left_out, starting, datasets)
-    lines += [*cost.lines(measured), *describe_rereading(datasets.phases, cost.rows_by_set)]
+    lines = describe_model(config, untrained_heads, starting, datasets)
+    lines += cost.lines(measured, verbose=display.is_verbose)
+    lines += describe_rereading(datasets.phases, cost.rows_by_set)
+    lines += [peak.line()] if display.is_verbose or world.size > 1 else []
     announce_start(point, lines, cost.least_seconds(measured), peak, engine.hooks, display, journal)
     if starting.unread:
         display.say(starting.unread)
     announce_data(point, state, datasets, announce)
-    streams = [stream, *(each.stream for each in heldout)]
-    health = LoadingHealth(streams, world, config.data.max_damaged_fraction, announce)
 
-    # train, evaluate and save until the run is complete or a stop is requested
+    # watch the data, the records and the time
+    streams = [stream, *(heldout_set.stream for heldout_set in heldout)]
+    health = LoadingHealth(streams, world, config.data.max_damaged_fraction, announce)
     watchdog = resources.enter_context(Watchdog(config.watchdog_s, world.rank))
     recorder = Recorder(engine, health, journal, display, cost, peak)
-    recorder.data(state)
+    recorder.record_data(state)
     profiler = None
     if config.profile is not None and world.rank == 0:
         profiler = Profiler(config.profile, config.output, world.device, announce)
         resources.callback(profiler.close)
     pace = SavePace(world.rank, by_time=config.checkpoint.every == "auto")
+
+    # train, evaluate and save until the run is complete or a stop is requested
     job = TrainingJob(
         config,
         world,
@@ -153,4 +168,4 @@ def _train(
     )
     with gc_frozen():
         state = train(job, state)
-    return recorder.end(state, job.is_complete(state), stop.reason)
+    return recorder.finish(state, job.is_complete(state), stop.reason)

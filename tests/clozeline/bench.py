@@ -28,7 +28,7 @@ from clozeline.recorded_file import RecordedFile
 from clozeline.tools.experiments.multirun.finetuning_scores import score_run
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.failures import explain
-from clozeline.train.run import run
+from clozeline.train.run import run_training
 from tests.distributed import RankPool
 from tests.pipeline import miniature, task_files
 from tests.tools.experiments.multirun.small_study import write_study
@@ -207,7 +207,7 @@ def train(world, words, folder, limit):
 
     def start(words):
         try:
-            return run(load_config(TrainConfig, Path(words[1]), words[2:]), joined=world)
+            return run_training(load_config(TrainConfig, Path(words[1]), words[2:]), joined=world)
         except Exception as fault:
             code, message = explain(fault)
             sys.stderr.write(message_text(message))

@@ -14,7 +14,7 @@ import yaml
 from clozeline.configuration.config import load_config
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.run import run
+from clozeline.train.run import run_training
 from tests.grid.pairwise import covering_rows, fill, is_forbidden, pairs_of
 from tests.grid.plain_loop import Outcome, plain_loop, saved_weights
 from tests.matrices import mark_slow_after
@@ -188,7 +188,7 @@ def write_sets(folder):
 
 
 def train(world, config):
-    return run(load_config(TrainConfig, config, []), joined=world)
+    return run_training(load_config(TrainConfig, config, []), joined=world)
 
 
 def start(pool, plain):

@@ -21,7 +21,7 @@ from clozeline.tools.runs import (
 )
 from clozeline.tools.shards import explain_batch, where_is
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.run import run
+from clozeline.train.run import run_training
 from tests.distributed import RankPool
 from tests.tools.small_run import example_sets
 from tests.train.masked_set import write_config
@@ -42,7 +42,7 @@ def _start(world, folder, label, head, changes):
         model__position={"maximum": 64},
         **changes,
     )
-    return run(load_config(TrainConfig, config), joined=world)
+    return run_training(load_config(TrainConfig, config), joined=world)
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,13 @@ from clozeline.errors import ClozelineError
 from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.logs.json_lines import read_lines, step_records
-from clozeline.train.run import run
+from clozeline.train.run import run_training
 
 
 def start(world, config, overrides=()):
     """Return the exit code of a run, and its error."""
     try:
-        return run(load_config(TrainConfig, config, list(overrides)), joined=world), ""
+        return run_training(load_config(TrainConfig, config, list(overrides)), joined=world), ""
     except ClozelineError as error:
         return error.exit_code, str(error)
 

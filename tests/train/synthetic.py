@@ -151,7 +151,7 @@ def train_steps(engine, first, last, kind=RandomSource):
 
 
 def global_loss(result, counts, world):
-    totals = world.total([float(total) for total in result.sums.values()])
+    totals = world.sum_over_ranks([float(total) for total in result.sums.values()])
     return sum(
         total / counts[head]
         for head, total in zip(result.sums, totals, strict=True)

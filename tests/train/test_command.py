@@ -168,14 +168,17 @@ def test_dry_run_says_what_a_run_costs_and_writes_nothing(capsys, tmp_path, shar
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
     code, text, error = called(
         capsys,
-        ["--config", str(config), "--dry-run", "--local_rank=0", "steps=60", "schedule.steps=60"],
+        [
+            *["--config", str(config), "--dry-run", "--local_rank=0", "--verbose"],
+            *["steps=60", "schedule.steps=60"],
+        ],
     )
     assert (code, error) == (0, "")
     assert "8,628 parameters" in text
-    assert "2.00 epochs" in text
+    assert "every text 2.0 times" in text
     assert "stage 0: 0.1 MiB, stage 1: 0.1 MiB" in text
     assert not (tmp_path / "run").exists()
-    halves = ["--config", str(config), "--dry-run", "precision=bf16", "zero.stage=1"]
+    halves = ["--config", str(config), "--dry-run", "--verbose", "precision=bf16", "zero.stage=1"]
     text = called(capsys, halves)[1]
     assert "stage 1: " in text
     assert "stage 0: " not in text, "bf16 is refused there"

@@ -60,7 +60,7 @@ def label_free(world, config):
                 none = {name: batch.tensors[name][:0] for name in ("label_index", "label_ids")}
                 batches[index] = RandomBatch({**batch.tensors, **none})
         counts = {
-            "masked_lm": world.total(
+            "masked_lm": world.sum_over_ranks(
                 [sum(engine.heads["masked_lm"].count(b.tensors) for b in batches)]
             )[0]
         }

@@ -67,7 +67,10 @@ def run_of(monkeypatch, *, saves="", skipped=False, losses=(), pace=None, **chan
             finish=lambda: not failed,
         ),
         "recorder": SimpleNamespace(
-            step=ignore, heldout=ignore, saved=ignore, averaging=lambda _: log.append("averaging")
+            record_step=ignore,
+            record_heldout=ignore,
+            refresh_report=ignore,
+            announce_averaging=lambda _: log.append("averaging"),
         ),
         "watchdog": SimpleNamespace(beat=lambda: None),
         "pace": pace or SavePace(0, by_time=False),

@@ -318,7 +318,7 @@ def main(arguments: Sequence[str]) -> int:
         from clozeline.tools.runs.evaluation.heldout_losses import is_trained_on_texts
         from clozeline.tools.runs.evaluation.scores import lines_of, write_scores
         from clozeline.train.distributed.launcher import describe_environment
-        from clozeline.train.distributed.process_group import start
+        from clozeline.train.distributed.process_group import join_process_group
 
         if not isinstance(chosen, EvaluateOptions):
             if set_paths != SetPaths():
@@ -333,7 +333,7 @@ def main(arguments: Sequence[str]) -> int:
             write_scores(text, chosen.output, None if options.json else told)
             return
         _, size = describe_environment(os.environ)
-        world = start() if size > 1 else None
+        world = join_process_group() if size > 1 else None
         text, errors = score_task(options.run, chosen, world, set_paths)
         if world is None or world.rank == 0:
             scores = json.loads(text)

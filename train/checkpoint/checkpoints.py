@@ -95,7 +95,7 @@ class Checkpoints:
 
     def prepare(self) -> None:
         """Create the directory and remove the files of interrupted saves."""
-        with self.world.together():
+        with self.world.sharing_errors():
             if self.world.rank == 0:
                 self.directory.mkdir(parents=True, exist_ok=True)
                 for stale in self.directory.glob(f"{HIDDEN}*"):
@@ -286,7 +286,7 @@ class Checkpoints:
         A run that is killed before that rename has not gone back, and does so again; one that is
         killed after it has.
         """
-        with self.world.together():
+        with self.world.sharing_errors():
             if self.world.rank == 0:
                 _name_latest(checkpoint.folder)
                 for later in reversed(steps_in(self.directory)):
@@ -303,7 +303,7 @@ class Checkpoints:
 
     def validate(self, path: Path) -> StoredCheckpoint:
         """Check a checkpoint against its index; each rank checks its share of the parts."""
-        with self.world.together():
+        with self.world.sharing_errors():
             checkpoint = StoredCheckpoint.open(path, rank=self.world.rank, size=self.world.size)
             self._refused.discard(path.name)
         return checkpoint

@@ -133,7 +133,7 @@ def next_global_batch(
         count_positions(micro_batches),
         *count_rows(micro_batches),
     ]
-    totals = world.total([*waited, *flags, *sizes, *labels])
+    totals = world.sum_over_ranks([*waited, *flags, *sizes, *labels])
     stops, problems, saves, tokens, padded, real_rows, all_rows, *counts = totals[world.size :]
     if problems:
         world.raise_everywhere(problem)

@@ -53,7 +53,7 @@ class World:
     device: torch.device
     group: Any
 
-    def total(self, values: Sequence[float]) -> list[float]:
+    def sum_over_ranks(self, values: Sequence[float]) -> list[float]:
         """Sum values over ranks in float64, by one collective."""
         if self.size == 1:
             return [float(value) for value in values]
@@ -88,7 +88,7 @@ class World:
         ) from error
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def sharing_errors(self) -> Iterator[None]:
         """Run a block that may fail on some ranks: afterwards all succeeded, or all raise the first error."""
         problem: Exception | None = None
         try:
@@ -142,7 +142,7 @@ def load_deepspeed() -> Any:
     return deepspeed
 
 
-def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
+def join_process_group(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
     """Join the process group, once per rank; `deterministic` is that of `set_determinism`."""
     rank, size = describe_environment(os.environ)
     local_rank = int(os.environ["LOCAL_RANK"])

@@ -60,7 +60,7 @@ class StartDistance(Hook):
             squares.index_add_(0, self._indices, torch.stack(norms).double().square())
         totals = squares.tolist()
         if self._context.layout.size > 1:
-            totals = self._context.world.total(totals)
+            totals = self._context.world.sum_over_ranks(totals)
         distances = {
             module: total**0.5 for module, total in zip(self._modules, totals, strict=True)
         }

@@ -98,7 +98,7 @@ class GradientNoise(Hook):
     def end(self, step: StepInfo, norm: float) -> Mapping[str, Any]:
         if not step.recorded:
             return {}
-        square, inverse, count = self._world.total(
+        square, inverse, count = self._world.sum_over_ranks(
             [float(self._squares), self._inverse, float(self._count)]
         )
         noise = estimate(square, inverse, count, norm, step.rows)

@@ -1,4 +1,4 @@
-"""Estimate the cost of a run before its first step: tokens, epochs, FLOPs, memory, and a lower bound on time."""
+"""Estimate the cost of a run before its first step: tokens, epochs, FLOPs, memory, least time."""
 
 import math
 import time
@@ -27,13 +27,14 @@ from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.data.stream.phases import Input, distinct_sets, set_labels
 from clozeline.train.evaluate import batches_of_pass
 
-_COUNTED_AT_ONCE: Final = 256
+_ROWS_COUNTED_AT_ONCE: Final = 256
 """Rows of a batch whose labels are counted."""
-_PRODUCTS: Final = 10
-"""Smallest number of matrix products that measure a device; eight times as many if they are
+_FEWEST_PRODUCTS: Final = 10
+"""Smallest number of matrix products that measure a device; up to eight times as many if they are
 short."""
 _SECONDS_OF_PRODUCTS: Final = 0.3
-_TYPES: Final = {"fp32": torch.float32, "bf16": torch.bfloat16}
+"""Shortest time of these products."""
+_DTYPES: Final = {"fp32": torch.float32, "bf16": torch.bfloat16}
 _DATA_SHEETS: Final = {
     312e12: (
         "A100-SXM4-40GB",
@@ -59,7 +60,7 @@ _DATA_SHEETS: Final = {
     71e12: ("GeForce RTX 3090",),
     209e12: ("GeForce RTX 5090",),
 }
-"""Dense bf16 FLOPs per second with fp32 accumulation → exact device names; an L40 is not an L4."""
+"""Dense bf16 FLOPs per second with fp32 accumulation → exact names of devices."""
 
 
 @dataclass(frozen=True)
@@ -78,25 +79,25 @@ class MemoryEstimate:
 
 @dataclass(frozen=True)
 class SetCost:
-    """Cost of a set of a phase."""
+    """Cost of a set in a phase."""
 
     weight: float
     """share of the rows of a batch, filler included"""
     rows: int
     epoch_rows: int
-    """with the filler rows at the end of an epoch"""
+    """rows with the filler at the end of an epoch"""
     flops_per_row: float
-    """mean of the real rows"""
+    """mean over real rows"""
 
-    def count_real(self, rows: float) -> float:
-        """Return how many of the first `rows` rows of the set are no filler."""
+    def count_real_rows(self, rows: float) -> float:
+        """Return how many of the first `rows` rows of the set are not filler."""
         epochs, rest = divmod(rows, self.epoch_rows)
         return epochs * self.rows + min(rest, self.rows)
 
 
 @dataclass(frozen=True)
 class PhaseCost:
-    """Steps in one phase of the data, and means over the rows of its mixture."""
+    """Steps of a phase of the data, and means over the rows of its mixture."""
 
     steps: int
     rows_per_step: int
@@ -105,13 +106,15 @@ class PhaseCost:
     shares: dict[str, float]
     """set → its share of the rows"""
     sets: tuple[SetCost, ...] = ()
-    """what each set costs; empty: every row costs the mean"""
+    """cost of each set; empty: every row costs the mean"""
 
     def flops_of(self, rows: float) -> float:
-        """Return the FLOPs of the first `rows` rows of the phase; filler, at the end of an epoch, costs nothing."""
+        """Return the FLOPs of the first `rows` rows of the phase; filler costs nothing."""
         if not self.sets:
             return rows * self.flops_per_row
-        return sum(each.flops_per_row * each.count_real(rows * each.weight) for each in self.sets)
+        return sum(
+            each.flops_per_row * each.count_real_rows(rows * each.weight) for each in self.sets
+        )
 
     @property
     def rows(self) -> int:
@@ -143,13 +146,18 @@ class CostEstimate:
 
     @property
     def evaluations(self) -> int:
-        """Evaluations of the run."""
+        """Number of evaluations of the run."""
+        if not self.datasets.heldout:
+            return 0
         every = self.config.evaluate.every
-        return (-(-self.config.last_step // every) if every else 1) if self.datasets.heldout else 0
+        return -(-self.config.last_step // every) if every else 1
 
     def flops_until(self, samples: int, skipped: Iterable[SkippedRows] = ()) -> float:
-        """Return the FLOPs of training on the first `samples` rows but those `skipped`, without evaluations."""
-        left_out = sum(
+        """Return the FLOPs of training on the first `samples` rows, except those `skipped`.
+
+        Evaluations are not included.
+        """
+        skipped_flops = sum(
             self.flops_until(stop) - self.flops_until(start) for _, start, stop in skipped
         )
         total = 0.0
@@ -158,7 +166,7 @@ class CostEstimate:
             rows = samples if phase is last else min(samples, phase.rows)
             total = total + phase.flops_of(rows)
             samples = samples - rows
-        return total - left_out
+        return total - skipped_flops
 
     @property
     def training_flops(self) -> float:
@@ -166,70 +174,99 @@ class CostEstimate:
         return sum(phase.flops_of(phase.rows) for phase in self.phases)
 
     def least_seconds(self, operations: float) -> float:
-        """Return the lower bound on the time of steps and evaluations, at `operations` per second of one rank."""
+        """Return the least seconds of the run, at `operations` per second per rank."""
         flops = self.training_flops + self.evaluations * self.heldout_flops
         return flops / (operations * self.world_size)
 
-    def lines(self, operations: float) -> Iterator[str]:
-        """Yield the lines to print; `operations` per second of one rank give the lower bound on time."""
+    def lines(self, operations: float, *, verbose: bool = False) -> list[str]:
+        """Return the lines to print at a start.
+
+        Args:
+            operations: FLOPs per second of one rank, from which the least time follows.
+            verbose: also print the memory at each ZeRO stage if there is one rank.
+        """
+        return [
+            *self._data_lines(),
+            *self._evaluation_lines(),
+            *self._cost_lines(operations, verbose),
+        ]
+
+    def _data_lines(self) -> Iterator[str]:
+        """Yield the lines on the model, its data and its batches."""
         config = self.config
-        datasets = self.datasets
         size = self.world_size
-        # totals over all phases, with evaluations
-        read, steps = (
-            sum(getattr(phase, name) for phase in self.phases) for name in ("rows", "steps")
-        )
-        tokens = sum(phase.rows * phase.tokens_per_row for phase in self.phases)
-        training = self.training_flops
-        flops = training + self.evaluations * self.heldout_flops
-        # model and data
         parts = self.model.parameters_by_part
         counts = ", ".join(f"{part} {count:,}" for part, count in parts.items())
         yield f"model      {sum(parts.values()):,} parameters: {counts}"
-        sets = distinct_sets(datasets.phases)
+
+        # rows and tokens of the sets
+        rows_read = sum(phase.rows for phase in self.phases)
+        tokens = sum(phase.rows * phase.tokens_per_row for phase in self.phases)
+        sets = distinct_sets(self.datasets.phases)
         epoch_rows = sum(_epoch_rows(shards, config) for shards in sets)
-        filler = epoch_rows - datasets.rows
-        more = (
-            f"; the last batch of each pass is filled up with empty rows ({filler:,})"
+        rows = self.datasets.rows
+        filler = epoch_rows - rows
+        filled = (
+            f"; the last batch of each pass is filled up with {filler:,} empty rows"
             if filler
             else ""
         )
-        yield f"data       {datasets.rows:,} rows of {tokens / read:.1f} tokens on average{more}"
-        # batches and length
+        yield f"data       {rows:,} rows of {tokens / rows_read:.1f} tokens on average{filled}"
+
+        # batches of each phase
         fewest = config.data.batch_tokens
-        about = "" if fewest is None else f"at least {fewest:,} tokens a step, about "
+        about = "" if fewest is None else f"at least {fewest:,} tokens per step, about "
+        ranks = f"{size} ranks x " if size > 1 else ""
         for phase in self.phases:
             count = phase.rows_per_step // size // config.data.micro_batch
-            rows = config.data.micro_batch
-            when = f", for {phase.steps:,} steps" if len(self.phases) > 1 else ""
-            shares = " + ".join(f"{share:.4g} {name}" for name, share in phase.shares.items())
             batch = (
-                f"{phase.rows_per_step} rows a step = {size} ranks x {count} micro-batches x "
-                f"{rows} rows"
+                f"{phase.rows_per_step} rows per step: {ranks}{count} micro-batches x "
+                f"{config.data.micro_batch} rows"
             )
-            yield f"batch      {about}{batch}{when}{f': {shares}' if len(phase.shares) > 1 else ''}"
+            during = f", for {phase.steps:,} steps" if len(self.phases) > 1 else ""
+            shares = " + ".join(f"{share:.4g} {name}" for name, share in phase.shares.items())
+            mixture = f": {shares}" if len(phase.shares) > 1 else ""
+            yield f"batch      {about}{batch}{during}{mixture}"
+
+        # steps and passes
+        steps = sum(phase.steps for phase in self.phases)
         horizon = config.schedule.options.steps or config.last_step
-        epochs = f"{tokens:,.0f} tokens, {read / epoch_rows:.2f} epochs"
-        yield f"length     {steps:,} steps (schedule ends at {horizon:,}), {epochs}"
-        # evaluations
+        schedule = f" (schedule ends at {horizon:,})" if horizon != steps else ""
+        passes = rows_read / epoch_rows
+        reads = (
+            f"the model reads every text {passes:.1f} times"
+            if passes >= 1
+            else f"the model reads {passes:.0%} of the texts"
+        )
+        average = " on average" if len(sets) > 1 else ""
+        yield f"length     {steps:,} steps{schedule}, {tokens:,.0f} tokens: {reads}{average}"
+
+    def _evaluation_lines(self) -> Iterator[str]:
+        """Yield the lines on the held-out sets."""
         if not self.heldout_rows:
             yield "held-out   none: no evaluation"
-        else:
-            yield f"held-out   {self.heldout_rows:,} rows in each of {self.evaluations:,} evaluations"
-            trained = {shards.digest for shards in sets}
-            for name in (
-                name for name, shards in datasets.heldout.items() if shards.digest in trained
-            ):
+            return
+        yield f"held-out   {self.heldout_rows:,} rows in each of {self.evaluations:,} evaluations"
+        trained = {shards.digest for shards in distinct_sets(self.datasets.phases)}
+        for name, shards in self.datasets.heldout.items():
+            if shards.digest in trained:
                 yield f"           {name} is also trained on: its loss says nothing about new text"
-        # time and memory
+
+    def _cost_lines(self, operations: float, verbose: bool) -> Iterator[str]:
+        """Yield the lines on FLOPs, time and memory."""
+        config = self.config
+        size = self.world_size
+        tokens = sum(phase.rows * phase.tokens_per_row for phase in self.phases)
+        training = self.training_flops
+        flops = training + self.evaluations * self.heldout_flops
         least = duration_text(self.least_seconds(operations))
+        machines = f"{size} ranks of this machine" if size > 1 else "this machine"
         yield (
-            f"arithmetic {flops:.3g} operations, {training / tokens:.3g} a training token: at "
-            f"least {least} on "
-            f"{size} rank{'s' * (size > 1)} of this machine, the time of the matrix products "
-            "alone; the first steps "
-            "measure the rest"
+            f"arithmetic {flops:.3g} operations, {training / tokens:.3g} per token: at least "
+            f"{least} on {machines}; the first steps measure the real time"
         )
+
+        # memory per rank, at each stage
         first = 1 if config.precision == "bf16" else 0
         count = self.model.num_parameters()
         frozen = frozen_count(self.model)
@@ -237,20 +274,20 @@ class CostEstimate:
             stage: estimate_memory(config, count, size, stage, frozen=frozen)
             for stage in range(first, 4)
         }
-        own = memory[config.zero.stage]
+        chosen = memory[config.zero.stage]
         on_host = {"none": "", "optimizer": " on the host", "parameters": ", all on the host"}[
             config.zero.offload
         ]
         yield (
-            f"memory     {_mebibytes(own.total)} a rank for weights {_mebibytes(own.weights)}, "
-            "gradients "
-            f"{_mebibytes(own.gradients)}, optimizer {_mebibytes(own.optimizer)}{on_host}; "
-            "activations come on top"
+            f"memory     {_mebibytes(chosen.total)}{' per rank' if size > 1 else ''}: weights "
+            f"{_mebibytes(chosen.weights)}, gradients {_mebibytes(chosen.gradients)}, optimizer "
+            f"{_mebibytes(chosen.optimizer)}{on_host}; activations come on top"
         )
-        stages = [
-            f"stage {stage}: {_mebibytes(estimate.total)}" for stage, estimate in memory.items()
-        ]
-        yield f"           {', '.join(stages)}, on {size} ranks"
+        if verbose or size > 1:
+            stages = ", ".join(
+                f"stage {stage}: {_mebibytes(estimate.total)}" for stage, estimate in memory.items()
+            )
+            yield f"           {stages}, on {size} rank{'s' if size > 1 else ''}"
 
 
 def estimate_cost(
@@ -260,19 +297,22 @@ def estimate_cost(
     world_size: int,
     teacher: Teacher | None = None,
 ) -> CostEstimate:
-    """Estimate from manifests, the first block of each set, and the FLOPs of the model and of a teacher in memory."""
+    """Estimate the cost from the manifests, the first block of each set, and the model's FLOPs.
+
+    `teacher`: a teacher in memory, whose FLOPs count, too.
+    """
     # rows and FLOPs of an evaluation: forward passes alone, and none for filler
     batch = config.data.global_batch
-    read = 0
+    heldout_rows = 0
     flops = 0.0
     for name, shards in datasets.heldout.items():
         in_pass = batch * batches_of_pass(len(shards), batch, config.evaluate.max_rows)
         source = Input(shards, datasets.corruptions[name])
-        _, own, theirs = _cost_of_row(source, config, model, teacher, forward=True)
-        read = read + in_pass
-        flops = flops + min(len(shards), in_pass) * (own + theirs)
+        _, of_model, of_teacher = _cost_of_row(source, config, model, teacher, forward=True)
+        heldout_rows = heldout_rows + in_pass
+        flops = flops + min(len(shards), in_pass) * (of_model + of_teacher)
     phases = tuple(_phase_costs(config, model, datasets, teacher))
-    return CostEstimate(config, model, datasets, world_size, phases, read, flops)
+    return CostEstimate(config, model, datasets, world_size, phases, heldout_rows, flops)
 
 
 def _phase_costs(
@@ -284,6 +324,7 @@ def _phase_costs(
         end = phase.until_samples
         if not remaining or (end is not None and end <= position):
             continue
+
         # tokens and FLOPs per row, averaged over the mixture
         figures = np.array(
             [_cost_of_row(source, config, model, teacher) for source in phase.sources]
@@ -292,11 +333,14 @@ def _phase_costs(
         mixture = phase.mixture()
         weights = (mixture.counts / mixture.period).tolist()
         of_sets = tuple(
-            SetCost(weight, len(shards), _epoch_rows(shards, config), float(own + theirs))
-            for weight, shards, (_, own, theirs) in zip(weights, sets, figures, strict=True)
+            SetCost(weight, len(shards), _epoch_rows(shards, config), float(of_model + of_teacher))
+            for weight, shards, (_, of_model, of_teacher) in zip(
+                weights, sets, figures, strict=True
+            )
         )
         figures *= [[each.rows / each.epoch_rows] for each in of_sets]  # filler has no tokens
         tokens, *flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
+
         # steps until the phase or the run ends
         batch = phase.global_batch or config.data.global_batch
         batch *= max(1, math.ceil((config.data.batch_tokens or 0) / (batch * tokens)))
@@ -321,20 +365,22 @@ def _cost_of_row(
     *,
     forward: bool = False,
 ) -> tuple[float, float, float]:
-    """Return tokens, FLOPs, and those of the teacher per row, means over a set's first block.
+    """Return the mean tokens, FLOPs and FLOPs of the teacher per row, over a set's first block.
 
     `forward`: FLOPs of the forward pass alone.
     """
+    # read the first block, and corrupt it if the run does
     rows = read_first_block(source.shards, skip_damaged=config.data.max_damaged_fraction > 0)
     if source.corruption is not None:
         rows, _ = source.corruption(rows, np.zeros(len(rows), np.uint16))
         # an objective may add more than the special tokens around a text, which the manifest counts
         texts = [rows.columns[name] for name in ("input_ids", "target_ids") if name in rows.columns]
         check_length(max(int(column.lengths.max()) for column in texts), config, source.shards.path)
+
+    # count tokens and FLOPs of the model and the teacher
     columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
-    tokens = columns.get(
-        "input_ids", 0.0
-    )  # a decoder without a target reads the row of the encoder
+    tokens = columns.get("input_ids", 0.0)
+    # a decoder without a target reads the row of the encoder
     target = columns.get(
         "target_ids", tokens if model.family.architecture == "encoder_decoder" else 0.0
     )
@@ -343,20 +389,25 @@ def _cost_of_row(
     documents = _documents_per_row(rows, source)
     count = model.forward_flops if forward else model.flops
     flops = choices * count(*sizes, documents)
-    theirs = choices * teacher.flops(*sizes, documents) if teacher is not None else 0.0
+    of_teacher = choices * teacher.flops(*sizes, documents) if teacher is not None else 0.0
+
+    # a second view of the row
     second = columns.get("input_ids_b", 0.0)
-    if "crop_length" in columns:  # a view with its special tokens
+    if "crop_length" in columns:  # a crop, and its special tokens
         second = float(rows.columns["crop_length"].values.mean()) + 2
     if second and model.reads_second_view:
         length = max(1, round(second))
         view = model.family.flops(length, 0)
         view += 0.0 if forward else model.body_backward_flops(length, view)
-        return tokens + target + second, flops + view, theirs
-    return tokens + target, flops, theirs
+        return tokens + target + second, flops + view, of_teacher
+    return tokens + target, flops, of_teacher
 
 
 def _documents_per_row(rows: RowBatch, source: Input) -> Documents | None:
-    """Return how many documents of each length a row has on average; None where they are not kept apart."""
+    """Return the mean number of documents of each length in a row.
+
+    Return None if the documents of a row see each other.
+    """
     roles = source.manifest.roles
     if "document_starts" not in roles:
         return None
@@ -369,20 +420,20 @@ def _documents_per_row(rows: RowBatch, source: Input) -> Documents | None:
 
 
 def _document_lengths(rows: RowBatch, ids: str, starts: str) -> Int64:
-    """Return the tokens of each document of all rows, which start at `starts` in their row."""
+    """Return the number of tokens of each document; `starts` has their positions in their rows."""
     tokens = rows.columns[ids]
-    places = rows.columns[starts]
-    first = np.repeat(tokens.offsets[:-1], places.lengths) + places.values.astype(np.int64)
+    positions = rows.columns[starts]
+    first = np.repeat(tokens.offsets[:-1], positions.lengths) + positions.values.astype(np.int64)
     lengths: Int64 = np.diff(np.append(first, tokens.offsets[-1]))
     return lengths
 
 
 def _labels_per_row(rows: RowBatch, source: Input) -> float | None:
-    """Return the mean number of labels per row, counted in batches; None if heads predict something else."""
+    """Return the mean number of labels per row; None if heads predict no labels."""
     collate = Collate.from_manifest(source.manifest)
     labels = 0
-    for first in range(0, len(rows), _COUNTED_AT_ONCE):
-        chosen = np.arange(first, min(first + _COUNTED_AT_ONCE, len(rows)))
+    for first in range(0, len(rows), _ROWS_COUNTED_AT_ONCE):
+        chosen = np.arange(first, min(first + _ROWS_COUNTED_AT_ONCE, len(rows)))
         columns = {name: rows.columns[name].take(chosen) for name in collate.columns}
         batch = collate(columns, np.ones(len(chosen), np.float32))
         if "label_index" not in batch:
@@ -399,7 +450,7 @@ def estimate_memory(
     *,
     frozen: int = 0,
 ) -> MemoryEstimate:
-    """Return the bytes of state per rank, at the configured ZeRO stage or another.
+    """Return the bytes of state per rank, at a ZeRO stage; None: the configured one.
 
     From stage 1 on, the optimizer has fp32 master weights in addition to the model's (not on one
     fp32 rank at stages 1 and 2, see `zero_stage`). In bf16, weights and gradients take 2 bytes, but
@@ -424,16 +475,16 @@ def estimate_memory(
 
 @cache
 def operations_per_second(device: torch.device, precision: str) -> float:
-    """Return the FLOPs per second of matrix products on one rank, measured once a process; no step can be faster.
+    """Measure the FLOPs per second of matrix products on one rank; no step can be faster.
 
     The fastest of many short products counts: the first ones wait for threads and memory, and
     others for a busy core.
     """
     size = 512 if device.type == "cpu" else 8192  # accelerators need large matrices
-    matrix = torch.full((size, size), 0.5, device=device, dtype=_TYPES[precision])
+    matrix = torch.full((size, size), 0.5, device=device, dtype=_DTYPES[precision])
     times: list[float] = []
-    while len(times) < _PRODUCTS or (
-        sum(times) < _SECONDS_OF_PRODUCTS and len(times) < 8 * _PRODUCTS
+    while len(times) < _FEWEST_PRODUCTS or (
+        sum(times) < _SECONDS_OF_PRODUCTS and len(times) < 8 * _FEWEST_PRODUCTS
     ):
         began = time.perf_counter()
         float((matrix @ matrix).sum())
@@ -446,22 +497,22 @@ def _mebibytes(size: float) -> str:
 
 
 class Peak(NamedTuple):
-    """FLOPs per second of one rank, and the origin of the number."""
+    """FLOPs per second of one rank, and where the number comes from."""
 
     operations: float
     origin: str
 
     def line(self) -> str:
-        """Return what a start prints."""
-        return f"peak       {self.operations:.3g} operations a second on each rank: {self.origin}"
+        """Return the line that a start prints."""
+        return f"peak       {self.operations:.3g} operations per second per rank: {self.origin}"
 
 
 def peak_of(device: torch.device, precision: str, measured: float) -> Peak:
-    """Return the peak of a device: from its data sheet in bf16 if known, else `measured` by a matrix product."""
+    """Return the peak of a device: in bf16 from its data sheet if known, else as `measured`."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "a processor"
     if precision == "bf16":
         for operations, names in _DATA_SHEETS.items():
             if name.removeprefix("NVIDIA ") in names:
                 return Peak(operations, f"data sheet of {name}")
-    unknown = f"no data sheet of {name} in {precision} is known here"
-    return Peak(measured, f"measured, a matrix product in {precision}; {unknown}")
+    unknown = f"Clozeline has no data sheet of {name} for {precision}"
+    return Peak(measured, f"measured by a matrix product in {precision}; {unknown}")

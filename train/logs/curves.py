@@ -1,4 +1,4 @@
-"""Draw the curves of one or several recorded runs on shared axes, for report.html and `compare_runs`."""
+"""Draw the curves of one or several runs on shared axes, for report.html and `compare_runs`."""
 
 import statistics
 from bisect import bisect_right
@@ -52,15 +52,14 @@ _FINGERPRINT_LETTERS: Final = 8
 
 @dataclass(frozen=True, repr=False)
 class RecordedRun:
-    """The records of a run and its name; a notebook shows its figures and its losses."""
+    """The records of a run; a notebook shows its final numbers and its losses."""
 
     name: str
     records: Sequence[Record]
     task: str = ""
-    """what its losses are of: objectives and tokenizer; losses of other ones cannot be compared
-    with them"""
+    """objectives and tokenizer; only losses of runs with the same can be compared"""
     charts: Sequence[RecordedSeries] = ()
-    """what its hooks recorded"""
+    """charts that its hooks declared"""
 
     def __repr__(self) -> str:
         figures = ", ".join(f"{name} {figure}" for name, figure in headline(self).items())
@@ -81,7 +80,7 @@ def open_run(directory: Path | str) -> RecordedRun:
     folder = Path(directory)
     if not (folder / "metrics.jsonl").is_file():
         raise ConfigurationError(
-            f"{folder}: no run here, expected metrics.jsonl; give the `output` of a training, "
+            f"{folder} is not a run: it has no metrics.jsonl; give the `output` of a training, "
             "such as runs/demo"
         )
     return read_run(folder, folder.resolve().name)
@@ -92,6 +91,8 @@ def headline(run: RecordedRun) -> dict[str, str]:
     records = run.records
     trained = step_records(records)
     shown: dict[str, str] = {}
+
+    # losses
     if trained:
         final = trained[-1]
         shown = {"step": f"{final['step']:,}", "training loss": format_loss(final["loss"])}
@@ -99,13 +100,15 @@ def headline(run: RecordedRun) -> dict[str, str]:
         shown[f"{heldout_title(name)} loss"] = format_loss(result["loss"])
         if result["unigram_entropy"]:
             shown[entropy_title(name, result)] = f"{result['unigram_entropy']:.4f}"
+
+    # tokens, speed and charts of hooks
     if tokens := [record["tokens"] for record in trained if "tokens" in record]:
         shown["tokens"] = f"{tokens[-1]:,}"
     if speeds := [record["tokens_per_s"] for record in trained if "tokens_per_s" in record]:
         shown["tokens a second, median"] = f"{statistics.median(speeds):,.0f}"
     for chart in run.charts:
-        if chart.headline and (found := chart.points(records)):
-            shown[chart.label] = f"{found[-1][1]:,.0f} {chart.unit}"
+        if chart.headline and (points := chart.points(records)):
+            shown[chart.label] = f"{points[-1][1]:,.0f} {chart.unit}"
     return shown
 
 
@@ -126,17 +129,17 @@ def read_run(directory: Path, name: str) -> RecordedRun:
         for event in read_lines(directory / "events.jsonl")
         if event.get("event") in ("start", "resume")
     ]
-    begun = [float(event["time"]) for event in starts if isinstance(event.get("time"), int | float)]
+    times = [float(event["time"]) for event in starts if isinstance(event.get("time"), int | float)]
     return RecordedRun(
         name,
-        list(_with_seconds(records, sorted(begun))),
+        list(_add_seconds(records, sorted(times))),
         _read_task(directory),
         tuple(_declared_charts(starts)),
     )
 
 
 def _declared_charts(starts: Sequence[Record]) -> Iterator[RecordedSeries]:
-    """Yield each chart that the hooks of any start declared, once."""
+    """Yield each chart that hooks declared, once for all starts of the run."""
     known: set[RecordedSeries] = set()
     for event in starts:
         declared = event.get("charts")
@@ -148,7 +151,7 @@ def _declared_charts(starts: Sequence[Record]) -> Iterator[RecordedSeries]:
 
 
 def _read_task(directory: Path) -> str:
-    """Return the objectives of a run's sets, with the start of the tokenizer's fingerprint; empty where not known."""
+    """Return the objectives of a run and its tokenizer; empty if they are not known."""
     try:
         sets = read_sets(directory)
     except IntegrityError:
@@ -158,29 +161,29 @@ def _read_task(directory: Path) -> str:
 
 
 def group_by_task(runs: Sequence[RecordedRun]) -> dict[str, list[RecordedRun]]:
-    """Return the runs by what their losses are of, in the order of the runs."""
+    """Return the runs by their task, in the order of the runs."""
     groups: dict[str, list[RecordedRun]] = {}
     for run in runs:
         groups.setdefault(run.task, []).append(run)
     return groups
 
 
-def _with_seconds(records: Sequence[Record], begun: Sequence[float]) -> Iterator[Record]:
-    """Add the time since the previous record, or since a start in between."""
+def _add_seconds(records: Sequence[Record], starts: Sequence[float]) -> Iterator[Record]:
+    """Add the seconds of training; `starts` are the times of the starts of the run, ascending."""
     total = 0.0
     last = float("-inf")
     for record in records:
         now = record.get("time")
         if isinstance(now, int | float):
-            before = bisect_right(begun, now)
-            since = max(last, begun[before - 1] if before else float("-inf"))
+            before = bisect_right(starts, now)
+            since = max(last, starts[before - 1] if before else float("-inf"))
             total = total + (max(0.0, now - since) if since > float("-inf") else 0.0)
             last = now
         yield {**record, "seconds": total}
 
 
 def curves(runs: Sequence[RecordedRun]) -> Iterator[str]:
-    """Yield the charts of the records; losses of several runs over each of `AXES`."""
+    """Yield the charts of runs: losses of several runs over each of `AXES`, the rest over steps."""
     alone = len(runs) == 1
     groups = group_by_task(runs)
     for task, group in groups.items():
@@ -201,7 +204,10 @@ def _series(runs: Sequence[RecordedRun], alone: str, axis: str, *keys: str) -> l
 def _losses(
     runs: Sequence[RecordedRun], axis: str, of: str = "", alone: bool = False
 ) -> Iterator[str]:
-    """Yield training and held-out losses over one axis, and over steps also by head; `of` says of what."""
+    """Yield training and held-out losses over one axis, and over steps also by head.
+
+    `of` ends the titles.
+    """
     x = AXES[axis]
     training = _series(runs, "training" if alone else "", axis, "loss")
     over = of if axis == "step" else f"{of} over {x}"
@@ -216,6 +222,7 @@ def _losses(
     else:
         yield lines(f"Training loss (nats){over}", training, x)
         yield from heldout_losses(runs, axis, of)
+
     # by head, over steps
     heads = sorted(
         {head for run in runs for record in run.records for head in record.get("losses", {})}
@@ -224,9 +231,8 @@ def _losses(
         return
     by_head = {head: _series(runs, head if alone else "", axis, "losses", head) for head in heads}
     if alone:
-        yield lines(
-            "Loss by head (nats)", [curve for series in by_head.values() for curve in series], x
-        )
+        series_of_heads = [curve for series in by_head.values() for curve in series]
+        yield lines("Loss by head (nats)", series_of_heads, x)
     else:
         yield from (
             lines(f"Training loss of {head} (nats){of}", series, x)
@@ -235,9 +241,10 @@ def _losses(
 
 
 def heldout_losses(runs: Sequence[RecordedRun], axis: str, of: str = "") -> Iterator[str]:
-    """Yield the loss on each held-out set over one of `AXES`, with the unigram entropy of its labels."""
+    """Yield the loss on each held-out set over an axis, with the unigram entropy of its labels."""
     over = of if axis == "step" else f"{of} over {AXES[axis]}"
-    for name in dict.fromkeys(name for run in runs for name in last_heldout(run.records)):
+    names = dict.fromkeys(name for run in runs for name in last_heldout(run.records))
+    for name in names:
         series = [
             Series(run.name, read_points(run.records, axis, "heldout", name, "loss"))
             for run in runs
@@ -261,7 +268,7 @@ def _entropies(runs: Sequence[RecordedRun], sets: Sequence[str]) -> dict[str, fl
 
 
 def entropy_title(name: str, result: Record) -> str:
-    """Return the title of an entropy with its number of predictions: fewer have a lower entropy."""
+    """Return the title of an entropy, with the number of predictions that it is over."""
     return (
         f"unigram entropy{heldout_title(name).removeprefix('held-out')} of {format_count(result)}"
     )

@@ -8,16 +8,16 @@ from clozeline.train.data.stream.mixture import PhaseSpan
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
 
-_WINDOW: Final = 100
-"""Steps per window; a single step may be at the end of a round."""
-_STARVED: Final = 0.05
+_WINDOW_STEPS: Final = 100
+"""Steps whose waiting time is added up; a single step may be at the end of a round."""
+_STARVED_SHARE: Final = 0.05
 """Share of the step time above which waiting for data is announced."""
 
 
 class LoadingHealth:
-    """Health of the streams of a run, the training stream first.
+    """Watches the streams of a run, the training stream first.
 
-    The run ends if more than the share `limit` of a set's blocks is skipped.
+    The run ends if more than the share `limit` of the blocks of a set is skipped.
     """
 
     def __init__(
@@ -31,16 +31,17 @@ class LoadingHealth:
         self._skipped: set[tuple[int, int]] = set()
         self._span = training.timeline.at(training.samples // training.lanes)
         self._window: list[tuple[float, float]] = []
-        """Seconds of waiting and of all, of each step since the last full window; not of the first
-        step, which waits for the first round."""
-        self._started = self._starved = False
+        """Seconds of waiting and of the step, for each step since the last full window; without the
+        first step, which waits for the first round."""
+        self._started = False
+        self._starved = False
 
     def phases(self) -> list[dict[str, object]]:
         """Return the phases of the data: ends and actual shares of the sets."""
-        return [self._facts(span) for span in self.training.timeline.spans]
+        return [self._describe_phase(span) for span in self.training.timeline.spans]
 
     def origins(self, samples: int, rows: int) -> list[list[int]]:
-        """Return (source, stored block, row) of each row of the `rows` after `samples`, without filler."""
+        """Return (source, stored block, row) of each of the `rows` after `samples` but filler."""
         origins: list[list[int]] = []
         end = samples + rows
         while samples < end:
@@ -49,23 +50,24 @@ class LoadingHealth:
             samples += len(portion)
         return origins
 
-    def note(self, step: int, waited: float, seconds: float) -> None:
+    def observe_step(self, step: int, waited: float, seconds: float) -> None:
         """Announce a new phase of the data, or steps that wait for data."""
         span = self.training.timeline.at(self.training.samples // self.training.lanes - 1)
         if span is not self._span:
             self._span = span
-            self._announce("phase", step=step, **self._facts(span))
-        # steps that wait, once in a row of such windows
+            self._announce("phase", step=step, **self._describe_phase(span))
+
+        # announce waiting once for consecutive windows with too much of it
         if self._started:
             self._window.append((waited, seconds))
         self._started = True
-        if len(self._window) == _WINDOW:
+        if len(self._window) == _WINDOW_STEPS:
             waiting, total = map(sum, zip(*self._window, strict=True))
-            before = self._starved
-            self._starved = waiting > _STARVED * total
-            if self._starved and not before:
+            was_starved = self._starved
+            self._starved = waiting > _STARVED_SHARE * total
+            if self._starved and not was_starved:
                 self._announce(
-                    "data_starved", step=step, steps=_WINDOW, waited_share=waiting / total
+                    "data_starved", step=step, steps=_WINDOW_STEPS, waited_share=waiting / total
                 )
             self._window = []
 
@@ -78,12 +80,14 @@ class LoadingHealth:
             for block in tuple(source.skipped)
         }
         skipped = set().union(*self._world.gather(mine))
+
         # announce the new ones
         for number, block in sorted(skipped - self._skipped):
             shards = self._sources[number].shards
             name = shards.manifest.shards[int(shards.index.shard[block])].path
             block_of_shard = {"shard": name, "block": int(shards.index.block[block])}
             self._announce("skipped_block", step=step, shards=str(shards.path), **block_of_shard)
+
         # stop the run above the limit
         self._skipped = skipped
         for number, source in enumerate(self._sources):
@@ -92,12 +96,11 @@ class LoadingHealth:
             if count > self._limit * blocks:
                 raise IntegrityError(
                     f"{source.shards.path}: {count} of {blocks} blocks cannot be read, more than "
-                    f"data.max_damaged_fraction {self._limit:g}: copy the files again, or list "
-                    "the blocks, which "
-                    "events.jsonl names, in quarantine.json"
+                    f"data.max_damaged_fraction {self._limit:g}: copy the files again, or list the "
+                    "blocks in quarantine.json (events.jsonl names them)"
                 )
 
-    def _facts(self, span: PhaseSpan) -> dict[str, object]:
+    def _describe_phase(self, span: PhaseSpan) -> dict[str, object]:
         reading = self.training.reading
         return {
             "phase": reading.timeline.spans.index(span),

@@ -1,4 +1,4 @@
-"""Diagnose a run from its training and held-out losses: what it learned, and what to change."""
+"""Diagnose a run by its training and held-out losses: what it learned, and what to change."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,18 +17,17 @@ from clozeline.train.logs.curves import last_heldout, results
 from clozeline.train.logs.display import heldout_title
 from clozeline.train.logs.json_lines import read_lines
 
-_RISE: Final = 0.01
-"""Least rise of a held-out loss above its lowest value that is told, as a share of the value."""
+_LEAST_RISE: Final = 0.01
+"""A held-out loss has risen if it is this share above its lowest value."""
 _FAR_BELOW: Final = 0.5
-"""Largest share of the held-out loss that a training loss far below it is."""
-_LEARNED_ALONE: Final = 0.1
-"""The same for a run that was evaluated once, where nothing says whether the held-out loss rose."""
+"""A training loss is far below the held-out loss at this share of it, or less."""
+_FAR_BELOW_ONE: Final = 0.1
+"""The same for a run with one evaluation, which does not show whether the held-out loss rose."""
 _SAME_ACCURACY: Final = 0.005
-"""Largest distance of the accuracy from the share of the most frequent label where a model always
-gives that label."""
-_NEAR: Final = 0.1
-"""Most nats above the unigram entropy at which a model knows how frequent each label is."""
-_WINDOW: Final = 0.05
+"""At most this far from the share of the most frequent label, a model always gives that label."""
+_NEAR_ENTROPY: Final = 0.1
+"""At most this many nats above the unigram entropy, a model knows how frequent each label is."""
+_AVERAGED_SHARE: Final = 0.05
 """Share of the records over which a training loss is averaged: single batches are noise."""
 
 Record = Mapping[str, Any]
@@ -40,8 +39,8 @@ class Diagnosis(Enum):
     """What the losses of a run say."""
 
     MEMORIZED = "memorized"
-    """the training rows were learned by heart: their loss fell while the held-out loss rose or
-    stayed high"""
+    """the model memorized the training rows: their loss fell while the held-out loss rose or stayed
+    high"""
     MAJORITY = "majority"
     """the model always gives the most frequent label"""
     BELOW_MAJORITY = "below_majority"
@@ -54,12 +53,12 @@ class Diagnosis(Enum):
 
 @dataclass(frozen=True)
 class LossHistory:
-    """The losses of a run, and what a model without any input would reach on the held-out rows."""
+    """The losses of a run, and the scores of a model that reads no input on the held-out rows."""
 
     training: Losses
     heldout: Losses
     entropy: float = 0.0
-    """unigram entropy of the held-out labels in nats; 0: they have none, as numbers"""
+    """unigram entropy of the held-out labels in nats; 0 if the labels are numbers"""
     accuracy: float | None = None
     """share of the held-out labels that the model predicts at the end; None: not measured"""
     majority: float | None = None
@@ -69,7 +68,7 @@ class LossHistory:
 
     @property
     def lowest(self) -> tuple[int, float] | None:
-        """The first step with the lowest held-out loss, and that loss; None without a finite one."""
+        """The step and value of the lowest held-out loss; None if no loss is finite."""
         finite = [entry for entry in self.heldout if math.isfinite(entry[1])]
         return min(finite, key=lambda entry: entry[1], default=None)
 
@@ -79,7 +78,7 @@ class LossHistory:
         if self.lowest is None:
             return False
         lowest = self.lowest[1]
-        return self.heldout[-1][1] - lowest > _RISE * abs(lowest)
+        return self.heldout[-1][1] - lowest > _LEAST_RISE * abs(lowest)
 
     @property
     def accuracy_has_risen(self) -> bool:
@@ -88,25 +87,25 @@ class LossHistory:
             return False
         return self.accuracy > self.accuracy_at_lowest
 
-    def training_near(self, step: int) -> float:
-        """Return the mean training loss of the records up to a step, over a share of all records.
+    def training_loss_at(self, step: int) -> float:
+        """Return the mean training loss of the last records up to a step.
 
-        Example: of the losses 4, 3, 2, 1 at the steps 1 to 4, 1.0 near step 4.
+        Example: the losses 4, 3, 2, 1 at the steps 1 to 4 give 1.0 at step 4.
         """
-        width = max(1, round(_WINDOW * len(self.training)))
+        width = max(1, round(_AVERAGED_SHARE * len(self.training)))
         until = [loss for at, loss in self.training if at <= step] or [self.training[0][1]]
         return fmean(until[-width:])
 
 
-def history_of(records: Sequence[Record], name: str) -> LossHistory:
-    """Return the losses of the records of a run, the held-out ones on the set `name`."""
+def loss_history(records: Sequence[Record], name: str) -> LossHistory:
+    """Return the training losses of a run, and its losses on the held-out set `name`."""
     training = [
         (record["step"], float(record["loss"]))
         for record in records
         if isinstance(record.get("step"), int) and isinstance(record.get("loss"), int | float)
     ]
     evaluated = [
-        (record["step"], found[name]) for record in records if name in (found := results(record))
+        (record["step"], by_set[name]) for record in records if name in (by_set := results(record))
     ]
     heldout = [
         (step, math.inf if result["loss"] is None else float(result["loss"]))
@@ -115,27 +114,31 @@ def history_of(records: Sequence[Record], name: str) -> LossHistory:
     history = LossHistory(training, heldout)
     if not evaluated:
         return history
+
+    # accuracy, if there is a single head
     last = evaluated[-1][1]
     heads = list(last.get("losses", {}))
-    alone = heads[0] if len(heads) == 1 else ""
+    head = heads[0] if len(heads) == 1 else ""
     accuracies = {
-        step: result.get("figures", {}).get(f"{alone}/accuracy") for step, result in evaluated
+        step: result.get("figures", {}).get(f"{head}/accuracy") for step, result in evaluated
     }
     return replace(
         history,
         entropy=last.get("unigram_entropy") or 0.0,
         accuracy=accuracies[evaluated[-1][0]],
-        majority=last.get("majorities", {}).get(alone),
+        majority=last.get("majorities", {}).get(head),
         accuracy_at_lowest=None if history.lowest is None else accuracies[history.lowest[0]],
     )
 
 
 def diagnose(history: LossHistory) -> Diagnosis | None:
-    """Return what the losses say about a run; None if nothing is wrong, or nothing is known."""
+    """Return what is wrong with a run by its losses; None if nothing is wrong or known."""
     if not history.heldout:
         return None
     if _is_memorized(history):
         return Diagnosis.MEMORIZED
+
+    # compare the accuracy with the most frequent label, or the loss with the unigram entropy
     accuracy = history.accuracy
     majority = history.majority
     if accuracy is not None and majority is not None:
@@ -145,26 +148,28 @@ def diagnose(history: LossHistory) -> Diagnosis | None:
     last = history.heldout[-1][1]
     if not history.entropy or last < history.entropy or history.has_risen:
         return None
-    return Diagnosis.FREQUENCIES if last - history.entropy <= _NEAR else Diagnosis.ABOVE_FREQUENCIES
+    is_near = last - history.entropy <= _NEAR_ENTROPY
+    return Diagnosis.FREQUENCIES if is_near else Diagnosis.ABOVE_FREQUENCIES
 
 
 def _is_memorized(history: LossHistory) -> bool:
-    """Return whether the training loss fell on while the held-out loss rose, or far below one that helps nobody."""
+    """Return whether the training loss kept falling, but the held-out loss rose or stayed high."""
     if not history.training or history.lowest is None or not math.isfinite(history.heldout[-1][1]):
         return False
     step, last = history.heldout[-1]
-    now = history.training_near(step)
+    training = history.training_loss_at(step)
     if history.has_risen:
-        return now < history.training_near(history.lowest[0]) or now < _FAR_BELOW * last
+        at_lowest = history.training_loss_at(history.lowest[0])
+        return training < at_lowest or training < _FAR_BELOW * last
     if history.entropy and last >= history.entropy:
-        return now < _FAR_BELOW * last
-    return len(history.heldout) == 1 and now < _LEARNED_ALONE * last
+        return training < _FAR_BELOW * last
+    return len(history.heldout) == 1 and training < _FAR_BELOW_ONE * last
 
 
 def diagnose_run(config: TrainConfig, records: Sequence[Record] | None = None) -> list[str]:
-    """Return what the records of a run say about each of its held-out sets: the lowest loss, and what to change.
+    """Return the lowest loss on each held-out set of a run, and what to change.
 
-    `records`: those of its metrics.jsonl; default: read here.
+    `records`: the records of its metrics.jsonl; default: read here.
     """
     if records is None:
         records = read_lines(config.output / "metrics.jsonl")
@@ -175,81 +180,92 @@ def diagnose_run(config: TrainConfig, records: Sequence[Record] | None = None) -
     of_task = _reads_task(config)
     lines = []
     for name in last_heldout(records):
-        history = history_of(records, name)
-        told = [
+        history = loss_history(records, name)
+        of_set = [
             *describe_lowest(history, saved),
-            *explain(history, config, of_task=of_task, tokens=tokens),
+            *explain_diagnosis(history, config, of_task=of_task, tokens=tokens),
         ]
         title = heldout_title(name)
-        lines += told if name == "heldout" else [f"{title}: {line}" for line in told]
+        lines += of_set if name == "heldout" else [f"{title}: {line}" for line in of_set]
     return lines
 
 
 def _reads_task(config: TrainConfig) -> bool:
-    """Return whether a run is trained on rows of a task; texts, where its record of the sets cannot be read."""
+    """Return whether a run is trained on rows of a task; False if sets.json cannot be read."""
     with suppress(IntegrityError):
         return any(is_task(recorded.objective) for recorded in read_sets(config.output))
     return False
 
 
-def explain(history: LossHistory, config: TrainConfig, *, of_task: bool, tokens: int) -> list[str]:
-    """Return the lines that tell a finding and what to change; none without a finding.
+def explain_diagnosis(
+    history: LossHistory, config: TrainConfig, *, of_task: bool, tokens: int
+) -> list[str]:
+    """Return the lines that say what is wrong and what to change; [] if nothing is.
 
     Args:
         history: the losses of the run.
-        config: of the run: a remedy never names a value that is set already.
+        config: the run: a remedy never names a value that is set already.
         of_task: whether it was trained on rows of a task rather than on texts.
-        tokens: that it read.
+        tokens: tokens that it read.
     """
-    finding = diagnose(history)
-    if finding is None:
+    diagnosis = diagnose(history)
+    if diagnosis is None:
         return []
     more = "more rows" if of_task else "more texts"
     steps = config.steps
     rate = config.optimizer.options.learning_rate
     longer = (
-        f"train on {more}, longer than {steps:,} steps, or with another learning rate than {rate:g}"
+        f"train on {more}, for more than {steps:,} steps, or with another learning rate "
+        f"(it was {rate:g})"
     )
-    if finding is Diagnosis.MEMORIZED:
+
+    # the training rows were memorized
+    if diagnosis is Diagnosis.MEMORIZED:
         step, heldout = history.heldout[-1]
-        gap = (
-            f"the training loss is {history.training_near(step):.4f}, the held-out loss "
+        losses = (
+            f"the training loss is {history.training_loss_at(step):.4f}, the held-out loss "
             f"{heldout:.4f}"
         )
         lowest = history.lowest
-        fewer = f"train fewer steps than {steps:,}"
         if history.accuracy_has_risen:
             return [
-                f"learned by heart: {gap}; its accuracy still rose, so that fewer steps do not "
+                f"learned by heart: {losses}; the accuracy still rose, and fewer steps would not "
                 f"help: train on {more}"
             ]
+        fewer = f"train fewer steps than {steps:,}"
         if history.has_risen and lowest is not None:
             fewer = f"train up to steps={lowest[0]}"
         if not (of_task or config.data.corrupt):
             more += ", or on new corruptions in each pass (data.corrupt)"
-        return [f"learned by heart: {gap}: {fewer}, or on {more}"]
-    if finding in (Diagnosis.MAJORITY, Diagnosis.BELOW_MAJORITY):
-        is_same = finding is Diagnosis.MAJORITY
-        known = (
+        return [f"learned by heart: {losses}: {fewer}, or on {more}"]
+
+    # no better than one label for all
+    if diagnosis in (Diagnosis.MAJORITY, Diagnosis.BELOW_MAJORITY):
+        problem = (
             "the model always gives about the same answer"
-            if is_same
-            else "worse than one label for all"
+            if diagnosis is Diagnosis.MAJORITY
+            else "the model is worse than always giving the most frequent label"
         )
-        known += f": its accuracy is {history.accuracy:.4f}, the most frequent label alone has {history.majority:.4f}"
-        return [f"{known}: {longer}"]
-    known = "the model knows how frequent each label is, and no more"
-    if finding is Diagnosis.ABOVE_FREQUENCIES:
-        known = "above the unigram entropy: the model has not learned how frequent each label is"
+        accuracies = (
+            f"its accuracy is {history.accuracy:.4f}, the most frequent label alone has "
+            f"{history.majority:.4f}"
+        )
+        return [f"{problem}: {accuracies}: {longer}"]
+
+    # no better than the frequencies of the labels
+    problem = "the model has learned only how frequent each label is"
+    if diagnosis is Diagnosis.ABOVE_FREQUENCIES:
+        problem = "the model has not even learned how frequent each label is"
     if not of_task and tokens < LEARNED:
         longer = (
-            f"a small one needs about {LEARNED:,} tokens, this one read {tokens:,}: train longer, "
-            f"on {more}"
+            f"a small model needs about {LEARNED:,} tokens, this one read {tokens:,}: train "
+            f"longer, on {more}"
         )
-    return [f"{known}: {longer}"]
+    return [f"{problem}: {longer}"]
 
 
 def describe_lowest(history: LossHistory, saved: Sequence[int]) -> list[str]:
-    """Return the line that names the lowest held-out loss and its step, of a run with several evaluations.
+    """Return the line on the lowest held-out loss; [] for a run with fewer than two evaluations.
 
     `saved`: the steps of the checkpoints.
     """
@@ -260,10 +276,10 @@ def describe_lowest(history: LossHistory, saved: Sequence[int]) -> list[str]:
     line = f"lowest held-out loss: {loss:.4f} at step {step}"
     if not history.has_risen:
         return [line]
-    kept = "its checkpoint was not kept: checkpoint.keep_best=true keeps it"
+    checkpoint = "its checkpoint was not saved: set checkpoint.keep_best=true to keep the best one"
     if step in saved:
-        kept = (
-            f"its checkpoint is kept: step={step} names it to `clozeline evaluate` and others, "
-            "step=best the best one"
+        checkpoint = (
+            f"its checkpoint is saved: `clozeline evaluate` and other commands take step={step}, "
+            "or step=best for the best one"
         )
-    return [f"{line}, rising since; {kept}"]
+    return [f"{line}, rising since; {checkpoint}"]

@@ -1,4 +1,4 @@
-"""Show the progress of a run, a live bar on a terminal, plain lines elsewhere, and tell its events as sentences."""
+"""Show the progress of a run and its events: a live bar on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from clozeline.terminal import Terminal, duration_text, time_left
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.spikes import WATCHED
 
-_BAR: Final = 6
-"""columns of the live bar"""
-MEASURING: Final = 20
-"""steps after the first recorded one that measure the time of the run"""
-_SENTENCES: Final = {
-    "start": "{steps:,} steps on {shape[world_size]} × {shape[device]}, ZeRO stage {shape[zero_stage]}",
+_BAR_COLUMNS: Final = 6
+"""Columns of the live bar."""
+MEASURED_STEPS: Final = 20
+"""Steps after the first recorded one that measure the time of the run."""
+_SILENT_EVENTS: Final = {
+    "start": "{steps:,} steps on {shape[world_size]} × {shape[device]}, "
+    "ZeRO stage {shape[zero_stage]}",
     "resume": "from {checkpoint}",
     "save": "{checkpoint}",
     "save_waited": "waited {seconds:.1f} s for the previous save",
@@ -30,38 +31,44 @@ _SENTENCES: Final = {
     "failed": "exit code {exit_code}: {error}",
 }
 """Events that are not printed, or that the caller prints."""
-_PRINTED: Final = {
+_PRINTED_EVENTS: Final = {
     "lost": "the previous start was killed, or ended by the watchdog ({process})",
-    "nothing_saved": "no checkpoint was saved: from step 1; the previous start did {steps:,} steps",
-    "latest_ignored": "checkpoints/latest does not say what to resume from: {reason}; the newest valid one is used",
-    "metrics_dropped": "metrics.jsonl: {lines} unreadable lines at its end are cut off",
-    "records_lost": "{file} is missing or empty: its records of the {steps} steps before are lost",
+    "nothing_saved": "the previous start did {steps:,} steps and saved no checkpoint: "
+    "the run starts again at step 1",
+    "latest_ignored": "checkpoints/latest does not say what to resume from: {reason}; "
+    "the newest valid checkpoint is used",
+    "metrics_dropped": "metrics.jsonl: {lines} unreadable lines at its end were removed",
+    "records_lost": "{file} is missing or empty: the records of {steps} earlier steps are lost",
     "tokenizer_refused": "the run has no copy of its tokenizer: {reason}; then start the run again",
-    "heldout_removed": "held-out set {name} was evaluated before and is not now: it has no manifest.json",
-    "not_compiled": "torch.compile failed, training continues uncompiled; compile=true shows the error: {reason}",
-    "new_phase": "the data changed since the checkpoint: from {samples:,} samples on the run reads {data}",
-    "phase": "phase {phase} of the data begins: {shares}, {global_batch:,} rows a step",
-    "quarantine": "{shards}: {blocks} blocks in quarantine come as filler rows",
-    "skipped_block": "{shards}: {shard}, block {block} cannot be read, its rows come as filler rows",
-    "data_starved": "{waited_share:.0%} of the last {steps} steps went into waiting for data: raise "
-    "data.io_threads or "
-    "data.prefetch_blocks, or move the shards to faster storage",
-    "averaging": "the held-out loss no longer falls: from here on the mean of the weights is evaluated",
+    "heldout_removed": "held-out set {name} was evaluated before and is not evaluated now: "
+    "it has no manifest.json",
+    "not_compiled": "torch.compile failed, training continues uncompiled; "
+    "compile=true shows the error: {reason}",
+    "new_phase": "the data changed since the checkpoint: after {samples:,} samples "
+    "the run reads {data}",
+    "phase": "phase {phase} of the data begins: {shares}, {global_batch:,} rows per step",
+    "quarantine": "{shards}: {blocks} blocks are in quarantine; empty rows replace their rows",
+    "skipped_block": "{shards}: {shard}, block {block} cannot be read; empty rows replace its rows",
+    "data_starved": "training waited for data in {waited_share:.0%} of the last {steps} steps: "
+    "raise data.io_threads or data.prefetch_blocks, or move the shards to faster storage",
+    "averaging": "the held-out loss no longer falls: "
+    "from now on the mean of the weights is evaluated",
     "save_failed": "no checkpoint was saved: {error}; training continues",
-    "score_failed": "the checkpoint does not hold its held-out loss: {error}; training continues",
-    "checkpoint_refused": "checkpoint {checkpoint} is passed over: {reason}",
-    "skip": "the gradient is not finite, nothing was updated",
+    "score_failed": "the held-out loss was not added to the checkpoint: {error}; "
+    "training continues",
+    "checkpoint_refused": "checkpoint {checkpoint} is not used: {reason}",
+    "skip": "the gradient is not finite; this step updated nothing",
     "rollback": "{reason}: rollback {number} to {checkpoint}; the {rows:,} rows since then {then}",
     "profile": "profile of {steps} steps: {trace} opens in Perfetto or chrome://tracing",
     "profile_failed": "no trace of the profile: {error}; training continues",
 }
-_HIDDEN: Final = ("event", "step", "time", "versions", "rows_source_block_row", "checksum")
+_HIDDEN_FIELDS: Final = ("event", "step", "time", "versions", "rows_source_block_row", "checksum")
 
 
 class Display:
-    """Progress of a run up to its last step, in lines of at most 80 columns; silent on ranks above 0.
+    """Prints the progress of a run in lines of at most 80 columns; only rank 0 prints.
 
-    Plain lines of steps are at least `seconds` apart; `verbose` has one a record, `quiet` prints
+    Lines of steps are at least `seconds` apart. `verbose` prints one for each record, `quiet`
     nothing.
     """
 
@@ -80,18 +87,19 @@ class Display:
         )
         self._reports = Reporting()
         self._steps = steps
-        self._seconds = 0.0 if detail == "verbose" else seconds
+        self.is_verbose = detail == "verbose"
+        self._seconds = 0.0 if self.is_verbose else seconds
         self._clock = clock
         self._first: tuple[int, float] | None = None
         """Step and time of the first record."""
         self._measured = False
-        """The time of the run was told after its first steps."""
+        """The time of the run was printed after its first steps."""
         self._last = (0, 0.0)
-        """Tokens and time of the last plain line."""
+        """Tokens and time of the last line."""
         self._bar: Progress | None = None
         if self.console.is_terminal and detail == "usual" and rank == 0:
             texts = (TextColumn("{task.fields[shown]}"), TextColumn("{task.fields[left]}"))
-            columns = (BarColumn(_BAR), MofNCompleteColumn(), *texts)
+            columns = (BarColumn(_BAR_COLUMNS), MofNCompleteColumn(), *texts)
             self._bar = Progress(*columns, console=self.console)
             self._task = self._bar.add_task("training", total=steps, shown="", left="")
 
@@ -109,12 +117,12 @@ class Display:
         self._first = None
 
     def say(self, text: str) -> None:
-        """Print a message that stays."""
+        """Print a message above the live bar."""
         with self._reports("standard output"):
             self.console.print(wrap_log(redact_text(text)))
 
     def step(self, record: Mapping[str, Any]) -> None:
-        """Show a step's record: on a terminal always, otherwise if a line is due."""
+        """Show the record of a step: in the live bar, or as a line if one is due."""
         with self._reports("lines of steps"):
             self._show(record)
 
@@ -124,17 +132,19 @@ class Display:
         first = self._first
         speed = record["tokens_per_s"]
         left = ""
+
+        # estimate the time left, and once that of the run
         if first is None:
             self._first = (step, now)
         elif step < self._steps:
             seconds = (now - first[1]) / (step - first[0])
             left = time_left(seconds * (self._steps - step))
-            if not self._measured and step - first[0] >= MEASURING:
+            if not self._measured and step - first[0] >= MEASURED_STEPS:
                 self._measured = True
-                self.say(
-                    f"measured: about {duration_text(seconds * self._steps)} for {self._steps:,} "
-                    "steps"
-                )
+                duration = duration_text(seconds * self._steps)
+                self.say(f"measured: {self._steps:,} steps take about {duration}")
+
+        # update the bar, or print a line
         if self._bar is not None:
             self._bar.update(self._task, completed=step, shown=summary(record, speed), left=left)
             return
@@ -149,12 +159,10 @@ class Display:
     def heldout(self, step: int, heldout: Mapping[str, Any]) -> None:
         """Show the results on the held-out sets."""
         for name, evaluation in heldout.items():
-            figures = "".join(
-                f", {key} {share:.4f}" for key, share in evaluation.get("figures", {}).items()
-            )
-            entropy = (
-                f", unigram entropy {value:.4f}" if (value := evaluation["unigram_entropy"]) else ""
-            )
+            further = evaluation.get("figures", {})
+            figures = "".join(f", {key} {share:.4f}" for key, share in further.items())
+            value = evaluation["unigram_entropy"]
+            entropy = f", unigram entropy {value:.4f}" if value else ""
             losses = f"loss {evaluation['loss']:.4f}{entropy} nats over {format_count(evaluation)}"
             self.say(f"  {heldout_title(name)} at step {step}: {losses}{figures}")
 
@@ -191,34 +199,34 @@ def announcer(journal: Journal, display: Display) -> Callable[..., None]:
             journal.event(event, **fields)
             if event == "save":
                 journal.status("running", checkpoint=fields["checkpoint"])
-            elif event in _PRINTED or event == "spike":
-                when = f"step {fields['step']}: " if fields.get("step") else ""
-                display.say(f"{when}{describe_event({'event': event, **fields})}")
+            elif event in _PRINTED_EVENTS or event == "spike":
+                step = f"step {fields['step']}: " if fields.get("step") else ""
+                display.say(f"{step}{describe_event({'event': event, **fields})}")
 
     return announce
 
 
 def describe_event(event: Mapping[str, Any]) -> str:
-    """Return what happened as a sentence; an event without one, or without its fields, as its fields."""
+    """Return an event as a sentence; without a sentence, or without its fields, list its fields."""
     try:
         name = event["event"]
         if name == "data":
             return "; ".join(
-                f"phase {phase['phase']} reads {_shares(phase)}, {phase['global_batch']:,} rows a "
-                "step"
+                f"phase {phase['phase']} reads {_shares(phase)}, {phase['global_batch']:,} rows "
+                "per step"
                 for phase in event["phases"]
             )
         if name == "spike":
-            figures = ", ".join(
-                f"{key} {event[key]['value']:.4g} is {event[key]['deviations']:.1f} deviations "
-                "above the median "
-                f"{event[key]['median']:.4g}"
+            unusual = ", ".join(
+                f"{key.replace('_', ' ')} {event[key]['value']:.4g} "
+                f"(usually {event[key]['median']:.4g})"
                 for key in WATCHED
                 if key in event
             )
-            return f"{figures}; its rows and documents:\n  {event['command']}"
+            return f"unusual step: {unusual}; to see its texts:\n  {event['command']}"
         shares = {"shares": _shares(event)} if "shares" in event else {}
-        return (_PRINTED.get(name) or _SENTENCES[name]).format_map({**event, **shares})
+        sentence = _PRINTED_EVENTS.get(name) or _SILENT_EVENTS[name]
+        return sentence.format_map({**event, **shares})
     except (
         KeyError,
         IndexError,
@@ -226,7 +234,9 @@ def describe_event(event: Mapping[str, Any]) -> str:
         ValueError,
         AttributeError,
     ):  # a damaged event may have any content
-        return ", ".join(f"{key} {value}" for key, value in event.items() if key not in _HIDDEN)
+        return ", ".join(
+            f"{key} {value}" for key, value in event.items() if key not in _HIDDEN_FIELDS
+        )
 
 
 def _shares(phase: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Write the records of a run, metrics.jsonl, events.jsonl, status.json, TensorBoard and trackers, and read its status.
+"""Write the records of a run: metrics.jsonl, events.jsonl, status.json, TensorBoard, trackers.
 
 Only rank 0 writes. If the run directory cannot be written, one warning is printed and training
 continues.
@@ -25,7 +25,7 @@ from clozeline.train.configuration.logs import LogConfig
 from clozeline.train.logs.json_lines import last_lines
 from clozeline.train.logs.trackers import TensorBoard, Tracker, open_tracker
 
-_STATUS_S: Final = 1.0
+_STATUS_PAUSE_S: Final = 1.0
 """Minimum seconds between two steps in status.json: replacing it costs as much as a record."""
 _BOARD: Final = "TensorBoard"
 _UNKNOWN: Final = "unknown"
@@ -39,7 +39,7 @@ class Journal:
         self.config = config
         self._writes = rank == 0
         self._trackers: dict[str, Tracker] = {}
-        """TensorBoard and the configured service, by name; one that fails is dropped."""
+        """TensorBoard and the configured service by name, without those that failed."""
         self._failed = False
         self._reports = Reporting()
         self._held: list[tuple[str, dict[str, object]]] | None = []
@@ -48,22 +48,29 @@ class Journal:
         """Start of the monotonic clock, in seconds since 1970."""
         self._beaten = -math.inf
         """Time of the last heartbeat, on the monotonic clock."""
-        facts = {"pid": os.getpid(), "host": socket.gethostname(), "started": time.time()}
-        self._status: dict[str, object] = {**facts, "start": process_start(os.getpid())}
+        self._status: dict[str, object] = {
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "started": time.time(),
+            "start": process_start(os.getpid()),
+        }
 
     def now(self) -> float:
         """Return the time in seconds since 1970, unaffected by later changes of the clock."""
         return self._epoch + time.monotonic()
 
     def begin(self, step: int, checkpoint: str | None = None, *, evaluated: bool = False) -> int:
-        """Start to write after checking is done; return the number of unreadable lines among those cut off.
+        """Start to write, once the start has been checked.
 
-        Metrics after `step` are cut off, and the evaluation of that step unless it is `evaluated`
-        for the run: a resumed run writes them again. Earlier lines are not read.
+        Metrics after `step` are removed, and the evaluation of that step unless the state is
+        `evaluated`: a resumed run writes them again. Earlier lines are not read.
+
+        Returns:
+            the number of removed lines that could not be read.
         """
         if not self._writes:
             return 0
-        dropped = self._cut(self.directory / "metrics.jsonl", step, evaluated)
+        dropped = self._truncate_metrics(step, evaluated)
         events = self._held or []
         self._held = None
         for event, fields in events:
@@ -73,11 +80,11 @@ class Journal:
         return dropped
 
     def rewind(self, step: int, *, evaluated: bool = False) -> None:
-        """Cut off the metrics after `step`, to which the run goes back, as `begin` does."""
+        """Remove the metrics after `step`, to which the run goes back, as `begin` does."""
         if not self._writes:
             return
         with self._reports("records in the run directory"):
-            self._cut(self.directory / "metrics.jsonl", step, evaluated)
+            self._truncate_metrics(step, evaluated)
         if (board := self._trackers.pop(_BOARD, None)) is not None:
             board.end(failed=False)
             self._open_board(step)
@@ -87,12 +94,14 @@ class Journal:
             with self._reports(_BOARD):
                 self._trackers[_BOARD] = TensorBoard(self.directory / "tensorboard", step)
 
-    def _cut(self, path: Path, step: int, evaluated: bool) -> int:
-        """Cut off the lines after `step`; return how many of them could not be read."""
+    def _truncate_metrics(self, step: int, evaluated: bool) -> int:
+        """Remove the metrics after `step`; return how many of these lines could not be read."""
         # find the last record to keep, from the end
-        lost, end = 0, 0
+        path = self.directory / "metrics.jsonl"
+        lost = 0
+        end = 0
         for line in last_lines(path):
-            # a line of events.jsonl, which somebody has put here, is no record of a step
+            # a line of events.jsonl in this file is not the record of a step
             recorded = (
                 None if line.record is None or "event" in line.record else line.record.get("step")
             )
@@ -101,7 +110,8 @@ class Journal:
                 end = line.stop
                 break
             lost += not isinstance(recorded, int)
-        # cut the file there
+
+        # end the file there
         with open_unlinked(path, "a+b") as file:
             file.truncate(end)
             file.seek(max(0, end - 1))
@@ -110,14 +120,17 @@ class Journal:
         return lost
 
     def track(self, config: Mapping[str, object]) -> None:
-        """Start or continue a run at the configured tracker; `config` has dotted keys and no secrets."""
+        """Start or continue a run at the configured tracker.
+
+        `config` has dotted keys and no secrets.
+        """
         if not self._writes or (name := self.config.tracker) is None:
             return
         with self._reports(part := f"log.tracker: {name}"):
             self._trackers[part] = open_tracker(name, self.directory, config)
 
     def step(self, record: Mapping[str, Any]) -> None:
-        """Write the record of a step, or of an evaluation after it; numbers that are not finite become null."""
+        """Write the record of a step or an evaluation; numbers that are not finite become null."""
         if not self._writes:
             return
         written = _finite(record)
@@ -152,10 +165,10 @@ class Journal:
             )
 
     def progress(self, **fields: object) -> None:
-        """Note fields of a step for status.json, and renew it with its heartbeat, at most once a second."""
+        """Add fields to status.json, and renew it with its heartbeat, at most once a second."""
         if self._writes and self._held is None:
             self._status |= redact(_finite(fields))
-            if time.monotonic() - self._beaten >= _STATUS_S:
+            if time.monotonic() - self._beaten >= _STATUS_PAUSE_S:
                 self.status("running")
 
     def fail(self, error: Exception) -> None:
@@ -164,9 +177,9 @@ class Journal:
         from clozeline.train.distributed.failures import explain
 
         exit_code, message = explain(error)
-        message = message_text(
-            f"{type(error).__name__}: {error}" if exit_code == 1 else message
-        )  # stderr has the trace
+        if exit_code == 1:  # stderr has the traceback
+            message = f"{type(error).__name__}: {error}"
+        message = message_text(message)
         self._failed = True
         self.event("failed", error=message, exit_code=exit_code)
         self.status("failed", error=message, exit_code=exit_code)
@@ -217,7 +230,7 @@ class RunStatus:
     state: str
     """running, done, stopped or failed; unknown if status.json is damaged"""
     ended: bool
-    """the process ran on this host and no longer does: it was killed, or ended by the watchdog"""
+    """the process ran on this host and is gone: it was killed, or ended by the watchdog"""
     step: int | None
     checkpoint: str | None
     """name of the newest checkpoint"""
@@ -235,17 +248,14 @@ class RunStatus:
         """The status as text."""
         if self.state == _UNKNOWN:
             return "not known, status.json is damaged; a start writes it again"
-        state = (
-            f"running, {self.process} wrote {self.silence:.0f} s ago"
-            if self.state == "running"
-            else self.state
-        )
-        state = (
-            f"not running any more, {self.process} ended without saying so" if self.ended else state
-        )
+        state = self.state
+        if state == "running":
+            state = f"running, {self.process} wrote {self.silence:.0f} s ago"
+        if self.ended:
+            state = f"not running any more, {self.process} ended without saying so"
         step = "before step 1" if self.step is None else f"step {self.step}"
-        back = f", rollbacks {self.rollbacks}" if self.rollbacks else ""
-        return f"{state}, {step}, {self.checkpoint or 'no checkpoint'}{back}"
+        rollbacks = f", rollbacks {self.rollbacks}" if self.rollbacks else ""
+        return f"{state}, {step}, {self.checkpoint or 'no checkpoint'}{rollbacks}"
 
 
 def read_status(run: Path) -> RunStatus | None:
@@ -257,24 +267,26 @@ def read_status(run: Path) -> RunStatus | None:
         status = {}
     if not isinstance(status.get("state"), str):
         return RunStatus(_UNKNOWN, False, None, None, "") if os.path.lexists(path) else None
+    # any field may be damaged
     step = status.get("step")
     checkpoint = status.get("checkpoint")
+    heartbeat = status.get("heartbeat")
+    rollbacks = status.get("rollbacks")
+    heldout = status.get("heldout")
     return RunStatus(
         state=status["state"],
         ended=status["state"] == "running" and _has_ended(status),
         step=step if isinstance(step, int) else None,
         checkpoint=checkpoint if isinstance(checkpoint, str) else None,
         process=f"process {status.get('pid')} on {status.get('host')}",
-        silence=time.time() - last
-        if isinstance(last := status.get("heartbeat"), int | float)
-        else math.inf,
-        rollbacks=rollbacks if isinstance(rollbacks := status.get("rollbacks"), int) else 0,
-        heldout=heldout if isinstance(heldout := status.get("heldout"), Mapping) else {},
+        silence=time.time() - heartbeat if isinstance(heartbeat, int | float) else math.inf,
+        rollbacks=rollbacks if isinstance(rollbacks, int) else 0,
+        heldout=heldout if isinstance(heldout, Mapping) else {},
     )
 
 
 def _has_ended(status: Mapping[str, Any]) -> bool:
-    """Return whether a process of this host no longer runs; of other hosts, only the heartbeat is known."""
+    """Return whether a process of this host no longer runs; False on other hosts."""
     try:
         return status["host"] == socket.gethostname() and not still_runs(
             int(status["pid"]), float(status["start"])

@@ -11,22 +11,26 @@ from clozeline.files import parse_json
 
 RecordT = TypeVar("RecordT", bound=Mapping[str, Any])
 
-_READ: Final = 1 << 16
+_READ_BYTES: Final = 1 << 16
 """Bytes that `last_lines` reads at once."""
 
 
 class Line(NamedTuple):
-    """A line of a file: byte range, and its record; None: truncated or damaged."""
+    """A line of a file: its byte range and its record."""
 
     start: int
     stop: int
     record: dict[str, Any] | None
+    """None if the line is truncated or damaged"""
 
 
 def records(path: Path) -> Iterator[dict[str, Any] | None]:
-    """Yield each record of a JSON lines file, None for a torn or damaged line; nothing if the file is missing.
+    """Yield each record of a JSON lines file; nothing if the file is missing.
 
-    A line of a newer version is a NewerFormatError.
+    A truncated or damaged line yields None.
+
+    Raises:
+        NewerFormatError: a line of a newer version.
     """
     try:
         with path.open("rb") as file:
@@ -40,17 +44,17 @@ def records(path: Path) -> Iterator[dict[str, Any] | None]:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return all `records` but damaged ones."""
+    """Return all `records` except damaged ones."""
     return [record for record in records(path) if record is not None]
 
 
 def step_records(records: Iterable[RecordT]) -> list[RecordT]:
-    """Return those records of metrics.jsonl that are of steps; an evaluation is a line of its own, without a loss."""
+    """Return the records of steps in metrics.jsonl; records of evaluations have no loss."""
     return [record for record in records if "loss" in record]
 
 
 def unreadable_lines(path: Path) -> int:
-    """Return the number of lines that `read_lines` skips, without blank ones."""
+    """Return the number of damaged lines, which `read_lines` skips."""
     return sum(record is None for record in records(path))
 
 
@@ -62,21 +66,20 @@ def last_lines(path: Path) -> Iterator[Line]:
     try:
         with path.open("rb") as file:
             start = file.seek(0, os.SEEK_END)
-            read = b""  # the bytes from `start` on that have not been yielded
-            while start or read:
+            buffer = b""  # the bytes from `start` on that have not been yielded
+            while start or buffer:
                 # take the last line of the buffer; read more of the file if it is incomplete
-                before = read.rfind(
-                    b"\n", 0, max(0, len(read) - 1)
-                )  # the end of the line before the last one
-                if before < 0 and start:
-                    size = min(_READ, start)
+                previous_end = buffer.rfind(b"\n", 0, max(0, len(buffer) - 1))
+                if previous_end < 0 and start:
+                    size = min(_READ_BYTES, start)
                     start = file.seek(start - size)
-                    read = file.read(size) + read
+                    buffer = file.read(size) + buffer
                     continue
-                line = read[before + 1 :]
-                read = read[: before + 1]
+                line = buffer[previous_end + 1 :]
+                buffer = buffer[: previous_end + 1]
                 if line.strip():
-                    yield Line(start + len(read), start + len(read) + len(line), _parse(line, path))
+                    first = start + len(buffer)
+                    yield Line(first, first + len(line), _parse(line, path))
     except FileNotFoundError:
         return
     except OSError as error:
@@ -91,5 +94,5 @@ def _parse(line: bytes, path: Path) -> dict[str, object] | None:
 
 
 def _unreadable(path: Path, error: OSError) -> StorageError:
-    how = "move it away, a start of the run begins it again"
-    return StorageError(f"{path}: cannot be read ({error.strerror or error}); {how}")
+    remedy = "move it away; the next start of the run begins a new file"
+    return StorageError(f"{path}: cannot be read ({error.strerror or error}); {remedy}")

@@ -34,9 +34,9 @@ class Profiler:
         """Begin a step. A run that resumes after the first profiled step records no profile."""
         if step == self._config.first:
             os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # quiet start and end
-            kinds = [torch.profiler.ProfilerActivity.CPU]
-            kinds += [torch.profiler.ProfilerActivity.CUDA] if self._on_device else []
-            self._running = torch.profiler.profile(activities=kinds)
+            activities = [torch.profiler.ProfilerActivity.CPU]
+            activities += [torch.profiler.ProfilerActivity.CUDA] if self._on_device else []
+            self._running = torch.profiler.profile(activities=activities)
             self._running.start()
 
     def end(self, step: int) -> None:

@@ -1,4 +1,4 @@
-"""Record steps and evaluations: sum over ranks, and pass the metrics to journal and display."""
+"""Record steps and evaluations: sum metrics over ranks, then write and show them."""
 
 import math
 import shlex
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import torch
 
-from clozeline.errors import STOPPED
+from clozeline.errors import STOPPED, plural
 from clozeline.reporting import Reporting
 from clozeline.train.checkpoint import zero_partitions as partitions
 from clozeline.train.checkpoint.state import TrainState
@@ -25,8 +25,8 @@ from clozeline.train.logs.report import closing_lines, write_report
 from clozeline.train.logs.spikes import Spikes
 from clozeline.train.optim.early_stopping import should_stop
 
-_ROWS_LISTED: Final = 64
-"""Limit of rows of a skipped step or spike in its event, per rank."""
+_MOST_ROWS_LISTED: Final = 64
+"""Most rows per rank that the event of a skipped step or spike lists."""
 
 
 class Recorder:
@@ -54,10 +54,9 @@ class Recorder:
         self._skipped_blocks = 0.0
         self._reports = Reporting()
         self._page_due = -math.inf
-        """Earliest time of the next report.html: pages of a training take at most 1 % of its
-        time."""
+        """Earliest time of the next report.html: writing it takes at most 1 % of the time."""
         self.spiking = 0
-        """Latest records in a row whose loss is a spike, on all ranks; 0 without
+        """Latest records in a row whose loss is a spike, the same on all ranks; 0 without
         `on_divergence.spikes`."""
         self._spikes: Spikes | None = None
         self._read_spikes()
@@ -75,10 +74,10 @@ class Recorder:
     def _share_spikes(self) -> None:
         config = self._engine.config.on_divergence
         if config is not None and config.spikes is not None:
-            own = 0 if self._spikes is None else self._spikes.in_a_row  # of rank 0 alone
-            self.spiking = int(self._engine.world.total([float(own)])[0])
+            here = 0 if self._spikes is None else self._spikes.in_a_row  # above 0 on rank 0 alone
+            self.spiking = int(self._engine.world.sum_over_ranks([float(here)])[0])
 
-    def data(self, state: TrainState) -> None:
+    def record_data(self, state: TrainState) -> None:
         """Write an event with the phases of the data, and the rows that rollbacks skipped."""
         fields = {
             "phases": self._health.phases(),
@@ -87,7 +86,7 @@ class Recorder:
         }
         self._journal.event("data", step=state.step, samples=state.samples, **fields)
 
-    def step(
+    def record_step(
         self,
         state: TrainState,
         batch: GlobalBatch[MicroBatch],
@@ -98,14 +97,19 @@ class Recorder:
         *,
         log: bool,
     ) -> None:
-        """Record a step; too many skipped blocks of a set are an IntegrityError."""
+        """Record a step.
+
+        Raises:
+            IntegrityError: too many blocks of a set were skipped.
+        """
         # time since the last step: records, saves
         ended = self._ended
         self._ended = time.perf_counter()
         between = 0.0 if ended is None else max(0.0, self._ended - seconds - ended)
+
         # every step: data health, skipped gradients, memory after the first step
         with self._reports("the health of the data"):
-            self._health.note(state.step, batch.waited, seconds)
+            self._health.observe_step(state.step, batch.waited, seconds)
         if result.skipped:
             self._record_skip(state, batch)
         if not self._measured:
@@ -114,10 +118,11 @@ class Recorder:
         if not log:
             self._journal.progress()
             return
+
         # logged steps: one collective for CPU time, losses, metrics and counters
         counters = self._health.training.stats()
         sums = {**result.sums, **result.figures}
-        worked, *totals = self._engine.world.total(
+        worked, *totals = self._engine.world.sum_over_ranks(
             [cpu_seconds, *sums.values(), *counters.values()]
         )
         # counters keep their types: blocks stay integers
@@ -125,6 +130,7 @@ class Recorder:
             name: type(local)(total)
             for (name, local), total in zip(counters.items(), totals[len(sums) :], strict=True)
         }
+
         # the record, unless it cannot be made: training continues without it
         with self._reports("records of steps"):
             record = self._record(
@@ -132,9 +138,7 @@ class Recorder:
             )
             record |= result.record
             with self._reports("spikes of the loss"):
-                if (
-                    not batch.is_short
-                ):  # a mean over few rows is far from the others for no other reason
+                if not batch.is_short:  # a mean over few rows varies more
                     self._detect_spikes(record, self._rows(batch))
                 if self._spikes is not None and self._spikes.in_a_row:
                     record["spikes_in_a_row"] = self._spikes.in_a_row
@@ -149,7 +153,7 @@ class Recorder:
             self._skipped_blocks = stream["skipped_blocks"]
             self._health.announce_damage(state.step)
 
-    def heldout(
+    def record_heldout(
         self,
         state: TrainState,
         evaluations: Mapping[str, Evaluation],
@@ -173,8 +177,8 @@ class Recorder:
         self._health.announce_damage(state.step)
         self._ended = time.perf_counter()
 
-    def saved(self) -> None:
-        """Write report.html, so that a run can be looked at while it trains."""
+    def refresh_report(self) -> None:
+        """Write report.html, to look at while the run trains."""
         began = time.monotonic()
         if self._engine.world.rank == 0 and began >= self._page_due:
             with self._reports("report.html"):
@@ -200,26 +204,28 @@ class Recorder:
         self._journal.status("running", checkpoint=checkpoint, **position)
 
     def rewind(self, state: TrainState) -> None:
-        """Cut the records to the state that the run has returned to, and go on from there."""
+        """Remove the records after the state that the run has returned to."""
         self._ended = None
         self._display.rewind()
         with self._reports("records of a rollback"):
             self._journal.rewind(state.step, evaluated=state.heldout_loss is not None)
-            self.data(state)
+            self.record_data(state)
         self._read_spikes()
 
-    def averaging(self, state: TrainState) -> None:
+    def announce_averaging(self, state: TrainState) -> None:
         """Announce that the optimizer starts to average the weights."""
         self._announce("averaging", step=state.step)
 
-    def end(self, state: TrainState, complete: bool, asked: str | None) -> int:
+    def finish(self, state: TrainState, complete: bool, asked: str | None) -> int:
         """Record how the run ended, and return its exit code: 0 if it is complete, else 75.
 
         `asked` is the signal or reason of a stop request on this rank.
         """
         config = self._engine.config
         best = state.best
-        code, reason = (0, None) if complete else (STOPPED, asked or "asked on another rank")
+        code = 0 if complete else STOPPED
+        reason = None if complete else asked or "asked on another rank"
+
         # events and status
         self._journal.event("memory", step=state.step, ranks=memory_by_rank(self._engine))
         if best is not None and should_stop(config.early_stop, best):
@@ -231,6 +237,7 @@ class Recorder:
             "done" if complete else "stop", step=state.step, reason=reason, exit_code=code
         )
         self._journal.status("done" if complete else "stopped", step=state.step, exit_code=code)
+
         # closing lines and report.html
         if self._engine.world.rank == 0:
             with self._reports("closing lines"):
@@ -239,9 +246,9 @@ class Recorder:
             with self._reports("report.html"):
                 self._display.say(f"report {write_report(config)}")
                 metrics = config.output / "metrics.jsonl"
-                if damaged := unreadable_lines(metrics):  # a start reads only its end
+                if damaged := unreadable_lines(metrics):  # a start reads only the end of the file
                     self._display.say(
-                        f"{metrics}: {damaged} lines are torn or damaged; the report lacks them"
+                        f"{metrics}: the report lacks {plural(damaged, 'damaged line')}"
                     )
         return code
 
@@ -259,14 +266,19 @@ class Recorder:
         counts = batch.counts
         means = shares(totals, counts)
         losses = {head: means[head] for head in result.sums}
+
         # throughput
         rows = self._rows(batch)
         flops = self._cost.flops_until(state.samples, state.skipped_rows)
         parts = {"data": batch.waited, "step": max(0.0, seconds - batch.waited), "between": between}
         seconds += between
-        per_second = (
-            flops - self._cost.flops_until(state.samples - rows, state.skipped_rows)
-        ) / seconds
+        flops_before = self._cost.flops_until(state.samples - rows, state.skipped_rows)
+        flops_per_second = (flops - flops_before) / seconds
+
+        # entries that not every record has
+        further: dict[str, object] = {}
+        if result.figures:
+            further["figures"] = {name: means[name] for name in result.figures}
         device = self._engine.world.device
         on_device = (
             {"device_bytes": torch.cuda.max_memory_allocated(device)}
@@ -283,11 +295,7 @@ class Recorder:
             ),
             "total": self._engine.total_loss(losses),
             "losses": losses,
-            **(
-                {"figures": {name: means[name] for name in result.figures}}
-                if result.figures
-                else {}
-            ),
+            **further,
             "gradient_norm": result.gradient_norm,
             "skipped": state.skipped,
             "tokens": state.tokens,
@@ -296,7 +304,7 @@ class Recorder:
             "tokens_per_s": batch.tokens / seconds,
             "padded_tokens_per_s": batch.padded_tokens / seconds,
             "samples_per_s": rows / seconds,
-            "mfu": per_second / (self._peak.operations * self._engine.world.size),
+            "mfu": flops_per_second / (self._peak.operations * self._engine.world.size),
             "step_ms": {part: 1e3 * duration for part, duration in parts.items()},
             "memory_bytes": resident_bytes(),
             **on_device,
@@ -316,7 +324,7 @@ class Recorder:
             return
         step = record["step"]
         config = self._engine.config
-        rows_of_step = self._health.origins(record["samples"] - rows, rows)[:_ROWS_LISTED]
+        rows_of_step = self._health.origins(record["samples"] - rows, rows)[:_MOST_ROWS_LISTED]
         command = f"clozeline explain-batch run={shlex.quote(str(config.output))} step={step}"
         self._announce(
             "spike", step=step, **spikes, command=command, rows_source_block_row=rows_of_step
@@ -325,9 +333,8 @@ class Recorder:
     def _record_skip(self, state: TrainState, batch: GlobalBatch[MicroBatch]) -> None:
         """Write an event with the rows of a step whose gradient was not finite, over all ranks."""
         mine = [row for micro_batch in batch.micro_batches for row in micro_batch.origin.tolist()]
-        rows = [
-            row for rank_rows in self._engine.world.gather(mine[:_ROWS_LISTED]) for row in rank_rows
-        ]
+        by_rank = self._engine.world.gather(mine[:_MOST_ROWS_LISTED])
+        rows = [row for rank_rows in by_rank for row in rank_rows]
         self._announce(
             "skip", step=state.step, in_a_row=state.skipped_in_a_row, rows_source_block_row=rows
         )

@@ -26,12 +26,12 @@ from clozeline.train.logs.display import describe_event, format_count, heldout_t
 from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import last_lines, read_lines, records
 
-_EVENTS: Final = 200
-"""Maximum number of events in the report, the latest ones."""
+_MOST_EVENTS: Final = 200
+"""The report lists at most this many events, the latest ones."""
 _ENDINGS: Final = {"done": "Complete", "stop": "Stopped", "failed": "Failed"}
-"""Events that end a start of a run, and what the page calls it."""
+"""Events that end a start of a run, with their names on the page."""
 _MIB: Final = 2**20
-_NOT_LISTED: Final = ("memory", "guesses")
+_UNLISTED_EVENTS: Final = ("memory", "guesses")
 """Events that the page shows elsewhere."""
 
 Record = Mapping[str, Any]
@@ -39,20 +39,21 @@ STYLE: Final = """
 ins{text-decoration:none;font-weight:600;color:var(--c2)}del{color:var(--c1)}
 del+ins{color:var(--muted);font-weight:400}
 """
-"""Rules of the page: right guesses, wrong ones, and the labels after them."""
+"""CSS of the page: right guesses, wrong guesses, and the labels after wrong guesses."""
 _LEGEND: Final = (
-    "<p class=muted>Green and bold: the label, guessed right. Struck out: a wrong guess, with its "
-    "label after it. "
-    "Point at one to read its probability.</p>"
+    "<p class=muted>Green and bold: a right guess. Struck out: a wrong guess, with the right label "
+    "after it. Point at a guess to read its probability.</p>"
 )
 
 
 def write_report(config: TrainConfig) -> Path:
-    """Write report.html into the run directory, replacing an older one at once, and return its path."""
+    """Write report.html into the run directory, in place of an older one; return its path."""
     output = config.output
     run = read_run(output, output.name)
-    plain = flatten(redact(to_data(config)))
-    settings = [(key, "" if value is None else str(value)) for key, value in plain.items()]
+    values = flatten(redact(to_data(config)))
+    settings = [(key, "" if value is None else str(value)) for key, value in values.items()]
+
+    # memory of each rank, at the end of the run or after its first step
     names = ("weights", "gradients", "optimizer", "resident")
     events = read_lines(output / "events.jsonl")
     memory: Sequence[Mapping[str, int]] = next(
@@ -61,6 +62,8 @@ def write_report(config: TrainConfig) -> Path:
     sizes = [
         (rank, *(of_rank[name] / _MIB for name in names)) for rank, of_rank in enumerate(memory)
     ]
+
+    # the sections of the page
     parts = [
         lead(_outcome(run.records, events, config)),
         tiles({**headline(run), "ranks": f"{len(memory):,}"}),
@@ -77,7 +80,8 @@ def write_report(config: TrainConfig) -> Path:
 
 
 def _outcome(records: Sequence[Record], events: Sequence[Record], config: TrainConfig) -> str:
-    """Return how the run ended and what its held-out losses are worth, in a few sentences."""
+    """Return a few sentences on how the run ended, and on its held-out losses."""
+    # how it ended
     steps = config.last_step
     done = max((record["step"] for record in records), default=0)
     names = [str(event.get("event")) for event in events]
@@ -85,30 +89,33 @@ def _outcome(records: Sequence[Record], events: Sequence[Record], config: TrainC
         (_ENDINGS[name] for name in reversed(names) if name in _ENDINGS), "Still training"
     )
     ending = "Stopped early" if names[-1:] == ["done"] and done < steps else ending
-    told = [f"{ending}: {done:,} of {steps:,} steps."]
+    sentences = [f"{ending}: {done:,} of {steps:,} steps."]
     if rollbacks := names.count("rollback"):
-        told.append(f"Rollbacks after a divergence: {rollbacks}.")
+        sentences.append(f"Rollbacks after a divergence: {rollbacks}.")
+
+    # held-out losses against the unigram entropy, and what to change
     for name, result in last_heldout(records).items():
         loss = result["loss"]
         entropy = result["unigram_entropy"]
         if loss is not None and entropy:
             side = "below" if loss < entropy else "above"
             title = heldout_title(name)
-            told.append(
+            sentences.append(
                 f"The {title} loss is {loss:.2f} nats, {abs(entropy - loss):.2f} {side} its "
                 "unigram entropy."
             )
-    told += [f"{line[0].upper()}{line[1:]}." for line in diagnose_run(config, records)]
-    return " ".join(told)
+    sentences += [f"{line[0].upper()}{line[1:]}." for line in diagnose_run(config, records)]
+    return " ".join(sentences)
 
 
 def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) -> list[str]:
-    """Return the lines to print at the end; `reason` of a stop, None if the run is complete."""
+    """Return the lines to print at the end; `reason`: why it stopped, None if it is complete."""
     output = config.output
     steps = config.last_step
     ending = "done" if reason is None else f"stopped ({reason})"
-    read = f"{state.rows:,} rows, filler included, {state.tokens:,} tokens"
+    read = f"{state.rows:,} rows read, {state.tokens:,} tokens"
     lines = [f"{ending}: step {state.step} of {steps}, {read}"]
+
     # first and last loss
     path = output / "metrics.jsonl"
     status = read_status(output)
@@ -130,13 +137,15 @@ def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) ->
         )
     if state.skipped:
         lines.append(
-            f"{state.skipped} steps were skipped, their gradient was not finite: see events.jsonl"
+            f"{state.skipped} steps were skipped because their gradient was not finite: see "
+            "events.jsonl"
         )
     if state.rollbacks:
         skipped = f"{state.samples - state.rows:,} rows were skipped"
         lines.append(
             f"rollbacks after a divergence: {state.rollbacks}; {skipped}: see events.jsonl"
         )
+
     # held-out losses against the unigram entropy
     for name, result in results({} if status is None else {"heldout": status.heldout}).items():
         loss = result["loss"]
@@ -151,12 +160,14 @@ def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) ->
         lines.append(f"{heldout_title(name)}: loss {format_loss(loss)}{compared}")
     if reason is None:
         lines += diagnose_run(config)
+
+    # early stopping, and how to continue
     if best := state.best:
-        waited = f", {best.evaluations} evaluations ago" if best.evaluations else ""
+        since = f", {best.evaluations} evaluations ago" if best.evaluations else ""
         value = (
             "never finite"
             if best.value is None
-            else f"best at step {best.step}, {best.value:.4f}{waited}"
+            else f"best at step {best.step}, {best.value:.4f}{since}"
         )
         lines.append(f"early_stop: {best.metric} was {value}")
     if reason is not None:
@@ -174,9 +185,9 @@ def _events(events: Sequence[Record]) -> str:
     rows = [
         (event["event"], event.get("step", ""), describe_event(event))
         for event in events
-        if event.get("event", "memory") not in _NOT_LISTED
+        if event.get("event", "memory") not in _UNLISTED_EVENTS
     ]
-    return table(["event", "step", "what"], rows[-_EVENTS:]) if rows else ""
+    return table(["event", "step", "what"], rows[-_MOST_EVENTS:]) if rows else ""
 
 
 def _heldout(records: Sequence[Record]) -> str:
@@ -196,7 +207,10 @@ def _heldout(records: Sequence[Record]) -> str:
 
 
 def draw_guesses(events: Sequence[Mapping[str, Any]], tokenizer: Path) -> str:
-    """Return the rows of the latest `guesses` event, "" where there is none; `tokenizer` is the folder of the run's."""
+    """Return the rows of the latest `guesses` event as HTML, "" without such an event.
+
+    `tokenizer`: the folder of the run's tokenizer.
+    """
     latest = next((event for event in reversed(events) if event.get("event") == "guesses"), None)
     if latest is None or not any(latest["sets"].values()):
         return ""
@@ -212,8 +226,10 @@ def draw_guesses(events: Sequence[Mapping[str, Any]], tokenizer: Path) -> str:
 def _draw_row(pieces: TokenRenderer, row: Mapping[str, Any], title: str) -> str:
     labels = {position: guess for position, *guess in row["labels"]}
     right = sum(label == guess for label, guess, _ in labels.values())
-    counted = f"{right} of {len(labels)} guesses are right"
+    score = f"{right} of {len(labels)} guesses are right"
     tokens = row["tokens"]
+
+    # the text with its guesses in place, or after the tokens that were read
     if row["form"] == "masked":
         parts = ["".join(_draw_masked(pieces, tokens, labels))]
     else:
@@ -221,6 +237,8 @@ def _draw_row(pieces: TokenRenderer, row: Mapping[str, Any], title: str) -> str:
         read = tokens if row["form"] == "target" else tokens[: first + 1]
         marked = "".join(_mark(pieces, *guess) for _, guess in sorted(labels.items()))
         parts = [escape(pieces.text(read)), "<br>" if row["form"] == "target" else "", marked]
+
+    # the text that a decoder continues
     if row.get("continued"):
         begun = escape(pieces.text(tokens[: row["prompt"]]))
         parts.append(
@@ -229,27 +247,27 @@ def _draw_row(pieces: TokenRenderer, row: Mapping[str, Any], title: str) -> str:
         )
     return (
         f"<blockquote dir=auto>{''.join(parts)}<footer>{escape(title)}: "
-        f"{counted}</footer></blockquote>"
+        f"{score}</footer></blockquote>"
     )
 
 
 def _draw_masked(
     pieces: TokenRenderer, tokens: Sequence[int], labels: Mapping[int, Sequence[Any]]
 ) -> Iterator[str]:
-    """Yield the text of a row; tokens without a label in between are decoded together."""
-    plain: list[int] = []
+    """Yield the text of a row; tokens between two labels are decoded together."""
+    unlabeled: list[int] = []
     for position, token in enumerate(tokens):
         if position not in labels:
-            plain.append(token)
+            unlabeled.append(token)
             continue
-        yield escape(pieces.text(plain))
+        yield escape(pieces.text(unlabeled))
         yield _mark(pieces, *labels[position])
-        plain = []
-    yield escape(pieces.text(plain))
+        unlabeled = []
+    yield escape(pieces.text(unlabeled))
 
 
 def _mark(pieces: TokenRenderer, label: int, guess: int, share: float) -> str:
-    # a line break is told by its sign alone: a break at each wrong guess would tear the text apart
+    # only the sign of a line break is shown: a break at each wrong guess would break up the text
     right, guessed = (escape(pieces.piece(token).replace("\n", "")) for token in (label, guess))
     tip = f' title="{share:.1%}"'
     return (

@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any, Final
 
-_WINDOW: Final = 200
+_COMPARED_RECORDS: Final = 200
 """Preceding records that a step is compared with."""
-_LEAST: Final = 30
-"""Minimum of preceding records."""
+_FEWEST_RECORDS: Final = 30
+"""With fewer preceding records, nothing is a spike."""
 WATCHED: Final = ("loss", "gradient_norm")
 _SIGMA: Final = 1.4826
 """Ratio of standard deviation and median absolute deviation of a normal distribution."""
 
 
 class Spikes:
-    """Compares each step with the recent ones; a value more than `bar` deviations above them is a spike.
+    """Finds values that are more than `bar` deviations above the recent ones.
 
     A resumed run continues from its records, latest first, read only as far as needed.
     """
@@ -24,16 +24,18 @@ class Spikes:
     def __init__(self, bar: float, latest_first: Iterable[Mapping[str, Any]]) -> None:
         self.bar = bar
         self.in_a_row = 0
-        """Latest records in a row whose loss is a spike, as a record says under
-        `spikes_in_a_row`."""
-        self._values: dict[str, deque[float]] = {key: deque(maxlen=_WINDOW) for key in WATCHED}
+        """Latest records in a row whose loss is a spike; stored as `spikes_in_a_row`."""
+        self._values: dict[str, deque[float]] = {
+            key: deque(maxlen=_COMPARED_RECORDS) for key in WATCHED
+        }
         for record in latest_first:
             if not self._values["loss"]:
                 self.in_a_row = record.get("spikes_in_a_row", 0)
             for key, values in self._values.items():
-                if (value := _value(record, key)) is not None and len(values) < _WINDOW:
+                value = _value(record, key)
+                if value is not None and len(values) < _COMPARED_RECORDS:
                     values.appendleft(value)
-            if all(len(values) == _WINDOW for values in self._values.values()):
+            if all(len(values) == _COMPARED_RECORDS for values in self._values.values()):
                 break
 
     def detect(self, record: Mapping[str, object]) -> dict[str, dict[str, float]]:
@@ -45,7 +47,7 @@ class Spikes:
         for key, values in self._values.items():
             if (value := _value(record, key)) is None:
                 continue
-            if len(values) >= _LEAST and (above := deviations(value, values)) > self.bar:
+            if len(values) >= _FEWEST_RECORDS and (above := deviations(value, values)) > self.bar:
                 spikes[key] = {"value": value, "median": median(values), "deviations": above}
             values.append(value)
         if _value(record, "loss") is not None:
@@ -59,7 +61,9 @@ def _value(record: Mapping[str, object], key: str) -> float | None:
 
 
 def deviations(value: float, values: Iterable[float]) -> float:
-    """Return by how many robust standard deviations a value is above the median of others; 0 if all are equal.
+    """Return how many robust standard deviations a value is above the median of `values`.
+
+    Return 0 if all values are equal.
 
     Example: 9 is 4.05 deviations above 1, 2, 3, 4, 5, whose median is 3 and whose median absolute
     deviation is 1.

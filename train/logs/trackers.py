@@ -18,7 +18,7 @@ _FLUSH_S: Final = 30
 
 
 class TensorBoard:
-    """Event files for TensorBoard in a folder, where what was written after `step` is replaced."""
+    """Writes event files for TensorBoard; they replace earlier events after `step`."""
 
     def __init__(self, folder: Path, step: int) -> None:
         with warnings.catch_warnings():
@@ -78,10 +78,10 @@ def check_tracker(name: str | None) -> None:
     """Refuse a tracker whose module is not installed."""
     if name is not None and find_spec(name) is None:
         raise ConfigurationError(
-            f"log.tracker: {name} is not installed: run `pip install {name}`, or leave the key out"
+            f"log.tracker: {name} is not installed: run `pip install {name}`, or remove the key"
         )
 
 
 def open_tracker(name: str, folder: Path, config: Mapping[str, Any]) -> Tracker:
-    """Start a run at a tracker; trackers raise their own errors."""
+    """Start a run at a tracker, which may raise errors of its library."""
     return _SERVICES[name](importlib.import_module(name), folder, config)

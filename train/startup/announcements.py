@@ -1,10 +1,10 @@
-"""Announce the start of a run: its cost or checkpoint, and the state of its data; or only that, in a dry run."""
+"""Announce the start of a run: its cost or checkpoint, and the state of its data."""
 
 import os
 import sys
 from collections.abc import Callable, Sequence
 
-from clozeline.command import wrap_log
+from clozeline.command import Detail, wrap_log
 from clozeline.configuration.config import to_data
 from clozeline.configuration.redaction import redact_text
 from clozeline.native.library import missing_note
@@ -29,12 +29,12 @@ from clozeline.train.startup.starting_model import StartingModel, build_starting
 
 
 def describe_model(
-    config: TrainConfig, left_out: Sequence[str], starting: StartingModel, datasets: Datasets
+    config: TrainConfig, untrained_heads: Sequence[str], starting: StartingModel, datasets: Datasets
 ) -> list[str]:
-    """Return the lines about a model: untrained heads, initialization, unread columns, its class in an export."""
+    """Return the lines on a model: untrained heads, initial weights, unread columns, export."""
     source = config.model.init_from
-    heads = ", ".join(left_out)
-    lines = [f"not trained, for no training set serves it: {heads} of {source}"] if heads else []
+    heads = ", ".join(untrained_heads)
+    lines = [f"not trained: {heads} of {source}; no training set has its labels"] if heads else []
     manifests = [shards.manifest for shards in distinct_sets(datasets.phases)]
     unread = [*filter(None, [starting.unread]), *unread_lines(manifests, config.model)]
     return [*lines, *starting.lines, *unread, *plan_of_run(config, datasets).lines()]
@@ -49,9 +49,16 @@ def announce_start(
     display: Display,
     journal: Journal,
 ) -> None:
-    """Print the cost of a new run, or the checkpoint of a resumed one, and write the event.
+    """Print the lines of a new run, or the checkpoint of a resumed one, and write the event.
 
-    `least_s`: lower bound on the time of the run, in seconds.
+    Args:
+        point: where the run starts.
+        lines: the model and the cost of the run.
+        least_s: lower bound on the time of the run, in seconds.
+        peak: FLOPs per second of a rank.
+        hooks: the hooks of the run, whose charts the report draws.
+        display: prints.
+        journal: takes the event.
     """
     now = point.state
     saved = point.saved
@@ -60,9 +67,10 @@ def announce_start(
         display.say(line)
     if note := missing_note():
         display.say(f"note: {note}")
+
     # a new run: print its cost
     if saved is None:
-        for line in (*lines, peak.line()):
+        for line in lines:
             display.say(line)
         fields = {
             "shape": now.shape,
@@ -89,7 +97,7 @@ def announce_start(
             changed = "deterministic is false"
             if saved.shape != now.shape or saved.versions != now.versions:
                 changed = f"the run was {saved.shape} and is {now.shape} now"
-            display.say(f"{changed}: the state is the same, rounding will differ")
+            display.say(f"{changed}: the state is the same, but rounding will differ")
     if note := point.schedule_note():
         display.say(note)
 
@@ -108,14 +116,15 @@ def announce_data(
         announce("new_phase", step=state.step, samples=state.samples, data=datasets.description)
 
 
-def dry_run(config: TrainConfig) -> int:
+def dry_run(config: TrainConfig, detail: Detail = "usual") -> int:
     """Check a configuration as a start would, and print what the run will cost; return 0."""
     # check the configuration against the output folder and the data sets
     rank, size = describe_environment()
-    config, datasets, left_out = check_start(config, size)
+    config, datasets, untrained_heads = check_start(config, size)
     if size > 1:
         datasets.check_files(rank, int(os.environ["LOCAL_RANK"]))
     refuse_output(config)
+
     # find the checkpoint to resume from
     lines: list[str] = []
     checkpoint = find_newest(
@@ -127,20 +136,24 @@ def dry_run(config: TrainConfig) -> int:
     device = device_of(os.environ)
     point = find_starting_point(config, datasets.description, size, device, checkpoint)
     config = point.config
+
     # build the model and open the stream
     starting = build_starting_model(point, datasets.train)
     if config.regularizer is not None and point.checkpoint is None:
         config.regularizer.build().check_model(starting.model, starting.new)
-    lines += describe_model(config, left_out, starting, datasets)
+    lines += describe_model(config, untrained_heads, starting, datasets)
     open_stream(config.data, datasets.phases, rank, size).close()
+
     # estimate the cost
     if rank == 0:
+        is_verbose = detail == "verbose"
         lines += [*point.lines(read_status(config.output)), *point.choices]
         measured = operations_per_second(device, config.precision)
         cost = estimate_cost(config, starting.model, datasets, size, starting.teacher)
-        lines += [*cost.lines(measured), *describe_rereading(datasets.phases, cost.rows_by_set)]
-        lines.append(peak_of(device, config.precision, measured).line())
-        sys.stdout.write(
-            wrap_log(redact_text("\n".join([*lines, "dry run: everything fits together", ""])))
-        )
+        lines += cost.lines(measured, verbose=is_verbose)
+        lines += describe_rereading(datasets.phases, cost.rows_by_set)
+        if is_verbose or size > 1:
+            lines.append(peak_of(device, config.precision, measured).line())
+        lines += ["dry run: everything fits together", ""]
+        sys.stdout.write(wrap_log(redact_text("\n".join(lines))))
     return 0

@@ -31,7 +31,7 @@ class CheckedStart(NamedTuple):
     config: TrainConfig
     """with the branch, the steps, the labels of its task, and the form of its head filled in"""
     datasets: Datasets
-    left_out: tuple[str, ...]
+    untrained_heads: tuple[str, ...]
     """heads of the model in `init_from` that no training set serves"""
 
 
@@ -46,7 +46,7 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
     config = fit_micro_batch(config, world_size)
     check_tracker(config.log.tracker)
     check_exits(config)
-    config, left_out = leave_out_heads(config)
+    config, untrained_heads = drop_untrained_heads(config)
     datasets = open_datasets(config, check_files=world_size == 1)
     config = fill_in_learning_rate(fill_in_steps(config, datasets), datasets)
     config = fill_in_task_heads(config, datasets)
@@ -56,7 +56,7 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
     )
     refuse_further_classes(list(_manifests(datasets)), model)
     model = fit_task_heads(model, distinct_sets(datasets.phases))
-    return CheckedStart(replace(config, model=model), datasets, left_out)
+    return CheckedStart(replace(config, model=model), datasets, untrained_heads)
 
 
 def fit_micro_batch(config: TrainConfig, world_size: int) -> TrainConfig:
@@ -177,7 +177,7 @@ def decay_step(config: TrainConfig) -> int | None:
     return step
 
 
-def leave_out_heads(config: TrainConfig) -> tuple[TrainConfig, tuple[str, ...]]:
+def drop_untrained_heads(config: TrainConfig) -> tuple[TrainConfig, tuple[str, ...]]:
     """Return the configuration with the heads of the model in `init_from` that its sets train, and the other heads.
 
     Nothing is left out of a run, or if the configuration has another head that no set trains: that

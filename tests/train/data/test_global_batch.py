@@ -21,7 +21,7 @@ class Alone:
 
     size, rank = 1, 0
 
-    def total(self, values):
+    def sum_over_ranks(self, values):
         return list(values)
 
     def raise_everywhere(self, error):

@@ -10,7 +10,9 @@ from clozeline.train.distributed.process_group import device_of
 
 
 def totals(world):
-    return world.total([world.rank + 0.1, 2.0**-60, 2.0**53]), world.gather(world.rank * 10)
+    return world.sum_over_ranks([world.rank + 0.1, 2.0**-60, 2.0**53]), world.gather(
+        world.rank * 10
+    )
 
 
 def test_totals_are_float64_and_equal(two_ranks):
@@ -37,7 +39,7 @@ def test_groups_that_libraries_make_wait_no_longer_than_ours(two_ranks):
 
 def fail_on_one(world):
     try:
-        with world.together():
+        with world.sharing_errors():
             if world.rank == 1:
                 raise IntegrityError("a block is broken")
     except Exception as error:

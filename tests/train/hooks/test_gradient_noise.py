@@ -88,7 +88,7 @@ def recorded(world, config, empty):
         none = {name: batches[-1].tensors[name][:0] for name in ("label_index", "label_ids")}
         batches[-1] = RandomBatch({**batches[-1].tensors, **none})
     counts = {
-        "masked_lm": world.total(
+        "masked_lm": world.sum_over_ranks(
             [sum(engine.heads["masked_lm"].count(b.tensors) for b in batches)]
         )[0]
     }

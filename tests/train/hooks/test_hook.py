@@ -54,7 +54,7 @@ def recorded(world, config):
     for step in (1, 2):
         batches = list(RandomSource(config, world).next_step())
         counts = {
-            "masked_lm": world.total(
+            "masked_lm": world.sum_over_ranks(
                 [sum(engine.heads["masked_lm"].count(b.tensors) for b in batches)]
             )[0]
         }

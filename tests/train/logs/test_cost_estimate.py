@@ -69,9 +69,11 @@ def test_known_devices_have_their_makers_number_and_others_a_measured_one(
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
     found = peak_of(CUDA, "bf16", 3.0)
     assert found.operations == (operations or 3.0)
-    assert ("data sheet of" if operations else f"no data sheet of {name} in bf16") in found.line()
+    assert ("data sheet of" if operations else f"no data sheet of {name} for bf16") in found.line()
     assert peak_of(CUDA, "fp32", 5.0).operations == 5.0
-    assert "measured, a matrix product in bf16" in peak_of(torch.device("cpu"), "bf16", 2.0).line()
+    assert (
+        "measured by a matrix product in bf16" in peak_of(torch.device("cpu"), "bf16", 2.0).line()
+    )
 
 
 def test_operations_of_samples_follow_the_phases():
@@ -145,7 +147,7 @@ def test_the_head_is_counted_at_labels_alone(tmp_path, objective, family, head):
         model.flops(tokens, target, labels_by_hand(rows)), rel=1e-9
     )
     said = "\n".join(estimate_cost(config, model, datasets, 2).lines(1e9))
-    assert "16 rows a step = 2 ranks x 4 micro-batches x 2 rows" in said
+    assert "16 rows per step: 2 ranks x 4 micro-batches x 2 rows" in said
 
 
 def test_rows_that_an_objective_makes_too_long_are_refused(tmp_path):

@@ -77,7 +77,7 @@ def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ra
 
 def test_waiting_is_judged_over_windows(monkeypatch):
     """The first step loads the first round; what is told once is told again after a rest."""
-    monkeypatch.setattr(supply, "_WINDOW", 4)
+    monkeypatch.setattr(supply, "_WINDOW_STEPS", 4)
     told = []
     timeline = SimpleNamespace(at=lambda _: None)
     stream = SimpleNamespace(timeline=timeline, samples=0, lanes=1, sources=[], stats=dict)
@@ -89,7 +89,7 @@ def test_waiting_is_judged_over_windows(monkeypatch):
         [(9.0, 9.0)] + [(0.0, 1.0)] * 3 + [(0.3, 1.0)] * 5 + [(0.05, 1.0)] * 4 + [(0.06, 1.0)] * 4
     )
     for step, (waited, seconds) in enumerate(steps, 1):
-        health.note(step, waited, seconds)
+        health.observe_step(step, waited, seconds)
     assert told == [(5, pytest.approx(0.075)), (17, pytest.approx(0.06))]
 
 
@@ -119,7 +119,7 @@ def test_a_phase_is_told_when_its_first_row_of_the_lanes_was_read():
     )
     for step, samples in enumerate((8, 12, 16, 28), 1):
         stream.samples = samples
-        health.note(step, 0.0, 1.0)
+        health.observe_step(step, 0.0, 1.0)
     facts = {"phase": 1, "shares": {16: 1.0}, "global_batch": 16, "until_samples": None}
     assert told == [("phase", {"step": 3, **facts})]
     assert health.phases() == [

@@ -11,8 +11,8 @@ from clozeline.train.logs.diagnosis import (
     LossHistory,
     describe_lowest,
     diagnose,
-    explain,
-    history_of,
+    explain_diagnosis,
+    loss_history,
 )
 from tests.train.synthetic import tiny
 
@@ -197,7 +197,9 @@ def test_both_losses_and_the_accuracy_decide(name):
 
 
 def told(history, *, of_task, tokens=10**9, **keys):
-    return " ".join(explain(history, tiny(steps=400, **keys), of_task=of_task, tokens=tokens))
+    return " ".join(
+        explain_diagnosis(history, tiny(steps=400, **keys), of_task=of_task, tokens=tokens)
+    )
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -277,9 +279,9 @@ def test_records_become_the_losses_of_a_set():
         {"step": 3, "loss": 0.1},
         {"step": 3, "heldout": {"dev": found, "other": other}},
     ]
-    assert history_of(records, "dev") == LossHistory(
+    assert loss_history(records, "dev") == LossHistory(
         [(1, 0.5), (3, 0.1)], [(1, math.inf), (3, 0.9)], 0.6931, 0.81, 0.5, 0.81
     )
-    assert history_of(records[:1], "dev") == LossHistory([(1, 0.5)], [])
+    assert loss_history(records[:1], "dev") == LossHistory([(1, 0.5)], [])
     two = {**found, "losses": {"classification": 0.5, "masked_lm": 0.4}}
-    assert history_of([{"step": 3, "heldout": {"dev": two}}], "dev").accuracy is None
+    assert loss_history([{"step": 3, "heldout": {"dev": two}}], "dev").accuracy is None

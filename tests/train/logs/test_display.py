@@ -5,7 +5,13 @@ from unittest.mock import Mock
 import pytest
 from rich.console import Console
 
-from clozeline.train.logs.display import _PRINTED, _SENTENCES, Display, announcer, describe_event
+from clozeline.train.logs.display import (
+    _PRINTED_EVENTS,
+    _SILENT_EVENTS,
+    Display,
+    announcer,
+    describe_event,
+)
 from tests.test_docs import ROOT
 
 
@@ -43,7 +49,7 @@ def test_lines_are_seconds_apart_with_the_speed_and_the_time_left():
     assert last == "  held-out at step 40: loss 1.0000, unigram entropy 3.0000 nats over 7 labels"
     figures = "loss 1.5000  lr 1.00e-03  norm 2.00"
     (measured,) = [line for line in lines if not line.startswith("step ")]
-    assert "about 2 min for 40 steps" in measured
+    assert "40 steps take about 2 min" in measured
     assert lines.index(measured) == 7, "after 20 steps of 3 s"
     lines.remove(measured)
     assert [line.split("/")[0] for line in lines] == [f"step {step}" for step in range(1, 41, 3)]
@@ -63,16 +69,16 @@ PHASE = {"phase": 1, "shares": {"a": 0.75, "b": 0.25}, "global_batch": 16}
     [
         (
             {"event": "data_starved", "waited_share": 0.125, "steps": 100},
-            "12% of the last 100 steps went into waiting",
+            "training waited for data in 12% of the last 100 steps",
         ),
-        ({"event": "data", "phases": [PHASE]}, "phase 1 reads 75.0% a, 25.0% b, 16 rows a step"),
+        ({"event": "data", "phases": [PHASE]}, "phase 1 reads 75.0% a, 25.0% b, 16 rows per step"),
         (
             {
                 "event": "spike",
                 "loss": {"value": 9.5, "median": 2.0, "deviations": 7.25},
                 "command": "explain",
             },
-            "loss 9.5 is 7.2 deviations above the median 2; its rows and documents:\n  explain",
+            "unusual step: loss 9.5 (usually 2); to see its texts:\n  explain",
         ),
         (
             {"event": "lost", "step": 3, "process": "process 8 on a"},
@@ -95,10 +101,10 @@ def test_events_are_written_and_some_are_shown():
     assert [call.args[0] for call in journal.event.call_args_list] == ["save", "phase", "unknown"]
     journal.status.assert_called_once_with("running", checkpoint="step-00000003")
     display.say.assert_called_once_with(
-        "step 4: phase 1 of the data begins: 75.0% a, 25.0% b, 16 rows a step"
+        "step 4: phase 1 of the data begins: 75.0% a, 25.0% b, 16 rows per step"
     )
 
 
 def test_the_operations_page_lists_the_events_that_have_a_sentence():
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-    assert all(f"`{name}`" in page for name in (*_PRINTED, *_SENTENCES))
+    assert all(f"`{name}`" in page for name in (*_PRINTED_EVENTS, *_SILENT_EVENTS))

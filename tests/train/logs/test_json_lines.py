@@ -36,7 +36,7 @@ def test_lines_from_the_end_are_those_from_the_start(tmp_path, content, ended, a
     whole = b"\n".join(content) + b"\n" * ended
     path.write_bytes(whole)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines, "_READ", at_once)
+        patch.setattr(lines, "_READ_BYTES", at_once)
         found = list(last_lines(path))
     assert [whole[line.start : line.stop] for line in reversed(found)] == [
         line for line in whole.splitlines(keepends=True) if line.strip()

@@ -24,7 +24,7 @@ def test_the_end_has_an_exit_code_and_names_damaged_records(
     journal = Mock()
     display = Mock()
     one = recorder.Recorder(engine, Mock(), journal, display, Mock(), Mock())
-    assert one.end(TrainState(step=2, samples=16), complete, None) == code
+    assert one.finish(TrainState(step=2, samples=16), complete, None) == code
     assert [call.args[0] for call in journal.event.call_args_list] == ["memory", event]
     assert journal.event.call_args.kwargs["reason"] == (
         None if complete else "asked on another rank"
@@ -36,7 +36,7 @@ def test_the_end_has_an_exit_code_and_names_damaged_records(
     )
     assert said[-2:] == [
         f"report {tmp_path / 'report.html'}",
-        f"{tmp_path / 'metrics.jsonl'}: 1 lines are torn or damaged; the report lacks them",
+        f"{tmp_path / 'metrics.jsonl'}: the report lacks 1 damaged line",
     ]
 
 
@@ -51,7 +51,7 @@ def test_a_resumed_run_continues_to_count_its_spikes(tmp_path):
         {"step": 40 + number, "loss": 9.0, "spikes_in_a_row": 1 + number} for number in range(2)
     ]
     (tmp_path / "metrics.jsonl").write_text("".join(f"{sealed(**record)}\n" for record in losses))
-    world = SimpleNamespace(rank=0, total=lambda values: values)
+    world = SimpleNamespace(rank=0, sum_over_ranks=lambda values: values)
     journal = Mock(directory=tmp_path)
     display = Mock()
     one = recorder.Recorder(
@@ -68,7 +68,7 @@ def test_a_step_that_is_not_logged_renews_the_status(monkeypatch):
     one = recorder.Recorder(
         Mock(config=tiny(log__spike=None)), Mock(), journal, Mock(), Mock(), Mock()
     )
-    one.step(TrainState(step=2, samples=16), Mock(), result, 0.1, 1.0, 1.0, log=False)
+    one.record_step(TrainState(step=2, samples=16), Mock(), result, 0.1, 1.0, 1.0, log=False)
     journal.progress.assert_called_once_with()
 
 
@@ -88,5 +88,5 @@ def test_pages_while_training_cost_at_most_a_hundredth(monkeypatch):
     one = recorder.Recorder(engine, Mock(), Mock(), Mock(), Mock(), Mock())
     for save in range(1, 61):
         now[0] = max(now[0], 10.0 * save)
-        one.saved()
+        one.refresh_report()
     assert written == [10.0, 210.0, 410.0]

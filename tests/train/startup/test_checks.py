@@ -10,7 +10,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.finetuning import plan_learning_rate
 from clozeline.train.startup import checks
-from clozeline.train.startup.checks import fill_in_phases, fill_in_task_heads, leave_out_heads
+from clozeline.train.startup.checks import drop_untrained_heads, fill_in_phases, fill_in_task_heads
 from tests.train.synthetic import plain_config, tiny
 
 NO_SETS = SimpleNamespace(phases=(), heldout={})
@@ -83,9 +83,9 @@ def config_of(shards, model):
 def test_a_head_that_no_set_trains_is_left_out(published, shards):
     config = config_of(shards, {"init_from": str(published)})
     assert set(config.model.heads) == {"masked_lm", "sentence"}
-    kept, left_out = leave_out_heads(config)
+    kept, left_out = drop_untrained_heads(config)
     assert (set(kept.model.heads), left_out) == ({"masked_lm"}, ("sentence",))
-    assert leave_out_heads(kept) == (kept, ())
+    assert drop_untrained_heads(kept) == (kept, ())
 
 
 @pytest.mark.parametrize("heads", [{"masked_lm": 1.0, "span_boundary": 1.0}, {"sentence": 1.0}])
@@ -93,7 +93,7 @@ def test_other_heads_are_the_users(published, shards, heads):
     """A head that the model does not have, or the only one, is a mistake that opening the sets
     reports."""
     config = config_of(shards, {"init_from": str(published), "heads": heads})
-    assert leave_out_heads(config) == (config, ())
+    assert drop_untrained_heads(config) == (config, ())
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.terminal import duration_text
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.finetuning import plan_learning_rate, plan_seeds, plan_task_steps
-from clozeline.train.logs.display import MEASURING
+from clozeline.train.logs.display import MEASURED_STEPS
 from clozeline.train.logs.json_lines import read_lines, step_records
 
 
@@ -88,7 +88,7 @@ def tell_time(run: Path, plan: FinetuningPlan, say: Callable[[str], None]) -> Ca
             if told:
                 say(f"{plan.text}, at least {duration_text(told[0] * plan.seeds)} in all")
         records = step_records(read_lines(run / "metrics.jsonl"))
-        if not records or records[-1]["step"] - records[0]["step"] < MEASURING:
+        if not records or records[-1]["step"] - records[0]["step"] < MEASURED_STEPS:
             return False
         seconds = (records[-1]["time"] - records[0]["time"]) / (
             records[-1]["step"] - records[0]["step"]

@@ -2,7 +2,7 @@
 
 from clozeline.configuration.config import load_config
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.run import run
+from clozeline.train.run import run_training
 from tests.pipeline.task_files import (
     make_choice_sets,
     make_labeled_sets,
@@ -37,7 +37,7 @@ TASKS = {
 
 
 def start(world, config, words=()):
-    return run(load_config(TrainConfig, config, words), joined=world)
+    return run_training(load_config(TrainConfig, config, words), joined=world)
 
 
 def tuned_run(ranks, folder, *, steps=6, **changes):

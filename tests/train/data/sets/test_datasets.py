@@ -182,7 +182,7 @@ def test_steps_of_stored_sets_and_how_often_corruptions_are_read(
     assert asked != "auto" or plan_steps(config.data, open_datasets(config).phases) == steps
     assert dry_run(config) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert f"{steps:,} steps (schedule ends at {steps:,})" in out
+    assert f"length     {steps:,} steps, " in out
     assert ("by heart" in out) == bool(reads)
     if reads:
         assert f"(of {variants}) is read {reads} times" in out
