@@ -12,7 +12,7 @@ from torch import nn
 from clozeline.model.layers.stack import Stack
 from clozeline.model.parameters.sharding import full_shape
 
-Documents: TypeAlias = Mapping[tuple[int, int], float]
+DocumentCounts: TypeAlias = Mapping[tuple[int, int], float]
 """Mean number of documents in a row, by their number of tokens and of target tokens."""
 
 
@@ -30,7 +30,7 @@ class FlopCounts:
         tokens_per_row: int,
         target_tokens_per_row: int = 0,
         labels_per_row: float | None = None,
-        documents: Documents | None = None,
+        documents: DocumentCounts | None = None,
     ) -> float:
         """Return the FLOPs of one row's forward and backward pass, matrix products only.
 
@@ -63,7 +63,7 @@ class FlopCounts:
         tokens_per_row: int,
         target_tokens_per_row: int = 0,
         labels_per_row: float | None = None,
-        documents: Documents | None = None,
+        documents: DocumentCounts | None = None,
     ) -> float:
         """Return the FLOPs of one row's forward pass alone; the arguments are those of `flops`."""
         return sum(
@@ -71,7 +71,11 @@ class FlopCounts:
         )
 
     def _forward_flops(
-        self, tokens: int, target_tokens: int, labels: float | None, documents: Documents | None
+        self,
+        tokens: int,
+        target_tokens: int,
+        labels: float | None,
+        documents: DocumentCounts | None,
     ) -> list[float]:
         """Return the FLOPs of the body, followed by those of each head."""
         labeled = target_tokens or tokens

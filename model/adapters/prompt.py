@@ -16,7 +16,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.adapters._adapter import Adapter, AdapterOptions, LearnedVectors, Undo
 from clozeline.model.families import Family
 from clozeline.model.layers.cache import Cache
-from clozeline.model.layers.masks import Documents
+from clozeline.model.layers.masks import PackedDocuments
 from clozeline.model.layers.stack import Stack
 from clozeline.model.parameters.initial_values import generator_for
 from clozeline.model.parameters.sharding import UNSHARDED, Placement
@@ -102,7 +102,7 @@ class Prompt(Adapter):
         pairs: Tensor | None = None,
         prefix_length: Tensor | None = None,
         cache: Cache | None = None,
-        documents: Documents | None = None,
+        documents: PackedDocuments | None = None,
     ) -> Tensor:
         """Return the states of the rows, after the prompt, from the inputs of the rows alone."""
         length = self.options.length

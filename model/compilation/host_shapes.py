@@ -1,4 +1,7 @@
-"""Prepare a batch on the host, so that no forward pass waits for an accelerator, and none compiles again."""
+"""Prepare a batch on the host, so that a forward pass never waits or recompiles.
+
+It would wait for an accelerator to read a value that decides a shape.
+"""
 
 from collections.abc import Mapping, Set
 
@@ -13,18 +16,20 @@ from clozeline.model.loss import choice_rows, real_index
 def add_host_shapes(
     tensors: Mapping[str, Tensor], limit: int | None, added: Set[str] = frozenset()
 ) -> dict[str, Tensor]:
-    """Encode properties that a forward pass depends on as shapes; call this before a batch moves to an accelerator.
+    """Encode properties that a forward pass depends on as shapes.
 
-    Equal rows of `position_ids` [B, T] become [1, T], and `lengths` [B] of rows without padding the
-    one length []; `max_seqlen` [], of both sides, becomes an empty tensor of as many rows,
-    `left_padding` [B] of zeros is removed, and `predicted_positions` are added to `rank`. Tensors
-    that are not on the host stay as they are.
+    Call this before a batch moves to an accelerator.
 
-    `limit` is the size of the position table; heads name further tensors that are `added`:
+    Equal rows of `position_ids` [B, T] become [1, T]; `lengths` [B] of rows without padding become
+    one length []; `max_seqlen` [], of both sides, becomes an empty tensor with as many rows;
+    `left_padding` [B] of zeros is removed; `predicted_positions` are added to `rank`. Tensors that
+    are not on the host stay unchanged.
+
+    `limit` is the size of the position table; heads name further tensors to be `added`:
     `real_index` and `choice_rows`, see `model.loss`.
 
     Raises:
-        BatchError: a position id beyond the table, or padding on the left that does not fit the
+        BatchError: a position id is outside the table, or padding on the left does not fit the
             rows.
 
     Example:
@@ -35,23 +40,23 @@ def add_host_shapes(
     """
     shaped = dict(tensors)
     on_host = {name: tensor for name, tensor in tensors.items() if tensor.device.type == "cpu"}
+    # indices that heads ask for
     if "real_index" in added and "input_ids" in on_host:
         shaped["real_index"] = real_index(tensors)
     if "choice_rows" in added and "choices" in on_host:
         shaped["choice_rows"] = choice_rows(tensors["choices"])
+    # position ids, which must be inside the table
     for name in on_host.keys() & names_of(text.positions for text in TEXTS):
         positions = tensors[name]
         equal_rows = positions.stride(0) == 0 or bool((positions == positions[:1]).all())
         shaped[name] = positions[:1] if equal_rows else positions
-        if (
-            limit is not None
-            and positions.numel()
-            and (largest := int(shaped[name].max())) >= limit
-        ):
-            remedy = "make the samples shorter or raise model.position.maximum"
-            raise BatchError(
-                f"position id {largest}: the position table has room for 0..{limit - 1}; {remedy}"
-            )
+        if limit is not None and positions.numel():
+            largest = int(shaped[name].max())
+            if largest >= limit:
+                raise BatchError(
+                    f"position id {largest}: the position table holds 0 to {limit - 1}; "
+                    "make the samples shorter, or raise model.position.maximum"
+                )
     # rows without padding
     if "lengths" in on_host and bool((tensors["lengths"] >= tensors["input_ids"].shape[1]).all()):
         shaped["lengths"] = torch.tensor(tensors["input_ids"].shape[1])
@@ -70,9 +75,11 @@ def add_host_shapes(
 
 
 def prediction_positions(rank: Tensor) -> Tensor:
-    """Return the positions of each row in the order of prediction, [B, most of a row], padded with zeros.
+    """Return the positions of each row in the order of prediction, padded with zeros.
 
-    `rank` [B, T] is 0 for context, r for the position that is predicted as the r-th.
+    The shape is [B, most predictions of a row].
+
+    `rank` [B, T] is 0 for context, and r for the position that is predicted as the r-th.
 
     Example:
         >>> prediction_positions(torch.tensor([[0, 2, 1], [0, 0, 1]])).tolist()
@@ -84,30 +91,29 @@ def prediction_positions(rank: Tensor) -> Tensor:
 
 
 def _check_left_padding(left: Tensor, tensors: Mapping[str, Tensor]) -> None:
-    if counted := sorted({"attention", "prefix_length"} & tensors.keys()):
+    if from_start := sorted({"attention", "prefix_length"} & tensors.keys()):
         raise BatchError(
-            f"left_padding: {counted[0]} counts positions from 0: pad these rows on the right"
+            f"left_padding: {from_start[0]} counts positions from 0: pad these rows on the right"
         )
     ends = left + tensors["lengths"].to(left.device)
     columns = tensors["input_ids"].shape[1]
     if bool((left < 0).any()) or bool((ends > columns).any()):
         raise BatchError(
             f"left_padding: expected 0 or more, and with lengths up to {columns} positions, got "
-            "padding "
-            f"{left.tolist()} and lengths {tensors['lengths'].tolist()}"
+            f"padding {left.tolist()} and lengths {tensors['lengths'].tolist()}"
         )
 
 
 def pad_labels(
     tensors: Mapping[str, Tensor], capacity: int, reads: Mapping[str, BatchField] = FIELDS
 ) -> dict[str, Tensor]:
-    """Pad the labels of a batch to the next multiple of a capacity, with entries that have no effect.
+    """Pad the labels of a batch to a multiple of a capacity, with entries that have no effect.
 
-    These are the fillers of the fields that have an entry for each label: those that the model
-    `reads`, and ours.
+    The fields that have an entry per label define these fillers: fields that the model `reads`, and
+    standard fields.
 
     A batch without labels gets `capacity` such entries. Losses and gradients stay the same, up to
-    the order of rounding. For each further multiple a compiler builds one more graph.
+    the order of rounding. For each further multiple, a compiler builds one more graph.
 
     Example:
         >>> batch = {"label_index": torch.tensor([3, 8]), "label_ids": torch.tensor([7, 9])}
@@ -119,6 +125,7 @@ def pad_labels(
     count = len(tensors["label_index"])
     missing = -count % capacity if count else capacity
     fields = [field for name in tensors if (field := reads.get(name, FIELDS.get(name))) is not None]
+    # the missing entries of each field that has one per label
     added = {
         field.name: tensors[field.name].new_full(
             (missing, *tensors[field.name].shape[1:]), field.filler
@@ -126,6 +133,7 @@ def pad_labels(
         for field in fields
         if field.per == "label"
     }
+
     return {
         **tensors,
         **{name: torch.cat((tensors[name], entries)) for name, entries in added.items()},

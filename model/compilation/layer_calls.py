@@ -12,16 +12,16 @@ from torch.utils.checkpoint import checkpoint
 from clozeline.model.heads import Head
 
 OnFailure = Callable[..., object]
-_GRAPHS: Final = 64
-"""Recompilation limit of a function that all layers or heads of a class share: for each type of
-layer, with and without padding, in training and in evaluation, for the first shapes, for any, and
-for one row. torch's default is 8."""
+_MAX_GRAPHS: Final = 64
+"""Recompilation limit of a function that all layers or heads of a class share. It has graphs for
+each type of layer, with and without padding, in training and evaluation, for the first shapes, for
+any shape, and for one row. torch's default is 8."""
 
 
 def recompute_layers(model: nn.Module) -> None:
-    """Store only the input of each layer for the backward pass, which runs the layer again (arXiv 1604.06174).
+    """Store only the input of each layer, and run it again in the backward pass (arXiv 1604.06174).
 
-    Losses and gradients are the same bits, dropout included; a step costs about a third more
+    Losses and gradients are bit-identical, including dropout; a step costs about a third more
     arithmetic.
     """
     for layer in _layers(model):
@@ -37,16 +37,17 @@ def recompute_layers(model: nn.Module) -> None:
 def compile_layers(
     model: nn.Module, backend: str = "inductor", on_failure: OnFailure | None = None
 ) -> None:
-    """Compile each layer as one graph, before `recompute_layers`; its layers must have no graph breaks.
+    """Compile each layer as one graph; call this before `recompute_layers`.
 
-    After a second batch size or row length, a graph is compiled for any; further ones compile
-    nothing.
+    Layers must have no graph breaks. After a second batch size or row length, a graph for any shape
+    is compiled, and no further one.
+
 
     Args:
         model: the model.
-        backend: of torch.compile.
+        backend: backend of torch.compile.
         on_failure: called with the `reason` when a layer cannot be compiled; the layers then run
-            uncompiled from there on, with the same gradients. None: the error is raised.
+            uncompiled, with the same gradients. None: the error is raised.
     """
     compiler = _Compiler(backend, on_failure)
     for layer in _layers(model):
@@ -56,7 +57,7 @@ def compile_layers(
 def compile_heads(
     model: nn.Module, backend: str = "inductor", on_failure: OnFailure | None = None
 ) -> None:
-    """Compile each head that reads only labeled positions as one graph, again for each number of labels.
+    """Compile each head that only reads labeled positions, with a graph per number of labels.
 
     `pad_labels` keeps that number constant. `on_failure` is that of `compile_layers`.
     """
@@ -76,53 +77,55 @@ class _Compiler:
         if backend == "inductor":
             from torch._inductor import config  # a slow import
 
-            # else it chooses kernels, and with them roundings, by their speed, which differs
+            # otherwise it chooses kernels, and with them roundings, by their speed, which differs
             # between processes
             config.deterministic = torch.are_deterministic_algorithms_enabled()
-        if (
-            on_failure is not None
-        ):  # else a graph for any shape would fail in the backward pass, half of which is done
+        if on_failure is not None:
+            # otherwise a graph for any shape could fail in the middle of the backward pass
             functorch_config.force_non_lazy_backward_lowering = True
 
     def compile(self, forward: Callable[..., Any]) -> Callable[..., Any]:
+        # untyped in torch
         settings: Any = {
             "fullgraph": True,
             "backend": self.backend,
-            "recompile_limit": _GRAPHS,
-        }  # untyped in torch
+            "recompile_limit": _MAX_GRAPHS,
+        }
         compiled = torch.compile(forward, **settings)
         return compiled if self.on_failure is None else _Replaceable(compiled, forward, self)
 
 
 class _Replaceable:
-    """A compiled function, and the plain one that runs in its place from the first failure on.
+    """A compiled function, and the uncompiled one that replaces it after the first failure.
 
-    Recomputation belongs inside: a call that was made by one of the two is recomputed by the same
-    one.
+    Recomputation belongs inside: a call of one of the two is recomputed by the same one.
     """
 
     def __init__(
-        self, compiled: Callable[..., Any], plain: Callable[..., Any], compiler: _Compiler
+        self,
+        compiled: Callable[..., Any],
+        uncompiled: Callable[..., Any],
+        compiler: _Compiler,
     ) -> None:
         self.compiled = compiled
-        self.plain = plain
+        self.uncompiled = uncompiled
         self.compiler = compiler
 
     def within(self, wrapper: Callable[..., Any]) -> "_Replaceable":
         return _Replaceable(
-            partial(wrapper, self.compiled), partial(wrapper, self.plain), self.compiler
+            partial(wrapper, self.compiled), partial(wrapper, self.uncompiled), self.compiler
         )
 
     def __call__(self, *inputs: object) -> object:
         if self.compiler.failed:
-            return self.plain(*inputs)
+            return self.uncompiled(*inputs)
         try:
             return self.compiled(*inputs)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:
             reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-        outputs = self.plain(*inputs)  # raises a mistake that is not the compiler's
+        outputs = self.uncompiled(*inputs)  # raises an error that is not the compiler's
         self.compiler.failed = True
         cast(OnFailure, self.compiler.on_failure)(reason=reason)
         return outputs

@@ -1,4 +1,4 @@
-"""Extract the best answer span of a row, or decide that there is no answer (arXiv 1810.04805 §4.2-4.3)."""
+"""Extract the best answer span of a row, or decide that it has none (arXiv 1810.04805 §4.2)."""
 
 from typing import NamedTuple
 
@@ -7,22 +7,22 @@ from torch import Tensor
 
 
 class Answers(NamedTuple):
-    """The best answer in each row, and the score of having none."""
+    """The best answer in each row, and the score of no answer."""
 
     score: Tensor
-    """[B], sum of both ends' scores; -inf in a row where no answer is possible"""
+    """[B], sum of the scores of both ends; -inf in a row where no answer is possible"""
     first: Tensor
     """[B], its first position"""
     last: Tensor
     """[B], its last position"""
     null: Tensor
-    """[B], sum of both scores of the position that means no answer"""
+    """[B], sum of both scores at the position that means no answer"""
 
     def of_question(self, threshold: float = 0.0) -> tuple[int, int, int] | None:
         """Return row, first and last position of the answer; None: no answer.
 
-        The rows are the windows of one question. The score of no answer is the lowest of any
-        window; it wins if it exceeds the best span by more than `threshold`.
+        The rows are the windows of one question. The score of no answer is the lowest of all
+        windows; it wins if it exceeds the best span by more than `threshold`.
         """
         row = int(self.score.argmax())
         if bool(self.null.min() - self.score[row] > threshold):
@@ -33,20 +33,23 @@ class Answers(NamedTuple):
 def best_spans(
     starts: Tensor, ends: Tensor, longest: int | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the score, first and last position [B] of the span with the highest starts[first] + ends[last].
+    """Return score, first and last position [B] of the best span: starts[first] + ends[last].
 
-    Ties go to the earlier end, then to the shorter span. Linear in T, times `longest` if given.
+    Ties go to the earlier end, then to the shorter span. Time is linear in T, and in `longest`.
 
     Args:
         starts: [B, T], -inf where no span starts.
-        ends: [B, T], -inf where none ends.
-        longest: maximum positions of a span; None: no limit.
+        ends: [B, T], -inf where no span ends.
+        longest: maximum length of a span; None: no limit.
 
     Example:
         >>> starts, ends = torch.tensor([[1.0, 5.0, 2.0]]), torch.tensor([[9.0, 0.0, 3.0]])
-        >>> [int(part) for part in best_spans(starts, ends)], [int(part) for part in best_spans(starts, ends, 1)]
-        ([10, 0, 0], [10, 0, 0])
+        >>> [int(part) for part in best_spans(starts, ends)]
+        [10, 0, 0]
+        >>> [int(part) for part in best_spans(starts, ends, longest=1)]
+        [10, 0, 0]
     """
+    # highest [B, T]: the best score of a start at or before each position, at `first` [B, T]
     columns = starts.shape[1]
     positions = torch.arange(columns, device=starts.device)
     if longest is None or longest >= columns:
@@ -58,6 +61,7 @@ def best_spans(
             earlier = starts.roll(length, dims=1).masked_fill(positions < length, -torch.inf)
             first = torch.where(earlier > highest, positions - length, first)
             highest = torch.maximum(highest, earlier)
+
     last = (highest + ends).argmax(1, keepdim=True)
     return (highest + ends).gather(1, last)[:, 0], first.gather(1, last)[:, 0], last[:, 0]
 
@@ -68,11 +72,11 @@ def read_answers(
     """Return the best answers of windows, and their scores of no answer.
 
     Args:
-        scores: [B, T, 2] of the head span.
-        allowed: [B, T] bool, positions where an answer may start or end; the null position does not
-            count.
+        scores: [B, T, 2] from the span head.
+        allowed: [B, T] bool, positions where an answer may start or end; the null position is
+            excluded.
         null: [B], the position that means no answer, [CLS].
-        longest: maximum tokens of an answer; None: no limit.
+        longest: maximum number of tokens of an answer; None: no limit.
     """
     rows = torch.arange(len(scores), device=scores.device)
     text = allowed.index_put((rows, null), torch.tensor(False, device=scores.device))

@@ -10,10 +10,12 @@ from clozeline.errors import ConfigurationError
 
 
 def bio_transitions(labels: Sequence[str]) -> tuple[Tensor, Tensor]:
-    """Return scores of first tags [C] and of transitions [C, C], 0 or -inf, that keep BIO well formed.
+    """Return scores of first tags [C] and transitions [C, C], 0 or -inf, that enforce valid BIO.
 
-    I-X comes after B-X or I-X only, and never first; everything else is allowed. I-X without B-X is
-    refused.
+    I-X may only follow B-X or I-X, and never comes first; everything else is allowed.
+
+    Raises:
+        ConfigurationError: a label I-X exists without B-X.
 
     Example:
         >>> first, between = bio_transitions(["O", "B-PER", "I-PER"])
@@ -25,32 +27,33 @@ def bio_transitions(labels: Sequence[str]) -> tuple[Tensor, Tensor]:
     for inside, label in enumerate(labels):
         if not label.startswith("I-"):
             continue
-        kind = label.removeprefix("I-")
-        if f"B-{kind}" not in labels:
+        entity = label.removeprefix("I-")
+        if f"B-{entity}" not in labels:
             raise ConfigurationError(
-                f"labels: {label} has no B-{kind} to begin with; got {', '.join(labels)}"
+                f"labels: {label} needs B-{entity}, which starts an entity; got {', '.join(labels)}"
             )
         first[inside] = -torch.inf
         for before, name in enumerate(labels):
-            if name not in (f"B-{kind}", label):
+            if name not in (f"B-{entity}", label):
                 between[before, inside] = -torch.inf
     return first, between
 
 
 def viterbi(scores: Tensor, lengths: Tensor, first: Tensor, between: Tensor) -> Tensor:
-    """Return the tags [B, T] with the highest sum of scores, -100 after the end of a row; linear in T.
+    """Return the tags [B, T] with the highest sum of scores, -100 after the end of a row.
 
-    Ties go to the sequence whose last tag has the lower index, then the last but one, and so on.
+    Time is linear in T. Ties go to the lower index of the last tag, then of the one before, and so
+    on.
 
     Args:
         scores: [B, T, C].
-        lengths: [B], tags of each row.
+        lengths: [B], number of tags in each row.
         first: [C], added to the first tag of a row.
-        between: [C, C], added for the tag of the row followed by that of the column.
+        between: [C, C], added for a tag (row) followed by a tag (column).
     """
     rows, columns, classes = scores.shape
     itself = torch.arange(classes, device=scores.device).expand(rows, -1)
-    # forward: best sum [B, C] of sequences that end with each tag; rows that have ended keep theirs
+    # forward: best sum [B, C] of sequences ending with each tag; rows that have ended keep theirs
     best = first + scores[:, 0]
     pointers = []
     for position in range(1, columns):
@@ -58,6 +61,7 @@ def viterbi(scores: Tensor, lengths: Tensor, first: Tensor, between: Tensor) -> 
         inside = (lengths > position)[:, None]
         best = torch.where(inside, reached + scores[:, position], best)
         pointers.append(torch.where(inside, pointer, itself))
+
     # backward: follow the pointers [B, C] from the best last tag
     tags = [best.argmax(-1)]
     for pointer in reversed(pointers):

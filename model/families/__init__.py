@@ -1,4 +1,4 @@
-"""Model families: how stacks are combined. One file each, chosen by `model.family`."""
+"""Model families: how stacks are combined. Each has a file, selected by `model.family`."""
 
 from clozeline.model.families._family import Family, View
 

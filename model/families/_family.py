@@ -24,7 +24,7 @@ class View(NamedTuple):
     hidden: Tensor
     """hidden states [B, T, dim]"""
     tensors: Mapping[str, Tensor]
-    """the batch, with the inputs from which these states come"""
+    """the batch, with the inputs of these states"""
 
 
 class Family(nn.Module, ABC):
@@ -32,31 +32,31 @@ class Family(nn.Module, ABC):
 
     Options: ClassVar[type[ModelConfig]] = ModelConfig
     architecture: ClassVar[Architecture]
-    """Type of data that it can be trained on. Several families may share one."""
+    """Type of data that it can be trained on; several families may share one."""
     reads: ClassVar[tuple[BatchField, ...]]
     """Tensors that it reads from a batch."""
     optional: ClassVar[tuple[BatchField, ...]] = ()
-    """Optional tensors of a batch that it reads, in addition to what every family of its
-    architecture reads."""
+    """Optional tensors of a batch that it reads, in addition to those of every family of its
+    architecture."""
     generator_targets: ClassVar[frozenset[str]] = frozenset()
-    """Targets whose heads read a generator; the other heads read rows in which its tokens replace
-    the labeled ones. Empty: there is no generator."""
+    """Targets whose heads read a generator; the other heads read rows in which generated tokens
+    replace the labeled ones. Empty: there is no generator."""
     reads_characters: ClassVar[bool] = False
-    """Tokens enter as characters, so that the model is built with the bytes of each token."""
+    """Whether tokens enter as characters, so that the model needs the bytes of each token."""
     compiled: ClassVar[bool] = True
-    """Each layer compiles to one graph for rows of any length. False: a recurrence needs one for
-    each length."""
+    """Whether each layer compiles to one graph for rows of any length; a recurrence needs one per
+    length."""
     unsupported: ClassVar[Mapping[str, str]] = {}
-    """Tensors of batches whose rows it would misread: by name, what it expects, and what to do."""
+    """Tensors of batches that it would misread: by name, what it expects, and what to do."""
     config: ModelConfig
     """Configuration of the stack that `forward` reads."""
     left_padding: ClassVar[bool] = False
-    """Rows may be padded on the left, as `left_padding` [B] of a batch says."""
+    """Whether rows may be padded on the left, as `left_padding` [B] of a batch says."""
     layered: ClassVar[bool] = False
-    """The last of `layer_states` is what all heads read, so that a head may read a mix of all
+    """Whether all heads read the last of `layer_states`, so that a head may read a mix of all
     layers instead."""
     universal: ClassVar[bool] = False
-    """All its layers are in one stack, which `share.universal` may repeat."""
+    """Whether all its layers are in one stack, which `share.universal` may repeat."""
     tokens: nn.Embedding
     """The token table [rows, emb_dim]."""
 
@@ -70,32 +70,39 @@ class Family(nn.Module, ABC):
         """Return hidden states [B, T, dim] of the rows that carry the labels."""
 
     def refuse_unsupported(self, tensors: Mapping[str, Tensor]) -> None:
+        """Raise BatchError for a tensor that the family would misread."""
         for name, expected in self.unsupported.items():
             if name in tensors:
                 raise BatchError(f"batch: {name}: {expected}")
 
     def sizes(self, target: str) -> ModelConfig:
-        """Return the configuration of the stack that heads of a target read."""
+        """Return the configuration of the stack that heads of this target read."""
         return self.config
 
     @classmethod
     def parts(
         cls, config: ModelConfig, tensors: Mapping[str, Tensor]
     ) -> dict[str, tuple[ModelConfig, dict[str, Tensor]]]:
-        """Return the separate models in a trained one, by name, with their parameters; empty: it is one model."""
+        """Return the separate models in a trained one by name, with their parameters.
+
+        Empty: it is a single model.
+        """
         return {}
 
     def views(self, tensors: Mapping[str, Tensor], heads: Mapping[str, Head]) -> Mapping[str, View]:
-        """Return what each head reads, by its name."""
+        """Return what each head reads, by the head's name."""
         return dict.fromkeys(heads, View(self(tensors), tensors))
 
     def find_body(self, purpose: str) -> Any:
-        """Return the module whose `layers` turn embeddings into the states that heads read; `purpose` is for messages.
+        """Return the module whose `layers` turn embeddings into the states that heads read.
+
+        `purpose` starts the message of an error.
 
         Raises:
-            ConfigurationError: the family is not one stack of equal layers.
+            ConfigurationError: the family is not a single stack of equal layers.
         """
         body = getattr(self, "stack", self)
+        # DeBERTa's convolution and mask decoder make two layers different
         disentangled = self.config.position.disentangled
         special = disentangled is not None and disentangled.special_layers
         if (
@@ -105,21 +112,18 @@ class Family(nn.Module, ABC):
         ):
             raise ConfigurationError(
                 f"{purpose}: expected one stack of equal attention layers, such as those of the "
-                "families encoder, "
-                "decoder and mobilebert, without DeBERTa's convolution and mask decoder; got the "
-                "family "
-                f"{self.config.family}"
+                "families encoder, decoder and mobilebert, without DeBERTa's convolution and mask "
+                f"decoder; got the family {self.config.family}"
             )
         if self.config.share.universal is not None:
             raise ConfigurationError(
                 f"{purpose}: expected layers that are applied once each, got "
-                "model.share.universal, which decides by "
-                "token how many steps it takes"
+                "model.share.universal, where the number of steps depends on the token"
             )
         return body
 
     def apply_final_norm(self, states: Tensor) -> Tensor:
-        """Return states [B, T, dim] of any layer in the form in which heads read the last: after its norm, if any."""
+        """Return states [B, T, dim] of any layer as heads read the last: after the norm, if any."""
         stack: Any = getattr(self, "stack", None)
         return states if stack is None else stack.dropout(stack.norm(states))
 
@@ -131,19 +135,18 @@ class Family(nn.Module, ABC):
         raise ConfigurationError(f"model.family: {expected}")
 
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
-        """Return hidden states [B, n, dim] of the tokens that a batch adds to the rows of a cache."""
+        """Return the states [B, n, dim] of tokens that a batch adds to the rows of a cache."""
         raise ConfigurationError(
             "model.family: generation needs a family with a causal stack, got "
-            f"{type(self).__name__}; "
-            "train a decoder or an encoder_decoder"
+            f"{type(self).__name__}; train a decoder or an encoder_decoder"
         )
 
     def set_token_bytes(self, token_bytes: Sequence[bytes], special_ids: Mapping[str, int]) -> None:
-        """Receive the UTF-8 bytes of each token; only families that read characters need them."""
+        """Store the UTF-8 bytes of each token; only families that read characters need them."""
 
     @abstractmethod
     def flops(self, tokens: int, target_tokens: int) -> float:
-        """Return the FLOPs of one row's forward pass, without heads."""
+        """Return the forward FLOPs of one row, without heads."""
 
     def label_flops(self, tokens: int) -> float:
         """Return the FLOPs that each labeled position adds to `flops`, for a row of `tokens`."""

@@ -1,4 +1,4 @@
-"""Configuration of the families without attention, and the rows that they cannot read."""
+"""Configuration of families without attention, and the rows that they cannot read."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -12,19 +12,18 @@ from clozeline.model.configuration.position import PositionConfig
 _READ: Final = frozenset({"vocab_multiple", "init_from", "init.std", "adapter"})
 PARTS: Final = dict.fromkeys(
     ("document_ids", "prefix_length"),
-    "expected rows of one text, which a recurrent family reads from end to end; corrupt with "
-    "`grouping: document`, or "
-    "`cross_documents: true` and no prefix",
+    "expected rows of one text, because a recurrent family reads a row from start to end; corrupt "
+    "with `grouping: document`, or with `cross_documents: true` and no prefix",
 )
 """Tensors of rows whose parts are read separately: packed documents, or a prefix."""
 
 
 @config_class
 class RecurrentOptions(ModelConfig):
-    """Configuration of a family without attention; the keys of attention must keep their defaults."""
+    """Configuration of a family without attention; the keys of attention keep their defaults."""
 
     READS: ClassVar[frozenset[str]]
-    """Keys of every model that the family reads, besides its sizes."""
+    """Keys of every model that the family reads, in addition to its sizes."""
     HEADS: ClassVar[frozenset[str]]
     """Heads that read its states."""
 
@@ -33,7 +32,7 @@ class RecurrentOptions(ModelConfig):
     ffn_dim: Width = 1
     """Not used: there is no feed-forward block."""
     position: PositionConfig = PositionConfig(kind="none")
-    """Not used: the recurrence knows the order of tokens, and rows may have any length."""
+    """Not used: the recurrence reads tokens in order, and rows may have any length."""
     cell_dim: Width
     """Width of the cells."""
 
@@ -45,12 +44,12 @@ class RecurrentOptions(ModelConfig):
                 for key in _diff_keys(getattr(self, field.name), field.default, field.name):
                     if key not in _READ | self.READS:
                         raise ValueError(
-                            f"{key}: the family {self.family} does not read this key; leave it out"
+                            f"{key}: the family {self.family} does not read this key; remove it"
                         )
-        if unfit := sorted(self.heads.keys() - self.HEADS):
-            fitting = ", ".join(sorted(self.HEADS))
+        if unsupported := sorted(self.heads.keys() - self.HEADS):
+            supported = ", ".join(sorted(self.HEADS))
             raise ValueError(
-                f"heads: states of the family {self.family} are for {fitting}, got '{unfit[0]}'"
+                f"heads: the family {self.family} supports {supported}, got '{unsupported[0]}'"
             )
 
 

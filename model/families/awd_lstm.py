@@ -21,11 +21,11 @@ from clozeline.model.parameters.flops import matrix_flops
 
 
 class AwdLstm(Family):
-    """LSTM layers from left to right; all but the last have `cell_dim` outputs, the last has `dim`.
+    """LSTM layers from left to right, with `cell_dim` outputs; the last one has `dim`.
 
-    `dropout.embedding` drops features of the embeddings, `dropout.hidden` those between two layers,
-    and the head applies `dropout.output`, each with one mask for all tokens of a row. Padding is on
-    the right.
+    `dropout.embedding` drops features of the embeddings, `dropout.hidden` features between two
+    layers, and the head applies `dropout.output`, each with one mask for all tokens of a row.
+    Padding is on the right.
     """
 
     architecture: ClassVar = "decoder"
@@ -67,7 +67,7 @@ class AwdLstm(Family):
         return hidden
 
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
-        """Return hidden states [B, n, dim] of the given tokens; padding of a row does not change what follows it."""
+        """Return the states [B, n, dim] of the given tokens, which padding does not change."""
         if cache is None:
             return self.forward(tensors)
         self.refuse_unsupported(tensors)
@@ -76,7 +76,7 @@ class AwdLstm(Family):
         if states is not None:
             hidden, states = self._read(ids, states)
         else:
-            # prompts of different lengths: rows keep their state at padding
+            # prompts of different lengths: a row that has ended keeps its state
             outputs = []
             for position in range(ids.shape[1]):
                 state, following = self._read(ids[:, position : position + 1], states)
@@ -91,7 +91,7 @@ class AwdLstm(Family):
         return tokens * self._token_flops
 
     def _read(self, ids: Tensor, states: list[State] | None) -> tuple[Tensor, list[State]]:
-        """Return the states of the last layer [B, T, dim], and the state of every layer after the last token."""
+        """Return the last layer's states [B, T, dim], and every layer's final state."""
         config = self.config
         following = []
         x = drop_words(
@@ -107,8 +107,8 @@ class AwdLstm(Family):
 
 
 def _select_states(real: Tensor, new: list[State], old: list[State]) -> list[State]:
-    """Return the new states of rows that have a token here, and the old ones of the others."""
+    """Return the new states of rows that have a token here, and the old states of other rows."""
     return [
-        (torch.where(real, output, before), torch.where(real, cell, kept))
-        for (output, cell), (before, kept) in zip(new, old, strict=True)
+        (torch.where(real, output, old_output), torch.where(real, cell, old_cell))
+        for (output, cell), (old_output, old_cell) in zip(new, old, strict=True)
     ]

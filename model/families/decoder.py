@@ -19,8 +19,8 @@ from clozeline.model.parameters.flops import stack_flops
 class Decoder(Family):
     """A causal stack: every token sees itself and the tokens before it.
 
-    Padding is on the right, where no token looks, or on the left as `left_padding` [B] and
-    `lengths` say. With `document_ids`, packed documents of a row do not see each other; the first
+    Padding is on the right, where no token looks, or on the left according to `left_padding` [B]
+    and `lengths`. With `document_ids`, packed documents of a row do not see each other. The first
     `prefix_length` positions of a row see each other in both directions (prefix LM, arXiv
     1910.10683).
     """
@@ -43,18 +43,18 @@ class Decoder(Family):
     def decode(self, tensors: Mapping[str, Tensor], cache: Cache | None) -> Tensor:
         if cache is not None and "left_padding" in tensors:
             raise BatchError(
-                "left_padding: expected prompts of a continuation padded on the right, got left "
-                "padding"
+                "left_padding: prompts that continue a cache must be padded on the right, not on "
+                "the left"
             )
         vectors = self.tokens(tensors["input_ids"])
+        # causality alone hides padding on the right
+        padding = batch_padding(tensors) if "left_padding" in tensors else None
         prefix = tensors.get("prefix_length")
         return self.stack(
             vectors,
             tensors["position_ids"],
             tensors.get("type_ids"),
-            batch_padding(tensors)
-            if "left_padding" in tensors
-            else None,  # causality hides padding on the right
+            padding,
             prefix_length=None if prefix is None else prefix.to(vectors.device),
             cache=cache,
             documents=batch_documents(tensors),

@@ -1,4 +1,4 @@
-"""ELMo (arXiv 1802.05365): words read as characters, then a recurrent language model in each direction."""
+"""ELMo (arXiv 1802.05365): words as characters, and a recurrent language model per direction."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ class Elmo(Family):
 
     The first half of a state has read the left context, the second the right; each half has seen
     the token itself. From the second layer on, a layer adds its input. `dropout.hidden` is applied
-    to the input of each layer and to the last output. `tokens` is the table of the words that the
-    head chooses among: inputs enter by their characters, `characters` [B, T, max_characters] of the
-    batch, or those of `input_ids`.
+    to the input of each layer and to the last output. `tokens` is the table of output words. Inputs
+    enter as characters: `characters` [B, T, max_characters] of the batch, or those of `input_ids`.
     """
 
     architecture: ClassVar = "decoder"
@@ -49,7 +48,7 @@ class Elmo(Family):
         clip: Annotated[float, Field(gt=0)] = 3.0
         """Bound of the absolute values of cells and outputs."""
         max_characters: Annotated[int, Field(ge=3, le=2**10)] = 50
-        """Bytes of a word that are read, start and end included."""
+        """Number of bytes of a word that are read, including start and end."""
         character_dim: Small = 16
         """Width of the vector of a character."""
         filters: tuple[tuple[Small, Small], ...] = (
@@ -85,30 +84,30 @@ class Elmo(Family):
         self.words = CharacterEncoder(config.character_dim, config.filters, config.highways, width)
         self.left = _Direction(config)
         self.right = _Direction(config)
-        self._token_flops = self.words.flops(config.max_characters) + matrix_flops(
-            self.left, self.right
-        )
+        self._token_flops = self.words.flops(config.max_characters)
+        self._token_flops += matrix_flops(self.left, self.right)
         characters = torch.zeros(rows, config.max_characters, dtype=torch.int16)
-        self.characters: Tensor  # of each token; not stored, as the tokenizer has them
+        self.characters: Tensor  # of each token; not stored, because the tokenizer has them
         self.register_buffer("characters", characters, persistent=False)
 
     def set_token_bytes(self, token_bytes: Sequence[bytes], special_ids: Mapping[str, int]) -> None:
         ids = character_ids(token_bytes, self.config.max_characters, special_ids)
-        self.characters[: len(ids)] = ids  # rows that pad the table are never read
+        self.characters[: len(ids)] = ids  # padding rows of the table are never read
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         return self.layer_states(tensors)[-1]
 
     def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
-        """Return the states [B, T, dim] of every layer; the first are the word vectors, for both directions."""
+        """Return the states [B, T, dim] of every layer; the first are the word vectors, twice."""
         self.refuse_unsupported(tensors)
         ids = tensors["input_ids"]
         lengths = tensors["lengths"]
         words = self.words(
             tensors["characters"] if "characters" in tensors else self.characters[ids]
         )
-        # the right-to-left stack reads each row from its end; padding [B, T] stays, and reversing
-        # twice restores
+
+        # the right-to-left stack reads each row from its end; padding stays in its position, and
+        # reversing twice restores the order [B, T]
         positions = torch.arange(ids.shape[1], device=ids.device)
         ends = lengths.to(ids.device).view(-1, 1)
         backward = torch.where(positions < ends, ends - 1 - positions, positions).expand(ids.shape)

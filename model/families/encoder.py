@@ -14,14 +14,14 @@ from clozeline.model.layers.stack import Stack, layer_states
 from clozeline.model.parameters.flops import stack_flops
 
 MODE_TYPES = 6
-"""Segment types that distinguish UniLM's modes; a smaller table holds the segments alone."""
+"""Number of segment types that distinguish UniLM's modes; a smaller table has segments only."""
 
 
 class Encoder(Family):
-    """A bidirectional stack: every token sees its entire row, or with `document_ids` its document.
+    """A bidirectional stack: every token sees its entire row, or its document (`document_ids`).
 
-    With `attention`, each row is read in one of UniLM's four modes (arXiv 1905.03197): `type_ids`
-    distinguish modes and segments, and a table of fewer than 6 segment types reads `segment_ids`
+    With `attention`, each row is read in one of UniLM's four modes (arXiv 1905.03197). `type_ids`
+    distinguish modes and segments; a table of fewer than 6 segment types reads `segment_ids`
     instead, if there are any. Rows may be padded on the left by `left_padding` [B]. With
     `languages`, the vector of its language is added to each token (XLM, arXiv 1901.07291).
     """
@@ -45,9 +45,9 @@ class Encoder(Family):
         return self.read(self.stack, self.tokens(tensors["input_ids"]), tensors)
 
     def read(self, stack: Stack, vectors: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return a stack's hidden states [B, T, dim] of rows with these token vectors [B, T, emb_dim]."""
-        alone = "attention" in tensors and self.config.type_vocab_size < MODE_TYPES
-        types = tensors.get("segment_ids" if alone else "type_ids")
+        """Return a stack's states [B, T, dim] of rows with these token vectors [B, T, emb_dim]."""
+        segments_only = "attention" in tensors and self.config.type_vocab_size < MODE_TYPES
+        types = tensors.get("segment_ids" if segments_only else "type_ids")
         if self.languages is not None and "languages" in tensors:
             vectors = vectors + self.languages(tensors["languages"])
         pairs = pair_mask(tensors) if "attention" in tensors else None

@@ -1,4 +1,4 @@
-"""A bidirectional stack read by a causal one: T5 (arXiv 1910.10683), BART (arXiv 1910.13461) and similar models."""
+"""A causal stack that reads a bidirectional one: T5 (arXiv 1910.10683), BART (arXiv 1910.13461)."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -22,7 +22,7 @@ from clozeline.model.parameters.flops import matrix_flops, stack_flops
 class EncoderDecoder(Family):
     """Two stacks that share the token table and, with `share.stacks`, their layers.
 
-    With `connector` the decoder attends to projected encoder states, and may have another width.
+    With `connector`, the decoder attends to projected encoder states, and may have another width.
     The encoder's rows may be padded on the left by `left_padding` [B]. With `document_ids` and
     `decoder_document_ids`, a position sees only its own document, in both rows.
     """
@@ -44,9 +44,8 @@ class EncoderDecoder(Family):
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
         ids = tensors["input_ids"]
         target_ids = tensors["decoder_input_ids"]
-        both = self.tokens(
-            torch.cat((ids, target_ids), dim=1)
-        )  # each look-up has a gradient as large as the table
+        # one lookup for both, because each has a gradient as large as the table
+        both = self.tokens(torch.cat((ids, target_ids), dim=1))
         vectors, target_vectors = both.split((ids.shape[1], target_ids.shape[1]), dim=1)
         return self._decode(tensors, target_vectors, *self._encode(tensors, vectors), None)
 
@@ -75,7 +74,7 @@ class EncoderDecoder(Family):
     def _encode(
         self, tensors: Mapping[str, Tensor], vectors: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """Return the states [B, S, dim] that the decoder attends to, and the mask of their tokens."""
+        """Return the states [B, S, dim] that the decoder attends to, and their padding mask."""
         states = self._states(tensors, vectors)
         return states if self.connector is None else self.connector(states), batch_padding(tensors)
 
@@ -88,8 +87,6 @@ class EncoderDecoder(Family):
         cache: Cache | None,
     ) -> Tensor:
         positions = batch["decoder_position_ids"]
-        own = batch_documents(batch, "decoder_")
-        other = batch_documents(batch)
         return self.decoder(
             vectors,
             positions,
@@ -98,8 +95,8 @@ class EncoderDecoder(Family):
             source,
             visible,
             cache=cache,
-            documents=own,
-            source_documents=other,
+            documents=batch_documents(batch, "decoder_"),
+            source_documents=batch_documents(batch),
         )
 
     def sizes(self, target: str) -> ModelConfig:
@@ -113,7 +110,10 @@ class EncoderDecoder(Family):
 
 
 class Connector(nn.Module):
-    """Project encoder states for a decoder of perhaps another width: by one linear map, or two and a norm."""
+    """Project encoder states to the width of the decoder.
+
+    With one linear map, or with two, an activation and a norm.
+    """
 
     def __init__(self, config: ModelConfig, options: ConnectorConfig) -> None:
         super().__init__()

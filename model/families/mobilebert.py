@@ -1,4 +1,4 @@
-"""MobileBERT (arXiv 2004.02984): a deep, thin encoder of bottleneck layers over trigrams of a narrow token table."""
+"""MobileBERT (arXiv 2004.02984): a deep, thin encoder of bottleneck layers over trigrams."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -21,16 +21,16 @@ from clozeline.model.parameters.flops import matrix_flops
 
 
 class MobileBert(Family):
-    """A bidirectional stack: every token sees its entire row, or with `document_ids` its document."""
+    """A bidirectional stack: every token sees its entire row, or its document (`document_ids`)."""
 
     Options: ClassVar = BottleneckConfig
     architecture: ClassVar = "encoder"
     layered: ClassVar = True
     reads: ClassVar = ROW_TEXT
     unsupported: ClassVar = {
-        "attention": "the family mobilebert reads both neighbors of a token, so that it cannot read rows in "
-        "several "
-        "modes of attention; take another family, or an objective with attention: bidirectional"
+        "attention": "the family mobilebert reads both neighbors of a token, so it cannot read "
+        "rows in several modes of attention; use another family, or an objective with "
+        "attention: bidirectional"
     }
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
@@ -53,6 +53,7 @@ class MobileBert(Family):
         states: list[Tensor] = [
             self.embeddings(vectors, tensors["position_ids"], tensors.get("type_ids"))
         ]
+
         pairs = None if documents is None else document_mask(documents)
         for layer in self.layers:
             states.append(
@@ -61,12 +62,16 @@ class MobileBert(Family):
         return states
 
     def flops(self, tokens: int, target_tokens: int) -> float:
-        wide = self.config.attention_heads * self.config.head_width
-        return tokens * (self._token_flops + self.config.layers * 4.0 * wide * tokens)
+        attention_width = self.config.attention_heads * self.config.head_width
+        attention_flops = self.config.layers * 4.0 * attention_width * tokens
+        return tokens * (self._token_flops + attention_flops)
 
 
 class TrigramEmbeddings(nn.Module):
-    """Everything between trigrams and the first layer: projection, positions, segment types, norm, dropout."""
+    """Everything between trigrams and the first layer.
+
+    Projection, positions, segment types, norm and dropout.
+    """
 
     def __init__(self, config: BottleneckConfig) -> None:
         super().__init__()
@@ -79,7 +84,10 @@ class TrigramEmbeddings(nn.Module):
         self.dropout = nn.Dropout(config.dropout.embedding)
 
     def forward(self, vectors: Tensor, positions: Tensor, types: Tensor | None) -> Tensor:
-        """Return [B, T, dim] from trigrams [B, T, 3 x emb_dim], position ids and type ids (None: all 0) [B, T]."""
+        """Return [B, T, dim] from trigrams [B, T, 3 x emb_dim], position ids and type ids [B, T].
+
+        types None: all 0.
+        """
         x = self.project(vectors) + self.position.embed(positions)
         if self.types is not None:
             x = x + self.types(positions.new_zeros(positions.shape) if types is None else types)

@@ -1,4 +1,4 @@
-"""A generator and a discriminator trained together: ELECTRA (arXiv 2003.10555), COCO-LM (arXiv 2102.08473)."""
+"""A generator and a discriminator: ELECTRA (arXiv 2003.10555), COCO-LM (arXiv 2102.08473)."""
 
 from collections.abc import Mapping, Set
 from dataclasses import asdict, fields, replace
@@ -23,7 +23,8 @@ from clozeline.model.loss import at_labels
 from clozeline.model.parameters.flops import stack_flops
 from clozeline.model.parameters.initial_values import Draw, constant
 
-_STACK, _GENERATOR = "family.stack.", "family.generator."
+_STACK = "family.stack."
+_GENERATOR = "family.generator."
 _SHARED = (
     *("family.tokens.", "family.languages."),
     *(f"{_STACK}{name}." for name in ("position", "embeddings.types", "embeddings.norm")),
@@ -32,13 +33,13 @@ _SHARED = (
 
 @config_class
 class GeneratorConfig:
-    """Sizes of the generator; everything else is as in the discriminator."""
+    """Sizes of the generator; all other keys are those of the discriminator."""
 
     layers: Depth
     """Layers of the stack."""
     dim: Width
-    """Width of the residual stream; another width than that of the embeddings adds a projection
-    between them."""
+    """Width of the residual stream; if it is not that of the embeddings, a projection follows
+    them."""
     attention_heads: Width
     """Heads of each attention, a divisor of dim."""
     ffn_dim: Width
@@ -46,12 +47,12 @@ class GeneratorConfig:
 
 
 class ReplacedTokens(Encoder):
-    """An encoder that reads rows in which a second, smaller encoder has replaced the labeled tokens.
+    """An encoder of rows in which a second, smaller encoder has replaced the labeled tokens.
 
     The generator predicts the labels, which the head with the target masked_lm learns. Tokens drawn
     from its distribution then replace the tokens at all labels, and every other head reads the
-    discriminator's states of that row. No gradient goes through the draw. A batch without
-    `sample_words` is read by both as it is.
+    discriminator's states of that row. No gradient passes through the draw. Without `sample_words`
+    in a batch, both read the same row.
 
     Example (labels 1 chef, 4 meal; drawn chef, lunch):
         input          [CLS] [MASK] cooked the [MASK] [SEP]
@@ -80,18 +81,18 @@ class ReplacedTokens(Encoder):
             generating = [head for head, target in self.targets.items() if target == "masked_lm"]
             if len(generating) != 1 or len(self.heads) < 2:
                 raise ValueError(
-                    "heads: expected masked_lm, from which the generator learns, and at least one "
-                    "head that reads the "
-                    f"discriminator, such as token; got {', '.join(self.heads)}"
+                    "heads: expected masked_lm, which trains the generator, and one or more heads "
+                    "of the discriminator, such as token; "
+                    f"got {', '.join(self.heads)}"
                 )
             if self.generator.dim % self.generator.attention_heads:
                 raise ValueError(
-                    f"generator.attention_heads: {self.generator.attention_heads} heads do not "
-                    "divide generator.dim "
-                    f"{self.generator.dim}; change either"
+                    f"generator.attention_heads: generator.dim {self.generator.dim} is not a "
+                    f"multiple of {self.generator.attention_heads} heads; change either"
                 )
             if any(getattr(self, key) != size for key, size in asdict(self.generator).items()):
-                try:  # the generator has the keys of the discriminator, which its depth may not allow
+                # all other keys are the discriminator's, which the generator's sizes may not allow
+                try:
                     generator_config(self)
                 except ValidationError as error:
                     problem = error.errors()[0]["msg"].removeprefix("Value error, ")
@@ -103,15 +104,16 @@ class ReplacedTokens(Encoder):
             ):
                 raise ValueError(
                     "embedding_sharing: disentangled keeps the discriminator's gradient from the "
-                    "token embeddings, of "
-                    "which the head corrective makes its output projection; set it to all, or "
-                    "tied to false"
+                    "token embeddings, but the head corrective is tied to them; "
+                    "set embedding_sharing to all, or tied to false"
                 )
 
     def __init__(self, config: Options, rows: int) -> None:
         super().__init__(config, rows)
         self.generator_sizes = generator_config(config)
         self.generator = Stack(self.generator_sizes, self.generator_sizes.layers)
+
+        # tied by sharing modules; the difference of the token tables starts at 0
         if config.embedding_sharing == "all":
             if config.position.kind == "learned":
                 self.generator.position.table = self.stack.position.table
@@ -131,10 +133,11 @@ class ReplacedTokens(Encoder):
         return self.generator_sizes if target in self.generator_targets else self.config
 
     def views(self, tensors: Mapping[str, Tensor], heads: Mapping[str, Head]) -> Mapping[str, View]:
-        """Return the generator's states for its head, and the discriminator's of the replaced tokens for the others."""
+        """Return the generator's states for its head, and the discriminator's for the others."""
         generated = View(
             self.read(self.generator, self.tokens(tensors["input_ids"]), tensors), tensors
         )
+        # the discriminator reads tokens that are drawn from the generator's scores
         (name,) = (name for name, head in heads.items() if head.target in self.generator_targets)
         if "sample_words" in tensors:
             tensors = {**tensors, "input_ids": _replace_tokens(generated, heads[name])}
@@ -144,36 +147,33 @@ class ReplacedTokens(Encoder):
     def parts(
         cls, config: ModelConfig, tensors: Mapping[str, Tensor]
     ) -> dict[str, tuple[ModelConfig, dict[str, Tensor]]]:
-        """Return generator and discriminator as encoders, each with its heads and all that they share."""
+        """Return generator and discriminator as encoders with their heads and shared parameters."""
         assert isinstance(config, cls.Options)
         generating = {
             head for head, target in config.targets.items() if target in cls.generator_targets
         }
         shared = {name: tensor for name, tensor in tensors.items() if name.startswith(_SHARED)}
-        own = {
+        generator = {
             name.replace(_GENERATOR, _STACK): tensor
             for name, tensor in tensors.items()
             if _GENERATOR in name
         }
-        rest = {
+        discriminator = {
             name: tensor
             for name, tensor in tensors.items()
             if not name.startswith((_GENERATOR, "heads."))
         }
-        if (difference := rest.pop("family.difference.weight", None)) is not None:
-            rest["family.tokens.weight"] = rest["family.tokens.weight"] + difference
-        bodies = {
-            "generator": (generator_config(config), shared | own),
-            "discriminator": (config, rest),
-        }
+        # the discriminator's token table is the sum of the shared table and its difference
+        if (difference := discriminator.pop("family.difference.weight", None)) is not None:
+            table = discriminator["family.tokens.weight"]
+            discriminator["family.tokens.weight"] = table + difference
+        generator_heads = {head for head in config.heads if head in generating}
+        discriminator_heads = {head for head in config.heads if head not in generating}
         return {
-            name: _encoder(
-                sizes,
-                body,
-                tensors,
-                {head for head in config.heads if (head in generating) == generates},
-            )
-            for generates, (name, (sizes, body)) in zip((True, False), bodies.items(), strict=True)
+            "generator": _extract_encoder(
+                generator_config(config), shared | generator, tensors, generator_heads
+            ),
+            "discriminator": _extract_encoder(config, discriminator, tensors, discriminator_heads),
         }
 
     def flops(self, tokens: int, target_tokens: int) -> float:
@@ -181,7 +181,7 @@ class ReplacedTokens(Encoder):
 
 
 def generator_config(config: ReplacedTokens.Options) -> ModelConfig:
-    """Return the configuration of the generator, whose embeddings are as wide as the discriminator's."""
+    """Return the configuration of the generator; its embeddings are the discriminator's width."""
     return replace(
         config,
         **asdict(config.generator),
@@ -191,23 +191,23 @@ def generator_config(config: ReplacedTokens.Options) -> ModelConfig:
     )
 
 
-def _encoder(
+def _extract_encoder(
     config: ModelConfig, body: Mapping[str, Tensor], tensors: Mapping[str, Tensor], heads: Set[str]
 ) -> tuple[ModelConfig, dict[str, Tensor]]:
     """Return one of the two models as an encoder with some of the heads."""
     shared = {field.name: getattr(config, field.name) for field in fields(ModelConfig)}
-    alone = ModelConfig(
+    encoder = ModelConfig(
         **shared | {"family": "encoder", "heads": {name: config.heads[name] for name in heads}}
     )
-    own = tuple(f"heads.{module_name(name)}." for name in heads)
-    return alone, {
+    prefixes = tuple(f"heads.{module_name(name)}." for name in heads)
+    return encoder, {
         **body,
-        **{name: tensor for name, tensor in tensors.items() if name.startswith(own)},
+        **{name: tensor for name, tensor in tensors.items() if name.startswith(prefixes)},
     }
 
 
 class _Difference(nn.Module):
-    """A table that starts at zero and is added to another one."""
+    """A table that starts at zero and is added to another table."""
 
     def __init__(self, rows: int, width: int) -> None:
         super().__init__()
@@ -222,16 +222,15 @@ class _Difference(nn.Module):
 
 @torch.no_grad()
 def _replace_tokens(generated: View, head: Head) -> Tensor:
-    """Return input ids [B, T] with a token drawn from the generator at the position of each label.
+    """Return input ids [B, T] with a token drawn from the generator at each label.
 
     `sample_words` [N] holds an integer below 2^32 for each label. Its upper 24 bits are a fraction
-    that is exact in fp32, at which the sum of the probabilities, in the order of their ids, is cut.
+    that is exact in fp32; the drawn token is where the cumulative distribution reaches it.
     """
     hidden, tensors = generated
     index = tensors["label_index"]
     fractions = (tensors["sample_words"] >> 8) * 2.0**-24
     scores = head.logits(hidden.flatten(0, 1).index_select(0, index)).float()
-    drawn = draw(scores.softmax(-1), fractions).clamp(
-        max=scores.shape[-1] - 1
-    )  # beyond it where scores are NaN
+    # the clamp matters where scores are NaN
+    drawn = draw(scores.softmax(-1), fractions).clamp(max=scores.shape[-1] - 1)
     return at_labels(tensors, drawn)

@@ -1,4 +1,4 @@
-"""XLNet (arXiv 1906.08237): two streams of states, one of which does not know the token it predicts."""
+"""XLNet (arXiv 1906.08237): a content stream, and a query stream that does not see its tokens."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -24,9 +24,9 @@ class XLNet(Family):
     """A bidirectional stack whose attention uses distances and segments instead of positions.
 
     `rank` [B, T] is the order of prediction, 0 for context. A position of the content stream reads
-    positions of its own rank and of lower ones. The query stream has only the predicted positions:
-    it starts from a learned vector instead of the token, and reads the content of lower ranks. Both
-    use the same weights, so they are one matrix of states, of which the first T are also keys and
+    positions of its own and of lower ranks. The query stream has only the predicted positions: it
+    starts from a learned vector instead of the token, and reads the content of lower ranks. Both
+    use the same weights, so they form one matrix of states, of which the first T are also keys and
     values. Without `rank`, every token sees its row. Segment-level recurrence is not implemented.
     """
 
@@ -48,11 +48,10 @@ class XLNet(Family):
         self.dropout = nn.Dropout(config.dropout.output)
 
     def forward(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return hidden states [B, T, dim]: of the query stream at predicted positions, else of the content stream."""
+        """Return the states [B, T, dim]: queries at predicted positions, content elsewhere."""
         ids = tensors["input_ids"]
         rows, columns = ids.shape
-        # ranks [B, T] and predicted positions [B, 1 or more]; without an order, one query that
-        # nothing reads
+        # ranks [B, T] and predicted positions [B, 1 or more]; without an order, one unread query
         rank = tensors.get("rank", torch.zeros_like(ids, dtype=torch.int64))
         predicted = rank[:, :1] if "rank" not in tensors else tensors.get("predicted_positions")
         predicted = prediction_positions(rank) if predicted is None else predicted
@@ -76,9 +75,10 @@ class XLNet(Family):
         return {"unknown": usual}
 
     def _plan(self, tensors: Mapping[str, Tensor], rank: Tensor, positions: Tensor) -> RelativePlan:
-        """Return the plan of attention, from the position [B, Tq] of each query."""
+        """Return the attention plan, from the position [B, Tq] of each query."""
         columns = rank.shape[1]
         device = rank.device
+        # segment types, and which content each query reads: by rank, padding and document
         types = tensors.get("type_ids", torch.zeros_like(rank))
         visible = rank_mask(rank, positions.shape[1] - columns)
         padding = batch_padding(tensors)
@@ -103,7 +103,7 @@ class XLNet(Family):
         return config.layers * (layer_flops(config, tokens, tokens) + positions)
 
     def label_flops(self, tokens: int) -> float:
-        """Return what the query of a predicted position adds: neither keys, values nor waves."""
+        """Return what the query of a predicted position adds: no keys, values or waves."""
         config = self.config
         wide = config.attention_heads * config.head_width
         scores = 2 * wide * (2 * tokens - 1 + 2) - 4 * config.dim * wide
@@ -111,8 +111,11 @@ class XLNet(Family):
 
 
 def _refuse_unread(config: ModelConfig) -> None:
-    """Refuse configurations with keys that relative attention does not read."""
-    for key, actual, expected in (
+    """Raise ConfigurationError for a key that relative attention does not read.
+
+    Such a key must keep its neutral value.
+    """
+    neutral_values = (
         ("position.kind", config.position.kind, "sinusoidal"),
         ("type_vocab_size", config.type_vocab_size, 0),
         ("kv_heads", config.key_value_heads, config.attention_heads),
@@ -126,7 +129,9 @@ def _refuse_unread(config: ModelConfig) -> None:
         ("languages", config.languages, 0),
         ("scale_by_depth", config.scale_by_depth, False),
         ("position.disentangled", config.position.disentangled, None),
-    ):
+    )
+
+    for key, actual, expected in neutral_values:
         if actual != expected:
             where = f"in the family {config.family}"
             raise ConfigurationError(f"model.{key}: expected {expected!r} {where}, got {actual!r}")

@@ -8,14 +8,17 @@ import torch
 
 from clozeline.model.generation.decoding import Continuation, LengthForm
 from clozeline.model.generation.incremental_decoder import IncrementalDecoder
-from clozeline.model.generation.rules import Row, Rules, refuse_dead_ends
+from clozeline.model.generation.rules import GrowingRow, Rules, check_next_tokens
 
-WIDTH, EXPONENT = 4, 1.0
-"""of a beam search that names none"""
+DEFAULT_WIDTH = 4
+DEFAULT_EXPONENT = 1.0
+"""Width and exponent of the length penalty where the settings name none"""
 
 
 def length_penalty(tokens: int, exponent: float, form: LengthForm) -> float:
-    """Return the divisor of the summed log-probabilities of n tokens: n ** a, or ((5 + n) / 6) ** a as in GNMT.
+    """Return the divisor of the summed log-probabilities of n tokens.
+
+    power: n ** a; gnmt: ((5 + n) / 6) ** a.
 
     Example:
         >>> [round(length_penalty(n, 0.6, "gnmt"), 4) for n in (1, 10, 50)]
@@ -25,22 +28,21 @@ def length_penalty(tokens: int, exponent: float, form: LengthForm) -> float:
 
 
 def beam_search(
-    decoder: IncrementalDecoder, rows: Sequence[Row], rules: Rules
+    decoder: IncrementalDecoder, rows: Sequence[GrowingRow], rules: Rules
 ) -> list[list[Continuation]]:
     """Return the best continuations of each row, at most `width`, best first (arXiv 1609.08144).
 
-    At each length a prompt keeps the `width` rows with the largest sums that have not ended. A row
-    that ends among the `width` best joins the finished ones, with its sum divided by the length
-    penalty. The search of a prompt stops once it has `width` finished rows and no growing one can
-    still beat the worst of them: a sum only falls, and the divisor is at most that of the longest
-    row.
+    At each length, a prompt keeps the `width` unfinished rows with the largest sums. A row that
+    ends among the `width` best joins the finished ones, with its sum divided by the length penalty.
+    The search of a prompt stops once it has `width` finished rows and no growing one can still beat
+    the worst of them: a sum only falls, and the divisor is at most that of the longest row.
 
     Args:
-        decoder: that has read the prompts.
+        decoder: decoder that has read the prompts.
         rows: one per prompt, without new tokens.
         rules: with `width` and length penalty; a repetition penalty multiplies log-probabilities.
     """
-    width = rules.decoding.width or WIDTH
+    width = rules.decoding.width or DEFAULT_WIDTH
     candidates = width * (1 + max(1, len(rules.end_ids)))
     # every prompt starts with `width` rows, of which only the first has a sum above -inf
     growing = beams = [
@@ -57,17 +59,17 @@ def beam_search(
             + scores.new_tensor([row.score for row in live], dtype=torch.float64)[:, None]
         )
         sums = sums.view(len(growing), -1)
-        refuse_dead_ends(sums.max(-1).values, [beam.live[0] for beam in growing])
-        for beam, of_prompt in zip(growing, sums, strict=True):
-            # the largest sums above -inf, largest first; ties keep the lower indices
-            least = of_prompt.topk(min(candidates, len(of_prompt))).values[-1]
-            indices = ((of_prompt >= least) & (of_prompt > -torch.inf)).nonzero()[:, 0]
-            ordered = sorted(zip((-of_prompt[indices]).tolist(), indices.tolist(), strict=True))
+        check_next_tokens(sums.max(-1).values, [beam.live[0] for beam in growing])
+        for beam, prompt_sums in zip(growing, sums, strict=True):
+            # the largest sums above -inf, largest first; ties go to the lower index
+            least = prompt_sums.topk(min(candidates, len(prompt_sums))).values[-1]
+            indices = ((prompt_sums >= least) & (prompt_sums > -torch.inf)).nonzero()[:, 0]
+            ordered = sorted(zip((-prompt_sums[indices]).tolist(), indices.tolist(), strict=True))
             beam.grow([(-score, index) for score, index in ordered[:candidates]], scores.shape[1])
-        # the cache follows the surviving rows; prompts that are done leave
+        # the cache follows the surviving rows; finished prompts leave the batch
         parents = [
-            at * width + parent
-            for at, beam in enumerate(growing)
+            index * width + parent
+            for index, beam in enumerate(growing)
             if not beam.done
             for parent in beam.parents
         ]
@@ -83,13 +85,13 @@ def beam_search(
 
 @dataclass
 class _Beams:
-    """The rows of beam prompt."""
+    """The rows of one prompt."""
 
     rules: Rules
-    live: list[Row]
-    """growing, largest sum first; always `width`, so that some may have the sum -inf"""
+    live: list[GrowingRow]
+    """growing rows, largest sum first; always `width` of them, so some may have the sum -inf"""
     parents: list[int] = field(default_factory=list)
-    """index that each had before it grew"""
+    """index of each row before it grew"""
     finished: list[Continuation] = field(default_factory=list)
     """at most `width`, best first"""
     done: bool = False
@@ -97,7 +99,7 @@ class _Beams:
     def grow(self, candidates: Sequence[tuple[float, int]], vocabulary: int) -> None:
         """Take the best candidates, (sum, index * V + token), best first."""
         width = len(self.live)
-        survivors: list[Row] = []
+        survivors: list[GrowingRow] = []
         parents: list[int] = []
         for rank, (score, index) in enumerate(candidates):
             parent, token = divmod(index, vocabulary)
@@ -112,7 +114,7 @@ class _Beams:
             elif stop is None and len(survivors) < width:
                 survivors.append(replace(row, ids=ids, score=score))
                 parents.append(parent)
-        # fill up with copies of the best row that have the sum -inf
+        # fill up to `width` with copies of the best row whose sum is -inf
         self.done = not survivors or self._is_done(survivors[0])
         if not self.done:
             self.live = survivors + [replace(survivors[0], score=-math.inf)] * (
@@ -120,16 +122,16 @@ class _Beams:
             )
             self.parents = parents + parents[:1] * (width - len(survivors))
 
-    def _is_done(self, best: Row) -> bool:
-        """Return whether no row that grows from the best can beat the worst of enough finished ones."""
-        longest = best.room if self._exponent > 0 else len(best.ids)
+    def _is_done(self, best: GrowingRow) -> bool:
+        """Return whether nothing that grows from `best` can beat the worst finished row."""
+        longest = best.max_new_tokens if self._exponent > 0 else len(best.ids)
         enough = len(self.finished) == len(self.live)
         return enough and best.score / self._penalty(longest) <= self.finished[-1].score
 
     @property
     def _exponent(self) -> float:
         exponent = self.rules.decoding.length_penalty
-        return EXPONENT if exponent is None else exponent
+        return DEFAULT_EXPONENT if exponent is None else exponent
 
     def _penalty(self, tokens: int) -> float:
         return length_penalty(tokens, self._exponent, self.rules.decoding.length_form)

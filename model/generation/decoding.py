@@ -15,25 +15,25 @@ LengthForm: TypeAlias = Literal["power", "gnmt"]
 
 @config_class
 class Decoding:
-    """The choice of tokens, and the end of a continuation."""
+    """How tokens are chosen, and when a continuation ends."""
 
     mode: Literal["greedy", "sample", "beam", "unmask"] = "greedy"
     """greedy: the most probable token, the lowest id of equal ones; sample: a random one; beam: the
     best of `width` rows that grow together; unmask: masked LMs fill the masks of a row, in any
     order"""
     max_tokens: Annotated[int, Field(ge=1, le=2**20)] = 64
-    """Maximum number of new tokens, end token included. Unmask: number of masks after a text that
-    has none."""
+    """Maximum number of new tokens, including the end token. Unmask: number of masks appended to a
+    text without masks."""
     min_tokens: Annotated[int, Field(ge=0)] = 0
     """Minimum number of new tokens before an end token."""
     repetition_penalty: Annotated[float, Field(gt=0)] = 1.0
-    """Divisor of the positive scores, and factor of the negative ones, of tokens that the row holds
+    """Divides positive scores of tokens that are already in the row, and multiplies negative ones
     (arXiv 1909.05858); 1 = none. Beams multiply log-probabilities."""
     no_repeat_ngram: Annotated[int, Field(ge=0)] = 0
     """Forbid repeated n-grams of this size, prompt included; 0 disables it."""
     temperature: Annotated[float, Field(gt=0)] | None = None
-    """Sample: divisor of the scores; null = 1. Unmask: draw tokens at this temperature; null = the
-    most probable."""
+    """Sample: divisor of the scores; null = 1. Unmask: sample tokens at this temperature; null =
+    take the most probable."""
     top_k: Annotated[int, Field(ge=1)] | None = None
     """Sample: draw among this many most probable tokens (arXiv 1805.04833); null = all."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -42,45 +42,43 @@ class Decoding:
     seed: int = 0
     """Sample: seed of the draws; each depends only on the seed, the row and the step."""
     width: Annotated[int, Field(ge=1, le=4096)] | None = None
-    """Beam: number of beams; null = 4. Unmask: keep this many fillings of a row at each step; null
-    = 1."""
+    """Beam: number of beams; null = 4. Unmask: number of fillings of a row to keep at each step;
+    null = 1."""
     length_penalty: float | None = None
-    """Beam: exponent a of the length n by which the sum of log-probabilities is divided; 0 = the
-    sum; null = 1."""
+    """Beam: exponent a of the length n in the divisor of summed log-probabilities; 0 = no division;
+    null = 1."""
     length_form: LengthForm = "power"
     """Beam: power: n ** a; gnmt: ((5 + n) / 6) ** a (arXiv 1609.08144)."""
     steps: Annotated[int, Field(ge=1)] | None = None
     """Unmask: number of model calls, each of which fills an equal share of the masks; null = one
-    for each mask."""
+    per mask."""
     order: Literal["certain", "random"] | None = None
-    """Unmask: certain: the masks whose tokens are most probable first (arXiv 2502.09992); random:
-    any (arXiv 2406.07524); null = certain."""
+    """Unmask: certain: fill the masks with the most probable tokens first (arXiv 2502.09992);
+    random: in random order (arXiv 2406.07524); null = certain."""
 
     def __post_init__(self) -> None:
         if self.min_tokens > self.max_tokens:
             raise ValueError(
                 f"min_tokens: expected at most max_tokens {self.max_tokens}, got {self.min_tokens}"
             )
+
         for name, modes in _MODES_OF.items():
             if getattr(self, name) != _DEFAULTS[name] and self.mode not in modes:
-                way_out = f"set mode={' or mode='.join(modes)}, or leave it out"
-                raise ValueError(f"{name}: mode {self.mode} does not read it; {way_out}")
+                remedy = f"set mode={' or mode='.join(modes)}, or remove the option"
+                raise ValueError(f"{name}: mode {self.mode} does not read it; {remedy}")
         if self.mode == "unmask" and (self.width or 1) > 1:
             for name in ("temperature", "top_k", "top_p", "steps", "order"):
                 if getattr(self, name) is not None:
                     raise ValueError(
-                        f"{name}: several fillings (width) take the most certain mask first, one "
-                        "a step"
+                        f"{name}: with several fillings (width), each step fills the most certain "
+                        "mask, so this option has no effect; remove it, or set width to 1"
                     )
 
     @property
     def is_random(self) -> bool:
-        """True if tokens, or the order of masks, are drawn."""
-        drawn = (self.temperature, self.top_k, self.top_p) != (
-            None,
-            None,
-            None,
-        ) or self.order == "random"
+        """Whether tokens, or the order of masks, are sampled."""
+        samples_tokens = (self.temperature, self.top_k, self.top_p) != (None, None, None)
+        drawn = samples_tokens or self.order == "random"
         return self.mode == "sample" or (self.mode == "unmask" and drawn)
 
 
@@ -92,7 +90,7 @@ _MODES_OF = {
     **dict.fromkeys(("steps", "order"), ("unmask",)),
     **dict.fromkeys(("min_tokens", "repetition_penalty", "no_repeat_ngram"), _BY_TOKEN),
 }
-"""Modes that read an option, for those that not every mode reads."""
+"""Modes that read an option, for options that only some modes read."""
 _DEFAULTS = {field.name: field.default for field in dataclasses.fields(Decoding)}
 
 
@@ -101,7 +99,7 @@ class Continuation:
     """New tokens of one row, without the end token."""
 
     ids: list[int]
-    """a row that ends by a stop string holds the tokens that complete it"""
+    """if a stop string ended the row, the tokens that complete it are included"""
     stop: Stop
     """reason why it ends"""
     score: float = dataclasses.field(default=float("nan"), compare=False)

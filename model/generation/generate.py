@@ -9,10 +9,10 @@ from clozeline.model.generation.decoding import Continuation, Decoding
 from clozeline.model.generation.incremental_decoder import IncrementalDecoder
 from clozeline.model.generation.rules import (
     AllowedSequences,
-    Row,
+    GrowingRow,
     Rules,
-    refuse_dead_ends,
-    refuse_short_room,
+    check_allowed_lengths,
+    check_next_tokens,
 )
 
 
@@ -33,24 +33,24 @@ def generate(
 
     Args:
         model: in evaluation mode, with a next-token head.
-        prompts: token ids, one list per row, of any lengths; of an encoder_decoder the inputs of
+        prompts: token ids, one list per row, of any length; for an encoder_decoder, the inputs of
             the encoder.
-        decoding: how tokens are chosen; of a beam search the best continuation is returned.
+        decoding: how tokens are chosen; a beam search returns the best continuation.
         end_ids: tokens that end a row.
         banned: forbidden token sequences.
         finishes: whether a row ends with these new tokens, for example because their text holds a
             stop string.
-        decoder_start: first id of the rows of an encoder_decoder's decoder.
+        decoder_start: first id of each row of an encoder_decoder's decoder.
         prefix: whether the tokens of a prompt read each other in both directions, for decoders
             trained on prefixes.
-        rows: index of each row in its random draws; None: 0, 1, 2 ...
-        allowed: the only sequences of new tokens that are written; each row ends with one of
+        rows: index of each row for its random draws; None: 0, 1, 2 ...
+        allowed: the only sequences of new tokens that may be written; each row ends with one of
             `end_ids`.
 
     Raises:
         ConfigurationError: the model cannot generate, is in training mode, or `decoder_start` does
             not fit it.
-        BatchError: a prompt is empty, or longer than the position table; scores are not numbers, or
+        BatchError: a prompt is empty, or longer than the position table; scores are not numbers; or
             every token is banned.
     """
     if not prompts:
@@ -62,7 +62,7 @@ def generate(
     return _decode_by_token(decoder, growing, rules, rows or range(len(prompts)))
 
 
-def beams(
+def generate_beams(
     model: Model,
     prompts: Sequence[Sequence[int]],
     decoding: Decoding,
@@ -74,7 +74,10 @@ def beams(
     prefix: bool = False,
     allowed: AllowedSequences | None = None,
 ) -> list[list[Continuation]]:
-    """Return the finished beams of each prompt, at most `width`, best first; arguments are those of `generate`."""
+    """Return the finished beams of each prompt, at most `width`, best first.
+
+    The arguments are those of `generate`.
+    """
     if not prompts:
         return []
     rules = Rules(decoding, end_ids, banned, finishes, allowed)
@@ -87,25 +90,26 @@ def _read_prompts(
     rules: Rules,
     decoder_start: int | None,
     prefix: bool,
-) -> tuple[IncrementalDecoder, list[Row]]:
-    room = rules.decoding.max_tokens
-    decoder = IncrementalDecoder(model, prompts, decoder_start, prefix, room)
+) -> tuple[IncrementalDecoder, list[GrowingRow]]:
+    max_tokens = rules.decoding.max_tokens
+    decoder = IncrementalDecoder(model, prompts, decoder_start, prefix, max_tokens)
     growing = [
-        Row.of(number, prompt, room, decoder.limit) for number, prompt in enumerate(decoder.prompts)
+        GrowingRow.start(number, prompt, max_tokens, decoder.limit)
+        for number, prompt in enumerate(decoder.prompts)
     ]
-    refuse_short_room(rules, growing)
+    check_allowed_lengths(rules, growing)
     return decoder, growing
 
 
 def _decode_by_token(
-    decoder: IncrementalDecoder, rows: list[Row], rules: Rules, numbers: Sequence[int]
+    decoder: IncrementalDecoder, rows: list[GrowingRow], rules: Rules, numbers: Sequence[int]
 ) -> list[Continuation]:
     """Decode one token per step; rows that have ended leave the batch."""
     continuations: dict[int, Continuation] = {}
     decoding = rules.decoding
     while True:
         scores = rules.adjust(decoder.scores, rows)
-        refuse_dead_ends(scores.max(-1).values, rows)
+        check_next_tokens(scores.max(-1).values, rows)
         # the next token of each row [B]
         if decoding.mode == "greedy":
             tokens = scores.argmax(-1)
@@ -117,19 +121,19 @@ def _decode_by_token(
             tokens = draw(
                 distribution, [uniform(decoding.seed, numbers[row.number], step) for row in rows]
             )
-        gained = decoder.scores.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
-        for row, token, gain in zip(rows, tokens.tolist(), gained.tolist(), strict=True):
+        log_probabilities = decoder.scores.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
+        for row, token, gain in zip(rows, tokens.tolist(), log_probabilities.tolist(), strict=True):
             row.ids.append(token)
             row.score += gain
             if (stop := rules.stop_of(row, row.ids)) is not None:
                 continuations[row.number] = Continuation(
                     row.ids[:-1] if stop == "end" else row.ids, stop, row.score
                 )
-        # rows that have ended leave
-        growing_rows = [at for at, row in enumerate(rows) if row.number not in continuations]
+        # rows that have ended leave the batch
+        growing_rows = [index for index, row in enumerate(rows) if row.number not in continuations]
         if not growing_rows:
             return [continuations[number] for number in range(len(continuations))]
         if len(growing_rows) < len(rows):
             decoder.select(growing_rows)
-        rows = [rows[at] for at in growing_rows]
+        rows = [rows[index] for index in growing_rows]
         decoder.add([row.ids[-1] for row in rows])

@@ -10,18 +10,18 @@ from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.layers.cache import Cache
-from clozeline.model.scoring.batches import check_lengths, head_of
+from clozeline.model.scoring.batches import check_lengths, find_head
 
 
 class IncrementalDecoder:
-    """The next-token scores of growing rows; a row that has ended leaves.
+    """The next-token scores of growing rows, which shrink to the rows that continue.
 
-    Arguments and errors are those of `generate`; `tokens` is the maximum number of new tokens of a
+    Arguments and errors are those of `generate`; `tokens` is the maximum number of new tokens per
     row.
     """
 
     scores: Tensor
-    """of the next token, fp32 [rows, V]"""
+    """scores of the next token, fp32 [rows, V]"""
 
     def __init__(
         self,
@@ -31,7 +31,8 @@ class IncrementalDecoder:
         prefix: bool,
         tokens: int,
     ) -> None:
-        self._model, (_, self._head) = model, head_of(model, "lm", "continuations")
+        self._model = model
+        _, self._head = find_head(model, "lm", "continuations")
         self._text = _text_to_continue(model, decoder_start)
         self.limit = model.position_limit
         self.prompts = [
@@ -42,9 +43,10 @@ class IncrementalDecoder:
         self._positions = tensors[self._text.lengths.name]
         self._prefix = tensors.get("prefix_length")
         self._rows = [list(row) for row in self.prompts]
-        self._short = _short_context(model)
+        self._short = _max_short_length(model)
         self._was_long = self._is_long()
         self._cache = Cache(model.positions_taken + tensors[self._text.ids.name].shape[1] + tokens)
+
         self._read(tensors, self._positions - 1)
 
     def select(self, rows: Sequence[int]) -> None:
@@ -57,15 +59,19 @@ class IncrementalDecoder:
         self._rows = [list(self._rows[row]) for row in rows]
 
     def reorder(self, rows: Sequence[int]) -> None:
-        """Let each row continue as another of the same prompt."""
+        """Let each row continue another row of the same prompt."""
         self._cache.reorder(torch.tensor(rows, device=self._positions.device))
         self._rows = [list(self._rows[row]) for row in rows]
 
     def add(self, tokens: Sequence[int]) -> None:
-        """Read the next token of each row; all of its tokens again where the frequencies of the rotation change."""
+        """Read the next token of each row.
+
+        Where longrope's frequencies change, read all tokens of all rows again.
+        """
         for row, token in zip(self._rows, tokens, strict=True):
             row.append(token)
         if self._is_long() != self._was_long:
+            # the keys in the cache have other frequencies
             self._read_again()
             return
         ids = torch.tensor(tokens, device=self._positions.device)[:, None]
@@ -76,12 +82,12 @@ class IncrementalDecoder:
         self._positions = self._positions + 1
 
     def _is_long(self) -> bool:
-        """Return whether the longest row has longrope's frequencies of long rows, which all rows share."""
+        """Return whether the longest row has longrope's frequencies for long rows."""
         longest = max(map(len, self._rows)) + self._model.positions_taken
         return self._short is not None and longest > self._short
 
     def _read_again(self) -> None:
-        """Read all tokens of all rows: keys in the cache are rotated by the other frequencies."""
+        """Read all tokens of all rows: the cached keys were rotated by other frequencies."""
         self._was_long = self._is_long()
         tensors = {
             name: tensor.to(self._positions.device)
@@ -102,27 +108,30 @@ class IncrementalDecoder:
             ).float()
 
 
-def _short_context(model: Model) -> int | None:
-    """Return the positions after which longrope rotates by other frequencies; None: the same frequencies always."""
+def _max_short_length(model: Model) -> int | None:
+    """Return the length after which longrope uses its frequencies for long rows, or None."""
     scaling = model.config.position.scaling
     if scaling is None or scaling.kind != "longrope":
         return None
     if model.family.architecture != "decoder":
-        expected = f"expected another kind than longrope in the family '{model.config.family}'"
+        expected = "set model.position.scaling.kind to another value than longrope"
         raise ConfigurationError(
-            f"model.position.scaling: {expected}, whose decoder cannot read its rows again"
+            f"model.position.scaling: {expected}: the decoder of the family "
+            f"'{model.config.family}' cannot read its rows again"
         )
     return scaling.original_maximum
 
 
 def _text_to_continue(model: Model, decoder_start: int | None) -> TextFields:
-    """Return the fields of the text that grows: those of the row, or of the side of the decoder."""
-    paired = model.family.architecture == "encoder_decoder"
-    if paired != (decoder_start is not None):
-        expected = "an id, for its decoder" if paired else "None, for there is only one row"
-        got = f"of the family '{model.config.family}', got {decoder_start}"
-        raise ConfigurationError(f"decoder_start: expected {expected} {got}")
-    return DECODER_TEXT if paired else ROW_TEXT
+    """Return the fields of the text that grows: the row, or the decoder's row."""
+    has_two_rows = model.family.architecture == "encoder_decoder"
+    if has_two_rows != (decoder_start is not None):
+        expected = "the first id of its decoder" if has_two_rows else "None"
+        raise ConfigurationError(
+            f"decoder_start: the family '{model.config.family}' needs {expected}, "
+            f"got {decoder_start}"
+        )
+    return DECODER_TEXT if has_two_rows else ROW_TEXT
 
 
 def _first_step(
@@ -131,7 +140,8 @@ def _first_step(
     """Return the batch that reads the prompts."""
     for number, prompt in enumerate(prompts):
         if not prompt:
-            raise BatchError(f"prompt {number}: expected at least one token, got none")
+            raise BatchError(f"prompt {number}: expected one token or more, got none")
+
     check_lengths(model, prompts)
     tensors = _pad_prompts(prompts)
     if decoder_start is not None:
@@ -146,7 +156,7 @@ def _first_step(
 def _pad_prompts(
     prompts: Sequence[Sequence[int]], text: TextFields = ROW_TEXT
 ) -> dict[str, Tensor]:
-    """Pad rows on the right; no token reads the padding, so any id serves."""
+    """Pad rows on the right; no token reads the padding, so its id does not matter."""
     rows = [torch.tensor(list(prompt), dtype=torch.int64) for prompt in prompts]
     ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
     return {

@@ -1,4 +1,4 @@
-"""Rules for the next token and the end of a row: penalty, bans, allowed sequences, end tokens and stop strings."""
+"""Rules for the next token and the end of a row: penalties, bans, allowed texts, stops."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _END: Final = -1
 
 
 class AllowedSequences:
-    """A trie of token sequences: the only ones that a generation may write, each followed by an end token.
+    """A trie of the only token sequences that a generation may write, each with an end token.
 
-    The end token decides between a sequence and its extensions, and makes the probabilities of the
-    sequences those of different events. Calling it returns the tokens that may follow, as
+    The end token decides between a sequence and its extensions, so the probabilities of all
+    sequences belong to different events. Calling it returns the tokens that may follow, as
     `prefix_allowed_tokens_fn` of transformers does.
 
     Raises:
-        ConfigurationError: no sequence is given, one is empty, or the model has no end token.
+        ConfigurationError: there is no sequence, or an empty one, or the model has no end token.
 
     Example:
         >>> allowed = AllowedSequences([[5, 6], [5, 6, 7], [8]], end_ids={2})
@@ -36,12 +36,12 @@ class AllowedSequences:
     def __init__(self, sequences: Collection[Sequence[int]], end_ids: Collection[int]) -> None:
         if not end_ids:
             raise ConfigurationError(
-                "allowed: the tokenizer has no end token, by which an allowed text would end"
+                "allowed: the tokenizer has no end token, which is needed after an allowed text"
             )
         if not sequences or not all(sequences):
-            raise ConfigurationError("allowed: expected texts of at least one token each")
+            raise ConfigurationError("allowed: expected texts of one token or more")
         self.longest = 1 + max(map(len, sequences))
-        """tokens of the longest sequence and its end"""
+        """number of tokens of the longest sequence, including its end"""
         self._end_ids = frozenset(end_ids)
         self._root: _Node = {}
         for sequence in sequences:
@@ -51,7 +51,7 @@ class AllowedSequences:
             node[_END] = {}
 
     def __call__(self, ids: Sequence[int]) -> Collection[int]:
-        """Return the tokens that may follow these new tokens; none after a sequence that is not allowed."""
+        """Return the tokens that may follow these new tokens; empty after a forbidden sequence."""
         node = self._root
         for token in ids:
             node = node.get(token, {})
@@ -60,27 +60,30 @@ class AllowedSequences:
 
 
 @dataclass
-class Row:
-    """A row that grows to `room` new tokens, and then ends for the reason `full`, unless it ends earlier."""
+class GrowingRow:
+    """A row that grows to `max_new_tokens`, and then ends for the reason `full`."""
 
     number: int
     """index of the prompt"""
     prompt: list[int]
     """tokens before the new ones"""
-    room: int
+    max_new_tokens: int
     full: Stop
     ids: list[int]
     """new tokens"""
     score: float = 0.0
-    """sum of their log-probabilities"""
+    """sum of the log-probabilities of the new tokens"""
 
     @staticmethod
-    def of(number: int, prompt: Sequence[int], max_tokens: int, limit: int | None) -> Row:
-        """Return a row without new tokens; the last new token is never read, so it needs no position in the table."""
+    def start(number: int, prompt: Sequence[int], max_tokens: int, limit: int | None) -> GrowingRow:
+        """Return a row without new tokens.
+
+        The last new token is never read, so it needs no position in the table.
+        """
         positions = max_tokens if limit is None else limit - len(prompt) + 1
         if positions < max_tokens:
-            return Row(number, list(prompt), positions, "positions", [])
-        return Row(number, list(prompt), max_tokens, "max_tokens", [])
+            return GrowingRow(number, list(prompt), positions, "positions", [])
+        return GrowingRow(number, list(prompt), max_tokens, "max_tokens", [])
 
 
 @dataclass(frozen=True)
@@ -92,40 +95,47 @@ class Rules:
     banned: Sequence[Sequence[int]] = ()
     """forbidden token sequences"""
     finishes: Callable[[list[int]], bool] | None = None
-    """tells whether the text of new tokens holds a stop string"""
+    """whether the text of new tokens contains a stop string"""
     allowed: AllowedSequences | None = None
-    """the only sequences of new tokens"""
+    """the only allowed sequences of new tokens"""
 
-    def adjust(self, scores: Tensor, rows: Sequence[Row]) -> Tensor:
-        """Apply the repetition penalty, then the bans and the allowed sequences, to the scores [rows, V]."""
+    def adjust(self, scores: Tensor, rows: Sequence[GrowingRow]) -> Tensor:
+        """Apply repetition penalty, bans and allowed sequences to the scores [rows, V]."""
         adjusted = scores
         if self.decoding.repetition_penalty != 1:
             penalty = self.decoding.repetition_penalty
             pairs = zip(scores, rows, strict=True)
             penalized = [
-                penalize_repetition(own, {*row.prompt, *row.ids}, penalty) for own, row in pairs
+                penalize_repetition(row_scores, {*row.prompt, *row.ids}, penalty)
+                for row_scores, row in pairs
             ]
             adjusted = torch.stack(penalized)
-        positions = [(at, token) for at, row in enumerate(rows) for token in self._bans(row)]
+
+        # (row, token) pairs that are forbidden, then pairs that are allowed
+        positions = [(index, token) for index, row in enumerate(rows) for token in self._bans(row)]
         if positions:
             index = torch.tensor(positions, device=scores.device).T
             adjusted = adjusted.index_put((index[0], index[1]), adjusted.new_tensor(-torch.inf))
         if self.allowed is not None:
-            kept = [(at, token) for at, row in enumerate(rows) for token in self.allowed(row.ids)]
-            index = torch.tensor(kept, device=scores.device).T
+            allowed = [
+                (number, token)
+                for number, row in enumerate(rows)
+                for token in self.allowed(row.ids)
+            ]
+            index = torch.tensor(allowed, device=scores.device).T
             only = torch.full_like(adjusted, -torch.inf)
             adjusted = only.index_put((index[0], index[1]), adjusted[index[0], index[1]])
         return adjusted
 
-    def stop_of(self, row: Row, ids: list[int]) -> Stop | None:
+    def stop_of(self, row: GrowingRow, ids: list[int]) -> Stop | None:
         """Return why a row ends with these new tokens; None: it continues."""
         if ids[-1] in self.end_ids:
             return "end"
         if self.finishes is not None and self.finishes(ids):
             return "string"
-        return row.full if len(ids) == row.room else None
+        return row.full if len(ids) == row.max_new_tokens else None
 
-    def _bans(self, row: Row) -> Iterator[int]:
+    def _bans(self, row: GrowingRow) -> Iterator[int]:
         history = [*row.prompt, *row.ids]
         if len(row.ids) < self.decoding.min_tokens:
             yield from self.end_ids
@@ -136,29 +146,29 @@ class Rules:
                 yield last
 
 
-def refuse_short_room(rules: Rules, rows: Sequence[Row]) -> None:
-    """Raise a BatchError if a row has no room for the longest of the allowed sequences."""
+def check_allowed_lengths(rules: Rules, rows: Sequence[GrowingRow]) -> None:
+    """Raise BatchError if the longest allowed sequence does not fit into a row."""
     for row in rows:
-        if rules.allowed is not None and row.room < rules.allowed.longest:
-            way_out = "raise max_tokens" if row.full == "max_tokens" else "shorten the prompt"
+        if rules.allowed is not None and row.max_new_tokens < rules.allowed.longest:
+            remedy = "raise max_tokens" if row.full == "max_tokens" else "shorten the prompt"
             raise BatchError(
-                f"allowed: the longest text has {rules.allowed.longest} tokens with its end, and "
-                f"prompt {row.number} "
-                f"has room for {row.room}: {way_out}"
+                f"allowed: the longest text has {rules.allowed.longest} tokens with its end, but "
+                f"only {row.max_new_tokens} fit after prompt {row.number}: {remedy}"
             )
 
 
-def refuse_dead_ends(best: Tensor, rows: Sequence[Row]) -> None:
-    """Raise a BatchError if the largest score of a row is not a number, or -inf: every token is banned."""
+def check_next_tokens(best: Tensor, rows: Sequence[GrowingRow]) -> None:
+    """Raise BatchError if the best score of a row is not a number, or -inf: all are banned."""
     if not bool(best.isfinite().all()):
-        at = int((~best.isfinite()).nonzero()[0])
-        wrong = (
+        index = int((~best.isfinite()).nonzero()[0])
+        reason = (
             "every token is banned: allow more"
-            if best[at] == -torch.inf
+            if best[index] == -torch.inf
             else "the model's scores are not numbers"
         )
         raise BatchError(
-            f"prompt {rows[at].number}: nothing can follow {len(rows[at].ids)} new tokens, {wrong}"
+            f"prompt {rows[index].number}: no token can follow after "
+            f"{len(rows[index].ids)} new tokens, {reason}"
         )
 
 
@@ -177,7 +187,7 @@ def penalize_repetition(scores: Tensor, seen: Collection[int], penalty: float) -
 
 
 def ngram_bans(history: Sequence[int], length: int) -> Iterator[int]:
-    """Yield the tokens that would complete an n-gram that the row already holds.
+    """Yield the tokens that would complete an n-gram that is already in the row.
 
     Example:
         >>> list(ngram_bans([5, 6, 7, 5, 6], 3))

@@ -1,4 +1,4 @@
-"""Fill the masks of rows with a masked LM, a few masks at a step, in any order.
+"""Fill the masks of rows with a masked LM, a few masks per step, in any order.
 
 The same sampler serves cloze sentences and masked diffusion (MDLM, arXiv 2406.07524; LLaDA, arXiv
 2502.09992), whose text starts as a row of masks.
@@ -19,14 +19,14 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.model.scoring.masked import logits_at_masks
 
 Predict: TypeAlias = Callable[[Sequence[Sequence[int]], Sequence[Sequence[int]]], list[Tensor]]
-"""From rows and the positions of their masks to the logits there, [masks, vocabulary] per row."""
+"""Map rows and the positions of their masks to the logits there, [masks, vocabulary] per row."""
 _ORDER = 1 << 63
-"""step of the draws that order a row's masks; those of tokens are below"""
+"""first step of the draws that order a row's masks; draws of tokens use lower steps"""
 
 
 @dataclass(frozen=True)
 class Filling:
-    """A row without masks."""
+    """A row whose masks are filled."""
 
     ids: list[int]
     filled: list[int]
@@ -51,24 +51,24 @@ def unmask(
         model: in evaluation mode, with a masked LM head.
         rows: token ids with special tokens and any number of masks.
         mask_id: id of [MASK], which is never predicted.
-        decoding: of mode unmask.
+        decoding: settings with mode unmask.
         banned: further tokens that are never predicted.
-        previous: whether position i is predicted from i - 1 (arXiv 2410.24159).
+        previous: whether position i is predicted at i - 1 (arXiv 2410.24159).
 
     Returns:
-        The fillings of each row, best first: `decoding.width` at most, otherwise one.
+        The fillings of each row, best first: at most `decoding.width`, otherwise one.
 
     Raises:
         ConfigurationError: the model has no masked LM head, or is in training mode; the mode is not
             unmask.
-        BatchError: a row is longer than the position table, or nothing can be predicted.
+        BatchError: a row is longer than the position table, or no token can be predicted.
     """
-    return unmask_by(
+    return unmask_with(
         partial(logits_at_masks, model, previous=previous), rows, mask_id, decoding, banned
     )
 
 
-def unmask_by(
+def unmask_with(
     predict: Predict,
     rows: Sequence[Sequence[int]],
     mask_id: int,
@@ -78,24 +78,27 @@ def unmask_by(
 ) -> list[list[Filling]]:
     """Fill rows as `unmask` does, with any function that predicts tokens.
 
-    `numbers` is the index of each row in its random draws; None: 0, 1, 2 ...
+    `numbers` is the index of each row for its random draws; None: 0, 1, 2 ...
     """
     if decoding.mode != "unmask":
-        raise ConfigurationError(f"masks are filled with mode=unmask, got mode={decoding.mode}")
+        raise ConfigurationError(f"filling masks needs mode=unmask, got mode={decoding.mode}")
     never = sorted({mask_id, *banned})
-    starts = [Filling(list(row), [], 0.0) for row in rows]
+    fillings = [Filling(list(row), [], 0.0) for row in rows]
     if (decoding.width or 1) > 1:
-        return _fill_beams(predict, starts, mask_id, decoding.width or 1, never)
-    shares = [_shares(row.ids.count(mask_id), decoding.steps) for row in starts]
+        return _fill_beams(predict, fillings, mask_id, decoding.width or 1, never)
+
+    # each step fills the next share of the masks, at all rows that have one
+    shares = [_mask_counts(row.ids.count(mask_id), decoding.steps) for row in fillings]
     for step in range(max(map(len, shares), default=0)):
         open_rows = [number for number, share in enumerate(shares) if step < len(share)]
         predicted = _log_probabilities(
-            predict, [starts[number] for number in open_rows], mask_id, never
+            predict, [fillings[number] for number in open_rows], mask_id, never
         )
         for number, (masks, scores) in zip(open_rows, predicted, strict=True):
             draws = number if numbers is None else numbers[number]
             tokens = _choose_tokens(scores, masks, decoding, draws)
             gains = scores.gather(1, tokens[:, None])[:, 0]
+            # order of the masks, of which the first ones are filled now
             if decoding.order == "random":
                 ranks = torch.tensor(
                     [uniform(decoding.seed, draws, _ORDER + position) for position in masks]
@@ -103,16 +106,16 @@ def unmask_by(
             else:
                 ranks = -gains
             chosen = ranks.argsort(stable=True)[: shares[number][step]].tolist()
-            new = [(masks[at], int(tokens[at]), float(gains[at])) for at in chosen]
-            starts[number] = _fill(starts[number], new)
-    return [[row] for row in starts]
+            new = [(masks[index], int(tokens[index]), float(gains[index])) for index in chosen]
+            fillings[number] = _fill(fillings[number], new)
+    return [[row] for row in fillings]
 
 
-def _shares(masks: int, steps: int | None) -> list[int]:
-    """Return how many masks each step fills: equal numbers, the larger ones first.
+def _mask_counts(masks: int, steps: int | None) -> list[int]:
+    """Return the number of masks that each step fills: equal numbers, larger ones first.
 
     Example:
-        >>> _shares(7, 3), _shares(2, None), _shares(2, 5)
+        >>> _mask_counts(7, 3), _mask_counts(2, None), _mask_counts(2, 5)
         ([3, 2, 2], [1, 1], [1, 1])
     """
     steps = min(masks, steps or masks)
@@ -122,7 +125,7 @@ def _shares(masks: int, steps: int | None) -> list[int]:
 def _log_probabilities(
     predict: Predict, rows: Sequence[Filling], mask_id: int, never: Sequence[int]
 ) -> list[tuple[list[int], Tensor]]:
-    """Return the masks of each row, and the log-probability of each token there, fp64 [masks, vocabulary]."""
+    """Return the masks of each row, and the log-probabilities there, fp64 [masks, vocabulary]."""
     masks = [
         [position for position, token in enumerate(row.ids) if token == mask_id] for row in rows
     ]
@@ -141,7 +144,7 @@ def _log_probabilities(
 
 
 def _choose_tokens(scores: Tensor, masks: Sequence[int], decoding: Decoding, row: int) -> Tensor:
-    """Return a token [masks] for each mask: the most probable one, or a draw that depends on seed, row and position."""
+    """Return a token [masks] for each mask: the most probable, or one drawn by its position."""
     if decoding.temperature is None and decoding.top_k is None and decoding.top_p is None:
         return scores.argmax(-1)
     distribution = probabilities(
@@ -152,7 +155,7 @@ def _choose_tokens(scores: Tensor, masks: Sequence[int], decoding: Decoding, row
 
 
 def _fill(row: Filling, new: Sequence[tuple[int, int, float]]) -> Filling:
-    """Return a row with new tokens: their positions, ids and log-probabilities."""
+    """Return a row with new tokens, given their positions, ids and log-probabilities."""
     ids = list(row.ids)
     for position, token, _ in new:
         ids[position] = token
@@ -166,7 +169,7 @@ def _fill(row: Filling, new: Sequence[tuple[int, int, float]]) -> Filling:
 def _fill_beams(
     predict: Predict, rows: Sequence[Filling], mask_id: int, width: int, never: Sequence[int]
 ) -> list[list[Filling]]:
-    """Keep the `width` fillings of each row with the largest scores; each fills its most certain mask next."""
+    """Keep the `width` best fillings of each row; each fills its most certain mask next."""
     beams = [[row] for row in rows]
     for _ in range(max((row.ids.count(mask_id) for row in rows), default=0)):
         live = [beam for beam in beams if mask_id in beam[0].ids]
@@ -174,13 +177,14 @@ def _fill_beams(
             _log_probabilities(predict, [row for beam in live for row in beam], mask_id, never)
         )
         for beam in live:
-            grown: list[Filling] = []  # all different: rows part ways at a mask that both fill
+            # all different: two rows differ at a mask that both have filled
+            grown: list[Filling] = []
             for row in beam:
                 masks, scores = next(predicted)
-                at = int(scores.max(-1).values.argmax())
-                best = scores[at].topk(min(width, scores.shape[1]))
+                index = int(scores.max(-1).values.argmax())
+                best = scores[index].topk(min(width, scores.shape[1]))
                 grown += [
-                    _fill(row, [(masks[at], token, gain)])
+                    _fill(row, [(masks[index], token, gain)])
                     for gain, token in zip(best.values.tolist(), best.indices.tolist(), strict=True)
                     if gain > -torch.inf
                 ]

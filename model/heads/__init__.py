@@ -1,4 +1,4 @@
-"""Heads: losses on hidden states. One file each, chosen by the keys of `model.heads`."""
+"""Heads: losses on hidden states. Each has a file, selected by a key of `model.heads`."""
 
 from clozeline.model.heads._head import Head, Heads, LabelHead, RowHead, VocabularyHead
 

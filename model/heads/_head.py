@@ -1,4 +1,7 @@
-"""The interface of heads, losses on hidden states, and the bases of those that predict labels, rows and tokens."""
+"""The interface of heads, which are losses on hidden states, and the bases of several heads.
+
+The bases predict labeled positions, rows, or tokens of the vocabulary.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence
@@ -39,31 +42,30 @@ class Head(nn.Module, ABC):
     Options: ClassVar[type[HeadOptions]] = HeadOptions
     """Keys of its configuration."""
     target: ClassVar[str]
-    """Target of the prediction, as objectives name it in `heads`. Several heads may share a
-    target."""
+    """Target of the prediction, as objectives name it in `heads`; several heads may share it."""
     reads: ClassVar[tuple[BatchField, ...]]
-    """Tensors that it reads from a batch, besides the family's and `row_weight`; those of columns
-    of its own are `Feature.fields`. A head that reads `SECOND_VIEW` also gets `hidden_b` [B, Tb,
-    dim], the family's states of it."""
+    """Tensors that it reads from a batch, in addition to the family's and `row_weight`; further
+    columns are declared by `Feature.fields`. A head that reads `SECOND_VIEW` also gets `hidden_b`
+    [B, Tb, dim], the family's states of that view."""
     host_tensors: ClassVar[frozenset[str]] = frozenset()
-    """Tensors that it reads and `add_host_shapes` computes on the host."""
+    """Tensors that it reads, and that `add_host_shapes` computes on the host."""
     unit: ClassVar[Literal["label", "token", "row"]] = "label"
     """Unit of its predictions: labeled positions, all tokens of the labeled rows, or rows."""
     left_padding: ClassVar[bool] = False
-    """It can read rows that are padded on the left."""
+    """Whether it can read rows that are padded on the left."""
     class_ending: ClassVar[str | None] = None
-    """Ending of the class of transformers with this head, such as `ForTokenClassification`; None:
-    there is none."""
+    """Ending of the transformers class with this head, such as `ForTokenClassification`; None: no
+    class has it."""
     options: HeadOptions
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.options = config.heads[self.key()]
         self.mix: ScalarMix | None = None
-        """Mix of the states of all layers that it reads instead of the last; the model sets it."""
+        """Mix of the states of all layers, read instead of the last layer; the model sets it."""
         self.off_ramps: nn.ModuleList | None = None
-        """Heads like it after each layer but the last, at which rows may leave; the model sets
-        them."""
+        """Copies of this head after each layer but the last, at which rows may leave; the model
+        sets them."""
 
     @classmethod
     def key(cls) -> str:
@@ -81,29 +83,37 @@ class Head(nn.Module, ABC):
     ) -> dict[str, Any] | None:
         """Return its keys from the labels and the problem type in the config.json of its class.
 
-        None: with these, the class has another head. ConfigurationError: it computes what is not
-        built.
+        None: with these, the class has another head.
+
+        Raises:
+            ConfigurationError: the class computes something that is not implemented.
         """
         return {}
 
     @abstractmethod
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the summed loss, an fp32 scalar: 0 without labels, but with a gradient path to every parameter."""
+        """Return the summed loss, an fp32 scalar.
+
+        Without labels it is 0, with a gradient path to every parameter.
+        """
 
     @abstractmethod
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the divisor of the sum, an integer scalar on the batch's device: a function of inputs alone."""
+        """Return the divisor of the sum, an integer scalar on the batch's device.
+
+        It depends on inputs alone.
+        """
 
     @abstractmethod
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return scores at every position, [B, T, dim] to [B, T, classes], or of rows."""
+        """Return scores: [B, T, dim] to [B, T, classes], or the scores of rows."""
 
     def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return scores of a batch; heads that score rows need to know which positions hold tokens."""
+        """Return the scores of a batch; heads of rows also read which positions hold tokens."""
         return self.logits(hidden)
 
     def metrics(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return further sums by name, recorded as shares of the divisor, such as correctly classified positions."""
+        """Return further sums by name, logged as shares of the divisor, such as accuracy."""
         return {}
 
     def loss(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Loss:
@@ -116,36 +126,44 @@ class Head(nn.Module, ABC):
     def exit_loss(
         self, states: Sequence[Tensor], tensors: Mapping[str, Tensor], *, joint: bool
     ) -> Loss:
-        """Return the loss of the head and its off-ramps, from the states [B, T, dim] that each of them reads.
+        """Return the loss of the head and its off-ramps, which read one state [B, T, dim] each.
 
-        `joint`: sum_j j L_j / sum_j j over all of them. Else the sum over the off-ramps, which
-        alone get a gradient.
+        `joint`: sum_j j L_j / sum_j j over all of them. Otherwise the sum over the off-ramps, and
+        only they get a gradient.
         """
         *earlier, last = states
+
+        # the head's own loss at the last layer comes after those of the off-ramps
         ramps = zip(cast("Iterable[Head]", self.off_ramps), earlier, strict=True)
-        own = self.loss(last, tensors)
+        final = self.loss(last, tensors)
         totals = [
             ramp.loss(state if joint else state.detach(), tensors).total for ramp, state in ramps
         ]
-        each = torch.stack([*totals, own.total])
-        depths = torch.arange(1, len(each) + 1, device=each.device)
-        total = (each * depths).sum() / depths.sum() if joint else torch.stack(totals).sum()
-        metrics = {f"exit_{depth}": loss for depth, loss in enumerate(each.detach(), start=1)}
-        return Loss(total, own.divisor, {**own.metrics, **metrics})
+        losses = torch.stack([*totals, final.total])
+
+        # deeper classifiers weigh more (PABEE)
+        depths = torch.arange(1, len(losses) + 1, device=losses.device)
+        total = (losses * depths).sum() / depths.sum() if joint else torch.stack(totals).sum()
+        metrics = {f"exit_{depth}": loss for depth, loss in enumerate(losses.detach(), start=1)}
+        return Loss(total, final.divisor, {**final.metrics, **metrics})
 
     def count(self, tensors: Mapping[str, Tensor]) -> int:
-        """Return the divisor of a batch as a number; free for a batch that is still on the host."""
+        """Return the divisor of a batch as a number, without waiting for a batch on the host."""
         return int(self.divisor(self._weigh(tensors)))
 
     def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the correct class of each prediction, [n] int64: a token id, a class index, a choice; or nothing."""
+        """Return the correct class of each prediction, [n] int64: a token id, class or choice.
+
+        Empty for a head that predicts something else.
+        """
         return tensors["row_weight"].new_zeros(0, dtype=torch.int64)
 
     def label_limit(self, width: int) -> int | None:
-        """Return the number that labels must be below: the number of scores; None for a single score.
+        """Return the bound that labels must be below: the number of scores; None: no such bound.
 
-        A head whose labels are no indices of its scores returns None. `width`: that of the states,
-        `dim`. Only the shape of scores is asked for: the head may be on torch's device `meta`.
+        A head with a single score, or whose labels are not indices of its scores, returns None.
+        Only the shape of the scores matters, so the head may be on torch's device `meta`. `width`
+        is `dim`, the width of the states.
         """
         states = torch.zeros(1, 1, width, device=next(self.parameters()).device)
         scores = self.logits(states).shape[-1]
@@ -157,7 +175,7 @@ class Head(nn.Module, ABC):
         return self.unit
 
     def flops(self) -> float:
-        """Return the FLOPs of the forward pass for one `flops_unit`: each matrix entry is used once."""
+        """Return the forward FLOPs for one `flops_unit`: each matrix entry is used once."""
         return matrix_flops(self)
 
     def _weigh(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
@@ -165,7 +183,7 @@ class Head(nn.Module, ABC):
 
 
 class Heads(nn.ModuleDict):
-    """The heads of a model by their names, which may have dots."""
+    """The heads of a model by name; names may contain dots."""
 
     def __init__(self, heads: Mapping[str, Head]) -> None:
         super().__init__({module_name(name): head for name, head in heads.items()})
@@ -188,7 +206,7 @@ class Heads(nn.ModuleDict):
 
 
 class LabelHead(Head):
-    """A head with the cross entropy of its scores at the labeled positions; no other position is projected."""
+    """Cross entropy at the labeled positions; no other position is projected."""
 
     left_padding: ClassVar = True
     reads: ClassVar[tuple[BatchField, ...]] = (LABEL_INDEX, LABEL_IDS)
@@ -203,7 +221,7 @@ class LabelHead(Head):
         return count_labels(tensors)
 
     def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the tokens or classes at the labeled positions; empty where a head also predicts other positions."""
+        """Return the labels of the predictions; empty if the head also predicts other positions."""
         return (
             label_ids_with_loss(self._weigh(tensors))
             if self.unit == "label"
@@ -212,7 +230,7 @@ class LabelHead(Head):
 
 
 class RowHead(Head):
-    """A head that pools the states of a row and maps the vector to scores."""
+    """A head that pools the states of a row and maps this vector to scores."""
 
     unit: ClassVar = "row"
     left_padding: ClassVar = True
@@ -225,8 +243,8 @@ class RowHead(Head):
         self.pool = self.options.pool_in(config.architecture)
         if (self.pool == "decoder_last") != (config.architecture == "encoder_decoder"):
             raise ConfigurationError(
-                f"model.heads.{self.key()}.pool: decoder_last is the pool of an encoder_decoder, "
-                "which has no other; "
+                f"model.heads.{self.key()}.pool: an encoder_decoder has the pool decoder_last, and "
+                "no other family has it; "
                 f"got {self.pool} for {config.architecture}: remove the key"
             )
         features = PAIR_FEATURES if self.pool == "pair" else 1
@@ -244,25 +262,34 @@ class RowHead(Head):
         return count if (count := self.outputs()) > 1 else None
 
     def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return scores of rows: [B, T, dim] to [B, scores]; the vectors of a pair's two orders are added first."""
+        """Return the scores of rows, [B, T, dim] to [B, scores].
+
+        The rows of an example, such as the two orders of a pair, are added before the classifier.
+        """
         if self.pool == "late":
             return self.join(pool("mean", self.logits(hidden), tensors), tensors)
         return self.logits(self.join(pool(self.pool, hidden, tensors), tensors))
 
     def join(self, vectors: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the sum of the vectors of each example's rows: [N, dim] to [B, dim] (Radford et al. 2018 §3.3)."""
+        """Return the sum of the vectors of each example's rows, [N, dim] to [B, dim].
+
+        (Radford et al. 2018 §3.3)
+        """
         if "choices" not in tensors:
             return vectors
         rows = rows_of_examples(tensors).to(vectors.device)
         return vectors[rows.clamp(min=0)].masked_fill((rows < 0)[..., None], 0.0).sum(1)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return scores of pooled vectors: [B, dim] to [B, scores]."""
+        """Return the scores of pooled vectors: [B, dim] to [B, scores]."""
         return self.classifier(hidden)
 
 
 class VocabularyHead(LabelHead):
-    """A projection onto the vocabulary, after a linear map, an activation and a norm if it is transformed."""
+    """A projection onto the vocabulary, with a linear map, activation and norm before it.
+
+    `is_transformed` says whether these exist.
+    """
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
         super().__init__(config)
@@ -280,12 +307,12 @@ class VocabularyHead(LabelHead):
 
     @property
     def is_transformed(self) -> bool:
-        """It maps states before the projection."""
+        """Whether it maps states before the projection."""
         return True
 
     @property
     def is_biased(self) -> bool:
-        """Its projection has a bias."""
+        """Whether its projection has a bias."""
         return True
 
     def logits(self, hidden: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Prediction of the next token from the left context and of the previous one from the right (arXiv 1802.05365)."""
+"""Predict the next token from the left and the previous one from the right (arXiv 1802.05365)."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -14,10 +14,12 @@ from clozeline.model.loss import cross_entropy_sum, gather_labels
 
 
 class BidirectionalLmHead(LabelHead):
-    """One linear map with bias for both halves of a state: the first has read the left context, the second the right.
+    """One linear map with bias for both halves of a state.
+
+    The first half has read the left context, the second half the right context.
 
     A label at position i is the token after it. The left half at i predicts that token, and the
-    right half at i + 1 predicts the token at i: each label counts twice.
+    right half at i + 1 predicts the token at i, so each label counts twice.
 
     Example:
         `<s> a b </s>` has the labels a, b, </s>: from the left a, b, </s>, from the right <s>, a,
@@ -46,7 +48,7 @@ class BidirectionalLmHead(LabelHead):
         return 2 * super().divisor(tensors)
 
     def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the tokens that are predicted from the left, then those from the right."""
+        """Return the tokens predicted from the left, then those predicted from the right."""
         return torch.cat((super().classes(tensors), super().classes(_label_backward(tensors))))
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -57,7 +59,7 @@ class BidirectionalLmHead(LabelHead):
 
 
 def _label_backward(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the batch with the labels of the right half: at each position, the token before it."""
+    """Return the batch with the labels of the right half: at each position, the previous token."""
     index = tensors["label_index"]
     ids = tensors["input_ids"].flatten().index_select(0, index)
     ids = ids.masked_fill(tensors["label_ids"] == IGNORED, IGNORED)

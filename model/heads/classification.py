@@ -1,4 +1,4 @@
-"""Classification of a text or a pair of texts into one class, or any number of them (arXiv 1810.04805 §4.1)."""
+"""Classify a text or a pair of texts, into one or several classes (arXiv 1810.04805 §4.1)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -14,11 +14,10 @@ from clozeline.model.loss import cross_entropy_sum, row_labels
 
 
 class ClassificationHead(RowHead):
-    """Cross entropy of the class of a row; with `multi_label`, the mean of a binary cross entropy per class.
+    """Cross entropy of the class of a row; `multi_label`: mean binary cross entropy over classes.
 
-    `label` is the class index [B] int64, or with `multi_label` [B, classes] with 1 for each class
-    of the row, otherwise
-    0. It is -100 in a row without label.
+    `label` is the class index [B] int64, or with `multi_label` [B, classes]: 1 for each class of
+    the row, otherwise 0. It is -100 in a row without label.
     """
 
     target: ClassVar = "classification"
@@ -26,7 +25,7 @@ class ClassificationHead(RowHead):
 
     @config_class
     class Options(ExitHeadOptions, ClassOptions):
-        """Keys of a head of classes of rows."""
+        """Keys of the head that classifies rows."""
 
         compared: ClassVar = (*ExitHeadOptions.compared, "multi_label")
 
@@ -37,7 +36,7 @@ class ClassificationHead(RowHead):
             ClassOptions.__post_init__(self)
             ExitHeadOptions.__post_init__(self)
             if self.exits is not None and self.multi_label:
-                raise ValueError("exits: rows leave with one class: remove multi_label")
+                raise ValueError("exits: a row leaves with one class: remove multi_label")
 
         @property
         def problem_type(self) -> str | None:
@@ -77,7 +76,7 @@ class ClassificationHead(RowHead):
         return _has_label(tensors).sum()
 
     def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the classes of the rows that count; empty with `multi_label`."""
+        """Return the classes of the rows that have a loss; empty with `multi_label`."""
         return (
             super().classes(tensors)
             if self.options.multi_label
@@ -85,7 +84,7 @@ class ClassificationHead(RowHead):
         )
 
     def metrics(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the rows whose class, or all of whose classes, are predicted."""
+        """Return the number of rows whose class, or all of whose classes, are predicted."""
         scores = self.scores(hidden, tensors)
         labels = row_labels(tensors)
         correct = (

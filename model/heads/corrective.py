@@ -17,7 +17,7 @@ from clozeline.model.loss import original_ids, real_index, real_positions
 
 
 class CorrectiveHead(VocabularyHead):
-    """The masked LM head, and one score per position from which the probability c of copying the input follows.
+    """The masked LM head, and a score per position for the probability c of copying the input.
 
     The probability of the original token x at a position with the input z is [x = z] c + (1 - c)
     softmax(x), with no gradient into c. The loss of a position is -log of it, plus `copy_weight` x
@@ -32,7 +32,7 @@ class CorrectiveHead(VocabularyHead):
 
     @config_class
     class Options(HeadOptions):
-        """Keys of the head of corrections."""
+        """Keys of the corrective head."""
 
         copy_weight: Annotated[float, Field(ge=0)] = 50.0
         """Factor of the copy loss, relative to the loss of the tokens (arXiv 2102.08473)."""
@@ -57,17 +57,19 @@ class CorrectiveHead(VocabularyHead):
         return real_positions(tensors).sum()
 
     def metrics(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the tokens that are correctly copied or not copied, and those that are replaced."""
+        """Return the number of correct copy decisions, and of replaced tokens."""
         same = original_ids(tensors) == tensors["input_ids"]
         real = real_positions(tensors)
         correct = (self.copy(hidden).squeeze(-1) > 0) == same
         return {"accuracy": (correct & real).sum(), "replaced": (~same & real).sum()}
 
     def _losses(self, states: Tensor, inputs: Tensor, originals: Tensor) -> Tensor:
-        """Return the loss of each position, fp32 [N], from states [N, dim], input ids and original ids [N]."""
+        """Return the loss [N] of each position in fp32, from states [N, dim] and ids [N]."""
         same = inputs == originals
+        # the decision to copy
         score = self.copy(states).squeeze(-1).float()
         copy_loss = F.binary_cross_entropy_with_logits(score, same.float(), reduction="none")
+        # log-likelihood of the original token: copied or corrected, or only corrected
         copied = F.logsigmoid(score.detach())
         corrected = F.logsigmoid(-score.detach())
         corrected = corrected - F.cross_entropy(

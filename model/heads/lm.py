@@ -11,18 +11,21 @@ from clozeline.model.heads._head import VocabularyHead
 
 
 class LmHead(VocabularyHead):
-    """A linear map, one with a bias, or BERT's head, as `projection` says; tied to the token embedding or not."""
+    """The head of causal language models: `projection` chooses among three forms.
+
+    It may be tied to the token embedding.
+    """
 
     target: ClassVar = "lm"
 
     @config_class
     class Options(VocabularyOptions):
-        """Keys of the head of next tokens."""
+        """Keys of the next-token head."""
 
         projection: Literal["linear", "biased", "transformed"] = "linear"
-        """linear, one linear map onto the vocabulary (GPT-2, Llama, T5); biased, with a bias of
-        each score, as BART's `final_logits_bias`; transformed, BERT's head: a linear map,
-        activation and norm, then a projection with a bias."""
+        """linear: one linear map onto the vocabulary (GPT-2, Llama, T5). biased: with a bias per
+        score, as BART's `final_logits_bias`. transformed: BERT's head, which is a linear map,
+        activation and norm before a projection with a bias."""
 
     options: Options
 

@@ -1,4 +1,4 @@
-"""Prediction of corrupted tokens at their own positions (arXiv 1810.04805)."""
+"""Prediction of corrupted tokens at their positions (arXiv 1810.04805)."""
 
 from typing import ClassVar
 
@@ -8,18 +8,21 @@ from clozeline.model.heads._head import VocabularyHead
 
 
 class MaskedLMHead(VocabularyHead):
-    """A projection after a linear map, an activation and a norm; without these or its bias where a key says so."""
+    """BERT's head: a linear map, an activation and a norm, then the projection onto the vocabulary.
+
+    Options turn off the part before the projection, or its bias.
+    """
 
     target: ClassVar = "masked_lm"
 
     @config_class
     class Options(VocabularyOptions):
-        """Keys of the head of masked tokens."""
+        """Keys of the masked-token head."""
 
         compared: ClassVar = ("transform", *VocabularyOptions.compared)
 
         transform: bool = True
-        """A linear map, activation and norm before the projection."""
+        """A linear map, an activation and a norm before the projection."""
 
     options: Options
 

@@ -12,11 +12,11 @@ from clozeline.model.loss import cross_entropy_sum, row_labels, rows_of_examples
 
 
 class MultipleChoiceHead(RowHead):
-    """Cross entropy over the choices of an example, each of which is a row of `input_ids` with one score.
+    """Cross entropy over the choices of an example; each choice is a row with one score.
 
-    The rows [N, T] are those of the first example in order, then those of the second, and so on.
-    `choices` [B] is the number of rows of each example; `label` [B] is the index of the correct
-    one, -100 for none; `row_weight` is [B].
+    The rows [N, T] of `input_ids` are those of the first example in order, then those of the
+    second, and so on. `choices` [B] is the number of rows of each example; `label` [B] is the
+    index of the correct choice, -100 for none; `row_weight` is [B].
 
     Example (2 choices and 3):
         rows      a0 a1 b0 b1 b2
@@ -42,7 +42,7 @@ class MultipleChoiceHead(RowHead):
         return labels[labels != IGNORED]
 
     def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return scores of choices, -inf for those that an example lacks: [N, T, dim] to [B, most choices]."""
+        """Return the scores of choices, [N, T, dim] to [B, most choices], -inf where missing."""
         scores = super().scores(hidden, tensors).squeeze(-1)
         rows = rows_of_examples(tensors).to(scores.device)
         return scores[rows.clamp(min=0)].masked_fill(rows < 0, -torch.inf)
@@ -51,5 +51,5 @@ class MultipleChoiceHead(RowHead):
         return vectors
 
     def metrics(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the examples whose correct choice has the highest score."""
+        """Return the number of examples whose correct choice has the highest score."""
         return {"accuracy": (self.scores(hidden, tensors).argmax(-1) == row_labels(tensors)).sum()}

@@ -14,14 +14,14 @@ from clozeline.model.configuration.key_types import UNIT_RANGE, refuse_empty_ran
 from clozeline.model.heads._head import RowHead
 
 UNSCALED: Final = (0.0, 1.0)
-"""Mean and deviation of numbers that are learned as they are."""
+"""Mean and standard deviation of targets that are learned without scaling."""
 
 
 class RegressionHead(RowHead):
-    """Squared error of one score per row; `target` is [B] float32, NaN in a row without one.
+    """Squared error of one score per row; `target` is [B] float32, NaN in a row without target.
 
-    With `output: identity`, the error is that of numbers standardized by `target_scale`, and the
-    score is in their unit again. `sigmoid` maps it into `range`, and the error is that of numbers
+    `output: identity` learns targets standardized by `target_scale`, and returns scores in the
+    original unit. `output: sigmoid` maps scores into `range`, and the error is that of numbers
     scaled to 0..1.
     """
 
@@ -30,7 +30,7 @@ class RegressionHead(RowHead):
 
     @config_class
     class Options(ExitHeadOptions):
-        """Keys of a head of numbers of rows."""
+        """Keys of the regression head."""
 
         compared: ClassVar = (*ExitHeadOptions.compared, "output")
 
@@ -39,33 +39,35 @@ class RegressionHead(RowHead):
         range: tuple[float, float] = UNIT_RANGE
         """Lowest and highest number that `output: sigmoid` predicts."""
         target_scale: tuple[float, float] | None = None
-        """With `output: identity`: mean and standard deviation of the numbers. The head learns a
-        number minus the mean, divided by the deviation, and predicts the number. null = those of
-        the training rows, without a bias 0 and the root mean square; [0, 1] learns numbers as they
-        are."""
+        """With `output: identity`: mean and standard deviation of the targets. The head learns
+        (target - mean) / deviation, and predicts the target. null = those of the training rows;
+        without a bias, 0 and the root mean square. [0, 1] learns targets without scaling."""
 
         def __post_init__(self) -> None:
             super().__post_init__()
             if self.range != UNIT_RANGE and self.output == "identity":
                 raise ValueError(
-                    "range: has no effect without output sigmoid: set it, or remove the key"
+                    "range: has no effect without output sigmoid: set output, or remove range"
                 )
             refuse_empty_range(self.range)
+
             if self.target_scale is None:
                 return
             if self.output == "sigmoid":
                 raise ValueError(
-                    "target_scale: has no effect with output sigmoid, which has a range: remove "
-                    "the key"
+                    "target_scale: has no effect with output sigmoid, which uses range: remove "
+                    "target_scale"
                 )
             if self.target_scale[0] and not self.bias:
                 raise ValueError(
-                    "target_scale: without a bias no map holds a mean: give 0 as the mean, or set "
-                    "bias: true"
+                    "target_scale: without a bias the head cannot learn a mean: set the mean to "
+                    "0, or "
+                    "set bias: true"
                 )
             if self.target_scale[1] <= 0:
                 raise ValueError(
-                    f"target_scale: expected a deviation above 0, got {self.target_scale[1]:g}"
+                    "target_scale: expected a standard deviation above 0, got "
+                    f"{self.target_scale[1]:g}"
                 )
 
         @property
@@ -87,7 +89,7 @@ class RegressionHead(RowHead):
             return {}
         if problem == "regression":
             raise ConfigurationError(
-                f"config.json: problem_type: regression of {count} numbers at once is not built"
+                f"config.json: problem_type: regression of {count} numbers at once is not supported"
             )
         return None
 
@@ -111,7 +113,7 @@ class RegressionHead(RowHead):
         return ~tensors["target"].isnan() & (tensors["row_weight"] != 0)
 
     def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the predicted numbers, in the unit of `target`: [B, T, dim] to [B]."""
+        """Return the predicted numbers in the unit of `target`: [B, T, dim] to [B]."""
         scores = super().scores(hidden, tensors).squeeze(-1)
         if self.options.output == "identity":
             mean, deviation = self.options.target_scale or UNSCALED

@@ -1,4 +1,4 @@
-"""Next-token prediction with penalties on the activations of a recurrent model (arXiv 1708.02182 §4)."""
+"""Next-token prediction of recurrent models, with activation penalties (arXiv 1708.02182 §4)."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
@@ -18,10 +18,12 @@ from clozeline.model.loss import cross_entropy_sum, gather_labels
 
 
 class RegularizedLmHead(LabelHead):
-    """Dropout of features, then one linear map with bias onto the vocabulary, tied to the token embedding or not.
+    """Dropout of features, then one linear map with bias onto the vocabulary.
 
-    In training each label adds `activation_penalty` x the mean square of its state after dropout,
-    and `change_penalty` x the mean square of the state's change to the next position. In evaluation
+    The map may be tied to the token embedding.
+
+    In training, each label adds `activation_penalty` x the mean square of its state after dropout,
+    and `change_penalty` x the mean square of the change from its state to the next. In evaluation,
     the loss is the cross entropy alone.
     """
 
@@ -29,12 +31,12 @@ class RegularizedLmHead(LabelHead):
 
     @config_class
     class Options(LabelOptions):
-        """Keys of the head of a recurrent model."""
+        """Keys of the head of recurrent models."""
 
         activation_penalty: Annotated[float, Field(ge=0)] = 2.0
-        """Factor of the mean square of a state, added in training (arXiv 1708.02182)."""
+        """Factor of the mean square of each state, added in training (arXiv 1708.02182)."""
         change_penalty: Annotated[float, Field(ge=0)] = 1.0
-        """Factor of the mean square of its change to the next position, added in training."""
+        """Factor of the mean square of the change to the next state, added in training."""
 
     options: Options
 
@@ -51,16 +53,16 @@ class RegularizedLmHead(LabelHead):
         total = cross_entropy_sum(self.projection(labels.states), labels.ids, labels.weights)
         if not self.training:
             return total
-        # penalties of every position [B, T, 1]; the last position of a row has no change
+        # penalties of every position [B, T, 1]; the last position of a row has no next state
         changes = F.pad(hidden[:, 1:].float() - hidden[:, :-1].float(), (0, 0, 0, 1))
         squares = self.options.activation_penalty * dropped.float().square()
         squares = squares + self.options.change_penalty * changes.square()
         penalties = gather_labels(squares.mean(-1, keepdim=True), tensors).states[:, 0]
-        counted = (labels.ids != IGNORED).float()
-        return (
-            total
-            + (penalties * (counted if labels.weights is None else counted * labels.weights)).sum()
-        )
+        # weight 1 for a label, 0 for an ignored one
+        weights = (labels.ids != IGNORED).float()
+        if labels.weights is not None:
+            weights = weights * labels.weights
+        return total + (penalties * weights).sum()
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self.projection(hidden)

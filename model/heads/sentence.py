@@ -1,4 +1,4 @@
-"""Classification of segment pairs: next sentence (arXiv 1810.04805), sentence order (arXiv 1909.11942)."""
+"""Classify segment pairs: next sentence (arXiv 1810.04805), sentence order (arXiv 1909.11942)."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -15,7 +15,7 @@ from clozeline.model.loss import cross_entropy_sum, row_labels
 
 
 class SentenceHead(Head):
-    """A pooler and a linear map onto two classes; 0: the segments belong in this order, 1: they do not."""
+    """A pooler and a linear map onto two classes: 0 in the original order, 1 otherwise."""
 
     target: ClassVar = "sentence"
     unit: ClassVar = "row"
@@ -23,7 +23,7 @@ class SentenceHead(Head):
 
     @config_class
     class Options(HeadOptions):
-        """Keys of the head of segment pairs."""
+        """Keys of the segment-pair head."""
 
         compared: ClassVar = ("transform",)
 

@@ -1,4 +1,4 @@
-"""Contrastive learning from two views of a row (arXiv 2104.08821, arXiv 2102.08473, arXiv 2007.01852)."""
+"""Contrastive learning from two views of a row (arXiv 2104.08821, 2102.08473, 2007.01852)."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final, Literal
@@ -19,29 +19,30 @@ from clozeline.model.heads import Head
 from clozeline.model.layers.pooling import Pooler, pool
 from clozeline.model.loss import cross_entropy_sum
 
-_OF_GROUPS: Final = ("temperature", "group_size", "margin")
+_READ_BY_CONTRAST: Final = ("temperature", "group_size", "margin")
 _READS: Final = {
-    "other": _OF_GROUPS,
-    "bidirectional": _OF_GROUPS,
-    "both": _OF_GROUPS,
+    "other": _READ_BY_CONTRAST,
+    "bidirectional": _READ_BY_CONTRAST,
+    "both": _READ_BY_CONTRAST,
     "none": ("range",),
 }
-"""Keys that each value of `negatives` reads, besides those that all read."""
+"""Keys that only some values of `negatives` read."""
 
 
 class SimilarityHead(Head):
-    """InfoNCE over the cosines of pooled vectors, within fixed groups of `group_size` consecutive rows.
+    """InfoNCE over the cosines of pooled vectors, within groups of `group_size` consecutive rows.
 
     `negatives: other` compares the first view of a row with the second views of its group (SimCSE);
     a row with an equal first or second view is not a negative. `bidirectional` adds the loss of the
     second view against the first views (LaBSE). `both` compares each of the group's 2g vectors with
-    the 2g - 2 of other rows, and averages a row's two losses (COCO-LM). `margin` is subtracted from
-    the cosine of the two views of a row. Rows of weight 0, rows without a second view, and those
-    with a `target` [B] below `positive_threshold` are neither compared nor negatives.
+    the 2g - 2 vectors of other rows, and averages a row's two losses (COCO-LM). `margin` is
+    subtracted from the cosine of the two views of a row. Three kinds of rows are neither compared
+    nor negatives: those of weight 0, those without a second view, and those with a `target` [B]
+    below `positive_threshold`.
 
     `negatives: none` has no groups: the loss of a row is (cosine - target)², with the target scaled
-    from `range` to [0, 1] (Sentence-BERT, arXiv 1908.10084; SetFit, arXiv 2209.11055). Rows with a
-    NaN as target are skipped.
+    from `range` to [0, 1] (Sentence-BERT, arXiv 1908.10084; SetFit, arXiv 2209.11055). Rows whose
+    target is NaN are skipped.
     """
 
     target: ClassVar = "similarity"
@@ -50,29 +51,29 @@ class SimilarityHead(Head):
 
     @config_class
     class Options(HeadOptions):
-        """Keys of the comparison of rows."""
+        """Keys of the similarity head."""
 
         range: tuple[float, float] = UNIT_RANGE
-        """With `negatives: none`: the `target` of cosines 0 and 1."""
+        """With `negatives: none`: the values of `target` that mean cosine 0 and cosine 1."""
         pool: Literal["cls", "mean", "max", "last"] | None = None
-        """Vector of a row, from its first token, the mean or the maximum of all, or its last; null
-        = a linear map and tanh on the first token."""
+        """How a row becomes a vector: its first token, the mean or maximum of all, or its last;
+        null = a linear map and tanh on the first token."""
         temperature: Annotated[float, Field(gt=0)] = 0.05
         """Divisor of the cosines; SimCSE 0.05 (arXiv 2104.08821), COCO-LM 1."""
         group_size: Annotated[int, Field(ge=2, le=2**20)] = 8
-        """Consecutive rows of the global batch whose texts are compared, a divisor of
-        data.micro_batch."""
+        """Number of consecutive rows of the global batch that are compared with each other, a
+        divisor of data.micro_batch."""
         negatives: Literal["other", "bidirectional", "both", "none"] = "other"
-        """other, first views are compared with the second views of the group (SimCSE);
-        bidirectional, also second views with first ones, and the two losses are added (LaBSE);
-        both, each view with all views of other rows (COCO-LM); none, rows are not compared: the
-        loss is the squared difference of the cosine and `target`."""
+        """other: first views against the second views of the group (SimCSE). bidirectional: also
+        second views against first ones, and both losses are added (LaBSE). both: each view against
+        all views of other rows (COCO-LM). none: no comparison between rows; the loss is the squared
+        difference of the cosine and `target`."""
         margin: Annotated[float, Field(ge=0, lt=2)] = 0.0
-        """What is subtracted from the cosine of two views that belong together (additive margin
-        softmax, arXiv 1902.08564); LaBSE 0.3 (arXiv 2007.01852)."""
+        """Subtracted from the cosine of the two views of a row (additive margin softmax, arXiv
+        1902.08564); LaBSE 0.3 (arXiv 2007.01852)."""
         positive_threshold: float | None = None
-        """Lowest `target` of two texts that belong together, as the data sets of a task say; pairs
-        below it have no loss. null = all pairs belong together."""
+        """Lowest `target` of a positive pair, which the data set of a task declares; pairs below it
+        have no loss. null = all pairs are positive."""
 
         def __post_init__(self) -> None:
             refuse_unread_keys(self, "negatives", _READS)
@@ -89,16 +90,16 @@ class SimilarityHead(Head):
         self.pooler = Pooler(config.dim) if self.options.pool is None else None
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return the summed loss over rows with two views; `hidden_b` [B, Tb, dim] are the states of the second."""
-        size = self.options.group_size
+        """Return the summed loss of rows with two views; `hidden_b` [B, Tb, dim] is the second."""
         if self.options.negatives == "none":
             return self._squared_error(hidden, tensors)
+        size = self.options.group_size
         if len(hidden) % size:
             raise BatchError(
                 f"model.heads.similarity.group_size: expected a multiple of {size} rows, got "
-                f"{len(hidden)}; set "
-                "data.micro_batch to a multiple of it"
+                f"{len(hidden)}; set data.micro_batch to a multiple of group_size"
             )
+
         views = (
             self._vectors(hidden, tensors["lengths"]),
             self._vectors(tensors["hidden_b"], tensors["lengths_b"]),
@@ -106,22 +107,24 @@ class SimilarityHead(Head):
         first, second = (vectors.view(-1, size, vectors.shape[1]) for vectors in views)
         included = self._takes_part(tensors).view(-1, size)
         positions = torch.arange(size, device=hidden.device)
-        # SimCSE, LaBSE: cosines [G, g, g] of first views with second views; equal rows are no
-        # negatives
+        # SimCSE, LaBSE: cosines [G, g, g] of first views with second views; equal rows are not
+
+        # SimCSE, LaBSE: cosines [G, g, g] of first with second views; equal rows are not negatives
         if self.options.negatives != "both":
             equal = _equal_rows(tensors["input_ids"], size) | _equal_rows(
                 tensors["input_ids_b"], size
             )
-            itself = torch.eye(size, dtype=torch.bool, device=hidden.device)
-            scores = (first @ second.mT).masked_fill(equal & ~itself, -torch.inf)
+            same_row = torch.eye(size, dtype=torch.bool, device=hidden.device)
+            scores = (first @ second.mT).masked_fill(equal & ~same_row, -torch.inf)
             loss = self._cross_entropy(scores, included, positions)
             if self.options.negatives == "bidirectional":
                 loss = loss + self._cross_entropy(scores.mT, included, positions)
             return loss
-        # COCO-LM: cosines [G, 2g, 2g] of all views, without each view's own
+
+        # COCO-LM: cosines [G, 2g, 2g] of all views, without that of a view with itself
         both = torch.cat((first, second), dim=1)
-        itself = torch.eye(2 * size, dtype=torch.bool, device=hidden.device)
-        scores = (both @ both.mT).masked_fill(itself, -torch.inf)
+        same_view = torch.eye(2 * size, dtype=torch.bool, device=hidden.device)
+        scores = (both @ both.mT).masked_fill(same_view, -torch.inf)
         return (
             self._cross_entropy(
                 scores, included.repeat(1, 2), torch.cat((positions + size, positions))
@@ -133,7 +136,7 @@ class SimilarityHead(Head):
         return self._takes_part(tensors).sum()
 
     def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return unit vectors to compare, fp32: [B, T, dim] to [B, dim]."""
+        """Return the unit vectors that are compared, in fp32: [B, T, dim] to [B, dim]."""
         return self._vectors(hidden, tensors["lengths"])
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -145,14 +148,15 @@ class SimilarityHead(Head):
         return self.logits(pool(str(self.options.pool), hidden, {"lengths": lengths}))
 
     def _takes_part(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return which rows [B] have weight and a second view that belongs to the first."""
+        """Return which rows [B] have a weight and a positive second view, or a target."""
         weight = tensors["row_weight"]
         included = (tensors["lengths_b"].to(weight.device) > 0) & (weight != 0)
         if self.options.negatives == "none":
             if "target" not in tensors:
                 raise BatchError(
-                    "model.heads.similarity.negatives: none expects pairs with a score, got none: "
-                    "use other"
+                    "model.heads.similarity.negatives: none needs pairs with a score, and these "
+                    "rows "
+                    "have none: use other"
                 )
             return included & ~tensors["target"].to(weight.device).isnan()
         if self.options.positive_threshold is None or "target" not in tensors:
@@ -162,16 +166,16 @@ class SimilarityHead(Head):
     def _squared_error(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         first = self._vectors(hidden, tensors["lengths"])
         second = self._vectors(tensors["hidden_b"], tensors["lengths_b"])
-        included, (low, high) = self._takes_part(tensors), self.options.range
+        included = self._takes_part(tensors)
+        low, high = self.options.range
         target = (tensors["target"].float() - low).masked_fill(~included, 0.0) / (high - low)
         return (((first * second).sum(-1) - target).square() * included).sum()
 
     def _cross_entropy(self, cosines: Tensor, included: Tensor, match: Tensor) -> Tensor:
-        # summed loss of queries Q against keys K: cosines [G, Q, K], -inf where a key is not
-        # offered to a query; included [G, K], rows that take part, as many as queries; match [Q],
-        # the key to which each query belongs
+        # Summed loss of queries Q against keys K. cosines: [G, Q, K], -inf where a query does not
+        # see a key. included: [G, K], rows that take part. match: [Q], the key of each query.
         cosines = cosines - self.options.margin * F.one_hot(match, cosines.shape[-1])
-        # the smallest number, as -inf alone would turn the gradient of groups of filler into NaN
+        # not -inf, which would turn the gradient of a group of filler rows into NaN
         smallest = torch.finfo(cosines.dtype).min
         scores = (
             (cosines / self.options.temperature)

@@ -1,4 +1,4 @@
-"""Start and end of an answer in its row (SQuAD, arXiv 1606.05250; without an answer, arXiv 1806.03822)."""
+"""Find the answer in its row (SQuAD, arXiv 1606.05250; without answers, arXiv 1806.03822)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -16,11 +16,11 @@ from clozeline.model.loss import cross_entropy_sum
 
 
 class SpanHead(Head):
-    """Half the cross entropy of an answer's first position plus half that of its last, among the allowed ones.
+    """Mean cross entropy of an answer's first and last position, among the allowed positions.
 
     `answer_start` and `answer_end` [B] are positions of the padded row, -100 in a row without
     label. `answer_places` [B, T] bool are the positions where an answer may start or end: the
-    text's, and [CLS] where a question may have no answer, which then starts and ends there.
+    text, and [CLS] if the question may have no answer, which then starts and ends there.
     `model.decoding.answers` decodes the scores.
     """
 
@@ -63,27 +63,27 @@ class SpanHead(Head):
         return (_ends(tensors)[0] != IGNORED).sum()
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return scores of being the first and the last position: [..., dim] to [..., 2]."""
+        """Return the scores as first and as last position: [..., dim] to [..., 2]."""
         return self.classifier(hidden)
 
     def metrics(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the rows of which both ends have the highest scores."""
+        """Return the number of rows in which both ends have the highest scores."""
         halves = zip(self._mask_scores(hidden, tensors), _ends(tensors), strict=True)
         first, last = (scores.argmax(-1) == positions for scores, positions in halves)
         return {"exact": (first & last).sum()}
 
     def _mask_scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
-        """Return scores of first and last positions, [B, T] each, the smallest number where an answer cannot be."""
+        """Return the scores of first and last positions [B, T], minimal where not allowed."""
         scores = self.logits(hidden).float()
-        # -inf would turn the gradient of a row without any such position into NaN
+        # not -inf, which would turn the gradient of a row without allowed positions into NaN
         return scores.masked_fill(
             ~tensors["answer_places"][..., None], torch.finfo(scores.dtype).min
         ).unbind(-1)
 
 
 def _ends(tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
-    """Return first and last positions [B], `IGNORED` in rows of weight 0 and in those that lack either."""
+    """Return first and last positions [B], `IGNORED` in rows of weight 0 or without an answer."""
     first = tensors["answer_start"]
     last = tensors["answer_end"]
-    out = (tensors["row_weight"] == 0) | (first == IGNORED) | (last == IGNORED)
-    return first.masked_fill(out, IGNORED), last.masked_fill(out, IGNORED)
+    ignored = (tensors["row_weight"] == 0) | (first == IGNORED) | (last == IGNORED)
+    return first.masked_fill(ignored, IGNORED), last.masked_fill(ignored, IGNORED)

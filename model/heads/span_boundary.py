@@ -1,4 +1,4 @@
-"""The span boundary objective: tokens of a masked span from the positions around it (arXiv 1907.10529)."""
+"""Span boundary objective: predict a span's tokens from the states around it (arXiv 1907.10529)."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
@@ -19,10 +19,12 @@ from clozeline.model.loss import cross_entropy_sum, gather_labels
 
 
 class SpanBoundaryHead(LabelHead):
-    """Two linear maps, each with activation and norm, over [left state; right state; offset], then the vocabulary.
+    """Two linear maps with activation and norm over [left state; right state; offset].
 
-    The offset of a token in its span, from 0, has a learned vector. Labels outside of spans, and
-    those from `max_span_tokens` on, have no loss and do not count.
+    Then the projection onto the vocabulary.
+
+    The offset of a token in its span, from 0, has a learned vector. Labels outside spans, and
+    labels from `max_span_tokens` on, have no loss and do not count.
     """
 
     target: ClassVar = "span_boundary"
@@ -35,10 +37,11 @@ class SpanBoundaryHead(LabelHead):
 
     @config_class
     class Options(LabelOptions):
-        """Keys of the head of span boundaries."""
+        """Keys of the span-boundary head."""
 
         max_span_tokens: Annotated[int, Field(ge=1, le=2**16)] = 30
-        """Tokens of a span with a loss; later ones are not predicted (arXiv 1907.10529)."""
+        """Number of tokens of a span with a loss; later ones are not predicted (arXiv
+        1907.10529)."""
 
     options: Options
 
@@ -65,7 +68,7 @@ class SpanBoundaryHead(LabelHead):
         return cross_entropy_sum(scores, labels.ids, labels.weights)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return scores of every position as a span of its own, [B, T, dim] to [B, T, vocab_size]."""
+        """Return the scores of each position as a span of one token, [B, T, vocab_size]."""
         last = hidden.shape[1] - 1  # the first and the last position are their own neighbors
         positions = torch.arange(last + 1, device=hidden.device)
         left = hidden[:, (positions - 1).clamp(min=0)]
@@ -73,7 +76,7 @@ class SpanBoundaryHead(LabelHead):
         return self._scores(left, right, positions.new_zeros(hidden.shape[:2]))
 
     def _scores(self, left: Tensor, right: Tensor, offset: Tensor) -> Tensor:
-        # [N, 3 dim]: both neighbors of the span, and the offset in it
+        # [N, 3 dim]: both neighbors of the span, and the token's offset in it
         x = torch.cat((left, right, self.offsets(offset).to(left.dtype)), dim=-1)
         x = self.inner_norm(self.act(self.inner(x)))
         return self.projection(self.outer_norm(self.act(self.outer(x))))

@@ -1,4 +1,4 @@
-"""Classification of labeled positions, such as tags of words at their first tokens (arXiv 1810.04805 §5.3)."""
+"""Classify labeled positions, such as words at their first token (arXiv 1810.04805 §5.3)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -32,7 +32,7 @@ class TaggingHead(LabelHead):
 
     @config_class
     class Options(ClassifierOptions, ClassOptions, LabelOptions):
-        """Keys of a head of classes of positions."""
+        """Keys of the tagging head."""
 
         def __post_init__(self) -> None:
             ClassOptions.__post_init__(self)
@@ -57,7 +57,7 @@ class TaggingHead(LabelHead):
         return self.classifier(hidden)
 
     def metrics(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the labels whose class is predicted, weighted as in the loss."""
+        """Return the number of correct labels, weighted as in the loss."""
         labels = gather_labels(hidden, tensors)
         correct = (self.logits(labels.states).argmax(-1) == labels.ids) & (labels.ids != IGNORED)
         return {"accuracy": (correct if labels.weights is None else correct * labels.weights).sum()}

@@ -14,9 +14,9 @@ from clozeline.model.loss import original_ids, real_positions
 
 
 class TokenHead(Head):
-    """A linear map, an activation and a linear map onto one score; above 0: the token is replaced.
+    """A linear map, an activation and a linear map onto one score; above 0: replaced.
 
-    The label follows from the batch: 1 where the input is not the original id, 0 at all other
+    The labels follow from the batch: 1 where the input is not the original id, 0 at all other
     tokens of the row.
     """
 
@@ -40,7 +40,7 @@ class TokenHead(Head):
         return real_positions(tensors).sum()
 
     def metrics(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the correctly classified tokens, and those that are replaced."""
+        """Return the number of correctly classified tokens, and of replaced tokens."""
         replaced = original_ids(tensors) != tensors["input_ids"]
         real = real_positions(tensors)
         correct = (self.logits(hidden).squeeze(-1) > 0) == replaced

@@ -16,14 +16,14 @@ ACTIVATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
     "tanh": torch.tanh,
     "identity": nn.Identity(),
 }
-"""Names of `ModelConfig.activation` and of `hidden` of heads, which alone may be tanh or
+"""Names of `ModelConfig.activation` and of `hidden` of heads; only the latter may be tanh or
 identity."""
 
 
 def soft_cap(scores: Tensor, bound: float | None) -> Tensor:
-    """Return bound x tanh(scores / bound), which lies between -bound and bound; None: the scores themselves.
+    """Return bound x tanh(scores / bound), between -bound and bound; None: the scores unchanged.
 
-    The cap is that of Gemma 2 (arXiv 2408.00118).
+    This is the cap of Gemma 2 (arXiv 2408.00118).
 
     Example:
         >>> soft_cap(torch.tensor([0.1, 100.0]), 2.0)

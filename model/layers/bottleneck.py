@@ -1,4 +1,7 @@
-"""The layer of MobileBERT (arXiv 2004.02984): narrow inside, wide between layers; its input of neighboring tokens."""
+"""The layer of MobileBERT (arXiv 2004.02984): narrow inside, wide between layers.
+
+Also its trigram input, which concatenates neighboring tokens.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,21 +24,23 @@ class BottleneckConfig(ModelConfig):
     """Configuration of a bottleneck stack; attention_heads and ffn_dim are those inside a layer."""
 
     bottleneck_dim: Width
-    """Width inside a layer: of attention, and of the inputs and outputs of the feed-forward
-    blocks."""
+    """Width inside a layer: of attention, and around its feed-forward blocks."""
     feed_forwards: Depth = 4
     """Number of feed-forward blocks in a layer."""
     wide_values: bool = True
-    """Values are computed from the layer's wide input, queries and keys from a bottleneck of their
-    own; false: all of them are computed from one bottleneck."""
+    """Values are computed from the layer's wide input, queries and keys from a separate bottleneck;
+    false: all of them from one bottleneck."""
     no_norm: bool = True
     """The norms of the body are a weight and a bias without statistics; false: the norm that `norm`
     names. Heads always use `norm`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        needed = {"norm_place": "post", "final_norm": False, "emb_norm": True, "emb_scale": False}
-        needed |= {
+        needed = {
+            "norm_place": "post",
+            "final_norm": False,
+            "emb_norm": True,
+            "emb_scale": False,
             "scale_by_depth": False,
             "local": None,
             "qk_norm": None,
@@ -44,25 +49,25 @@ class BottleneckConfig(ModelConfig):
         }
         for key, value in needed.items():
             if (actual := getattr(self, key)) != value:
-                raise ValueError(f"{key}: expected {value} in a stack of bottlenecks, got {actual}")
+                raise ValueError(f"{key}: expected {value} in a bottleneck stack, got {actual}")
+        # keys of this architecture that take further values
         if self.dropout.output:
             raise ValueError(
-                "dropout.output: has no effect in a stack of bottlenecks, which has no final "
+                "dropout.output: has no effect in a bottleneck stack, which has no final "
                 "norm: set dropout.hidden"
             )
         if self.position.kind != "learned":
             raise ValueError(
-                "position.kind: expected learned in a stack of bottlenecks, got "
-                f"{self.position.kind}"
+                f"position.kind: expected learned in a bottleneck stack, got {self.position.kind}"
             )
         if self.position.disentangled is not None:
             raise ValueError(
-                "position.disentangled: expected none in a stack of bottlenecks, got a table of "
-                "distances"
+                "position.disentangled: a bottleneck stack has no relative positions; remove the "
+                "key"
             )
         if self.share.groups is not None:
             raise ValueError(
-                f"share.groups: a stack of bottlenecks shares no layers, got {self.share.groups}"
+                f"share.groups: a bottleneck stack shares no layers, got {self.share.groups}"
             )
 
     @property
@@ -73,13 +78,16 @@ class BottleneckConfig(ModelConfig):
         heads = self.attention_heads
         dim = self.bottleneck_dim
         if self.head_dim is None and dim % heads:
-            yield f"attention_heads: {heads} heads do not divide bottleneck_dim {dim}; change either, or give head_dim"
+            yield (
+                f"attention_heads: bottleneck_dim {dim} is not a multiple of {heads} heads; change "
+                "either, or set head_dim"
+            )
         if heads % self.key_value_heads:
             yield f"kv_heads: expected a divisor of attention_heads {heads}, got {self.kv_heads}"
 
 
 class BottleneckLayer(nn.Module):
-    """Project down, attend, apply several feed-forward blocks, and project back to the width of the stack."""
+    """Project down, attend, apply several feed-forward blocks, and project back up."""
 
     def __init__(self, config: BottleneckConfig) -> None:
         super().__init__()
@@ -123,13 +131,18 @@ class Entrance(nn.Module):
 
 
 class BottleneckAttention(Attention):
-    """Self-attention whose values are read from another input, `value_width` wide, than queries and keys."""
+    """Self-attention whose values are read from another input than queries and keys.
+
+    That input is `value_width` wide.
+    """
 
     def __init__(self, config: ModelConfig, value_width: int) -> None:
         super().__init__(config)
         self.value = nn.Linear(value_width, self.value.out_features, bias=config.bias.qkv)
 
-    def forward(self, x: Tensor, values: Tensor, plan: AttentionPlan) -> Tensor:  # type: ignore[override]
+    def forward(  # type: ignore[override]
+        self, x: Tensor, values: Tensor, plan: AttentionPlan
+    ) -> Tensor:
         """Map [B, T, dim] and [B, T, value_width] to [B, T, dim]."""
         query = self._split(self.query(x))
         key = self._split(self.key(x))
@@ -138,15 +151,17 @@ class BottleneckAttention(Attention):
 
 
 def body_norm(config: BottleneckConfig, width: int) -> nn.Module:
-    """Build a norm of the body, over `width` features."""
+    """Build a norm of the body over `width` features."""
     return NoNorm(width) if config.no_norm else build_norm(config, width)
 
 
 def neighbor_mask(padding: Tensor | None, document_ids: Tensor | None) -> Tensor | None:
-    """Return [B, T - 1] bool, True where a position and the next are tokens of one document; None: all are.
+    """Return [B, T - 1] bool, True where a position and the next belong to one document.
 
-    `padding` is [B, 1, 1, T] bool from `padding_mask`, `document_ids` [B, T] the document of each
-    position.
+    None: all of them do.
+
+    `padding` is [B, 1, 1, T] bool from `padding_mask`; `document_ids` [B, T] is the document of
+    each position.
     """
     joined = None
     if padding is not None:
@@ -159,7 +174,7 @@ def neighbor_mask(padding: Tensor | None, document_ids: Tensor | None) -> Tensor
 
 
 def trigrams(vectors: Tensor, joined: Tensor | None) -> Tensor:
-    """Return [B, T, 3 x width]: the vectors [B, T, width] of the next token, the token itself and the previous one.
+    """Concatenate the vectors of the next, this and the previous token: [B, T, 3 x width].
 
     A neighbor outside the row or document, or in the padding, is zeros, as `neighbor_mask` says.
 

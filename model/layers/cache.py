@@ -1,4 +1,4 @@
-"""Key-value cache for generation: each step reads only its new tokens."""
+"""Key-value cache for generation: each step computes only its new tokens."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -14,9 +14,9 @@ T = TypeVar("T")
 class Cache:
     """Keys and values of growing sequences, of at most `capacity` positions.
 
-    Sequences may have different lengths: each writes at its own positions, and a position reads
-    those up to its own. What lies after it (padding of a shorter prompt, or zeros) is read by no
-    token and overwritten by the next ones.
+    Sequences may have different lengths: each writes at its own positions, and a position reads the
+    positions up to itself. No token reads the entries after it, such as the padding of a shorter
+    prompt; the next tokens overwrite them.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -29,24 +29,24 @@ class Cache:
         self._states: dict[nn.Module, Any] = {}
 
     def extend(self, positions: Tensor) -> Tensor:
-        """Start a step with new tokens at `positions` [B, n]; return all positions that they may read, [1, columns]."""
+        """Start a step with tokens at `positions` [B, n]; return all positions, [1, columns]."""
         self._positions = positions
         self.columns += positions.shape[1]
         self._uses.clear()
         return torch.arange(self.columns, device=positions.device)[None]
 
     def append(self, owner: nn.Module, key: Tensor, value: Tensor) -> Pair:
-        """Store keys and values of the new tokens, [B, heads, n, head_dim]; return both for all columns so far.
+        """Store keys and values of the new tokens, [B, heads, n, head_dim]; return all so far.
 
-        Each call of the `owner`, an attention module, within a step is another layer. Keys are
-        rotated already.
+        Each call of `owner`, an attention module, within a step is another layer. Keys are already
+        rotated.
         """
         layer = owner, self._uses[owner]
         self._uses[owner] += 1
         if layer not in self._stored:
             rows, heads, _, width = key.shape
-            room = (rows, heads, self.capacity, width)
-            self._stored[layer] = key.new_zeros(room), value.new_zeros(room)
+            shape = (rows, heads, self.capacity, width)
+            self._stored[layer] = key.new_zeros(shape), value.new_zeros(shape)
         index = self._positions[:, None, :, None].expand_as(key)
         for stored, new in zip(self._stored[layer], (key, value), strict=True):
             stored.scatter_(2, index, new)
@@ -54,9 +54,11 @@ class Cache:
         return keys[:, :, : self.columns], values[:, :, : self.columns]
 
     def select(self, rows: Tensor) -> None:
-        """Keep these rows [R] of everything, in this order; a row may occur several times."""
+        """Keep these rows [R], in this order; a row may occur several times."""
         self._stored = {layer: _select_rows(pair, rows) for layer, pair in self._stored.items()}
-        self._sources = {owner: _select_rows(kept, rows) for owner, kept in self._sources.items()}
+        self._sources = {
+            owner: _select_rows(source, rows) for owner, source in self._sources.items()
+        }
         self._states = {owner: _select_rows(state, rows) for owner, state in self._states.items()}
 
     def reorder(self, rows: Tensor) -> None:
@@ -68,7 +70,7 @@ class Cache:
         self._states = {owner: _select_rows(state, rows) for owner, state in self._states.items()}
 
     def once(self, owner: nn.Module, compute: Callable[[], T]) -> T:
-        """Return what `compute` gave on the owner's first call, such as the states of an encoder."""
+        """Return the result of `compute` from the owner's first call, such as encoder states."""
         if owner not in self._sources:
             self._sources[owner] = compute()
         return self._sources[owner]
@@ -82,8 +84,10 @@ class Cache:
         return self._states.get(owner)
 
 
-def _select_rows(kept: Any, rows: Tensor) -> Any:
+def _select_rows(nested: Any, rows: Tensor) -> Any:
     """Select rows of the tensors in nested tuples and lists; None stays None."""
-    if isinstance(kept, Tensor):
-        return kept.index_select(0, rows)
-    return kept if kept is None else type(kept)(_select_rows(part, rows) for part in kept)
+    if isinstance(nested, Tensor):
+        return nested.index_select(0, rows)
+    if nested is None:
+        return None
+    return type(nested)(_select_rows(part, rows) for part in nested)

@@ -1,4 +1,4 @@
-"""Character-level word vectors: character ids of words, and the convolutions that read them (arXiv 1508.06615)."""
+"""Character-level word vectors: character ids, and their convolutions (arXiv 1508.06615)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -13,20 +13,20 @@ from clozeline.model.parameters.sharding import full_shape
 
 _BYTES: Final = 256
 _SPECIAL: Final = {"bos": _BYTES, "eos": _BYTES + 1, "pad": _BYTES + 2}
-"""Special tokens that are a single character; the others are spelled as their text is written."""
+"""Special tokens that are a single character; others are spelled with their bytes."""
 _BEGIN = _BYTES + 3
 _END = _BYTES + 4
 _FILL = _BYTES + 5
 CHARACTERS: Final = _BYTES + 6
-"""UTF-8 bytes, three special tokens, start and end of a word, and the filler after it."""
+"""Number of characters: bytes, three special tokens, start and end of a word, and filler."""
 
 
 def character_ids(
     token_bytes: Sequence[bytes], width: int, special_ids: Mapping[str, int] | None = None
 ) -> Tensor:
-    """Return the characters of words, int16 [words, width], start and end included; a longer word is cut.
+    """Return the characters of words, int16 [words, width], with start and end; truncate words.
 
-    `special_ids` is the index in `token_bytes` of the special tokens, by name.
+    `special_ids` gives the index in `token_bytes` of each special token by name.
 
     Example:
         >>> character_ids([b"at", b"<s>"], 5, {"bos": 1}).tolist()
@@ -43,13 +43,13 @@ def character_ids(
 
 
 class CharacterEncoder(nn.Module):
-    """Convolutions over the characters of each word, max pooling, highway layers, and a projection.
+    """Convolutions over the characters of a word, max pooling, highway layers, and a projection.
 
     Args:
-        width: width of a character's vector.
-        filters: (width in characters, number of filters) of each convolution.
-        highways: number of highway layers.
-        outputs: width of a word's vector.
+            width: width of a character's vector.
+            filters: (width in characters, number of filters) of each convolution.
+            highways: number of highway layers.
+            outputs: width of a word's vector.
     """
 
     def __init__(
@@ -69,7 +69,8 @@ class CharacterEncoder(nn.Module):
         }
 
     def forward(self, characters: Tensor) -> Tensor:
-        """Return vectors [B, T, outputs] of characters [B, T, width]."""
+        """Return the vectors [B, T, outputs] of characters [B, T, width]."""
+        # each word is a sequence: [B * T, width of a vector, characters]
         vectors = self.characters(characters.long()).flatten(0, 1).transpose(1, 2)
         x = torch.cat(
             [convolution(vectors).amax(-1) for convolution in self.convolutions], dim=-1
@@ -79,20 +80,20 @@ class CharacterEncoder(nn.Module):
         return self.projection(x).unflatten(0, characters.shape[:2])
 
     def flops(self, positions: int) -> float:
-        """Return the FLOPs of the forward pass for one word of `positions` characters."""
+        """Return the forward FLOPs for one word of `positions` characters."""
         total = matrix_flops(self.projection, self.highways)
         for convolution in self.convolutions:
             assert isinstance(convolution, nn.Conv1d)
-            total += (
-                2.0
-                * full_shape(convolution.weight).numel()
-                * (positions - convolution.kernel_size[0] + 1)
-            )
+            windows = positions - convolution.kernel_size[0] + 1
+            total += 2.0 * full_shape(convolution.weight).numel() * windows
         return total
 
 
 class Highway(nn.Module):
-    """A gate mixes the input and the relu of a linear map of it (arXiv 1505.00387); at first mostly the input."""
+    """A gate mixes the input with the relu of a linear map of it (arXiv 1505.00387).
+
+    At first it passes mostly the input.
+    """
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -101,10 +102,8 @@ class Highway(nn.Module):
         self.bias = nn.Parameter(torch.empty(2 * width))
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        return {
-            "weight": normal(self.width**-0.5),
-            "bias": constant_per_gate(0.0, -2.0),
-        }  # -2 passes the input
+        # a gate bias of -2 passes the input
+        return {"weight": normal(self.width**-0.5), "bias": constant_per_gate(0.0, -2.0)}
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [words, width] to the same shape."""

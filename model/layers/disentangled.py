@@ -26,36 +26,39 @@ class RelativeTable(nn.Module):
         self.buckets = chosen.buckets
 
     def forward(self, positions: Tensor) -> RelativePositions:
-        """Return the vectors and the table row of each pair of `positions`, [B, T] or [1, T] for all rows."""
-        every = torch.arange(self.table.num_embeddings, device=positions.device)
+        """Return the vectors, and the table row of each pair of `positions` [B, T] or [1, T]."""
+        all_rows = torch.arange(self.table.num_embeddings, device=positions.device)
         rows = relative_row(
             positions[:, :, None] - positions[:, None, :], self.max_distance, self.buckets
         )
-        return RelativePositions(self.norm(self.table(every)), rows, positions)
+        return RelativePositions(self.norm(self.table(all_rows)), rows, positions)
 
 
 class DisentangledAttention(Attention):
-    """Self-attention whose scores are the sum of content-content, content-position and position-content scores.
+    """Self-attention that adds content-position and position-content scores to its own.
 
-    Scores and softmax are fp32 whatever the type of the weights: in bf16 the sums lose too much
+    Scores and softmax are fp32 whatever the dtype of the weights: in bf16 the sums lose too much
     precision.
     """
 
     def __init__(self, config: ModelConfig, depth: int = 0) -> None:
         super().__init__(config, depth)
         chosen = config.position.disentangled or DisentangledConfig()
-        own = not chosen.shared_projections
-        self.key_of_place = _like(self.key) if own and chosen.content_to_position else None
-        self.query_of_place = _like(self.query) if own and chosen.position_to_content else None
+        separate = not chosen.shared_projections
+        self.key_of_place = _like(self.key) if separate and chosen.content_to_position else None
+        self.query_of_place = _like(self.query) if separate and chosen.position_to_content else None
         self.chosen = chosen
         self.position_dropout = nn.Dropout(config.dropout.hidden)
 
-    def forward(self, x: Tensor, plan: AttentionPlan, source: Tensor | None = None) -> Tensor:  # type: ignore[override]
-        """Map [B, T, dim] to the same shape; keys and values come from `source` [B, T, dim], or `x` if that is None."""
+    def forward(  # type: ignore[override]
+        self, x: Tensor, plan: AttentionPlan, source: Tensor | None = None
+    ) -> Tensor:
+        """Map [B, T, dim] to the same shape; keys and values come from `source`, or from `x`."""
         return super().forward(x, source, plan)
 
     def mix(self, query: Tensor, key: Tensor, value: Tensor, plan: AttentionPlan) -> Tensor:
         assert plan.relative is not None
+        # in fp32, as the class says; the sum of all scores is the mask of the usual attention
         wide_query = query.float()
         wide_key = key.float()
         scores = self.scale * self.position_scores(wide_query, wide_key, plan.relative)
@@ -68,20 +71,21 @@ class DisentangledAttention(Attention):
         )
 
     def position_scores(self, query: Tensor, key: Tensor, relative: RelativePositions) -> Tensor:
-        """Return the scores [B, heads, T, T] between contents [B, heads, T, head_dim] and relative positions.
+        """Return the scores [B, heads, T, T] of contents [B, heads, T, head_dim] with positions.
 
-        Both terms use the distance query - key, as the published code does; the paper's equation 4
+        Both terms use the distance query - key, as the published code does; equation 4 of the paper
         has the opposite sign for position-to-content.
         """
         vectors = self.position_dropout(relative.vectors)
         rows = relative.rows[:, None].expand(*query.shape[:2], *relative.rows.shape[1:])
+
         scores = query.new_zeros(())
-        # content-to-position: queries [B, heads, T, head_dim] against one key per distance [1,
-        # heads, rows, head_dim]
+        # content-to-position: queries [B, heads, T, head_dim] times one key per distance
+        # [1, heads, rows, head_dim]
         if self.chosen.content_to_position:
             position = self._split((self.key_of_place or self.key)(vectors)[None]).float()
             scores = scores + (query @ position.mT).gather(-1, rows)
-        # position-to-content: keys against one query per distance
+        # position-to-content: keys times one query per distance
         if self.chosen.position_to_content:
             position = self._split((self.query_of_place or self.query)(vectors)[None]).float()
             scores = scores + (key @ position.mT).gather(-1, rows.mT).mT
@@ -91,7 +95,7 @@ class DisentangledAttention(Attention):
 def relative_row(distance: Tensor, max_distance: int, buckets: int | None) -> Tensor:
     """Return the table row of each distance query - key, int64 of any shape.
 
-    Example (two rows for keys after the query, then two for its own position and those before it):
+    Example (two rows for keys after the query, then two for its own position and earlier ones):
         >>> relative_row(torch.tensor([-9, -2, -1, 0, 1, 2]), max_distance=2, buckets=None).tolist()
         [0, 0, 1, 2, 3, 3]
     """
@@ -101,12 +105,15 @@ def relative_row(distance: Tensor, max_distance: int, buckets: int | None) -> Te
 
 
 def log_bucket(distance: Tensor, buckets: int, max_distance: int) -> Tensor:
-    """Return the signed bucket of each distance: the distance itself up to buckets / 2, then logarithmic, rounded up.
+    """Return the signed bucket of each distance.
 
-    `buckets` are those of one direction; the distance max_distance - 1 has the last, buckets - 1.
+    It is the distance itself up to buckets / 2, then logarithmic, rounded up.
+
+    `buckets` is the number of one direction; distance max_distance - 1 is in the last, buckets - 1.
 
     Example:
-        >>> log_bucket(torch.tensor([-511, -4, -3, -2, 0, 2, 3, 40, 511]), buckets=6, max_distance=512).tolist()
+        >>> distances = torch.tensor([-511, -4, -3, -2, 0, 2, 3, 40, 511])
+        >>> log_bucket(distances, buckets=6, max_distance=512).tolist()
         [-5, -4, -3, -2, 0, 2, 3, 5, 5]
     """
     exact = buckets // 2
@@ -123,7 +130,10 @@ def _like(linear: nn.Linear) -> nn.Linear:
 
 
 class Convolution(nn.Module):
-    """A convolution over the tokens around each position; tokens that the position may not see count as zeros."""
+    """A convolution over the tokens around each position.
+
+    Tokens that the position may not see count as zeros.
+    """
 
     def __init__(self, dim: int, tokens: int) -> None:
         super().__init__()
@@ -134,23 +144,26 @@ class Convolution(nn.Module):
         return {"weight": usual}
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """Map x [B, T, dim] to the same shape; `mask` [B, 1, T or 1, T] is True where a position sees another."""
+        """Map x [B, T, dim] to the same shape; `mask` [B, 1, T or 1, T] is True where visible."""
         tokens = self.weight.shape[-1]
         half = tokens // 2
-        around = F.pad(x, (0, 0, half, half)).unfold(1, tokens, 1)  # [B, T, dim, tokens]
+        # [B, T, dim, tokens]
+        around = F.pad(x, (0, 0, half, half)).unfold(1, tokens, 1)
         if mask is not None:
-            # which of the tokens around each position it sees, [B, T, tokens]
+            # which of the tokens around each position are visible, [B, T, tokens]
             columns = mask.shape[-1]
-            sees = F.pad(mask[:, 0].expand(-1, columns, -1), (half, half))
-            index = torch.arange(columns, device=mask.device)[:, None] + torch.arange(
-                tokens, device=mask.device
-            )
-            around = around * sees.gather(2, index.expand(len(sees), -1, -1))[:, :, None]
+            visible = F.pad(mask[:, 0].expand(-1, columns, -1), (half, half))
+            start = torch.arange(columns, device=mask.device)[:, None]
+            index = start + torch.arange(tokens, device=mask.device)
+            around = around * visible.gather(2, index.expand(len(visible), -1, -1))[:, :, None]
         return F.linear(around.flatten(2), self.weight.flatten(1), self.bias)
 
 
 class ConvolutionLayer(Layer):
-    """A layer and a convolution in parallel: norm(layer(x) + activation(dropout(convolution(x))))."""
+    """A layer and a convolution in parallel.
+
+    norm(layer(x) + activation(dropout(convolution(x))))
+    """
 
     def __init__(self, config: ModelConfig, tokens: int) -> None:
         super().__init__(config, cross=False, attention=DisentangledAttention)
@@ -167,10 +180,10 @@ class ConvolutionLayer(Layer):
 
 
 class MaskDecoder(Layer):
-    """The enhanced mask decoder (§3.2): absolute positions enter only where masked tokens are decoded.
+    """The enhanced mask decoder (§3.2): absolute positions enter only where tokens are decoded.
 
-    The layer is applied several times. Keys and values always come from the states x of the layer
-    before it; queries are x plus the position vectors at first, then the layer's own last output.
+    The layer is applied several times. Keys and values always come from the states x of the
+    previous layer. Queries are x plus the position vectors at first, then the layer's last output.
     """
 
     def __init__(self, config: ModelConfig, steps: int) -> None:
@@ -189,7 +202,7 @@ class MaskDecoder(Layer):
 
 
 def build_layers(config: ModelConfig, layers: int, cross: bool) -> list[Layer]:
-    """Build the layers of a stack, with DeBERTa's first and last layer where the configuration has them."""
+    """Build the layers of a stack, with DeBERTa's first and last layer if configured."""
     chosen = config.position.disentangled
     attention = SelfAttention if chosen is None else DisentangledAttention
     layers_of_stack = [Layer(config, cross, number, attention) for number in range(layers)]

@@ -1,4 +1,4 @@
-"""Attention within packed documents, computed per document instead of by a mask over entire rows."""
+"""Attention within packed documents, computed per document instead of with a mask."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -7,49 +7,52 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from clozeline.model.layers.masks import AttentionPlan, Documents, window_mask
+from clozeline.model.layers.masks import AttentionPlan, PackedDocuments, window_mask
 
-_AMPERE = 8
-"""Lowest compute capability of the flat kernel."""
-_WIDEST_HEAD = 256
+_MIN_COMPUTE_CAPABILITY = 8
+"""The variable-length kernel needs Ampere or later."""
+_MAX_HEAD_WIDTH = 256
 _flash = torch.ops.aten._flash_attention_forward
 
 
 def batch_documents(
     tensors: Mapping[str, Tensor], side: Literal["", "decoder_"] = ""
-) -> Documents | None:
-    """Return the documents of a batch that must not see each other, or None; `decoder_`: those of the targets."""
+) -> PackedDocuments | None:
+    """Return the documents of a batch that must not see each other; None: there are none.
+
+    `decoder_` selects the documents of the targets.
+    """
     if f"{side}document_ids" not in tensors:
         return None
-    numbers = tensors[f"{side}document_ids"]
+    document_ids = tensors[f"{side}document_ids"]
     if f"{side}cu_seqlens" not in tensors:
-        return Documents(numbers)
+        return PackedDocuments(document_ids)
     longest = tensors[f"{side}max_seqlen"]
-    # `add_host_shapes` stores the number as a shape, so that reading it does not wait for the
+    # `add_host_shapes` stores the number as a shape, which can be read without waiting for the
     # accelerator
-    return Documents(
-        numbers, tensors[f"{side}cu_seqlens"], len(longest) if longest.ndim else int(longest)
+    return PackedDocuments(
+        document_ids, tensors[f"{side}cu_seqlens"], len(longest) if longest.ndim else int(longest)
     )
 
 
 def reads_documents(states: Tensor, head_dim: int, dropout: float, *, paired: bool = False) -> bool:
-    """Return whether `attend` supports states of this device and type; if not, use a mask over entire rows.
+    """Return whether `attend` supports states of this device and dtype; if not, use a mask.
 
-    The flat kernel of an accelerator needs half precision, heads whose width is a multiple of 8,
-    and Ampere or later. When a CPU graph is compiled, each document would have a shape of its own;
-    with dropout, or with the short targets of a decoder that is `paired` with an encoder, a mask is
-    as fast there.
+    The variable-length kernel of an accelerator needs half precision, a head width that is a
+    multiple of 8, and Ampere or later. A compiled CPU graph would need a shape per document. With
+    dropout, or with the short targets of a decoder that is `paired` with an encoder, a mask is as
+    fast on a CPU.
     """
     if states.device.type != "cuda":
-        return states.device.type == "cpu" and not (
-            paired or dropout or torch.compiler.is_compiling()
-        )
-    half = (
+        is_slower = paired or dropout or torch.compiler.is_compiling()
+        return states.device.type == "cpu" and not is_slower
+    has_kernel = (
         states.dtype in (torch.float16, torch.bfloat16)
-        and head_dim <= _WIDEST_HEAD
+        and head_dim <= _MAX_HEAD_WIDTH
         and head_dim % 8 == 0
     )
-    return half and torch.cuda.get_device_properties(states.device).major >= _AMPERE
+    capability = torch.cuda.get_device_properties(states.device).major if has_kernel else 0
+    return capability >= _MIN_COMPUTE_CAPABILITY
 
 
 def attend(
@@ -65,16 +68,16 @@ def attend(
     Args:
         query: [B, heads, Tq, head_dim].
         key: [B, kv_heads, Tk, head_dim].
-        value: like `key`.
-        plan: the documents of queries and keys, the window, and whether later positions are hidden.
+        value: same shape as `key`.
+        plan: documents of queries and keys, window, and whether later positions are hidden.
         scale: factor of the scores.
-        dropout: probability with which a weight of the average becomes 0.
+        dropout: probability with which an attention weight becomes 0.
     """
-    kernel = attend_one_by_one if query.device.type == "cpu" else attend_flat
+    kernel = attend_per_document if query.device.type == "cpu" else attend_varlen
     return kernel(query, key, value, plan, scale, dropout)
 
 
-def attend_flat(
+def attend_varlen(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -82,17 +85,17 @@ def attend_flat(
     scale: float,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Compute `attend` by one call of the accelerator's variable-length kernel.
+    """Compute `attend` with one call of the accelerator's variable-length kernel.
 
     torch's `varlen_attn` calls the same operator, with a dropout of 0.
     """
-    own, other = _documents(plan)
-    near = -1 if plan.window is None else plan.window
-    # queries, keys and values end to end, [B * T, heads, head_dim]
-    parts = (_end_to_end(query), _end_to_end(key), _end_to_end(value))
-    bounds = (own.bounds, other.bounds, own.longest, other.longest)
+    documents, source = _documents(plan)
+    window = -1 if plan.window is None else plan.window
+    # queries, keys and values of all rows, concatenated: [B * T, heads, head_dim]
+    parts = (_concatenate_rows(query), _concatenate_rows(key), _concatenate_rows(value))
+    bounds = (documents.bounds, source.bounds, documents.longest, source.longest)
     fully_causal = plan.causal and plan.window is None
-    later = 0 if plan.causal else near
+    later = 0 if plan.causal else window
     mixed, *_ = _flash(
         *parts,
         *bounds,
@@ -100,14 +103,14 @@ def attend_flat(
         fully_causal,
         False,
         scale=scale,
-        window_size_left=near,
+        window_size_left=window,
         window_size_right=later,
     )
     assert isinstance(mixed, Tensor)
     return _in_rows(mixed, query)
 
 
-def attend_one_by_one(
+def attend_per_document(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -115,30 +118,30 @@ def attend_one_by_one(
     scale: float,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Compute `attend` by one call per document: on a CPU this is faster than scores that a mask discards."""
-    own, other = _documents(plan)
-    assert own.bounds is not None
-    assert other.bounds is not None
-    sizes = own.bounds.diff().tolist()
-    other_sizes = other.bounds.diff().tolist()
-    queries = torch.split(_end_to_end(query), sizes)
-    keys, values = (torch.split(_end_to_end(states), other_sizes) for states in (key, value))
+    """Compute `attend` with one call per document, on a CPU faster than scores behind a mask."""
+    documents, source = _documents(plan)
+    assert documents.bounds is not None
+    assert source.bounds is not None
+    sizes = documents.bounds.diff().tolist()
+    source_sizes = source.bounds.diff().tolist()
+    queries = torch.split(_concatenate_rows(query), sizes)
+    keys = torch.split(_concatenate_rows(key), source_sizes)
+    values = torch.split(_concatenate_rows(value), source_sizes)
     mixed = []
-    # each document: [1 .. T, heads, head_dim], with its own window mask where it is longer than the
-    # window
+    # each document is [1 .. T, heads, head_dim]; it needs a window mask if it exceeds the window
     for index, size in enumerate(sizes):
-        near = None
+        mask = None
         if plan.window is not None and size > plan.window + 1:
             positions = torch.arange(size)[None]
-            near = window_mask(positions, positions, plan.window)[0, 0]
-            near = near.tril() if plan.causal else near
+            mask = window_mask(positions, positions, plan.window)[0, 0]
+            mask = mask.tril() if plan.causal else mask
         states = F.scaled_dot_product_attention(
             queries[index].transpose(0, 1),
             keys[index].transpose(0, 1),
             values[index].transpose(0, 1),
-            attn_mask=near,
+            attn_mask=mask,
             dropout_p=dropout,
-            is_causal=plan.causal and near is None,
+            is_causal=plan.causal and mask is None,
             scale=scale,
             enable_gqa=query.shape[1] != key.shape[1],
         )
@@ -146,19 +149,16 @@ def attend_one_by_one(
     return _in_rows(torch.cat(mixed), query)
 
 
-def _documents(plan: AttentionPlan) -> tuple[Documents, Documents]:
+def _documents(plan: AttentionPlan) -> tuple[PackedDocuments, PackedDocuments]:
     """Return the documents of queries and of keys."""
     assert plan.documents is not None
-    return (
-        plan.documents,
-        plan.documents if plan.source_documents is None else plan.source_documents,
-    )
+    source = plan.documents if plan.source_documents is None else plan.source_documents
+    return plan.documents, source
 
 
-def _end_to_end(states: Tensor) -> Tensor:
-    return states.transpose(1, 2).flatten(
-        0, 1
-    )  # [B, heads, T, head_dim] to [B * T, heads, head_dim]
+def _concatenate_rows(states: Tensor) -> Tensor:
+    # [B, heads, T, head_dim] to [B * T, heads, head_dim]
+    return states.transpose(1, 2).flatten(0, 1)
 
 
 def _in_rows(mixed: Tensor, query: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""A Transformer layer: residual blocks of attention and of the feed-forward block."""
+"""A Transformer layer: residual blocks around attention and the feed-forward block."""
 
 from torch import Tensor, nn
 
@@ -11,7 +11,7 @@ from clozeline.model.layers.position import Position
 
 
 class Residual(nn.Module):
-    """A residual block with its norms where `norm_place` says; if not `normed`, without the one before the body."""
+    """A residual block with norms where `norm_place` says; `normed=False` omits the first norm."""
 
     def __init__(self, config: ModelConfig, body: nn.Module, *, normed: bool = True) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Residual(nn.Module):
         self.before = place != "post"
 
     def forward(self, x: Tensor, *rest: object) -> Tensor:
-        """Map [B, T, dim] to the same shape; `rest` goes to the body unchanged."""
+        """Map [B, T, dim] to the same shape; `rest` are further arguments of the body."""
         if self.before:
             return x + self.branch(self.norm(x), *rest)
         return self.norm(x + self.dropout(self.body(x, *rest)))
@@ -39,7 +39,7 @@ class Residual(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """down(activation(up(x))), or with a gate down(activation(gate(x)) * up(x)) (arXiv 2002.05202)."""
+    """down(activation(up(x))), or down(activation(gate(x)) * up(x)) (arXiv 2002.05202)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -58,13 +58,13 @@ class FeedForward(nn.Module):
 
 
 class SelfAttention(Attention):
-    """Attention of a sequence to itself; a separate class, so that the norm is applied to `x` once."""
+    """Attention of a sequence to itself, as a class whose input is normalized only once."""
 
     def forward(self, x: Tensor, plan: AttentionPlan) -> Tensor:  # type: ignore[override]
         return super().forward(x, None, plan)
 
     def keys_and_values(self, source: Tensor, plan: AttentionPlan) -> tuple[Tensor, Tensor]:
-        """Return keys and values of the entire sequence: a cache prepends the earlier tokens'."""
+        """Return keys and values of the entire sequence, including earlier tokens of a cache."""
         key, value = self.project(source, plan)
         return (key, value) if plan.cache is None else plan.cache.append(self, key, value)
 
@@ -91,13 +91,12 @@ class Layer(nn.Module):
             config, FeedForward(config), normed=config.parallel != "one_norm"
         )
         self.position: Position | None = None
-        """this layer's own bias of the scores, which its stack adds to the plan; None: that of the
-        stack"""
+        """score bias of this layer, which its stack adds to the plan; None: the stack's bias"""
 
     def forward(
         self, x: Tensor, plan: AttentionPlan, source: Tensor | None, source_plan: AttentionPlan
     ) -> Tensor:
-        """Map x [B, T, dim] to the same shape; cross-attention reads `source`, the encoder's states [B, S, dim]."""
+        """Map x [B, T, dim] to the same shape; cross-attention reads encoder states [B, S, dim]."""
         if self.parallel is not None:
             states = self.attention.norm(x)
             other = states if self.parallel == "one_norm" else self.feed_forward.norm(x)

@@ -1,4 +1,4 @@
-"""LSTM layers with weight drop, or with a projection, and dropout that is the same at all tokens."""
+"""LSTM layers with weight drop or a projection, and dropout that is constant over a sequence."""
 
 from typing import TypeAlias
 
@@ -13,10 +13,10 @@ State: TypeAlias = tuple[Tensor, Tensor]
 
 
 class LongShortTermMemory(nn.Module):
-    """An LSTM over sequences, from zeros or a given state, by torch's fused kernel.
+    """An LSTM over sequences, from zeros or a given state, with torch's fused kernel.
 
-    Weight drop (arXiv 1708.02182 §2): in training each forward pass drops entries of the recurrent
-    matrix, the same ones at all tokens. The parameter is the full matrix, in evaluation and in
+    Weight drop (arXiv 1708.02182 §2): in training, each forward pass drops entries of the recurrent
+    matrix, the same ones at all tokens. The parameter is the complete matrix, in evaluation and in
     checkpoints.
     """
 
@@ -32,17 +32,13 @@ class LongShortTermMemory(nn.Module):
         return gate_distributions(self.outputs)
 
     def forward(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-        """Return outputs [B, T, outputs] of inputs [B, T, inputs], and the state after the last position."""
+        """Return the outputs [B, T, outputs] of [B, T, inputs], and the final state."""
         first = x.new_zeros(len(x), self.outputs)
         output, cell = (first, first) if state is None else state
+        # weight drop: one mask for all tokens; the kernel adds two biases, the second is 0
         recurrent = F.dropout(self.recurrent, self.weight_dropout, self.training)
-        weights = [
-            self.input,
-            recurrent,
-            self.bias,
-            torch.zeros_like(self.bias),
-        ]  # the kernel adds two biases
-        # no autocast on a processor: without bf16 instructions it has no such kernel
+        weights = [self.input, recurrent, self.bias, torch.zeros_like(self.bias)]
+        # no autocast on a CPU: without bf16 instructions it has no such kernel
         with torch.autocast("cpu", enabled=False):
             x, output, cell = (
                 tensor.to(self.bias.dtype) for tensor in (x, output[None], cell[None])
@@ -56,7 +52,7 @@ class LongShortTermMemory(nn.Module):
 def gate_distributions(width: int) -> dict[str, Draw]:
     """Return the initial distributions of the gates, in the order input, forget, candidate, output.
 
-    The bias of the forget gate is 1, so that cells keep their content at first (Jozefowicz et al.
+    The bias of the forget gate is 1, so that cells initially keep their content (Jozefowicz et al.
     2015).
     """
     bound = width**-0.5
@@ -68,9 +64,9 @@ def gate_distributions(width: int) -> dict[str, Draw]:
 
 
 class ProjectedLstm(nn.Module):
-    """An LSTM whose outputs are narrower than its cells (arXiv 1402.1128); both are clipped at every token.
+    """An LSTM with narrower outputs than cells (arXiv 1402.1128), both clipped at every token.
 
-    torch's own kernel cannot clip, so the tokens are a loop; the products with the inputs are
+    torch's kernel cannot clip, so this is a loop over tokens; the products with the inputs are
     computed before it.
     """
 
@@ -87,11 +83,13 @@ class ProjectedLstm(nn.Module):
         return {**gate_distributions(self.cells), "projection": uniform(self.cells**-0.5)}
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return outputs [B, T, outputs] of inputs [B, T, inputs]; every row starts from zeros."""
+        """Return the outputs [B, T, outputs] of [B, T, inputs]; every row starts from zeros."""
+        # gates of all tokens, [B, T, 4 * cells], without their recurrent part
         gates = F.linear(x, self.input, self.bias)
         outputs, cells = self.projection.shape
         cell = gates.new_zeros(len(x), cells)
         output = gates.new_zeros(len(x), outputs)
+
         states = []
         for step in gates.unbind(1):  # one token: [B, 4 * cells]
             write, forget, candidate, read = (step + F.linear(output, self.recurrent)).chunk(
@@ -107,7 +105,10 @@ class ProjectedLstm(nn.Module):
 
 
 def drop_features(x: Tensor, probability: float, training: bool) -> Tensor:
-    """Drop features of x [B, T, width], the same ones at all positions of a row (arXiv 1512.05287); scale the rest."""
+    """Drop features of x [B, T, width], the same ones at all positions (arXiv 1512.05287).
+
+    Like any dropout, it scales up the remaining features.
+    """
     if not training or not probability:
         return x
     return x * F.dropout(x.new_ones(len(x), 1, x.shape[2]), probability)
@@ -116,7 +117,7 @@ def drop_features(x: Tensor, probability: float, training: bool) -> Tensor:
 def drop_words(
     vectors: Tensor, ids: Tensor, rows: int, probability: float, training: bool
 ) -> Tensor:
-    """Drop the vectors [B, T, width] of entire words, wherever they occur in `ids` [B, T]; scale up the others."""
+    """Drop the vectors [B, T, width] of some words, at all their positions in `ids` [B, T]."""
     if not training or not probability:
         return vectors
     return vectors * F.dropout(vectors.new_ones(rows), probability)[ids][..., None]

@@ -9,13 +9,12 @@ from torch.nn import functional as F
 
 from clozeline.model.layers.cache import Cache
 
-# The most negative number that bf16 and fp32 both hold: -inf would turn a fully masked row into
-# NaN.
+# the lowest number of both bf16 and fp32; -inf would turn a fully masked row into NaN
 BLOCKED = torch.finfo(torch.bfloat16).min
 
 
 class RelativePositions(NamedTuple):
-    """Input of disentangled attention; the same for all layers of a stack."""
+    """Inputs of disentangled attention, the same for all layers of a stack."""
 
     vectors: Tensor
     """[rows, dim], one for each relative position"""
@@ -25,51 +24,51 @@ class RelativePositions(NamedTuple):
     """[B or 1, T] int64: position ids"""
 
 
-class Documents(NamedTuple):
-    """Packed documents of rows [B, T], all rows laid end to end; the padding of a row counts as a document."""
+class PackedDocuments(NamedTuple):
+    """Packed documents of all rows [B, T], concatenated; padding of a row counts as a document."""
 
-    numbers: Tensor
+    ids: Tensor
     """[B, T], document of each position in its row"""
     bounds: Tensor | None = None
     """int32 [documents + 1]: start of each document in B * T, and the end (`cu_seqlens`); None: use
-    a mask. In an encoder-decoder, both sides have as many, some of them empty"""
+    a mask. In an encoder-decoder, both sides have the same number, some of them empty"""
     longest: int = 0
     """positions of the longest document"""
 
     def mask(self, keys: Self | None = None) -> Tensor:
-        """Return the equivalent mask for kernels that take entire rows, [B, 1, T, Tk] bool; keys None: the same."""
-        return document_mask(self.numbers, None if keys is None else keys.numbers)
+        """Return the equivalent mask, [B, 1, T, Tk] bool; keys None: the same documents."""
+        return document_mask(self.ids, None if keys is None else keys.ids)
 
 
 class AttentionPlan(NamedTuple):
-    """Inputs of attention other than queries, keys and values; the same for all layers of a stack."""
+    """Inputs of attention in addition to queries, keys and values; the same in all layers."""
 
     mask: Tensor | None = None
     """None = everything is visible; bool (True = attend) or additive scores, broadcastable to [B,
     heads, queries, keys]"""
     causal: bool = False
-    """only positions up to the query's own are visible; never together with a mask"""
+    """only positions up to the query's own are visible; never combined with a mask"""
     rotation: tuple[Tensor, Tensor] | None = None
     """cosines and sines [B, 1, T, rotated components] of rotary positions"""
     cache: Cache | None = None
     """key-value cache; None: nothing is stored"""
     relative: RelativePositions | None = None
     """relative positions, for disentangled attention"""
-    documents: Documents | None = None
-    """documents that attend to themselves only, without a mask; their bounds hide padding"""
-    source_documents: Documents | None = None
-    """documents of the keys in cross-attention: each is read by the one of the same index in
-    `documents`; None: the same"""
+    documents: PackedDocuments | None = None
+    """documents that attend only to themselves, without a mask; their bounds hide padding"""
+    source_documents: PackedDocuments | None = None
+    """documents of the keys in cross-attention, each read by the document of the same index in
+    `documents`; None: the same documents"""
     window: int | None = None
-    """largest distance between query and key in a document; read with `documents` only"""
+    """largest distance between query and key in a document; only read with `documents`"""
 
 
 def padding_mask(
     lengths: Tensor, columns: int, device: torch.device, left_padding: Tensor | None = None
 ) -> Tensor | None:
-    """Return [B, 1, 1, columns] bool, True at tokens; None if no row is padded, which allows the faster kernel.
+    """Return [B, 1, 1, columns] bool, True at tokens; None if no row is padded, which is faster.
 
-    `lengths` is [B], or [] where `add_host_shapes` has found no padding; `left_padding` [B] comes
+    `lengths` is [B], or [] if `add_host_shapes` has found no padding; `left_padding` [B] comes
     before the tokens.
     """
     if lengths.ndim == 0:
@@ -81,13 +80,13 @@ def padding_mask(
 
 
 def batch_padding(tensors: Mapping[str, Tensor]) -> Tensor | None:
-    """Return the padding mask of the rows of `input_ids`, padded on either side; None if no row is padded."""
+    """Return the padding mask of the rows of `input_ids`; None if no row is padded."""
     ids = tensors["input_ids"]
     return padding_mask(tensors["lengths"], ids.shape[1], ids.device, tensors.get("left_padding"))
 
 
 def real_tokens(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return which positions [B, T] of `input_ids` hold tokens of rows that have weight, as fp32."""
+    """Return which positions [B, T] of `input_ids` hold tokens of rows with a weight, as fp32."""
     ids = tensors["input_ids"]
     weight = tensors["row_weight"]
     if (choices := tensors.get("choices")) is not None:
@@ -98,17 +97,22 @@ def real_tokens(tensors: Mapping[str, Tensor]) -> Tensor:
 
 
 def document_mask(queries: Tensor, keys: Tensor | None = None) -> Tensor:
-    """Return [B, 1, Tq, Tk] bool from document numbers of queries [B, Tq] and keys [B, Tk] (None: the same rows)."""
+    """Return [B, 1, Tq, Tk] bool, True within a document; document ids are [B, Tq] and [B, Tk].
+
+    keys None: the same as `queries`.
+    """
     return (queries[:, :, None] == (queries if keys is None else keys)[:, None, :])[:, None]
 
 
 def mode_mask(attention: Tensor, prefix_length: Tensor, columns: int) -> Tensor:
-    """Return [B, 1, T, T] bool: what each position may read, in one of UniLM's modes (arXiv 1905.03197) per row.
+    """Return what each position may read, [B, 1, T, T] bool, by the UniLM mode of each row.
+
+    See arXiv 1905.03197.
 
     Args:
-        attention: [B]; position i reads 0 every position j, 1 those with j <= i, 2 with j >= i, 3
-            with j <= i or j < prefix.
-        prefix_length: [B], length of the prefix; read in mode 3 only.
+        attention: [B]; position i reads every position j in mode 0, j <= i in mode 1, j >= i in
+            mode 2, and j <= i or j < prefix in mode 3.
+        prefix_length: [B], length of the prefix; only read in mode 3.
         columns: T.
     """
     positions = torch.arange(columns, device=attention.device)
@@ -121,7 +125,10 @@ def mode_mask(attention: Tensor, prefix_length: Tensor, columns: int) -> Tensor:
 
 
 def pair_mask(tensors: Mapping[str, Tensor]) -> Tensor | None:
-    """Return which positions may read which, [B, 1, T, T] bool, by the documents and modes of a batch; None: all."""
+    """Return which positions may read which, [B, 1, T, T] bool; None: all.
+
+    Documents and UniLM modes of a batch decide.
+    """
     pairs = document_mask(tensors["document_ids"]) if "document_ids" in tensors else None
     if "attention" not in tensors:
         return pairs
@@ -132,17 +139,16 @@ def pair_mask(tensors: Mapping[str, Tensor]) -> Tensor | None:
 
 
 def rank_mask(rank: Tensor, predicted: int) -> Tensor:
-    """Return which positions the states of two streams read (arXiv 1906.08237), [B, 1, T + predicted, T] bool.
+    """Return what the two streams of XLNet read (arXiv 1906.08237), [B, 1, T + predicted, T] bool.
 
-    A position of the content stream reads positions of its own rank and of lower ones. The query of
-    rank r, in row T + r - 1 of the mask, reads those below r.
+    A position of the content stream reads positions of its own and of lower ranks. The query of
+    rank r, in row T + r - 1 of the mask, reads positions of ranks below r.
 
     Example:
         >>> rank_mask(torch.tensor([[0, 2, 1]]), 2)[0, 0].int().tolist()
         [[1, 0, 0], [1, 1, 1], [1, 0, 1], [1, 0, 0], [1, 0, 1]]
     """
-    # highest rank that each state may read: its own in the content stream, r - 1 in the query of
-    # rank r
+    # highest rank that each state may read: its own in the content stream, r - 1 for the query of r
     highest = torch.cat(
         (rank, torch.arange(predicted, device=rank.device).expand(len(rank), -1)), dim=1
     )
@@ -150,14 +156,14 @@ def rank_mask(rank: Tensor, predicted: int) -> Tensor:
 
 
 def prefix_mask(prefix_length: Tensor, columns: int) -> Tensor:
-    """Return [B, 1, 1, columns] bool, True for the first `prefix_length` [B] positions, which all positions may see."""
+    """Return [B, 1, 1, columns] bool, True for the first `prefix_length` [B] positions."""
     return (torch.arange(columns, device=prefix_length.device) < prefix_length[:, None])[
         :, None, None, :
     ]
 
 
 def window_mask(queries: Tensor, keys: Tensor, window: int) -> Tensor:
-    """Return [B or 1, 1, Tq, Tk] bool, True where two positions, [B or 1, T] each, are at most `window` apart."""
+    """Return [B or 1, 1, Tq, Tk] bool, True where two positions are at most `window` apart."""
     return ((queries[:, :, None] - keys[:, None, :]).abs() <= window)[:, None]
 
 
@@ -169,18 +175,17 @@ def plan_attention(
     pairs: Tensor | None = None,
     prefix: Tensor | None = None,
 ) -> AttentionPlan:
-    """Merge score bias, padding and causality into the cheapest form that the attention kernel takes.
+    """Merge score bias, padding and causality into the form that is cheapest for the kernel.
 
     Args:
         bias: additive scores [B or 1, heads, T, T], or None.
         padding: from `padding_mask`, or None.
-        causal: no position sees a later one. This alone hides padding on the right, so that a
-            causal stack is given padding only where it is on the left.
-        rotation: passed on.
+        causal: no position sees a later one. This alone hides padding on the right, so a causal
+            stack only needs padding on the left.
+        rotation: stored in the plan.
         pairs: [B or 1, 1, T, T] bool, the combination of `document_mask`, `mode_mask` and
             `window_mask`, or None.
-        prefix: from `prefix_mask`, where a causal stack reads the start of a row in both
-            directions.
+        prefix: from `prefix_mask`, if a causal stack reads the start of a row in both directions.
     """
     if pairs is not None or prefix is not None or (causal and padding is not None):
         visible = _visible(pairs, prefix, padding, causal)
@@ -206,15 +211,15 @@ def plan_continuation(
     cache: Cache,
     pairs: Tensor | None = None,
 ) -> AttentionPlan:
-    """Return the plan of tokens that continue what a cache holds: each reads the positions up to its own.
+    """Return the plan of tokens that continue a cache: each reads the positions up to its own.
 
     Args:
         bias: additive scores [B or 1, heads, n, columns], or None.
-        rotation: passed on.
+        rotation: stored in the plan.
         positions: [B, n], of the new tokens.
-        columns: [1, columns], positions in the cache, the new ones included.
-        prefix: from `prefix_mask`, where rows start with a part that is read in both directions.
-        cache: passed on.
+        columns: [1, columns], positions in the cache, including the new ones.
+        prefix: from `prefix_mask`, if rows start with a part that is read in both directions.
+        cache: stored in the plan.
         pairs: from `window_mask`, for local layers.
     """
     visible = (columns[:, None, :] <= positions[:, :, None])[:, None]
@@ -230,29 +235,30 @@ def plan_continuation(
 def plan_source(
     source: Tensor,
     padding: Tensor | None,
-    documents: Documents | None,
-    source_documents: Documents | None,
+    documents: PackedDocuments | None,
+    source_documents: PackedDocuments | None,
     cache: Cache | None,
     *,
     flat: bool,
 ) -> AttentionPlan:
-    """Return the plan of cross-attention: a document reads its own part of the source, or any position all of it.
+    """Return the plan of cross-attention, in which each document reads its part of the source.
+
+    Without documents, any position reads the entire source.
 
     Args:
-        source: the encoder's states [B, S, dim]; those of a prompt adapter come before those of the
-            rows.
+        source: the encoder's states [B, S, dim], which start with those of a prompt adapter.
         padding: of the encoder's rows, from `padding_mask`.
         documents: of the queries.
         source_documents: of the encoder's rows.
-        cache: passed on.
-        flat: read documents by their bounds where they have some, not by a mask.
+        cache: stored in the plan.
+        flat: read documents by their bounds if they have some, instead of a mask.
     """
     if documents is not None and source_documents is not None:
-        prompted = source.shape[1] > source_documents.numbers.shape[1]
+        prompted = source.shape[1] > source_documents.ids.shape[1]
         if flat and source_documents.bounds is not None and cache is None and not prompted:
             return AttentionPlan(documents=documents, source_documents=source_documents)
-        across = documents.mask(source_documents)
-        padding = across if padding is None else across & padding
+        same_document = documents.mask(source_documents)
+        padding = same_document if padding is None else same_document & padding
     if padding is not None:
         padding = F.pad(padding, (source.shape[1] - padding.shape[-1], 0), value=True)
     return AttentionPlan(padding, cache=cache)
@@ -261,10 +267,11 @@ def plan_source(
 def _visible(
     pairs: Tensor | None, prefix: Tensor | None, padding: Tensor | None, causal: bool
 ) -> Tensor:
-    """Return [B, 1, T, T] bool: later positions only inside the prefix, no pairs beyond `pairs`, no padding."""
+    """Return [B, 1, T, T] bool: what each position sees, from all restrictions."""
     first = next(mask for mask in (pairs, prefix, padding) if mask is not None)
     columns = first.shape[-1]
     visible = torch.ones(columns, columns, dtype=torch.bool, device=first.device)
+    # later positions are only visible inside the prefix
     if causal:
         visible = visible.tril()
     if prefix is not None:
@@ -272,7 +279,6 @@ def _visible(
     for mask in (pairs, padding):
         visible = visible if mask is None else visible & mask
     if padding is not None:
-        # every position sees itself: one that sees nothing, such as padding read backwards, would
-        # become NaN
+        # every position sees itself: padding that sees nothing would become NaN
         visible = visible | torch.eye(columns, dtype=torch.bool, device=first.device)
     return visible

@@ -1,4 +1,4 @@
-"""Normalization: LayerNorm from torch, RMSNorm (arXiv 1910.07467), and NoNorm (arXiv 2004.02984)."""
+"""Normalization: LayerNorm of torch, RMSNorm (arXiv 1910.07467), NoNorm (arXiv 2004.02984)."""
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ from clozeline.model.parameters.initial_values import Draw, constant
 
 
 class NoNorm(nn.Module):
-    """x * weight + bias over the last axis: the parameters of a LayerNorm without its statistics."""
+    """x * weight + bias over the last axis: a LayerNorm without statistics."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class NoNorm(nn.Module):
 
 
 class RMSNorm(nn.Module):
-    """x / rms(x) * weight over the last axis; statistics in fp32, the gain applied in the input's type."""
+    """x / rms(x) * weight over the last axis; statistics in fp32, gain in the input's dtype."""
 
     def __init__(self, width: int, eps: float) -> None:
         super().__init__()
@@ -31,17 +31,16 @@ class RMSNorm(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if x.dtype in (torch.float32, torch.float64):
             return functional.rms_norm(x, x.shape[-1:], self.weight, self.eps)
-        wide = (
-            x.float()
-        )  # torch's own applies the gain before it rounds, published models after that
+        # torch applies the gain before it rounds, published models after
+        wide = x.float()
         scaled = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
         return self.weight * scaled.to(x.dtype)
 
 
 class OneRMSNorm(RMSNorm):
-    """RMSNorm with the gain 1 + weight; statistics and gain in fp32, rounded last (Gemma, arXiv 2403.08295).
+    """RMSNorm with the gain 1 + weight; computed in fp32, rounded last (Gemma, arXiv 2403.08295).
 
-    The 1 is not added into a stored weight: (1 + w) - 1 is not w in floating point, and weight
+    The 1 is not added to the stored weight: in floating point (1 + w) - 1 is not w, and weight
     decay draws the gain to 1 instead of 0.
     """
 
@@ -58,7 +57,7 @@ class OneRMSNorm(RMSNorm):
 
     @staticmethod
     def initial_weights(usual: Draw) -> dict[str, Draw]:
-        """Return a weight of 0, a gain of 1."""
+        """Return a weight of 0, which is a gain of 1."""
         return {"weight": constant(0.0)}
 
 

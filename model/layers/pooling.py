@@ -1,4 +1,4 @@
-"""Vectors and scores of rows: pooling of token states, mixes of layers, and the classifier of task heads."""
+"""Pool token states into row vectors, mix layers, and classify: shared parts of task heads."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -14,7 +14,7 @@ from clozeline.model.layers.norm import build_norm
 from clozeline.model.parameters.initial_values import Draw, constant
 
 PAIR_FEATURES: Final = 4
-"""Vectors that the pool `pair` concatenates."""
+"""Number of vectors that the pool `pair` concatenates."""
 
 
 def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -24,13 +24,13 @@ def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
 
     Args:
         kind: cls, the first token (arXiv 1810.04805); mean or max over all tokens (arXiv
-            1908.10084); last, the last token, the only one that has seen the entire row in a causal
-            stack; decoder_last, the decoder's state at the position of the encoder's last token, as
+            1908.10084); last, the last token, which in a causal stack has seen the entire row;
+            decoder_last, the decoder's state at the position of the encoder's last token, because
             the decoder reads the same row shifted by one (arXiv 1910.13461); pair, the means a and
             b of the two segments as a, b, abs(a - b), a x b (arXiv 1705.02364), each with its
             special tokens.
         hidden: states of the rows; decoder_last: of the decoder's rows, padded on the right.
-        tensors: `lengths` [B], or [] where no row is padded; optionally `left_padding` [B]; pair:
+        tensors: `lengths` [B], or [] if no row is padded; optionally `left_padding` [B]; pair:
             `type_ids` [B, T].
 
     Raises:
@@ -40,8 +40,12 @@ def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
     Example (two rows of two tokens and of one, the second with one padded position):
         >>> hidden = torch.tensor([[[1.0], [3.0]], [[5.0], [9.0]]])
         >>> batch = {"lengths": torch.tensor([2, 1])}
-        >>> [pool(kind, hidden, batch).flatten().tolist() for kind in ("cls", "mean", "max", "last")]
-        [[1.0, 5.0], [2.0, 5.0], [3.0, 5.0], [3.0, 5.0]]
+        >>> for kind in ("cls", "mean", "max", "last"):
+        ...     print(pool(kind, hidden, batch).flatten().tolist())
+        [1.0, 5.0]
+        [2.0, 5.0]
+        [3.0, 5.0]
+        [3.0, 5.0]
     """
     rows, columns = hidden.shape[:2]
     lengths = tensors["lengths"].to(hidden.device).expand(rows).clamp(min=1)
@@ -58,6 +62,7 @@ def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
                 f"{columns}: the pool decoder_last reads the state at the row's last token"
             )
         first = torch.zeros_like(lengths)
+
     # pools over all tokens: `inside` [B, T] is True at tokens
     if kind in ("mean", "max", "pair"):
         positions = torch.arange(columns, device=hidden.device) - first[:, None]
@@ -68,25 +73,25 @@ def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
             return _mean(hidden, inside)
         if "type_ids" not in tensors:
             raise BatchError(
-                "the pool pair reads two segments, and these rows have none: choose another pool"
+                "the pool pair reads two segments, but these rows have one: choose another pool"
             )
         segments = tensors.get("segment_ids", tensors["type_ids"]).to(hidden.device)
         a, b = (_mean(hidden, inside & (segments == number)) for number in (0, 1))
         return torch.cat((a, b, (a - b).abs(), a * b), dim=-1)
+
     # pools of one token
     position = first if kind == "cls" else first + lengths - 1
     return hidden[torch.arange(rows, device=hidden.device), position]
 
 
 def _mean(hidden: Tensor, chosen: Tensor) -> Tensor:
-    """Return the mean state of the chosen positions [B, T] of each row, 0 where there are none."""
-    return hidden.masked_fill(~chosen[..., None], 0.0).sum(1) / chosen.sum(1, keepdim=True).clamp(
-        min=1
-    )
+    """Return the mean state of the chosen positions [B, T] of each row, 0 if none is chosen."""
+    counts = chosen.sum(1, keepdim=True).clamp(min=1)
+    return hidden.masked_fill(~chosen[..., None], 0.0).sum(1) / counts
 
 
 class Pooler(nn.Module):
-    """tanh(Linear(x)) of the state at [CLS] (arXiv 1810.04805); without a transform the state itself."""
+    """tanh(Linear(x)) of the state at [CLS] (arXiv 1810.04805), or without transform the state."""
 
     def __init__(self, width: int, *, transform: bool = True) -> None:
         super().__init__()
@@ -99,7 +104,10 @@ class Pooler(nn.Module):
 
 
 class ScalarMix(nn.Module):
-    """gain x sum over layers of softmax(weights)[layer] x state (arXiv 1802.05365 §3.2); at first the mean."""
+    """gain x sum over layers of softmax(weights)[layer] x state (arXiv 1802.05365 §3.2).
+
+    Initially this is the mean.
+    """
 
     def __init__(self, layers: int) -> None:
         super().__init__()
@@ -117,10 +125,10 @@ class ScalarMix(nn.Module):
 
 
 class Classifier(nn.Module):
-    """Dropout and a linear map; if `hidden` is set, dropout, a linear map and an activation come before them.
+    """Dropout and a linear map; `hidden` adds dropout, a linear map and activation before them.
 
-    With `hidden: tanh` this is BERT's pooler and classifier (arXiv 1810.04805); with
-    `input_dropout` as well, RoBERTa's.
+    `hidden: tanh` is BERT's pooler and classifier (arXiv 1810.04805); with `input_dropout` as well,
+    RoBERTa's.
     """
 
     def __init__(
@@ -133,6 +141,8 @@ class Classifier(nn.Module):
         super().__init__()
         inputs = inputs or config.dim
         self.input_dropout = nn.Dropout(options.input_dropout)
+
+        # the hidden map, if there is one
         width = options.hidden_dim or (config.dim if options.hidden else inputs)
         self.dense = (
             nn.Linear(inputs, width, bias=config.bias.head) if options.hidden else nn.Identity()
@@ -143,6 +153,8 @@ class Classifier(nn.Module):
         self.norm = (
             build_norm(config, width) if options.hidden and options.hidden_norm else nn.Identity()
         )
+
+        # the map onto the classes
         self.dropout = nn.Dropout(
             config.dropout.hidden if options.dropout is None else options.dropout
         )

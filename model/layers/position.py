@@ -1,8 +1,8 @@
-"""Position information: added to the embeddings, rotating queries and keys, or biasing the attention scores.
+"""Position information: added to embeddings, rotating queries and keys, or biasing scores.
 
-Every kind is a `Position` whose unused parts are neutral. The model never computes position ids:
-they come with the batch, so that packed documents, left padding and shifted spans need nothing
-here. Ids [1, T] apply to all rows.
+Every type is a `Position` whose unused methods return None. The model never computes position ids:
+they come with the batch, so packed documents, left padding and shifted spans need no code here.
+Ids [1, T] apply to all rows.
 """
 
 import math
@@ -26,37 +26,37 @@ def scale_frequencies(
 ) -> Tensor:
     """Return the scaled frequencies [width / 2] of rotary positions.
 
-    Only `dynamic` and `longrope` read the position ids, of any shape, and scale the batch by its
-    largest.
+    Only `dynamic` and `longrope` read the position ids, of any shape, and scale the batch by the
+    highest.
     """
-    plain = frequencies(width, theta, positions.device)
+    unscaled = frequencies(width, theta, positions.device)
     old = scaling.original_maximum or 0
     match scaling.kind:
         case "linear":
-            return plain / scaling.factor
+            return unscaled / scaling.factor
         case "dynamic":
             longest = (positions.max() + 1).clamp(min=old)
             growth = scaling.factor * longest / old - (scaling.factor - 1)
             return frequencies(width, theta * growth ** (width / (width - 2)), positions.device)
         case "longrope":
             short, long = (
-                torch.tensor(part, device=plain.device)
+                torch.tensor(part, device=unscaled.device)
                 for part in (scaling.short_factor, scaling.long_factor)
             )
-            return plain / torch.where(positions.max() + 1 > old, long, short)
+            return unscaled / torch.where(positions.max() + 1 > old, long, short)
         case "llama3":
-            turns = old * plain / (2 * math.pi)
+            rotations = old * unscaled / (2 * math.pi)
             low = scaling.low_freq_factor
             high = scaling.high_freq_factor
-            # share of each frequency that is kept: 1 for short waves, 0 for long ones
-            share = ((turns - low) / (high - low)).clamp(0, 1)
+            # share of each frequency that stays: 1 for short waves, 0 for long ones
+            share = ((rotations - low) / (high - low)).clamp(0, 1)
         case "yarn":
             share = 1 - _yarn_ramp(scaling, width, theta, positions.device)
-    return share * plain + (1 - share) * plain / scaling.factor
+    return share * unscaled + (1 - share) * unscaled / scaling.factor
 
 
 def attention_factor(scaling: ScalingConfig) -> float:
-    """Return the factor of queries and keys next to their rotation: that of YaRN and LongRoPE, otherwise 1."""
+    """Return the factor of rotated queries and keys, which is not 1 in YaRN and LongRoPE."""
     if scaling.kind not in ("yarn", "longrope"):
         return 1.0
     if scaling.attention_factor is not None:
@@ -75,13 +75,13 @@ def _log_growth(slope: float, factor: float) -> float:
 
 
 def _yarn_ramp(scaling: ScalingConfig, width: int, theta: float, device: torch.device) -> Tensor:
-    """Return the share of interpolation of each frequency [width / 2]: 0 at the fast ones, 1 at the slow ones."""
-    # fractional index of the pairs that make beta_fast and beta_slow turns within the original
-    # context length
+    """Return the share of interpolation per frequency [width / 2]: 0 for fast, 1 for slow ones."""
+    # fractional index of the pairs that rotate beta_fast and beta_slow times in the original
+    # context
     maximum = scaling.original_maximum or 0
     low, high = (
-        width * math.log(maximum / (turns * 2 * math.pi)) / (2 * math.log(theta))
-        for turns in (scaling.beta_fast, scaling.beta_slow)
+        width * math.log(maximum / (rotations * 2 * math.pi)) / (2 * math.log(theta))
+        for rotations in (scaling.beta_fast, scaling.beta_slow)
     )
     if scaling.truncate:
         low = math.floor(low)
@@ -94,7 +94,7 @@ def _yarn_ramp(scaling: ScalingConfig, width: int, theta: float, device: torch.d
 
 
 class Position(nn.Module):
-    """A model without position information; the subclasses override its methods."""
+    """No position information; subclasses override the methods."""
 
     def embed(self, positions: Tensor) -> Tensor | None:
         """Return vectors [B, T, width] to add to the embeddings of `positions` [B, T], or None."""
@@ -105,7 +105,7 @@ class Position(nn.Module):
         return None
 
     def bias(self, queries: Tensor, keys: Tensor) -> Tensor | None:
-        """Return additive scores [B or 1, heads, Tq, Tk] of a self-attention between positions [B, T], or None."""
+        """Return additive scores [B or 1, heads, Tq, Tk] between positions [B, T], or None."""
         return None
 
 
@@ -122,7 +122,7 @@ class Learned(Position):
 
 
 class Sinusoidal(Position):
-    """Fixed waves (arXiv 1706.03762): sines in even and cosines in odd columns, or sines before cosines (`halves`)."""
+    """Fixed waves (arXiv 1706.03762): sines in even, cosines in odd columns, or in two halves."""
 
     def __init__(self, width: int, waves: str = "interleaved") -> None:
         super().__init__()
@@ -130,7 +130,10 @@ class Sinusoidal(Position):
         self.halves = waves == "halves"
 
     def embed(self, positions: Tensor) -> Tensor:
-        """Return sin(p / 10000^(2i/width)) in column 2i, the cosine in 2i + 1; in i and i + width/2 with halves."""
+        """Return sin(p / 10000^(2i/width)) in column 2i and the cosine in 2i + 1.
+
+        With halves, they are in columns i and i + width/2.
+        """
         # fp64, as in published tables: fp32 angles are off by 6e-5 at position 1000
         columns = torch.arange(0, self.width, 2, dtype=torch.float64, device=positions.device)
         angles = positions[..., None] * 10000.0 ** (-columns / self.width)
@@ -142,9 +145,9 @@ class Sinusoidal(Position):
 
 
 class Rope(Position):
-    """Rotary positions (arXiv 2104.09864), in the half-split layout: component i is paired with i + width / 2.
+    """Rotary positions (arXiv 2104.09864): component i is paired with i + width / 2.
 
-    `width` components of each head are rotated, the first ones.
+    Only the first `width` components of each head are rotated.
     """
 
     def __init__(self, width: int, theta: float, scaling: ScalingConfig | None = None) -> None:
@@ -154,11 +157,12 @@ class Rope(Position):
         self.scaling = scaling
 
     def rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        # angles are fp32: bf16 is off by entire turns at position 4000
+        # angles are fp32: bf16 is off by entire rotations at position 4000
         if self.scaling is None:
             waves = frequencies(self.width, self.theta, positions.device)
         else:
             waves = scale_frequencies(self.scaling, self.width, self.theta, positions)
+        # one angle for both components of a pair, [B, 1, T, width]
         angles = positions[..., None].float() * waves
         both = torch.cat((angles, angles), dim=-1)[:, None]
         length = 1.0 if self.scaling is None else attention_factor(self.scaling)
@@ -181,7 +185,7 @@ class T5Bias(Position):
 
 
 def t5_bucket(distance: Tensor, buckets: int, max_distance: int, causal: bool) -> Tensor:
-    """Return the bucket of each distance key - query: exact for near distances, logarithmic beyond.
+    """Return the bucket of each distance key - query: exact when near, logarithmic beyond.
 
     Args:
         distance: int64, any shape.
@@ -202,22 +206,22 @@ def t5_bucket(distance: Tensor, buckets: int, max_distance: int, causal: bool) -
         start = (distance > 0) * buckets
         span = distance.abs()
     exact = buckets // 2
-    # fp32 and truncation: rounding, or fp64, moves distances that lie on an edge into the
-    # neighboring bucket.
+    # fp32 and truncation: rounding, or fp64, would move distances on an edge to the next bucket
     ratio = torch.log(span.clamp(min=1).float() / exact) / math.log(max_distance / exact)
     shared = (exact + (ratio * (buckets - exact)).long()).clamp(max=buckets - 1)
     return start + torch.where(span < exact, span, shared)
 
 
 def rotate(x: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
-    """Rotate queries or keys [B, heads, T, head_dim] by the angles of their positions; components beyond them stay."""
+    """Rotate the first components of queries or keys [B, heads, T, head_dim] by their positions."""
+    # pairs of the half-split layout: (first, second) becomes first cos - second sin, and so on
     cosines, sines = (part.to(x.dtype) for part in rotation)
     width = cosines.shape[-1]
-    turned = x[..., :width]
-    rest = x[..., width:]
-    first, second = turned.chunk(2, dim=-1)
-    turned = turned * cosines + torch.cat((-second, first), dim=-1) * sines
-    return torch.cat((turned, rest), dim=-1) if rest.shape[-1] else turned
+    rotated = x[..., :width]
+    unrotated = x[..., width:]
+    first, second = rotated.chunk(2, dim=-1)
+    rotated = rotated * cosines + torch.cat((-second, first), dim=-1) * sines
+    return torch.cat((rotated, unrotated), dim=-1) if unrotated.shape[-1] else rotated
 
 
 def build_position(config: ModelConfig, causal: bool) -> Position:
@@ -237,6 +241,6 @@ def build_position(config: ModelConfig, causal: bool) -> Position:
 
 
 def build_local_position(config: ModelConfig, other: Position) -> Position:
-    """Return the positions of local layers: the same as in `other` layers, or rotary ones with their own theta."""
+    """Return the positions of local layers: those of `other` layers, or another theta."""
     theta = None if config.local is None else config.local.theta
     return other if theta is None else Rope(config.rotated_width, theta)

@@ -1,4 +1,4 @@
-"""Integer weights by torchao: the linear maps of a model's body, stored as int8 or int4, or rounded while training."""
+"""Integer weights by torchao: linear maps of the body as int8 or int4, or rounded in training."""
 
 import logging
 from collections.abc import Iterator
@@ -14,32 +14,32 @@ from clozeline.model.configuration.model_config import Quantization
 from clozeline.model.parameters.sharding import full_shape
 
 GROUP: Final = 32
-"""Consecutive inputs that share a scale in int4."""
+"""Number of consecutive inputs that share a scale in int4."""
 
 
 class RoundedLinear(nn.Linear):
-    """A linear map in quantization-aware training: the same parameters, rounded in each forward pass.
+    """A linear map in quantization-aware training: its parameters are rounded in each forward pass.
 
-    Gradients pass straight through. The modules of `torchao.quantization.qat` are not used: they
-    have no symmetric rounding per token, which `int8_dynamic` computes with. The rounding functions
-    are torchao's, so that the stored model computes what the training did.
+    Gradients pass straight through. The modules of `torchao.quantization.qat` are not used, because
+    they lack the symmetric rounding per token of `int8_dynamic`. The rounding functions are
+    torchao's, so the stored model computes what the training computed.
     """
 
     quantization: Quantization
 
-    def forward(self, x: Tensor) -> Tensor:  # named as in `Attention`
+    def forward(self, x: Tensor) -> Tensor:
         if self.quantization == "int8_dynamic":
             x = round_values(x, "int8")
         return F.linear(x, round_values(self.weight, self.quantization), self.bias)
 
 
-def linear_maps(model: nn.Module, quantization: Quantization) -> dict[str, nn.Linear]:
-    """Return the modules whose weights become integers by path, each once: the linear maps of the body.
+def quantizable_maps(model: nn.Module, quantization: Quantization) -> dict[str, nn.Linear]:
+    """Return the linear maps of the body by path, each once: their weights become integers.
 
     Norms, heads, and the tables of tokens, positions and types stay in floating point.
 
     Raises:
-        ConfigurationError: there are none, or groups do not divide the width of one.
+        ConfigurationError: there are no linear maps, or groups do not divide the width of one.
     """
     paths = [
         path
@@ -47,15 +47,18 @@ def linear_maps(model: nn.Module, quantization: Quantization) -> dict[str, nn.Li
         if path.startswith("family.") and type(module) is nn.Linear
     ]
     modules: dict[str, Any] = {path: model.get_submodule(path) for path in paths}
+    # an unsupported model or width
     if not modules:
         raise ConfigurationError(
-            f"{quantization}: expected a family with linear maps, got one of LSTMs, which have none"
+            f"{quantization}: expected a family with linear maps, got a family of LSTMs"
         )
     for path, module in modules.items():
         width = full_shape(module.weight)[1]
         if quantization == "int4" and width % GROUP:
             raise ConfigurationError(
-                f"int4: {path}: groups of {GROUP} inputs do not divide its width {width}; use int8"
+                f"int4: {path}: its width {width} is not a multiple of {GROUP}, the inputs that "
+                "share a "
+                "scale; use int8"
             )
     return modules
 
@@ -64,18 +67,18 @@ def round_while_training(model: nn.Module, quantization: Quantization) -> None:
     """Let the linear maps of a model compute with rounded weights; parameters keep their names.
 
     Raises:
-        ConfigurationError: torchao is not installed, or the model has no such form.
+        ConfigurationError: torchao is not installed, or the model cannot be quantized.
     """
     with torchao_for(f"model.quantization={quantization}"):
         import torchao.quantization  # noqa: F401 (an early error)
-    # the same module with another forward: its parameters, hooks and position in the model stay
-    for module in linear_maps(model, quantization).values():
+    # the same module with another forward: its parameters, hooks and path stay
+    for module in quantizable_maps(model, quantization).values():
         module.__class__ = RoundedLinear
         module.quantization = quantization  # type: ignore[assignment]
 
 
 def round_values(values: Tensor, quantization: Quantization) -> Tensor:
-    """Return values [..., inputs] rounded as torchao stores them, with the gradient of the values."""
+    """Return values [..., inputs] rounded as torchao stores them, with their gradient."""
     from torchao.quantization import (
         MappingType,
         choose_qparams_affine,
@@ -83,6 +86,7 @@ def round_values(values: Tensor, quantization: Quantization) -> Tensor:
         quantize_affine,
     )
 
+    # one scale per group of inputs, or per row
     group, low, high = (GROUP, -8, 7) if quantization == "int4" else (values.shape[-1], -128, 127)
     exact = values.detach().float()
     block = (*(1,) * (values.dim() - 1), group)
@@ -96,13 +100,14 @@ def round_values(values: Tensor, quantization: Quantization) -> Tensor:
         zero_point_dtype=torch.int8,
         keepdim=True,
     )
+
     integers = quantize_affine(exact, block, scale, zero, torch.int8, low, high)
     rounded: Tensor = dequantize_affine(integers, block, scale, zero, torch.int8, low, high)
     return rounded.to(values.dtype) + (values - values.detach())
 
 
 def torchao_config(quantization: Quantization) -> object:
-    """Return the configuration of torchao that a kind of integers is made by.
+    """Return the torchao configuration for a type of integers.
 
     Raises:
         ConfigurationError: torchao is not installed.
@@ -123,32 +128,31 @@ def torchao_config(quantization: Quantization) -> object:
 
 
 def quantize_weight(weight: Tensor, quantization: Quantization) -> Tensor:
-    """Return a matrix [outputs, inputs] as a tensor of torchao, with which `F.linear` multiplies like any other."""
+    """Return a matrix [outputs, inputs] as a torchao tensor, which `F.linear` accepts."""
     config = torchao_config(quantization)
     from torchao.quantization import quantize_
 
     module = nn.Linear(1, 1, bias=False, device="meta")
-    known = (
-        weight.float() if weight.dtype == torch.float64 else weight
-    )  # torchao reads no other types
+    # torchao reads no fp64
+    known = weight.float() if weight.dtype == torch.float64 else weight
     module.weight = nn.Parameter(known.detach(), requires_grad=False)
     quantize_(module, config, lambda *_: True)
     return module.weight.detach()
 
 
 def holds_integers(tensor: Tensor) -> bool:
-    """Return whether this is a tensor of torchao: integers and scales behind the shape of the weight."""
+    """Return whether this is a torchao tensor: integers and scales with the shape of the weight."""
     return hasattr(tensor, "tensor_data_names")
 
 
 def flatten_integers(tensors: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return tensors that safetensors can hold, and the metadata of the file that `restore_integers` needs."""
+    """Return tensors that safetensors can store, and the metadata for `restore_integers`."""
     from torchao.prototype.safetensors.safetensors_support import flatten_tensor_state_dict
 
-    plain, metadata = flatten_tensor_state_dict(
+    flat, metadata = flatten_tensor_state_dict(
         {name: tensor.detach() for name, tensor in tensors.items()}
     )
-    return plain, {**metadata, "format": "pt"}
+    return flat, {**metadata, "format": "pt"}
 
 
 def has_integers(metadata: dict[str, str]) -> bool:
@@ -156,8 +160,10 @@ def has_integers(metadata: dict[str, str]) -> bool:
     return "tensor_names" in metadata
 
 
-def restore_integers(plain: dict[str, Tensor], metadata: dict[str, str]) -> dict[str, Tensor]:
-    """Return the tensors that `flatten_integers`, or transformers, has written; plain ones stay.
+def restore_integers(stored: dict[str, Tensor], metadata: dict[str, str]) -> dict[str, Tensor]:
+    """Restore the tensors that `flatten_integers`, or transformers, has written.
+
+    Tensors in floating point stay as they are stored.
 
     Raises:
         ConfigurationError: torchao is not installed.
@@ -166,17 +172,17 @@ def restore_integers(plain: dict[str, Tensor], metadata: dict[str, str]) -> dict
     with torchao_for("a model with integer weights"):
         from torchao.prototype.safetensors.safetensors_support import unflatten_tensor_state_dict
     try:
-        tensors, left = unflatten_tensor_state_dict(plain, metadata)
-    except Exception as error:  # torchao checks its own types by assertions
+        tensors, unread = unflatten_tensor_state_dict(stored, metadata)
+    except Exception as error:  # torchao checks its types with assertions
         raise ValueError(f"{type(error).__name__}: {error}") from error
-    if left:
-        raise ValueError(f"no metadata for {sorted(left)[0]}")
+    if unread:
+        raise ValueError(f"the metadata do not describe {sorted(unread)[0]}")
     return dict(tensors)
 
 
 @contextmanager
 def torchao_for(purpose: str) -> Iterator[None]:
-    """Import torchao in the block, without its lines about kernels for other machines."""
+    """Import torchao in the block, without its log lines about kernels for other machines."""
     for library in ("torchao", "torch.utils._pytree"):
         logging.getLogger(library).setLevel(logging.ERROR)
     try:

@@ -1,4 +1,4 @@
-"""Attention by content, distance and segment (Transformer-XL, arXiv 1901.02860; XLNet, arXiv 1906.08237)."""
+"""Attention by content, distance and segment (arXiv 1901.02860; XLNet, arXiv 1906.08237)."""
 
 from typing import NamedTuple
 
@@ -20,23 +20,24 @@ class RelativePlan(NamedTuple):
     """[1, 2T - 1, dim], from `distance_waves`"""
     wave_ids: Tensor
     """[B or 1, 1, Tq, T], from `wave_index`"""
-    apart: Tensor
+    in_other_segment: Tensor
     """[B, 1, Tq, T] bool, True where query and key are in different segments"""
     visible: Tensor
     """[B, 1, Tq, T] bool, True where a query reads a key"""
 
 
 class RelativeAttention(nn.Module):
-    """Scores ((q + u) k + (q + v) r + (q + w) s) * scale with learned vectors u, v, w of each head.
+    """Scores ((q + u) k + (q + v) r + (q + w) s) * scale with learned u, v, w per head.
 
     r is a projection of the wave of the distance between query and key; s is one of two vectors:
-    same segment, or not.
+    for the same segment, and for different ones.
     """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         heads = config.attention_heads
         width = config.head_width
+        # projections of the states, and of the waves of distances
         self.query = nn.Linear(config.dim, heads * width, bias=False)
         self.key = nn.Linear(config.dim, heads * width, bias=False)
         self.value = nn.Linear(config.dim, heads * width, bias=False)
@@ -52,19 +53,22 @@ class RelativeAttention(nn.Module):
         self.dropout = config.dropout.attention
 
     def forward(self, x: Tensor, plan: RelativePlan) -> Tensor:
-        """Map [B, Tq, dim] to the same shape; the first T states are the keys and values, all are queries."""
+        """Map [B, Tq, dim] to the same shape; the first T states are also keys and values."""
         source = x[:, : plan.wave_ids.shape[-1]]
         query = self._split(self.query(x))
         key = self._split(self.key(source))
         value = self._split(self.value(source))
-        # distance and segment scores enter as an additive mask [B, heads, Tq, T]
-        # distance: each query against the wave of every distance, then the one of each pair
+
+        # distance scores: each query times the wave of every distance, then those of its pairs
         waves = self._split(self.position(plan.waves.to(query.dtype)))
         by_wave = self._add_bias(query, self.position_bias) @ waves.transpose(2, 3)
         by_distance = by_wave.gather(3, plan.wave_ids.expand(*query.shape[:3], -1))
+
+        # segment scores; both kinds enter as an additive mask [B, heads, Tq, T]
         segments = self._split(self.segments.to(query.dtype)[None])
         by_segment = self._add_bias(query, self.segment_bias) @ segments.transpose(2, 3)
-        bias = by_distance + torch.where(plan.apart, by_segment[..., 1:], by_segment[..., :1])
+        same_segment, other_segment = by_segment[..., :1], by_segment[..., 1:]
+        bias = by_distance + torch.where(plan.in_other_segment, other_segment, same_segment)
         mixed = F.scaled_dot_product_attention(
             self._add_bias(query, self.content_bias),
             key,
@@ -73,9 +77,8 @@ class RelativeAttention(nn.Module):
             dropout_p=self.dropout if self.training else 0.0,
             scale=self.scale,
         )
-        mixed = mixed * plan.visible.any(
-            dim=-1, keepdim=True
-        )  # a query that reads nothing got the mean of all values
+        # a query that reads nothing has the mean of all values
+        mixed = mixed * plan.visible.any(dim=-1, keepdim=True)
         return self.out(mixed.transpose(1, 2).flatten(2))
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
@@ -101,9 +104,9 @@ class RelativeLayer(nn.Module):
 
 
 def distance_waves(columns: int, width: int, device: torch.device) -> Tensor:
-    """Return sines, then cosines, of the distances columns - 1 ..
+    """Return sines, then cosines, of the distances columns - 1 to 1 - columns.
 
-    1 - columns, fp32 [1, 2 * columns - 1, width].
+    fp32 [1, 2 * columns - 1, width].
     """
     distances = torch.arange(columns - 1, -columns, -1, device=device)
     angles = distances.float()[:, None] * frequencies(width, 10000.0, device)
@@ -111,7 +114,9 @@ def distance_waves(columns: int, width: int, device: torch.device) -> Tensor:
 
 
 def wave_index(positions: Tensor, columns: int) -> Tensor:
-    """Return the row of `distance_waves` for each pair, [B, 1, Tq, columns], from the positions of queries [B, Tq].
+    """Return the row of `distance_waves` for each pair, [B, 1, Tq, columns].
+
+    `positions` [B, Tq] are those of the queries.
 
     Example:
         >>> wave_index(torch.tensor([[0, 2]]), 3).tolist()  # distances 0, -1, -2 and 2, 1, 0

@@ -14,7 +14,7 @@ from clozeline.model.layers.disentangled import RelativeTable, build_layers
 from clozeline.model.layers.documents import reads_documents
 from clozeline.model.layers.masks import (
     AttentionPlan,
-    Documents,
+    PackedDocuments,
     plan_attention,
     plan_continuation,
     plan_source,
@@ -34,9 +34,9 @@ from clozeline.model.layers.vocabulary import Embeddings
 
 
 class Stack(nn.Module):
-    """An encoder (neither flag), a decoder (causal), or the decoder of an encoder-decoder (causal and cross).
+    """The stack of an encoder (no flag), a decoder (causal) or an encoder-decoder's (both flags).
 
-    Some layers may be local: they have their own attention plan, with a window and perhaps another
+    Some layers may be local: they have another attention plan, with a window and perhaps another
     rotation.
     """
 
@@ -44,10 +44,12 @@ class Stack(nn.Module):
         self, config: ModelConfig, layers: int, *, causal: bool = False, cross: bool = False
     ) -> None:
         super().__init__()
-        own = build_position(config, causal)
-        self.biased = isinstance(own, T5Bias)
-        self.position = Position() if config.position.per_layer else own
+        stack_position = build_position(config, causal)
+        self.biased = isinstance(stack_position, T5Bias)
+        self.position = Position() if config.position.per_layer else stack_position
         self.embeddings = Embeddings(config)
+
+        # layers with a window, without rotation, or with shared weights
         self.local_position = build_local_position(config, self.position)
         self.window = None if config.local is None else config.local.window
         self.local_layers = frozenset(number for number in range(layers) if config.is_local(number))
@@ -57,6 +59,7 @@ class Stack(nn.Module):
         if config.position.per_layer:
             for layer in self.layers:
                 layer.position = build_position(config, causal)
+
         self.universal = (
             None if config.share.universal is None else Universal(config, config.share.universal)
         )
@@ -67,9 +70,8 @@ class Stack(nn.Module):
         self.capped = config.attn_logit_softcapping is not None
         self.head_width = config.head_width
         self.attention_dropout = config.dropout.attention
-        self.prefix_positions: int | None = (
-            None  # taken by an attached prefix adapter; None: there is no prefix
-        )
+        # positions that an attached prefix adapter takes; None: there is no prefix
+        self.prefix_positions: int | None = None
 
     def forward(
         self,
@@ -82,8 +84,8 @@ class Stack(nn.Module):
         pairs: Tensor | None = None,
         prefix_length: Tensor | None = None,
         cache: Cache | None = None,
-        documents: Documents | None = None,
-        source_documents: Documents | None = None,
+        documents: PackedDocuments | None = None,
+        source_documents: PackedDocuments | None = None,
     ) -> Tensor:
         """Return hidden states [B, T, dim].
 
@@ -93,18 +95,17 @@ class Stack(nn.Module):
             types: segment-type ids [B, T], or None for all 0.
             padding: of this stack's rows, from `padding_mask`.
             source: the encoder's states [B, S, dim].
-            source_visible: from `padding_mask`: the encoder's positions that each position sees.
-            pairs: from `document_mask`, `mode_mask` or both, where rows restrict which positions
-                see which.
-            prefix_length: [B], where a causal stack reads the start of a row in both directions.
-            cache: of the earlier tokens, where a causal stack continues rows; positions then count
+            source_visible: from `padding_mask`: positions of the encoder that each position sees.
+            pairs: from `document_mask`, `mode_mask` or both, if rows restrict which positions see
+                which.
+            prefix_length: [B], if a causal stack reads the start of a row in both directions.
+            cache: of the earlier tokens, if a causal stack continues rows; positions then count
                 from the row's start.
             documents: packed documents that must not see each other; `pairs` need not repeat them.
-            source_documents: those of the encoder's rows, each read by the one of the same number
-                in `documents`.
+            source_documents: documents of the encoder's rows, each read by the document of the same
+                index in `documents`.
         """
-        # positions: columns [1 or B, Tk] are those of the keys, earlier tokens of a cache and a
-        # prefix included
+        # columns [1 or B, Tk]: the positions of the keys, including those of a cache and a prefix
         columns = positions if cache is None else cache.extend(positions)
         if self.prefix_positions:
             positions = positions + self.prefix_positions
@@ -112,58 +113,60 @@ class Stack(nn.Module):
         x = self.embeddings(vectors, self.position, positions, types)
         prefix = None if prefix_length is None else prefix_mask(prefix_length, columns.shape[1])
         relative = None if self.relative is None else self.relative(positions)
-        # packed documents: attention reads each by itself, or a mask hides the others
+
+        # packed documents: attention reads each of them separately, or a mask hides the others
         dropout = self.attention_dropout if self.training else 0.0
         bounded = documents is not None and documents.bounds is not None and not self.capped
         free = all(
             part is None for part in (pairs, prefix, cache, self.prefix_positions, self.relative)
         )
         flat = bounded and reads_documents(x, self.head_width, dropout, paired=source is not None)
-        apart = flat and free and not self.biased
-        if documents is not None and not apart:
+        per_document = flat and free and not self.biased
+        if documents is not None and not per_document:
             pairs = documents.mask() if pairs is None else documents.mask() & pairs
 
-        def plan(position: Position, window: int | None) -> AttentionPlan:
+        def build_plan(position: Position, window: int | None) -> AttentionPlan:
             rotation = position.rotation(positions)
-            if apart:
+            if per_document:
                 return AttentionPlan(
                     None, self.causal, rotation, documents=documents, window=window
                 )
             bias = position.bias(positions, columns)
-            seen = pairs
-            if window is not None:  # counted along the row, whatever the position ids are
+            visible = pairs
+            # the window counts positions along the row, whatever the position ids are
+            if window is not None:
                 keys = (
                     torch.arange(columns.shape[1], device=columns.device)[None]
                     if cache is None
                     else columns
                 )
                 near = window_mask(keys if cache is None else positions, keys, window)
-                seen = near if pairs is None else near & pairs
+                visible = near if pairs is None else near & pairs
             if cache is None:
-                return plan_attention(bias, padding, self.causal, rotation, seen, prefix)._replace(
-                    relative=relative
-                )
-            return plan_continuation(bias, rotation, positions, columns, prefix, cache, seen)
+                return plan_attention(
+                    bias, padding, self.causal, rotation, visible, prefix
+                )._replace(relative=relative)
+            return plan_continuation(bias, rotation, positions, columns, prefix, cache, visible)
 
-        # one plan for global layers, one for local ones; layers with a bias of their own have one
-        # each
-        plan_global = plan_local = plan(self.position, None)
+        # one plan for global layers, one for local ones, and one for each layer with a bias
+        global_plan = local_plan = build_plan(self.position, None)
         if self.local_layers:
-            plan_local = plan(self.local_position, self.window)
+            local_plan = build_plan(self.local_position, self.window)
         source_plan = AttentionPlan(cache=cache)
         if source is not None:
             source_plan = plan_source(
                 source, source_visible, documents, source_documents, cache, flat=flat
             )
 
-        def apply(index: int, x: Tensor) -> Tensor:  # layers may share weights
+        def apply(index: int, x: Tensor) -> Tensor:
+            # layers may share weights
             layer = self.layers[self.order[index]]
-            local = index in self.local_layers
-            own = plan_local if local else plan_global
+            is_local = index in self.local_layers
+            plan = local_plan if is_local else global_plan
             if isinstance(layer.position, Position):
-                own = plan(layer.position, self.window if local else None)
-            own = own._replace(rotation=None) if index in self.nope_layers else own
-            states: Tensor = layer(x, own, source, source_plan)
+                plan = build_plan(layer.position, self.window if is_local else None)
+            plan = plan._replace(rotation=None) if index in self.nope_layers else plan
+            states: Tensor = layer(x, plan, source, source_plan)
             return states
 
         if self.universal is None:
@@ -187,29 +190,26 @@ class Stack(nn.Module):
 
 
 def layer_states(stack: Stack, read: Callable[[], Tensor]) -> list[Tensor]:
-    """Return the states [B, T, dim] of a stack during `read`: of the embeddings, of each layer, and last its output.
+    """Return the states [B, T, dim] during `read`: embeddings, each layer, and the stack's output.
 
     Raises:
-        ConfigurationError: its tokens stop at different steps, so that a step has no states of all
+        ConfigurationError: tokens stop at different steps, so no step has the states of all
             tokens.
     """
     if stack.universal is not None and stack.universal.halting is not None:
         raise ConfigurationError(
-            "model.share.universal: expected layers with states of all tokens, got tokens that "
-            "stop at different steps "
-            "(epsilon): read the last states alone"
+            "model.share.universal: states of all layers are needed, but tokens stop at different "
+            "steps (epsilon): read only the last layer"
         )
     with record_outputs(stack.embeddings, *stack.layers) as states:
         last = read()
-    return [
-        *(state[:, -last.shape[1] :] for state in states[:-1]),
-        last,
-    ]  # without the positions of a prompt adapter
+    # without the positions of a prompt adapter
+    return [*(state[:, -last.shape[1] :] for state in states[:-1]), last]
 
 
 @contextmanager
 def record_outputs(*modules: nn.Module) -> Iterator[list[Tensor]]:
-    """Yield the list to which each call of the modules appends its output; a module that is called twice has two."""
+    """Yield a list to which each call of the modules appends its output."""
     outputs: list[Tensor] = []
     with ExitStack() as hooks:
         for module in modules:
@@ -222,14 +222,13 @@ def record_outputs(*modules: nn.Module) -> Iterator[list[Tensor]]:
 def shared_layers(layers: int, groups: int | None, group_layers: int) -> list[int]:
     """Return the index of the weights that each layer uses (ALBERT, arXiv 1909.11942).
 
-    Consecutive layers use the groups in turn; None: nothing is shared.
+    Consecutive layers cycle through the groups; None: no weights are shared.
 
     Example:
         >>> shared_layers(6, 2, 1), shared_layers(6, 1, 2)
         ([0, 0, 0, 1, 1, 1], [0, 1, 0, 1, 0, 1])
     """
     repeats = layers // group_layers
-    # divided in this order, in floating point: the rounding of the published code where groups do
-    # not divide the layers
+    # in this order and in floating point, to round like the published code
     numbers = [int(index / (repeats / (groups or repeats))) for index in range(repeats)]
     return [number * group_layers + inner for number in numbers for inner in range(group_layers)]

@@ -1,4 +1,4 @@
-"""Repeat one layer: a signal for each step, and tokens that stop by themselves.
+"""Repeat one layer, with a signal for each step, and let each token decide when it stops.
 
 Universal Transformer (arXiv 1807.03819) with adaptive computation time (ACT, arXiv 1603.08983).
 """
@@ -15,13 +15,13 @@ from clozeline.model.parameters.initial_values import Draw, constant
 
 
 class Universal(nn.Module):
-    """Steps that add a signal to the states, and with halting average the states of each token over its steps.
+    """Repeat a layer; each step adds a signal, and with halting a token averages its steps.
 
-    Before step n the wave of n, and with sinusoidal positions those of the positions, are added. A
-    halting unit reads the states and gives the probability h_n. A token takes N steps: the first N
-    with h_1 + ... + h_N >= 1 - epsilon, or all. Step n < N weighs h_n, and step N the remainder R =
-    1 - (h_1 + ... + h_{N-1}), so that weights sum to 1. The result is the weighted sum of states,
-    as in ACT. A token that stopped keeps the state of step N, which others read.
+    Before step n, the wave of n and the sinusoidal positions, if the model has them, are added. A
+    halting unit maps the states to the probability h_n. A token takes N steps: the first N with
+    h_1 + ... + h_N >= 1 - epsilon, or all. Step n < N has weight h_n, and step N the remainder R =
+    1 - (h_1 + ... + h_{N-1}), so that the weights sum to 1. The result is the weighted sum of
+    states, as in ACT. A token that has stopped keeps the state of step N, which others read.
     """
 
     def __init__(self, config: ModelConfig, options: UniversalConfig) -> None:
@@ -31,7 +31,7 @@ class Universal(nn.Module):
         self.halting = None if options.epsilon is None else nn.Linear(config.dim, 1)
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        """Return a bias of 1, as in the paper's code: at first tokens stop after one or two steps."""
+        """Return a bias of 1, as in the paper's code: tokens first stop after one or two steps."""
         return (
             {} if self.halting is None else {"halting.weight": usual, "halting.bias": constant(1.0)}
         )
@@ -46,26 +46,29 @@ class Universal(nn.Module):
         *,
         may_end: bool = True,
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Return the states [B, T, dim], and with halting the remainder and the number of steps of each token [B, T].
+        """Return the states [B, T, dim]; with halting, also remainder and steps per token [B, T].
 
         Args:
             x: output of the embeddings [B, T, dim], which have the positions of the first step.
             apply: the layer, given the step from 0 and its input.
-            steps: that a token takes at most.
+            steps: maximum number of steps of a token.
             positions: vectors [B or 1, T, dim] that each further step adds.
-            real: bool [B, T], False at padding; None: there is none.
-            may_end: leave out the steps for which no token is left. Later tokens of a cache may
-                need them.
+            real: bool [B, T], False at padding; None: no padding.
+            may_end: skip the steps after every token has stopped. Later tokens of a cache may need
+                them.
         """
         waves = frequencies(self.dim + self.dim % 2, 10000.0, x.device)
-        kind = torch.promote_types(x.dtype, torch.float32)
-        weighed, remainder, taken = (x.new_zeros(x.shape[:2], dtype=kind) for _ in range(3))
-        mean = torch.zeros_like(x, dtype=kind)
+        # halting is computed in fp32 at least; all of these are per token
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        weighed, remainder, taken = (x.new_zeros(x.shape[:2], dtype=dtype) for _ in range(3))
+        mean = torch.zeros_like(x, dtype=dtype)
         running = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device)
         # ranks that share parameters gather them in each step, so all of them take every step
-        may_end = may_end and not any(hasattr(own, "ds_shape") for own in self.parameters())
+        may_end = may_end and not any(
+            hasattr(parameter, "ds_shape") for parameter in self.parameters()
+        )
         for step in range(steps):
-            # sines in even and cosines in odd columns of step + 1
+            # the signal of a step: sines in even and cosines in odd columns
             angles = (step + 1) * waves
             signal = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten()[: self.dim]
             x = x + signal.to(x.dtype)
@@ -75,7 +78,8 @@ class Universal(nn.Module):
             if self.halting is None or self.epsilon is None:
                 x = new
                 continue
-            halting = self.halting(x).squeeze(-1).to(kind).sigmoid()
+            # the weight of this step, and the tokens for which it is the last
+            halting = self.halting(x).squeeze(-1).to(dtype).sigmoid()
             last = (weighed + halting >= 1 - self.epsilon) | (step + 1 == steps)
             weight = torch.where(last, 1 - weighed, halting) * running
             mean = mean + weight[..., None] * new

@@ -1,4 +1,4 @@
-"""Both ends of a model at the token table: its size, the input of a stack, and the projection onto the vocabulary."""
+"""Both ends of a model: the input of a stack, and the projection onto the vocabulary."""
 
 import math
 from typing import Self
@@ -15,7 +15,10 @@ from clozeline.model.layers.position import Position
 
 
 class Embeddings(nn.Module):
-    """Everything between the token table and the first layer; two stacks may share the table but not this module."""
+    """Everything between the token table and the first layer.
+
+    Two stacks may share the table, but not this module.
+    """
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -29,7 +32,10 @@ class Embeddings(nn.Module):
     def forward(
         self, vectors: Tensor, position: Position, positions: Tensor, types: Tensor | None
     ) -> Tensor:
-        """Return [B, T, dim] from token vectors [B, T, emb_dim], position ids and type ids (None: all 0) [B, T]."""
+        """Return [B, T, dim] from token vectors [B, T, emb_dim], position ids and type ids [B, T].
+
+        types None: all 0.
+        """
         x = vectors * self.scale if self.scale != 1.0 else vectors
         if self.types is not None:
             x = x + self.types(positions.new_zeros(positions.shape) if types is None else types)
@@ -40,12 +46,12 @@ class Embeddings(nn.Module):
 
 
 class VocabularyProjection(nn.Module):
-    """Scores over the vocabulary, from a weight of its own or the token embedding's.
+    """Scores over the vocabulary, from a separate weight or that of the token embedding.
 
-    A tied weight is the same `Parameter` in both modules, and each reads it in its own forward
-    only, so that ZeRO stage 3 gathers it for each, while the parameter, its gradient and its
-    optimizer state exist once. The weight reads `width` features of the states; `extra` ones are
-    read by separate columns (MobileBERT, arXiv 2004.02984).
+    A tied weight is the same `Parameter` in both modules. Each reads it only in its own forward, so
+    ZeRO stage 3 gathers it for each, while the parameter, its gradient and its optimizer state
+    exist once. The weight reads `width` features of the states; separate columns read `extra`
+    further ones (MobileBERT, arXiv 2004.02984).
     """
 
     def __init__(
@@ -63,9 +69,8 @@ class VocabularyProjection(nn.Module):
         rows = tokens.num_embeddings
         if tied and tokens.embedding_dim != width:
             raise ConfigurationError(
-                f"model.emb_dim: a head tied to embeddings of width {tokens.embedding_dim} reads "
-                "states of width "
-                f"{width}; set model.tied to false, or emb_dim to {width}"
+                f"model.emb_dim: a head tied to embeddings of width {tokens.embedding_dim} cannot "
+                f"read states of width {width}; set model.tied to false, or emb_dim to {width}"
             )
         self.weight = tokens.weight if tied else nn.Parameter(torch.empty(rows, width))
         self.bias = nn.Parameter(torch.zeros(rows)) if bias else None
@@ -84,7 +89,7 @@ class VocabularyProjection(nn.Module):
         bias: bool,
         wider: bool = True,
     ) -> Self:
-        """Build the projection of states that may be `wider` than a tied table, which leaves the rest to `extra`."""
+        """Build the projection of states, which may be `wider` than a tied table."""
         extra = width - config.embedding_width if config.tied and wider else 0
         softcap = config.final_logit_softcapping
         return cls(
@@ -92,7 +97,7 @@ class VocabularyProjection(nn.Module):
         )
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Map [..., width + extra] to [..., vocab_size]; padding rows of the table are cut off and cannot win."""
+        """Map [..., width + extra] to [..., vocab_size], without the padding rows of the table."""
         # cut after the product: the padded width multiplies faster
         width = self.weight.shape[1]
         scores = F.linear(
@@ -104,7 +109,7 @@ class VocabularyProjection(nn.Module):
 
 
 def table_rows(vocab_size: int, multiple: int) -> int:
-    """Return the number of rows of the table: the vocabulary size rounded up to a multiple.
+    """Return the number of table rows: the vocabulary size rounded up to a multiple.
 
     Example:
         >>> table_rows(50257, 64)

@@ -10,24 +10,24 @@ from torch import nn
 from clozeline.errors import ConfigurationError
 from clozeline.model.parameters.sharding import full_shape
 
-_NAMED: Final = {
+_SHORTHANDS: Final = {
     "body": r"family\..*",
     "embeddings": r"family\.(.*\.)?(tokens|embeddings|position)\..*",
 }
-"""Names for parts of every model: all but the heads; token, position and segment tables with their
-norm."""
+"""Names for parts of every model: everything but the heads; and the token, position and segment
+tables with their norm."""
 
 
 def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
     """Freeze the parameters that a pattern matches; return the lines to print.
 
-    Frozen parameters are outside the optimizer, whose weight decay would change them. A table that
-    a head shares belongs to the body. Patterns are `body`, `embeddings`, or regular expressions:
-    `family.stack.layers.[01].*`.
+    Frozen parameters are not given to the optimizer, whose weight decay would change them. A table
+    that a head shares belongs to the body. Patterns are `body`, `embeddings`, or regular
+    expressions: `family.stack.layers.[01].*`.
     """
     named = dict(model.named_parameters())
     for pattern in patterns:
-        for name in fitting("freeze", pattern, named):
+        for name in match_parameters("freeze", pattern, named):
             named[name].requires_grad_(False)
     if patterns and not any(parameter.requires_grad for parameter in named.values()):
         raise ConfigurationError(f"freeze: {', '.join(patterns)} leaves nothing to train")
@@ -36,18 +36,20 @@ def freeze(model: nn.Module, patterns: Sequence[str]) -> list[str]:
     return [f"frozen     {count} parameters, {sizes[0]:,} of {sizes[1]:,} numbers"] if count else []
 
 
-def fitting(key: str, pattern: str, names: Iterable[str]) -> list[str]:
+def match_parameters(key: str, pattern: str, names: Iterable[str]) -> list[str]:
     """Return the parameter names that a pattern matches in full."""
     try:
-        expression = re.compile(_NAMED.get(pattern, pattern))
+        expression = re.compile(_SHORTHANDS.get(pattern, pattern))
     except re.error as error:
-        raise ConfigurationError(f"{key}: {pattern!r} is no regular expression: {error}") from error
+        raise ConfigurationError(
+            f"{key}: {pattern!r} is not a valid regular expression: {error}"
+        ) from error
     names = list(names)
-    if fits := [name for name in names if expression.fullmatch(name)]:
-        return fits
+    if matching := [name for name in names if expression.fullmatch(name)]:
+        return matching
     near = ", ".join(difflib.get_close_matches(pattern, names, n=3, cutoff=0.0))
     expected = (
-        f"expected {', '.join(_NAMED)}, or a regular expression for full names such as {near}"
+        f"expected {', '.join(_SHORTHANDS)}, or a regular expression for full names such as {near}"
     )
     raise ConfigurationError(f"{key}: {pattern!r} matches no parameter: {expected}")
 
@@ -62,7 +64,7 @@ def frozen_count(model: nn.Module) -> int:
 
 
 def frozen_modules(model: nn.Module) -> Iterator[nn.Module]:
-    """Yield modules with only frozen parameters, which run without dropout."""
+    """Yield the modules whose parameters are all frozen, which run without dropout."""
     for module in model.modules():
         parameters = list(module.parameters())
         if parameters and not any(parameter.requires_grad for parameter in parameters):

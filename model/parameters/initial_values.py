@@ -1,7 +1,7 @@
 """Random initial values of parameters.
 
-A parameter's values are a pure function of (seed, name, shape): the order of construction, shared
-weights, the number of ranks, and the device change nothing.
+A parameter's values are a pure function of (seed, name, shape). The order of construction, shared
+weights, the number of ranks and the device do not matter.
 """
 
 from collections.abc import Callable
@@ -15,21 +15,21 @@ Draw: TypeAlias = Callable[[Tensor, torch.Generator], object]
 """Fill a contiguous fp32 tensor on the host, in place, from a generator."""
 
 _CHUNK = 1 << 20
-"""Elements that are redrawn beyond a cutoff at a time: bounds the memory of a draw."""
+"""Number of elements that are truncated at a time, which bounds the memory of a draw."""
 
 
 def generator_for(seed: int, name: str) -> torch.Generator:
-    """Return the generator of one parameter; torch's engine on the host takes the lower 32 bits of the hash."""
+    """Return the generator of a parameter; on the host, torch uses 32 bits of its seed."""
     return torch.Generator().manual_seed(xxhash.xxh3_64_intdigest(f"{seed} {name}".encode()) >> 1)
 
 
 def constant(value: float) -> Draw:
-    """Fill with one value."""
+    """Fill a tensor with one value."""
     return lambda tensor, _: tensor.fill_(value)
 
 
 def constant_per_gate(*values: float) -> Draw:
-    """Fill the biases of gates that are stored end to end: one value per gate."""
+    """Fill concatenated biases of gates with one value per gate."""
     return lambda tensor, _: [
         part.fill_(value) for part, value in zip(tensor.chunk(len(values)), values, strict=True)
     ]
@@ -41,7 +41,7 @@ def uniform(bound: float) -> Draw:
 
 
 def normal(deviation: float, cutoff: float | None = None) -> Draw:
-    """Draw from the normal distribution around 0, truncated at `cutoff` standard deviations; None: no bound."""
+    """Draw from N(0, deviation), truncated at `cutoff` standard deviations; None: not truncated."""
     if cutoff is None:
         return lambda tensor, generator: tensor.normal_(std=deviation, generator=generator)
     return lambda tensor, generator: _draw_within(tensor, deviation, cutoff, generator)

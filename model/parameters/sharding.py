@@ -1,4 +1,4 @@
-"""Parameters that an engine shards over ranks: how to build them, gather them, and find their full shape."""
+"""Build, gather and measure parameters that an engine shards over ranks."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -11,18 +11,18 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Placement:
-    """Placement of the parameters of a new model: complete, or in parts over the ranks."""
+    """How the parameters of a new model are placed: complete, or in parts over the ranks."""
 
     building: Callable[[], AbstractContextManager[Any]]
-    """surrounds the construction of modules, each of which may leave its parameters sharded"""
+    """context for the construction of modules, which may leave their parameters sharded"""
     gather: Callable[[Sequence[nn.Parameter]], AbstractContextManager[Any]]
     """makes parameters complete inside a block, and keeps changes"""
 
 
 UNSHARDED: Final = Placement(nullcontext, nullcontext)
-"""All of each parameter on every rank."""
+"""Every rank has all parameters."""
 
 
 def full_shape(parameter: Tensor) -> torch.Size:
-    """Return the shape of a parameter; DeepSpeed's ZeRO 3 leaves an empty tensor and keeps the shape in `ds_shape`."""
+    """Return the complete shape of a parameter, which ZeRO stage 3 keeps in `ds_shape`."""
     return getattr(parameter, "ds_shape", parameter.shape)

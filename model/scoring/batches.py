@@ -1,4 +1,4 @@
-"""Group rows of similar length into batches, and compute the probabilities that a head gives to tokens."""
+"""Group rows of similar length into batches, and compute the log-probabilities of tokens."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,17 +12,19 @@ from clozeline.model.build import Model
 from clozeline.model.heads import Head
 
 TOKENS = 2048
-"""positions of a batch, padding included: the states of a small model stay in a core's cache"""
-_SCORES = {"cpu": 1 << 21}
-"""scores held at a time, by device type: few enough for the cache of a processor"""
-_MORE_SCORES = 1 << 25
-"""the same on any other device"""
+"""Positions of a batch, including padding: the states of a small model fit a core's cache"""
+_SCORES_IN_MEMORY = {"cpu": 1 << 21}
+"""Number of scores in memory at a time, by device type: few enough for the cache of a CPU"""
+_DEFAULT_SCORES_IN_MEMORY = 1 << 25
+"""The same for any other device"""
 
 
 def group_by_length(lengths: Sequence[int], tokens: int = TOKENS) -> Iterator[list[int]]:
-    """Yield indices of rows, shorter ones first, in batches of at most `tokens` positions, or of one longer row.
+    """Yield indices of rows, shorter ones first, in batches of at most `tokens` positions.
 
-    Rows of equal length fill batches of their own where there are many, so that few batches have
+    A longer row is a batch by itself.
+
+    Where many rows have the same length, they fill separate batches, so that few batches have
     padding.
 
     Example:
@@ -32,10 +34,9 @@ def group_by_length(lengths: Sequence[int], tokens: int = TOKENS) -> Iterator[li
     batch: list[int] = []
     for row in sorted(range(len(lengths)), key=lengths.__getitem__):
         if batch:
-            full = (len(batch) + 1) * lengths[row] > tokens
-            if full or (
-                4 * len(batch) * lengths[batch[0]] >= tokens and lengths[row] != lengths[batch[0]]
-            ):
+            is_full = (len(batch) + 1) * lengths[row] > tokens
+            is_longer = lengths[row] != lengths[batch[0]]
+            if is_full or (is_longer and 4 * len(batch) * lengths[batch[0]] >= tokens):
                 yield batch
                 batch = []
         batch.append(row)
@@ -44,7 +45,10 @@ def group_by_length(lengths: Sequence[int], tokens: int = TOKENS) -> Iterator[li
 
 
 def batch_tensors(rows: Sequence[Sequence[int]], device: torch.device) -> dict[str, Tensor]:
-    """Return the inputs of a family for rows padded on the right; `lengths` is [] where none is padded."""
+    """Return the inputs of a family for rows padded on the right.
+
+    `lengths` is [] if no row is padded.
+    """
     lengths = torch.tensor([len(row) for row in rows])
     padded = [torch.tensor(list(row), dtype=torch.int64) for row in rows]
     ids = torch.nn.utils.rnn.pad_sequence(padded, batch_first=True)
@@ -57,43 +61,49 @@ def batch_tensors(rows: Sequence[Sequence[int]], device: torch.device) -> dict[s
 
 
 def check_lengths(model: Model, rows: Sequence[Sequence[int]]) -> None:
-    """Raise a BatchError if a row is longer than the position table."""
+    """Raise BatchError if a row is longer than the position table."""
     limit = model.position_limit
     for number, row in enumerate(rows):
         if limit is not None and len(row) > limit:
             raise BatchError(
-                f"text {number}: {len(row)} tokens, the position table has room for {limit}: give "
-                "a shorter one"
+                f"text {number}: it has {len(row)} tokens, but the position table holds {limit}: "
+                "shorten it"
             )
 
 
 def has_prediction_order(model: Model) -> bool:
-    """Return whether the family predicts in an order (arXiv 1906.08237), which plain rows do not have."""
+    """Return whether the family predicts tokens in an order that a batch must give (XLNet)."""
     return RANK in (*model.family.reads, *model.family.optional)
 
 
-def head_of(model: Model, target: str, purpose: str) -> tuple[str, Head]:
-    """Return the name of the head with a target, and the head; refuse a model in training mode or without one."""
+def find_head(model: Model, target: str, purpose: str) -> tuple[str, Head]:
+    """Return the name of the head with a target, and the head.
+
+    Raises:
+        ConfigurationError: the model is in training mode, or has no such head.
+    """
     if model.training:
-        raise ConfigurationError(f"{purpose} need a model in evaluation mode, call eval() first")
+        raise ConfigurationError(f"{purpose} need a model in evaluation mode: call eval() first")
     for name, head in model.heads.items():
         if head.target == target:
             return name, head
     raise ConfigurationError(
-        f"{purpose} need a head of {target}, the model has {', '.join(model.heads)}"
+        f"{purpose} need a head of {target}; this model has {', '.join(model.heads)}"
     )
 
 
 def log_probabilities(head: Head, states: Tensor, tokens: Tensor, vocabulary: int) -> Tensor:
-    """Return the natural log-probability of each token [n] at its state [n, dim], fp64 on the host.
+    """Return the natural log-probability of each token [n] at its state [n, dim], in fp64.
 
-    Scores are fp32 over the entire vocabulary; only some of them are held in memory at a time.
+    Scores are fp32 over the entire vocabulary, and only some of them are in memory at a time.
     """
     parts = []
-    room = max(1, _SCORES.get(states.device.type, _MORE_SCORES) // vocabulary)
-    for first in range(0, len(tokens), room):
-        scores = head.logits(states[first : first + room]).float()
+    chunk = max(
+        1, _SCORES_IN_MEMORY.get(states.device.type, _DEFAULT_SCORES_IN_MEMORY) // vocabulary
+    )
+    for first in range(0, len(tokens), chunk):
+        scores = head.logits(states[first : first + chunk]).float()
         parts.append(
-            -F.cross_entropy(scores, tokens[first : first + room], reduction="none").double().cpu()
+            -F.cross_entropy(scores, tokens[first : first + chunk], reduction="none").double().cpu()
         )
     return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.float64)

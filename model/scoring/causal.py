@@ -1,4 +1,4 @@
-"""Left-to-right log-likelihoods: of rows, complete or in windows, and of the answers of an encoder-decoder."""
+"""Left-to-right log-likelihoods of rows, rows in windows, and an encoder-decoder's answers."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -12,37 +12,38 @@ from clozeline.model.scoring.batches import (
     TOKENS,
     batch_tensors,
     check_lengths,
+    find_head,
     group_by_length,
-    head_of,
     log_probabilities,
 )
 
 
 class Window(NamedTuple):
-    """Tokens `first` to `end` - 1 of a row, of which those from `scored` on are scored in this window."""
+    """Tokens `first` to `end` - 1 of a row; those from `scored` on are scored in this window."""
 
     first: int
     scored: int
     end: int
 
 
-def windows(tokens: int, length: int, stride: int) -> Iterator[Window]:
-    """Yield windows of at most `length` tokens that together score each token but the first once.
+def split_windows(tokens: int, length: int, stride: int) -> Iterator[Window]:
+    """Yield windows of at most `length` tokens that score each token but the first exactly once.
 
-    The first window scores all that it can; each later one starts `stride` tokens further and
-    scores the last `stride`. With stride 1 every token has the longest context; with stride
-    `length` windows do not overlap.
+    The first window scores all its tokens; each later one starts `stride` tokens further and scores
+    the last `stride`. With stride 1, every token has the longest context; with stride `length`,
+    windows do not overlap.
 
     Raises:
-        ValueError: not 1 <= stride <= length.
+        ValueError: the stride is not in 1 to `length`.
 
     Example:
-        >>> [tuple(window) for window in windows(8, length=4, stride=2)]
+        >>> [tuple(window) for window in split_windows(8, length=4, stride=2)]
         [(0, 1, 5), (2, 5, 7), (4, 7, 8)]
     """
     if not 1 <= stride <= length:
-        raise ValueError(f"stride: expected 1 to the window's length {length}, got {stride}")
-    first, scored = 0, 1
+        raise ValueError(f"stride: expected 1 to {length}, the length of a window, got {stride}")
+    first = 0
+    scored = 1
     while scored < tokens:
         end = min(first + length + 1, tokens)
         yield Window(first, scored, end)
@@ -53,16 +54,16 @@ def windows(tokens: int, length: int, stride: int) -> Iterator[Window]:
 def log_likelihoods(
     model: Model, rows: Sequence[Sequence[int]], *, tokens: int = TOKENS
 ) -> list[Tensor]:
-    """Return the natural log-probability of each token but the first, given those before it: fp64 [n - 1] per row.
+    """Return the natural log-probability of each token but the first, fp64 [n - 1] per row.
 
-    The sum of a row is minus its training loss, summed over labels. An encoder reads from left to
-    right, as in the causal rows of its training (GPT-BERT, arXiv 2410.24159). A token after a
-    prefix that several rows share is scored once, so that minimal pairs differ only in what
-    follows.
+    A token is scored given the tokens before it. The sum of a row is minus its training loss,
+    summed over labels. An encoder reads from left to right, as in the causal rows of its training
+    (GPT-BERT, arXiv 2410.24159). If rows share a prefix, a token after it is scored once, so
+    minimal pairs differ only in what follows.
 
     Args:
         model: in evaluation mode.
-        rows: token ids, at least one each.
+        rows: token ids, one or more each.
         tokens: positions of a batch; this changes only the rounding.
 
     Raises:
@@ -73,31 +74,38 @@ def log_likelihoods(
     architecture = model.family.architecture
     if architecture == "encoder_decoder":
         raise ConfigurationError(
-            "causal scores need a decoder, or an encoder that reads left to right, got both"
+            "causal scores need a decoder, or an encoder that reads left to right, got an "
+            "encoder-decoder"
         )
-    _, head = head_of(model, "lm" if architecture == "decoder" else "masked_lm", "causal scores")
+    _, head = find_head(model, "lm" if architecture == "decoder" else "masked_lm", "causal scores")
     check_lengths(model, [row[:-1] for row in rows])
+
     # a token is scored where its prefix occurs first; rows without a new prefix are not read
-    numbers, fresh = _number_prefixes(rows)
+    numbers, first_new = _number_prefixes(rows)
     scores = torch.zeros(sum(map(len, rows)), dtype=torch.float64)
     device = model.family.device
-    readable = [number for number, row in enumerate(rows) if fresh[number] < len(row)]
+    readable = [number for number, row in enumerate(rows) if first_new[number] < len(row)]
     for group in group_by_length([len(rows[number]) - 1 for number in readable], tokens):
         batch = [readable[index] for index in group]
         targets = torch.tensor(
-            [token for row in batch for token in rows[row][fresh[row] :]], device=device
+            [token for row in batch for token in rows[row][first_new[row] :]], device=device
         )
         with torch.no_grad():
             states = _states(
-                model, [rows[row][:-1] for row in batch], [fresh[row] - 1 for row in batch], device
+                model,
+                [rows[row][:-1] for row in batch],
+                [first_new[row] - 1 for row in batch],
+                device,
             )
             scored = log_probabilities(head, states, targets, model.vocab_size)
-        scores[[number for row in batch for number in numbers[row][fresh[row] :]]] = scored
-    return [scores[of_row[1:]] for of_row in numbers]
+        scores[[number for row in batch for number in numbers[row][first_new[row] :]]] = scored
+    return [scores[row_numbers[1:]] for row_numbers in numbers]
 
 
 def _number_prefixes(rows: Sequence[Sequence[int]]) -> tuple[list[list[int]], list[int]]:
-    """Number the distinct prefixes of all rows; also return the first token of each row that ends a new prefix, from 1.
+    """Number the distinct prefixes of all rows.
+
+    Also return the first token of each row, from 1, that ends a new prefix.
 
     Example:
         >>> _number_prefixes([[7, 8, 9], [7, 8, 5], [7, 8]])
@@ -105,39 +113,39 @@ def _number_prefixes(rows: Sequence[Sequence[int]]) -> tuple[list[list[int]], li
     """
     known: dict[tuple[int, int], int] = {}
     numbers = []
-    fresh = []
+    first_new = []
     for row in rows:
         before = len(known)
-        at = -1
-        numbers.append([at := known.setdefault((at, token), len(known)) for token in row])
-        fresh.append(max(1, sum(number < before for number in numbers[-1])))
-    return numbers, fresh
+        prefix = -1
+        numbers.append([prefix := known.setdefault((prefix, token), len(known)) for token in row])
+        first_new.append(max(1, sum(number < before for number in numbers[-1])))
+    return numbers, first_new
 
 
 def log_likelihoods_in_windows(
     model: Model, rows: Sequence[Sequence[int]], length: int, stride: int
 ) -> list[Tensor]:
-    """Return `log_likelihoods` of rows of any length: each token is scored in one window of its row."""
-    positions = [[*windows(len(row), length, stride)] for row in rows]
+    """Return `log_likelihoods` of rows of any length; one window of its row scores each token."""
+    windows_of_rows = [[*split_windows(len(row), length, stride)] for row in rows]
     parts = [
         row[window.first : window.end]
-        for row, of in zip(rows, positions, strict=True)
-        for window in of
+        for row, windows in zip(rows, windows_of_rows, strict=True)
+        for window in windows
     ]
     scores = iter(log_likelihoods(model, parts))
     return [
         torch.cat(
-            [next(scores)[window.scored - window.first - 1 :] for window in of]
+            [next(scores)[window.scored - window.first - 1 :] for window in windows]
             or [torch.zeros(0).double()]
         )
-        for of in positions
+        for windows in windows_of_rows
     ]
 
 
 def _states(
     model: Model, rows: Sequence[Sequence[int]], first: Sequence[int], device: torch.device
 ) -> Tensor:
-    """Return the hidden states [n, dim] of the tokens from `first` on, which have read those before them in the row."""
+    """Return the states [n, dim] of the tokens from `first` on, which have read earlier tokens."""
     tensors = batch_tensors(rows, device)
     if model.family.architecture == "encoder":
         count = torch.zeros(len(rows), dtype=torch.int64, device=device)
@@ -156,19 +164,19 @@ def answer_log_likelihoods(
     *,
     tokens: int = TOKENS,
 ) -> list[Tensor]:
-    """Return the natural log-probability of each token of an answer, given its row and the tokens before it.
+    """Return the natural log-probability of each token of an answer, given row and answer so far.
 
-    The sum is minus the training loss, summed over labels.
+    The sum of an answer is minus its training loss, summed over labels.
 
     Args:
         model: an encoder-decoder in evaluation mode.
-        rows: token ids that the encoder reads, at least one each.
-        answers: token ids of the decoder, at least one each, with the token that ends an answer.
+        rows: token ids that the encoder reads, one or more each.
+        answers: token ids of the decoder, one or more each, with the token that ends an answer.
         decoder_start: id that the decoder reads first.
         tokens: positions of a batch, both rows together; this changes only the rounding.
 
     Raises:
-        ConfigurationError: the model is no encoder-decoder, has no next-token head, or is in
+        ConfigurationError: the model is not an encoder-decoder, has no next-token head, or is in
             training mode.
         BatchError: a row is longer than the position table.
     """
@@ -176,16 +184,16 @@ def answer_log_likelihoods(
         raise ConfigurationError(
             f"scores of answers need an encoder-decoder, got the family {model.config.family}"
         )
-    _, head = head_of(model, "lm", "scores of answers")
-    read = [[decoder_start, *answer[:-1]] for answer in answers]
-    check_lengths(model, [*rows, *read])
+    _, head = find_head(model, "lm", "scores of answers")
+    decoder_rows = [[decoder_start, *answer[:-1]] for answer in answers]
+    check_lengths(model, [*rows, *decoder_rows])
+
     results = [torch.zeros(0, dtype=torch.float64)] * len(rows)
     device = model.family.device
-    for batch in group_by_length(
-        [len(row) + len(answer) for row, answer in zip(rows, read, strict=True)], tokens
-    ):
+    lengths = [len(row) + len(answer) for row, answer in zip(rows, decoder_rows, strict=True)]
+    for batch in group_by_length(lengths, tokens):
         tensors = batch_tensors([rows[row] for row in batch], device)
-        decoder = batch_tensors([read[row] for row in batch], device)
+        decoder = batch_tensors([decoder_rows[row] for row in batch], device)
         tensors |= {
             "decoder_input_ids": decoder["input_ids"],
             "decoder_position_ids": decoder["position_ids"],
@@ -194,9 +202,8 @@ def answer_log_likelihoods(
         with torch.no_grad():
             hidden: Tensor = model.family(tensors)
             # states [n, dim] of the decoder's tokens, without padding
-            inside = torch.arange(hidden.shape[1], device=device) < decoder["lengths"].to(
-                device
-            ).reshape(-1, 1)
+            lengths_of_answers = decoder["lengths"].to(device).reshape(-1, 1)
+            inside = torch.arange(hidden.shape[1], device=device) < lengths_of_answers
             states = hidden[inside.expand(len(batch), -1)]
             scores = log_probabilities(head, states, targets, model.vocab_size)
         for row, row_scores in zip(

@@ -1,4 +1,4 @@
-"""Token vectors from the layers of a frozen model (arXiv 1810.04805 §5.3, arXiv 1802.05365 §3.2)."""
+"""Token vectors from the layers of a frozen model (arXiv 1810.04805 §5.3, 1802.05365 §3.2)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -27,11 +27,11 @@ def token_vectors(
 ) -> list[Tensor]:
     """Return the vectors of the tokens of each row, fp32 [tokens of the row, width] on the host.
 
-    Except for rounding they depend on the row alone, not on the other rows or on padding.
+    Except for rounding, they depend only on the row, not on other rows or on padding.
 
     Args:
-        model: in evaluation mode; of an encoder-decoder the encoder is read.
-        rows: token ids with their special tokens, at least one each.
+        model: in evaluation mode; for an encoder-decoder, the encoder is read.
+        rows: token ids with their special tokens, one or more each.
         layer: see `check_layer`.
         tokens: positions of a batch; this changes only the rounding.
 
@@ -53,21 +53,23 @@ def token_vectors(
 
 
 def check_layer(model: Model, layer: str) -> None:
-    """Refuse a model that does not read rows as they are, and a layer that it does not have.
+    """Raise ConfigurationError for a model or a layer that has no token vectors.
 
     A layer is one of `LAYERS`, or an index: 0 the embeddings, 1 the first layer; -1 the last.
     """
     count = model.config.layers
     if model.training:
-        raise ConfigurationError("features need a model in evaluation mode, call eval() first")
+        raise ConfigurationError("features need a model in evaluation mode: call eval() first")
     if has_prediction_order(model):
         raise ConfigurationError(
             f"features need a model of entire rows, got the family {model.config.family}"
         )
+
+    # the model must have this layer
     if layer == "scalar_mix":
         if not any(head.mix is not None for head in model.heads.values()):
             raise ConfigurationError(
-                f"layer=scalar_mix: no head has learned a mix; there are {', '.join(model.heads)}"
+                f"layer=scalar_mix: none of the heads {', '.join(model.heads)} has learned a mix"
             )
     elif layer.startswith("last4"):
         if count < _FOUR:

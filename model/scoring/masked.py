@@ -1,4 +1,4 @@
-"""Pseudo-log-likelihoods: each token is predicted from a copy of the row in which it is masked."""
+"""Pseudo-log-likelihoods: predict each token from a copy of the row in which it is masked."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -14,14 +14,14 @@ from clozeline.model.scoring.batches import (
     TOKENS,
     batch_tensors,
     check_lengths,
+    find_head,
     group_by_length,
     has_prediction_order,
-    head_of,
     log_probabilities,
 )
 
-_COPIES: Final = 4096
-"""masked rows that are held at a time"""
+_MAX_COPIES: Final = 4096
+"""Masked rows in memory at a time"""
 
 
 class _Copy(NamedTuple):
@@ -36,10 +36,10 @@ def positions_to_mask(positions: Sequence[int], words: Sequence[int] | None) -> 
     """Return the positions that are masked while each of `positions` is predicted.
 
     Args:
-        positions: of a row, ascending.
+        positions: positions of a row, ascending.
         words: word index of each position; None: each position is masked alone (arXiv 1910.14659).
-            Otherwise the later positions of its word are masked as well, so that a word of several
-            pieces does not give itself away (within_word_l2r, arXiv 2305.10588).
+            Otherwise the later positions of its word are masked as well, so that the pieces of a
+            word do not reveal each other (within_word_l2r, arXiv 2305.10588).
 
     Example:
         >>> positions_to_mask([1, 2, 3, 4], [0, 1, 1, 1])
@@ -47,14 +47,11 @@ def positions_to_mask(positions: Sequence[int], words: Sequence[int] | None) -> 
     """
     if words is None:
         return [[position] for position in positions]
-    return [
-        [
-            other
-            for other, of in zip(positions, words, strict=True)
-            if of == word and other >= position
-        ]
-        for position, word in zip(positions, words, strict=True)
-    ]
+    indexed = list(zip(positions, words, strict=True))
+    masked = []
+    for position, word in indexed:
+        masked.append([other for other, index in indexed if index == word and other >= position])
+    return masked
 
 
 def pseudo_log_likelihoods(
@@ -68,7 +65,7 @@ def pseudo_log_likelihoods(
     previous: bool = False,
     tokens: int = TOKENS,
 ) -> list[Tensor]:
-    """Return the natural log-probability of the token at each of `positions`, fp64 [positions] per row.
+    """Return the natural log-probability of the token at each position, fp64 [positions] per row.
 
     Args:
         model: in evaluation mode, with a masked LM head.
@@ -78,7 +75,7 @@ def pseudo_log_likelihoods(
         words: word index of each position; None: positions are masked one by one. See
             `positions_to_mask`.
         masked: for each scored position, the positions that are masked while it is predicted,
-            itself included; None: as `words` says.
+            including itself; None: according to `words`.
         previous: read the prediction of position i at i - 1, for models trained that way (masked
             next-token prediction, arXiv 2410.24159).
         tokens: positions of a batch; this changes only the rounding.
@@ -88,25 +85,26 @@ def pseudo_log_likelihoods(
             training mode.
         BatchError: a row is longer than the position table.
     """
-    of_words: Sequence[Sequence[int] | None] = words or [None] * len(rows)
+    words_of_rows: Sequence[Sequence[int] | None] = words or [None] * len(rows)
     if masked is None:
         masked = [
-            positions_to_mask(scored, of) for scored, of in zip(positions, of_words, strict=True)
+            positions_to_mask(scored, row_words)
+            for scored, row_words in zip(positions, words_of_rows, strict=True)
         ]
     copies = (
-        _mask_copy(row, position, covered, mask_id)
-        for row, scored, of in zip(rows, positions, masked, strict=True)
-        for position, covered in zip(scored, of, strict=True)
+        _mask_copy(row, position, hidden, mask_id)
+        for row, scored, row_masks in zip(rows, positions, masked, strict=True)
+        for position, hidden in zip(scored, row_masks, strict=True)
     )
     results = _score_copies(model, copies, previous=previous, tokens=tokens)
     return list(torch.split(results, [len(scored) for scored in positions]))
 
 
 def window_around(position: int, count: int, length: int) -> tuple[int, int]:
-    """Return start and end of the window of at most `length` of `count` tokens with `position` in its middle.
+    """Return start and end of a window of at most `length` of `count` tokens around `position`.
 
     At the edges of a document the window stays inside, so that each token has as much context as
-    there is.
+    possible.
 
     Example:
         >>> [window_around(position, 6, 3) for position in range(6)]
@@ -125,41 +123,43 @@ def pseudo_log_likelihoods_in_windows(
     words: Sequence[Sequence[int]] | None = None,
     previous: bool = False,
 ) -> list[Tensor]:
-    """Return `pseudo_log_likelihoods` of all tokens of documents of any length, fp64 [tokens] per document.
+    """Return `pseudo_log_likelihoods` of all tokens of documents of any length.
 
-    Each token is read in a row of its own in any case, so that its window can have it in the
-    middle.
+    fp64 [tokens] per document.
+
+    Each token is read in a separate row, so its window can have it in the middle.
 
     Args:
         model: in evaluation mode, with a masked LM head.
         documents: token ids without special tokens.
-        length: maximum tokens of a window, without the two special tokens around it.
-        special_ids: of [CLS], [SEP] and [MASK].
+        length: maximum number of tokens of a window, without the two special tokens around it.
+        special_ids: ids of [CLS], [SEP] and [MASK].
         words: word index of each token of each document, or None; see `positions_to_mask`.
         previous: see `pseudo_log_likelihoods`.
     """
     cls, sep, mask_id = special_ids
-    of_words: Sequence[Sequence[int] | None] = words or [None] * len(documents)
+    words_of_documents: Sequence[Sequence[int] | None] = words or [None] * len(documents)
 
     def copies() -> Iterator[_Copy]:
-        for ids, of in zip(documents, of_words, strict=True):
+        for ids, word_ids in zip(documents, words_of_documents, strict=True):
             for position in range(len(ids)):
                 start, end = window_around(position, len(ids), length)
-                covered = [position]
-                if of is not None:
-                    covered = [other for other in range(position, end) if of[other] == of[position]]
+                hidden = [position]
+                if word_ids is not None:
+                    word = word_ids[position]
+                    hidden = [other for other in range(position, end) if word_ids[other] == word]
+                # positions are one further in the row, after [CLS]
                 row = [cls, *ids[start:end], sep]
-                yield _mask_copy(
-                    row, position - start + 1, [other - start + 1 for other in covered], mask_id
-                )
+                in_row = [other - start + 1 for other in hidden]
+                yield _mask_copy(row, position - start + 1, in_row, mask_id)
 
     results = _score_copies(model, copies(), previous=previous)
     return list(torch.split(results, [len(ids) for ids in documents]))
 
 
-def _mask_copy(row: Sequence[int], position: int, covered: Sequence[int], mask_id: int) -> _Copy:
+def _mask_copy(row: Sequence[int], position: int, hidden: Sequence[int], mask_id: int) -> _Copy:
     masked = list(row)
-    for other in covered:
+    for other in hidden:
         masked[other] = mask_id
     return _Copy(masked, position, row[position])
 
@@ -167,16 +167,18 @@ def _mask_copy(row: Sequence[int], position: int, covered: Sequence[int], mask_i
 def _score_copies(
     model: Model, copies: Iterator[_Copy], *, previous: bool, tokens: int = TOKENS
 ) -> Tensor:
-    """Return the log-probability of the token of each copy, fp64 [copies]; few copies are in memory at a time."""
-    named = _mlm_head(model)
+    """Return the log-probability of the token of each copy, fp64 [copies]."""
+    named_head = _find_masked_lm_head(model)
     parts = [torch.zeros(0, dtype=torch.float64)]
-    while held := [*islice(copies, _COPIES)]:
-        scores = torch.zeros(len(held), dtype=torch.float64)
-        read = [copy.position - previous for copy in held]
-        for batch, states in _states(model, named, [copy.ids for copy in held], read, tokens):
-            targets = torch.tensor([held[index].token for index in batch], device=states.device)
+    # few copies are in memory at a time
+    while chunk := [*islice(copies, _MAX_COPIES)]:
+        scores = torch.zeros(len(chunk), dtype=torch.float64)
+        rows = [copy.ids for copy in chunk]
+        positions = [copy.position - previous for copy in chunk]
+        for batch, states in _states(model, named_head, rows, positions, tokens):
+            targets = torch.tensor([chunk[index].token for index in batch], device=states.device)
             with torch.no_grad():
-                scores[batch] = log_probabilities(named[1], states, targets, model.vocab_size)
+                scores[batch] = log_probabilities(named_head[1], states, targets, model.vocab_size)
         parts.append(scores)
     return torch.cat(parts)
 
@@ -189,13 +191,13 @@ def candidate_scores(
 ) -> Tensor:
     """Return the score of each candidate at one position of each row, fp32 [rows, candidates].
 
-    Takes and raises the same as `pseudo_log_likelihoods`; the rows are masked already.
+    Arguments and errors are those of `pseudo_log_likelihoods`; the rows are already masked.
     """
-    named = _mlm_head(model)
+    named_head = _find_masked_lm_head(model)
     results = torch.zeros((len(rows), len(candidates)))
-    for batch, states in _states(model, named, rows, positions):
+    for batch, states in _states(model, named_head, rows, positions):
         with torch.no_grad():
-            results[batch] = named[1].logits(states).float()[:, list(candidates)].cpu()
+            results[batch] = named_head[1].logits(states).float()[:, list(candidates)].cpu()
     return results
 
 
@@ -208,47 +210,50 @@ def logits_at_masks(
 ) -> list[Tensor]:
     """Return the logits at several positions of each row, fp32 [positions, vocabulary] per row.
 
-    Takes and raises the same as `pseudo_log_likelihoods`; the rows are masked already.
+    Arguments and errors are those of `pseudo_log_likelihoods`; the rows are already masked.
     """
-    named = _mlm_head(model)
+    named_head = _find_masked_lm_head(model)
     results = [torch.empty(0)] * len(rows)
-    for batch, hidden in _hidden_states(model, named, rows):
+    for batch, hidden in _hidden_states(model, named_head, rows):
         for states, index in zip(hidden, batch, strict=True):
             with torch.no_grad():
-                logits = named[1].logits(
+                logits = named_head[1].logits(
                     states[[position - previous for position in positions[index]]]
                 )
             results[index] = logits[:, : model.vocab_size].float().cpu()
     return results
 
 
-def _mlm_head(model: Model) -> tuple[str, Head]:
+def _find_masked_lm_head(model: Model) -> tuple[str, Head]:
     """Return the name of the masked LM head, and the head."""
     if model.family.architecture != "encoder" or has_prediction_order(model):
         raise ConfigurationError(
             f"masked scores need an encoder of entire rows, got the family {model.config.family}"
         )
-    return head_of(model, "masked_lm", "masked scores")
+    return find_head(model, "masked_lm", "masked scores")
 
 
 def _states(
     model: Model,
-    named: tuple[str, Head],
+    named_head: tuple[str, Head],
     rows: Sequence[Sequence[int]],
     positions: Sequence[int],
     tokens: int = TOKENS,
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Yield indices of rows of similar lengths, with the state [n, dim] at the position of each."""
-    for batch, hidden in _hidden_states(model, named, rows, tokens):
-        at = torch.tensor([positions[index] for index in batch], device=hidden.device)
-        yield batch, hidden[torch.arange(len(batch), device=hidden.device), at]
+    for batch, hidden in _hidden_states(model, named_head, rows, tokens):
+        index = torch.tensor([positions[row] for row in batch], device=hidden.device)
+        yield batch, hidden[torch.arange(len(batch), device=hidden.device), index]
 
 
 def _hidden_states(
-    model: Model, named: tuple[str, Head], rows: Sequence[Sequence[int]], tokens: int = TOKENS
+    model: Model,
+    named_head: tuple[str, Head],
+    rows: Sequence[Sequence[int]],
+    tokens: int = TOKENS,
 ) -> Iterator[tuple[list[int], Tensor]]:
-    """Yield indices of rows of similar lengths, with their states [n, length, dim], padded on the right."""
-    name, head = named
+    """Yield indices of rows of similar lengths, with their states [n, length, dim]."""
+    name, head = named_head
     check_lengths(model, rows)
     for batch in group_by_length([len(row) for row in rows], tokens):
         tensors = batch_tensors([rows[index] for index in batch], model.family.device)

@@ -14,7 +14,7 @@ import torch
 from clozeline.arrays import Int64
 from clozeline.model.build import Model
 from clozeline.model.compression.distillation.student import Teacher
-from clozeline.model.flop_counts import Documents
+from clozeline.model.flop_counts import DocumentCounts
 from clozeline.model.parameters.freezing import frozen_count
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ShardSet
@@ -403,7 +403,7 @@ def _cost_of_row(
     return tokens + target, flops, of_teacher
 
 
-def _documents_per_row(rows: RowBatch, source: Input) -> Documents | None:
+def _documents_per_row(rows: RowBatch, source: Input) -> DocumentCounts | None:
     """Return the mean number of documents of each length in a row.
 
     Return None if the documents of a row see each other.

@@ -19,7 +19,7 @@ from clozeline.model.checkpoints import differences
 from clozeline.model.configuration.head import module_name
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.vocabulary import table_rows
-from clozeline.model.parameters.freezing import fitting
+from clozeline.model.parameters.freezing import match_parameters
 from clozeline.model.parameters.initial_values import generator_for, normal
 from clozeline.model.parameters.sharding import UNSHARDED, Placement, full_shape
 from clozeline.model.registries import AdapterComponent
@@ -173,7 +173,7 @@ def load_initial(
         model: with random weights.
         source: the other model under the names of this one, by `translate_source`.
         placement: of its parameters.
-        parts: patterns of the parameters to copy, as for `fitting`; empty: all; `none`: none.
+        parts: patterns of the parameters to copy, as for `match_parameters`; empty: all; `none`: none.
         other: tokenizer that extends the source's; its new ids start near the mean of their pieces.
 
     Raises:
@@ -203,7 +203,10 @@ def load_initial(
     ]
     others = tuple(f"heads.{module_name(name)}." for name in other_labels)
     chosen = {
-        name for part in parts if part != "none" for name in fitting("init_parts", part, ours)
+        name
+        for part in parts
+        if part != "none"
+        for name in match_parameters("init_parts", part, ours)
     }
     taken = chosen if parts else ours.keys()
     copied = [

@@ -18,7 +18,7 @@ from clozeline.model.compression.distillation.observation import (
     observe,
 )
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.flop_counts import Documents
+from clozeline.model.flop_counts import DocumentCounts
 from clozeline.model.heads import Head, Heads
 from clozeline.model.layers.masks import real_tokens
 from clozeline.model.loss import Loss
@@ -270,7 +270,11 @@ class Teacher:
         return self
 
     def flops(
-        self, tokens: int, target_tokens: int, labels: float | None, documents: Documents | None
+        self,
+        tokens: int,
+        target_tokens: int,
+        labels: float | None,
+        documents: DocumentCounts | None,
     ) -> float:
         """Return the FLOPs of a forward pass of one row; see `Model.flops`."""
         if self._reads_heads:

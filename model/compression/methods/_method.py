@@ -17,7 +17,7 @@ from clozeline.model.build import Model
 from clozeline.model.checkpoints import Checkpoint, build_checkpoint, parameter_shapes
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig, Quantization
-from clozeline.model.layers.quantization import linear_maps, quantize_weight
+from clozeline.model.layers.quantization import quantizable_maps, quantize_weight
 
 Batch: TypeAlias = Mapping[str, Tensor]
 """Tensors of rows with their labels, as the heads of the model read them in training."""
@@ -215,5 +215,5 @@ def integer_weights(checkpoint: Checkpoint, quantization: Quantization) -> list[
         )
     with torch.device("meta"):
         model = Model(replace(checkpoint.config, quantization=None), checkpoint.vocab_size)
-        stored = {id(module.weight) for module in linear_maps(model, quantization).values()}
+        stored = {id(module.weight) for module in quantizable_maps(model, quantization).values()}
     return [name for name, parameter in model.named_parameters() if id(parameter) in stored]

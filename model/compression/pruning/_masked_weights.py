@@ -18,7 +18,7 @@ from clozeline.model.configuration.conflicts import (
     QUANTIZATION,
     Conflict,
 )
-from clozeline.model.parameters.freezing import fitting
+from clozeline.model.parameters.freezing import match_parameters
 from clozeline.model.parameters.sharding import full_shape
 
 MASK: Final = "mask"
@@ -112,6 +112,8 @@ class MaskedWeights(Pruning):
             )
         patterns = self.options.parameters
         chosen = {
-            name for pattern in patterns for name in fitting("prune.parameters", pattern, trainable)
+            name
+            for pattern in patterns
+            for name in match_parameters("prune.parameters", pattern, trainable)
         }
         return {name: shapes[name].numel() for name in trainable if not patterns or name in chosen}

@@ -113,7 +113,7 @@ def test_a_place_beyond_the_table_is_named(name):
     tensors = batch_for("encoder_decoder")
     assert network(tensors)
     tensors[name][2, 3] = 11
-    with pytest.raises(BatchError, match=r"position id 11: .* room for 0..10"):
+    with pytest.raises(BatchError, match=r"position id 11: .* holds 0 to 10;"):
         network(tensors)
-    with pytest.raises(BatchError, match=r"position id 11: .* room for 0..10"):
+    with pytest.raises(BatchError, match=r"position id 11: .* holds 0 to 10;"):
         network.logits(tensors)

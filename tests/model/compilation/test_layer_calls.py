@@ -88,7 +88,7 @@ def fail_backward(graph, inputs):
 def test_layers_go_on_uncompiled_where_compiling_fails(monkeypatch, backend, graphs, told):
     """Losses and gradients of both steps, dropout included, are those of a network that was never
     compiled."""
-    monkeypatch.setattr(layer_calls, "_GRAPHS", graphs)
+    monkeypatch.setattr(layer_calls, "_MAX_GRAPHS", graphs)
     torch.compiler.reset()
     reasons = []
     plain = built("encoder", dropout=DROPOUT)

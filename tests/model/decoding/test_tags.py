@@ -74,5 +74,5 @@ def test_a_row_is_decoded_as_if_it_were_alone():
 
 
 def test_an_inside_without_its_begin_is_refused():
-    with pytest.raises(ConfigurationError, match="I-LOC has no B-LOC"):
+    with pytest.raises(ConfigurationError, match="I-LOC needs B-LOC"):
         bio_transitions(["O", "I-LOC", "B-PER"])

@@ -19,7 +19,7 @@ from tests.model.small_models import RECURRENT, batch_for, built, small_config, 
         ({"norm_place": "post"}, "norm_place: the family"),
         ({"position": PositionConfig(kind="learned")}, "position.kind: the family"),
         ({"dropout": DropoutConfig(attention=0.1)}, "dropout.attention: the family"),
-        ({"heads": {"lm": 1.0}}, "heads: states of the family"),
+        ({"heads": {"lm": 1.0}}, "heads: the family"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

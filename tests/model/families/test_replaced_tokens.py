@@ -177,11 +177,11 @@ def test_operations_are_those_of_both_stacks():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"heads": {"masked_lm": 1.0}}, "at least one head that reads the discriminator"),
+        ({"heads": {"masked_lm": 1.0}}, "one or more heads of the discriminator"),
         ({"heads": {"token": 1.0, "corrective": 1.0}}, "expected masked_lm"),
         (
             {"generator": {"layers": 1, "dim": 18, "attention_heads": 4, "ffn_dim": 9}},
-            "4 heads do not divide",
+            "not a multiple of 4 heads",
         ),
         (
             {"heads": {"masked_lm": 1.0, "corrective": 1.0}} | DISENTANGLED,

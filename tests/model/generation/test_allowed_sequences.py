@@ -7,7 +7,7 @@ import pytest
 
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.generation.decoding import Decoding
-from clozeline.model.generation.generate import beams, generate
+from clozeline.model.generation.generate import generate, generate_beams
 from clozeline.model.generation.rules import AllowedSequences
 from tests.model.generation.test_beam import few_symbols, sums_of
 from tests.model.generation.test_generate import PROMPTS, START, perturbed
@@ -23,7 +23,7 @@ def test_a_beam_as_wide_as_the_set_ranks_all_of_it(family):
     network = perturbed(family)
     start = START[family]
     decoding = Decoding(mode="beam", width=len(SEQUENCES), max_tokens=6, length_penalty=0.0)
-    found = beams(
+    found = generate_beams(
         network,
         PROMPTS,
         decoding,
@@ -71,17 +71,19 @@ def test_what_cannot_be_written_is_refused():
     allowed = AllowedSequences(SEQUENCES, {END})
     with pytest.raises(
         BatchError,
-        match=r"the longest text has 6 tokens with its end.* room for 5: raise max_tokens",
+        match=r"the longest text has 6 tokens with its end, but only 5 fit .*: raise max_tokens",
     ):
         generate(network, PROMPTS, Decoding(max_tokens=5), end_ids={END}, allowed=allowed)
     banned = [[one[0]] for one in SEQUENCES]
-    with pytest.raises(BatchError, match="nothing can follow 0 new tokens, every token is banned"):
+    with pytest.raises(
+        BatchError, match="no token can follow after 0 new tokens, every token is banned"
+    ):
         generate(
             network, PROMPTS, Decoding(max_tokens=6), end_ids={END}, banned=banned, allowed=allowed
         )
     for given, message in (
-        (([], {END}), "expected texts of at least one token"),
-        (([[5], []], {END}), "expected texts of at least one token"),
+        (([], {END}), "expected texts of one token or more"),
+        (([[5], []], {END}), "expected texts of one token or more"),
         (([[5]], ()), "the tokenizer has no end token"),
     ):
         with pytest.raises(ConfigurationError, match=message):

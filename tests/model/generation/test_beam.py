@@ -11,7 +11,7 @@ from clozeline.errors import BatchError
 from clozeline.model.build import build_model
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.model.generation.decoding import Continuation, Decoding
-from clozeline.model.generation.generate import beams, generate
+from clozeline.model.generation.generate import generate, generate_beams
 from tests.model.checkpoints.published import peer
 from tests.model.generation.test_generate import PROMPTS, START, perturbed, tensors_of
 from tests.model.small_models import small_config
@@ -101,7 +101,7 @@ def test_a_beam_as_wide_as_the_tree_searches_all_of_it(family, exponent, form):
         length_penalty=exponent,
         length_form=form,
     )
-    found = beams(network, prompts, decoding, end_ids={END}, **start)
+    found = generate_beams(network, prompts, decoding, end_ids={END}, **start)
 
     def divisor(size):
         return size**exponent if form == "power" else ((5 + size) / 6) ** exponent
@@ -165,7 +165,7 @@ def test_beams_equal_those_of_transformers(peers, rule):
     banned = [[first], [second, second]]
     ours, theirs = RULES[rule]
     decoding = Decoding(mode="beam", width=3, max_tokens=9, **ours)
-    found = beams(model, PROMPTS, decoding, end_ids={end}, banned=banned, **start)
+    found = generate_beams(model, PROMPTS, decoding, end_ids={end}, banned=banned, **start)
     options = {
         "num_beams": 3,
         "num_return_sequences": 3,
@@ -204,10 +204,10 @@ def test_a_beam_of_one_is_greedy_and_prompts_do_not_know_each_other(family):
     one = Decoding(mode="beam", width=1, length_penalty=-5.0, **rules)
     assert generate(network, prompts, one, end_ids=ends, **start) == greedy
     wide = Decoding(mode="beam", max_tokens=8)
-    together = beams(network, prompts, wide, end_ids=ends, **start)
+    together = generate_beams(network, prompts, wide, end_ids=ends, **start)
     for prompt, found in zip(prompts, together, strict=True):
         assert len(found) == 4
-        assert beams(network, [prompt], wide, end_ids=ends, **start) == [found]
+        assert generate_beams(network, [prompt], wide, end_ids=ends, **start) == [found]
 
 
 @pytest.mark.parametrize("exponent", [-2.0, 0.0, 1.0])
@@ -226,10 +226,10 @@ def test_a_search_ends_early_only_where_nothing_can_change(monkeypatch, exponent
     monkeypatch.setattr(
         network.family, "decode", lambda *given: (reads.append(1), decode(*given))[1]
     )
-    early = beams(network, prompts, decoding, end_ids={1, END})
+    early = generate_beams(network, prompts, decoding, end_ids={1, END})
     steps = len(reads)
     monkeypatch.setattr(clozeline.model.generation.beam._Beams, "_is_done", lambda *_: False)
-    assert beams(network, prompts, decoding, end_ids={1, END}) == early
+    assert generate_beams(network, prompts, decoding, end_ids={1, END}) == early
     assert len(reads) - steps == 30
     assert steps <= (29 if exponent <= 0 else 30)
 
@@ -237,10 +237,10 @@ def test_a_search_ends_early_only_where_nothing_can_change(monkeypatch, exponent
 def test_a_beam_without_any_token_is_refused():
     banned = [[token] for token in range(SYMBOLS)]
     with pytest.raises(
-        BatchError, match="prompt 0: nothing can follow 0 new tokens, every token is banned"
+        BatchError, match="prompt 0: no token can follow after 0 new tokens, every token is banned"
     ):
-        beams(few_symbols("decoder"), [[1]], Decoding(mode="beam"), banned=banned)
-    found = beams(
+        generate_beams(few_symbols("decoder"), [[1]], Decoding(mode="beam"), banned=banned)
+    found = generate_beams(
         few_symbols("decoder"), [[1]], Decoding(mode="beam", max_tokens=1), banned=banned[:3]
     )
     assert sorted(one.ids for one in found[0]) == [[3], [4]]

@@ -8,7 +8,7 @@ import transformers
 from clozeline.errors import BatchError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
-from clozeline.model.generation.rules import Row, Rules, refuse_dead_ends
+from clozeline.model.generation.rules import GrowingRow, Rules, check_next_tokens
 from tests.model.generation.test_generate import PROMPTS, perturbed
 
 HISTORIES = [[5, 6, 5, 6, 7, 5], [1, 1, 1], [9], [3, 2, 3, 2, 3]]
@@ -16,7 +16,7 @@ HISTORIES = [[5, 6, 5, 6, 7, 5], [1, 1, 1], [9], [3, 2, 3, 2, 3]]
 
 def rows_of(histories):
     return [
-        Row(number, history[:1], 99, "max_tokens", history[1:])
+        GrowingRow(number, history[:1], 99, "max_tokens", history[1:])
         for number, history in enumerate(histories)
     ]
 
@@ -63,7 +63,7 @@ def test_a_row_ends_where_its_text_says_so(mode):
 def test_dead_ends_and_scores_that_are_no_numbers_are_refused():
     network = perturbed("decoder")
     with pytest.raises(
-        BatchError, match="prompt 0: nothing can follow 0 new tokens, every token is banned"
+        BatchError, match="prompt 0: no token can follow after 0 new tokens, every token is banned"
     ):
         generate(network, PROMPTS, Decoding(), banned=[[token] for token in range(37)])
     network.heads["lm"].projection.extra = None
@@ -71,7 +71,7 @@ def test_dead_ends_and_scores_that_are_no_numbers_are_refused():
         network.family.tokens.weight[0] = torch.nan
     with pytest.raises(
         BatchError,
-        match="prompt 0: nothing can follow 0 new tokens, the model's scores are not num",
+        match="prompt 0: no token can follow after 0 new tokens, the model's scores are not num",
     ):
         generate(network, PROMPTS, Decoding())
-    refuse_dead_ends(torch.tensor([1.0, -3.0]), rows_of(HISTORIES[:2]))
+    check_next_tokens(torch.tensor([1.0, -3.0]), rows_of(HISTORIES[:2]))

@@ -10,7 +10,7 @@ import torch
 
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.generation.decoding import Decoding
-from clozeline.model.generation.unmask import unmask, unmask_by
+from clozeline.model.generation.unmask import unmask, unmask_with
 from tests.model.generation.test_generate import tensors_of
 from tests.model.small_models import built
 
@@ -64,7 +64,7 @@ def sampler_distribution(shares):
 
 
 def frequencies(decoding, rows):
-    fillings = unmask_by(predict, [[MASK] * LENGTH] * rows, MASK, decoding)
+    fillings = unmask_with(predict, [[MASK] * LENGTH] * rows, MASK, decoding)
     return Counter(tuple(filling.ids) for (filling,) in fillings)
 
 
@@ -93,21 +93,23 @@ def test_random_order_samples_the_exact_distribution(shares):
 
 def test_a_wide_beam_finds_the_best_of_all_fillings():
     """Each filling is scored along the order of its most certain masks."""
-    (found,) = unmask_by(predict, [[MASK] * LENGTH], MASK, Decoding(mode="unmask", width=V**LENGTH))
+    (found,) = unmask_with(
+        predict, [[MASK] * LENGTH], MASK, Decoding(mode="unmask", width=V**LENGTH)
+    )
     assert sorted(tuple(each.ids) for each in found) == TEXTS
     assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
     for each in found:  # the conditionals are consistent: any order gives the joint distribution
         assert each.score == pytest.approx(math.log(JOINT[tuple(each.ids)]), abs=1e-5)
-    (kept,) = unmask_by(predict, [[MASK] * LENGTH], MASK, Decoding(mode="unmask", width=2))
+    (kept,) = unmask_with(predict, [[MASK] * LENGTH], MASK, Decoding(mode="unmask", width=2))
     assert len(kept) == 2
 
 
 def test_a_row_does_not_depend_on_the_others():
     decoding = Decoding(mode="unmask", temperature=1.3, steps=2, seed=7)
     rows = [[MASK] * LENGTH, [0, MASK, 2], [MASK, MASK, 1], [0, 0, 0]]
-    together = unmask_by(predict, rows, MASK, decoding)
+    together = unmask_with(predict, rows, MASK, decoding)
     assert together == [
-        unmask_by(predict, [row], MASK, decoding, (), [n])[0] for n, row in enumerate(rows)
+        unmask_with(predict, [row], MASK, decoding, (), [n])[0] for n, row in enumerate(rows)
     ]
     assert together[3][0].filled == []
 
@@ -137,8 +139,8 @@ def test_a_model_fills_as_a_plain_loop_does():
 
 def test_what_cannot_be_filled_is_refused():
     with pytest.raises(ConfigurationError, match="mode=unmask, got mode=greedy"):
-        unmask_by(predict, [[MASK]], MASK, Decoding())
+        unmask_with(predict, [[MASK]], MASK, Decoding())
     with pytest.raises(BatchError, match="row 0: no token has a finite score"):
-        unmask_by(predict, [[MASK, 0, 0]], MASK, Decoding(mode="unmask"), banned=range(V))
+        unmask_with(predict, [[MASK, 0, 0]], MASK, Decoding(mode="unmask"), banned=range(V))
     with pytest.raises(ConfigurationError, match=r"need an? (head|encoder)"):
         unmask(built("decoder").eval(), [[1, 4]], 4, Decoding(mode="unmask"))

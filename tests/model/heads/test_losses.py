@@ -196,14 +196,14 @@ def test_rows_that_lack_an_end_or_a_label_or_places_are_finite_and_do_not_count(
         ),
         (
             {"classification": {"classes": 2, "pool": "decoder_last"}},
-            "decoder_last is the pool of an enc",
+            "an encoder_decoder has the pool decoder_last",
         ),
     ],
 )
 def test_options_that_make_no_head_are_refused(heads, error):
     with pytest.raises((ConfigurationError, ValueError), match=error):
         built("encoder", heads=heads)
-    with pytest.raises(ConfigurationError, match="reads states of width 24"):
+    with pytest.raises(ConfigurationError, match="cannot read states of width 24"):
         built("encoder", emb_dim=10, heads={"masked_lm": {"transform": False}})
 
 

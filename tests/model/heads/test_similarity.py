@@ -117,7 +117,7 @@ def test_without_negatives_a_cosine_is_compared_with_the_target():
     found.total.backward()
     assert all(parameter.grad.isfinite().all() for parameter in network.heads.parameters())
     del tensors["target"]
-    with pytest.raises(BatchError, match="none expects pairs with a score"):
+    with pytest.raises(BatchError, match="none needs pairs with a score"):
         network(tensors)
 
 

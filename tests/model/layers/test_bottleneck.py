@@ -15,18 +15,18 @@ from tests.model.small_models import small_config
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"bottleneck_dim": 10}, "4 heads do not divide bottleneck_dim 10"),
+        ({"bottleneck_dim": 10}, "bottleneck_dim 10 is not a multiple of 4 heads"),
         ({"kv_heads": 3}, "kv_heads: expected a divisor of attention_heads 4, got 3"),
-        ({"qk_norm": "all"}, "qk_norm: expected None in a stack of bottlenecks, got all"),
-        ({"norm_place": "pre"}, "norm_place: expected post in a stack of bottlenecks, got pre"),
-        ({"final_norm": True}, "final_norm: expected False in a stack of bottlenecks, got True"),
+        ({"qk_norm": "all"}, "qk_norm: expected None in a bottleneck stack, got all"),
+        ({"norm_place": "pre"}, "norm_place: expected post in a bottleneck stack, got pre"),
+        ({"final_norm": True}, "final_norm: expected False in a bottleneck stack, got True"),
         (
             {"position": {"kind": "rope"}},
-            "position.kind: expected learned in a stack of bottlenecks, got rope",
+            "position.kind: expected learned in a bottleneck stack, got rope",
         ),
         (
             {"share": ShareConfig(groups=1)},
-            "share.groups: a stack of bottlenecks shares no layers, got 1",
+            "share.groups: a bottleneck stack shares no layers, got 1",
         ),
     ],
     ids=lambda value: "" if isinstance(value, str) else next(iter(value)),

@@ -13,8 +13,8 @@ from clozeline.model.configuration.layer import DropoutConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from clozeline.model.layers.documents import (
     attend,
-    attend_flat,
-    attend_one_by_one,
+    attend_per_document,
+    attend_varlen,
     batch_documents,
     reads_documents,
 )
@@ -23,7 +23,7 @@ from tests.model.closeness import FLOAT32, assert_gradients_close
 from tests.model.small_models import VOCABULARY, batch_for, small_config
 
 SIZES = [[4, 1, 6], [11], [2, 3, 3], [1, 1, 1, 1, 1]]
-"""Documents of four rows of 11 places, the last two padded."""
+"""PackedDocuments of four rows of 11 places, the last two padded."""
 WIDTH = 11
 TARGETS = [[3, 0, 6], [9], [0, 4, 5], [2, 1, 0, 1, 5]]
 """What each document has of four rows of 9 places; the last one of a row has its padding, too."""
@@ -156,7 +156,7 @@ def test_loss_and_gradients_are_those_of_a_mask(monkeypatch, name):
     masked = gradients(
         family, changes, {key: one for key, one in tensors.items() if key not in NAMES}
     )
-    for kernel in (attend_one_by_one, attend_flat):
+    for kernel in (attend_per_document, attend_varlen):
 
         def chosen(*given, kernel=kernel):
             called.append(kernel)
@@ -211,7 +211,7 @@ def test_the_kernel_takes_these_arguments_and_no_value_is_read():
         columns = 9 if plan is paired_plan else WIDTH
         query = torch.empty(4, 4, columns, 8, **options)
         key = torch.empty(4, 2, WIDTH, 8, **options)
-        mixed = attend_flat(query, key, key, plan, 0.3, dropout)
+        mixed = attend_varlen(query, key, key, plan, 0.3, dropout)
         assert mixed.shape == query.shape
         for part, of in zip(
             torch.autograd.grad(mixed.sum(), (query, key)), (query, key), strict=True
@@ -230,7 +230,7 @@ def test_dropout_of_packed_rows_reaches_the_kernel(monkeypatch, training):
         return stand_in(*given, **named)
 
     monkeypatch.setattr("clozeline.model.layers.documents._flash", record)
-    monkeypatch.setattr("clozeline.model.layers.attention.attend", attend_flat)
+    monkeypatch.setattr("clozeline.model.layers.attention.attend", attend_varlen)
     monkeypatch.setattr("clozeline.model.layers.stack.reads_documents", lambda *_, **__: True)
     model = build_model(
         small_config("encoder", dropout=DropoutConfig(attention=0.1)), VOCABULARY, {"pad": 0}
@@ -267,7 +267,7 @@ def test_a_cpu_reads_documents_one_by_one(causal, window):
         query, key, value, AttentionPlan(causal=causal, documents=documents, window=window), 0.3
     )
     apart = torch.arange(WIDTH)[:, None] - torch.arange(WIDTH)
-    real = documents.numbers + 9 * (
+    real = documents.ids + 9 * (
         torch.arange(WIDTH) >= packed()["lengths"][:, None]
     )  # padding is read by itself
     seen = (real[:, :, None] == real[:, None]) & (apart >= 0 if causal else apart.abs() >= 0)

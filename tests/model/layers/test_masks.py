@@ -8,7 +8,7 @@ from clozeline.model.layers.cache import Cache
 from clozeline.model.layers.masks import (
     BLOCKED,
     AttentionPlan,
-    Documents,
+    PackedDocuments,
     pair_mask,
     plan_attention,
     plan_continuation,
@@ -115,7 +115,7 @@ def test_a_source_shows_its_prompt_and_the_tokens_of_a_document(prompt, packed, 
     source = torch.zeros(2, prompt + 4, 1)
     own = torch.tensor([[0, 0, 1], [0, 1, 1]])
     other = torch.tensor([[0, 1, 1, 1], [0, 0, 1, 1]])
-    documents = (Documents(own), Documents(other)) if packed else (None, None)
+    documents = (PackedDocuments(own), PackedDocuments(other)) if packed else (None, None)
     plan = plan_source(source, padding, *documents, cache, flat=True)
     assert plan._replace(mask=None) == AttentionPlan(cache=cache)
     if padding is None and not packed:
@@ -132,7 +132,7 @@ def test_a_source_shows_its_prompt_and_the_tokens_of_a_document(prompt, packed, 
 
 
 def test_a_source_is_read_by_bounds_where_it_has_some_and_nothing_else_is_in_front_or_stored():
-    documents = Documents(torch.zeros(1, 2), torch.tensor([0, 2], dtype=torch.int32), 2)
+    documents = PackedDocuments(torch.zeros(1, 2), torch.tensor([0, 2], dtype=torch.int32), 2)
     for columns, cache, flat in [
         (2, None, True),
         (3, None, True),

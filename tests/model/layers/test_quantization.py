@@ -14,7 +14,7 @@ from clozeline.model.checkpoints import build_checkpoint
 from clozeline.model.layers.quantization import (
     RoundedLinear,
     holds_integers,
-    linear_maps,
+    quantizable_maps,
     quantize_weight,
     round_values,
 )
@@ -105,9 +105,10 @@ def test_heads_and_tables_stay():
 
 def test_what_has_no_integers_is_refused():
     with pytest.raises(ConfigurationError, match="expected a family with linear maps"):
-        linear_maps(built("awd_lstm"), "int8")
+        quantizable_maps(built("awd_lstm"), "int8")
     with pytest.raises(
-        ConfigurationError, match=r"layers\.0\.\S+: groups of 32 inputs .* width 24; use int8"
+        ConfigurationError,
+        match=r"layers\.0\.\S+: its width 24 is not a multiple of 32.*; use int8",
     ):
         Model(small_config("encoder", quantization="int4"), VOCABULARY)
     with pytest.raises(
@@ -122,7 +123,7 @@ def test_sharded_parameters_count_with_their_full_shape():
     for parameter in model.parameters():
         parameter.ds_shape = parameter.shape
         parameter.data = torch.empty(0)
-    assert len(linear_maps(model, "int4")) == 12
+    assert len(quantizable_maps(model, "int4")) == 12
 
 
 def test_without_torchao_the_extra_is_named(monkeypatch):

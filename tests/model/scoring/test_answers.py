@@ -44,5 +44,5 @@ def test_other_models_and_long_rows_are_refused():
     from clozeline.model.configuration.position import PositionConfig
 
     short = built("encoder_decoder", position=PositionConfig(kind="learned", maximum=5)).eval()
-    with pytest.raises(BatchError, match="7 tokens, the position table has room for 5"):
+    with pytest.raises(BatchError, match="7 tokens, but the position table holds 5"):
         answer_log_likelihoods(short, ROWS, ANSWERS, START)

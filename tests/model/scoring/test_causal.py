@@ -11,7 +11,11 @@ import torch
 import clozeline.model.scoring.causal
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.configuration.position import PositionConfig
-from clozeline.model.scoring.causal import log_likelihoods, log_likelihoods_in_windows, windows
+from clozeline.model.scoring.causal import (
+    log_likelihoods,
+    log_likelihoods_in_windows,
+    split_windows,
+)
 from tests.model.adapters.adapted_models import adapted
 from tests.model.generation.test_generate import perturbed, tensors_of
 from tests.model.small_models import VOCABULARY, built
@@ -75,7 +79,9 @@ def test_an_encoder_reads_from_the_left():
 def test_scores_are_held_in_parts(monkeypatch):
     network = perturbed("decoder")
     whole = log_likelihoods(network, ROWS)
-    monkeypatch.setattr("clozeline.model.scoring.batches._SCORES", {"cpu": 4 * VOCABULARY})
+    monkeypatch.setattr(
+        "clozeline.model.scoring.batches._SCORES_IN_MEMORY", {"cpu": 4 * VOCABULARY}
+    )
     for first, second in zip(whole, log_likelihoods(network, ROWS), strict=True):
         assert torch.allclose(first, second, atol=1e-6)
 
@@ -85,7 +91,7 @@ def test_scores_are_held_in_parts(monkeypatch):
 )
 @pytest.mark.parametrize("tokens", [0, 1, 2, 5, 6, 23])
 def test_windows_score_each_token_once(tokens, length, stride):
-    found = [*windows(tokens, length, stride)]
+    found = [*split_windows(tokens, length, stride)]
     scored = [at for window in found for at in range(window.scored, window.end)]
     assert scored == [*range(1, tokens)]
     for number, window in enumerate(found):
@@ -104,7 +110,7 @@ def test_a_windowed_score_sees_the_window_alone(length, stride):
         rows, log_likelihoods_in_windows(network, rows, length, stride), strict=True
     ):
         expected = []
-        for window in windows(len(row), length, stride):
+        for window in split_windows(len(row), length, stride):
             part = by_prefixes(network, row[window.first : window.end])
             expected += part[window.scored - window.first - 1 :]
         assert scores.tolist() == pytest.approx(expected, abs=1e-5)
@@ -115,18 +121,18 @@ def test_a_windowed_score_sees_the_window_alone(length, stride):
 
 
 def test_what_cannot_be_scored_is_refused():
-    with pytest.raises(BatchError, match="text 0: 7 tokens, the position table has room for 6"):
+    with pytest.raises(BatchError, match="text 0: it has 7 tokens, but the position table holds 6"):
         log_likelihoods(perturbed("decoder", position=PositionConfig(maximum=6)), [[1] * 8])
     assert (
         len(log_likelihoods(perturbed("decoder", position=PositionConfig(maximum=7)), [[1] * 8])[0])
         == 7
     )
-    with pytest.raises(ConfigurationError, match="got both"):
+    with pytest.raises(ConfigurationError, match="got an encoder-decoder"):
         log_likelihoods(perturbed("encoder_decoder"), ROWS)
     with pytest.raises(ConfigurationError, match="evaluation mode"):
         log_likelihoods(perturbed("decoder").train(), ROWS)
-    with pytest.raises(ValueError, match="stride: expected 1 to the window's length 3, got 4"):
-        [*windows(9, 3, 4)]
+    with pytest.raises(ValueError, match="stride: expected 1 to 3, the length of a window, got 4"):
+        [*split_windows(9, 3, 4)]
 
 
 def test_an_adapter_takes_positions_of_the_table_from_a_text():
@@ -134,5 +140,5 @@ def test_an_adapter_takes_positions_of_the_table_from_a_text():
         "decoder", "prompt", length=3, changes={"position": PositionConfig(maximum=8)}
     )
     assert len(log_likelihoods(network, [[1] * 6])[0]) == 5
-    with pytest.raises(BatchError, match="text 1: 6 tokens, the position table has room for 5"):
+    with pytest.raises(BatchError, match="text 1: it has 6 tokens, but the position table holds 5"):
         log_likelihoods(network, [[1] * 6, [1] * 7])

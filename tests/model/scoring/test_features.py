@@ -45,7 +45,7 @@ def test_states_of_layers_are_those_of_transformers(tmp_path, kind):
         ("-4", "a number from -3 to 2"),
         ("top", "layer=top: expected"),
         ("last4_sum", "expected a model of 4 layers or more, got 2"),
-        ("scalar_mix", "no head has learned a mix; there are masked_lm"),
+        ("scalar_mix", "none of the heads masked_lm has learned a mix"),
     ],
 )
 def test_layers_that_are_not_there(layer, message):
@@ -59,5 +59,5 @@ def test_models_that_cannot_be_read():
     with pytest.raises(ConfigurationError, match="got the family xlnet"):
         check_layer(built("xlnet").eval(), "last")
     long = built("encoder").eval()
-    with pytest.raises(BatchError, match="the position table has room for"):
+    with pytest.raises(BatchError, match="the position table holds"):
         token_vectors(long, [[VOCABULARY - 1] * (long.config.position.limit + 1)], "last")

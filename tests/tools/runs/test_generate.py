@@ -8,7 +8,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Continuation, Decoding
-from clozeline.model.generation.generate import beams
+from clozeline.model.generation.generate import generate_beams
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
@@ -35,10 +35,10 @@ def test_a_beam_prints_its_best_rows_and_their_scores(decoder, capsys):
     settings = Decoding(
         mode="beam", width=3, max_tokens=5, length_penalty=0.6, length_form="gnmt", min_tokens=2
     )
-    first = beams(trained.model, [prompt], settings, end_ids=end)[0][0]
+    first = generate_beams(trained.model, [prompt], settings, end_ids=end)[0][0]
     word = next(text for token in first.ids if (text := tokenizer.decode([token])).strip())
     banned = [tokenizer.encode([form])[0].ids.tolist() for form in (word, f" {word}")]
-    (wanted,) = beams(trained.model, [prompt], settings, end_ids=end, banned=banned)
+    (wanted,) = generate_beams(trained.model, [prompt], settings, end_ids=end, banned=banned)
     assert wanted[0].ids != first.ids
     keys = [
         "mode=beam",
@@ -146,7 +146,7 @@ def test_a_stop_string_ends_the_text_before_it(decoder, capsys):
             "allowed: 'e' shares a token with the end of TEXT; begin it with a blank",
         ),
         (["the", "allowed=[' page of the book']", "max_tokens=2"], 65, "raise max_tokens"),
-        (["the page " * 70], 65, "the position table has room for 64"),
+        (["the page " * 70], 65, "the position table holds 64"),
     ],
 )
 def test_mistakes_are_named(decoder, capsys, words, code, message):

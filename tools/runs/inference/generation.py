@@ -59,7 +59,7 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
     The first set of the training says how rows start, and whether a prefix is read in both
     directions.
     """
-    from clozeline.model.generation.generate import beams, generate
+    from clozeline.model.generation.generate import generate, generate_beams
     from clozeline.model.generation.rules import AllowedSequences
 
     objective = trained.objectives[0]
@@ -96,7 +96,7 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
         "prefix": bool(trained.recorded) and "prefix_length" in trained.recorded[0].columns,
     }
     if settings.mode == "beam":
-        return beams(trained.model, [prompt], settings, **rules)[0][: settings.samples]
+        return generate_beams(trained.model, [prompt], settings, **rules)[0][: settings.samples]
     return generate(trained.model, [prompt] * settings.samples, settings, **rules)
 
 

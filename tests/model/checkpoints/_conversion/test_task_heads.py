@@ -307,7 +307,7 @@ def test_the_body_of_a_tagger_with_the_distances_of_t5(tmp_path, model_type):
         (
             "classification",
             {"problem_type": "regression"},
-            "regression of 3 numbers at once is not built",
+            "regression of 3 numbers at once is not supported",
         ),
         (
             "span",

@@ -136,7 +136,7 @@ def test_linear_maps_of_layers_are_pruned_and_nothing_else():
             (),
             "prune.parameters: 'family.tokens.weight' matches no parameter",
         ),
-        ({}, ["("], (), "is no regular expression"),
+        ({}, ["("], (), "is not a valid regular expression"),
         (
             LSTM,
             [],

@@ -227,7 +227,7 @@ def test_modules_that_only_compute():
             r"expression",
         ),
         (("family",), "matches no parameter"),
-        (("(",), r"freeze: '\(' is no regular expression"),
+        (("(",), r"freeze: '\(' is not a valid regular expression"),
         (("body", r"heads\..*"), "leaves nothing to train"),
     ],
     ids=["near", "part-of-a-name", "broken", "all"],
