@@ -12,7 +12,7 @@ from clozeline.errors import BatchError, ConfigurationError, WeightsError
 from clozeline.model.adapters import Adapter
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.families import Family, View
+from clozeline.model.families import HeadInput, ModelFamily
 from clozeline.model.flop_counts import FlopCounts
 from clozeline.model.heads import Head, Heads
 from clozeline.model.initialization import SkipInitialValues, initialize_parameters
@@ -199,13 +199,15 @@ class Model(FlopCounts, nn.Module):
         """Return the scores of each head: [B, T, classes], or [B, classes] for a head of rows."""
         return {name: self.heads[name].scores(*view) for name, view in self.views(tensors).items()}
 
-    def views(self, tensors: Mapping[str, Tensor]) -> Mapping[str, View]:
+    def views(self, tensors: Mapping[str, Tensor]) -> Mapping[str, HeadInput]:
         """Return the hidden states and tensors that each head reads, without a loss."""
         tensors = add_host_shapes(tensors, self.position_limit)
         self._check_padding(tensors)
         return self._read(tensors)[0]
 
-    def _read(self, tensors: Mapping[str, Tensor]) -> tuple[Mapping[str, View], Sequence[Tensor]]:
+    def _read(
+        self, tensors: Mapping[str, Tensor]
+    ) -> tuple[Mapping[str, HeadInput], Sequence[Tensor]]:
         """Return the view of each head, and the states of all layers if a head needs them.
 
         A head reads the last layer, or its own mix of all layers.
@@ -214,7 +216,7 @@ class Model(FlopCounts, nn.Module):
             return self.family.views(tensors, self.heads), ()
         states = self.family.layer_states(tensors)
         views = {
-            name: View(states[-1] if head.mix is None else head.mix(states), tensors)
+            name: HeadInput(states[-1] if head.mix is None else head.mix(states), tensors)
             for name, head in self.heads.items()
         }
         return views, states
@@ -258,7 +260,7 @@ def _ponder_loss(output: Sequence[Tensor], weights: Tensor) -> Loss:
     return Loss(steps + (remainder * weights).sum(), weights.sum().long(), {"steps": steps})
 
 
-def build_heads(config: ModelConfig, family: Family, vocab_size: int) -> Heads:
+def build_heads(config: ModelConfig, family: ModelFamily, vocab_size: int) -> Heads:
     """Build the heads of a configuration; tied heads share the token table of the family."""
     classes = {name: HEADS.load_class(name) for name in config.heads}
     # a head of the decoder has its sizes

@@ -10,10 +10,10 @@ if TYPE_CHECKING:  # help lists algorithms without their interfaces, which impor
     from clozeline.model.compression.distillation.losses import DistillationLoss
     from clozeline.model.compression.methods import Method
     from clozeline.model.compression.pruning import Pruning
-    from clozeline.model.families import Family
+    from clozeline.model.families import ModelFamily
     from clozeline.model.heads import Head
 
-FAMILIES: Registry["Family"] = Registry("clozeline.model.families", "Family")
+FAMILIES: Registry["ModelFamily"] = Registry("clozeline.model.families", "ModelFamily")
 """Model families."""
 HEADS: Registry["Head"] = Registry("clozeline.model.heads", "Head", suffix="Head")
 """Heads: predictions and their losses."""

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.families import Family
+from clozeline.model.families import ModelFamily
 from clozeline.model.parameters.initial_values import Draw
 from clozeline.model.parameters.sharding import UNSHARDED, Placement
 
@@ -45,7 +45,7 @@ class Adapter(nn.Module):
     inner: ClassVar[str] = ""
     """End of the path of the module that is changed, after the path of the adapter's part."""
 
-    def __init__(self, options: AdapterOptions, family: Family) -> None:
+    def __init__(self, options: AdapterOptions, family: ModelFamily) -> None:
         super().__init__()
         self.options = options
         self.parts: Mapping[str, nn.Module] = {}
@@ -63,7 +63,7 @@ class Adapter(nn.Module):
             parent.add_module(last, part)
         self.parts = dict(parts)  # not an nn.ModuleDict: the modules are registered above
 
-    def apply_changes(self, family: Family) -> Iterator[Undo]:
+    def apply_changes(self, family: ModelFamily) -> Iterator[Undo]:
         """Change the model; yield a function that undoes each change.
 
         By default, `change` replaces the outputs of the adapted modules.
@@ -81,7 +81,7 @@ class Adapter(nn.Module):
     ) -> Tensor:
         return self.change(part, inputs[0], output)
 
-    def attach(self, family: Family) -> None:
+    def attach(self, family: ModelFamily) -> None:
         """Activate the adapter."""
         self._undo = list(self.apply_changes(family))
 
@@ -91,7 +91,7 @@ class Adapter(nn.Module):
             self._undo.pop()()
 
     def initialize_from(
-        self, family: Family, vocab_size: int, seed: int, placement: Placement = UNSHARDED
+        self, family: ModelFamily, vocab_size: int, seed: int, placement: Placement = UNSHARDED
     ) -> None:
         """Initialize from the weights of the model, if the adapter starts from some of them."""
 
@@ -99,7 +99,7 @@ class Adapter(nn.Module):
         """Return the parameters with a learning rate other than the optimizer's, and its factor."""
         return {}
 
-    def merge(self, family: Family) -> dict[str, Tensor]:
+    def merge(self, family: ModelFamily) -> dict[str, Tensor]:
         """Return the parameters with which the family computes the same without the adapter."""
         raise ConfigurationError(_UNMERGED)
 
@@ -149,7 +149,7 @@ def matches(pattern: str, path: str) -> bool:
     return re.fullmatch(rf"(?:.*\.)?(?:{pattern})", path) is not None
 
 
-def linear_maps(family: Family, key: str, patterns: Iterable[str]) -> dict[str, nn.Linear]:
+def linear_maps(family: ModelFamily, key: str, patterns: Iterable[str]) -> dict[str, nn.Linear]:
     """Return the linear maps whose paths end with one of the patterns, by path.
 
     A pattern is `query`, or `layers.[01].attention.body.(query|value)`; `key` names the option with

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.adapters._adapter import Adapter, AdapterOptions
-from clozeline.model.families import Family
+from clozeline.model.families import ModelFamily
 from clozeline.model.layers.disentangled import Convolution
 from clozeline.model.layers.norm import NoNorm
 from clozeline.model.parameters.initial_values import Draw, constant
@@ -29,7 +29,7 @@ class Bitfit(Adapter):
     class Options(AdapterOptions):
         """BitFit has no options."""
 
-    def __init__(self, options: Options, family: Family) -> None:
+    def __init__(self, options: Options, family: ModelFamily) -> None:
         super().__init__(options, family)
         biased = {
             path: module
@@ -62,7 +62,7 @@ class Bitfit(Adapter):
         return part(output)
 
     @torch.no_grad()
-    def merge(self, family: Family) -> dict[str, Tensor]:
+    def merge(self, family: ModelFamily) -> dict[str, Tensor]:
         biases = {}
         for path, shift in self.parts.items():
             bias = family.get_parameter(f"{path}.bias")

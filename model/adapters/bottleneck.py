@@ -12,7 +12,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.adapters._adapter import Adapter, AdapterOptions
 from clozeline.model.configuration.key_types import Width
-from clozeline.model.families import Family
+from clozeline.model.families import ModelFamily
 from clozeline.model.layers.layer import Residual
 from clozeline.model.parameters.initial_values import Draw, constant, normal
 
@@ -37,7 +37,7 @@ class Bottleneck(Adapter):
         """every_block: after each attention and feed-forward block (Houlsby); feed_forward: only
         after the latter (Pfeiffer)."""
 
-    def __init__(self, options: Options, family: Family) -> None:
+    def __init__(self, options: Options, family: ModelFamily) -> None:
         super().__init__(options, family)
         blocks = {
             path: module for path, module in family.named_modules() if isinstance(module, Residual)

@@ -25,7 +25,7 @@ from clozeline.model.adapters._adapter import (
     matches,
 )
 from clozeline.model.configuration.key_types import Probability, Width
-from clozeline.model.families import Family
+from clozeline.model.families import ModelFamily
 from clozeline.model.parameters.initial_values import Draw, constant, uniform
 
 
@@ -75,7 +75,7 @@ class Lora(Adapter):
             )
             return alpha / (rank**0.5 if self.rank_stabilized else rank)
 
-    def __init__(self, options: Options, family: Family) -> None:
+    def __init__(self, options: Options, family: ModelFamily) -> None:
         super().__init__(options, family)
         maps = linear_maps(family, "targets", options.targets)
         # a pattern without effect is a mistake
@@ -111,7 +111,7 @@ class Lora(Adapter):
             {} if ratio == 1.0 else {part.get_parameter("b"): ratio for part in self.parts.values()}
         )
 
-    def merge(self, family: Family) -> dict[str, Tensor]:
+    def merge(self, family: ModelFamily) -> dict[str, Tensor]:
         """Return W + scale B A of each chosen map, computed in fp32."""
         weights = {}
         for path, update in self.parts.items():

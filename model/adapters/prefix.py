@@ -15,7 +15,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.adapters._adapter import Adapter, AdapterOptions, LearnedVectors, Undo
 from clozeline.model.configuration.key_types import Width
-from clozeline.model.families import Family
+from clozeline.model.families import ModelFamily
 from clozeline.model.layers.attention import Attention
 from clozeline.model.layers.disentangled import DisentangledAttention
 from clozeline.model.layers.masks import AttentionPlan
@@ -52,7 +52,7 @@ class Prefix(Adapter):
             """Return by how many positions the prefix shifts a row: in a decoder, like tokens."""
             return self.length if architecture == "decoder" else 0
 
-    def __init__(self, options: Options, family: Family) -> None:
+    def __init__(self, options: Options, family: ModelFamily) -> None:
         super().__init__(options, family)
         attentions = {
             path: module
@@ -84,7 +84,7 @@ class Prefix(Adapter):
             )
         self.register_parts(parts)
 
-    def apply_changes(self, family: Family) -> Iterator[Undo]:
+    def apply_changes(self, family: ModelFamily) -> Iterator[Undo]:
         """Give each attention its prefix, and shift the positions of each stack."""
         for path in self.parts:
             attention = family.get_submodule(path)

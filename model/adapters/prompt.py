@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.adapters._adapter import Adapter, AdapterOptions, LearnedVectors, Undo
-from clozeline.model.families import Family
+from clozeline.model.families import ModelFamily
 from clozeline.model.layers.cache import Cache
 from clozeline.model.layers.masks import PackedDocuments
 from clozeline.model.layers.stack import Stack
@@ -46,7 +46,7 @@ class Prompt(Adapter):
         def position_count(self, architecture: str) -> int:
             return self.length
 
-    def __init__(self, options: Options, family: Family) -> None:
+    def __init__(self, options: Options, family: ModelFamily) -> None:
         super().__init__(options, family)
         stacks = {
             path: module for path, module in family.named_modules() if isinstance(module, Stack)
@@ -65,7 +65,7 @@ class Prompt(Adapter):
         )
 
     def initialize_from(
-        self, family: Family, vocab_size: int, seed: int, placement: Placement = UNSHARDED
+        self, family: ModelFamily, vocab_size: int, seed: int, placement: Placement = UNSHARDED
     ) -> None:
         length = self.options.length
         chosen = self.options.tokens
@@ -83,7 +83,7 @@ class Prompt(Adapter):
             with torch.no_grad(), placement.gather([table, rows]):
                 rows.copy_(table[ids])
 
-    def apply_changes(self, family: Family) -> Iterator[Undo]:
+    def apply_changes(self, family: ModelFamily) -> Iterator[Undo]:
         for path, vectors in self.parts.items():
             stack = family.get_submodule(path)
             before = stack.forward

@@ -20,7 +20,7 @@ from clozeline.model.compression.early_exit import (
     record_layers,
 )
 from clozeline.model.compression.token_rules import Rule, RuleRecord, SoftRule, read_rule
-from clozeline.model.families import View
+from clozeline.model.families import HeadInput
 from clozeline.model.layers.attention import Attention, attention_scores
 from clozeline.model.layers.layer import Layer
 from clozeline.model.layers.masks import BLOCKED, AttentionPlan, real_tokens
@@ -146,10 +146,10 @@ class TokenPruning(Model):
         losses[TOKENS] = Loss(penalty, weights.sum().long(), {"kept": kept.detach().sum()})
         return losses
 
-    def views(self, tensors: Mapping[str, Tensor]) -> Mapping[str, View]:
+    def views(self, tensors: Mapping[str, Tensor]) -> Mapping[str, HeadInput]:
         """Return what each head reads: the states of a batch, after tokens were dropped."""
         hidden = self.prune(tensors).hidden
-        return {name: View(hidden, tensors) for name in self.heads}
+        return {name: HeadInput(hidden, tensors) for name in self.heads}
 
     def prune(self, tensors: Mapping[str, Tensor]) -> Pruned:
         """Return the states of a batch, the tokens that were kept, and the FLOPs.

@@ -1,5 +1,5 @@
 """Model families: how stacks are combined. Each has a file, selected by `model.family`."""
 
-from clozeline.model.families._family import Family, View
+from clozeline.model.families._family import HeadInput, ModelFamily
 
-__all__ = ["Family", "View"]
+__all__ = ["HeadInput", "ModelFamily"]

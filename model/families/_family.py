@@ -18,7 +18,7 @@ Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 target."""
 
 
-class View(NamedTuple):
+class HeadInput(NamedTuple):
     """The hidden states that a head reads, and the batch they were computed from."""
 
     hidden: Tensor
@@ -27,7 +27,7 @@ class View(NamedTuple):
     """the batch, with the inputs of these states"""
 
 
-class Family(nn.Module, ABC):
+class ModelFamily(nn.Module, ABC):
     """A token table and stacks that turn a batch into hidden states for the heads."""
 
     Options: ClassVar[type[ModelConfig]] = ModelConfig
@@ -89,9 +89,11 @@ class Family(nn.Module, ABC):
         """
         return {}
 
-    def views(self, tensors: Mapping[str, Tensor], heads: Mapping[str, Head]) -> Mapping[str, View]:
+    def views(
+        self, tensors: Mapping[str, Tensor], heads: Mapping[str, Head]
+    ) -> Mapping[str, HeadInput]:
         """Return what each head reads, by the head's name."""
-        return dict.fromkeys(heads, View(self(tensors), tensors))
+        return dict.fromkeys(heads, HeadInput(self(tensors), tensors))
 
     def find_body(self, purpose: str) -> Any:
         """Return the module whose `layers` turn embeddings into the states that heads read.

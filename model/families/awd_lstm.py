@@ -13,14 +13,14 @@ from clozeline.columns import INPUT_IDS
 from clozeline.configuration.config import config_class
 from clozeline.model.configuration.key_types import Probability
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.families import Family
+from clozeline.model.families import ModelFamily
 from clozeline.model.families._recurrent import PARTS, RecurrentOptions
 from clozeline.model.layers.cache import Cache
 from clozeline.model.layers.lstm import LongShortTermMemory, State, drop_features, drop_words
 from clozeline.model.parameters.flops import matrix_flops
 
 
-class AwdLstm(Family):
+class AwdLstm(ModelFamily):
     """LSTM layers from left to right, with `cell_dim` outputs; the last one has `dim`.
 
     `dropout.embedding` drops features of the embeddings, `dropout.hidden` features between two

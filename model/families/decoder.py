@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from clozeline.columns import INPUT_IDS, POSITION_IDS
 from clozeline.errors import BatchError
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.families import Family
+from clozeline.model.families import ModelFamily
 from clozeline.model.layers.cache import Cache
 from clozeline.model.layers.documents import batch_documents
 from clozeline.model.layers.masks import batch_padding
@@ -16,7 +16,7 @@ from clozeline.model.layers.stack import Stack, layer_states
 from clozeline.model.parameters.flops import stack_flops
 
 
-class Decoder(Family):
+class Decoder(ModelFamily):
     """A causal stack: every token sees itself and the tokens before it.
 
     Padding is on the right, where no token looks, or on the left according to `left_padding` [B]

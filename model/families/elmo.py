@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from clozeline.columns import INPUT_IDS, LENGTHS
 from clozeline.configuration.config import config_class
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.families import Family
+from clozeline.model.families import ModelFamily
 from clozeline.model.families._recurrent import PARTS, RecurrentOptions
 from clozeline.model.layers.characters import CharacterEncoder, character_ids
 from clozeline.model.layers.lstm import ProjectedLstm
@@ -21,7 +21,7 @@ from clozeline.model.parameters.flops import matrix_flops
 Small = Annotated[int, Field(ge=1, le=2**16)]
 
 
-class Elmo(Family):
+class Elmo(ModelFamily):
     """Two LSTM stacks over the same word vectors, one from left to right, one from right to left.
 
     The first half of a state has read the left context, the second the right; each half has seen

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from clozeline.columns import ROW_TEXT, BatchField
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.families import Family
+from clozeline.model.families import ModelFamily
 from clozeline.model.layers.documents import batch_documents
 from clozeline.model.layers.masks import batch_padding, pair_mask
 from clozeline.model.layers.stack import Stack, layer_states
@@ -17,7 +17,7 @@ MODE_TYPES = 6
 """Number of segment types that distinguish UniLM's modes; a smaller table has segments only."""
 
 
-class Encoder(Family):
+class Encoder(ModelFamily):
     """A bidirectional stack: every token sees its entire row, or its document (`document_ids`).
 
     With `attention`, each row is read in one of UniLM's four modes (arXiv 1905.03197). `type_ids`

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from clozeline.columns import DECODER_TEXT, ROW_TEXT
 from clozeline.model.configuration.layer import ConnectorConfig
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.families import Family
+from clozeline.model.families import ModelFamily
 from clozeline.model.layers.activation import ACTIVATIONS
 from clozeline.model.layers.cache import Cache
 from clozeline.model.layers.documents import batch_documents
@@ -19,7 +19,7 @@ from clozeline.model.layers.stack import Stack, layer_states
 from clozeline.model.parameters.flops import matrix_flops, stack_flops
 
 
-class EncoderDecoder(Family):
+class EncoderDecoder(ModelFamily):
     """Two stacks that share the token table and, with `share.stacks`, their layers.
 
     With `connector`, the decoder attends to projected encoder states, and may have another width.

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from clozeline.columns import ROW_TEXT
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.families import Family
+from clozeline.model.families import ModelFamily
 from clozeline.model.layers.bottleneck import (
     BottleneckConfig,
     BottleneckLayer,
@@ -20,7 +20,7 @@ from clozeline.model.layers.position import Learned
 from clozeline.model.parameters.flops import matrix_flops
 
 
-class MobileBert(Family):
+class MobileBert(ModelFamily):
     """A bidirectional stack: every token sees its entire row, or its document (`document_ids`)."""
 
     Options: ClassVar = BottleneckConfig

@@ -15,7 +15,7 @@ from clozeline.model.configuration.head import module_name
 from clozeline.model.configuration.key_types import Depth, Width
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.decoding.sampling import draw
-from clozeline.model.families import View
+from clozeline.model.families import HeadInput
 from clozeline.model.families.encoder import Encoder
 from clozeline.model.heads import Head
 from clozeline.model.layers.stack import Stack
@@ -132,16 +132,18 @@ class ReplacedTokens(Encoder):
     def sizes(self, target: str) -> ModelConfig:
         return self.generator_sizes if target in self.generator_targets else self.config
 
-    def views(self, tensors: Mapping[str, Tensor], heads: Mapping[str, Head]) -> Mapping[str, View]:
+    def views(
+        self, tensors: Mapping[str, Tensor], heads: Mapping[str, Head]
+    ) -> Mapping[str, HeadInput]:
         """Return the generator's states for its head, and the discriminator's for the others."""
-        generated = View(
+        generated = HeadInput(
             self.read(self.generator, self.tokens(tensors["input_ids"]), tensors), tensors
         )
         # the discriminator reads tokens that are drawn from the generator's scores
         (name,) = (name for name, head in heads.items() if head.target in self.generator_targets)
         if "sample_words" in tensors:
             tensors = {**tensors, "input_ids": _replace_tokens(generated, heads[name])}
-        return {**dict.fromkeys(heads, View(self(tensors), tensors)), name: generated}
+        return {**dict.fromkeys(heads, HeadInput(self(tensors), tensors)), name: generated}
 
     @classmethod
     def parts(
@@ -221,7 +223,7 @@ class _Difference(nn.Module):
 
 
 @torch.no_grad()
-def _replace_tokens(generated: View, head: Head) -> Tensor:
+def _replace_tokens(generated: HeadInput, head: Head) -> Tensor:
     """Return input ids [B, T] with a token drawn from the generator at each label.
 
     `sample_words` [N] holds an integer below 2^32 for each label. Its upper 24 bits are a fraction

@@ -10,7 +10,7 @@ from clozeline.columns import INPUT_IDS, LENGTHS, RANK, TYPE_IDS
 from clozeline.errors import ConfigurationError
 from clozeline.model.compilation.host_shapes import prediction_positions
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.families import Family
+from clozeline.model.families import ModelFamily
 from clozeline.model.layers.masks import batch_padding, pair_mask, rank_mask
 from clozeline.model.layers.norm import build_norm
 from clozeline.model.layers.position import Position
@@ -20,7 +20,7 @@ from clozeline.model.parameters.flops import layer_flops
 from clozeline.model.parameters.initial_values import Draw
 
 
-class XLNet(Family):
+class XLNet(ModelFamily):
     """A bidirectional stack whose attention uses distances and segments instead of positions.
 
     `rank` [B, T] is the order of prediction, 0 for context. A position of the content stream reads

@@ -40,9 +40,9 @@ def _run(options: argparse.Namespace) -> None:
     ):
         way_out = "set mode=sample, mode=beam, or with mode=unmask a temperature or width"
         raise ConfigurationError(f"samples: greedy continuations are all the same; {way_out}")
-    from clozeline.model.generation.beam import WIDTH
+    from clozeline.model.generation.beam import DEFAULT_WIDTH
 
-    if not settings.is_random and settings.samples > (width := settings.width or WIDTH):
+    if not settings.is_random and settings.samples > (width := settings.width or DEFAULT_WIDTH):
         raise ConfigurationError(
             f"samples: a beam of width {width} has as many continuations, got {settings.samples}"
         )
