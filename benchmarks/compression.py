@@ -29,10 +29,11 @@ from benchmarks.harness import ROOT, parser, print_table, system_load, write_jso
 
 from benchmarks.early import measure_exits, measure_tokens
 from benchmarks.few_labels import recipe_of, write_parts
+from clozeline.command_line import read_words
 from clozeline.files import publish_text
 from clozeline.tools.experiments.multirun.finetuning_scores import mean_text
 from clozeline.tools.experiments.multirun.runner import run_at_once, run_step
-from clozeline.tools.models.compress import compress
+from clozeline.tools.models.compress import CompressOptions, compress
 from clozeline.tools.models.compression.comparison import score
 from clozeline.tools.runs.evaluate import EvaluateOptions, score_task
 
@@ -238,7 +239,8 @@ class Experiment:
                 (train,) = (dense.parent / "sets" / "tasks").glob("*/train")
                 output = self.output / "compressed" / task / name / f"seed-{seed}"
                 shutil.rmtree(output, ignore_errors=True)  # of a call that was interrupted
-                compress(dense, [*words, "repeats=1", "length=16", f"output={output}"])
+                more = ["repeats=1", "length=16", f"output={output}"]
+                compress(read_words(CompressOptions, [str(dense), *words, *more]))
                 scores += score([output], "dev", train.parent).values
             return scores
 

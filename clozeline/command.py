@@ -1,161 +1,45 @@
-"""Shared parts of the command lines: parser, console, list of keys, and errors as messages with exit codes."""
+"""Shared parts of the commands: amount of lines, list of keys, and errors as messages with exit codes."""
 
-import argparse
-import difflib
-import itertools
 import re
 import signal
 import sys
 import textwrap
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from types import FrameType
-from typing import Any, Final, Literal, NoReturn, TextIO, TypeAlias
+from typing import Any, Final, Literal, TextIO, TypeAlias
 
-from clozeline.configuration.described_keys import describe
-from clozeline.configuration.paths import refusal_of_special
-from clozeline.configuration.words_elsewhere import translate_key
-from clozeline.errors import ClozelineError, ConfigurationError, message_text, show_controls
+from clozeline.configuration.config import config_class
+from clozeline.configuration.described_keys import DescribedKey, describe
+from clozeline.errors import ClozelineError, message_text, show_controls
 from clozeline.process import READER_GONE, STOPS, ReaderGone, catch, guard_streams
 from clozeline.registry import Registry, options_of
 from clozeline.repair import explain_error
 
 LOG_COLUMNS: Final = 80
 """Width of what pipeline and trainer print while they run."""
-_HELP_LINES: Final = re.compile(r"(.{1,120}|\S+)(?:$|(?<= )|(?= )) ?")
-"""Lines of at most 120 columns, cut at spaces; a longer word is a line of its own."""
 Detail: TypeAlias = Literal["quiet", "usual", "verbose"]
 """Amount of lines that a run prints: `quiet` only errors, `verbose` a line for whatever is done."""
 
 
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are configuration errors: one message, exit code 64.
+@config_class
+class DetailOptions:
+    """How much a run prints."""
 
-    What takes a value is a key, `output=DIR`, and what takes none is a switch, `--strict`.
-    `--output DIR` is accepted for a key, an option or a setting, and `strict=true` for a switch.
-    """
+    quiet: bool = False
+    """print errors alone"""
+    verbose: bool = False
+    """print a line for whatever is done, not only now and then"""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**{"formatter_class": KeysHelp, "allow_abbrev": False, **settings})
+    def __post_init__(self) -> None:
+        if self.quiet and self.verbose:
+            raise ValueError("expected --quiet or --verbose, one of them")
 
-    def parse_known_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: object = None
-    ) -> tuple[object, list[str]]:
-        """Refuse a word that is not UTF-8, such as the path of a file whose name is in another encoding."""
-        words = list(sys.argv[1:] if args is None else args)
-        for word in words:
-            if any("\ud800" <= letter <= "\udfff" for letter in word):
-                raise ConfigurationError(
-                    f"argument {word!r}: expected UTF-8; rename the file or folder"
-                )
-            if (refusal := refusal_of_special(word.partition("=")[2] or word)) is not None:
-                raise ConfigurationError(f"argument {refusal}")
-        end = words.index("--") if "--" in words else len(words)
-        return super().parse_known_args([*self._in_own_style(words[:end]), *words[end:]], namespace)
-
-    def _in_own_style(self, words: Sequence[str]) -> Iterator[str]:
-        """Yield words with keys of this parser as options; then options that it lacks, as `key=value`."""
-        takes_settings = any(action.metavar == "key=value" for action in self._actions)
-        rest = iter(words)
-        settings = []
-        for word in rest:
-            name, equals, value = word.partition("=")
-            action = (
-                self._option_string_actions.get(f"--{name.replace('_', '-')}") if equals else None
-            )
-            if word in self._option_string_actions or not word.startswith("--"):
-                if action is None:
-                    yield word
-                elif action.nargs != 0:
-                    yield f"{action.option_strings[-1]}={value}"
-                elif value == "true":
-                    yield action.option_strings[-1]
-                elif value != "false":
-                    self.error(f"{name}: expected true or false, got '{value}'")
-            elif name in self._option_string_actions or not takes_settings:
-                yield word
-            elif equals:
-                settings.append(f"{_key(name)}={value}")
-            elif (following := next(rest, None)) is not None and not following.startswith("--"):
-                settings.append(f"{_key(name)}={following}")
-            else:
-                near = difflib.get_close_matches(name, self._option_string_actions, n=1)
-                spelled = (
-                    f"did you mean '{near[0]}'?" if near else f"keys are written {_key(name)}=VALUE"
-                )
-                hint = (
-                    translate_key(
-                        _key(name), [_key(option) for option in self._option_string_actions]
-                    )
-                    or spelled
-                )
-                raise ConfigurationError(f"{name}: no such option; {hint}; see --help")
-        yield from settings
-
-    def error(self, message: str) -> NoReturn:
-        """Raise the message as a ConfigurationError, with keys as they are written."""
-        for action in self._actions:
-            if option := _option_of_key(action):
-                message = re.sub(rf"(?<!\S){option}(?![\w-])", _key(option), message)
-        raise ConfigurationError(f"{message}; see --help")
-
-
-def _key(option: str) -> str:
-    return option.removeprefix("--").replace("-", "_")
-
-
-def _option_of_key(action: argparse.Action) -> str | None:
-    """Return the option of an action that takes a value and is written `key=value`; `--config FILE` is not."""
-    is_key = action.nargs != 0 and action.option_strings and action.option_strings[-1] != "--config"
-    return action.option_strings[-1] if is_key else None
-
-
-class KeysHelp(argparse.RawDescriptionHelpFormatter):
-    """Help that shows an option with a value as `key=VALUE`."""
-
-    def add_usage(
-        self, usage: str | None, actions: Iterable[argparse.Action], groups: Any, prefix: Any = None
-    ) -> None:
-        """Show positional words, required keys and switches, and other keys as one word."""
-        shown = [action for action in actions if action.help is not argparse.SUPPRESS]
-        words = [
-            self._metavar(action)
-            for action in shown
-            if not action.option_strings and action.metavar != "key=value"
-        ]
-        words += [
-            self._format_action_invocation(a) for a in shown if _option_of_key(a) and a.required
-        ]
-        switches = [
-            a for a in shown if a.option_strings and not _option_of_key(a) and a.dest != "help"
-        ]
-        words += [f"[{self._format_action_invocation(action)}]" for action in switches]
-        if any(
-            action.metavar == "key=value" or (_option_of_key(action) and not action.required)
-            for action in shown
-        ):
-            words.append("[key=value ...]")
-        super().add_usage(usage or " ".join(["%(prog)s", *words]), (), groups, prefix)
-
-    def _metavar(self, action: argparse.Action) -> str:
-        return self._format_args(action, self._get_default_metavar_for_positional(action))
-
-    def _format_action_invocation(self, action: argparse.Action) -> str:
-        if option := _option_of_key(action):
-            return f"{_key(option)}={self._metavar_formatter(action, _key(option).upper())(1)[0]}"
-        return super()._format_action_invocation(action)
-
-
-def add_detail_options(parser: argparse.ArgumentParser, quiet: str, verbose: str) -> None:
-    """Add `--quiet` and `--verbose`, of which one may be given, with these texts in `--help`."""
-    amount = parser.add_mutually_exclusive_group()
-    amount.add_argument(
-        "--quiet", dest="detail", action="store_const", const="quiet", default="usual", help=quiet
-    )
-    amount.add_argument(
-        "--verbose", dest="detail", action="store_const", const="verbose", help=verbose
-    )
+    @property
+    def detail(self) -> Detail:
+        """Amount of lines that a run prints."""
+        return "quiet" if self.quiet else "verbose" if self.verbose else "usual"
 
 
 def wrap_log(text: str) -> str:
@@ -181,15 +65,9 @@ def program_name(otherwise: str) -> str:
     return sys.argv[0] if sys.argv[0].startswith("clozeline ") else otherwise
 
 
-def asks_for_help(words: Sequence[str]) -> bool:
-    """Return whether an option among the words of a command line is `--help`; after `--` they are no options."""
-    options = itertools.takewhile("--".__ne__, words)
-    return not {"-h", "--help"}.isdisjoint(options)
-
-
 def keys_of(
     schema: type, algorithms: Iterable[tuple[str, str, Registry[object]]] = ()
-) -> Iterator[tuple[str, str, str, str]]:
+) -> Iterator[DescribedKey]:
     """Yield every key of a configuration as `describe` does, then the options of algorithms that it names.
 
     `algorithms` are (key, word that chooses, registry): `("optimizer", "name", OPTIMIZERS)`. An
@@ -198,22 +76,14 @@ def keys_of(
     common = [*describe(schema)]
     yield from common
     for key, word, registry in algorithms:
-        readers: dict[tuple[str, str, str, str], list[str]] = {}
+        readers: dict[DescribedKey, list[str]] = {}
         for name in registry.available():
             for described in describe(options_of(registry.load_class(name))):
                 readers.setdefault(described, []).append(name)
         for (option, kind, default, text), chosen in readers.items():
-            if (f"{key}.{option}", kind, default, text) not in common:
-                yield f"{key}.{option} ({word}: {', '.join(chosen)})", kind, default, text
-
-
-def print_keys(keys: Iterable[tuple[str, str, str, str]]) -> None:
-    """Print the keys of a configuration, as `describe` yields them."""
-    lines = ["", "keys of the configuration (key: type = default: meaning):"]
-    for key, kind, default, text in keys:
-        shown = f" = {default}" if default else ""
-        lines += _HELP_LINES.findall(f"  {key}: {kind}{shown}: {text}")
-    sys.stdout.write("\n".join(lines) + "\n")
+            if DescribedKey(f"{key}.{option}", kind, default, text) not in common:
+                shown = f"{key}.{option} ({word}: {', '.join(chosen)})"
+                yield DescribedKey(shown, kind, default, text)
 
 
 class Stopped(KeyboardInterrupt):

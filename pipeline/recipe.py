@@ -27,6 +27,7 @@ from clozeline.configuration.config import (
     validate,
     yaml_text,
 )
+from clozeline.configuration.described_keys import Common
 from clozeline.configuration.named_algorithms import IsName
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline import all_stages, stage_module
@@ -59,11 +60,11 @@ class InputEntry:
 
     WORD: ClassVar = "path"
 
-    path: Annotated[str | list[str], HOME_EXPANDED]
+    path: Annotated[str | list[str], HOME_EXPANDED, Common()]
     """file, folder or glob (`**` descends), a URL of a file or of a glob, or a list of them"""
-    reader: Annotated[str, IsName()] | None = None
+    reader: Annotated[Annotated[str, IsName()] | None, Common()] = None
     """name of a reader; default: found by magic bytes, then by extension"""
-    source: str = "default"
+    source: Annotated[str, Common()] = "default"
     """label of this source: filters, reports and mixtures go by it; part of the document uid"""
     language: str | None = None
     """language code of all documents; default: identified per document"""
@@ -101,12 +102,12 @@ _INPUT_KEYS: Final = tuple(name for name in InputEntry.__dataclass_fields__ if n
 class ExecutorConfig:
     """Distribution of units over processes; the output does not depend on it."""
 
-    name: Annotated[str, IsName()] = "local"
+    name: Annotated[str, IsName(), Common()] = "local"
     """executor of tasks: `local`, processes of this machine; `slurm`, array jobs; `ray`, actors of
     a cluster"""
-    tasks: Annotated[int, Field(ge=1)] = 1
+    tasks: Annotated[int, Field(ge=1), Common()] = 1
     """tasks that a pass is dealt to, ≥ 1; task r of n runs units r, r + n, ..."""
-    workers: Annotated[int, Field(ge=1)] | None = None
+    workers: Annotated[Annotated[int, Field(ge=1)] | None, Common()] = None
     """tasks at a time, ≥ 1; default: min(tasks, CPU cores) for `local`, all that the cluster lets
     run for the others"""
     retries: Annotated[int, Field(ge=0)] = 1
@@ -152,7 +153,7 @@ class OnError:
 class HeldoutConfig:
     """Held-out documents, chosen by a keyed hash of their uid."""
 
-    fraction: Annotated[float, Field(ge=0, lt=1)] = 0.01
+    fraction: Annotated[float, Field(ge=0, lt=1), Common()] = 0.01
     """share of documents, 0 to 1; 0 makes no held-out set"""
 
 
@@ -205,20 +206,22 @@ class Recipe:
 
     PART: ClassVar = "pipeline"
 
-    corpus: str
+    corpus: Annotated[str, Common()]
     """name of the corpus; part of every document uid: never change it after the first run"""
-    seed: Annotated[int, Field(ge=0, lt=1 << 63)] = 1
+    seed: Annotated[int, Field(ge=0, lt=1 << 63), Common()] = 1
     """seed of every random choice of the pipeline"""
-    input: Annotated[list[InputEntry], BeforeValidator(_entries)] = field(default_factory=list)
+    input: Annotated[list[InputEntry], BeforeValidator(_entries), Common()] = field(
+        default_factory=list
+    )
     """data to read: path, glob, or entries with a reader and a source"""
-    output: Annotated[Path | None, HOME_EXPANDED] = None
+    output: Annotated[Path | None, HOME_EXPANDED, Common()] = None
     """folder to write; each stage has its own below it"""
     executor: ExecutorConfig = field(default_factory=ExecutorConfig)
     plan_options: Annotated[PlanConfig, Field(alias="plan")] = field(default_factory=PlanConfig)
     limits: InputLimits = field(default_factory=InputLimits)
     on_error: OnError = field(default_factory=OnError)
     heldout: HeldoutConfig = field(default_factory=HeldoutConfig)
-    limit: Annotated[int, Field(ge=1)] | None = None
+    limit: Annotated[Annotated[int, Field(ge=1)] | None, Common()] = None
     """documents of a preview: the first of each unit, about as many of each; the same decisions as
     in the complete run, which needs another `output`"""
     keep_intermediates: bool = False

@@ -1,137 +1,89 @@
-"""The command line of a tool: arguments, settings as `key=value` words, one error message, an exit code."""
+"""The command line of a tool: options by one config class, one error message, an exit code."""
 
-import argparse
 import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn, TypeVar, cast
+from typing import Annotated, Any, Final, NoReturn, TypeAlias, TypeVar
 
-from clozeline.command import Parser, run_command, stopping_at_signals
-from clozeline.configuration.config import validate
-from clozeline.configuration.described_keys import describe
+from pydantic import BeforeValidator, Field
+
+from clozeline.command import run_command, stopping_at_signals
+from clozeline.command_line import asks_for_help, print_help, read_words
+from clozeline.configuration.config import HOME_EXPANDED, validate
 from clozeline.configuration.named_algorithms import allow_words
-from clozeline.configuration.overrides import fields_of, override
+from clozeline.configuration.overrides import override
 from clozeline.errors import ConfigurationError
 from clozeline.hub import fetch_folder
-from clozeline.train.configuration.checkpoint import StepChoice
 
-S = TypeVar("S")
+Options = TypeVar("Options")
 
 _ORIGIN: Final = "command line"
 _UNITS: Final = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
-class Arguments(Parser):
-    """An argument parser that reports errors as configuration errors: one message, exit code 64."""
-
-    def __init__(self, description: str | None) -> None:
-        super().__init__(description=description)
-
-
-class IntermixedArguments(Arguments):
-    """Arguments whose `key=value` words may be mixed with options."""
-
-    def parse_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: Any = None
-    ) -> argparse.Namespace:
-        """Return the options."""
-        options: argparse.Namespace = self.parse_intermixed_args(args, namespace)
-        return options
-
-
-def some_path(text: str) -> Path:
-    """Return a path, as the `type` of an argument; empty text, such as from an unset variable, is an error."""
-    if not text:
-        raise argparse.ArgumentTypeError("expected a path, got nothing")
-    if text.startswith("output="):
-        raise argparse.ArgumentTypeError(
-            f"expected a path alone, got '{text}': write it without `output=`"
-        )
-    return Path(text)
-
-
-def model_path(text: str) -> Path:
-    """Return the folder of a run or a model, as the `type` of an argument; `hf://org/name` is downloaded.
+def find_model(source: Path | str) -> str:
+    """Return the folder of a run or a model; `hf://org/name` is downloaded.
 
     A missing folder is refused here, before the libraries that models need are imported.
     """
-    folder = fetch_folder(text or some_path(text)).expanduser()
+    folder = fetch_folder(source).expanduser()
     if not folder.is_dir():
         raise ConfigurationError(
             f"{folder}: no such folder; expected a run, or a folder with a model"
         )
-    return folder
+    return str(folder)
 
 
-def natural(text: str) -> int:
-    """Return an integer of at least 0, as the `type` of an argument."""
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"expected an integer, 0 or more, got {text!r}")
-    return int(text)
-
-
-def checkpoint_step(text: str) -> StepChoice:
-    """Return the step of a checkpoint, or `best`, as the `type` of an argument."""
-    return "best" if text == "best" else natural(text)
-
-
-def positive(text: str) -> int:
-    """Return an integer above 0, as the `type` of an argument."""
-    number = natural(text)
-    if not number:
-        raise argparse.ArgumentTypeError("expected a number above 0, got 0")
-    return number
-
-
-def byte_count(text: str) -> int:
-    """Parse a size such as `500MB`, as the `type` of an argument."""
-    match = re.fullmatch(r"(\d+)([KMG]B)?", text)
+def byte_count(size: object) -> object:
+    """Return the number of bytes of a size such as `500MB`."""
+    match = re.fullmatch(r"(\d+)([KMG]B)?", str(size))
     if match is None or not int(match[1]):
-        raise argparse.ArgumentTypeError(
-            f"expected a number of bytes such as 5GB, 200MB or 4096, got '{text}'"
-        )
+        raise ValueError(f"expected a number of bytes such as 5GB, 200MB or 4096, got '{size}'")
     return int(match[1]) * _UNITS[match[2] or ""]
 
 
-def add_settings(
-    parser: Arguments, *schemas: type, help_text: str = "settings, listed below"
-) -> None:
-    """Add the words, as `options.overrides`, and a list of all keys of the schemas at the end of the help."""
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help=help_text)
-    keys: dict[str, list[str]] = {}
-    for key, *rest in (described for schema in schemas for described in describe(schema)):
-        keys.setdefault(key, rest)
-    listed = (f"  {key}: {kind} = {default}: {text}" for key, (kind, default, text) in keys.items())
-    parser.epilog = "\n".join(("keys (key: type = default: meaning):", *listed))
+ModelPath: TypeAlias = Annotated[Path, BeforeValidator(find_model)]
+"""Folder of a run or a model, or `hf://org/name`."""
+UserPath: TypeAlias = Annotated[Path, HOME_EXPANDED]
+"""A path, in which `~` is the home folder."""
+Natural: TypeAlias = Annotated[int, Field(ge=0)]
+Positive: TypeAlias = Annotated[int, Field(ge=1)]
+ByteCount: TypeAlias = Annotated[int, BeforeValidator(byte_count)]
+"""A number of bytes, also as 5GB or 200MB."""
 
 
-def settings_of(schema: type[S], words: Sequence[str]) -> S:
-    """Return the settings given by `key=value` words, or raise ConfigurationError for a wrong key or value."""
+def settings_of(schema: type[Options], words: Sequence[str]) -> Options:
+    """Return the settings that `key=value` words give; ConfigurationError for a wrong key or value."""
     allow_words(schema, words)
-    settings: S = validate(schema, override(schema, {}, words, _ORIGIN), _ORIGIN)
+    settings: Options = validate(schema, override(schema, {}, words, _ORIGIN), _ORIGIN)
     return settings
 
 
-def split_settings(schema: type[S], words: Sequence[str]) -> tuple[S, list[str]]:
-    """Return the settings among `key=value` words, and the words with other keys, for another program."""
-    keys = fields_of(cast(Any, schema))
-    own = [word for word in words if word.partition("=")[0] in keys]
-    return settings_of(schema, own), [word for word in words if word not in own]
-
-
 def run_tool(
-    parser: Arguments,
+    description: str | None,
     arguments: Sequence[str],
-    action: Callable[[argparse.Namespace], int | None],
+    schemas: type[Options] | tuple[type[Any], ...],
+    action: Callable[[Options], int | None],
     *,
     prints: bool = False,
 ) -> int:
-    """Parse, act and return the exit code; `prints`: the result of the tool is what it prints, see `run_command`."""
+    """Read the command line, act, and return the exit code.
+
+    Args:
+        description: of the tool, for its help.
+        arguments: the words of the command line.
+        schemas: the config class of the options, or one for each mode, see `read_words`.
+        action: gets the options.
+        prints: the result of the tool is what it prints, see `run_command`.
+    """
 
     def act() -> int:
+        if asks_for_help(arguments):
+            print_help(schemas, arguments, description)
+            return 0
         with stopping_at_signals():
-            return action(parser.parse_args(arguments)) or 0
+            return action(read_words(schemas, arguments)) or 0
 
     return run_command(act, "interrupted: run the same command again", prints=prints)
 

@@ -4,25 +4,35 @@ Everything that imports torch, which takes seconds, is imported where it is used
 arguments is told at once.
 """
 
-import argparse
 import os
 import sys
 import textwrap
 import time
 import traceback
 from collections.abc import Sequence
-from typing import Final
+from typing import Annotated, Final
 
-from clozeline.command import (
-    Parser,
-    add_detail_options,
+from clozeline.command import DetailOptions, keys_of, program_name
+from clozeline.command_line import (
+    Dashed,
+    Hidden,
+    OtherKeys,
     asks_for_help,
-    keys_of,
-    print_keys,
-    program_name,
+    key_lines,
+    print_help,
+    read_words,
+    wants_all_keys,
 )
-from clozeline.configuration.config import config_file, load_config, read_mapping
-from clozeline.errors import PEER_LOST, STOPPED, ClozelineError, NoPeersError, message_text
+from clozeline.configuration.config import config_class, config_file, load_config, read_mapping
+from clozeline.configuration.described_keys import describe
+from clozeline.errors import (
+    PEER_LOST,
+    STOPPED,
+    ClozelineError,
+    ConfigurationError,
+    NoPeersError,
+    message_text,
+)
 from clozeline.model.registries import ADAPTERS, HEADS, PRUNING
 from clozeline.process import guard_streams, shield_children
 from clozeline.train.distributed.launcher import describe_environment
@@ -43,6 +53,19 @@ _PATIENCE_S: Final = {False: 20.0, True: 1.0}
 ranks when one ends, and the rank that prints the message needs time."""
 
 
+@config_class
+class TrainOptions(DetailOptions):
+    """A configuration, and what is done with it."""
+
+    config: Annotated[str | None, Dashed("FILE")] = None
+    """YAML file with the keys below, or recipe:NAME for one that comes with Clozeline"""
+    dry_run: bool = False
+    """check everything, print what the run costs, stop"""
+    local_rank: Annotated[int | None, Hidden()] = None
+    """passed by DeepSpeed's launcher; the environment has it, too"""
+    words: Annotated[tuple[str, ...], OtherKeys("keys to override")] = ()
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the command and return an exit code of clozeline/errors.py.
 
@@ -58,45 +81,18 @@ def main(arguments: Sequence[str]) -> int:
             rank = os.environ["RANK"]
             local = os.environ["LOCAL_RANK"]
         # parse
-        description = "Train a model on example shards."
-        parser = Parser(prog=program_name("train/main.py"), description=description, add_help=False)
-        parser.add_argument(
-            "--config",
-            metavar="FILE",
-            help="YAML file with the keys below, or recipe:NAME for ours",
-        )
-        parser.add_argument(
-            "--dry-run",
-            action="store_true",
-            help="check everything, print what the run costs, stop",
-        )
-        add_detail_options(
-            parser, "print errors alone", "print a line for every record, not one in 10 seconds"
-        )
-        parser.add_argument("-h", "--help", action="store_true", help="show this text")
-        # passed by DeepSpeed's launcher; the environment has it, too
-        parser.add_argument("--local_rank", "--local-rank", type=int, help=argparse.SUPPRESS)
-        parser.add_argument("overrides", nargs="*", metavar="key=value", help="keys to override")
-        options = parser.parse_intermixed_args(list(arguments))
-        if options.help:
+        if asks_for_help(arguments):
             if os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0")) == "0":
-                from clozeline.model.configuration.sizes import all_sizes
-                from clozeline.train.configuration.config import TrainConfig
-
-                parser.print_help()
-                print_keys(keys_of(TrainConfig, _ALGORITHMS))
-                sizes = textwrap.fill(
-                    ", ".join(all_sizes()), 118, initial_indent="  ", subsequent_indent="  "
-                )
-                sys.stdout.write(f"\nsizes of models, for model=size:NAME:\n{sizes}\n")
+                _print_help(arguments)
             return 0
+        options = read_words(TrainOptions, arguments)
         if options.config is None:
-            parser.error("--config is missing")
+            raise ConfigurationError("--config is missing; see --help")
         path = config_file(options.config, "train.yaml")
         read_mapping(path)  # a missing file and invalid YAML are told at once
         from clozeline.train.configuration.config import TrainConfig
 
-        config = load_config(TrainConfig, path, options.overrides, is_users=True)
+        config = load_config(TrainConfig, path, options.words, is_users=True)
         # run
         if options.dry_run:
             from clozeline.train.startup.announcements import dry_run
@@ -116,6 +112,23 @@ def main(arguments: Sequence[str]) -> int:
         if message:
             sys.stderr.write(message_text(f"error: {message}\n"))
         return _end(code, 0.0 if message else _PATIENCE_S[_has_joined()])
+
+
+def _print_help(words: Sequence[str]) -> None:
+    """Print the help with the keys that are set most often, or with all."""
+    from clozeline.model.configuration.sizes import all_sizes
+    from clozeline.train.configuration.config import TrainConfig
+
+    description = "Train a model on example shards."
+    print_help(TrainOptions, words, description, program_name("train/main.py"))
+    if not wants_all_keys(words):
+        lines = key_lines(describe(TrainConfig, common=True), "keys that are set most often")
+        sys.stdout.write("\n" + "\n".join(lines) + "\n\n`--help all` shows all keys.\n")
+        return
+    lines = key_lines(keys_of(TrainConfig, _ALGORITHMS), "keys of the configuration")
+    sizes = textwrap.fill(", ".join(all_sizes()), 118, initial_indent="  ", subsequent_indent="  ")
+    sys.stdout.write("\n" + "\n".join(lines) + "\n")
+    sys.stdout.write(f"\nsizes of models, for model=size:NAME:\n{sizes}\n")
 
 
 def _end(code: int, patience_s: float = 0.0) -> int:

@@ -11,25 +11,48 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from clozeline.configuration.overrides import alternatives, fields_of
 
+Annotation = TypeVar("Annotation")
 
-def describe(schema: Any, prefix: str = "") -> Iterator[tuple[str, str, str, str]]:
-    """Yield (dotted key, type, default, docstring) of every key below a config class."""
+
+@dataclasses.dataclass(frozen=True)
+class Common:
+    """Annotation of a field that most users set: a help text that is too long shows these alone."""
+
+
+def find_annotation(field: Any, kind: type[Annotation]) -> Annotation | None:
+    """Return the annotation of this class that a field of a config class has, None if it has none."""
+    return next((note for note in field.metadata if isinstance(note, kind)), None)
+
+
+class DescribedKey(NamedTuple):
+    """A key of a config class, in words."""
+
+    key: str
+    """dotted"""
+    type: str
+    default: str
+    meaning: str
+    """the docstring below the field"""
+
+
+def describe(schema: Any, prefix: str = "", *, common: bool = False) -> Iterator[DescribedKey]:
+    """Yield every key below a config class, or those that are `Common` alone."""
     for inner in dict.fromkeys(_config_classes(schema)):
         for name, (kind, field) in fields_of(inner).items():
             key = prefix + getattr(inner, "BESIDE", {}).get(name, name)
             has_names = any(get_origin(alternative) is dict for alternative in alternatives(kind))
-            nested = list(describe(kind, f"{key}.NAME." if has_names else f"{key}."))
+            below = f"{key}.NAME." if has_names else f"{key}."
+            nested = list(describe(kind, below, common=common))
+            if common and find_annotation(field, Common) is None:
+                yield from nested
+                continue
             text = field.description or _docstrings(inner).get(name, "")
-            yield (
-                key,
-                _type_name(kind),
-                "" if nested else _default_text(field),
-                " ".join(text.split()),
-            )
+            default = "" if next(_config_classes(kind), None) else _default_text(field)
+            yield DescribedKey(key, _type_name(kind), default, " ".join(text.split()))
             yield from nested
 
 

@@ -12,6 +12,7 @@ from pydantic import Field, GetCoreSchemaHandler, ValidatorFunctionWrapHandler
 from pydantic_core import CoreSchema, core_schema
 
 from clozeline.configuration.config import MayChange, adapter_of, config_class
+from clozeline.configuration.described_keys import Common
 from clozeline.configuration.named_algorithms import IsName
 from clozeline.model.configuration.head import Heads
 from clozeline.model.configuration.key_types import Depth, Width
@@ -47,11 +48,11 @@ class ModelConfig:
 
     WORD: ClassVar = "size"
 
-    family: Annotated[str, IsName()]
+    family: Annotated[str, IsName(), Common()]
     """A file of model/families, for example encoder, decoder or encoder_decoder."""
-    dim: Width
+    dim: Annotated[Width, Common()]
     """Width of the residual stream."""
-    layers: Depth
+    layers: Annotated[Depth, Common()]
     """Layers of the (encoder) stack."""
     decoder_layers: Depth | None = None
     """encoder_decoder: layers of the decoder; null = layers."""
@@ -65,14 +66,14 @@ class ModelConfig:
     """encoder_decoder: query heads of the decoder; null = attention_heads."""
     decoder_ffn_dim: Width | None = None
     """encoder_decoder: inner width of the decoder's feed-forward block; null = ffn_dim."""
-    attention_heads: Width
+    attention_heads: Annotated[Width, Common()]
     """Query heads of each attention."""
     kv_heads: Width | None = None
     """Key and value heads, a divisor of attention_heads (arXiv 2305.13245); null =
     attention_heads."""
     head_dim: Width | None = None
     """Width of one head; null = dim / attention_heads."""
-    ffn_dim: Width
+    ffn_dim: Annotated[Width, Common()]
     """Inner width of the feed-forward block."""
     emb_dim: Width | None = None
     """Width of the embedding tables; if it is not dim, a projection follows them; null = dim."""
@@ -139,21 +140,21 @@ class ModelConfig:
     """Token embeddings times sqrt(dim)."""
     out_scale: bool = False
     """Hidden states times dim ** -0.5 before the lm projection (T5 v1.0)."""
-    dropout: DropoutConfig = DropoutConfig()
+    dropout: Annotated[DropoutConfig, Common()] = DropoutConfig()
     """Dropout probabilities."""
     init: InitConfig = InitConfig()
     """Initial weights."""
-    init_from: MayChange[Path | None] = None
+    init_from: Annotated[MayChange[Path | None], Common()] = None
     """Run directory or model folder, published or imported, whose weights the model starts from:
     the entire body, and the heads that it has. A run's configuration also takes `hf://org/name`.
     null = random initialization."""
-    adapter: AdapterComponent | None = None
+    adapter: Annotated[AdapterComponent | None, Common()] = None
     """A file of model/adapters with its keys: only its parameters train, and those of heads that
     `init_from` lacks. null = everything trains."""
     quantization: Quantization | None = None
     """Quantization-aware training: the linear maps of the body compute with weights rounded to int8
     or int4; int8_dynamic also rounds their inputs. null = off."""
-    heads: Heads
+    heads: Annotated[Heads, Common()]
     """Pretraining heads, files of model/heads, each with the weight of its loss: {masked_lm: 1.0};
     the long form is {masked_lm: {weight: 1.0, normalize: row}}."""
 

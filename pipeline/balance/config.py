@@ -6,13 +6,14 @@ from typing import Annotated
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.configuration.described_keys import Common
 
 
 @config_class
 class BalanceConfig:
     """Share of each language and source in the training data."""
 
-    alpha: Annotated[float, Field(ge=0, le=1)] = 0.3
+    alpha: Annotated[float, Field(ge=0, le=1), Common()] = 0.3
     """exponent of the language sampling, 0 (equal shares) to 1 (natural proportions): 0.7 XLM and
     mBERT, 0.3 XLM-R and mT5"""
     max_copies: Annotated[int, Field(ge=1, le=255)] = 4

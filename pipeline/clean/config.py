@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.described_keys import Common
 from clozeline.pipeline.registries import (
     EXTRACTORS,
     FILTERS,
@@ -43,9 +44,13 @@ class SourceConfig:
 class CleanConfig:
     """Steps from raw records to documents."""
 
-    extractor: ExtractorComponent = field(default_factory=EXTRACTORS.default("resiliparse"))
+    extractor: Annotated[ExtractorComponent, Common()] = field(
+        default_factory=EXTRACTORS.default("resiliparse")
+    )
     """extractor of text from HTML"""
-    language: LanguageComponent | None = field(default_factory=LANGUAGES.default("py3langid"))
+    language: Annotated[LanguageComponent | None, Common()] = field(
+        default_factory=LANGUAGES.default("py3langid")
+    )
     """language identifier and the languages to keep; null identifies nothing and keeps all"""
     normalize: NormalForm = "prose"
     """stored form of texts: `prose` composes accents and drops controls, outer blanks and repeated
@@ -57,7 +62,7 @@ class CleanConfig:
     line_rules: LineRules = "paragraphs"
     """what rules about lines judge: `paragraphs`, hard-wrapped lines together, or `lines`, each as
     published"""
-    filters: list[FilterComponent] = field(
+    filters: Annotated[list[FilterComponent], Common()] = field(
         default_factory=FILTERS.defaults("gopher_quality", "c4_quality", "gopher_repetition")
     )
     """filters, applied in this order; the first that rejects gives the reason"""

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from clozeline import plugins
 from clozeline.configuration.config import config_class
+from clozeline.configuration.described_keys import Common
 from clozeline.pipeline.block_options import BlockRows, Compression
 from clozeline.pipeline.registries import ObjectiveComponent
 
@@ -65,7 +66,9 @@ def inline_options(entry: type[NamedObjective]) -> BeforeValidator:
 class ObjectiveEntry(NamedObjective):
     """One example set. The options of the objective are keys of the same mapping."""
 
-    variants: Annotated[int, Field(ge=1, le=65536)] = 1
+    objective: Annotated[ObjectiveComponent, Common()]
+    """name of the objective; its options are keys of the same mapping"""
+    variants: Annotated[int, Field(ge=1, le=65536), Common()] = 1
     """corruptions of each training sample; held-out samples have one"""
     container: Literal["arrow", "tar"] = "arrow"
     """`arrow`: Arrow IPC files; `tar`: WebDataset tars of the same blocks"""

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.described_keys import Common
 
 Within: TypeAlias = Literal["all", "source"]
 """Documents among which pieces are counted: `all`, or those of the same `source` of the input."""
@@ -74,9 +75,9 @@ class SpansConfig:
 class DedupConfig:
     """Types of duplicates to remove; null disables a type."""
 
-    exact: ExactConfig | None = field(default_factory=ExactConfig)
+    exact: Annotated[ExactConfig | None, Common()] = field(default_factory=ExactConfig)
     """exact duplicates, removed first"""
-    near: NearConfig | None = field(default_factory=NearConfig)
+    near: Annotated[NearConfig | None, Common()] = field(default_factory=NearConfig)
     """near-duplicates among the remaining documents"""
     lines: LinesConfig | None = None
     """lines that many of the remaining documents share"""

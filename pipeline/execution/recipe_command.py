@@ -2,23 +2,31 @@
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from clozeline.command import (
     Detail,
-    Parser,
-    add_detail_options,
+    DetailOptions,
     keys_of,
-    print_keys,
     program_name,
     run_command,
     stopping_at_signals,
     wrap_log,
 )
-from clozeline.configuration.config import config_file
+from clozeline.command_line import (
+    Dashed,
+    OtherKeys,
+    asks_for_help,
+    key_lines,
+    print_help,
+    read_words,
+    wants_all_keys,
+)
+from clozeline.configuration.config import config_class, config_file
+from clozeline.configuration.described_keys import DescribedKey, describe
 from clozeline.errors import ClozelineError, ConfigurationError, StorageError
 from clozeline.native.library import missing_note
 from clozeline.pipeline import all_stages
@@ -53,6 +61,21 @@ _ALGORITHMS: Final = (
 )
 
 
+@config_class
+class PipelineOptions(DetailOptions):
+    """A recipe, and what is done with it."""
+
+    config: Annotated[str | None, Dashed("FILE")] = None
+    """the recipe: a YAML file, or recipe:NAME for one that comes with Clozeline"""
+    verify: bool = False
+    """hash inputs and finished files before units are skipped"""
+    dry_run: bool = False
+    """show the units that would run, and do nothing"""
+    detach: bool = False
+    """submit the driver itself as a job of Slurm, and return"""
+    words: Annotated[tuple[str, ...], OtherKeys("for example input=FILES output=DIR")] = ()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a recipe, or the stage that the first argument names, and return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -73,58 +96,23 @@ def run_stage(stage: str, arguments: Sequence[str]) -> int:
 def _parse_and_run(
     program: str, description: str, stage: str | None, arguments: Sequence[str]
 ) -> int:
-    parser = Parser(prog=program_name(program), description=description, add_help=False)
-    parser.add_argument(
-        "-h", "--help", action="store_true", help="show this, and every key of a recipe"
-    )
-    parser.add_argument(
-        "--config", metavar="FILE", help="the recipe: a YAML file, or recipe:NAME for one of ours"
-    )
-    parser.add_argument(
-        "--verify",
-        action="store_true",
-        help="hash inputs and finished files before units are skipped",
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="show the units that would run, and do nothing"
-    )
-    parser.add_argument(
-        "--detach",
-        action="store_true",
-        help="submit the driver itself as a job of Slurm, and return",
-    )
-    add_detail_options(
-        parser,
-        "print errors alone, without progress and table",
-        "print a line whenever units finish, not once a minute",
-    )
-    parser.add_argument(
-        "overrides", nargs="*", metavar="key=value", help="for example input=FILES output=DIR"
-    )
-    options = parser.parse_intermixed_args(arguments)
-    if options.help:
-        parser.print_help()
-        order = {name: index for index, name in enumerate(all_stages())}
-        print_keys(
-            sorted(
-                keys_of(Recipe, _ALGORITHMS),
-                key=lambda key: order.get(key[0].partition(".")[0], -1),
-            )
-        )
+    if asks_for_help(arguments):
+        print_help(PipelineOptions, arguments, description, program_name(program))
+        _print_keys(stage, wants_all_keys(arguments))
         return 0
+    options = read_words(PipelineOptions, arguments)
     if options.config is not None:
         recipe = load_recipe(
-            config_file(options.config, "pipeline.yaml"), options.overrides, is_users=True
+            config_file(options.config, "pipeline.yaml"), options.words, is_users=True
         )
     elif stage is not None:
-        recipe, note = load_default_recipe(stage, options.overrides)
+        recipe, note = load_default_recipe(stage, options.words)
         if options.detail != "quiet":
             _show(wrap_log(note))
     else:
-        parser.error(
+        raise ConfigurationError(
             "--config FILE is missing: `clozeline new DIR input=FILES` writes a recipe; a stage "
-            "runs on its defaults "
-            "without one: clozeline clean input=FILES output=DIR"
+            "runs on its defaults without one: clozeline clean input=FILES output=DIR; see --help"
         )
     check_recipe(recipe)
     if options.dry_run:
@@ -134,6 +122,28 @@ def _parse_and_run(
             recipe, [stage or "pipeline", *(word for word in arguments if word != "--detach")]
         )
     return _run(recipe, stage, options.detail, verify=options.verify)
+
+
+def _print_keys(stage: str | None, all_keys: bool) -> None:
+    """Print the keys of a stage, else those that are set most often; or all, in the order of the stages."""
+    keys: Iterable[DescribedKey]
+    if all_keys:
+        order = {name: index for index, name in enumerate(all_stages())}
+        keys = sorted(
+            keys_of(Recipe, _ALGORITHMS),
+            key=lambda key: order.get(key.key.partition(".")[0], -1),
+        )
+        title = "keys of the configuration"
+    elif stage is not None:
+        own = (key for key in keys_of(Recipe, _ALGORITHMS) if key.key.partition(".")[0] == stage)
+        keys = own
+        title = f"keys of the stage {stage}"
+    else:
+        keys = describe(Recipe, common=True)
+        title = "keys that are set most often"
+    lines = "\n".join(key_lines(keys, title))
+    more = "" if all_keys else "\n`--help all` shows all keys.\n"
+    sys.stdout.write(f"\n{lines}\n{more}")
 
 
 def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> int:

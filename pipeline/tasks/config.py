@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.configuration.described_keys import Common
 from clozeline.pipeline.registries import TaskReaderComponent
 from clozeline.pipeline.text.code_switching import CodeSwitchConfig
 from clozeline.pipeline.text.normal_form import NormalForm
@@ -36,7 +37,7 @@ class SimilarityConfig:
 class TasksConfig:
     """A task and the layout of its rows."""
 
-    reader: TaskReaderComponent
+    reader: Annotated[TaskReaderComponent, Common()]
     """reader of the files, and its task: {name: glue, task: sst2}"""
     frame: FrameName = "bert"
     """template of special tokens: bert, `[CLS] a [SEP] b [SEP]` in two segments; roberta, `<s> a
@@ -46,7 +47,7 @@ class TasksConfig:
     normalize: NormalForm = "prose"
     """stored form of the texts, as of `clean.normalize`: `prose` composes accents and drops
     controls, blanks stay; `none` only makes valid Unicode"""
-    max_length: Annotated[int, Field(ge=8, le=65_000)] = 128
+    max_length: Annotated[int, Field(ge=8, le=65_000), Common()] = 128
     """maximum tokens of a row, including special tokens; longer texts are truncated, in a pair the
     longer one first"""
     stride: Annotated[int, Field(ge=1)] | None = None

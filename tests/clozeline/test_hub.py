@@ -15,7 +15,7 @@ from clozeline.errors import ConfigurationError, StorageError
 from clozeline.hub import fetch_folder, origin_of
 from clozeline.pipeline.corrupt.preview.corrupted_text import corrupt_text
 from clozeline.pipeline.tokenize.take.config import TokenizerConfig
-from clozeline.tools.command import model_path
+from clozeline.tools.command import find_model
 from clozeline.train.configuration.distillation import DistilConfig, StudentStart
 from clozeline.train.configuration.model_source import with_source
 from tests.clozeline.installed import installed
@@ -293,5 +293,5 @@ def test_every_key_and_argument_of_a_model_takes_a_name(hub):
     assert found["init_from"] == str(cached)
     assert found["family"] == "decoder"
     assert with_source({"init_from": model, "family": "decoder"})["init_from"] == str(cached)
-    assert model_path(model) == cached
+    assert find_model(model) == str(cached)
     assert corrupt_text("causal_lm", "abc", tokenizer=model).example

@@ -3,14 +3,18 @@
 import importlib
 import subprocess
 import sys
+from dataclasses import field
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 
 from clozeline.__main__ import commands
+from clozeline.command_line import Positional, read_words
+from clozeline.configuration.config import Names, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import IntermixedArguments, add_settings, settings_of
+from clozeline.tools.command import UserPath
 from clozeline.tools.runs.inference.generation import Settings
 from tests.shard_sets import toy_set
 
@@ -18,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 TOOLS = sorted(
     path.stem
     for path in (ROOT / "tools").glob("*/*.py")
-    if "return run_tool(parser" in path.read_text(encoding="utf-8")
+    if "return run_tool(" in path.read_text(encoding="utf-8")
 )
 
 
@@ -87,20 +91,20 @@ def test_a_script_hides_no_library(tmp_path):
     assert done.stdout.endswith("7\n")
 
 
-def test_a_key_in_place_of_a_folder_is_told(tmp_path, capsys):
-    assert command_module("export_model").main([str(tmp_path), "output=exported"]) == 64
-    assert "write it without `output=`" in capsys.readouterr().err
+@config_class
+class Tool(Settings):
+    """Options of a tool."""
+
+    run: Annotated[UserPath, Positional(0)]
+    output: Annotated[UserPath, Positional(1)]
+    text: Names = field(default_factory=list)
+    dry: bool = False
 
 
-@pytest.fixture
-def parser():
-    parser = IntermixedArguments("")
-    parser.add_argument("run")
-    parser.add_argument("--output", required=True)
-    parser.add_argument("--text", action="append")
-    parser.add_argument("--dry", action="store_true")
-    add_settings(parser, Settings)
-    return parser
+def test_an_argument_is_given_by_its_position_or_its_key():
+    for words in (["a", "b"], ["a", "output=b"], ["--output", "b", "a"], ["output=b", "run=a"]):
+        options = read_words(Tool, words)
+        assert (options.run, options.output) == (Path("a"), Path("b"))
 
 
 @pytest.mark.parametrize(
@@ -111,24 +115,28 @@ def parser():
         ["--max_tokens=5", "--mode", "beam", "run", "--text", "a=b", "output=out", "--dry"],
     ],
 )
-def test_keys_and_options_are_one_style(parser, words):
-    options = parser.parse_args(words)
-    assert (options.run, options.output, options.text, options.dry) == ("run", "out", ["a=b"], True)
-    settings = settings_of(Settings, options.overrides)
-    assert (settings.max_tokens, settings.mode) == (5, "beam")
+def test_keys_and_options_are_one_style(words):
+    options = read_words(Tool, words)
+    assert (options.run, options.output) == (Path("run"), Path("out"))
+    assert (options.text, options.dry) == (["a=b"], True)
+    assert (options.max_tokens, options.mode) == (5, "beam")
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["run"], "required: output;"),
-        (["run", "output=x", "--mode"], "mode=VALUE"),
-        (["run", "output=x", "dry=maybe"], "dry: expected true or false"),
+        (["run"], "OUTPUT is missing; see --help"),
+        (["run", "out", "--mode"], "--mode: expected a value, mode=VALUE"),
+        (["run", "out", "dry=maybe"], "dry: expected a valid boolean, got 'maybe'"),
+        (["run", "out", "more"], "argument 'more': expected key=value"),
+        (["run", "", "text=a"], "OUTPUT: expected a path, got nothing"),
+        (["run", "out", "mood=beam"], "unknown key 'mood'; did you mean 'mode'"),
+        (["run", "out", "--moode"], "--moode: no such option; did you mean '--mode'"),
     ],
 )
-def test_what_is_missing_is_named_as_it_is_written(parser, words, said):
+def test_what_is_wrong_is_named_as_it_is_written(words, said):
     with pytest.raises(ConfigurationError, match=said):
-        parser.parse_args(words)
+        read_words(Tool, words)
 
 
 @pytest.mark.parametrize("sizes", [[], [0, 0], [0, 5, 0]])

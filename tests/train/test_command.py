@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -60,7 +61,9 @@ def deepspeed(*words):
 
 
 def test_what_is_printed_is_whole_in_a_file():
-    assert [*all_sizes()][-1] in typed(sys.executable, "train/main.py", "--help").stdout[-100:]
+    assert [*all_sizes()][-1] in typed(sys.executable, "train/main.py", "--help", "all").stdout[
+        -100:
+    ]
 
 
 def bits(output):
@@ -143,7 +146,7 @@ def alone(monkeypatch):
 
 @pytest.mark.usefixtures("alone")
 def test_help_lists_every_key(capsys, monkeypatch):
-    code, text, _ = called(capsys, ["--help"])
+    code, text, _ = called(capsys, ["--help", "all"])
     assert code == 0
     for key in (
         "model.layers",
@@ -157,6 +160,18 @@ def test_help_lists_every_key(capsys, monkeypatch):
     assert "  schedule.power (name: polynomial): float = 0.5" in text
     monkeypatch.setenv("RANK", "1")  # only rank 0 prints
     assert called(capsys, ["--help"]) == (0, "", "")
+
+
+@pytest.mark.usefixtures("alone")
+def test_help_shows_the_keys_that_are_set_most_often(capsys):
+    code, text, _ = called(capsys, ["--help"])
+    assert code == 0
+    keys = [line for line in text.splitlines() if re.match(r"  [a-z_.]+: ", line)]
+    assert 25 <= len(keys) <= 40
+    for key in ("model.layers", "data.global_batch", "optimizer", "steps", "output"):
+        assert f"\n  {key}: " in text
+    assert "watchdog_s" not in text
+    assert "`--help all` shows all keys." in text
 
 
 def test_every_key_has_a_meaning():

@@ -3,11 +3,10 @@ never read them."""
 
 import json
 import signal
-from argparse import Namespace
 
 import pytest
 
-from clozeline.tools.runs.data.feed import open_feed
+from clozeline.tools.runs.data.feed import FeedOptions, open_feed
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.checkpoint.stored_checkpoint import Index, steps_in
 from clozeline.train.data.stream.mixture import SkippedRows
@@ -153,7 +152,7 @@ def test_ruined_weights_are_not_gone_back_to_and_tools_know_the_rows(one_rank, t
     assert one_rank.run(never_read, configs[1], 48, 112, []) == [(0, "")]
     assert learned(paths[0])[1] == learned(paths[1])[1]
     # explain-batch and where-is: the rows of each step, and those of no step
-    feed = open_feed(Namespace(run=paths[0], words=[], seed=None, global_batch=None, lanes=None))
+    feed = open_feed(FeedOptions(run=paths[0]))
     for step in range(1, 21):
         visits = feed.batch(feed.samples(step))
         assert sorted([visit.source, *(visit.stored or ())] for visit in visits) == sorted(

@@ -5,16 +5,18 @@ page has curves over steps, tokens, seconds and FLOPs. Runs may still be trainin
 have written so far is shown.
 """
 
-import argparse
 import json
 import math
 import statistics
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from clozeline.configuration.config import flatten, read_mapping
+from pydantic import Field
+
+from clozeline.command_line import Positional
+from clozeline.configuration.config import config_class, flatten, read_mapping
 from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError, message_text, plural, reading_run
 from clozeline.files import publish_text
@@ -23,7 +25,8 @@ from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, page, section, table
 from clozeline.report.recorded_series import read_points
 from clozeline.terminal import Terminal, duration, size_text
-from clozeline.tools.command import Arguments, run_as_script, run_tool, some_path
+from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.options import JsonSwitch
 from clozeline.train.logs.curves import (
     RecordedRun,
     curves,
@@ -41,6 +44,16 @@ _IGNORED_KEYS: Final = ("output", "resume")
 _ABSENT: Final = "absent"
 _MOST_ROWS: Final = 20
 """Rows of a table on the terminal; a page and JSON have all."""
+
+
+@config_class
+class CompareOptions(JsonSwitch):
+    """Runs to compare."""
+
+    runs: Annotated[list[UserPath], Field(min_length=1), Positional(0, "RUN")]
+    """run directories of train/main.py"""
+    html: UserPath | None = None
+    """also write a page with the curves"""
 
 
 def figures_of(run: RecordedRun) -> dict[str, float]:
@@ -173,75 +186,65 @@ def _format_figure(title: str, value: float | None) -> str:
     return f"{value:.4g}" if abs(value) >= 1e12 or abs(value) < 1e-3 else f"{value:.4f}"
 
 
+def _compare(options: CompareOptions) -> None:
+    if len(options.runs) > SHADES:
+        raise ConfigurationError(
+            f"RUN: expected at most {SHADES} runs, which a chart can tell apart, got more"
+        )
+    names = _short_names(options.runs)
+    configs = []
+    for path in options.runs:
+        with reading_run(path / "config.yaml"):
+            configs.append(redact(read_mapping(path / "config.yaml")))
+        sys.stderr.writelines(message_text(f"note: {note}\n") for note in _notes(path))
+    runs = [read_run(path, name) for path, name in zip(options.runs, names, strict=True)]
+    figures = [figures_of(run) for run in runs]
+    states = [
+        "not known" if (status := read_status(path)) is None else status.text
+        for path in options.runs
+    ]
+    keys = config_differences(configs)
+    titles = list(dict.fromkeys(title for of_run in figures for title in of_run))
+    rows = [
+        [title, *(_format_figure(title, of_run.get(title)) for of_run in figures)]
+        for title in titles
+    ]
+    heading = [["state", *states]]
+    if any(run.task for run in runs):
+        heading.append(["losses of", *(run.task for run in runs)])
+    sheets = [("Figures", [*heading, *rows])]
+    if len(names) > 1:
+        sheets.append(
+            (
+                "Configuration: keys that differ",
+                [[key, *values] for key, values in keys.items()],
+            )
+        )
+    if note := _note_tasks(runs):
+        sys.stderr.write(message_text(f"note: {note}\n"))
+    if options.html is not None:
+        parts = [section(title, table(["", *names], rows)) for title, rows in sheets if rows]
+        title = f"Runs {', '.join(names)}" if len(names) > 1 else f"Run {names[0]}"
+        publish_text(options.html, page(title, [parts[0], grid(*curves(runs)), *parts[1:]]))
+    if options.json:
+        run_list = [
+            {"name": name, "figures": of_run} for name, of_run in zip(names, figures, strict=True)
+        ]
+        print(json.dumps({"runs": run_list, "differences": keys}, indent=1))
+        return
+    shown = (
+        Sheet(title, ("", *names), tuple(tuple(row) for row in _shorten(rows)))
+        for title, rows in sheets
+    )
+    print_view(
+        ConsoleView(f"{plural(len(names), 'run')}: {', '.join(names)}", tuple(shown)), Terminal()
+    )
+    if options.html is not None:
+        print(f"page: {options.html}")
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = Arguments(__doc__)
-    parser.add_argument(
-        "runs", type=some_path, nargs="+", metavar="RUN", help="a run directory of train/main.py"
-    )
-    parser.add_argument(
-        "--html", type=some_path, metavar="FILE", help="also write a page with the curves"
-    )
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON alone")
-
-    def action(options: argparse.Namespace) -> None:
-        if len(options.runs) > SHADES:
-            raise ConfigurationError(
-                f"RUN: expected at most {SHADES} runs, which a chart can tell apart, got more"
-            )
-        names = _short_names(options.runs)
-        configs = []
-        for path in options.runs:
-            with reading_run(path / "config.yaml"):
-                configs.append(redact(read_mapping(path / "config.yaml")))
-            sys.stderr.writelines(message_text(f"note: {note}\n") for note in _notes(path))
-        runs = [read_run(path, name) for path, name in zip(options.runs, names, strict=True)]
-        figures = [figures_of(run) for run in runs]
-        states = [
-            "not known" if (status := read_status(path)) is None else status.text
-            for path in options.runs
-        ]
-        keys = config_differences(configs)
-        titles = list(dict.fromkeys(title for of_run in figures for title in of_run))
-        rows = [
-            [title, *(_format_figure(title, of_run.get(title)) for of_run in figures)]
-            for title in titles
-        ]
-        heading = [["state", *states]]
-        if any(run.task for run in runs):
-            heading.append(["losses of", *(run.task for run in runs)])
-        sheets = [("Figures", [*heading, *rows])]
-        if len(names) > 1:
-            sheets.append(
-                (
-                    "Configuration: keys that differ",
-                    [[key, *values] for key, values in keys.items()],
-                )
-            )
-        if note := _note_tasks(runs):
-            sys.stderr.write(message_text(f"note: {note}\n"))
-        if options.html is not None:
-            parts = [section(title, table(["", *names], rows)) for title, rows in sheets if rows]
-            title = f"Runs {', '.join(names)}" if len(names) > 1 else f"Run {names[0]}"
-            publish_text(options.html, page(title, [parts[0], grid(*curves(runs)), *parts[1:]]))
-        if options.json:
-            run_list = [
-                {"name": name, "figures": of_run}
-                for name, of_run in zip(names, figures, strict=True)
-            ]
-            print(json.dumps({"runs": run_list, "differences": keys}, indent=1))
-            return
-        shown = (
-            Sheet(title, ("", *names), tuple(tuple(row) for row in _shorten(rows)))
-            for title, rows in sheets
-        )
-        print_view(
-            ConsoleView(f"{plural(len(names), 'run')}: {', '.join(names)}", tuple(shown)),
-            Terminal(),
-        )
-        if options.html is not None:
-            print(f"page: {options.html}")
-
-    return run_tool(parser, arguments, action, prints=True)
+    return run_tool(__doc__, arguments, CompareOptions, _compare, prints=True)
 
 
 if __name__ == "__main__":

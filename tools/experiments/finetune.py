@@ -16,7 +16,6 @@ do. `search='{optimizer.learning_rate: [3e-4, 1e-3], steps: [200, 400]}'` first 
 part of the training rows.
 """
 
-import argparse
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,21 +26,14 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from clozeline.command_line import ChoosesMode, OtherKeys, Positional
 from clozeline.configuration.config import config_class, config_file, read_composed
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json
 from clozeline.model.registries import FAMILIES
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.tasks.task_rows import FRAMES
-from clozeline.tools.command import (
-    IntermixedArguments,
-    add_settings,
-    model_path,
-    run_as_script,
-    run_tool,
-    some_path,
-    split_settings,
-)
+from clozeline.tools.command import ModelPath, UserPath, run_as_script, run_tool
 from clozeline.tools.experiments.multirun import finetuning_scores
 from clozeline.tools.experiments.multirun.finetuning_plan import (
     FinetuningPlan,
@@ -106,6 +98,39 @@ class FinetuneOptions:
             )
 
 
+@config_class
+class FinetuneCommand(FinetuneOptions):
+    """A model, a task with its files, and the runs."""
+
+    body: Annotated[ModelPath, Positional(0)]
+    """a run, or a folder with a model"""
+    words: Annotated[tuple[str, ...], OtherKeys("keys of the training, tasks. and tokenizer.")] = ()
+
+
+@config_class
+class Comparison:
+    """Outputs of this tool to compare."""
+
+    compare: Annotated[list[UserPath], ChoosesMode(), Positional(0)]
+    """an output of this tool, to compare with others; may be repeated"""
+
+
+@config_class
+class TestMatrix:
+    """Outputs of this tool to show by their tests."""
+
+    matrix: Annotated[list[UserPath], ChoosesMode(), Positional(0)]
+    """an output of this tool, to show by its tests; may be repeated"""
+
+
+@config_class
+class TaskAverage:
+    """Outputs of this tool, of a task each, to average."""
+
+    average: Annotated[list[UserPath], ChoosesMode(), Positional(0)]
+    """an output of this tool, a task each, to average; may be repeated"""
+
+
 def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> FinetuningPlan:
     """Make the sets, then train and score every seed that has no score yet; return what the runs have in common.
 
@@ -122,7 +147,7 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
     }
     # what identifies the runs of the folder
     facts = {"body": str(body.resolve()), "overrides": list(overrides)} | settings_facts(
-        options, "output", "seeds"
+        options, "output", "seeds", "body", "words"
     )
     require_same_facts(output / "finetune.json", facts)
     stage_words = [word for word in overrides if word.startswith(("tasks.", "tokenizer."))]
@@ -300,68 +325,44 @@ def _table(
         yield f"  {score:.4f}  {' '.join(words)}{'  <- chosen' if number == best else ''}"
 
 
+def _read_by_split(folders: Iterable[Path]) -> list[tuple[str, Any]]:
+    return [(str(folder), finetuning_scores.read_by_split(folder)) for folder in folders]
+
+
+def _run(options: FinetuneCommand | Comparison | TestMatrix | TaskAverage) -> None:
+    if isinstance(options, TestMatrix):
+        print(*finetuning_scores.matrix_lines(_read_by_split(options.matrix)), sep="\n")
+    elif isinstance(options, TaskAverage):
+        print(*finetuning_scores.average_lines(_read_by_split(options.average)), sep="\n")
+    elif isinstance(options, Comparison):
+        _print_scores(options.compare)
+    else:
+        plan = finetune(options.body, options, options.words)
+        scored = _print_scores([options.output])
+        for line in finetuning_scores.advice_lines(scored, plan.rows, plan.given):
+            print(line)
+        run = options.output / "seed-0"
+        for line in diagnose_run(replace(read_config(run), output=run)):
+            print(f"seed 0: {line}")
+
+
+def _print_scores(folders: Sequence[Path]) -> Any:
+    """Print the tables of some outputs; return the scored runs of the first."""
+    by_split = _read_by_split(folders)
+    groups = [(name, splits["dev"]) for name, splits in by_split]
+    print(
+        *finetuning_scores.table_lines(groups),
+        *finetuning_scores.comparison_lines(groups),
+        sep="\n",
+    )
+    if any(len(splits) > 1 for _, splits in by_split):
+        print(*finetuning_scores.matrix_lines(by_split), sep="\n")
+    return groups[0][1]
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = IntermixedArguments(__doc__)
-    parser.add_argument(
-        "body", type=model_path, nargs="?", metavar="BODY", help="a run, or a folder with a model"
-    )
-    add_settings(
-        parser, FinetuneOptions, help_text="settings, listed below, and keys of the training"
-    )
-    asked = {
-        "compare": "an output of this tool, to compare with others; may be repeated",
-        "matrix": "an output of this tool, to show by its tests; may be repeated",
-        "average": "an output of this tool, a task each, to average; may be repeated",
-    }
-    for name, meaning in asked.items():
-        parser.add_argument(
-            f"--{name}", action="extend", type=some_path, nargs="+", metavar="DIR", help=meaning
-        )
-
-    def action(options: argparse.Namespace) -> None:
-        tables = (
-            (options.average, finetuning_scores.average_lines),
-            (options.matrix, finetuning_scores.matrix_lines),
-        )
-        for folders, lines in tables:
-            if folders is not None:
-                print(
-                    *lines(
-                        [
-                            (str(folder), finetuning_scores.read_by_split(folder))
-                            for folder in folders
-                        ]
-                    ),
-                    sep="\n",
-                )
-                return
-        folders = options.compare
-        plan = None
-        if folders is None:
-            if options.body is None:
-                raise ConfigurationError(
-                    "expected BODY and key=value words, or compare=DIR compare=DIR; see --help"
-                )
-            chosen, overrides = split_settings(FinetuneOptions, options.overrides)
-            plan = finetune(options.body, chosen, overrides)
-            folders = [chosen.output]
-        by_split = [(str(folder), finetuning_scores.read_by_split(folder)) for folder in folders]
-        groups = [(name, splits["dev"]) for name, splits in by_split]
-        print(
-            *finetuning_scores.table_lines(groups),
-            *finetuning_scores.comparison_lines(groups),
-            sep="\n",
-        )
-        if any(len(splits) > 1 for _, splits in by_split):
-            print(*finetuning_scores.matrix_lines(by_split), sep="\n")
-        if plan is not None:
-            for line in finetuning_scores.advice_lines(groups[0][1], plan.rows, plan.given):
-                print(line)
-            run = folders[0] / "seed-0"
-            for line in diagnose_run(replace(read_config(run), output=run)):
-                print(f"seed 0: {line}")
-
-    return run_tool(parser, arguments, action)
+    modes = (FinetuneCommand, Comparison, TestMatrix, TaskAverage)
+    return run_tool(__doc__, arguments, modes, _run)
 
 
 if __name__ == "__main__":

@@ -7,25 +7,28 @@ has already learned the first task. Other words go to `train/main.py`: `steps=50
 resumes after an interruption.
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
+from clozeline.command_line import OtherKeys
+from clozeline.configuration.config import config_class
 from clozeline.files import publish_json
-from clozeline.tools.command import (
-    IntermixedArguments,
-    add_settings,
-    model_path,
-    run_as_script,
-    run_tool,
-    split_settings,
-)
+from clozeline.tools.command import run_as_script, run_tool
 from clozeline.tools.experiments.multirun.runner import record_folder_facts, settings_facts
 from clozeline.tools.experiments.multirun.task_sequence import (
     ForgettingOptions,
     summary,
     summary_lines,
 )
+from clozeline.tools.options import RunArgument
+
+
+@config_class
+class ForgettingCommand(ForgettingOptions, RunArgument):
+    """The run that starts the sequence, its tasks and methods."""
+
+    words: Annotated[tuple[str, ...], OtherKeys("keys of the training")] = ()
 
 
 def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> list[str]:
@@ -39,7 +42,7 @@ def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> l
     sequence = TaskSequence(run.resolve(), tasks, options, tuple(words))
     for method in options.method:
         sequence.check(method)
-    settings = settings_facts(options, "tasks", "method", "output", "seeds")
+    settings = settings_facts(options, "run", "words", "tasks", "method", "output", "seeds")
     facts = {
         "run": str(run.resolve()),
         "tasks": [task.as_dict() for task in tasks],
@@ -66,20 +69,12 @@ def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> l
     return [*summary_lines(methods_summary, names, stages, kinds)]
 
 
+def _run(options: ForgettingCommand) -> None:
+    print(*forgetting(options.run, options, options.words), sep="\n")
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = IntermixedArguments(__doc__)
-    parser.add_argument(
-        "run", type=model_path, metavar="RUN", help="a run directory of train/main.py"
-    )
-    add_settings(parser, ForgettingOptions, help_text="settings below, and keys of the training")
-
-    def action(options: argparse.Namespace) -> None:
-        print(
-            *forgetting(options.run, *split_settings(ForgettingOptions, options.overrides)),
-            sep="\n",
-        )
-
-    return run_tool(parser, arguments, action)
+    return run_tool(__doc__, arguments, ForgettingCommand, _run)
 
 
 if __name__ == "__main__":

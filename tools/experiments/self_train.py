@@ -8,7 +8,6 @@ rounds, when the labels hardly change, or after `rounds`. Other words go to ever
 a folder for `clozeline finetune compare=DIR/round-0 compare=DIR/round-1`.
 """
 
-import argparse
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,17 +15,12 @@ from typing import Annotated, Final, NamedTuple
 
 from pydantic import Field
 
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.command_line import OtherKeys, Positional
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json
 from clozeline.pipeline.tables import read_list
-from clozeline.tools.command import (
-    IntermixedArguments,
-    model_path,
-    run_as_script,
-    run_tool,
-    split_settings,
-)
+from clozeline.tools.command import ModelPath, UserPath, run_as_script, run_tool
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
 from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
 from clozeline.tools.experiments.multirun.runner import record_folder_facts, settings_facts
@@ -38,19 +32,21 @@ _STABLE: Final = 0.01
 
 @config_class
 class SelfTrainOptions:
-    """A task, its files, and the rounds."""
+    """A model, a task with its files, and the rounds."""
 
+    body: Annotated[ModelPath, Positional(0)]
+    """a run, or a folder with a model"""
     task: str
     """recipe of a task with a class per row, of the reader glue or labeled: sst2, labels, or a
     folder with a pipeline.yaml and a train.yaml"""
-    train: Annotated[Path, HOME_EXPANDED]
+    train: UserPath
     """file with the labeled rows"""
-    unlabeled: Annotated[Path, HOME_EXPANDED]
+    unlabeled: UserPath
     """file with one text per line, or the two of a pair separated by a tab; a first line with the
     names of the task's text columns is a header"""
-    dev: Annotated[Path, HOME_EXPANDED]
+    dev: UserPath
     """file with the rows whose score decides when to stop"""
-    output: Annotated[Path, HOME_EXPANDED]
+    output: UserPath
     """folder for all rounds"""
     rounds: Annotated[int, Field(ge=1)] = 5
     """most rounds after the first training"""
@@ -60,6 +56,7 @@ class SelfTrainOptions:
     """lowest probability of a label to train on"""
     per_class: Annotated[int, Field(ge=1)] | None = None
     """maximum rows per class in a round, the most probable ones; default: all"""
+    words: Annotated[tuple[str, ...], OtherKeys("keys of the trainings")] = ()
 
 
 class Round(NamedTuple):
@@ -96,17 +93,19 @@ def reason_to_stop(rounds: Sequence[Round], most: int, patience: int) -> str | N
     return f"{most} rounds, as `rounds` says" if len(rounds) > most else None
 
 
-def self_train(body: Path, options: SelfTrainOptions, overrides: Sequence[str]) -> list[Round]:
+def self_train(options: SelfTrainOptions) -> list[Round]:
     """Run the rounds that are missing, record each in rounds.json, and return all."""
+    body = options.body
+    words = options.words
     output = options.output.resolve()
     if not options.unlabeled.is_file():
         raise ConfigurationError(
             f"unlabeled: {options.unlabeled}: no such file; give one with texts"
         )
-    settings = settings_facts(options, "output", "rounds", "patience")
+    settings = settings_facts(options, "body", "words", "output", "rounds", "patience")
     record_folder_facts(
         output / "self-train.json",
-        {"body": str(body.resolve()), "overrides": list(overrides)} | settings,
+        {"body": str(body.resolve()), "overrides": list(words)} | settings,
     )
     rounds: list[Round] = []
     while not rounds or reason_to_stop(rounds, options.rounds, options.patience) is None:
@@ -121,7 +120,7 @@ def self_train(body: Path, options: SelfTrainOptions, overrides: Sequence[str]) 
             pseudo=labels,
             seeds=1,
         )
-        finetune(body, student, overrides)
+        finetune(body, student, words)
         metrics = dict(read_scored(folder)[0].scores["metrics"])
         rows = _rows_of(labels)
         earlier = _rows_of(labels and before / labels.name)
@@ -141,12 +140,13 @@ def _label(teacher: Path, folder: Path, options: SelfTrainOptions) -> Path:
     if read_json(path.with_name(f"{path.name}.json")) is None:
         path.parent.mkdir(parents=True, exist_ok=True)
         chosen = PseudoLabelOptions(
+            run=teacher,
             input=options.unlabeled,
             output=path,
             threshold=options.threshold,
             per_class=options.per_class,
         )
-        pseudo_label(teacher, chosen)
+        pseudo_label(chosen)
     return path
 
 
@@ -167,23 +167,14 @@ def table_lines(rounds: Sequence[Round], reason: str) -> Iterator[str]:
     yield f"stopped: {reason}; the best run is round-{best}/seed-0"
 
 
+def _run(options: SelfTrainOptions) -> None:
+    rounds = self_train(options)
+    reason = reason_to_stop(rounds, options.rounds, options.patience)
+    print(*table_lines(rounds, str(reason)), sep="\n")
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = IntermixedArguments(__doc__)
-    parser.add_argument(
-        "body", type=model_path, metavar="BODY", help="a run, or a folder with a model"
-    )
-    own = "task, train, unlabeled, dev, output, rounds, patience, threshold, per_class"
-    parser.add_argument(
-        "overrides", nargs="*", metavar="key=value", help=f"{own}, and keys of the trainings"
-    )
-
-    def action(options: argparse.Namespace) -> None:
-        chosen, overrides = split_settings(SelfTrainOptions, options.overrides)
-        rounds = self_train(options.body, chosen, overrides)
-        reason = reason_to_stop(rounds, chosen.rounds, chosen.patience)
-        print(*table_lines(rounds, str(reason)), sep="\n")
-
-    return run_tool(parser, arguments, action)
+    return run_tool(__doc__, arguments, SelfTrainOptions, _run)
 
 
 if __name__ == "__main__":

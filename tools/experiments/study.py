@@ -15,21 +15,24 @@ tokenizers. `labeled=train=FILE labeled=dev=FILE` fine-tunes each variant as stu
 further names are tests.
 """
 
-import argparse
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
+
+from clozeline.command_line import Positional
+from clozeline.configuration.config import Names, config_class
 from clozeline.files import publish_text, read_json
 from clozeline.pipeline.execution.stages import last_documents
 from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, listing, page, section
-from clozeline.tools.command import Arguments, positive, run_as_script, run_tool, some_path
+from clozeline.tools.command import Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
 from clozeline.tools.experiments.multirun.finetuning_scores import (
     matrix_lines,
@@ -58,6 +61,32 @@ from clozeline.tools.experiments.multirun.study_sets import (
     named_files,
 )
 from clozeline.train.logs.curves import heldout_losses, read_run
+
+
+@config_class
+class StudyOptions:
+    """A study, its texts, and what is measured."""
+
+    study: Annotated[UserPath, Positional(0)]
+    """folder of a study, such as configs/studies/hybrid"""
+    output: UserPath
+    """folder of sets, runs and scores"""
+    input: str | None = None
+    """texts, as the pipeline takes them; default: the demo's pages"""
+    pairs: UserPath | None = None
+    """minimal pairs, in BLiMP's format or as good and bad; default: none"""
+    heldout: Names = field(default_factory=list)
+    """NAME=FILES, files of a measure, where variants change the pipeline; may be repeated"""
+    texts: Names = field(default_factory=list)
+    """NAME=FILES, texts to measure in bits per byte; may be repeated"""
+    labeled: Names = field(default_factory=list)
+    """SPLIT=FILE, labeled rows: train, dev, and other tests; may be repeated"""
+    dry_run: bool = False
+    """make the sets, and print the steps of each run"""
+    flops: Annotated[float, Field(gt=0)] | None = None
+    """FLOPs of each run; default: those of study.yaml"""
+    seeds: Positive | None = None
+    """runs per variant; default: study.yaml's"""
 
 
 def _fine_tune(
@@ -94,7 +123,7 @@ def _fine_tune(
     return lines
 
 
-def _run_study(options: argparse.Namespace) -> None:
+def _run_study(options: StudyOptions) -> None:
     folder = options.study.resolve()
     output = options.output.resolve()
     # read the study, and make its sets
@@ -160,56 +189,7 @@ def _run_study(options: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = Arguments(__doc__)
-    parser.add_argument(
-        "study",
-        type=some_path,
-        metavar="STUDY",
-        help="folder of a study, such as configs/studies/hybrid",
-    )
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="DIR", help="folder of sets, runs and scores"
-    )
-    parser.add_argument(
-        "--input",
-        metavar="FILES",
-        help="texts, as the pipeline takes them; default: the demo's pages",
-    )
-    parser.add_argument(
-        "--pairs",
-        type=Path,
-        metavar="FILES",
-        help="minimal pairs, in BLiMP's format or as good and bad; default: none",
-    )
-    parser.add_argument(
-        "--heldout",
-        action="append",
-        default=[],
-        metavar="NAME=FILES",
-        help="files of a measure, where variants change the pipeline",
-    )
-    parser.add_argument(
-        "--texts",
-        action="append",
-        default=[],
-        metavar="NAME=FILES",
-        help="texts to measure in bits per byte",
-    )
-    parser.add_argument(
-        "--labeled",
-        action="append",
-        default=[],
-        metavar="SPLIT=FILE",
-        help="labeled rows: train, dev, and other tests",
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="make the sets, and print the steps of each run"
-    )
-    parser.add_argument(
-        "--flops", type=float, help="FLOPs of each run; default: those of study.yaml"
-    )
-    parser.add_argument("--seeds", type=positive, help="runs per variant; default: study.yaml's")
-    return run_tool(parser, arguments, _run_study)
+    return run_tool(__doc__, arguments, StudyOptions, _run_study)
 
 
 if __name__ == "__main__":

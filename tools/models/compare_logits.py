@@ -4,23 +4,18 @@ Each is a training run, a folder that import_model wrote, or a transformers fold
 transformers runs its own folders; it must be installed.
 """
 
-import argparse
 from collections.abc import Sequence
+from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
+from clozeline.command_line import Positional
+from clozeline.configuration.config import Names, config_class
 from clozeline.errors import ConfigurationError
-from clozeline.tools.command import (
-    Arguments,
-    model_path,
-    natural,
-    positive,
-    run_as_script,
-    run_tool,
-)
+from clozeline.tools.command import ModelPath, Natural, Positive, run_as_script, run_tool
 from clozeline.tools.models.export.verification import (
     Logits,
     import_transformers,
@@ -29,6 +24,28 @@ from clozeline.tools.models.export.verification import (
 )
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.export_plan import exported_form
+
+
+@config_class
+class CompareOptions:
+    """Two models, and the ids that both read."""
+
+    first: Annotated[ModelPath, Positional(0, "DIR_A")]
+    """run, or folder with a model"""
+    second: Annotated[ModelPath, Positional(1, "DIR_B")]
+    """the model to compare it with"""
+    theirs: bool = False
+    """run folders for transformers by transformers"""
+    text: Names = field(default_factory=list)
+    """also compare on a text; may be repeated"""
+    rows: Positive = 4
+    """rows of random ids"""
+    length: Positive = 12
+    """ids per row"""
+    seed: Natural = 0
+    """seed of the random ids"""
+    close: float = 1e-4
+    """largest difference allowed"""
 
 
 def largest_difference(first: Logits, second: Logits, ids: Tensor) -> float:
@@ -81,7 +98,8 @@ def _run_transformers(folder: Path) -> tuple[Logits, int]:
     return logits, rows
 
 
-def _compare(options: argparse.Namespace) -> int:
+def _compare(options: CompareOptions) -> int:
+    """Print the differences; return 65 where the models differ by more than `close`."""
     sides = []
     opened = {}
     for folder in (options.first, options.second):
@@ -115,33 +133,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit code: 65 where the models differ by more than `close`."""
-    parser = Arguments(__doc__)
-    parser.add_argument(
-        "first", type=model_path, metavar="DIR_A", help="run, or folder with a model"
-    )
-    parser.add_argument(
-        "second", type=model_path, metavar="DIR_B", help="the model to compare it with"
-    )
-    parser.add_argument(
-        "--theirs", action="store_true", help="run folders for transformers by transformers"
-    )
-    parser.add_argument(
-        "--text", action="append", default=[], help="also compare on a text; may be repeated"
-    )
-    parser.add_argument(
-        "--rows", type=positive, default=4, metavar="N", help="rows of random ids (%(default)s)"
-    )
-    parser.add_argument(
-        "--length", type=positive, default=12, metavar="N", help="ids per row (%(default)s)"
-    )
-    parser.add_argument(
-        "--seed", type=natural, default=0, metavar="N", help="seed of the random ids (%(default)s)"
-    )
-    parser.add_argument(
-        "--close", type=float, default=1e-4, help="largest difference allowed (%(default)s)"
-    )
-    return run_tool(parser, arguments, _compare, prints=True)
+    return run_tool(__doc__, arguments, CompareOptions, _compare, prints=True)
 
 
 if __name__ == "__main__":

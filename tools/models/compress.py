@@ -12,17 +12,16 @@ scores.
 first of which is the dense one. A folder of finetune with runs seed-0, seed-1, ... is one row.
 """
 
-import argparse
-import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.command_line import ChoosesMode, OtherKeys, Positional
+from clozeline.configuration.config import config_class
 from clozeline.configuration.named_algorithms import IsName
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import WEIGHTS, Checkpoint, export_checkpoint
@@ -30,15 +29,7 @@ from clozeline.model.compression.methods import Batch, Method
 from clozeline.model.configuration.model_config import Quantization
 from clozeline.model.registries import METHODS
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import (
-    IntermixedArguments,
-    add_settings,
-    model_path,
-    run_as_script,
-    run_tool,
-    settings_of,
-    split_settings,
-)
+from clozeline.tools.command import ModelPath, UserPath, run_as_script, run_tool, settings_of
 from clozeline.tools.model_folder import write_imported
 from clozeline.tools.models.compression.comparison import (
     MeasureOptions,
@@ -60,38 +51,59 @@ from clozeline.train.startup.export_plan import exported_form
 from clozeline.train.startup.initial_weights import refuse_other_ids
 
 
+def _options_of_methods(words: Sequence[str]) -> Iterator[type]:
+    """Yield the options of each method."""
+    for name in METHODS.available():
+        yield METHODS.load_class(name).Options
+
+
 @config_class
 class CompressOptions(MeasureOptions):
     """A method, its calibration rows, and the output; further keys belong to the method."""
 
+    source: Annotated[ModelPath, Positional(0, "RUN_OR_DIR")]
+    """the model to compress"""
     method: Annotated[str, IsName()]
     """a file of model/compression/methods: layers, heads, rows, magnitude, int8, int8_dynamic,
     int4"""
-    output: Annotated[Path, HOME_EXPANDED]
+    output: UserPath
     """new folder"""
-    data: Annotated[Path, HOME_EXPANDED] | None = None
+    data: UserPath | None = None
     """shard set of the calibration rows; default: the run's first training set"""
     rows: Annotated[int, Field(ge=0)] = 128
     """calibration rows; 0: none, importance then comes only from the weights"""
     seed: Annotated[int, Field(ge=0)] = 0
     """seed of the drawn rows"""
+    words: Annotated[
+        tuple[str, ...], OtherKeys("options of the method, listed below", _options_of_methods)
+    ] = ()
 
 
-def compress(source: Path, words: Sequence[str]) -> Row:
+@config_class
+class TableOptions(MeasureOptions):
+    """Models of which a table is printed."""
+
+    compare: Annotated[bool, ChoosesMode()]
+    """print the table of several models, the first of which is the dense one"""
+    models: Annotated[list[ModelPath], Positional(0)] = Field(default_factory=list)
+    """the dense model, then others"""
+
+
+def compress(options: CompressOptions) -> Row:
     """Write a smaller model, and return its row of the table.
 
     Raises:
         ConfigurationError: the model, the method or its options do not fit together; nothing was
             written.
     """
-    options, rest = split_settings(CompressOptions, words)
     kind = METHODS.load_class(options.method)
-    opened = _write_smaller(source, options, kind(settings_of(kind.Options, rest)))
-    return measure_row(options.output, source, options, opened=opened)
+    opened = _write_smaller(options, kind(settings_of(kind.Options, options.words)))
+    return measure_row(options.output, options.source, options, opened=opened)
 
 
-def _write_smaller(source: Path, options: CompressOptions, method: Method) -> list[TrainedModel]:
+def _write_smaller(options: CompressOptions, method: Method) -> list[TrainedModel]:
     """Write the smaller model; return the model before and this one, which share what is equal in memory."""
+    source = options.source
     run = TrainedModel.open(source, quantized=False)
     dense = exported_form(run)
     if dense.absent:
@@ -152,40 +164,29 @@ def _calibration(run: TrainedModel, method: Method, options: CompressOptions) ->
     return list(draw_rows(shards, options.rows, options.seed))
 
 
-def compare(folders: Sequence[Path], words: Sequence[str]) -> list[Row]:
+def compare(options: TableOptions) -> list[Row]:
     """Return the row of each model; the first is the dense one."""
-    options = settings_of(MeasureOptions, words)
     rows: list[Row] = []
-    for folder in folders:
-        rows.append(measure_row(folder, folders[0], options, rows[0].score if rows else None))
+    for folder in options.models:
+        score = rows[0].score if rows else None
+        rows.append(measure_row(folder, options.models[0], options, score))
     return rows
 
 
+def _run(options: CompressOptions | TableOptions) -> None:
+    if isinstance(options, CompressOptions):
+        rows = [compress(options)]
+    elif len(options.models) < 2:
+        raise ConfigurationError(
+            f"--compare: expected the dense model and others, got {len(options.models)} folders"
+        )
+    else:
+        rows = compare(options)
+    sys.stdout.write("".join(f"{line}\n" for line in table_lines(rows)))
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = IntermixedArguments(__doc__)
-    several = "the table of several models, the first is the dense one"
-    parser.add_argument("--compare", action="store_true", help=several)
-    options: list[Any] = [METHODS.load_class(name).Options for name in METHODS.available()]
-    add_settings(
-        parser, CompressOptions, *options, help_text="RUN_OR_DIR, and settings, listed below"
-    )
-
-    def action(parsed: argparse.Namespace) -> None:
-        words = [word for word in parsed.overrides if re.match(r"[a-z_]+(\.[a-z_]+)*=", word)]
-        folders = [model_path(word) for word in parsed.overrides if word not in words]
-        count = len(folders)
-        if parsed.compare and count < 2:
-            raise ConfigurationError(
-                f"--compare: expected the dense model and others, got {count} folders"
-            )
-        if not parsed.compare and count != 1:
-            raise ConfigurationError(
-                f"expected one run or model folder, got {count}; several need --compare"
-            )
-        rows = compare(folders, words) if parsed.compare else [compress(folders[0], words)]
-        sys.stdout.write("".join(f"{line}\n" for line in table_lines(rows)))
-
-    return run_tool(parser, arguments, action)
+    return run_tool(__doc__, arguments, (CompressOptions, TableOptions), _run)
 
 
 if __name__ == "__main__":

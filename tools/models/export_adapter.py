@@ -6,26 +6,21 @@ format: `clozeline export-model BASE FOLDER`. Exports low-rank updates (lora), p
 for which peft computes the same.
 """
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
+from clozeline.command_line import Positional
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, publish_text
 from clozeline.model.adapters import Adapter
 from clozeline.model.checkpoints import Checkpoint, build_checkpoint, export_adapter, fit_to_class
 from clozeline.model.registries import HEADS
-from clozeline.tools.command import (
-    Arguments,
-    model_path,
-    natural,
-    run_as_script,
-    run_tool,
-    some_path,
-)
+from clozeline.tools.command import ModelPath, UserPath, run_as_script, run_tool
 from clozeline.tools.model_folder import require_empty, write_tensors
+from clozeline.tools.options import CheckpointChoice
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.checkpoint import StepChoice
 from clozeline.train.startup.export_plan import base_weights, exported_form, with_row_length
@@ -47,6 +42,20 @@ base = {loader}.from_pretrained("{path}"{keys})
 model = PeftModel.from_pretrained(base, "path/to/this/folder").eval()
 ```
 """
+
+
+@config_class
+class ExportAdapterOptions(CheckpointChoice):
+    """A run with an adapter, and its export."""
+
+    run: Annotated[ModelPath, Positional(0)]
+    """run with an adapter, or an imported one"""
+    output: Annotated[UserPath, Positional(1, "DIR")]
+    """new folder"""
+    base: str = ""
+    """folder or name of the base, for adapter_config.json"""
+    type: str | None = None
+    """model type of transformers; default: that of the base"""
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,7 @@ def _open_adapted(folder: Path, step: StepChoice = None) -> _Adapted:
     return _Adapted(base, adapter, checkpoint.trained, original, source, run.step)
 
 
-def _export(options: argparse.Namespace) -> None:
+def _export(options: ExportAdapterOptions) -> None:
     require_empty(options.output)
     adapted = _open_adapted(options.run, options.step)
     original, key_map = fit_to_class(
@@ -138,24 +147,7 @@ def _export(options: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = Arguments(__doc__)
-    parser.add_argument(
-        "run", type=model_path, metavar="RUN", help="run with an adapter, or an imported one"
-    )
-    parser.add_argument("output", type=some_path, metavar="DIR", help="new folder")
-    parser.add_argument(
-        "--base",
-        default="",
-        metavar="NAME",
-        help="folder or name of the base, for adapter_config.json",
-    )
-    parser.add_argument(
-        "--type", metavar="TYPE", help="model type of transformers (default: that of the base)"
-    )
-    parser.add_argument(
-        "--step", type=natural, metavar="N", help="the checkpoint of step N (the newest whole one)"
-    )
-    return run_tool(parser, arguments, _export)
+    return run_tool(__doc__, arguments, ExportAdapterOptions, _export)
 
 
 if __name__ == "__main__":

@@ -7,30 +7,24 @@ index), generation_config.json where the class generates, the tokenizer and a mo
 discriminator becomes two folders of these names; an adapter is merged into its base model.
 """
 
-import argparse
 import json
 from collections.abc import Sequence
+from dataclasses import field
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, Literal
 
+from clozeline.command_line import Positional
+from clozeline.configuration.config import Names, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.configuration.model_config import Quantization
-from clozeline.tools.command import (
-    Arguments,
-    byte_count,
-    checkpoint_step,
-    model_path,
-    run_as_script,
-    run_tool,
-    some_path,
-)
+from clozeline.tools.command import ByteCount, ModelPath, UserPath, run_as_script, run_tool
 from clozeline.tools.model_folder import require_empty
 from clozeline.tools.models.export.verification import compare_training_rows, load_and_compare
 from clozeline.tools.models.export.writing import new_folder, write_model
+from clozeline.tools.options import CheckpointChoice
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.export_plan import (
-    POOLINGS,
     ExportPlan,
     ExportRequest,
     exported_form,
@@ -42,7 +36,35 @@ _NO_CLASS: Final = 64
 """Exit code of a plan that no class of transformers holds."""
 
 
-def _export(options: argparse.Namespace) -> int:
+@config_class
+class ExportOptions(CheckpointChoice):
+    """A model, and what is written of it."""
+
+    source: Annotated[ModelPath, Positional(0, "RUN_OR_DIR")]
+    """training run, or folder with a model"""
+    output: Annotated[UserPath, Positional(1, "DIR_OUT")]
+    """new folder"""
+    parts: Literal["all", "encoder"] = "all"
+    """encoder: the model without heads"""
+    head: Names = field(default_factory=list)
+    """a head; may be repeated; default: all"""
+    pooling: Literal["run", "mean", "cls", "max", "last", "pooler"] | None = None
+    """with parts=encoder: for sentence-transformers; run: as trained"""
+    max_shard_size: ByteCount = 50 * 10**9
+    """largest file of weights, in bytes, or such as 5GB"""
+    type: str | None = None
+    """model type of transformers; default: the one that fits"""
+    license: str = "unknown"
+    """for the model card"""
+    language: Names = field(default_factory=list)
+    """for the model card; may be repeated"""
+    dry_run: bool = False
+    """print what would be written, and write nothing"""
+    json: bool = False
+    """with --dry-run: print the plan as JSON"""
+
+
+def _export(options: ExportOptions) -> int:
     if not options.dry_run:
         require_empty(options.output)
         if options.json:
@@ -74,7 +96,7 @@ def _export(options: argparse.Namespace) -> int:
 
 def export_quantized(trained: TrainedModel, output: Path, quantization: Quantization) -> None:
     """Write a model that a class of transformers holds, with integer weights of its linear maps."""
-    options = _arguments().parse_args([str(trained.folder), str(output)])
+    options = ExportOptions(source=trained.folder, output=output)
     checkpoint = exported_form(trained)
     request = ExportRequest(quantization=quantization)
     plan = plan_export(
@@ -88,7 +110,7 @@ def _write_and_verify(
     plan: ExportPlan,
     checkpoint: Checkpoint,
     trained: TrainedModel,
-    options: argparse.Namespace,
+    options: ExportOptions,
 ) -> list[str]:
     """Write the models of a plan, load each, and compare it; return what there is to say."""
     lines = []
@@ -112,59 +134,8 @@ def _write_and_verify(
     return lines
 
 
-def _arguments() -> Arguments:
-    parser = Arguments(__doc__)
-    parser.add_argument(
-        "source", type=model_path, metavar="RUN_OR_DIR", help="training run, or folder with a model"
-    )
-    parser.add_argument("output", type=some_path, metavar="DIR_OUT", help="new folder")
-    parser.add_argument(
-        "--parts",
-        choices=["all", "encoder"],
-        default="all",
-        help="encoder: the model without heads",
-    )
-    parser.add_argument(
-        "--head", action="append", default=[], metavar="NAME", help="a head; may be repeated (all)"
-    )
-    parser.add_argument(
-        "--pooling",
-        choices=POOLINGS,
-        help="with parts=encoder: for sentence-transformers; run: as trained",
-    )
-    size = "largest file of weights (%(default)s)"
-    parser.add_argument(
-        "--max-shard-size", type=byte_count, default="50GB", metavar="SIZE", help=size
-    )
-    parser.add_argument(
-        "--type", metavar="TYPE", help="model type of transformers (default: the one that fits)"
-    )
-    step_help = (
-        "step of the checkpoint; best: the one with the lowest held-out loss (the newest complete "
-        "one)"
-    )
-    parser.add_argument("--step", type=checkpoint_step, metavar="N", help=step_help)
-    parser.add_argument(
-        "--license", default="unknown", metavar="TEXT", help="for the model card (%(default)s)"
-    )
-    parser.add_argument(
-        "--language",
-        action="append",
-        default=[],
-        metavar="CODE",
-        help="for the card; may be repeated",
-    )
-    parser.add_argument(
-        "--dry-run", action="store_true", help="print what would be written, and write nothing"
-    )
-    parser.add_argument(
-        "--json", action="store_true", help="with --dry-run: print the plan as JSON"
-    )
-    return parser
-
-
 def main(arguments: Sequence[str]) -> int:
-    return run_tool(_arguments(), arguments, _export)
+    return run_tool(__doc__, arguments, ExportOptions, _export)
 
 
 if __name__ == "__main__":

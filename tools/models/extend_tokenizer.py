@@ -7,7 +7,6 @@ pieces and merges stay. Sets made with `tokenizer.path=DIR` train a model with
 `model.init_from=MODEL`, whose embedding table grows by one row per new id.
 """
 
-import argparse
 import json
 import shutil
 import sys
@@ -21,7 +20,8 @@ from typing import Annotated, Any
 from pydantic import Field
 from tokenizers import Tokenizer, models, trainers
 
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.command_line import Positional
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, StorageError, plural
 from clozeline.pipeline.tables import read_texts
 from clozeline.pipeline.text.normal_form import NormalForm
@@ -30,14 +30,7 @@ from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenize
 from clozeline.pipeline.tokenize.tokenizers._pieces import UnknownReason
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText, percent
 from clozeline.repair import cannot_write
-from clozeline.tools.command import (
-    IntermixedArguments,
-    add_settings,
-    run_as_script,
-    run_tool,
-    settings_of,
-    some_path,
-)
+from clozeline.tools.command import UserPath, run_as_script, run_tool
 
 _SHOWN = 12
 
@@ -46,10 +39,12 @@ _SHOWN = 12
 class ExtendOptions:
     """Texts of the domain, and the pieces to learn from them."""
 
-    input: Annotated[Path, HOME_EXPANDED]
+    model: Annotated[UserPath, Positional(0)]
+    """a run, an imported model, or a tokenizer"""
+    input: UserPath
     """file or folder of texts: the field `text` of tables and lines of JSON, a file of text as one
     text"""
-    output: Annotated[Path, HOME_EXPANDED]
+    output: UserPath
     """folder for the tokenizer; it is new"""
     normalize: NormalForm = "prose"
     """stored form of the texts, as `clean.normalize`; none reads them as they are"""
@@ -59,8 +54,9 @@ class ExtendOptions:
     """times that a new piece must occur in the texts"""
 
 
-def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
+def extend_tokenizer(options: ExtendOptions) -> str:
     """Write the extended tokenizer, and return a line about it."""
+    model = options.model
     source = own_tokenizer(model)
     if source is None:
         raise ConfigurationError(
@@ -173,18 +169,12 @@ def learn_merges(
     return [pair for piece, pair in made.items() if piece not in known]
 
 
+def _extend(options: ExtendOptions) -> None:
+    sys.stdout.write(f"{extend_tokenizer(options)}\n")
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = IntermixedArguments(__doc__)
-    parser.add_argument(
-        "model", type=some_path, metavar="MODEL", help="a run, an imported model, or a tokenizer"
-    )
-    add_settings(parser, ExtendOptions)
-
-    def action(options: argparse.Namespace) -> None:
-        chosen = settings_of(ExtendOptions, options.overrides)
-        sys.stdout.write(f"{extend_tokenizer(options.model, chosen)}\n")
-
-    return run_tool(parser, arguments, action)
+    return run_tool(__doc__, arguments, ExtendOptions, _extend)
 
 
 if __name__ == "__main__":

@@ -7,17 +7,35 @@ on: an imported model, a transformers folder, or a training run. OUTPUT gets a m
 it for peft again, and `model.init_from` trains it further.
 """
 
-import argparse
 import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
+from clozeline.command_line import Positional
+from clozeline.configuration.config import config_class
 from clozeline.files import publish
-from clozeline.tools.command import Arguments, model_path, run_as_script, run_tool, some_path
+from clozeline.tools.command import ModelPath, UserPath, run_as_script, run_tool
 
 
-def _import(options: argparse.Namespace) -> None:
+@config_class
+class ImportAdapterOptions:
+    """An adapter of peft, its base model, and the folder to write."""
+
+    source: Annotated[ModelPath, Positional(0, "DIR")]
+    """folder that peft saved"""
+    base: Annotated[ModelPath, Positional(1)]
+    """model that the adapter was trained on"""
+    output: Annotated[UserPath, Positional(2)]
+    """new folder"""
+    type: str | None = None
+    """model type of transformers; default: that of the base"""
+    no_tokenizer: bool = False
+    """import adapter and model alone"""
+
+
+def _import(options: ImportAdapterOptions) -> None:
     from clozeline.model.checkpoints import import_adapter
     from clozeline.pipeline.tokenize.published.importing import import_tokenizer
     from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
@@ -57,19 +75,7 @@ def _import(options: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = Arguments(__doc__)
-    parser.add_argument("source", type=model_path, metavar="DIR", help="folder that peft saved")
-    parser.add_argument(
-        "base", type=model_path, metavar="BASE", help="model that the adapter was trained on"
-    )
-    parser.add_argument("output", type=some_path, metavar="OUTPUT", help="new folder")
-    parser.add_argument(
-        "--type", metavar="TYPE", help="model type of transformers (default: that of the base)"
-    )
-    parser.add_argument(
-        "--no-tokenizer", action="store_true", help="import adapter and model alone"
-    )
-    return run_tool(parser, arguments, _import)
+    return run_tool(__doc__, arguments, ImportAdapterOptions, _import)
 
 
 if __name__ == "__main__":

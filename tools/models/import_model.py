@@ -6,22 +6,37 @@ DIR_OUT gets model.yaml, model.safetensors with our parameter names, the tokeniz
 one, and model.json with the origin and its commit. No code of DIR_IN is run.
 """
 
-import argparse
 import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
+from clozeline.command_line import Positional
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._published import Published
-from clozeline.tools.command import Arguments, model_path, run_as_script, run_tool, some_path
+from clozeline.tools.command import ModelPath, UserPath, run_as_script, run_tool
 
 _TOKENIZERS: Final = ("tokenizer.json", "vocab.txt", "vocab.json", "encoder.json")
 
 
-def _import(options: argparse.Namespace) -> None:
+@config_class
+class ImportOptions:
+    """A published model, and the folder to write."""
+
+    source: Annotated[ModelPath, Positional(0, "DIR_IN")]
+    """folder with config.json and weights, or hf://org/name"""
+    output: Annotated[UserPath, Positional(1, "DIR_OUT")]
+    """new folder"""
+    no_tokenizer: bool = False
+    """import the model alone"""
+    strict: bool = False
+    """refuse heads that the model type does not have"""
+
+
+def _import(options: ImportOptions) -> None:
     from clozeline.model.checkpoints import MODEL, read_checkpoint
     from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
 
@@ -70,19 +85,7 @@ def add_tokenizer(source: Path, folder: Path, rows: int) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = Arguments(__doc__)
-    parser.add_argument(
-        "source",
-        type=model_path,
-        metavar="DIR_IN",
-        help="folder with config.json and weights, or hf://org/name",
-    )
-    parser.add_argument("output", type=some_path, metavar="DIR_OUT", help="new folder")
-    parser.add_argument("--no-tokenizer", action="store_true", help="import the model alone")
-    parser.add_argument(
-        "--strict", action="store_true", help="refuse heads that the model type does not have"
-    )
-    return run_tool(parser, arguments, _import)
+    return run_tool(__doc__, arguments, ImportOptions, _import)
 
 
 if __name__ == "__main__":

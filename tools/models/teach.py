@@ -23,9 +23,8 @@ from clozeline.pipeline.execution.output_lock import hold_output
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.shards import Manifest, open_shards
 from clozeline.pipeline.shards.column_set import ROWS
-from clozeline.tools.command import run_as_script
-from clozeline.tools.runs.data.model_command import run_model_tool
-from clozeline.tools.runs.data.run_sets import SetPaths
+from clozeline.tools.command import run_as_script, run_tool
+from clozeline.tools.options import RunArgument
 
 _PLAN = "tmp/plan.json"
 
@@ -60,6 +59,11 @@ class TeachOptions:
     processes: Annotated[int, Field(ge=1)] | None = None
     """processes that share the blocks, with one thread each; default: one per CPU core, or 1 on a
     GPU"""
+
+
+@config_class
+class TeachCommand(TeachOptions, RunArgument):
+    """The teacher, the set, the form of the scores, and the output."""
 
 
 def teach(run: Path, options: TeachOptions) -> Manifest:
@@ -135,17 +139,18 @@ def _refuse_other_plan(folder: Path, present: Manifest | None, plan: dict[str, A
     )
 
 
-def main(arguments: Sequence[str]) -> int:
-    def action(run: Path, options: TeachOptions, _: SetPaths) -> None:
-        totals = teach(run, options).totals
-        per_row = totals.bytes / max(1, totals.samples)
-        print(
-            f"{options.output}: {plural(totals.samples, 'row')} in "
-            f"{plural(totals.blocks, 'block')} of "
-            f"{plural(totals.shards, 'shard')}, {per_row:,.0f} bytes a row"
-        )
+def _teach(options: TeachCommand) -> None:
+    totals = teach(options.run, options).totals
+    per_row = totals.bytes / max(1, totals.samples)
+    counts = f"{plural(totals.samples, 'row')} in {plural(totals.blocks, 'block')}"
+    print(
+        f"{options.output}: {counts} of {plural(totals.shards, 'shard')}, "
+        f"{per_row:,.0f} bytes a row"
+    )
 
-    return run_model_tool(__doc__, arguments, TeachOptions, action)
+
+def main(arguments: Sequence[str]) -> int:
+    return run_tool(__doc__, arguments, TeachCommand, _teach)
 
 
 if __name__ == "__main__":

@@ -7,21 +7,22 @@ share of non-special ids that occur. Words are separated by white space; compare
 it by bytes. Below it are the reasons for unknown text, and the ways out.
 """
 
-import argparse
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
 
+from clozeline.command_line import Positional
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.preview.view import ConsoleView, Sheet, show_view
 from clozeline.pipeline.ingest.documents.files import find_documents_file, read_documents
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText
-from clozeline.tools.command import Arguments, run_as_script, run_tool, some_path
+from clozeline.tools.command import UserPath, run_as_script, run_tool
 
 _BATCH_TEXTS: Final = 256
 _HEADER: Final = (
@@ -35,6 +36,16 @@ _HEADER: Final = (
     "% text not known",
     "% of ids",
 )
+
+
+@config_class
+class ReportOptions:
+    """A tokenizer, and documents to split."""
+
+    tokenizer: Annotated[UserPath, Positional(0)]
+    """folder of a tokenizer, such as OUTPUT/train_tokenizer/tokenizer"""
+    stage: Annotated[UserPath, Positional(1)]
+    """folder of a stage that writes documents, such as OUTPUT/dedup"""
 
 
 @dataclass
@@ -114,25 +125,14 @@ def _build_tables(
     return sheets
 
 
+def _report(options: ReportOptions) -> None:
+    tokenizer = load_tokenizer(options.tokenizer)
+    sheets = _build_tables(tokenizer, *measure(tokenizer, _read_texts(options.stage)))
+    show_view(ConsoleView(f"{options.tokenizer}", sheets), None)
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = Arguments(__doc__)
-    parser.add_argument(
-        "tokenizer",
-        type=some_path,
-        help="folder of a tokenizer, such as OUTPUT/train_tokenizer/tokenizer",
-    )
-    parser.add_argument(
-        "stage",
-        type=some_path,
-        help="folder of a stage that writes documents, such as OUTPUT/dedup",
-    )
-
-    def action(options: argparse.Namespace) -> None:
-        tokenizer = load_tokenizer(options.tokenizer)
-        sheets = _build_tables(tokenizer, *measure(tokenizer, _read_texts(options.stage)))
-        show_view(ConsoleView(f"{options.tokenizer}", sheets), None)
-
-    return run_tool(parser, arguments, action, prints=True)
+    return run_tool(__doc__, arguments, ReportOptions, _report, prints=True)
 
 
 if __name__ == "__main__":

@@ -17,31 +17,25 @@ pseudo-perplexity of a masked model, `suite=blimp input=FOLDER` the accuracy on 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from clozeline.command_line import ChoosesMode, Hidden
 from clozeline.configuration.config import config_class
+from clozeline.configuration.unread_keys import non_default_keys
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
 from clozeline.pipeline.tables import KeyedTexts
 from clozeline.pipeline.text.normal_form import NormalForm
-from clozeline.tools.command import (
-    IntermixedArguments,
-    add_settings,
-    model_path,
-    run_as_script,
-    run_tool,
-    settings_of,
-)
-from clozeline.tools.runs.data.model_command import CheckpointChoice
-from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
+from clozeline.tools.command import run_as_script, run_tool
+from clozeline.tools.options import CheckpointChoice, JsonSwitch, RunArgument
+from clozeline.tools.runs.data.run_sets import MovedSets, SetPaths
 from clozeline.tools.runs.evaluation.early_exits import ExitOptions
 from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.train.checkpoint.stored_checkpoint import step_of, steps_in
@@ -55,11 +49,13 @@ Scores: TypeAlias = tuple[dict[str, Any], Iterator[str]]
 
 
 @config_class
-class Scored(CheckpointChoice):
+class Scored(CheckpointChoice, JsonSwitch):
     """The checkpoint to score, and where its scores go."""
 
     output: Path | None = None
     """file for the JSON"""
+    local_rank: Annotated[int | None, Hidden()] = None
+    """set by a launcher"""
 
 
 @config_class
@@ -88,7 +84,7 @@ class EvaluateOptions(Scored):
 class PerplexityOptions(Scored):
     """Texts to compute the perplexity of."""
 
-    perplexity: Path | KeyedTexts
+    perplexity: Annotated[Path | KeyedTexts, ChoosesMode()]
     """texts, or a shard set: a file or folder; `{path: posts.jsonl, text_key: body}` names the
     field or column"""
     score: Score | None = None
@@ -130,7 +126,7 @@ class PerplexityOptions(Scored):
 class SuiteOptions(Scored):
     """Items that any language model can be scored on."""
 
-    suite: Literal["blimp", "pairs", "lambada", "lama", "lm_eval"]
+    suite: Annotated[Literal["blimp", "pairs", "lambada", "lama", "lm_eval"], ChoosesMode()]
     """blimp: minimal pairs; pairs: lines of JSON with good and bad, or of BLiMP's supplement, EWoK
     and entity tracking; lambada: passages whose last word is predicted; lama: sentences with a
     masked word; lm_eval: tasks of EleutherAI's harness"""
@@ -183,7 +179,7 @@ class SuiteOptions(Scored):
 class ProbeOptions(Scored):
     """A task whose words each layer is probed on."""
 
-    probe: Literal["layers"]
+    probe: Annotated[Literal["layers"], ChoosesMode()]
     """layers: accuracy of a linear model on each layer of the frozen model, for the tagged words of
     `task`"""
     task: Path
@@ -197,8 +193,24 @@ class ProbeOptions(Scored):
         return scores, probe_lines({**scores, "step": trained.step})
 
 
-_MODES: Final = {"perplexity": PerplexityOptions, "suite": SuiteOptions, "probe": ProbeOptions}
-"""Options of the scores that need no task, by the key that chooses them."""
+@config_class
+class EvaluateTask(EvaluateOptions, MovedSets, RunArgument):
+    """A run, and how to score it on a task."""
+
+
+@config_class
+class EvaluatePerplexity(PerplexityOptions, RunArgument):
+    """A run, and the texts to compute the perplexity of."""
+
+
+@config_class
+class EvaluateSuite(SuiteOptions, RunArgument):
+    """A run, and the items to score it on."""
+
+
+@config_class
+class EvaluateLayers(ProbeOptions, RunArgument):
+    """A run, and the words to probe its layers on."""
 
 
 def score_task(
@@ -285,7 +297,14 @@ def score_heldout(
     from clozeline.tools.runs.evaluation.heldout_losses import heldout_lines, heldout_losses
     from clozeline.tools.runs.evaluation.scores import to_json
 
-    if options != EvaluateOptions(step=options.step, output=options.output):
+    if non_default_keys(options).keys() & {
+        "split",
+        "task",
+        "predictions",
+        "errors",
+        "exit",
+        "tune",
+    }:
         raise ConfigurationError(
             f"{run}: is trained on texts: expected step and output alone, which give its loss on "
             "held-out rows; name a "
@@ -296,57 +315,39 @@ def score_heldout(
     return to_json(scores), [*heldout_lines(scores), *training_lines(run, trained.step)]
 
 
+def _evaluate(
+    options: EvaluateTask | EvaluatePerplexity | EvaluateSuite | EvaluateLayers,
+) -> None:
+    from clozeline.tools.runs.evaluation.heldout_losses import is_trained_on_texts
+    from clozeline.tools.runs.evaluation.scores import lines_of, write_scores
+    from clozeline.train.distributed.launcher import describe_environment
+    from clozeline.train.distributed.process_group import join_process_group
+
+    if not isinstance(options, EvaluateTask):
+        text, shown = evaluate_mode(options.run, options)
+        write_scores(text, options.output, None if options.json else shown)
+        return
+    if options.task is None and is_trained_on_texts(options.run):
+        text, told = score_heldout(options.run, options, options.data)
+        write_scores(text, options.output, None if options.json else told)
+        return
+
+    # the ranks share the rows of a task
+    _, size = describe_environment(os.environ)
+    world = join_process_group() if size > 1 else None
+    text, errors = score_task(options.run, options, world, options.data)
+    if world is None or world.rank == 0:
+        scores = json.loads(text)
+        training = [] if options.json else training_lines(options.run, scores["step"])
+        lines = None if options.json else [*lines_of(scores), *errors, *training]
+        write_scores(text, options.output, lines)
+    if world is not None:
+        world.shutdown()
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = IntermixedArguments(__doc__)
-    parser.add_argument(
-        "run", type=model_path, metavar="RUN", help="a run directory of train/main.py"
-    )
-    schemas = (EvaluateOptions, *_MODES.values())
-    add_settings(parser, *schemas, help_text=f"settings, listed below; {SET_PATHS_HELP}")
-    parser.add_argument("--json", action="store_true", help="print the JSON alone")
-    parser.add_argument("--local_rank", "--local-rank", type=int, help=argparse.SUPPRESS)
-
-    def action(options: argparse.Namespace) -> None:
-        set_paths, words = split_set_paths(options.overrides)
-        modes = [
-            schema
-            for key, schema in _MODES.items()
-            if any(word.startswith(f"{key}=") for word in words)
-        ]
-        schema: type[Any] = modes[0] if modes else EvaluateOptions
-        chosen = settings_of(schema, words)
-        from clozeline.tools.runs.evaluation.heldout_losses import is_trained_on_texts
-        from clozeline.tools.runs.evaluation.scores import lines_of, write_scores
-        from clozeline.train.distributed.launcher import describe_environment
-        from clozeline.train.distributed.process_group import join_process_group
-
-        if not isinstance(chosen, EvaluateOptions):
-            if set_paths != SetPaths():
-                raise ConfigurationError(
-                    "data.shards, data.heldout: are read to score a task; remove them"
-                )
-            text, shown = evaluate_mode(options.run, chosen)
-            write_scores(text, chosen.output, None if options.json else shown)
-            return
-        if chosen.task is None and is_trained_on_texts(options.run):
-            text, told = score_heldout(options.run, chosen, set_paths)
-            write_scores(text, chosen.output, None if options.json else told)
-            return
-        _, size = describe_environment(os.environ)
-        world = join_process_group() if size > 1 else None
-        text, errors = score_task(options.run, chosen, world, set_paths)
-        if world is None or world.rank == 0:
-            scores = json.loads(text)
-            lines = (
-                None
-                if options.json
-                else [*lines_of(scores), *errors, *training_lines(options.run, scores["step"])]
-            )
-            write_scores(text, chosen.output, lines)
-        if world is not None:
-            world.shutdown()
-
-    return run_tool(parser, arguments, action, prints=True)
+    modes = (EvaluateTask, EvaluatePerplexity, EvaluateSuite, EvaluateLayers)
+    return run_tool(__doc__, arguments, modes, _evaluate, prints=True)
 
 
 if __name__ == "__main__":

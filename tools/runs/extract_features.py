@@ -8,18 +8,17 @@ Of an encoder-decoder, the encoder is used.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash
 from clozeline.pipeline.tables import files_of, named_texts
 from clozeline.pipeline.text.normal_form import NormalForm
-from clozeline.tools.command import run_as_script
-from clozeline.tools.runs.data.model_command import CheckpointChoice, run_model_tool
+from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.inference.feature_files import (
     MANIFEST,
     Extraction,
@@ -31,12 +30,12 @@ from clozeline.train.checkpoint.trained_model import TrainedModel
 
 
 @config_class
-class ExtractOptions(CheckpointChoice):
+class ExtractOptions(CheckpointChoice, RunArgument):
     """Texts to read, and which vectors to write."""
 
-    input: Annotated[Path, HOME_EXPANDED]
+    input: UserPath
     """file or folder of texts"""
-    output: Annotated[Path, HOME_EXPANDED]
+    output: UserPath
     """folder for features.arrow and features.json; it must not hold features yet"""
     layer: int | str = "last"
     """0 the embeddings, 1 the first layer, ..., -1 the last; last, last4_concat, last4_sum;
@@ -53,7 +52,7 @@ class ExtractOptions(CheckpointChoice):
     """maximum tokens per text, with special tokens; default: all that the model can read"""
 
 
-def extract(run: Path, options: ExtractOptions) -> str:
+def extract(options: ExtractOptions) -> str:
     """Write the vectors; return a summary line."""
     from clozeline.model.checkpoints import fill_absent_heads  # imports torch
 
@@ -62,11 +61,11 @@ def extract(run: Path, options: ExtractOptions) -> str:
             f"output: {options.output} holds something already ({MANIFEST}); choose a new folder"
         )
     hashes = {path.name: file_hash(path) for path in files_of(options.input)}
-    opened = TrainedModel.open(run, options.step)
+    opened = TrainedModel.open(options.run, options.step)
     trained = replace(opened, checkpoint=fill_absent_heads(opened.checkpoint))
     length = trained.row_length(options.max_length, "max_length")
     facts = {
-        "run": str(run.resolve()),
+        "run": str(options.run.resolve()),
         **trained.provenance,
         "input": hashes,
     }
@@ -90,10 +89,12 @@ def extract(run: Path, options: ExtractOptions) -> str:
     )
 
 
+def _extract(options: ExtractOptions) -> None:
+    print(extract(options))
+
+
 def main(arguments: Sequence[str]) -> int:
-    return run_model_tool(
-        __doc__, arguments, ExtractOptions, lambda run, options, _: print(extract(run, options))
-    )
+    return run_tool(__doc__, arguments, ExtractOptions, _extract)
 
 
 if __name__ == "__main__":

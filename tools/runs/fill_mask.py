@@ -6,14 +6,15 @@ one after another, the most certain one first; `beam=W` keeps the W best filling
 as well.
 """
 
-import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
 from numpy.typing import NDArray
 from rich.markup import escape
 
+from clozeline.command_line import Positional
+from clozeline.configuration.config import Names, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.pipeline.shards import ShardSet, open_shards
@@ -22,21 +23,28 @@ from clozeline.pipeline.shards.store import local_path
 from clozeline.pipeline.text.normal_form import normalize_field
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.terminal import Terminal
-from clozeline.tools.command import (
-    IntermixedArguments,
-    checkpoint_step,
-    model_path,
-    natural,
-    positive,
-    run_as_script,
-    run_tool,
-)
+from clozeline.tools.command import Natural, Positive, run_as_script, run_tool
+from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.data import run_sets
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 SHOWN = 14
 """tokens shown on each side of the masked word"""
 SHORTEST_WORD = 4
+
+
+@config_class
+class FillOptions(CheckpointChoice, run_sets.MovedSets, RunArgument):
+    """Sentences with masks, and how they are filled."""
+
+    text: Annotated[Names, Positional(1)] = field(default_factory=list)
+    """sentences with <mask>s"""
+    beam: Positive = 1
+    """fillings of several masks"""
+    heldout: Natural = 0
+    """mask one word in each of so many held-out rows"""
+    top: Positive = 5
+    """predictions to show"""
 
 
 @dataclass(frozen=True)
@@ -144,15 +152,10 @@ def _decode_line(tokenizer: Tokenizer, ids: NDArray[Any]) -> str:
     return " " * text.startswith(" ") + " ".join(text.split())
 
 
-def _fill(options: argparse.Namespace) -> None:
+def _fill(options: FillOptions) -> None:
     console = Terminal()
-    set_paths, words = run_sets.split_set_paths(options.overrides)
-    if unknown := [word for word in words if "=" in word.split(" ")[0]]:
-        raise ConfigurationError(
-            f"argument {unknown[0]!r}: expected data.shards=MANIFEST or data.heldout=MANIFEST"
-        )
     texts = [
-        normalize_field("prose", text) for text in (*options.text, *words)
+        normalize_field("prose", text) for text in options.text
     ]  # as `generate` takes its text
     trained = TrainedModel.open(options.run, options.step)
     from clozeline.tools.runs.inference.masked_text import encode_masked_text
@@ -172,7 +175,7 @@ def _fill(options: argparse.Namespace) -> None:
             _show_fillings(console, trained, text, options.beam)
     if options.heldout:
         for ids, position in iterate_masked_words(
-            trained, _open_heldout_set(trained, set_paths), options.heldout
+            trained, _open_heldout_set(trained, options.data), options.heldout
         ):
             _show(console, trained, ids, position, options.top, answer=True)
 
@@ -200,34 +203,7 @@ def _open_heldout_set(trained: TrainedModel, set_paths: run_sets.SetPaths) -> Sh
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = IntermixedArguments(__doc__)
-    parser.add_argument(
-        "run", type=model_path, metavar="RUN", help="a run directory of train/main.py"
-    )
-    parser.add_argument(
-        "--text", action="append", default=[], help="a sentence with <mask>s; may be repeated"
-    )
-    parser.add_argument(
-        "--beam",
-        type=positive,
-        default=1,
-        metavar="W",
-        help="fillings of several masks (%(default)s)",
-    )
-    step_help = (
-        "step of the checkpoint; best: the one with the lowest held-out loss (the newest complete "
-        "one)"
-    )
-    parser.add_argument("--step", type=checkpoint_step, metavar="N", help=step_help)
-    parser.add_argument(
-        "--heldout", type=natural, default=0, metavar="N", help="mask one word in each of N rows"
-    )
-    words_help = f"sentences with <mask>s, as with --text; {run_sets.SET_PATHS_HELP}"
-    parser.add_argument("overrides", nargs="*", metavar="TEXT", help=words_help)
-    parser.add_argument(
-        "--top", type=positive, default=5, metavar="N", help="predictions to show (%(default)s)"
-    )
-    return run_tool(parser, arguments, _fill, prints=True)
+    return run_tool(__doc__, arguments, FillOptions, _fill, prints=True)
 
 
 if __name__ == "__main__":

@@ -10,29 +10,29 @@ about the batch size.
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
 from clozeline.columns import SAMPLE_WORDS
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import run_as_script
-from clozeline.tools.runs.data.model_command import CheckpointChoice, run_model_tool
+from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 
 @config_class
-class FisherOptions(CheckpointChoice):
+class FisherOptions(CheckpointChoice, RunArgument):
     """Examples to use, and the file to write."""
 
-    output: Annotated[Path, HOME_EXPANDED]
+    output: UserPath
     """file to write"""
-    data: Annotated[Path, HOME_EXPANDED] | None = None
-    """shard set of examples; default: the run's first training set"""
+    data: UserPath | SetPaths = SetPaths()
+    """shard set of examples; default: the run's first training set, which may have moved to
+    data.shards"""
     rows: Annotated[int, Field(ge=1)] = 256
     """number of examples drawn from the set; 200 or more"""
     seed: Annotated[int, Field(ge=0)] = 0
@@ -41,7 +41,8 @@ class FisherOptions(CheckpointChoice):
     """use the labels of the data"""
 
 
-def _estimate(run: Path, chosen: FisherOptions, sets: SetPaths) -> None:
+def _estimate(chosen: FisherOptions) -> None:
+    run = chosen.run
     trained = TrainedModel.open(run, chosen.step)
     from clozeline.tools.model_folder import write_tensors
     from clozeline.tools.runs.inference.fisher_information import (
@@ -57,8 +58,8 @@ def _estimate(run: Path, chosen: FisherOptions, sets: SetPaths) -> None:
         )
     if not chosen.empirical:
         require_drawable_labels(model.heads)
-    if chosen.data is None:
-        shards = open_first_set(run, locate_sets(run, trained.require_config().data, sets))
+    if isinstance(chosen.data, SetPaths):
+        shards = open_first_set(run, locate_sets(run, trained.require_config().data, chosen.data))
     else:
         shards = open_shards(chosen.data)
     trained.require_same_tokenizer(shards)
@@ -82,7 +83,7 @@ def _estimate(run: Path, chosen: FisherOptions, sets: SetPaths) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    return run_model_tool(__doc__, arguments, FisherOptions, _estimate, reads_sets=True)
+    return run_tool(__doc__, arguments, FisherOptions, _estimate)
 
 
 if __name__ == "__main__":

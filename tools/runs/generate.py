@@ -7,22 +7,17 @@ steps=16` fills the masks of a text, or as many after it as `max_tokens`, with a
 order in which it is certain of them.
 """
 
-import argparse
 from collections.abc import Sequence
+from typing import Annotated
 
 from rich.markup import escape
 
+from clozeline.command_line import Positional
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.generation.decoding import Decoding
 from clozeline.terminal import Terminal
-from clozeline.tools.command import (
-    Arguments,
-    add_settings,
-    model_path,
-    run_as_script,
-    run_tool,
-    settings_of,
-)
+from clozeline.tools.command import run_as_script, run_tool
+from clozeline.tools.options import RunArgument
 from clozeline.tools.runs.inference.generation import (
     Settings,
     blank_after,
@@ -33,8 +28,15 @@ from clozeline.tools.runs.inference.generation import (
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 
-def _run(options: argparse.Namespace) -> None:
-    settings = settings_of(Settings, options.overrides)
+@config_class
+class GenerateOptions(Settings, RunArgument):
+    """A model, the text that it continues, and how."""
+
+    text: Annotated[str, Positional(1)]
+    """the text to continue, or to answer"""
+
+
+def _generate(settings: GenerateOptions) -> None:
     if settings.samples > 1 and not (
         settings.is_random or settings.width or settings.mode == "beam"
     ):
@@ -46,16 +48,16 @@ def _run(options: argparse.Namespace) -> None:
         raise ConfigurationError(
             f"samples: a beam of width {width} has as many continuations, got {settings.samples}"
         )
-    trained = TrainedModel.open(options.run, settings.step)
+    trained = TrainedModel.open(settings.run, settings.step)
     console = Terminal()
     if settings.mode == "unmask":
-        _unmask(console, trained, options.text, settings)
+        _unmask(console, trained, settings.text, settings)
         return
     if all(head.target != "lm" for head in trained.model.heads.values()):
         raise ConfigurationError(
-            f"{options.run}: continuations need a head that predicts the next token, the model has "
+            f"{settings.run}: continuations need a head that predicts the next token, the model has "
             f"{', '.join(trained.model.heads)}; a masked LM fills masks: "
-            f"clozeline fill-mask {options.run} text='a <mask> word', or mode=unmask"
+            f"clozeline fill-mask {settings.run} text='a <mask> word', or mode=unmask"
         )
     ends = find_end_ids(trained.tokenizer)
     if ends - {trained.tokenizer.vocabulary.specials.get("eos")}:
@@ -64,10 +66,10 @@ def _run(options: argparse.Namespace) -> None:
             f"[dim]ends at {escape(pieces)}, by the publisher's files[/dim]", highlight=False
         )
     prompt = (
-        options.text if settings.allowed is None else options.text.rstrip()
+        settings.text if settings.allowed is None else settings.text.rstrip()
     )  # blanks belong to the allowed texts
     prompt += blank_after(trained.tokenizer, prompt)
-    for continuation in continuations(trained, options.text, settings):
+    for continuation in continuations(trained, settings.text, settings):
         text = escape(text_of(trained.tokenizer, continuation, settings.stop))
         before = "" if trained.model.family.architecture == "encoder_decoder" else escape(prompt)
         line = (
@@ -86,13 +88,7 @@ def _unmask(console: Terminal, trained: TrainedModel, text: str, settings: Setti
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = Arguments(__doc__)
-    parser.add_argument(
-        "run", type=model_path, metavar="RUN", help="a run directory of train/main.py"
-    )
-    parser.add_argument("text", metavar="TEXT", help="the text to continue, or to answer")
-    add_settings(parser, Settings, Decoding)
-    return run_tool(parser, arguments, _run, prints=True)
+    return run_tool(__doc__, arguments, GenerateOptions, _generate, prints=True)
 
 
 if __name__ == "__main__":

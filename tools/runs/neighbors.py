@@ -8,7 +8,6 @@ equal.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -17,15 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.tools.command import (
-    IntermixedArguments,
-    run_as_script,
-    run_tool,
-    settings_of,
-    some_path,
-)
+from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.options import JsonSwitch
 
 if TYPE_CHECKING:
     from clozeline.tools.runs.inference.feature_files import Features
@@ -44,6 +39,14 @@ class NeighborOptions:
     """rows to show"""
     same: bool = False
     """compare only rows of the same word or token"""
+
+
+@config_class
+class NeighborsCommand(NeighborOptions, JsonSwitch):
+    """The vectors, the query, and which rows to compare it with."""
+
+    features: Annotated[UserPath, Positional(0)]
+    """an output of clozeline extract-features"""
 
 
 def find_neighbors(features: Features, options: NeighborOptions) -> list[dict[str, Any]]:
@@ -78,38 +81,25 @@ def _describe_row(features: Features, row: int) -> dict[str, Any]:
     }
 
 
+def _show(options: NeighborsCommand) -> None:
+    from clozeline.tools.runs.inference.feature_files import open_features
+
+    features = open_features(options.features)
+    nearest = find_neighbors(features, options)
+    query = _describe_row(features, options.query)
+    if options.json:
+        found = {"query": query, "neighbors": nearest}
+        sys.stdout.write(json.dumps(found, ensure_ascii=False) + "\n")
+        return
+    for cosine, row in (("query", query), *((f"{row['cosine']:.4f}", row) for row in nearest)):
+        text = row["text"] if len(row["text"]) <= _SHOWN else row["text"][: _SHOWN - 3] + "..."
+        sys.stdout.write(
+            f"{cosine:>7}  row {row['row']:,}  {row['uid']} at {row['position']}  {text!r}\n"
+        )
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = IntermixedArguments(__doc__)
-    parser.add_argument(
-        "features",
-        type=some_path,
-        metavar="FEATURES",
-        help="an output of clozeline extract-features",
-    )
-    parser.add_argument(
-        "overrides", nargs="*", metavar="key=value", help="query=ROW top=N same=true"
-    )
-    parser.add_argument("--json", action="store_true", help="print the JSON alone")
-
-    def action(options: argparse.Namespace) -> None:
-        chosen = settings_of(NeighborOptions, options.overrides)
-        from clozeline.tools.runs.inference.feature_files import open_features
-
-        features = open_features(options.features)
-        nearest = find_neighbors(features, chosen)
-        query = _describe_row(features, chosen.query)
-        if options.json:
-            sys.stdout.write(
-                json.dumps({"query": query, "neighbors": nearest}, ensure_ascii=False) + "\n"
-            )
-            return
-        for cosine, row in (("query", query), *((f"{row['cosine']:.4f}", row) for row in nearest)):
-            text = row["text"] if len(row["text"]) <= _SHOWN else row["text"][: _SHOWN - 3] + "..."
-            sys.stdout.write(
-                f"{cosine:>7}  row {row['row']:,}  {row['uid']} at {row['position']}  {text!r}\n"
-            )
-
-    return run_tool(parser, arguments, action, prints=True)
+    return run_tool(__doc__, arguments, NeighborsCommand, _show, prints=True)
 
 
 if __name__ == "__main__":

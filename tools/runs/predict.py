@@ -15,18 +15,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import field
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from clozeline.configuration.config import HOME_EXPANDED, Names, config_class, to_data
+from clozeline.configuration.config import Names, config_class, to_data
 from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash
 from clozeline.pipeline.tasks.readers import TaskReader
-from clozeline.tools.command import run_as_script
-from clozeline.tools.runs.data.model_command import CheckpointChoice, run_model_tool
-from clozeline.tools.runs.data.run_sets import SetPaths
+from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.options import CheckpointChoice, RunArgument
+from clozeline.tools.runs.data.run_sets import MovedSets
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
 from clozeline.tools.runs.inference.prediction_files import (
     TRUNCATED,
@@ -48,13 +47,13 @@ if TYPE_CHECKING:
 
 
 @config_class
-class PredictOptions(CheckpointChoice):
+class PredictOptions(CheckpointChoice, MovedSets, RunArgument):
     """Rows to predict, and the file to write."""
 
-    input: Annotated[Path, HOME_EXPANDED]
+    input: UserPath
     """file with the rows: CSV, TSV, JSON, Parquet, Arrow, the task's official layout, or lines of
     text (.txt)"""
-    output: Annotated[Path, HOME_EXPANDED]
+    output: UserPath
     """file for the predictions: .jsonl, .csv, .tsv or .parquet, or any name with `layout`"""
     text: Names = field(default_factory=list)
     """column of the text, several are joined by a space; empty: that of the training task. The same
@@ -87,7 +86,7 @@ class PredictOptions(CheckpointChoice):
 _KEYS = ("text", "text_pair", "words", "question", "context", "choices", "source")
 
 
-def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) -> Counter[str]:
+def predict(options: PredictOptions) -> Counter[str]:
     """Write the predictions of all rows, and count them.
 
     Returns:
@@ -98,7 +97,7 @@ def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) ->
         raise ConfigurationError(
             f"input: {options.input}: no such file; give one with rows to predict"
         )
-    opened = open_task_run(run, "train", step=options.step, set_paths=sets)
+    opened = open_task_run(options.run, "train", step=options.step, set_paths=options.data)
     check_output(options.output, options.layout, opened.answer)
     keys = {name: names for name in _KEYS if (names := getattr(options, name))}
     columns = InputColumns(keys, options.id, options.delimiter, options.columns)
@@ -106,7 +105,7 @@ def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) ->
     plain = {
         name: value
         for name, value in to_data(options).items()
-        if name not in ("input", "output", "step")
+        if name not in ("run", "data", "input", "output", "step")
     }
     facts = {"checkpoint": opened.trained.digest, "input": file_hash(options.input), **plain}
     number = 0
@@ -153,16 +152,17 @@ def _records_of(
     ]
 
 
-def main(arguments: Sequence[str]) -> int:
-    def action(run: Path, options: PredictOptions, sets: SetPaths) -> None:
-        counts = predict(run, options, sets)
-        rows = counts.pop("rows")
-        truncated = counts.pop("truncated", 0)
-        rejected = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()))
-        written = f"{options.output}: {plural(rows, 'row')}; truncated: {truncated or 'none'}"
-        sys.stdout.write(f"{written}; without a prediction: {rejected or 'none'}\n")
+def _predict(options: PredictOptions) -> None:
+    counts = predict(options)
+    rows = counts.pop("rows")
+    truncated = counts.pop("truncated", 0)
+    rejected = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()))
+    written = f"{options.output}: {plural(rows, 'row')}; truncated: {truncated or 'none'}"
+    sys.stdout.write(f"{written}; without a prediction: {rejected or 'none'}\n")
 
-    return run_model_tool(__doc__, arguments, PredictOptions, action, reads_sets=True)
+
+def main(arguments: Sequence[str]) -> int:
+    return run_tool(__doc__, arguments, PredictOptions, _predict)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ before it, an encoder-decoder generates it. With `shots=4 train=FILE`, four labe
 file precede each row, never the row itself.
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -18,15 +17,8 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_text
 from clozeline.pipeline.text.normal_form import NormalForm
-from clozeline.tools.command import (
-    IntermixedArguments,
-    add_settings,
-    model_path,
-    run_as_script,
-    run_tool,
-    settings_of,
-)
-from clozeline.tools.runs.data.model_command import CheckpointChoice
+from clozeline.tools.command import run_as_script, run_tool
+from clozeline.tools.options import CheckpointChoice, JsonSwitch, RunArgument
 from clozeline.tools.runs.evaluation.scores import to_json, write_scores
 from clozeline.tools.runs.inference.generation import read_allowed
 from clozeline.tools.runs.prompting.answers import Normalization, answer_rows
@@ -44,7 +36,7 @@ from clozeline.train.checkpoint.trained_model import TrainedModel
 
 
 @config_class
-class PromptOptions(CheckpointChoice):
+class PromptOptions(CheckpointChoice, JsonSwitch, RunArgument):
     """A template, the rows to label, and how to prompt the model."""
 
     template: Path
@@ -82,7 +74,7 @@ class PromptOptions(CheckpointChoice):
     """file for one JSON line per row: its prediction, scores and demonstrations"""
 
 
-def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, object], list[str]]:
+def prompt_run(options: PromptOptions) -> tuple[dict[str, object], list[str]]:
     """Return the scores of a run, and one line per row."""
     template = read_template(options.template, options.normalize)
     if options.answers is not None:
@@ -102,7 +94,7 @@ def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, object], li
     if options.train is not None:
         pool = read_rows(options.train, template, options.normalize, labeled=True)
     demonstrations = Demonstrations(pool.rows, shots, selection, options.seed)
-    trained = TrainedModel.open(run, options.step)
+    trained = TrainedModel.open(options.run, options.step)
     scorer, mode = open_scorer(trained, options.mode, options.masks, options.batch_tokens)
     window = trained.row_length(options.window, "window")
     answered = answer_rows(rows.rows, template, demonstrations.of, scorer, window, options.score)
@@ -124,22 +116,15 @@ def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, object], li
     return scores, [*prediction_lines(answered, [*template.labels])]
 
 
+def _prompt(options: PromptOptions) -> None:
+    scores, lines = prompt_run(options)
+    if options.predictions is not None:
+        publish_text(options.predictions, "".join(f"{line}\n" for line in lines))
+    write_scores(to_json(scores), options.output, None if options.json else prompt_lines(scores))
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = IntermixedArguments(__doc__)
-    parser.add_argument(
-        "run", type=model_path, metavar="RUN", help="a run directory of train/main.py"
-    )
-    add_settings(parser, PromptOptions)
-    parser.add_argument("--json", action="store_true", help="print the JSON alone")
-
-    def action(options: argparse.Namespace) -> None:
-        chosen = settings_of(PromptOptions, options.overrides)
-        scores, lines = prompt_run(options.run, chosen)
-        if chosen.predictions is not None:
-            publish_text(chosen.predictions, "".join(f"{line}\n" for line in lines))
-        write_scores(to_json(scores), chosen.output, None if options.json else prompt_lines(scores))
-
-    return run_tool(parser, arguments, action)
+    return run_tool(__doc__, arguments, PromptOptions, _prompt)
 
 
 if __name__ == "__main__":

@@ -12,19 +12,18 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash, publish_json, publish_text
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers.labeled import LabeledReader
-from clozeline.tools.command import run_as_script
-from clozeline.tools.runs.data.model_command import CheckpointChoice, run_model_tool
-from clozeline.tools.runs.data.run_sets import SetPaths
+from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.options import CheckpointChoice, RunArgument
+from clozeline.tools.runs.data.run_sets import MovedSets
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
 from clozeline.tools.runs.inference.unlabeled_rows import (
     InputColumns,
@@ -46,13 +45,13 @@ class LabeledByModel:
 
 
 @config_class
-class PseudoLabelOptions(CheckpointChoice):
+class PseudoLabelOptions(CheckpointChoice, MovedSets, RunArgument):
     """Texts to label, and which labels to keep."""
 
-    input: Annotated[Path, HOME_EXPANDED]
+    input: UserPath
     """table with the task's text columns, or .txt with one text per line, or the two of a pair
     separated by a tab"""
-    output: Annotated[Path, HOME_EXPANDED]
+    output: UserPath
     """file for the labeled rows, such as pseudo.jsonl; FILE.json gets the counts"""
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.9
     """lowest probability of a label to keep"""
@@ -61,13 +60,12 @@ class PseudoLabelOptions(CheckpointChoice):
     all"""
 
 
-def pseudo_label(
-    run: Path, options: PseudoLabelOptions, sets: SetPaths | None = None
-) -> dict[str, Any]:
+def pseudo_label(options: PseudoLabelOptions) -> dict[str, Any]:
     """Write the labeled rows, and return the counts that FILE.json gets."""
+    run = options.run
     if not options.input.is_file():
         raise ConfigurationError(f"input: {options.input}: no such file; give one with texts")
-    opened = open_task_run(run, "train", step=options.step, set_paths=sets)
+    opened = open_task_run(run, "train", step=options.step, set_paths=options.data)
     if not opened.answer.pseudo_labels:
         raise ConfigurationError(
             f"{run}: expected a run that classifies texts, got one with a head {opened.head}"
@@ -161,19 +159,18 @@ def select(
     }
 
 
-def main(arguments: Sequence[str]) -> int:
-    def action(run: Path, options: PseudoLabelOptions, sets: SetPaths) -> None:
-        facts = pseudo_label(run, options, sets)
-        per_label = ", ".join(f"{name} {number:,}" for name, number in facts["labeled"].items())
-        skipped = (
-            ", ".join(f"{name} {number:,}" for name, number in facts["skipped"].items()) or "none"
-        )
-        sys.stdout.write(
-            f"{options.output}: {plural(facts['rows_out'], 'row')} of {facts['rows_in']:,} "
-            f"labeled ({per_label}); not written: {skipped}\n"
-        )
+def _label(options: PseudoLabelOptions) -> None:
+    facts = pseudo_label(options)
+    per_label = ", ".join(f"{name} {number:,}" for name, number in facts["labeled"].items())
+    skipped = ", ".join(f"{name} {number:,}" for name, number in facts["skipped"].items())
+    sys.stdout.write(
+        f"{options.output}: {plural(facts['rows_out'], 'row')} of {facts['rows_in']:,} "
+        f"labeled ({per_label}); not written: {skipped or 'none'}\n"
+    )
 
-    return run_model_tool(__doc__, arguments, PseudoLabelOptions, action, reads_sets=True)
+
+def main(arguments: Sequence[str]) -> int:
+    return run_tool(__doc__, arguments, PseudoLabelOptions, _label)
 
 
 if __name__ == "__main__":

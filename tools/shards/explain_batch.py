@@ -5,7 +5,6 @@ its source, and the decoded text. No training run is needed: `clozeline explain-
 seed=S global_batch=G`.
 """
 
-import argparse
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,23 +13,18 @@ from typing import Any, Final
 import numpy as np
 
 from clozeline.columns import Role
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.preview.view import TokenRenderer
 from clozeline.pipeline.rows import RowBatch, ShardRow
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.pipeline.tasks.readers import read_task_metadata
-from clozeline.tools.command import (
-    IntermixedArguments,
-    natural,
-    positive,
-    run_as_script,
-    run_tool,
-    some_path,
-)
-from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
+from clozeline.tools.command import Natural, Positive, run_as_script, run_tool
+from clozeline.tools.options import TokenizerOption
+from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, FeedOptions, open_feed
 from clozeline.tools.shards.provenance import row_origins
-from clozeline.tools.shards.provenance.document_table import TOKENIZER_HELP, find_pieces
+from clozeline.tools.shards.provenance.document_table import find_pieces
 from clozeline.tools.shards.viewer.sheets import describe_answer
 from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
 
@@ -47,6 +41,22 @@ _TOLD: Final = (
     "partner",
 )
 """facts that are not shown in a line of their own"""
+
+
+@config_class
+class ExplainOptions(TokenizerOption, FeedOptions):
+    """The batch to show."""
+
+    samples: Natural | None = None
+    """the batch that starts after so many samples"""
+    step: Positive | None = None
+    """the batch of this training step, counted from 1"""
+    lane: Natural | None = None
+    """only rows of this lane"""
+    tokens: Positive = 64
+    """tokens shown per text"""
+    json: bool = False
+    """print one JSON object per row"""
 
 
 def explain(
@@ -196,52 +206,35 @@ def _format_row(facts: dict[str, Any]) -> Iterator[str]:
         yield f"       {name}: {value}"
 
 
+def _print_batch(options: ExplainOptions) -> None:
+    feed = open_feed(options)
+    if options.step is not None and options.samples is None:
+        samples = feed.samples(options.step)
+    elif options.samples is not None and options.step is None:
+        samples = options.samples
+    else:
+        raise ConfigurationError("expected samples=N or step=N, one of them; see --help")
+
+    # the tokenizer of the run, else one that is looked for above the sets
+    recorded = None if options.run is None else options.run / TOKENIZER_FOLDER
+    tokenizer = options.tokenizer or (
+        recorded if recorded is not None and recorded.is_dir() else None
+    )
+    rows = explain(feed, samples, lane=options.lane, tokens=options.tokens, tokenizer=tokenizer)
+
+    if not options.json:
+        names = " + ".join(feed.reading.names(feed.reading.span_at(samples // feed.lanes)))
+        step = feed.step(samples)
+        number = f", step {step:,}" if feed.samples(step) == samples else ""
+        until = f"samples {samples:,} to {samples + feed.rows(samples):,}"
+        print(f"{names}: {until}{number}{STATES[feed.state(samples)]}")
+    for facts in rows:
+        as_json = json.dumps(facts, ensure_ascii=False) if options.json else None
+        print(as_json or "\n".join(_format_row(facts)))
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = IntermixedArguments(__doc__)
-    add_feed_arguments(parser)
-    parser.add_argument(
-        "--samples", type=natural, metavar="N", help="the batch that starts after N samples"
-    )
-    parser.add_argument(
-        "--step", type=positive, metavar="N", help="the batch of training step N, counted from 1"
-    )
-    parser.add_argument("--lane", type=natural, metavar="L", help="only rows of this lane")
-    parser.add_argument(
-        "--tokens",
-        type=positive,
-        default=64,
-        metavar="N",
-        help="tokens shown per text (%(default)s)",
-    )
-    parser.add_argument("--tokenizer", type=some_path, metavar="DIR", help=TOKENIZER_HELP)
-    parser.add_argument("--json", action="store_true", help="print one JSON object per row")
-
-    def action(options: argparse.Namespace) -> None:
-        feed = open_feed(options)
-        if (options.samples is None) == (options.step is None):
-            raise ConfigurationError("expected samples=N or step=N, one of them; see --help")
-        samples: int = options.samples if options.step is None else feed.samples(options.step)
-        recorded = (
-            None if options.run is None else options.run / TOKENIZER_FOLDER
-        )  # else looked for above the sets
-        tokenizer = options.tokenizer or (
-            recorded if recorded is not None and recorded.is_dir() else None
-        )
-        rows = explain(feed, samples, lane=options.lane, tokens=options.tokens, tokenizer=tokenizer)
-        if not options.json:
-            names = " + ".join(feed.reading.names(feed.reading.span_at(samples // feed.lanes)))
-            step = feed.step(samples)
-            number = f", step {step:,}" if feed.samples(step) == samples else ""
-            until = f"samples {samples:,} to {samples + feed.rows(samples):,}"
-            print(f"{names}: {until}{number}{STATES[feed.state(samples)]}")
-        for facts in rows:
-            print(
-                json.dumps(facts, ensure_ascii=False)
-                if options.json
-                else "\n".join(_format_row(facts))
-            )
-
-    return run_tool(parser, arguments, action, prints=True)
+    return run_tool(__doc__, arguments, ExplainOptions, _print_batch, prints=True)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ dates ISO 8601, and keys sorted. The pipeline reads the export again, so that te
 changed by other programs, and come back. The output may be in a store: `output=s3://bucket/export`.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -17,18 +16,12 @@ import pyarrow as pa
 import zstandard
 from pyarrow import parquet
 
-from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.command_line import Positional
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.ingest.documents.document import DOCUMENT_SCHEMA
 from clozeline.pipeline.ingest.documents.files import read_batches
-from clozeline.tools.command import (
-    IntermixedArguments,
-    add_settings,
-    run_as_script,
-    run_tool,
-    settings_of,
-    some_path,
-)
+from clozeline.tools.command import UserPath, run_as_script, run_tool
 from clozeline.tools.shards.rewriting.output_folder import new_target
 
 _LEVEL: Final = 3
@@ -38,7 +31,9 @@ _LEVEL: Final = 3
 class ExportOptions:
     """Folder and format of the export."""
 
-    output: Annotated[Path, HOME_EXPANDED]
+    stage: Annotated[UserPath, Positional(0)]
+    """folder of a stage, or its `documents`"""
+    output: UserPath
     """new folder, or the URL of one in a store, such as `s3://bucket/export`"""
     format: Literal["jsonl", "parquet"] = "jsonl"
     """lines of JSON (`*.jsonl.zst`), or Parquet"""
@@ -100,12 +95,13 @@ _WRITERS: Final[dict[str, tuple[str, Callable[[Path, Path], int]]]] = {
 }
 
 
-def export_documents(folder: Path, options: ExportOptions) -> tuple[int, int]:
+def export_documents(options: ExportOptions) -> tuple[int, int]:
     """Write all files of a stage's documents; return the numbers of documents and files.
 
     Raises:
         ConfigurationError: if the folder has no documents.
     """
+    folder = options.stage
     files = sorted(folder.glob("*.arrow")) or sorted(folder.glob("documents/*.arrow"))
     if not files:
         raise ConfigurationError(
@@ -121,21 +117,15 @@ def export_documents(folder: Path, options: ExportOptions) -> tuple[int, int]:
     return total, len(files)
 
 
-def _run(options: argparse.Namespace) -> None:
-    chosen = settings_of(ExportOptions, options.overrides)
-    documents, files = export_documents(options.folder, chosen)
+def _export(options: ExportOptions) -> None:
+    documents, files = export_documents(options)
     sys.stdout.write(
-        f"{chosen.output}: {plural(documents, 'document')} in {plural(files, 'file')}\n"
+        f"{options.output}: {plural(documents, 'document')} in {plural(files, 'file')}\n"
     )
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = IntermixedArguments(__doc__)
-    parser.add_argument(
-        "folder", type=some_path, metavar="STAGE", help="folder of a stage, or its `documents`"
-    )
-    add_settings(parser, ExportOptions)
-    return run_tool(parser, arguments, _run)
+    return run_tool(__doc__, arguments, ExportOptions, _export)
 
 
 if __name__ == "__main__":

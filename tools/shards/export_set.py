@@ -6,15 +6,16 @@ of quarantined blocks are dropped and counted. `megatron` holds token ids alone,
 rows only. `.export.json` lists the files.
 """
 
-import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
+from clozeline.command_line import Positional
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash, publish_json
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import Arguments, positive, run_as_script, run_tool, some_path
+from clozeline.tools.command import Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.shards.exporting.exported_rows import ExportedRows
 from clozeline.tools.shards.exporting.library_writers import (
     write_datasets,
@@ -36,6 +37,20 @@ _WRITERS: Final[dict[str, Callable[[ExportedRows, Path], None]]] = {
 }
 SUMMARY: Final = ".export.json"
 """hidden: readers of folders would take another name for a file of rows"""
+
+
+@config_class
+class ExportSetOptions:
+    """A set, and the folder and format of its export."""
+
+    set: Annotated[UserPath, Positional(0)]
+    """manifest.json of a shard set, or its folder"""
+    output: UserPath
+    """new folder"""
+    format: Literal["hf", "litdata", "mds", "megatron", "parquet", "webdataset"]
+    """format of the files"""
+    rows: Positive = 10_000
+    """rows per file"""
 
 
 def export(path: Path, output: Path, form: str, file_rows: int = 10_000) -> dict[str, Any]:
@@ -78,34 +93,18 @@ def export(path: Path, output: Path, form: str, file_rows: int = 10_000) -> dict
     return facts
 
 
+def _export(options: ExportSetOptions) -> None:
+    content = export(options.set, options.output, options.format, options.rows)
+    size = sum(facts["bytes"] for facts in content["files"].values())
+    quarantined = content["rows_in_quarantine"]
+    dropped = f"; {quarantined:,} in quarantine dropped" if quarantined else ""
+    files = plural(len(content["files"]), "file")
+    rows = plural(content["rows"], "row")
+    print(f"{options.output}: {rows} in {files}, {size:,} bytes{dropped}")
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = Arguments(__doc__)
-    parser.add_argument(
-        "manifest",
-        type=some_path,
-        metavar="SET",
-        help="manifest.json of a shard set, or its folder",
-    )
-    parser.add_argument("--output", type=some_path, required=True, metavar="DIR", help="new folder")
-    parser.add_argument(
-        "--format", required=True, choices=_WRITERS, metavar="FORMAT", help=", ".join(_WRITERS)
-    )
-    parser.add_argument(
-        "--rows", type=positive, default=10_000, metavar="N", help="rows per file (%(default)s)"
-    )
-
-    def action(options: argparse.Namespace) -> None:
-        content = export(options.manifest, options.output, options.format, options.rows)
-        size = sum(facts["bytes"] for facts in content["files"].values())
-        quarantined = content["rows_in_quarantine"]
-        dropped = f"; {quarantined:,} in quarantine dropped" if quarantined else ""
-        files = plural(len(content["files"]), "file")
-        print(
-            f"{options.output}: {plural(content['rows'], 'row')} in {files}, {size:,} "
-            f"bytes{dropped}"
-        )
-
-    return run_tool(parser, arguments, action)
+    return run_tool(__doc__, arguments, ExportSetOptions, _export)
 
 
 if __name__ == "__main__":

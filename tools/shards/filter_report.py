@@ -6,7 +6,6 @@ those that `clean` recorded; kept documents are measured again, by the recipe st
 the malformed records, with their files and offsets.
 """
 
-import argparse
 import heapq
 import math
 import re
@@ -15,8 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Annotated, Any, Final, NamedTuple, cast
 
+from clozeline.command_line import Positional
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, IntegrityError, plural, reading_run
 from clozeline.pipeline.clean.filters import ThresholdFilter
 from clozeline.pipeline.clean.ruling_keys import STEP_KEYS, filters_of_sources, find_ruling_keys
@@ -35,10 +36,24 @@ from clozeline.pipeline.registries import LanguageComponent
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.repair import rebuild_hint
-from clozeline.tools.command import Arguments, positive, run_as_script, run_tool, some_path
+from clozeline.tools.command import Positive, UserPath, run_as_script, run_tool
 
 _DETAIL: Final = re.compile(r"(-?\d[\d.e+-]*)(?: [a-z ]+)? ([<>]) (-?\d[\d.e+-]*)(?: by [\w. ]+)?$")
 _CHARACTERS: Final = 100
+
+
+@config_class
+class FilterReportOptions:
+    """A run of the pipeline, and how much of it is shown."""
+
+    out: Annotated[UserPath, Positional(0)]
+    """output folder of a pipeline run"""
+    most: Positive = 3
+    """documents on each side of a threshold"""
+    documents: Positive = 2000
+    """kept documents to measure, evenly from all parts"""
+    html: UserPath | None = None
+    """write a page as well"""
 
 
 class Neighbor(NamedTuple):
@@ -239,39 +254,23 @@ def _start(text: str) -> str:
     return joined if len(joined) <= _CHARACTERS else f"{joined[:_CHARACTERS]}…"
 
 
+def _report(options: FilterReportOptions) -> None:
+    path = options.out / "clean" / "config.yaml"
+    if not path.is_file():
+        raise ConfigurationError(
+            f"{options.out}: expected the output folder of a pipeline run, got no {path}"
+        )
+    with reading_run(path):
+        recipe = load_recipe(path)
+    view = report_view(
+        options.out, *collect_reasons(options.out, recipe, options.most, options.documents)
+    )
+    malformed = malformed_sheets(*collect_malformed(options.out, options.most))
+    show_view(replace(view, parts=(*view.parts, *malformed)), options.html)
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = Arguments(__doc__)
-    parser.add_argument("out", type=some_path, help="output folder of a pipeline run")
-    parser.add_argument(
-        "--most", type=positive, default=3, metavar="N", help="documents on each side (%(default)s)"
-    )
-    parser.add_argument(
-        "--documents",
-        type=positive,
-        default=2000,
-        metavar="N",
-        help="kept documents to measure, evenly from all parts (%(default)s)",
-    )
-    parser.add_argument("--html", type=some_path, metavar="FILE", help="write a page as well")
-
-    def action(options: argparse.Namespace) -> None:
-        path = options.out / "clean" / "config.yaml"
-        if not path.is_file():
-            raise ConfigurationError(
-                f"{options.out}: expected the output folder of a pipeline run, got no {path}"
-            )
-        with reading_run(path):
-            recipe = load_recipe(path)
-        view = report_view(
-            options.out, *collect_reasons(options.out, recipe, options.most, options.documents)
-        )
-        view = replace(
-            view,
-            parts=(*view.parts, *malformed_sheets(*collect_malformed(options.out, options.most))),
-        )
-        show_view(view, options.html)
-
-    return run_tool(parser, arguments, action, prints=True)
+    return run_tool(__doc__, arguments, FilterReportOptions, _report, prints=True)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,12 @@ sentinels with their spans, the source of the row, and the sizes of the set. Rea
 example sets in both containers. Without a tokenizer above the set, ids are shown.
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
+from clozeline.command_line import Positional
+from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.view import (
@@ -24,8 +26,9 @@ from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
 from clozeline.pipeline.tasks.readers import read_task_metadata
-from clozeline.tools.command import Arguments, natural, positive, run_as_script, run_tool, some_path
-from clozeline.tools.shards.provenance.document_table import TOKENIZER_HELP, find_pieces, id_pieces
+from clozeline.tools.command import Natural, Positive, UserPath, run_as_script, run_tool
+from clozeline.tools.options import TokenizerOption
+from clozeline.tools.shards.provenance.document_table import find_pieces, id_pieces
 from clozeline.tools.shards.viewer.sheets import (
     column_sheet,
     describe_answer,
@@ -33,6 +36,22 @@ from clozeline.tools.shards.viewer.sheets import (
     score_sheets,
     set_sheet,
 )
+
+
+@config_class
+class InspectOptions(TokenizerOption):
+    """A row of a set, and how it is shown."""
+
+    path: Annotated[UserPath, Positional(0, "SHARD_OR_MANIFEST")]
+    """a shard, a manifest, or its folder"""
+    sample: Natural = 0
+    """row, counted from 0"""
+    columns: UserPath | None = None
+    """a column set of it, with scores of a teacher"""
+    html: UserPath | None = None
+    """also write a web page"""
+    tokens: Positive = 1024
+    """tokens per passage"""
 
 
 def view_of(
@@ -99,36 +118,13 @@ def _restore(facts: ObjectiveRecord, row: ShardRow, pieces: TokenRenderer) -> Pa
         return [Sheet("restored by the objective", (), (("not possible", str(error)),))]
 
 
+def _show(options: InspectOptions) -> None:
+    view = view_of(options.path, options.sample, options.tokenizer, options.tokens, options.columns)
+    show_view(view, options.html)
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = Arguments(__doc__)
-    parser.add_argument(
-        "path",
-        type=some_path,
-        metavar="SHARD_OR_MANIFEST",
-        help="a shard, a manifest, or its folder",
-    )
-    parser.add_argument(
-        "--sample", type=natural, default=0, metavar="N", help="row, counted from 0 (%(default)s)"
-    )
-    scores = "a column set of it, with scores of a teacher"
-    parser.add_argument("--columns", type=some_path, metavar="SET", help=scores)
-    parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a web page")
-    parser.add_argument("--tokenizer", type=some_path, metavar="DIR", help=TOKENIZER_HELP)
-    parser.add_argument(
-        "--tokens",
-        type=positive,
-        default=1024,
-        metavar="N",
-        help="tokens per passage (%(default)s)",
-    )
-
-    def action(options: argparse.Namespace) -> None:
-        view = view_of(
-            options.path, options.sample, options.tokenizer, options.tokens, options.columns
-        )
-        show_view(view, options.html)
-
-    return run_tool(parser, arguments, action, prints=True)
+    return run_tool(__doc__, arguments, InspectOptions, _show, prints=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ and so is every block of a shard that is missing or has the wrong size. The stre
 rows instead of them: neither the order nor the digest of the set changes.
 """
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,7 +18,8 @@ from clozeline.pipeline.shards.quarantine import (
     publish_quarantine,
     read_quarantine,
 )
-from clozeline.tools.command import Arguments, run_as_script, run_tool, some_path
+from clozeline.tools.command import run_as_script, run_tool
+from clozeline.tools.options import SetArgument
 from clozeline.tools.shards.rewriting.output_folder import local_folder
 
 Entries: TypeAlias = list[dict[str, Any]]
@@ -71,22 +71,18 @@ def _list_missing_shards(folder: Path, manifest: Manifest, known: set[tuple[str,
     return entries
 
 
-def main(arguments: Sequence[str]) -> int:
-    parser = Arguments(__doc__)
-    parser.add_argument(
-        "manifest", type=some_path, help="manifest.json of a shard set, or its folder"
+def _quarantine(options: SetArgument) -> None:
+    before, new = put_in_quarantine(options.manifest)
+    for entry in new:
+        print(f"{entry['shard']}: block {entry['block']}: {entry['reason']}")
+    print(
+        f"{options.manifest}: {plural(len(new), 'block')} put in quarantine, {len(before):,} "
+        "were there before"
     )
 
-    def action(options: argparse.Namespace) -> None:
-        before, new = put_in_quarantine(options.manifest)
-        for entry in new:
-            print(f"{entry['shard']}: block {entry['block']}: {entry['reason']}")
-        print(
-            f"{options.manifest}: {plural(len(new), 'block')} put in quarantine, {len(before):,} "
-            "were there before"
-        )
 
-    return run_tool(parser, arguments, action)
+def main(arguments: Sequence[str]) -> int:
+    return run_tool(__doc__, arguments, SetArgument, _quarantine)
 
 
 if __name__ == "__main__":

@@ -5,15 +5,16 @@ quarantined blocks stay. A stream over the new set gives the same batches, unles
 changed, because the order depends on them.
 """
 
-import argparse
 import shutil
 import tarfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import pyarrow as pa
+from pydantic import Field
 
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.shards import (
     Manifest,
@@ -25,7 +26,8 @@ from clozeline.pipeline.shards import (
 )
 from clozeline.pipeline.shards.column_set import TOKEN_COUNTS_FILE
 from clozeline.pipeline.shards.quarantine import QUARANTINE, entries_of, publish_quarantine
-from clozeline.tools.command import Arguments, positive, run_as_script, run_tool, some_path
+from clozeline.tools.command import Positive, UserPath, run_as_script, run_tool
+from clozeline.tools.options import SetArgument
 from clozeline.tools.shards.provenance.row_search import blocks_of
 from clozeline.tools.shards.rewriting.output_folder import local_folder, new_files
 
@@ -46,6 +48,22 @@ _COPIED_FIELDS: Final = (
     "config",
 )
 """fields of a manifest that describe rows rather than their storage"""
+
+
+@config_class
+class RepackOptions(SetArgument):
+    """The new set; what is not given stays as it is."""
+
+    output: UserPath
+    """folder of the new set"""
+    container: Literal["arrow", "tar"] | None = None
+    """default: unchanged"""
+    codec: Literal["none", "zstd"] | None = None
+    """buffer compression; default: unchanged"""
+    level: Annotated[int, Field(ge=1, le=19)] | None = None
+    """zstd level"""
+    block_rows: Positive | None = None
+    """rows per block; default: unchanged"""
 
 
 def repack(
@@ -141,50 +159,34 @@ def _schema_metadata(source: ShardSet) -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in (schema.metadata or {}).items()}
 
 
+def _repack(options: RepackOptions) -> None:
+    source = open_shards(local_folder(options.manifest))
+    old = source.manifest
+    new = repack(
+        source,
+        options.output,
+        container=options.container,
+        codec=options.codec,
+        level=options.level,
+        block_rows=options.block_rows,
+    )
+    level = new.compression.level
+    codec = new.compression.codec if level is None else f"zstd {level}"
+    same = (
+        "the stream is the same"
+        if new.block_rows == old.block_rows
+        else (
+            f"blocks of {new.block_rows:,} rows instead of {old.block_rows:,} give the stream "
+            "another order"
+        )
+    )
+    counts = f"{plural(new.totals.samples, 'row')} in {plural(new.totals.blocks, 'block')} of"
+    sizes = f"{old.totals.bytes:,} → {new.totals.bytes:,} bytes ({new.container}, {codec})"
+    print(f"{options.output}: {counts} {plural(new.totals.shards, 'shard')}, {sizes}; {same}")
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = Arguments(__doc__)
-    parser.add_argument(
-        "manifest", type=some_path, help="manifest.json of a shard set, or its folder"
-    )
-    parser.add_argument(
-        "--output", type=some_path, required=True, metavar="DIR", help="folder of the new set"
-    )
-    parser.add_argument("--container", choices=("arrow", "tar"), help="default: unchanged")
-    parser.add_argument(
-        "--codec", choices=("none", "zstd"), help="buffer compression; default: unchanged"
-    )
-    parser.add_argument(
-        "--level", type=int, choices=range(1, 20), metavar="1..19", help="zstd level"
-    )
-    parser.add_argument(
-        "--block-rows", type=positive, metavar="N", help="rows per block; default: unchanged"
-    )
-
-    def action(options: argparse.Namespace) -> None:
-        source = open_shards(local_folder(options.manifest))
-        layout = {
-            name: getattr(options, name) for name in ("container", "codec", "level", "block_rows")
-        }
-        old = source.manifest
-        new = repack(source, options.output, **layout)
-        codec = (
-            new.compression.codec
-            if new.compression.level is None
-            else f"zstd {new.compression.level}"
-        )
-        same = (
-            "the stream is the same"
-            if new.block_rows == old.block_rows
-            else (
-                f"blocks of {new.block_rows:,} rows instead of {old.block_rows:,} give the stream "
-                "another order"
-            )
-        )
-        counts = f"{plural(new.totals.samples, 'row')} in {plural(new.totals.blocks, 'block')} of"
-        sizes = f"{old.totals.bytes:,} → {new.totals.bytes:,} bytes ({new.container}, {codec})"
-        print(f"{options.output}: {counts} {plural(new.totals.shards, 'shard')}, {sizes}; {same}")
-
-    return run_tool(parser, arguments, action)
+    return run_tool(__doc__, arguments, RepackOptions, _repack)
 
 
 if __name__ == "__main__":

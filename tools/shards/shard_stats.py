@@ -5,14 +5,23 @@ Tables of the lengths of every column, labels and classes, vocabulary coverage, 
 once.
 """
 
-import argparse
 from collections.abc import Sequence
 
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.preview.view import ConsoleView, Sheet, show_view
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import Arguments, run_as_script, run_tool, some_path
-from clozeline.tools.shards.provenance.document_table import TOKENIZER_HELP, find_pieces
+from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.options import SetArgument, TokenizerOption
+from clozeline.tools.shards.provenance.document_table import find_pieces
 from clozeline.tools.shards.provenance.set_statistics import Cells, tables, tally
+
+
+@config_class
+class StatsOptions(TokenizerOption, SetArgument):
+    """A set, and where its tables go."""
+
+    html: UserPath | None = None
+    """also write a page with the tables"""
 
 
 def _format(row: Cells) -> tuple[str, ...]:
@@ -22,25 +31,17 @@ def _format(row: Cells) -> tuple[str, ...]:
     )
 
 
+def _show(options: StatsOptions) -> None:
+    shards = open_shards(options.manifest)
+    found = tables(shards, tally(shards), find_pieces(shards, options.tokenizer))
+    sheets = tuple(
+        Sheet(table.title, table.header, tuple(map(_format, table.rows))) for table in found
+    )
+    show_view(ConsoleView(f"{shards.manifest.name} · contents", sheets), options.html)
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = Arguments(__doc__)
-    parser.add_argument(
-        "manifest", type=some_path, help="manifest.json of a shard set, or its folder"
-    )
-    parser.add_argument("--tokenizer", type=some_path, metavar="DIR", help=TOKENIZER_HELP)
-    parser.add_argument(
-        "--html", type=some_path, metavar="FILE", help="also write a page with the tables"
-    )
-
-    def action(options: argparse.Namespace) -> None:
-        shards = open_shards(options.manifest)
-        found = tables(shards, tally(shards), find_pieces(shards, options.tokenizer))
-        sheets = tuple(
-            Sheet(table.title, table.header, tuple(map(_format, table.rows))) for table in found
-        )
-        show_view(ConsoleView(f"{shards.manifest.name} · contents", sheets), options.html)
-
-    return run_tool(parser, arguments, action, prints=True)
+    return run_tool(__doc__, arguments, StatsOptions, _show, prints=True)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ with a summary line; 65 with file, block and sample of the first mismatch; 64 fo
 for a missing file.
 """
 
-import argparse
 import contextlib
 import json
 import time
@@ -17,16 +16,27 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import Arguments, run_as_script, run_tool, some_path
-from clozeline.tools.shards.provenance.document_table import (
-    TOKENIZER_HELP,
-    vocabulary_for,
-    vocabulary_of_manifest,
-)
+from clozeline.tools.command import UserPath, run_as_script, run_tool
+from clozeline.tools.options import SetArgument, TokenizerOption
+from clozeline.tools.shards.provenance.document_table import vocabulary_for, vocabulary_of_manifest
 from clozeline.tools.shards.validation.round_trip import RoundTrip, check_origin
 from clozeline.tools.shards.validation.shard_set import ComparedScores, check_shard_set
+
+
+@config_class
+class ValidateOptions(TokenizerOption, SetArgument):
+    """A set, and what it is compared with."""
+
+    against: UserPath | None = None
+    """the sample set that the examples were made from; of a column set, the set of its rows"""
+    teacher: UserPath | None = None
+    """of a column set: the run or model folder that scored it, to compute a sample of blocks
+    again"""
+    json: bool = False
+    """print what was checked as a JSON object"""
 
 
 @dataclass(frozen=True)
@@ -150,30 +160,13 @@ def validate(
     )
 
 
+def _validate(options: ValidateOptions) -> None:
+    found = validate(options.manifest, options.against, options.tokenizer, options.teacher)
+    print(json.dumps(asdict(found)) if options.json else found.describe())
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = Arguments(__doc__)
-    parser.add_argument(
-        "manifest", type=some_path, help="manifest.json of a shard set, or its folder"
-    )
-    against = (
-        "the sample set that the examples were made from; of a column set, the set of its rows"
-    )
-    parser.add_argument("--against", type=some_path, metavar="MANIFEST", help=against)
-    again = (
-        "of a column set: the run or model folder that scored it, to compute a sample of blocks "
-        "again"
-    )
-    parser.add_argument("--teacher", type=some_path, metavar="RUN", help=again)
-    parser.add_argument("--tokenizer", type=some_path, metavar="FOLDER", help=TOKENIZER_HELP)
-    parser.add_argument(
-        "--json", action="store_true", help="print what was checked as a JSON object"
-    )
-
-    def action(options: argparse.Namespace) -> None:
-        found = validate(options.manifest, options.against, options.tokenizer, options.teacher)
-        print(json.dumps(asdict(found)) if options.json else found.describe())
-
-    return run_tool(parser, arguments, action, prints=True)
+    return run_tool(__doc__, arguments, ValidateOptions, _validate, prints=True)
 
 
 if __name__ == "__main__":

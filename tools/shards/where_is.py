@@ -6,16 +6,18 @@ stream, at which positions each row was or will be read. `clozeline explain-batc
 the entire batch there.
 """
 
-import argparse
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
+from pydantic import AfterValidator
+
+from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.shards import ShardSet
-from clozeline.tools.command import IntermixedArguments, natural, positive, run_as_script, run_tool
-from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
+from clozeline.tools.command import Natural, Positive, run_as_script, run_tool
+from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, FeedOptions, open_feed
 from clozeline.tools.shards.provenance.document_table import (
     documents_at,
     find_documents,
@@ -29,6 +31,49 @@ _DOCUMENT_DIGITS: Final = 32
 
 FoundRow: TypeAlias = tuple[int, StoredRow]
 """Source of a set of the feed, and a row of the set."""
+
+
+def _parse_uid(text: str) -> int | bytes:
+    """Return the uid of a sample as a number, that of a document as bytes."""
+    digits = text.lower().removeprefix("0x")
+    try:
+        number = int(digits, 16)
+    except ValueError:
+        number = -1
+    if number < 0 or not (len(digits) <= _SAMPLE_DIGITS or len(digits) == _DOCUMENT_DIGITS):
+        raise ValueError(
+            "expected up to 16 hexadecimal digits of a sample, or the 32 of a document, got "
+            f"{text!r}"
+        )
+    return number if len(digits) <= _SAMPLE_DIGITS else bytes.fromhex(digits)
+
+
+def _check_uid(text: str) -> str:
+    _parse_uid(text)
+    return text
+
+
+@config_class
+class WhereOptions(FeedOptions):
+    """A sample or a document, and the readings to show."""
+
+    uid: Annotated[str, AfterValidator(_check_uid)] | None = None
+    """hexadecimal uid of a sample (16 digits) or of a document (32)"""
+    url: str | None = None
+    """URL of a document; a trailing * matches every URL that starts so"""
+    variant: Natural | None = None
+    """only this variant of the samples"""
+    epoch: Natural = 0
+    """first epoch"""
+    epochs: Positive | None = None
+    """how many; default: to the end of the run, else 1"""
+    json: bool = False
+    """print one JSON object per reading"""
+
+    @property
+    def identity(self) -> int | bytes | None:
+        """The uid of a sample as a number, that of a document as bytes."""
+        return None if self.uid is None else _parse_uid(self.uid)
 
 
 def _distinct_sets(feed: Feed) -> list[tuple[int, ShardSet]]:
@@ -113,33 +158,18 @@ def _summarize(
         yield f"not among them: {undecided}"
 
 
-def _parse_uid(text: str) -> int | bytes:
-    digits = text.lower().removeprefix("0x")
-    try:
-        number = int(digits, 16)
-    except ValueError:
-        number = -1
-    if number < 0 or not (len(digits) <= _SAMPLE_DIGITS or len(digits) == _DOCUMENT_DIGITS):
-        raise argparse.ArgumentTypeError(
-            "expected up to 16 hexadecimal digits of a sample, or the 32 of a document, got "
-            f"{text!r}"
-        )
-    return number if len(digits) <= _SAMPLE_DIGITS else bytes.fromhex(digits)
-
-
-def _look_up_documents(
-    options: argparse.Namespace, feed: Feed
-) -> dict[bytes, dict[str, object] | None]:
+def _look_up_documents(options: WhereOptions, feed: Feed) -> dict[bytes, dict[str, object] | None]:
     documents: dict[bytes, dict[str, object] | None] = {}
+    uid = options.identity
     for shards in feed.sets:
-        if options.url is None:
-            documents |= (
-                {options.uid: None} | find_documents(shards.path, [options.uid]) | documents
-            )
+        if isinstance(uid, bytes):
+            documents |= {uid: None} | find_documents(shards.path, [uid]) | documents
         else:
-            documents |= documents_at(shards.path, options.url)
+            documents |= documents_at(shards.path, options.url or "")
     if not documents:
-        dropped = [row for shards in feed.sets for row in rejections_at(shards.path, options.url)]
+        dropped = [
+            row for shards in feed.sets for row in rejections_at(shards.path, options.url or "")
+        ]
         reasons = dict.fromkeys(
             f"{row.stage} dropped it: {row.reason} {row.detail}".strip() for row in dropped
         )
@@ -154,12 +184,11 @@ def _look_up_documents(
 
 
 def _not_found_error(
-    options: argparse.Namespace, feed: Feed, rows: Sequence[FoundRow], epochs: Sequence[range]
+    options: WhereOptions, feed: Feed, rows: Sequence[FoundRow], epochs: Sequence[range]
 ) -> ConfigurationError:
-    uid = (
-        f"{options.uid:016x}" if isinstance(options.uid, int) else options.uid and options.uid.hex()
-    )
-    request = f"url={options.url}" if options.uid is None else f"uid={uid}"
+    uid = options.identity
+    digits = f"{uid:016x}" if isinstance(uid, int) else (uid or b"").hex()
+    request = f"url={options.url}" if uid is None else f"uid={digits}"
     sets = _set_paths(feed)
     if rows:
         what = (
@@ -172,7 +201,7 @@ def _not_found_error(
     quarantined = sum(len(shards.quarantined) for shards in feed.sets)
     missing = (
         f"no such sample in {sets}"
-        if isinstance(options.uid, int)
+        if isinstance(uid, int)
         else (
             f"no row of {sets} has text of it; held-out documents are in the held-out set, those "
             "that grouping dropped "
@@ -189,58 +218,43 @@ def _set_paths(feed: Feed) -> str:
     return ", ".join(str(shards.path) for shards in feed.sets)
 
 
+def _find_readings(options: WhereOptions) -> None:
+    if (options.uid is None) == (options.url is None):
+        raise ConfigurationError("expected uid=UID or url=URL, one of them; see --help")
+    feed = open_feed(options)
+
+    # by default the epochs that the run starts, at least one
+    epochs = [range(options.epoch, options.epoch + (options.epochs or 1))] * len(feed.sets)
+    if options.epochs is None and feed.steps is not None:
+        end = feed.samples(feed.steps + 1)
+        started = [feed.epochs(source, end) for source in range(len(feed.sets))]
+        epochs = [range(options.epoch, max(options.epoch + 1, number)) for number in started]
+
+    # the rows, then every reading of them
+    uid = options.identity
+    documents: dict[bytes, dict[str, object] | None] = {}
+    undecided = ""
+    if isinstance(uid, int):
+        rows = [
+            (source, row)
+            for source, shards in _distinct_sets(feed)
+            for row in find_rows(shards, uid)
+        ]
+    else:
+        documents = _look_up_documents(options, feed)
+        rows, undecided = document_rows(feed, list(documents))
+    readings = visits(feed, rows, epochs, options.variant)
+    if not readings:
+        raise _not_found_error(options, feed, rows, epochs)
+
+    if documents and not options.json:
+        print("\n".join(_summarize(documents, readings, undecided)))
+    for line in map(json.dumps, readings) if options.json else _format_readings(feed, readings):
+        print(line)
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = IntermixedArguments(__doc__)
-    add_feed_arguments(parser)
-    asked = parser.add_mutually_exclusive_group(required=True)
-    asked.add_argument(
-        "--uid",
-        type=_parse_uid,
-        help="hexadecimal uid of a sample (16 digits) or of a document (32)",
-    )
-    asked.add_argument(
-        "--url", help="URL of a document; a trailing * matches every URL that starts so"
-    )
-    parser.add_argument(
-        "--variant", type=natural, metavar="V", help="only this variant of the samples"
-    )
-    parser.add_argument(
-        "--epoch", type=natural, default=0, metavar="E", help="first epoch (%(default)s)"
-    )
-    parser.add_argument(
-        "--epochs",
-        type=positive,
-        metavar="N",
-        help="how many; default: to the end of the run, else 1",
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object per reading")
-
-    def action(options: argparse.Namespace) -> None:
-        # find the rows, then every reading of them
-        feed = open_feed(options)
-        # by default the epochs that the run starts, at least one
-        epochs = [range(options.epoch, options.epoch + (options.epochs or 1))] * len(feed.sets)
-        if options.epochs is None and feed.steps is not None:
-            end = feed.samples(feed.steps + 1)
-            started = [feed.epochs(source, end) for source in range(len(feed.sets))]
-            epochs = [range(options.epoch, max(options.epoch + 1, number)) for number in started]
-        documents = {} if isinstance(options.uid, int) else _look_up_documents(options, feed)
-        rows, undecided = document_rows(feed, list(documents)) if documents else ([], "")
-        if not documents:
-            rows = [
-                (source, row)
-                for source, shards in _distinct_sets(feed)
-                for row in find_rows(shards, options.uid)
-            ]
-        readings = visits(feed, rows, epochs, options.variant)
-        if not readings:
-            raise _not_found_error(options, feed, rows, epochs)
-        if documents and not options.json:
-            print("\n".join(_summarize(documents, readings, undecided)))
-        for line in map(json.dumps, readings) if options.json else _format_readings(feed, readings):
-            print(line)
-
-    return run_tool(parser, arguments, action, prints=True)
+    return run_tool(__doc__, arguments, WhereOptions, _find_readings, prints=True)
 
 
 if __name__ == "__main__":

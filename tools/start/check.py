@@ -6,23 +6,24 @@ says whether it is kept, and for a broken one what was expected, what it gave an
 exit code is 0, or 65 if a promise is broken.
 """
 
-import argparse
 import inspect
 import textwrap
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from clozeline import plugins
+from clozeline.command_line import OtherKeys, Positional
+from clozeline.configuration.config import config_class
 from clozeline.configuration.named_algorithms import allow_words
 from clozeline.configuration.overrides import override
 from clozeline.errors import ConfigurationError, IntegrityError, message_text
 from clozeline.model.registries import HEADS
 from clozeline.pipeline.registries import FILTERS, OBJECTIVES
 from clozeline.registry import Registry, options_of
-from clozeline.tools.command import IntermixedArguments, run_as_script, run_tool
+from clozeline.tools.command import run_as_script, run_tool
 from clozeline.tools.start.contracts import Entry, Failed
 from clozeline.train.registries import OPTIMIZERS
 
@@ -30,6 +31,17 @@ _REGISTRIES: Final[Mapping[str, Registry[object]]] = {
     registry.name: registry for registry in (OBJECTIVES, FILTERS, HEADS, OPTIMIZERS)
 }
 """Registries that have a contract, by their names."""
+
+
+@config_class
+class CheckOptions:
+    """The algorithm to check."""
+
+    algorithm: Annotated[str, Positional(0)]
+    """module:Class, or the name of an algorithm"""
+    registry: str | None = None
+    """objectives, filters, heads or optimizers; default: each that has the algorithm"""
+    words: Annotated[tuple[str, ...], OtherKeys("options of the algorithm")] = ()
 
 
 def find_registries(name: str, chosen: str | None = None) -> list[Registry[object]]:
@@ -98,33 +110,22 @@ def check_algorithm(
         yield (inspect.getdoc(check) or "").partition("\n")[0], run(partial(check, case[0]))
 
 
-def main(arguments: Sequence[str]) -> int:
+def _check(options: CheckOptions) -> int:
     """Print the promises; return 65 if one is broken."""
-    parser = IntermixedArguments(__doc__)
-    parser.add_argument(
-        "algorithm", metavar="ALGORITHM", help="module:Class, or the name of an algorithm"
-    )
-    known = ", ".join(_REGISTRIES)
-    parser.add_argument(
-        "--registry", metavar="NAME", help=f"one of {known}; default: each that has the algorithm"
-    )
-    parser.add_argument(
-        "overrides", nargs="*", metavar="key=value", help="options of the algorithm"
-    )
+    broken = 0
+    plugins.allow(options.algorithm)
+    for registry in find_registries(options.algorithm, options.registry):
+        print(f"{options.algorithm}, one of {registry.name}:")
+        for promise, fault in check_algorithm(registry, options.algorithm, options.words):
+            print(f"  {'BROKEN' if fault else 'kept  '}  {promise}")
+            if fault:
+                print(textwrap.indent(textwrap.fill(message_text(fault), 100), " " * 10))
+            broken += bool(fault)
+    return IntegrityError.exit_code if broken else 0
 
-    def action(options: argparse.Namespace) -> int:
-        broken = 0
-        plugins.allow(options.algorithm)
-        for registry in find_registries(options.algorithm, options.registry):
-            print(f"{options.algorithm}, one of {registry.name}:")
-            for promise, fault in check_algorithm(registry, options.algorithm, options.overrides):
-                print(f"  {'BROKEN' if fault else 'kept  '}  {promise}")
-                if fault:
-                    print(textwrap.indent(textwrap.fill(message_text(fault), 100), " " * 10))
-                broken += bool(fault)
-        return IntegrityError.exit_code if broken else 0
 
-    return run_tool(parser, arguments, action, prints=True)
+def main(arguments: Sequence[str]) -> int:
+    return run_tool(__doc__, arguments, CheckOptions, _check, prints=True)
 
 
 if __name__ == "__main__":

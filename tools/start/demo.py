@@ -6,14 +6,14 @@ transformers makes the same predictions. Each step is a command, printed before 
 demo skips the finished steps.
 """
 
-import argparse
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from clozeline.configuration.config import config_class
 from clozeline.errors import IntegrityError
-from clozeline.tools.command import Arguments, positive, run_as_script, run_tool
+from clozeline.tools.command import Positive, UserPath, run_as_script, run_tool
 from clozeline.tools.experiments.multirun.runner import RANKS, ROOT, run_step, write_pages
 from clozeline.train.distributed.launcher import free_port
 from clozeline.train.logs.json_lines import read_lines
@@ -29,6 +29,16 @@ SENTENCES: Final = (
     "Return True if the <mask> is empty, False otherwise.",
     "Changed in <mask> 3.8: the new argument was added.",
 )
+
+
+@config_class
+class DemoOptions:
+    """Where the demo writes, and how long it trains."""
+
+    output: UserPath = Path("runs/demo")
+    """folder of all files"""
+    steps: Positive | None = None
+    """training steps; default: those of the configuration"""
 
 
 def heldout_lines(run: Path) -> list[str]:
@@ -89,7 +99,7 @@ def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
     return largest
 
 
-def _demo(options: argparse.Namespace) -> None:
+def _demo(options: DemoOptions) -> None:
     output = options.output if Path.cwd() == ROOT else options.output.resolve()
     warc, shards, run, exported = (
         output / name for name in ("pydoc.warc.gz", "shards", "train", "exported")
@@ -139,14 +149,7 @@ def _demo(options: argparse.Namespace) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = Arguments(__doc__)
-    parser.add_argument(
-        "--output", type=Path, default=Path("runs/demo"), help="folder of all files (%(default)s)"
-    )
-    parser.add_argument(
-        "--steps", type=positive, help="training steps (default: the configuration's)"
-    )
-    return run_tool(parser, arguments, _demo)
+    return run_tool(__doc__, arguments, DemoOptions, _demo)
 
 
 if __name__ == "__main__":

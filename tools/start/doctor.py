@@ -3,7 +3,6 @@
 Shows what is here and what will be slow. The exit code is 0, or 64 if something needed is missing.
 """
 
-import argparse
 import importlib.metadata
 import os
 import platform
@@ -18,14 +17,14 @@ import psutil
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, show_controls
 from clozeline.native.library import missing_note
-from clozeline.tools.command import Arguments, add_settings, run_as_script, run_tool, settings_of
+from clozeline.tools.command import UserPath, run_as_script, run_tool
 
 
 @config_class
 class DoctorSettings:
     """Settings of `clozeline doctor`."""
 
-    output: Path = Path()
+    output: UserPath = Path()
     """Folder in which shards and runs will be written."""
 
 
@@ -102,20 +101,16 @@ def examine(output: Path) -> Iterator[Finding]:
     yield Finding("disk", f"{free / 2**30:.1f} GiB free in {folder}", low)
 
 
+def _show_findings(settings: DoctorSettings) -> None:
+    findings = list(examine(settings.output))
+    for name, found, advice, _ in findings:
+        print(show_controls(f"{name:<16} {found}" + f"\n{'':<16} → {advice}" * bool(advice)))
+    if missing := [finding.name for finding in findings if finding.is_missing]:
+        raise ConfigurationError(f"missing: {', '.join(missing)}; the lines above say what to do")
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = Arguments(__doc__)
-    add_settings(parser, DoctorSettings)
-
-    def action(options: argparse.Namespace) -> None:
-        findings = list(examine(settings_of(DoctorSettings, options.overrides).output))
-        for name, found, advice, _ in findings:
-            print(show_controls(f"{name:<16} {found}" + f"\n{'':<16} → {advice}" * bool(advice)))
-        if missing := [finding.name for finding in findings if finding.is_missing]:
-            raise ConfigurationError(
-                f"missing: {', '.join(missing)}; the lines above say what to do"
-            )
-
-    return run_tool(parser, arguments, action, prints=True)
+    return run_tool(__doc__, arguments, DoctorSettings, _show_findings, prints=True)
 
 
 if __name__ == "__main__":

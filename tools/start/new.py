@@ -5,27 +5,20 @@ asks for what is not given. Both files run as they are: `clozeline pipeline --co
 DIR/pipeline.yaml`, then `clozeline train --config DIR/train.yaml`.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
+from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class, load_config, validate
 from clozeline.configuration.overrides import parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
 from clozeline.pipeline.execution.stages import check_recipe, tokenizer_stage
 from clozeline.pipeline.recipe import Recipe
-from clozeline.tools.command import (
-    IntermixedArguments,
-    add_settings,
-    run_as_script,
-    run_tool,
-    settings_of,
-    some_path,
-)
+from clozeline.tools.command import UserPath, run_as_script, run_tool
 from clozeline.tools.start.project.kinds import ANY, KINDS, check_kind, choose_kind
 from clozeline.tools.start.project.sample import read_unknown_files_as_text, sample_texts
 from clozeline.tools.start.project.templates import (
@@ -46,6 +39,8 @@ _MODELS: Final = "\n".join(f"  {name}: {family.use}" for name, family in MODELS.
 class ProjectSettings:
     """Settings of `clozeline new`; null: asked for on a terminal."""
 
+    folder: Annotated[UserPath, Positional(0, "DIR")]
+    """folder to write, not the folder of the texts"""
     input: str | list[Any] | dict[str, Any] | None = None
     """Texts: a file, a folder, a glob, a URL, or `{path: posts.jsonl, text_key: body}`."""
     kind: str | None = None
@@ -162,24 +157,16 @@ def grouping_of(recipe: Recipe) -> str:
     return label
 
 
+def _write(settings: ProjectSettings) -> None:
+    for line in write_project(settings.folder, _choose(settings, ask=sys.stdin.isatty())):
+        print(line)
+    print("Read and change both files, then:")
+    print(f"  clozeline pipeline --config {settings.folder}/pipeline.yaml")
+    print(f"  clozeline train --config {settings.folder}/train.yaml")
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = IntermixedArguments(__doc__)
-    parser.add_argument(
-        "folder", type=some_path, metavar="DIR", help="folder to write, not the folder of the texts"
-    )
-    add_settings(parser, ProjectSettings)
-
-    def action(options: argparse.Namespace) -> None:
-        settings = settings_of(ProjectSettings, options.overrides)
-        for line in write_project(options.folder, _choose(settings, ask=sys.stdin.isatty())):
-            print(line)
-        print(
-            "Read and change both files, then:\n  clozeline pipeline --config "
-            f"{options.folder}/pipeline.yaml"
-        )
-        print(f"  clozeline train --config {options.folder}/train.yaml")
-
-    return run_tool(parser, arguments, action)
+    return run_tool(__doc__, arguments, ProjectSettings, _write)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,9 @@ Without OBJECTIVE, all objectives are listed. The options of an objective are ke
 show masked_lm "It is raining." mask_rate=0.4 seed=3`; `clozeline show masked_lm --help` lists them.
 """
 
-import argparse
 import inspect
-from collections.abc import Sequence
-from dataclasses import field, fields
+from collections.abc import Iterator, Sequence
+from dataclasses import field
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -16,6 +15,7 @@ from rich import box
 from rich.table import Table
 
 from clozeline import plugins
+from clozeline.command_line import OtherKeys, Positional
 from clozeline.configuration.config import Names, config_class
 from clozeline.configuration.named_algorithms import allow_words
 from clozeline.configuration.overrides import override
@@ -25,24 +25,34 @@ from clozeline.pipeline.corrupt.preview.corrupted_text import OTHERS
 from clozeline.pipeline.corrupt.preview.view import show_view
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.terminal import Terminal
-from clozeline.tools.command import (
-    Arguments,
-    IntermixedArguments,
-    add_settings,
-    run_as_script,
-    run_tool,
-    some_path,
-    split_settings,
-)
+from clozeline.tools.command import UserPath, run_as_script, run_tool
 
 _TEXT: Final = "The kitten is chasing the ball. It rolls away."
 _TARGET: Final = "Das Kätzchen jagt den Ball. Er rollt davon."
+
+
+def _options_of_objective(words: Sequence[str]) -> Iterator[type]:
+    """Yield the options of the objective among the words."""
+    for word in words:
+        if word in OBJECTIVES.available():
+            yield OBJECTIVES.load_class(word).Options
+            return
 
 
 @config_class
 class ShowSettings:
     """Settings of `clozeline show`."""
 
+    objective: Annotated[str | None, Positional(0)] = None
+    """name of an objective; none: list them"""
+    text: Annotated[str | None, Positional(1)] = None
+    """text to corrupt; default: 'The kitten is chasing the ball. It rolls away.'"""
+    html: UserPath | None = None
+    """also write a web page"""
+    picture: UserPath | None = None
+    """also draw what each position reads, as SVG"""
+    aligned: bool = False
+    """print each label below its position, as textbooks do"""
     tokenizer: str | None = None
     """Folder or file of a tokenizer, trained here or published, `hf://org/name`, or a pipeline's
     output; null: words are the tokens."""
@@ -54,26 +64,28 @@ class ShowSettings:
     """Other side of the text, such as a translation, for objectives on pairs."""
     others: Names = field(default_factory=lambda: list(OTHERS))
     """Documents from which next sentence prediction takes a sentence that is not the next one."""
+    words: Annotated[
+        tuple[str, ...],
+        OtherKeys(
+            "options of the objective, which `clozeline show OBJECTIVE --help` lists",
+            _options_of_objective,
+        ),
+    ] = ()
 
 
-def show(name: str, text: str | None, words: Sequence[str]) -> CorruptedText:
-    """Corrupt a text, by default a sample, with the settings and options in `key=value` words.
+def show(settings: ShowSettings, objective: str) -> CorruptedText:
+    """Corrupt the text of the settings, by default a sample; `words` are options of the objective.
 
     A ConfigurationError names the nearest objective or key where one is unknown.
     """
-    kind = OBJECTIVES.load_class(name)
-    known = {field.name for schema in (ShowSettings, kind.Options) for field in fields(schema)}
-    if text is not None and text.partition("=")[0].split(".")[0] in known:
-        words = [text, *words]
-        text = None
-    settings, others = split_settings(ShowSettings, words)
-    allow_words(kind.Options, others)
-    options: dict[str, Any] = override(kind.Options, {}, others, "command line")
-    target = settings.target or (_TARGET if text is None else "")
+    schema = OBJECTIVES.load_class(objective).Options
+    allow_words(schema, settings.words)
+    options: dict[str, Any] = override(schema, {}, settings.words, "command line")
+    text = settings.text
     return corrupt_text(
-        {"name": name, **options},
+        {"name": objective, **options},
         _TEXT if text is None else text,
-        target=target,
+        target=settings.target or (_TARGET if text is None else ""),
         tokenizer=settings.tokenizer,
         others=settings.others,
         variant=settings.variant,
@@ -93,58 +105,25 @@ def _objectives() -> Table:
     return table
 
 
-def _parser(arguments: Sequence[str]) -> Arguments:
-    """Return the parser; its help also lists the options of the objective among the arguments."""
-    named = [
-        OBJECTIVES.load_class(word).Options for word in arguments if word in OBJECTIVES.available()
-    ]
-    parser = IntermixedArguments(__doc__)
-    parser.add_argument(
-        "objective", nargs="?", metavar="OBJECTIVE", help="name of an objective; none: list them"
-    )
-    parser.add_argument(
-        "text", nargs="?", metavar="TEXT", help=f"text to corrupt (default: {_TEXT!r})"
-    )
-    parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a web page")
-    parser.add_argument(
-        "--picture",
-        type=some_path,
-        metavar="FILE",
-        help="also draw what each position reads, as SVG",
-    )
-    parser.add_argument(
-        "--aligned",
-        action="store_true",
-        help="print each label below its position, as textbooks do",
-    )
-    listed = (
-        "settings, listed below, and options of the objective, which `clozeline show OBJECTIVE "
-        "--help` lists"
-    )
-    add_settings(parser, ShowSettings, *named[:1], help_text=listed)
-    return parser
+def _show(settings: ShowSettings) -> None:
+    if settings.objective is None:
+        Terminal().print(_objectives())
+        print('Try one: clozeline show masked_lm "It is raining."')
+        return
+    plugins.allow(settings.objective)
+    shown = show(settings, settings.objective)
+    if settings.picture is not None:
+        from clozeline.tools.shards.viewer.attention_picture import draw_attention  # imports torch
+
+        publish_text(settings.picture, draw_attention(shown))
+    if settings.aligned:
+        print(shown)
+    else:
+        show_view(shown.view(), settings.html)
 
 
 def main(arguments: Sequence[str]) -> int:
-    def action(options: argparse.Namespace) -> None:
-        if options.objective is None:
-            Terminal().print(_objectives())
-            print('Try one: clozeline show masked_lm "It is raining."')
-            return
-        plugins.allow(options.objective)
-        shown = show(options.objective, options.text, options.overrides)
-        if options.picture is not None:
-            from clozeline.tools.shards.viewer.attention_picture import (
-                draw_attention,
-            )  # imports torch
-
-            publish_text(options.picture, draw_attention(shown))
-        if options.aligned:
-            print(shown)
-        else:
-            show_view(shown.view(), options.html)
-
-    return run_tool(_parser(arguments), arguments, action, prints=True)
+    return run_tool(__doc__, arguments, ShowSettings, _show, prints=True)
 
 
 if __name__ == "__main__":

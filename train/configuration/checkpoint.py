@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.configuration.described_keys import Common
 
 Positive = Annotated[int, Field(ge=1)]
 StepChoice: TypeAlias = Annotated[int, Field(ge=0)] | Literal["best"] | None
@@ -20,7 +21,7 @@ _UNITS: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 class CheckpointConfig:
     """Saving and retention of checkpoints."""
 
-    every: Positive | Literal["auto"] | None = "auto"
+    every: Annotated[Positive | Literal["auto"] | None, Common()] = "auto"
     """steps between checkpoints; the end of the run and a stop request always save; null: only
     those; auto: by time, first after a minute, then one a minute at most, and so rarely that saves
     take 2 % of the time at most"""
@@ -30,11 +31,11 @@ class CheckpointConfig:
     tokens_per_word: Annotated[float, Field(gt=0.0)] | None = None
     """tokens per word of the training text, for words in `at`: clozeline tokenizer-report measures
     it"""
-    keep_last: Positive = 2
+    keep_last: Annotated[Positive, Common()] = 2
     """newest checkpoints to keep"""
     keep_every: Positive | None = None
     """also keep every checkpoint whose step is a multiple of this"""
-    keep_best: bool = False
+    keep_best: Annotated[bool, Common()] = False
     """also save the evaluated steps whose loss on the first held-out set is the lowest so far, and
     keep the best of them; needs a held-out set and evaluate.every"""
     asynchronous: bool = False

@@ -20,6 +20,7 @@ from clozeline.configuration.config import (
     flatten,
     to_data,
 )
+from clozeline.configuration.described_keys import Common
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import FAMILIES, PruningComponent
@@ -49,7 +50,7 @@ Natural = Annotated[int, Field(ge=0)]
 class EvaluateConfig:
     """Evaluation on the held-out sets."""
 
-    every: Positive | None = None
+    every: Annotated[Positive | None, Common()] = None
     """steps between evaluations; the end of the run always has one; null: only the end"""
     max_rows: Natural | None = None
     """limit of rows read from each held-out set, rounded up to full batches of data.global_batch;
@@ -67,7 +68,7 @@ class TrainConfig:
 
     PART: ClassVar = "train"
 
-    model: Annotated[SerializeAsAny[ModelConfig], BeforeValidator(with_source)]
+    model: Annotated[SerializeAsAny[ModelConfig], BeforeValidator(with_source), Common()]
     """the network and its heads; `{init_from: DIR}` alone is the model in DIR, `{size: NAME}` one
     of configs/models"""
     data: DataConfig
@@ -75,12 +76,16 @@ class TrainConfig:
     init_parts: MayChange[Annotated[tuple[str, ...], BeforeValidator(_words)]] = ()
     """parameters to initialize from model.init_from: body, embeddings, or regular expressions for
     full names; none: only its configuration; default: all that it has"""
-    freeze: Annotated[tuple[str, ...], BeforeValidator(_words)] = ()
+    freeze: Annotated[tuple[str, ...], BeforeValidator(_words), Common()] = ()
     """frozen parameters, without dropout and outside the optimizer: body (all but the heads),
     embeddings, or regular expressions for full names: [embeddings, 'family.stack.layers.[01].*']"""
-    optimizer: OptimizerComponent = Field(default_factory=OPTIMIZERS.default("adamw"))
+    optimizer: Annotated[OptimizerComponent, Common()] = Field(
+        default_factory=OPTIMIZERS.default("adamw")
+    )
     """an optimizer and its options: {name: adamw, learning_rate: 1e-3, weight_decay: 0.01, ...}"""
-    schedule: ScheduleComponent = Field(default_factory=SCHEDULES.default("linear"))
+    schedule: Annotated[ScheduleComponent, Common()] = Field(
+        default_factory=SCHEDULES.default("linear")
+    )
     """a learning-rate schedule and its options: {name: linear, warmup: 100, steps: 10000, ...}"""
     regularizer: RegularizerComponent | None = None
     """a pull to earlier weights and its options: {name: l2_sp, alpha: 0.1}; null: none. Needs
@@ -96,39 +101,39 @@ class TrainConfig:
     unfreezing, every: 100}, gradient_noise, layer_statistics]"""
     zero: MayChange[ZeroConfig] = ZeroConfig()
     """partitioning of state over ranks"""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    precision: Annotated[Literal["auto", "fp32", "bf16"], Common()] = "auto"
     """type of weights and gradients; bf16 keeps fp32 masters in the optimizer and needs zero.stage
     ≥ 1. auto: bf16 on a GPU that has it, else fp32; fp32 matrices are multiplied in TF32 on a GPU.
     A run keeps what its first start chose"""
     activation_checkpointing: MayChange[bool] = False
     """recompute each layer in the backward pass: less memory, same bits"""
-    compile: MayChange[bool | Literal["auto"]] = "auto"
+    compile: Annotated[MayChange[bool | Literal["auto"]], Common()] = "auto"
     """compile each layer with torch.compile, and with data.label_capacity the heads; not with
     zero.stage 3. Losses may differ in their last bits. auto: on a GPU, if the other keys allow it;
     a failure is told, and the run goes on without"""
     deterministic: MayChange[bool | Literal["auto"]] = "auto"
     """bit-identical results; false allows faster GPU kernels, and a resumed run is not bit-exact.
     auto: not on a GPU"""
-    gradient_clipping: Annotated[float, Field(ge=0.0)] = 1.0
+    gradient_clipping: Annotated[float, Field(ge=0.0), Common()] = 1.0
     """maximum gradient norm over all parameters; 0: no clipping"""
-    seed: Natural = 0
+    seed: Annotated[Natural, Common()] = 0
     """seed of initial weights and dropout"""
-    steps: MayChange[Positive | Literal["auto"]] = 1000
+    steps: Annotated[MayChange[Positive | Literal["auto"]], Common()] = 1000
     """step at which this run stops; may grow from start to start. auto: 4 million tokens of the
     sets (2 million with an encoder-decoder), but at least one pass and 100 steps, and at most 16
     passes with data.corrupt, 4 over rows that never change, and 2 over each stored variant; 16,000
     rows of a task, but 3 to 16 passes. The first start decides, and later ones keep its number"""
-    output: MayChange[Annotated[Path, HOME_EXPANDED]]
+    output: Annotated[MayChange[Annotated[Path, HOME_EXPANDED]], Common()]
     """run directory"""
     branch_from: MayChange[Annotated[Path, HOME_EXPANDED] | None] = None
     """run whose checkpoint of step schedule.decay_from starts this one; set by a start with that
     key; null: none"""
-    resume: MayChange[Literal["auto", "never", "must"]] = "auto"
+    resume: Annotated[MayChange[Literal["auto", "never", "must"]], Common()] = "auto"
     """auto: resume from the newest valid checkpoint, else start; must: fail without one; never:
     start from step 0, in an empty directory only"""
     evaluate: MayChange[EvaluateConfig] = EvaluateConfig()
     """held-out evaluation"""
-    early_stop: MayChange[EarlyStopConfig | None] = None
+    early_stop: Annotated[MayChange[EarlyStopConfig | None], Common()] = None
     """end when a held-out metric no longer improves: {metric: heldout/loss, patience: 3}, or
     reaches a `target`; every evaluated step is saved then, and the best is kept; null: train for
     all steps"""

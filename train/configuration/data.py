@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from pydantic import BeforeValidator, Field, PlainSerializer
 
 from clozeline.configuration.config import HOME_EXPANDED, MayChange, config_class
+from clozeline.configuration.described_keys import Common
 from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.corrupt.config import NamedObjective, inline_options
 from clozeline.pipeline.shards.store import as_url
@@ -109,8 +110,9 @@ class DataConfig:
 
     folder: MayChange[Annotated[Path, HOME_EXPANDED] | None] = None
     """folder that other keys may refer to: `shards: "${data.folder}/short/train"`"""
-    shards: MayChange[
-        Annotated[TrainingSet | list[TrainingSet] | None, HOME_EXPANDED, _AS_GIVEN]
+    shards: Annotated[
+        MayChange[Annotated[TrainingSet | list[TrainingSet] | None, HOME_EXPANDED, _AS_GIVEN]],
+        Common(),
     ] = None
     """manifest.json of the training set, or its folder; several are mixed; {path: SET, columns:
     [SET2]} adds columns, such as scores of a teacher; this or `phases`"""
@@ -120,22 +122,24 @@ class DataConfig:
     phases: MayChange[list[PhaseConfig]] = Field(default_factory=list)
     """sets that follow one another, such as short rows for 90 % of the steps and then long ones:
     [{shards: short/train, share: 0.9}, {shards: long/train}]"""
-    corrupt: MayChange[OnlineEntries] = Field(default_factory=list)
+    corrupt: Annotated[MayChange[OnlineEntries], Common()] = Field(default_factory=list)
     """objective that corrupts sample sets while they are read: {name: masked_lm, ...}; variant =
     epoch; a list where sets differ in their grouping, such as short rows and then long ones: each
     set gets the one that reads it"""
     ignore: MayChange[list[str]] = Field(default_factory=list)
     """columns of the sets, and heads of their objectives, that this run ignores on purpose:
     [sentence_label]"""
-    heldout: MayChange[Annotated[Path | dict[str, Path] | None, HOME_EXPANDED, _AS_GIVEN]] = None
+    heldout: Annotated[
+        MayChange[Annotated[Path | dict[str, Path] | None, HOME_EXPANDED, _AS_GIVEN]], Common()
+    ] = None
     """held-out set, or several by name; default: `../heldout/manifest.json` next to the first
     training set, if it exists, and `../dev*/manifest.json` of a task; none for URLs"""
-    global_batch: Positive = 64
+    global_batch: Annotated[Positive, Common()] = 64
     """rows of one optimizer step, over all ranks and micro-batches"""
     batch_tokens: Positive | None = None
     """minimum of real tokens of one optimizer step, over all ranks: batches of `global_batch` rows
     are joined until a step has as many; null: one batch"""
-    micro_batch: MayChange[Positive] = 8
+    micro_batch: Annotated[MayChange[Positive], Common()] = 8
     """rows of one forward pass on one rank, at most its rows of a step; changes a result by
     rounding only, and with dropout by other masks, which are drawn for a micro-batch"""
     lanes: Positive | None = None
@@ -144,7 +148,7 @@ class DataConfig:
     those of all phases"""
     max_lanes: MayChange[Positive] = _MOST_LANES
     """most lanes where `lanes` is not set"""
-    seed: Natural = 0
+    seed: Annotated[Natural, Common()] = 0
     """seed of the order of blocks and rows"""
     io_threads: MayChange[Natural] = 2
     """threads that read, check and unpack blocks; 0 reads in the training thread"""

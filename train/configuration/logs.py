@@ -5,17 +5,18 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.configuration.described_keys import Common
 
 
 @config_class
 class LogConfig:
     """Records of a run."""
 
-    every: Annotated[int, Field(ge=1)] = 1
+    every: Annotated[int, Field(ge=1), Common()] = 1
     """steps between records in metrics.jsonl"""
     tensorboard: bool = True
     """also write TensorBoard event files"""
-    tracker: Literal["wandb", "mlflow"] | None = None
+    tracker: Annotated[Literal["wandb", "mlflow"] | None, Common()] = None
     """also log to Weights & Biases or MLflow, which must be installed; null: neither"""
     spike: Annotated[float, Field(gt=0.0)] | None = 6.0
     """report a loss or gradient norm this many robust standard deviations above the recent ones as

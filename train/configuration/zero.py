@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.configuration.described_keys import Common
 from clozeline.train.registries import OptimizerComponent
 
 
@@ -13,7 +14,7 @@ from clozeline.train.registries import OptimizerComponent
 class ZeroConfig:
     """Distribution of state over the ranks by DeepSpeed's ZeRO (arXiv 1910.02054)."""
 
-    stage: Literal[0, 1, 2, 3] = 1
+    stage: Annotated[Literal[0, 1, 2, 3], Common()] = 1
     """0: nothing, 1: optimizer state, 2: also gradients, 3: also parameters. Use 1 until memory is
     short; one rank in fp32 runs 1 and 2 as 0"""
     bucket: Annotated[int, Field(ge=1)] | None = None

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.configuration.described_keys import Common
 from clozeline.hub import TOKENIZER_FETCHED
 
 
@@ -14,7 +15,7 @@ class TokenizerConfig:
 
     WORD: ClassVar = "path"
 
-    path: Annotated[Path, HOME_EXPANDED, TOKENIZER_FETCHED]
+    path: Annotated[Path, HOME_EXPANDED, TOKENIZER_FETCHED, Common()]
     """`tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` next to its merges, a
     SentencePiece `.model`, a tiktoken file, or a Hugging Face folder, also as `hf://org/name`; or a
     tokenizer, an output of the pipeline or a run of Clozeline"""

@@ -6,6 +6,7 @@ from typing import Annotated, Any, cast
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.configuration.described_keys import Common
 from clozeline.configuration.named_algorithms import IsName
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.registries import TOKENIZERS, TokenizerComponent
@@ -15,9 +16,9 @@ from clozeline.pipeline.registries import TOKENIZERS, TokenizerComponent
 class TrainTokenizerConfig:
     """The tokenizer to train: algorithm, size, amount of text."""
 
-    name: Annotated[str, IsName()] = "byte_bpe"
+    name: Annotated[str, IsName(), Common()] = "byte_bpe"
     """algorithm, a file of pipeline/tokenize/tokenizers/"""
-    size: Annotated[int, Field(ge=1, le=2**31)] = 32000
+    size: Annotated[int, Field(ge=1, le=2**31), Common()] = 32000
     """number of ids, including specials and sentinels; too little text gives a smaller vocabulary
     and a warning"""
     sample_bytes: Annotated[int, Field(ge=1)] | None = None

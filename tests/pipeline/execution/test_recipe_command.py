@@ -11,11 +11,25 @@ from tests.pipeline.miniature import write_corpus, write_recipe
 
 @pytest.mark.parametrize("stage", [None, *all_stages()])
 def test_every_stage_lists_the_same_keys(stage, capsys):
-    assert (main(["--help"]) if stage is None else run_stage(stage, ["--help"])) == 0
+    words = ["--help", "all"]
+    assert (main(words) if stage is None else run_stage(stage, words)) == 0
     listed = " ".join(capsys.readouterr().out.split())
     for key, kind, _, meaning in keys_of(Recipe, _ALGORITHMS):
         assert f" {key}: " in listed
         assert meaning or "mapping" in kind, key
+
+
+def test_help_is_short(capsys):
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert len(shown.splitlines()) <= 60
+    for key in ("input", "output", "clean.filters", "corrupt.name", "train_tokenizer.size"):
+        assert f"\n  {key}: " in shown
+    assert "limits" not in shown
+    assert run_stage("dedup", ["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "\n  dedup.near.bands: int = 14: " in shown
+    assert "train_tokenizer" not in shown
 
 
 def test_every_mistake_of_a_recipe_is_in_one_message_before_the_first_stage(tmp_path, capsys):

@@ -77,7 +77,11 @@ def test_mistakes_end_in_one_message(shard_sets, tmp_path, capsys):
     manifest, _ = example_sets(shard_sets)["masked_lm"]
     cases = [
         ([str(manifest), "--sample", "212"], 64, "has 212 rows, numbered from 0"),
-        ([str(manifest), "--sample", "-1"], 64, "expected an integer, 0 or more"),
+        (
+            [str(manifest), "--sample", "-1"],
+            64,
+            "sample: expected greater than or equal to 0, got -1",
+        ),
         ([str(manifest.parent / "shard-9.arrow")], 64, "names no such shard"),
         ([str(manifest), "--tokenizer", str(tmp_path)], 64, "no tokenizer here"),
     ]

@@ -12,6 +12,7 @@ import torch
 import transformers
 import yaml
 
+from clozeline.command_line import read_words
 from clozeline.configuration.config import load_config, validate
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.configuration.model_config import ModelConfig
@@ -36,8 +37,8 @@ from clozeline.tools.start.project.templates import (
     sizes_of,
     train_yaml,
 )
+from clozeline.tools.start.show import ShowSettings, show
 from clozeline.tools.start.show import main as show_main
-from clozeline.tools.start.show import show
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.logs.json_lines import read_lines, step_records
 from tests.contracts import contract
@@ -315,14 +316,20 @@ def test_without_an_objective_all_are_listed(capsys):
     assert all(f"\n {name} " in shown for name in OBJECTIVES.available())
 
 
+def shown_of(*words):
+    """Return what `clozeline show` makes of these words."""
+    settings = read_words(ShowSettings, words)
+    return show(settings, settings.objective)
+
+
 def test_settings_and_options_are_those_of_the_call_from_python():
     words = ["mask_rate=0.5", "seed=3", "variant=2"]
     wanted = corrupt_text(
         {"name": "masked_lm", "mask_rate": 0.5}, "It is raining again.", seed=3, variant=2
     )
-    assert str(show("masked_lm", "It is raining again.", words)) == str(wanted)
-    assert str(show("masked_lm", "seed=3", [])) == str(show("masked_lm", None, ["seed=3"]))
-    assert "a=3" in str(show("masked_lm", "a=3 is what it says.", [])).replace(" ", "")
+    assert str(shown_of("masked_lm", "It is raining again.", *words)) == str(wanted)
+    assert str(shown_of("masked_lm", "seed=3")) == str(shown_of("seed=3", "masked_lm"))
+    assert "a=3" in str(shown_of("masked_lm", "a=3 is what it says.")).replace(" ", "")
 
 
 def test_pieces_of_a_tokenizer_are_shown_as_text(tmp_path, capsys):
@@ -372,7 +379,7 @@ def test_the_partner_of_a_sentence_is_from_the_other_documents(capsys):
     ],
 )
 def test_a_picture_shows_what_each_position_reads(words, rows):
-    read = read_positions(show(words[0], "It is raining.", words[1:]))
+    read = read_positions(shown_of(words[0], "It is raining.", *words[1:]))
     assert ["".join(str(int(cell)) for cell in row) for row in read] == rows.split()
 
 

@@ -20,13 +20,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from pydoc_data.topics import topics
 from types import ModuleType
-from typing import Final
+from typing import Annotated, Final
 
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
+from clozeline.command_line import Positional
+from clozeline.configuration.config import config_class
 from clozeline.files import publish
-from clozeline.tools.command import Arguments, run_tool
+from clozeline.tools.command import UserPath, run_tool
 
 _LEFT_OUT: Final = frozenset(
     {
@@ -50,6 +52,14 @@ _LEFT_OUT_PARTS: Final = frozenset({"__main__", "test", "tests"})
 _VOLATILE: Final = re.compile(r" at 0x[0-9a-fA-F]+|, handle [0-9a-f]+|<a href=\"file:.*?</a>")
 """Parts of a page that differ between processes, or reveal where Python is installed."""
 _SITE: Final = "http://pydoc.example/"
+
+
+@config_class
+class PagesOptions:
+    """The file to write."""
+
+    output: Annotated[UserPath, Positional(0, "FILE")]
+    """new WARC"""
 
 
 def module_names() -> Iterator[str]:
@@ -112,10 +122,12 @@ def write_warc(path: Path, pages: Iterable[tuple[str, str]]) -> None:
             writer.write_record(record)
 
 
+def _write(options: PagesOptions) -> None:
+    write_warc(options.output, render_pages())
+
+
 def main(arguments: Sequence[str]) -> int:
-    parser = Arguments(description=__doc__)
-    parser.add_argument("output", type=Path, metavar="FILE", help="new WARC")
-    return run_tool(parser, arguments, lambda options: write_warc(options.output, render_pages()))
+    return run_tool(__doc__, arguments, PagesOptions, _write)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,18 @@
 """The data of a training run in reading order, from a run directory or from a set and its settings."""
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from clozeline.configuration.config import load_config, validate
+from clozeline.command_line import Positional
+from clozeline.configuration.config import config_class, load_config, validate
 from clozeline.errors import ConfigurationError, IntegrityError, message_text, reading_run
 from clozeline.pipeline.shards import ShardSet
-from clozeline.tools.command import Arguments, natural, positive, some_path
+from clozeline.tools.command import Natural, Positive, UserPath
 from clozeline.tools.runs.data import run_sets
 from clozeline.tools.runs.data.run_steps import RunSteps
 from clozeline.train.checkpoint.stored_checkpoint import step_of, steps_in
@@ -37,6 +37,22 @@ _ORDER_KEYS: Final = ("seed", "global_batch", "lanes")
 
 VARIANTS: Final = 1 << 16
 """Variants of a sample that the stream corrupts."""
+
+
+@config_class
+class FeedOptions(run_sets.MovedSets):
+    """A run, or a set and how it is read."""
+
+    manifest: Annotated[UserPath | None, Positional(0)] = None
+    """manifest.json of a shard set, or its folder"""
+    run: UserPath | None = None
+    """a run of train/main.py instead of a set"""
+    seed: Natural | None = None
+    """data.seed of the run; default: 0"""
+    global_batch: Positive | None = None
+    """data.global_batch of the run; default: 64"""
+    lanes: Positive | None = None
+    """data.lanes of the run; default: gcd(64, global_batch)"""
 
 
 @dataclass(frozen=True)
@@ -132,42 +148,20 @@ class Feed:
         return "ahead" if self.steps is None or self.step(samples) <= self.steps else "beyond"
 
 
-def add_feed_arguments(parser: Arguments) -> None:
-    """Declare the arguments that name a run, or a set and how it is read."""
-    words = f"manifest.json of a shard set, or its folder; with run=, {run_sets.SET_PATHS_HELP}"
-    parser.add_argument("words", nargs="*", metavar="MANIFEST", help=words)
-    parser.add_argument(
-        "--run", type=some_path, metavar="DIR", help="a run of train/main.py instead of a set"
-    )
-    parser.add_argument("--seed", type=natural, help="data.seed of the run (0)")
-    parser.add_argument(
-        "--global-batch", type=positive, metavar="G", help="data.global_batch of the run (64)"
-    )
-    parser.add_argument(
-        "--lanes", type=positive, metavar="L", help="data.lanes of the run (gcd(64, G))"
-    )
-
-
-def open_feed(options: argparse.Namespace) -> Feed:
-    """Return the feed of the run or set that the arguments name."""
-    paths, words = run_sets.split_set_paths(options.words)
-    if len(words) != (options.run is None) or "" in words:
+def open_feed(options: FeedOptions) -> Feed:
+    """Return the feed of the run or set that the options name."""
+    given = {name: value for name in _ORDER_KEYS if (value := getattr(options, name)) is not None}
+    if options.run is not None and options.manifest is None:
+        for name in given:
+            raise ConfigurationError(f"{name}: the run's own value is used; omit it")
+        return _open_run_feed(options.run, options.data)
+    if options.manifest is None or options.run is not None:
         raise ConfigurationError("expected a MANIFEST or run=DIR, one of them; see --help")
-    if options.run is not None:
-        for name in _ORDER_KEYS:
-            if getattr(options, name) is not None:
-                raise ConfigurationError(
-                    f"--{name.replace('_', '-')}: the run's own value is used; omit it"
-                )
-        return _open_run_feed(options.run, paths)
-    if paths != run_sets.SetPaths():
+    if options.data != run_sets.SetPaths():
         raise ConfigurationError(
             "data.shards: says where the sets of run=DIR are; without a run give MANIFEST alone"
         )
-    options_given = {
-        name: getattr(options, name) for name in _ORDER_KEYS if getattr(options, name) is not None
-    }
-    data = DataConfig(shards=Path(words[0]), **options_given)
+    data = DataConfig(shards=options.manifest, **given)
     if data.global_batch % data.lane_count:
         raise ConfigurationError(
             f"lanes={data.lanes}: expected a divisor of the global batch {data.global_batch}"

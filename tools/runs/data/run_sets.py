@@ -4,21 +4,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.store import as_url, local_path
-from clozeline.tools.command import settings_of
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.sets.recorded_sets import RecordedSet, read_sets
-
-SET_PATHS_HELP: Final = (
-    "where the run's sets are now, if they were moved: data.shards=MANIFEST, or [MANIFEST, ...], "
-    "and data.heldout="
-)
-_KEYS: Final = ("data.shards=", "data.heldout=")
 
 
 @config_class
@@ -26,7 +19,7 @@ class SetPaths:
     """Current paths of the sets that a run reads."""
 
     shards: Annotated[Path | list[Path] | None, HOME_EXPANDED] = None
-    """training sets, in any order"""
+    """training sets: MANIFEST, or [MANIFEST, ...] in any order"""
     heldout: Annotated[Path | None, HOME_EXPANDED] = None
     """held-out set"""
 
@@ -43,14 +36,11 @@ class SetPaths:
 
 
 @config_class
-class _SetPathWords:
+class MovedSets:
+    """The sets of a run, where they have moved."""
+
     data: SetPaths = SetPaths()
-
-
-def split_set_paths(words: Sequence[str]) -> tuple[SetPaths, list[str]]:
-    """Return the set paths among the words of a command line, and the other words."""
-    own = [word for word in words if word.startswith(_KEYS)]
-    return settings_of(_SetPathWords, own).data, [word for word in words if word not in own]
+    """where the run's sets are now, if they were moved"""
 
 
 def locate_sets(run: Path, data: DataConfig, set_paths: SetPaths) -> DataConfig:

@@ -123,12 +123,6 @@ def _batches(path: Path, *columns: str) -> Iterator[pa.RecordBatch]:
         ) from error
 
 
-TOKENIZER_HELP = (
-    "tokenizer folder, or a set or output folder that has it above or in it; default: found above "
-    "the set"
-)
-
-
 def tokenizer_folder(shards: ShardSet, folder: Path | None = None) -> Path:
     """Return the tokenizer folder of a set: above it, or `folder`, or in a set or pipeline output there."""
     fingerprint = shards.manifest.tokenizer.fingerprint

@@ -47,7 +47,8 @@ def test_a_training_is_started_while_a_result_is_missing(monkeypatch, tmp_path, 
 
 STEPS = """
 import sys
-from clozeline.tools.command import Arguments, run_tool
+from clozeline.configuration.config import NoOptions
+from clozeline.tools.command import run_tool
 from clozeline.tools.experiments.multirun.runner import run_at_once, run_step
 
 training = '''
@@ -67,7 +68,7 @@ time.sleep(600)
 '''
 jobs = [lambda number=number: run_step("python", "-c", training, f"{sys.argv[1]}/{number}") for number in range(4)]
 together = lambda _: run_at_once(jobs, 2) if sys.argv[2] == "2" else jobs[0]()
-sys.exit(run_tool(Arguments(""), [], together))
+sys.exit(run_tool("", [], NoOptions, together))
 """
 
 

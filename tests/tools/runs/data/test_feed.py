@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
+from clozeline.tools.command import settings_of
 from clozeline.tools.runs.data.feed import Feed
-from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, split_set_paths
+from clozeline.tools.runs.data.run_sets import MovedSets, SetPaths, locate_sets
 from clozeline.tools.runs.data.run_steps import RunSteps, Step
 from clozeline.tools.shards.explain_batch import explain
 from clozeline.tools.shards.provenance.row_search import find_rows
@@ -217,16 +218,12 @@ def test_steps_after_rollbacks_go_on_behind_the_skipped_rows(rollbacks, every, u
         assert known.at(start) == Step(back_to + 1, start, known.at(start).rows)
 
 
-def test_words_about_sets_are_taken_out():
-    given, rest = split_set_paths(["rows=2", "data.shards=[a, b]", "data=c", "data.heldout=d"])
-    assert (given.sets, given.heldout, rest) == (
-        [Path("a"), Path("b")],
-        Path("d"),
-        ["rows=2", "data=c"],
-    )
-    assert split_set_paths([])[0] == SetPaths()
+def test_words_about_sets_are_read():
+    given = settings_of(MovedSets, ["data.shards=[a, b]", "data.heldout=d"]).data
+    assert (given.sets, given.heldout) == ([Path("a"), Path("b")], Path("d"))
+    assert settings_of(MovedSets, []).data == SetPaths()
     with pytest.raises(ConfigurationError, match=r"data\.shards"):
-        split_set_paths(["data.shards={3: 4}"])
+        settings_of(MovedSets, ["data.shards={3: 4}"])
 
 
 def test_sets_of_phases_are_recognized_by_their_digests(shard_sets, tmp_path):
