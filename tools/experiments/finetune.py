@@ -41,7 +41,7 @@ from clozeline.tools.experiments.multirun.finetuning_plan import (
     tell_time,
 )
 from clozeline.tools.experiments.multirun.runner import (
-    Training,
+    ExperimentTraining,
     check_training,
     collect_all,
     record_folder_facts,
@@ -227,7 +227,7 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
         words = [*words_of(shards, seed), f"output={run}"]
         results = _results(output, run, scored_files, seed)
         watch = tell_time(run, plan, partial(print, flush=True)) if seed == 0 else None
-        Training(recipes["train.yaml"], results, overrides=words, watch=watch).collect()
+        ExperimentTraining(recipes["train.yaml"], results, overrides=words, watch=watch).collect()
         if seed == 0 and plan.seeds > 1:  # in time to stop
             scored = finetuning_scores.read_scored(output)[:1]
             for line in finetuning_scores.advice_lines(scored, plan.rows, plan.given):
@@ -302,7 +302,9 @@ def choose_words(
         folder = output / f"run-{number}"
         results = _results(folder, folder / "run", ["dev"], 0)
         trainings.append(
-            Training(config, results, overrides=[*words, *chosen, f"output={folder / 'run'}"])
+            ExperimentTraining(
+                config, results, overrides=[*words, *chosen, f"output={folder / 'run'}"]
+            )
         )
         scored.append(folder)
     collect_all(trainings)

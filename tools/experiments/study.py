@@ -39,7 +39,7 @@ from clozeline.tools.experiments.multirun.finetuning_scores import (
     read_by_split,
     table_lines,
 )
-from clozeline.tools.experiments.multirun.runner import Training, collect_all
+from clozeline.tools.experiments.multirun.runner import ExperimentTraining, collect_all
 from clozeline.tools.experiments.multirun.study_plan import (
     Study,
     check_variants,
@@ -158,7 +158,9 @@ def _run_study(options: StudyOptions) -> None:
             measure = partial(write_scores, variant, plan, test, texts)
             config = output / "configs" / f"{name}-{seed}.yaml"
             trainings.append(
-                Training(config, {scores: measure}, keys=plan.config, is_complete=is_complete)
+                ExperimentTraining(
+                    config, {scores: measure}, keys=plan.config, is_complete=is_complete
+                )
             )
     if options.dry_run:
         return

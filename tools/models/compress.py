@@ -33,7 +33,7 @@ from clozeline.tools.command import ModelPath, UserPath, run_as_script, run_tool
 from clozeline.tools.model_folder import write_imported
 from clozeline.tools.models.compression.comparison import (
     MeasureOptions,
-    Row,
+    ModelRow,
     measure_row,
     table_lines,
 )
@@ -89,7 +89,7 @@ class TableOptions(MeasureOptions):
     """the dense model, then others"""
 
 
-def compress(options: CompressOptions) -> Row:
+def compress(options: CompressOptions) -> ModelRow:
     """Write a smaller model, and return its row of the table.
 
     Raises:
@@ -164,9 +164,9 @@ def _calibration(run: TrainedModel, method: Method, options: CompressOptions) ->
     return list(draw_rows(shards, options.rows, options.seed))
 
 
-def compare(options: TableOptions) -> list[Row]:
+def compare(options: TableOptions) -> list[ModelRow]:
     """Return the row of each model; the first is the dense one."""
-    rows: list[Row] = []
+    rows: list[ModelRow] = []
     for folder in options.models:
         score = rows[0].score if rows else None
         rows.append(measure_row(folder, options.models[0], options, score))

@@ -73,7 +73,7 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
         ConfigurationError: the teacher cannot score this set, or the output holds something else.
         DamagedBlock: a block of the set cannot be read.
     """
-    from clozeline.tools.models.teaching.score_shards import Task, write_shards, writer_of
+    from clozeline.tools.models.teaching.score_shards import ColumnTask, write_shards, writer_of
     from clozeline.tools.runs.inference.teacher_scores import plan_scores
     from clozeline.train.startup.starting_model import open_teacher
 
@@ -99,7 +99,7 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
         sweep(options.output)
         publish_json(options.output / _PLAN, plan)
         for shard in write_shards(
-            Task(run, options.data.shards, options.output, stored), shards, options.processes
+            ColumnTask(run, options.data.shards, options.output, stored), shards, options.processes
         ):
             print(
                 f"shard {shard + 1} of {plural(len(shards.manifest.shards), 'shard')}",

@@ -21,7 +21,7 @@ from clozeline.tools.command import UserPath, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, RunArgument
 from clozeline.tools.runs.inference.feature_files import (
     MANIFEST,
-    Extraction,
+    FeatureChoice,
     Pool,
     Precision,
     write_features,
@@ -69,7 +69,7 @@ def extract(options: ExtractOptions) -> str:
         **trained.provenance,
         "input": hashes,
     }
-    chosen = Extraction(str(options.layer), options.pool, options.precision, length)
+    chosen = FeatureChoice(str(options.layer), options.pool, options.precision, length)
     objective = trained.objectives[0]
     manifest = write_features(
         options.output,

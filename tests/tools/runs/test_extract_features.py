@@ -16,7 +16,7 @@ from clozeline.tools.models.export_model import main as export_model
 from clozeline.tools.models.import_model import main as import_model
 from clozeline.tools.runs.extract_features import main as extract_features
 from clozeline.tools.runs.inference.feature_files import (
-    Extraction,
+    FeatureChoice,
     Features,
     open_features,
     write_features,
@@ -89,7 +89,7 @@ TEXTS = [
 
 
 def written(run, folder, **changes):
-    chosen = Extraction(
+    chosen = FeatureChoice(
         **{"layer": "last", "pool": "mean", "precision": "f32", "max_length": 40} | changes
     )
     write_features(folder, run[1], run[1].objectives[0], TEXTS, chosen, {"step": 3})
@@ -182,7 +182,7 @@ def test_a_decoder_has_no_first_special_token_to_read(decoder, tmp_path):
     """Packed rows follow </s>; a text without a token is counted."""
     trained = decoder[1]
     facts = trained.objectives[0]
-    chosen = Extraction("last", "last", "f32", 40)
+    chosen = FeatureChoice("last", "last", "f32", 40)
     said = write_features(tmp_path / "out", trained, facts, [*TEXTS, ("empty", "")], chosen, {})
     assert (said["rows"], said["empty"]) == (6, 1)
     with pytest.raises(ConfigurationError, match="expected a text, got none"):
@@ -267,7 +267,7 @@ def test_neighbors_are_those_of_other_texts_by_cosine():
 
 def test_the_command_prints_the_nearest_rows(tmp_path, encoder, capsys):
     trained = encoder[1]
-    chosen = Extraction("table", "first_subword", "f32", 40)
+    chosen = FeatureChoice("table", "first_subword", "f32", 40)
     texts = [
         (f"texts.jsonl:{line}", "the page of the book" + line // 2 * f" {'a' * 70}")
         for line in range(3)

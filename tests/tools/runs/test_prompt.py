@@ -18,7 +18,7 @@ from clozeline.tools.runs.prompting.report import metrics_of, prompt_scores
 from clozeline.tools.runs.prompting.scorers import Candidate
 from clozeline.tools.runs.prompting.template import (
     Demonstrations,
-    Prompt,
+    LabelPrompt,
     PromptRow,
     Template,
     prompt_of,
@@ -112,8 +112,10 @@ def test_demonstrations_come_between_the_instruction_and_the_row():
         template(POLARITY, instruction="Say.", separator=" | "), shown, {"text": "c"}
     )
     before = "Say. | Input: {a}\nPolarity: bad. | Input: b\nPolarity: good. | Input: c\nPolarity:"
-    assert prompt == Prompt(before, ".")
-    assert prompt_of(template(POLARITY), [], {"text": "c"}) == Prompt("Input: c\nPolarity:", ".")
+    assert prompt == LabelPrompt(before, ".")
+    assert prompt_of(template(POLARITY), [], {"text": "c"}) == LabelPrompt(
+        "Input: c\nPolarity:", "."
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Run the trainings of an experiment: launch each once, resume interrupted ones, and collect the results.
 
-An experiment is a set of trainings to compare. `Training.collect` starts `train/main.py`, which
+An experiment is a set of trainings to compare. `ExperimentTraining.collect` starts `train/main.py`, which
 resumes from the last checkpoint, and then measures; a training with complete results is not
 started. Each command is printed as a user would type it in the root folder.
 """
@@ -43,7 +43,7 @@ class StepFailedError(ClozelineError):
 
 
 @dataclass(frozen=True)
-class Training:
+class ExperimentTraining:
     """One training of an experiment, and its result files.
 
     `keys` are written to `config` before the start (None: the file exists). Each result file is
@@ -81,7 +81,7 @@ def check_training(config: Path, words: Sequence[str]) -> None:
         check_schedule(options, options.steps or checked.steps)
 
 
-def collect_all(trainings: Iterable[Training], at_once: int = 1) -> None:
+def collect_all(trainings: Iterable[ExperimentTraining], at_once: int = 1) -> None:
     """Train and measure every training without complete results.
 
     With `at_once` > 1 trainings run concurrently; with 1, the first failure ends the experiment.

@@ -78,7 +78,7 @@ class Study:
 
 
 @config_class
-class Part:
+class TrainingPart:
     """A part of a training: sets, and its share of the FLOPs."""
 
     sets: dict[str, Annotated[float, Field(gt=0)]]
@@ -91,7 +91,7 @@ class Part:
 class Variant:
     """A variant of the training."""
 
-    phases: list[Part]
+    phases: list[TrainingPart]
     """parts in order"""
     measures: dict[str, str]
     """measure → set whose held-out rows it is computed on; only measures that the training prepared
@@ -115,7 +115,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PlannedRun:
     """One run, ready to start: its configuration, and the steps and FLOPs per step of each part."""
 
     config: dict[str, Any]
@@ -183,7 +183,7 @@ def plan_training(
     output: Path,
     seed: int,
     heldout: Mapping[str, Path] | None = None,
-) -> Plan:
+) -> PlannedRun:
     """Return a run of a variant with as many steps as the study's FLOPs allow, to the nearest step.
 
     `heldout` are the sets of the variant's measures; by default those next to the training sets in
@@ -220,7 +220,7 @@ def plan_training(
         "every": max(1, sum(steps) // study.evaluations),
     }
     config["checkpoint"] = {**config.get("checkpoint", {}), "every": config["evaluate"]["every"]}
-    return Plan(config, tuple(steps), tuple(costs))
+    return PlannedRun(config, tuple(steps), tuple(costs))
 
 
 def check_variants(folder: Path, variants: Mapping[str, Variant], output: Path) -> None:

@@ -12,8 +12,8 @@ from clozeline.files import publish_text
 from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments.multirun.finetuning_scores import difference_text, mean_text
-from clozeline.tools.experiments.multirun.study_plan import Ordering, Plan, Study, Variant
-from clozeline.tools.experiments.multirun.study_sets import Documents
+from clozeline.tools.experiments.multirun.study_plan import Ordering, PlannedRun, Study, Variant
+from clozeline.tools.experiments.multirun.study_sets import PreparedDocuments
 from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_scores, read_pairs
 from clozeline.tools.runs.evaluation.perplexity import WordNgrams
 from clozeline.tools.runs.evaluation.score_notes import note_few_items
@@ -43,7 +43,11 @@ class PairTest:
 
 
 def write_scores(
-    variant: Variant, plan: Plan, test: PairTest | None, texts: Mapping[str, str], scores: Path
+    variant: Variant,
+    plan: PlannedRun,
+    test: PairTest | None,
+    texts: Mapping[str, str],
+    scores: Path,
 ) -> None:
     """Measure a finished run on its held-out sets, on texts, and on minimal pairs by each score of its variant."""
     from clozeline.tools.runs.evaluation.heldout_score import label_loss
@@ -173,7 +177,7 @@ def pair_lines(runs: Runs) -> Iterator[str]:
 
 
 def step_lines(
-    variants: Mapping[str, Variant], runs: Runs, left: Mapping[str, Documents]
+    variants: Mapping[str, Variant], runs: Runs, left: Mapping[str, PreparedDocuments]
 ) -> Iterator[str]:
     """Yield what each step from a variant to the next leaves, and the nats that it gains on each measure."""
     heads = ("documents", "removed", "characters", "seconds")

@@ -25,7 +25,7 @@ _UNTOUCHED: Final = {"clean": {"language": None, "filters": []}, "heldout": {"fr
 
 
 @dataclass(frozen=True)
-class Documents:
+class PreparedDocuments:
     """The documents that a pipeline leaves, and the seconds that it took until then."""
 
     count: int
@@ -33,11 +33,11 @@ class Documents:
     seconds: float
 
 
-def count_documents(output: Path) -> Documents:
+def count_documents(output: Path) -> PreparedDocuments:
     """Return the number of documents that a finished pipeline leaves, with the seconds of its stages up to them."""
     sizes = [len(document.text) for document in read_all_documents(last_documents(output))]
     reports = (read_json(output / name / "report.json") or {} for name in document_stages())
-    return Documents(
+    return PreparedDocuments(
         len(sizes), sum(sizes), sum(float(report.get("seconds", 0)) for report in reports)
     )
 

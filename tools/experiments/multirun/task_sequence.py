@@ -26,7 +26,7 @@ from clozeline.model.build import Model
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tasks.readers import read_task_metadata
 from clozeline.tools.experiments.multirun.finetuning_scores import mean_text
-from clozeline.tools.experiments.multirun.runner import Training, run_step
+from clozeline.tools.experiments.multirun.runner import ExperimentTraining, run_step
 from clozeline.tools.model_folder import write_tensors
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -179,7 +179,7 @@ class _TaskFile:
 
 
 @dataclass(frozen=True)
-class Task:
+class SequenceTask:
     """A task whose sets exist; without a `config`, it is trained with that of the initial run."""
 
     name: str
@@ -200,7 +200,7 @@ class Task:
         return {"name": self.name, **digests, "config": str(self.config)}
 
 
-def read_tasks(paths: Sequence[Path], learned: int) -> list[Task]:
+def read_tasks(paths: Sequence[Path], learned: int) -> list[SequenceTask]:
     """Return the tasks of YAML files, of which the first `learned` are learned already."""
     tasks = [_open_task(load_config(_TaskFile, path), path) for path in paths]
     if learned >= len(paths):
@@ -213,7 +213,7 @@ def read_tasks(paths: Sequence[Path], learned: int) -> list[Task]:
     return tasks
 
 
-def _open_task(task_file: _TaskFile, path: Path) -> Task:
+def _open_task(task_file: _TaskFile, path: Path) -> SequenceTask:
     task_file = with_absolute_paths(task_file)  # the trainings start elsewhere
     folder = (
         task_file.shards.parent if task_file.shards.name == "manifest.json" else task_file.shards
@@ -231,7 +231,7 @@ def _open_task(task_file: _TaskFile, path: Path) -> Task:
     config = (
         None if task_file.config is None else config_file(task_file.config, "train.yaml").resolve()
     )
-    return Task(task_file.name, open_shards(task_file.shards), open_shards(heldout), config)
+    return SequenceTask(task_file.name, open_shards(task_file.shards), open_shards(heldout), config)
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ class TaskSequence:
     """
 
     body: Path
-    tasks: list[Task]
+    tasks: list[SequenceTask]
     options: ForgettingOptions
     words: tuple[str, ...]
 
@@ -281,7 +281,7 @@ class TaskSequence:
             runs.append(run)
             results = {scores: partial(self._write_scores, [*runs], number + 1)}
             if not scores.exists():
-                Training(
+                ExperimentTraining(
                     config, results, overrides=self._words(method, seed, number, before, run)
                 ).collect()
             scored.append(scores)

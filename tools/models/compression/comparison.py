@@ -230,7 +230,7 @@ class Score(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Row:
+class ModelRow:
     """A model of the table."""
 
     name: str
@@ -291,7 +291,7 @@ def measure_row(
     options: MeasureOptions,
     dense_score: Score | None = None,
     opened: list[TrainedModel] | None = None,
-) -> Row:
+) -> ModelRow:
     """Measure a model next to the dense one, of which it is given the score or computes it.
 
     Both models are in memory once each, and one at a time while they are scored.
@@ -337,7 +337,7 @@ def measure_row(
         )
     share = 1.0 if own_score is None else own_score.flops
     sizes[-1] = sizes[-1]._replace(flops=share * sizes[-1].flops)
-    return Row(name, sizes[-1], sizes[0], latencies, own_score, dense_score, claim)
+    return ModelRow(name, sizes[-1], sizes[0], latencies, own_score, dense_score, claim)
 
 
 def _open_merged(folder: Path) -> TrainedModel:
@@ -387,13 +387,13 @@ def format_score(scored: Score) -> str:
     return f"{100 * fmean(scored.values):.2f}{spread}"
 
 
-def header_of(rows: Sequence[Row]) -> list[str]:
+def header_of(rows: Sequence[ModelRow]) -> list[str]:
     """Return the names of the columns."""
     scores = [row.score for row in rows if row.score is not None]
     return [*_HEADER, *([f"{scores[0].metric}, %", "dense, %"] if scores else [])]
 
 
-def table_lines(rows: Sequence[Row]) -> Iterator[str]:
+def table_lines(rows: Sequence[ModelRow]) -> Iterator[str]:
     """Yield the table; below each model, what it saves and what the paper claims."""
     lines = [header_of(rows), *(row.cells for row in rows)]
     full = [[*line, *[""] * (len(lines[0]) - len(line))] for line in lines]

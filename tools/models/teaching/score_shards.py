@@ -28,7 +28,7 @@ from clozeline.train.distributed.process_group import device_of
 from clozeline.train.startup.starting_model import open_teacher
 
 
-class Task(NamedTuple):
+class ColumnTask(NamedTuple):
     """A column set to write."""
 
     run: Path
@@ -47,7 +47,7 @@ class Task(NamedTuple):
 class Worker:
     """The teacher and the set of one process, which scores any block."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: ColumnTask) -> None:
         torch.set_num_threads(1)  # sums of several threads would depend on their number
         self.task = task
         self.shards = open_shards(task.shards)
@@ -64,7 +64,7 @@ class Worker:
             )
 
 
-def write_shards(task: Task, shards: ShardSet, processes: int | None) -> Iterator[int]:
+def write_shards(task: ColumnTask, shards: ShardSet, processes: int | None) -> Iterator[int]:
     """Write the shards that are not written yet, and yield the number of each.
 
     `processes` share the blocks, with a thread each; None: one per CPU core, or 1 on a GPU.
@@ -104,7 +104,9 @@ def write_shards(task: Task, shards: ShardSet, processes: int | None) -> Iterato
 
 
 @contextmanager
-def _score_blocks(task: Task, blocks: list[int], processes: int | None) -> Iterator[Iterator[None]]:
+def _score_blocks(
+    task: ColumnTask, blocks: list[int], processes: int | None
+) -> Iterator[Iterator[None]]:
     """Yield an iterator that scores the next block, in this process or in several that work ahead."""
     default = 1 if _device().type == "cuda" else len(os.sched_getaffinity(0))
     processes = min(processes or default, len(blocks))
@@ -127,7 +129,7 @@ def _score_blocks(task: Task, blocks: list[int], processes: int | None) -> Itera
 _worker = cache(Worker)  # of a process of the pool
 
 
-def _score_block(task: Task, block: int) -> None:
+def _score_block(task: ColumnTask, block: int) -> None:
     _worker(task).score(block)
 
 

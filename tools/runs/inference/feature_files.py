@@ -36,7 +36,7 @@ _BATCH: Final = 512
 
 
 @dataclass(frozen=True)
-class Extraction:
+class FeatureChoice:
     """Choice of the vectors to write; texts are truncated at `max_length` tokens, special ones included."""
 
     layer: str
@@ -63,7 +63,7 @@ def write_features(
     trained: TrainedModel,
     objective: ObjectiveRecord,
     texts: Iterable[tuple[str, str]],
-    chosen: Extraction,
+    chosen: FeatureChoice,
     facts: Mapping[str, object],
 ) -> dict[str, Any]:
     """Write the vectors of (name, text) pairs in order, then a manifest; return the manifest.
@@ -193,7 +193,7 @@ def _select_units(
 
 
 def _build_table(
-    units: Sequence[tuple[str, int, str, Tensor]], width: int, chosen: Extraction
+    units: Sequence[tuple[str, int, str, Tensor]], width: int, chosen: FeatureChoice
 ) -> pa.Table:
     flat = torch.stack([unit[3] for unit in units]).flatten() if units else torch.zeros(0)
     numbers = flat.numpy().astype(np.float16 if chosen.precision == "f16" else np.float32)

@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from clozeline.tools.runs.prompting.scorers import Candidate, Scorer
-from clozeline.tools.runs.prompting.template import Prompt, PromptRow, Template, prompt_of
+from clozeline.tools.runs.prompting.template import LabelPrompt, PromptRow, Template, prompt_of
 
 Normalization: TypeAlias = Literal["sum", "mean", "per_byte", "pmi"]
 """score of a word: the sum of its log-probabilities; per token; per UTF-8 byte; or minus the sum
@@ -119,7 +119,7 @@ class _FittedPrompt:
             self.dropped = self.dropped + 1
 
 
-def _candidates(template: Template, scorer: Scorer, prompt: Prompt) -> list[Candidate]:
+def _candidates(template: Template, scorer: Scorer, prompt: LabelPrompt) -> list[Candidate]:
     return [scorer.candidate(prompt, word) for words in template.labels.values() for word in words]
 
 

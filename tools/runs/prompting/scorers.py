@@ -22,7 +22,7 @@ from clozeline.tools.runs.inference.text_likelihoods import (
     first_token,
     prepared_scores,
 )
-from clozeline.tools.runs.prompting.template import Prompt
+from clozeline.tools.runs.prompting.template import LabelPrompt
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 Mode: TypeAlias = Literal["cloze", "causal", "answer"]
@@ -53,7 +53,7 @@ class Candidate:
 class Scorer(Protocol):
     """A way to score words with a model."""
 
-    def candidate(self, prompt: Prompt, word: str) -> Candidate:
+    def candidate(self, prompt: LabelPrompt, word: str) -> Candidate:
         """Encode a word in its prompt."""
         ...
 
@@ -73,7 +73,7 @@ class Causal:
         self._tokens = tokens
         self._head = () if first is None else (first,)
 
-    def candidate(self, prompt: Prompt, word: str) -> Candidate:
+    def candidate(self, prompt: LabelPrompt, word: str) -> Candidate:
         """Encode a word after its prompt."""
         text = prompt.before + word
         encoding = self._tokenizer.encode([text])[0]
@@ -121,7 +121,7 @@ class Cloze:
             tokenizer.vocabulary.id_of(name, "a cloze prompt") for name in names
         )
 
-    def candidate(self, prompt: Prompt, word: str) -> Candidate:
+    def candidate(self, prompt: LabelPrompt, word: str) -> Candidate:
         """Encode a word between its texts, with special tokens."""
         text = f"{prompt.before}{word}{prompt.after}"
         encoding = self._tokenizer.encode([text])[0]
@@ -174,7 +174,7 @@ class Answer:
             )
         self._start = objective.frame.decoder_start
 
-    def candidate(self, prompt: Prompt, word: str) -> Candidate:
+    def candidate(self, prompt: LabelPrompt, word: str) -> Candidate:
         """Encode a prompt for the encoder, and a word for the decoder."""
         if self._sentinel is None:
             sides = self._tokenizer.encode([prompt.before.rstrip(), word.strip()])
@@ -212,7 +212,7 @@ class Answer:
         ]
 
 
-def _word_tokens(text: str, prompt: Prompt, word: str, encoding: Encoding) -> list[int]:
+def _word_tokens(text: str, prompt: LabelPrompt, word: str, encoding: Encoding) -> list[int]:
     """Return the indices of the tokens that overlap the word and the blanks before it."""
     first = len(prompt.before.rstrip())
     end = len(f"{prompt.before}{word}".rstrip())

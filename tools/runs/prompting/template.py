@@ -91,7 +91,7 @@ class Template:
         return self.fields.get(name, [name])
 
 
-class Prompt(NamedTuple):
+class LabelPrompt(NamedTuple):
     """The texts around the words of a label."""
 
     before: str
@@ -121,7 +121,7 @@ def prompt_of(
     template: Template,
     demonstrations: Sequence[tuple[Mapping[str, str], str]],
     fields: Mapping[str, str],
-) -> Prompt:
+) -> LabelPrompt:
     """Return the prompt of a row, after demonstrations given as fields and label, in prompt order."""
     shown = []
     for of_row, label in demonstrations:
@@ -129,7 +129,7 @@ def prompt_of(
         shown.append(f"{before}{template.labels[label][0]}{after}")
     before, after = _fill(template.example, fields)
     parts = [*([template.instruction] if template.instruction else []), *shown, before]
-    return Prompt(template.separator.join(parts), after)
+    return LabelPrompt(template.separator.join(parts), after)
 
 
 def _fill(example: str, fields: Mapping[str, str]) -> tuple[str, str]:

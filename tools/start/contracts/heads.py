@@ -189,7 +189,7 @@ def rows_of(
 
 
 @dataclass(frozen=True)
-class Case:
+class HeadCase:
     """A small encoder in evaluation with one head, and a batch with the tensors that both declare."""
 
     model: Model
@@ -214,7 +214,7 @@ class Case:
         return [*torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True)]
 
 
-def prepare(entry: Entry, **sizes: int) -> Case:
+def prepare(entry: Entry, **sizes: int) -> HeadCase:
     """Return a case."""
     kind = HEADS.load_class(entry["name"])
     options = {key: value for key, value in entry.items() if key != "name"}
@@ -246,7 +246,7 @@ def prepare(entry: Entry, **sizes: int) -> Case:
         not missing,
         f"needs {', '.join(sorted(missing))}: this contract has rows of encoders, without them",
     )
-    return Case(model, {name: batch[name] for name in sorted(model.reads)}, other)
+    return HeadCase(model, {name: batch[name] for name in sorted(model.reads)}, other)
 
 
 def _classes_of(kind: type[Head]) -> BatchField:
@@ -269,7 +269,7 @@ def _in_classes(
     return batch
 
 
-def check_micro_batches(case: Case) -> None:
+def check_micro_batches(case: HeadCase) -> None:
     """Losses, counts and gradients of micro-batches add up to those of the batch."""
     loss = case.compute_loss()
     count = case.head.count(case.batch)
@@ -304,7 +304,7 @@ def check_micro_batches(case: Case) -> None:
         )
 
 
-def check_row_weights(case: Case) -> None:
+def check_row_weights(case: HeadCase) -> None:
     """A row of weight 0 changes nothing."""
     loss = case.compute_loss()
     changed = {ROW_WEIGHT.name: case.batch[ROW_WEIGHT.name]}
@@ -323,7 +323,7 @@ def check_row_weights(case: Case) -> None:
     )
 
 
-def check_nothing_to_predict(case: Case) -> None:
+def check_nothing_to_predict(case: HeadCase) -> None:
     """A batch without labels has the loss 0, and a gradient of 0 for every parameter."""
     batch = case.batch | {"row_weight": torch.zeros(6)}
     for labels in (slice(None), slice(0)):
@@ -342,7 +342,7 @@ def check_nothing_to_predict(case: Case) -> None:
             )
 
 
-def check_padded_labels(case: Case) -> None:
+def check_padded_labels(case: HeadCase) -> None:
     """Padding entries of labels, which `data.label_capacity` adds, change nothing."""
     loss = case.compute_loss()
     padded = case.compute_loss(pad_labels(case.batch, 64, case.model.reads))
@@ -355,7 +355,7 @@ def check_padded_labels(case: Case) -> None:
     )
 
 
-def check_classes(case: Case) -> None:
+def check_classes(case: HeadCase) -> None:
     """Correct classes are as many as predictions that count, or none."""
     for weights in ([1.0] * 6, [1.0, 0.0, 1.0, 1.0, 0.0, 1.0]):
         batch = case.batch | {"row_weight": torch.tensor(weights)}

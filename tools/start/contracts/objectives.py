@@ -18,7 +18,7 @@ _LENGTH: Final = 100
 
 
 @dataclass(frozen=True)
-class Case:
+class ObjectiveCase:
     """An objective, its name and options, and sample rows, which are made read-only."""
 
     entry: Entry
@@ -43,7 +43,7 @@ class Case:
         return self.objective.corrupt(rows, variants.astype(np.uint16), seed)
 
 
-def prepare(entry: Entry) -> Case:
+def prepare(entry: Entry) -> ObjectiveCase:
     """Return an objective with rows of up to 100 tokens, as its grouping makes them of documents of 1 to 96 words."""
     random = Random(0)
     codec = WordCodec(_WORDS)
@@ -60,7 +60,7 @@ def prepare(entry: Entry) -> Case:
     ]
     rows = sample_rows_of(objective, codec, texts)
     require(len(rows), "expected rows of its grouping, got none")
-    return Case(entry, objective, rows)
+    return ObjectiveCase(entry, objective, rows)
 
 
 def find_changed(first: RowBatch, second: RowBatch) -> Any:
@@ -71,7 +71,7 @@ def find_changed(first: RowBatch, second: RowBatch) -> Any:
     )
 
 
-def check_features(case: Case) -> None:
+def check_features(case: ObjectiveCase) -> None:
     """Examples have the declared features and types."""
     size = case.objective.vocabulary.size
     features = case.objective.features
@@ -106,7 +106,7 @@ def check_features(case: Case) -> None:
         require(largest < size, f"{feature.name}: expected ids below {size}, got {largest}")
 
 
-def check_uncorrupt(case: Case) -> None:
+def check_uncorrupt(case: ObjectiveCase) -> None:
     """`restore` gives back every row from its example alone."""
     for sample, example, skip in zip(case.rows, *case.corrupt(), strict=True):
         if skip:
@@ -130,7 +130,7 @@ def check_uncorrupt(case: Case) -> None:
             )
 
 
-def check_batches(case: Case) -> None:
+def check_batches(case: ObjectiveCase) -> None:
     """An example depends on its row, not on the order and size of the batch."""
     complete, skips = case.corrupt()
     order = np.argsort(case.rows.fixed["uid"])
@@ -149,7 +149,7 @@ def check_batches(case: Case) -> None:
             )
 
 
-def check_draws(case: Case) -> None:
+def check_draws(case: ObjectiveCase) -> None:
     """Another seed, variant, uid or label gives another corruption."""
     lengths = case.rows.columns["ids"].lengths
     rows = case.rows.take(np.flatnonzero(lengths >= min(32, lengths.max())))
@@ -167,7 +167,7 @@ def check_draws(case: Case) -> None:
         )
 
 
-def _draw_again(case: Case, rows: RowBatch) -> Iterator[tuple[str, tuple[RowBatch, Any]]]:
+def _draw_again(case: ObjectiveCase, rows: RowBatch) -> Iterator[tuple[str, tuple[RowBatch, Any]]]:
     """Yield examples of the same rows with other draws, and what differs."""
     yield "variant", case.corrupt(rows, variant=5)
     yield "seed", case.corrupt(rows, seed=2)
@@ -180,7 +180,7 @@ def _draw_again(case: Case, rows: RowBatch) -> Iterator[tuple[str, tuple[RowBatc
     )
     if case.objective.draws_by_label:
         renamed = build_objective(case.entry, case.objective.vocabulary, "another")
-        yield "label", Case(case.entry, renamed, rows).corrupt()
+        yield "label", ObjectiveCase(case.entry, renamed, rows).corrupt()
 
 
 CHECKS: Final = (check_features, check_uncorrupt, check_batches, check_draws)

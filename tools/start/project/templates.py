@@ -42,7 +42,7 @@ _RELATIVE: Final = {
 _RESTORED: Final = "steps: [{name: sentence_reordering}, {name: text_infilling}]"
 
 
-class Family(NamedTuple):
+class StarterFamily(NamedTuple):
     """A family of models, and how a small one of it is trained."""
 
     recipe: str
@@ -58,58 +58,68 @@ class Family(NamedTuple):
     """keys of the model in place of the recipe's, with which a class of transformers computes the same"""
 
 
-MODELS: Final[Mapping[str, Family]] = {
-    "bert": Family("demo", _MASKED, "an encoder that fills masks, for vectors, classes and tags"),
-    "gpt": Family("gpt", _CAUSAL, "a decoder that continues text"),
-    "llama": Family("gpt", _CAUSAL, "a decoder that continues text, with rotary positions"),
-    "t5": Family(
+MODELS: Final[Mapping[str, StarterFamily]] = {
+    "bert": StarterFamily(
+        "demo", _MASKED, "an encoder that fills masks, for vectors, classes and tags"
+    ),
+    "gpt": StarterFamily("gpt", _CAUSAL, "a decoder that continues text"),
+    "llama": StarterFamily("gpt", _CAUSAL, "a decoder that continues text, with rotary positions"),
+    "t5": StarterFamily(
         "t5",
         "{name: span_corruption, input_length: 128}",
         "an encoder-decoder that fills spans, for translation and summaries",
         rate=2e-2,
         sentinels=SENTINELS,
     ),
-    "bart": Family(
+    "bart": StarterFamily(
         "bart",
         f"{{name: composition, label: bart, {_ROW}, {_RESTORED}}}",
         "an encoder-decoder that restores sentences, for summaries",
     ),
-    "mbart": Family(
+    "mbart": StarterFamily(
         "mbart",
         f"{{name: composition, label: mbart, {_ROW}, source_head: none, language_tokens: "
         f"{{LANGUAGE: <reserved_0>}}, {_RESTORED}}}",
         "BART with a token for the language",
     ),
-    "mass": Family(
+    "mass": StarterFamily(
         "mass", f"{{name: mass, {_ROW}}}", "an encoder-decoder that restores half of a text"
     ),
-    "roberta": Family("roberta", _MASKED, "BERT without sentence pairs"),
-    "xlm_r": Family("roberta", _MASKED, "RoBERTa for many languages"),
-    "albert": Family(
+    "roberta": StarterFamily("roberta", _MASKED, "BERT without sentence pairs"),
+    "xlm_r": StarterFamily("roberta", _MASKED, "RoBERTa for many languages"),
+    "albert": StarterFamily(
         "albert",
         f"{{name: sentence_order_prediction, {_ROW}}}",
         "an encoder whose layers share their weights",
         keys=_LEARNED,
     ),
-    "electra": Family(
+    "electra": StarterFamily(
         "electra",
         f"{{name: replaced_token_detection, {_ROW}, cross_documents: false}}",
         "an encoder that finds replaced tokens",
         keys=_LEARNED,
     ),
-    "deberta": Family(
+    "deberta": StarterFamily(
         "deberta",
         _MASKED,
         "an encoder with relative positions",
         keys={"position": {"kind": "none", "maximum": 128, "disentangled": {"max_distance": 128}}},
     ),
-    "deberta_v2": Family("deberta", _MASKED, "DeBERTa with shared projections", keys=_RELATIVE),
-    "deberta_v3": Family("deberta", _MASKED, "DeBERTa v3, on masks alone", keys=_RELATIVE),
-    "modernbert": Family("demo", _MASKED, "an encoder with rotary positions, for long texts"),
-    "mobilebert": Family("mobilebert", _MASKED, "an encoder of narrow layers, for small devices"),
-    "megatron_bert": Family("demo", _MASKED, "a large BERT"),
-    "rembert": Family("demo", _MASKED, "an encoder for many languages, with a small token table"),
-    "unilm": Family(
+    "deberta_v2": StarterFamily(
+        "deberta", _MASKED, "DeBERTa with shared projections", keys=_RELATIVE
+    ),
+    "deberta_v3": StarterFamily("deberta", _MASKED, "DeBERTa v3, on masks alone", keys=_RELATIVE),
+    "modernbert": StarterFamily(
+        "demo", _MASKED, "an encoder with rotary positions, for long texts"
+    ),
+    "mobilebert": StarterFamily(
+        "mobilebert", _MASKED, "an encoder of narrow layers, for small devices"
+    ),
+    "megatron_bert": StarterFamily("demo", _MASKED, "a large BERT"),
+    "rembert": StarterFamily(
+        "demo", _MASKED, "an encoder for many languages, with a small token table"
+    ),
+    "unilm": StarterFamily(
         "unilm",
         "{name: mixture, label: unilm, parts: ["
         f"{{name: next_sentence_prediction, label: both, weight: 2, {_ROW}}}, "
@@ -118,19 +128,19 @@ MODELS: Final[Mapping[str, Family]] = {
         "an encoder that also continues text",
         keys=_LEARNED,
     ),
-    "xlm": Family(
+    "xlm": StarterFamily(
         "xlm",
         f"{{name: masked_lm, {_ROW}, grouping: document, mask_rate: 0.3, languages: true}}",
         "an encoder that knows the language of each text",
         keys=_LEARNED,
     ),
-    "xlnet": Family(
+    "xlnet": StarterFamily(
         "xlnet",
         f"{{name: permuted_lm, {_ROW}, frame: xlnet}}",
         "an encoder that predicts tokens in any order",
     ),
-    "elmo": Family("elmo", _CAUSAL, "two LSTMs that read from both sides"),
-    "awd_lstm": Family("ulmfit", _CAUSAL, "an LSTM that continues text (ULMFiT)"),
+    "elmo": StarterFamily("elmo", _CAUSAL, "two LSTMs that read from both sides"),
+    "awd_lstm": StarterFamily("ulmfit", _CAUSAL, "an LSTM that continues text (ULMFiT)"),
 }
 """Families of models that have a size in configs/models and need no teacher."""
 _LLAMA: Final = {

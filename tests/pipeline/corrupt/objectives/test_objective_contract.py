@@ -14,7 +14,7 @@ from clozeline.pipeline.corrupt.objectives import Skip, build_objective
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.tools.start.contracts.objectives import (
-    Case,
+    ObjectiveCase,
     check_batches,
     check_draws,
     check_features,
@@ -41,7 +41,7 @@ each = contract(OBJECTIVES)
 def case_of(name, rows, words=WORDS, **options):
     """Rows of tests, which also have lengths that no grouping gives."""
     objective = wide(name, words, **options)
-    return Case({"name": name, **lengths_of(name), **options}, objective, rows)
+    return ObjectiveCase({"name": name, **lengths_of(name), **options}, objective, rows)
 
 
 @each

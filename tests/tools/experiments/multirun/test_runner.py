@@ -10,7 +10,11 @@ import yaml
 
 from clozeline.errors import ConfigurationError
 from clozeline.tools.experiments.multirun import runner
-from clozeline.tools.experiments.multirun.runner import Training, collect_all, record_folder_facts
+from clozeline.tools.experiments.multirun.runner import (
+    ExperimentTraining,
+    collect_all,
+    record_folder_facts,
+)
 from tests.matrices import mark_slow_after
 
 
@@ -26,7 +30,7 @@ def test_a_training_is_started_while_a_result_is_missing(monkeypatch, tmp_path, 
 
     def training(seed):
         results = {tmp_path / f"{name}-{seed}": write for name in ("dev", "test")}
-        return Training(
+        return ExperimentTraining(
             tmp_path / f"{seed}.yaml", results, keys={"seed": seed}, overrides=["steps=2"]
         )
 

@@ -20,7 +20,7 @@ from clozeline.tools.experiments.multirun import runner, study_sets
 from clozeline.tools.experiments.multirun.study_plan import load_study, plan_training
 from clozeline.tools.experiments.multirun.study_scores import loss_lines, pair_lines, step_lines
 from clozeline.tools.experiments.multirun.study_sets import (
-    Documents,
+    PreparedDocuments,
     _absolute,
     make_all_sets,
     measured_sets,
@@ -115,7 +115,7 @@ def test_mistakes_are_named(tmp_path):
 
 def test_a_step_removes_documents_and_gains_nats():
     variants = {"raw": SimpleNamespace(base=None), "filters": SimpleNamespace(base="raw")}
-    left = {"raw": Documents(8, 1000, 1.0), "filters": Documents(6, 500, 3.0)}
+    left = {"raw": PreparedDocuments(8, 1000, 1.0), "filters": PreparedDocuments(6, 500, 3.0)}
     runs = {
         name: [{"losses": {"prose": loss, "leaked": 1.0}}]
         for name, loss in (("raw", 3.5), ("filters", 3.0))

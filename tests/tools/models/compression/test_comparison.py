@@ -11,7 +11,7 @@ from clozeline.model.registries import PRUNING
 from clozeline.tools.models.compression import comparison
 from clozeline.tools.models.compression.comparison import (
     Latency,
-    Row,
+    ModelRow,
     Score,
     Sizes,
     measure_latencies,
@@ -51,7 +51,9 @@ SCORE = Score("accuracy", (0.5, 0.75))
 def test_a_row_says_what_it_saves(sizes, own, own_32, words):
     """Without fewer FLOPs or other kernels a lower latency is noise."""
     latencies = {1: Latency(own, 1.0), 32: Latency(own_32, 1.0)}
-    saved = Row("small", sizes, DENSE, latencies, SCORE, SCORE, "heads: half (1905.10650)").savings
+    saved = ModelRow(
+        "small", sizes, DENSE, latencies, SCORE, SCORE, "heads: half (1905.10650)"
+    ).savings
     assert saved.startswith(words) if "zeros" in words else saved == words
 
 

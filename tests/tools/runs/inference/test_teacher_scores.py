@@ -15,7 +15,7 @@ from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.pipeline.shards import open_shards
 from clozeline.seeding import TEACHER, kernel_keys, random_bits
 from clozeline.tools.models.teaching import score_shards
-from clozeline.tools.models.teaching.score_shards import Task, write_shards
+from clozeline.tools.models.teaching.score_shards import ColumnTask, write_shards
 from clozeline.tools.runs.inference import teacher_scores
 from clozeline.tools.runs.inference.teacher_scores import TeacherScores, draw_classes, plan_scores
 from clozeline.tools.shards.validate_shards import validate
@@ -187,7 +187,7 @@ def prepare(tmp_path, monkeypatch):
     manifest = write_masked_sets(tmp_path / "sets", rows=75)
     teacher = weights(open_shards(manifest))
     monkeypatch.setattr(score_shards, "open_teacher", lambda *_: teacher)
-    return Task(Path("bert"), manifest, tmp_path / "columns", STORED)
+    return ColumnTask(Path("bert"), manifest, tmp_path / "columns", STORED)
 
 
 def test_blocks_in_quarantine_get_no_scores(tmp_path, monkeypatch):

@@ -5,7 +5,7 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.tools.runs.prompting.scorers import Cloze, open_scorer
-from clozeline.tools.runs.prompting.template import Prompt
+from clozeline.tools.runs.prompting.template import LabelPrompt
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from tests.train.written_runs import write_run
 
@@ -27,7 +27,7 @@ def prompted_run(folder, shard_sets, kind):
     return TrainedModel.open(folder)
 
 
-PROMPT = Prompt("The page of the book.\nPolarity:", " is what it was.")
+PROMPT = LabelPrompt("The page of the book.\nPolarity:", " is what it was.")
 WORDS = [" good", " not so good", " page"]
 
 
@@ -97,7 +97,7 @@ def test_the_score_of_a_word_is_minus_the_loss_of_its_tokens(opened, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_blank_may_be_on_either_side_of_the_boundary(opened, kind):
     _, scorer = opened[kind]
-    moved = Prompt(f"{PROMPT.before} ", PROMPT.after)
+    moved = LabelPrompt(f"{PROMPT.before} ", PROMPT.after)
     for word in WORDS:
         assert scorer.candidate(moved, word.strip()) == scorer.candidate(PROMPT, word)
     if kind != "text":
