@@ -1,4 +1,4 @@
-"""Options of `corrupt`: a list of objectives, each with its options next to the keys of its entry."""
+"""Options of `corrupt`: a list of objectives; the keys of an entry include its options."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # the keys are listed without the objectives, which import nu
 
 @config_class
 class NamedObjective:
-    """An objective with a label; subclasses add keys of their own."""
+    """An objective with a label; subclasses add further keys."""
 
     WORD: ClassVar = "name"
     BESIDE: ClassVar = {"objective": "name"}
@@ -41,14 +41,14 @@ class NamedObjective:
         return objective
 
     def check_tokens(self, vocabulary: Vocabulary) -> None:
-        """Raise a ConfigurationError if the vocabulary lacks a special token of the objective or its grouping."""
+        """Raise ConfigurationError if the objective or its grouping lacks a special token."""
         from clozeline.pipeline.group.groupings import build_grouping
 
         build_grouping(self.build(vocabulary).grouping, vocabulary)
 
 
 def inline_options(entry: type[NamedObjective]) -> BeforeValidator:
-    """Accept a bare name, or a mapping with both the keys of the entry and the options of its objective."""
+    """Accept a name, or a mapping that holds the keys of an entry and its objective's options."""
     keys = [key.name for key in fields(entry) if key.name != "objective"]
 
     def separate(value: object) -> object:
@@ -64,28 +64,28 @@ def inline_options(entry: type[NamedObjective]) -> BeforeValidator:
 
 @config_class
 class ObjectiveEntry(NamedObjective):
-    """One example set. The options of the objective are keys of the same mapping."""
+    """One example set; the options of its objective are keys of the same mapping."""
 
     objective: Annotated[ObjectiveComponent, Common()]
     """name of the objective; its options are keys of the same mapping"""
     variants: Annotated[int, Field(ge=1, le=65536), Common()] = 1
-    """corruptions of each training sample; held-out samples have one"""
+    """corruptions of each training sample; held-out samples are corrupted once"""
     container: Literal["arrow", "tar"] = "arrow"
     """`arrow`: Arrow IPC files; `tar`: WebDataset tars of the same blocks"""
     compression: Compression = field(default_factory=Compression)
     block_rows: BlockRows = "auto"
-    """rows of a block, 1 to 65536, or `auto`: at most 4 MiB"""
+    """rows in a block, 1 to 65536, or `auto`: at most 4 MiB"""
     seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
-    """seed of corruption; default: the recipe's"""
+    """seed of corruption; default: the recipe's seed"""
 
 
-def _unique(entries: list[ObjectiveEntry]) -> list[ObjectiveEntry]:
+def _require_distinct_labels(entries: list[ObjectiveEntry]) -> list[ObjectiveEntry]:
     labels = [entry.set_label for entry in entries]
-    twice = sorted({label for label in labels if labels.count(label) > 1})
-    if twice:
+    repeated = sorted({label for label in labels if labels.count(label) > 1})
+    if repeated:
         raise ValueError(
-            f"two objectives share the label {', '.join(twice)}; give one of them a `label:` of "
-            "its own"
+            f"two objectives have the same label {', '.join(repeated)}; give one of them another "
+            "`label:`"
         )
     return entries
 
@@ -93,6 +93,6 @@ def _unique(entries: list[ObjectiveEntry]) -> list[ObjectiveEntry]:
 CorruptConfig = Annotated[
     list[Annotated[ObjectiveEntry, inline_options(ObjectiveEntry)]],
     Field(min_length=1),
-    AfterValidator(_unique),
+    AfterValidator(_require_distinct_labels),
 ]
 """The recipe's key `corrupt`."""

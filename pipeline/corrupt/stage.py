@@ -1,4 +1,7 @@
-"""Turn samples into examples, one set per objective; `data.corrupt` does the same while training."""
+"""The stage `corrupt`: turn samples into examples, one set per objective.
+
+`data.corrupt` does the same during training.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -32,19 +35,19 @@ from clozeline.report.html_page import escape
 
 
 class SampleReadCounts(TypedDict):
-    """Samples of a set and their tokens, counted where they are read."""
+    """Samples of a set, and their tokens, counted when they are read."""
 
     samples: int
     tokens: int
 
 
 class RowCounts(TypedDict, total=False):
-    """Samples and the examples made of them. An objective may count more."""
+    """Samples, and the examples made of them; an objective may add further counts."""
 
     samples_in: int
     examples: int
     skipped: dict[str, int]
-    """samples that gave no example, by reason"""
+    """samples without an example, by reason"""
     unused_tokens: int
     """tokens of samples that are in no example"""
     tokens: int
@@ -56,18 +59,18 @@ class ExampleSetCounts(RowCounts, total=False):
     by_language: dict[str, int]
     """tokens by the language of the row's first document"""
     read: dict[str, SampleReadCounts]
-    """by label of the sample set; of each variant"""
+    """by label of the sample set; each variant counts the same"""
 
 
 class CorruptCounts(RowCounts, Counts, total=False):
-    """Counts of units of `corrupt`: sums over all sets, and each set by label and split."""
+    """Counts of `corrupt`: sums over all sets, and the counts of each set by label and split."""
 
     objectives: dict[str, dict[str, ExampleSetCounts]]
 
 
 @dataclass(frozen=True)
 class ExampleUnit:
-    """The product of a unit: shard `variant * shards + shard` of an entry's training or held-out set."""
+    """The example shard that a unit writes: one sample shard under one variant, for one entry."""
 
     entry: int
     split: str
@@ -78,7 +81,7 @@ class ExampleUnit:
 
     @property
     def file_number(self) -> int:
-        """Number of the example shard."""
+        """Return the index of the example shard in its set."""
         return self.variant * self.shards + self.shard
 
 
@@ -96,7 +99,7 @@ def example_units(entries: tuple[ObjectiveEntry, ...], splits: Splits) -> tuple[
 
 @dataclass(frozen=True)
 class CorruptShards(Pass[CorruptCounts]):
-    """One sample shard under one variant to one example shard, rows in the same order."""
+    """Corrupt one sample shard under one variant into one example shard, rows in the same order."""
 
     units: int
     tokens: Path
@@ -111,6 +114,8 @@ class CorruptShards(Pass[CorruptCounts]):
         entry = self.entries[made.entry]
         objective, source = self.open(entry, made.split)
         shard = CorruptedShard(objective, source, made, self.seed_of(entry))
+
+        # the counts of the shard are complete after it was written
         writer = set_writer(entry, objective, made.split, made.shards * made.variants)
         info = writer.write_shard(output, made.file_number, shard.blocks())
         shard.counts["tokens"] = info.tokens
@@ -128,7 +133,7 @@ class CorruptShards(Pass[CorruptCounts]):
         return add_counts(counts, cast(CorruptCounts, shard.counts))
 
     def open(self, entry: ObjectiveEntry, split: str) -> tuple[Objective, ShardSet]:
-        """Return the objective and the sample set it reads."""
+        """Return the objective, and the sample set that it reads."""
         tokens = Manifest.load(self.tokens)
         vocabulary = vocabulary_of(self.tokens / "manifest.json", tokens.tokenizer.fingerprint)
         objective = entry.build(replace(vocabulary, languages=tokens.languages))
@@ -137,7 +142,7 @@ class CorruptShards(Pass[CorruptCounts]):
         return objective, open_shards(self.samples / name)
 
     def seed_of(self, entry: ObjectiveEntry) -> int:
-        """Return the seed of an entry's draws."""
+        """Return the seed that an entry draws with."""
         return self.seed if entry.seed is None else entry.seed
 
 
@@ -158,7 +163,10 @@ def set_writer(entry: ObjectiveEntry, objective: Objective, split: str, shards: 
 
 @dataclass
 class CorruptedShard:
-    """Examples of one sample shard under one variant; the counts are complete when the blocks have been taken."""
+    """Examples of one sample shard under one variant.
+
+    The counts are complete when all blocks have been read.
+    """
 
     objective: Objective
     source: ShardSet
@@ -171,13 +179,15 @@ class CorruptedShard:
     read: SampleReadCounts = field(default_factory=lambda: SampleReadCounts(samples=0, tokens=0))
 
     def blocks(self) -> Iterator[RowBatch]:
-        """Yield examples block by block, without skipped rows."""
+        """Yield examples block by block, without skipped rows; count them."""
         for block in np.flatnonzero(self.source.index.shard == self.unit.shard).tolist():
             samples = self.source.read_block(block)
             add_counts(
                 self.read,
                 {"samples": len(samples), "tokens": int(samples.columns["ids"].lengths.sum())},
             )
+
+            # corrupt the block, and drop skipped rows
             variants = np.full(len(samples), self.unit.variant, dtype=np.uint16)
             examples, skips = self.objective.corrupt(samples, variants, self.seed)
             total = len(samples)
@@ -185,6 +195,8 @@ class CorruptedShard:
                 rows = np.flatnonzero(skips == Skip.NONE)
                 examples = examples.take(rows)
                 samples = samples.take(rows)
+
+            # count examples, skipped rows and tokens
             if unused := self.objective.count_unused_tokens(samples, examples):
                 add_counts(self.counts, {"unused_tokens": unused})
             skipped = {
@@ -215,14 +227,15 @@ class CorruptManifests(Pass[CorruptCounts]):
     units: int = 1
 
     def run(self, unit: int, output: Output) -> CorruptCounts:
-        """Write the manifests; ConfigurationError if every sample of a set was skipped."""
+        """Write the manifests; raise ConfigurationError if a set is empty."""
         counts: CorruptCounts = total_counts(output.folder, self.shards.name)
         for number, entry in enumerate(self.shards.entries):
             for split, set_counts in counts["objectives"][entry.set_label].items():
                 if not set_counts["examples"]:
                     raise ConfigurationError(
-                        f"corrupt: the {split} set of '{entry.set_label}' is empty: "
-                        f"{set_counts['samples_in']} samples, skipped {set_counts['skipped']}"
+                        f"corrupt: the {split} set of '{entry.set_label}' is empty: all "
+                        f"{set_counts['samples_in']} samples were skipped, by reason: "
+                        f"{set_counts['skipped']}"
                     )
                 made = [
                     unit for unit in self.shards.made if (unit.entry, unit.split) == (number, split)
@@ -252,11 +265,12 @@ class CorruptManifests(Pass[CorruptCounts]):
             },
             grouping=samples.grouping.model_dump() if samples.grouping else None,
             variants=made[0].variants,
-            objective=objective_facts(entry, objective),
+            objective=objective_metadata(entry, objective),
             languages=samples.languages,
             parents=[{"name": samples.name, "digest": samples.digest, "role": "samples"}],
             config=to_data(entry),
         )
+
         written = manifest.totals.samples, manifest.totals.tokens
         require_written(
             f"corrupt {manifest.name}: manifest",
@@ -265,8 +279,8 @@ class CorruptManifests(Pass[CorruptCounts]):
         )
 
 
-def objective_facts(entry: ObjectiveEntry, objective: Objective) -> dict[str, object]:
-    """Return the manifest's key `objective`."""
+def objective_metadata(entry: ObjectiveEntry, objective: Objective) -> dict[str, object]:
+    """Return the value of the manifest's key `objective`."""
     return {
         "name": objective.name,
         "label": objective.label,
@@ -281,13 +295,13 @@ _VERSION: Final = 1
 """raised when the same samples and options give other examples of several objectives"""
 
 _SETS: Final = ("objectives", EACH, EACH)
-"""Names above the counts of a set: its label and split."""
+"""Path to the counts of a set: its label and split."""
 _SAMPLES: Final = Equation(["samples_in"], ["examples", "skipped"], unit="sample", within=_SETS)
-"""Each sample of each variant is an example, or skipped for a reason."""
+"""Each sample of each variant gives an example, or is skipped with a reason."""
 
 
 class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
-    """Sample shard k under variant v to example shard v * K + k, rows in the same order."""
+    """Corrupt sample shard k under variant v into example shard v * K + k, in the same order."""
 
     name: ClassVar[str] = "corrupt"
     equations: ClassVar[tuple[Equation, ...]] = (_SAMPLES,)
@@ -310,7 +324,10 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
         return [work, CorruptManifests(work)]
 
     def row(self, counts: CorruptCounts) -> StageRow:
-        """Show examples of all objectives, and of each one the samples, as often as it has variants, and examples."""
+        """Show the examples of all objectives, and the samples and examples of each one.
+
+        Samples count once for each variant.
+        """
         variants = {entry.set_label: entry.variants for entry in self.config}
         sets = tuple(
             (label, _set_row(splits, variants[label]))
@@ -331,7 +348,7 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
         yield "Some examples of each objective", "".join(shown)
 
     def consumes(self, counts: CorruptCounts) -> Sequence[Consumed]:
-        """Return the samples of each set and their tokens, which each variant of an objective takes all."""
+        """Return the samples of each set, and their tokens; every variant takes all of them."""
         variants = {entry.set_label: entry.variants for entry in self.config}
         return [
             Consumed(
@@ -344,7 +361,7 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
         ]
 
     def check(self, counts: CorruptCounts, *, complete: bool = True) -> None:
-        """Check also that each set read is that of all samples."""
+        """Check the equations, and that each set read all samples."""
         super().check(counts, complete=complete)
         for label, splits in counts.get("objectives", {}).items():
             for split, part in splits.items():

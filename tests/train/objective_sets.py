@@ -75,7 +75,7 @@ def write_objective_sets(folder, name, rows=240, heldout=45, **options):
         "options": to_data(chosen.options),
         "architecture": objective.architecture,
         "heads": list(objective.heads),
-        "frame": asdict(objective.frame),
+        "frame": asdict(objective.layout),
     }
     own = {
         "fingerprint": WORDS.fingerprint,

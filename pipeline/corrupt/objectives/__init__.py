@@ -1,8 +1,8 @@
-"""Pretraining objectives, one per file: each corrupts batches of sample rows that a model learns to restore.
+"""Pretraining objectives, one per file: each corrupts sample rows that a model learns to restore.
 
 An objective maps samples (grouped, uncorrupted token rows) to examples (the features that its file
 declares). It is stateless: its random choices follow from (seed, label, variant, sample uid).
-`Skip` lists why a row has no example.
+`Skip` lists the reasons why a sample gives no example.
 """
 
 from clozeline.pipeline.corrupt.objectives._masked_rows import (

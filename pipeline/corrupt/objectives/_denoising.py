@@ -1,6 +1,7 @@
-"""Base of the denoising objectives for encoder-decoders: corrupted input, original target, and the noise to undo it.
+"""The base of denoising objectives: an encoder-decoder turns corrupted text into the original.
 
-Each objective is a function from text to text; a composition runs several of them in sequence.
+An objective also stores its noise, so that it can be undone. A composition runs several of them one
+after another.
 """
 
 import dataclasses
@@ -33,23 +34,23 @@ LOST = -1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TokenRows:
-    """Content tokens of many rows, with the starts of their sentences; offsets start at 0 (`trim`)."""
+    """Content tokens and sentence starts of many rows; offsets start at 0 (`trim`)."""
 
     ids: Ragged
     sentence_starts: Ragged
     opens_word: Bool | None = None
-    """which tokens open a word, flat, where segmenters found words; None: the pieces tell"""
+    """which tokens open a word, flat, by word starts from segmenters; None: by the pieces"""
 
 
 def require_content_only(ids: Ragged, reserved: IdSet, wanted_by: str) -> None:
-    """Raise ValueError if a row holds a reserved id, which could not be told from the special tokens we add."""
+    """Raise ValueError if a row holds a reserved id, which only an objective may add."""
     if reserved.contains_any(ids.values):
         # the first reserved id: its flat position, and its row
         position = int(np.flatnonzero(reserved.mask(ids.values))[0])
         row = int(np.searchsorted(ids.offsets, position, side="right")) - 1
         raise ValueError(
-            f"{wanted_by}: row {row} holds the reserved id {int(ids.values[position])} at "
-            f"{position - int(ids.offsets[row])}; expected content only: group with separator: none"
+            f"{wanted_by}: row {row} holds the reserved id {int(ids.values[position])} at position "
+            f"{position - int(ids.offsets[row])}; expected text only: group with separator: none"
         )
 
 
@@ -59,7 +60,7 @@ class PairOptions:
 
     # Descriptions are given as arguments: docstrings of attributes do not reach inheriting classes.
     max_length: Annotated[
-        int, Field(ge=3, description="Tokens in the longest input, frame included.")
+        int, Field(ge=3, description="Tokens in the longest input, special tokens included.")
     ] = 512
     grouping: Annotated[Literal["document", "packed"], Field(description="Grouping to read.")] = (
         "document"
@@ -70,21 +71,26 @@ class PairOptions:
     decoder_start: Annotated[
         DecoderStart,
         Field(
-            description="Special token that opens the decoder's input; added in batches, never stored."
+            description="First token of the decoder's input; added when batches are built, never "
+            "stored."
         ),
     ] = "eos"
 
 
 class DenoisingPair(Objective):
-    """`input_ids`: corrupted text with special tokens; `target_ids`: original and `</s>`; plus the noise's features."""
+    """An objective with `input_ids` (corrupted), `target_ids` (original) and features of noise.
+
+    The input has special tokens around the text; the target ends with `</s>`.
+    """
 
     architectures: ClassVar[tuple[str, ...]] = ("encoder_decoder",)
     heads: ClassVar[tuple[str, ...]] = ("lm",)
     noise_features: tuple[Feature, ...]
     composition_rank: ClassVar[int]
-    """Order of the step in a composition: 0 structure, 1 deletion and reordering, 2 masking."""
+    """order in a composition: 0 sentences and rotation, 1 deletion and reordering of tokens, 2
+    masking"""
     rate_option: ClassVar[str] = ""
-    """Name of the option with the share of noise, which must be above 0; empty: there is none."""
+    """name of the option with the share of noise, which must be above 0; empty: no such option"""
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
@@ -106,7 +112,7 @@ class DenoisingPair(Objective):
     @property
     def features(self) -> tuple[Feature, ...]:  # type: ignore[override]
         return (
-            Feature("input_ids", "ids", IDS, "framed corrupted text"),
+            Feature("input_ids", "ids", IDS, "corrupted text with special tokens"),
             Feature("target_ids", "ids", IDS, "original text and </s>"),
             *self.noise_features,
         )
@@ -115,27 +121,28 @@ class DenoisingPair(Objective):
     def add_noise(
         self, text: TokenRows, random_keys: RandomKeys
     ) -> tuple[Ragged, dict[str, Ragged]]:
-        """Corrupt every row; return content ids and noise features.
+        """Corrupt every row; return content ids and features of the noise.
 
         Rows that cannot be corrupted stay unchanged.
         """
 
     def sentence_starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
-        """Return the sentence starts of `text` after this noise; unchanged by default.
+        """Return the sentence starts of `text` after this noise; by default they stay the same.
 
         Only compositions call it.
         """
         return text.sentence_starts
 
     def count_unchanged(self, noise: Mapping[str, Ragged]) -> int:
-        """Count the rows that this noise did not change, without skipped rows."""
+        """Count the rows that this noise left unchanged; skipped rows do not count."""
         return 0
 
     @abstractmethod
     def undo(self, content: Int64, noise: Mapping[str, NDArray[np.generic]], length: int) -> Int64:
-        """Return the original of one row, of `length` tokens, with `LOST` where the noise removed a token.
+        """Return the original of one row, with `LOST` where the noise removed a token.
 
-        `content` are the corrupted tokens without special tokens, `LOST` where unknown.
+        `content` are the corrupted tokens without special tokens, `LOST` where unknown. `length` is
+        the number of tokens in the original.
         """
 
     def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
@@ -154,7 +161,7 @@ class DenoisingPair(Objective):
         }
 
     def _restore(self, example: Example) -> NDArray[np.generic]:
-        """Return the target, after checking that undoing the noise of the input gives the same tokens."""
+        """Return the target; check that undoing the noise of the input gives the same tokens."""
         original = example["target_ids"][:-1]
         content = example["input_ids"][self._head_tokens : -1].astype(np.int64)
         noise = {feature.name: example[feature.name] for feature in self.noise_features}
@@ -168,10 +175,14 @@ class DenoisingPair(Objective):
 def permute_share(
     keys: UInt64, lengths: Int64, rate: int, permute: Callable[[UInt64, Int64, int], Ragged]
 ) -> Ragged:
-    """Return an order of each row's entries: `rate` parts per million of them, at least two, are permuted."""
+    """Return an order of the entries of each row, in which a share of them is permuted.
+
+    The share is `rate` parts per million, at least two entries.
+    """
     if rate == MILLION:
         return permute(keys, lengths, ORDERS)
-    # permute a subset among itself, the rest keeps its index
+
+    # permute a subset among itself; all other entries keep their index
     moving = np.minimum(lengths, np.maximum(2, count_at_rate(lengths, rate)))
     chosen = choose(keys, lengths, moving)
     among = permute(keys, moving, ORDERS)

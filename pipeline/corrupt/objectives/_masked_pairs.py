@@ -1,4 +1,4 @@
-"""Base of the objectives with masked segment pairs, `[CLS] a [SEP] b [SEP]`."""
+"""The base of objectives over masked segment pairs, `[CLS] a [SEP] b [SEP]`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from clozeline.pipeline.rows import Example, Ragged, Sample, SampleBatch, segmen
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, below, random_bits
 
-# Special tokens of a pair.
+# Special tokens in a row of two segments.
 PAIR_SPECIAL_TOKENS: Final = 3
 # Share of windows that are shorter than a full row.
 SHORT_RATE: Final = 0.1
@@ -46,10 +46,10 @@ class Pairs:
 
     Args:
         pool: arrays of ids; the segments are slices of their concatenation.
-        starts: start of each segment in it, shape [rows, 2].
+        starts: start of each segment in the concatenation, shape [rows, 2].
         lengths: tokens of each segment, at least one, shape [rows, 2].
         extra_features: additional features of the rows.
-        opens_word: which entries of the pool open a word; None where nobody reads words.
+        opens_word: which entries of the pool open a word; None if the objective reads no words.
     """
 
     pool: tuple[NDArray[np.generic], ...]
@@ -80,7 +80,10 @@ class MaskedPairOptions:
 
 
 class MaskedPair(Objective, ABC):
-    """Masked LM over two segments, which a subclass chooses (`choose_pairs`); it may add features after `segment_starts`."""
+    """Masked LM over two segments, which a subclass chooses with `choose_pairs`.
+
+    The subclass may add features after `segment_starts`.
+    """
 
     architectures: ClassVar[tuple[str, ...]] = ("encoder",)
 
@@ -99,20 +102,24 @@ class MaskedPair(Objective, ABC):
 
     @abstractmethod
     def pair_features(self) -> tuple[Feature, ...]:
-        """Return the features in addition to those of masked LM and `segment_starts`."""
+        """Return additional features, after the features of masked LM and `segment_starts`."""
 
     @abstractmethod
     def choose_pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
-        """Choose the segments of every row."""
+        """Choose the two segments of every row."""
 
     def budget(self, maskable: Int64) -> Int64:
         """Return the number of labels of each row, from its number of maskable tokens."""
         return count_at_rate(maskable, self._rate, self.options.max_labels)
 
     def select_positions(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
-        """Choose the labels: return their flat positions in `rows`, ascending; the default chooses uniformly."""
+        """Choose the labels; return their flat positions in `rows`, ascending.
+
+        By default all tokens that are not special are equally likely.
+        """
         if any(self.special.contains_any(ids) for ids in pairs.pool):
             return choose_tokens(keys, rows, self.special, self.budget)
+
         sizes = pairs.lengths.sum(axis=1)
         # without special tokens inside: choose content indices, then shift them over [CLS] and the
         # first [SEP]
@@ -145,7 +152,10 @@ class MaskedPair(Objective, ABC):
         return {**columns, "segment_starts": Ragged.from_matrix(seconds), **pairs.extra_features}
 
     def draw_cuts(self, samples: SampleBatch, keys: UInt64) -> tuple[NDArray[np.bool_], Int64]:
-        """Draw for each window a bit, and the tokens in front of one of its sentences but the first, uniform."""
+        """Draw a random bit and a cut for each window.
+
+        The cut is the number of tokens before a random sentence other than the first.
+        """
         starts = samples.columns["sentence_starts"]
         drawn = random_bits(keys, LABELS, 2)
         sentences = 1 + below(drawn[:, 1] >> np.uint64(32), (starts.lengths - 1).astype(np.uint64))
@@ -154,18 +164,21 @@ class MaskedPair(Objective, ABC):
         ].astype(np.int64)
 
     def require_cut(self, sample: Sample, cut: int) -> None:
-        """Raise ValueError if no sentence of a window but the first starts at token `cut`."""
+        """Raise ValueError if no sentence of a window, after the first, starts at token `cut`."""
         starts = sample["sentence_starts"].tolist()
         if cut not in starts[1:]:
-            where = f"the window is cut at {cut}, but its sentences start at {starts}"
-            raise ValueError(f"objective '{self.label}': {where}")
+            reason = f"the window is cut at {cut}, but its sentences start at {starts}"
+            raise ValueError(f"objective '{self.label}': {reason}")
 
     def join_pairs(self, pairs: Pairs) -> Ragged:
         """Return `[CLS] a [SEP] b [SEP]` for every row."""
         return self.gather_pairs(pairs, np.concatenate((*pairs.pool, self._frame_ids)))
 
     def gather_pairs(self, pairs: Pairs, pool: NDArray[Any]) -> Ragged:
-        """Return the entries of a pool for `[CLS] a [SEP] b [SEP]`; its last two are those of [CLS] and [SEP]."""
+        """Gather the entries of a pool for `[CLS] a [SEP] b [SEP]`.
+
+        The last two entries of the pool belong to [CLS] and [SEP].
+        """
         # one gather: five pieces per row
         cls = len(pool) - len(self._frame_ids)
         starts = np.empty((len(pairs.starts), 5), np.int64)
@@ -188,11 +201,19 @@ class MaskedPair(Objective, ABC):
     def segments_of(
         self, row: NDArray[np.generic], example: Example
     ) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
-        """Return the two segments of a row without special tokens; ValueError if `segment_starts` does not fit."""
+        """Return the two segments of a row, without special tokens.
+
+        Raises:
+            ValueError: `segment_starts` does not fit the row.
+        """
         second = int(example["segment_starts"][1])
-        frame = (row[[0, second - 1, -1]] if 2 < second < len(row) else np.empty(0)).tolist()
-        if frame != self._frame_ids[[0, 1, 1]].tolist():
-            raise ValueError(f"no pair of segments with the second at {second}, but {frame}")
+        found = (row[[0, second - 1, -1]] if 2 < second < len(row) else np.empty(0)).tolist()
+        expected = self._frame_ids[[0, 1, 1]].tolist()
+        if found != expected:
+            raise ValueError(
+                f"segment_starts {second} does not fit the row: expected the special tokens "
+                f"{expected} around both segments, found {found}"
+            )
         return row[1 : second - 1], row[second:-1]
 
     def _restore(self, example: Example) -> NDArray[np.generic]:
@@ -204,7 +225,10 @@ class MaskedPair(Objective, ABC):
 def window_grouping(
     objective: Objective, length: int, short_rate: float = SHORT_RATE, *, partner: bool = True
 ) -> GroupingSpec:
-    """Return the spec of windows of `length` tokens of one document; `partner`: each with one from another document."""
+    """Return the spec of windows of `length` tokens of one document.
+
+    With `partner` each window gets a partner from another document.
+    """
     spec = objective.make_grouping("sentence_pair", length)
     return GroupingSpec.of(
         "sentence_pair", {"length": spec.length, "short_rate": short_rate, "partner": partner}

@@ -1,4 +1,4 @@
-"""Base of the masked objectives over single rows: masked input, label positions, and original ids.
+"""The base of masked objectives over single rows: masked input, label positions, original ids.
 
 The objectives differ in the tokens that they choose and in the ids that replace them.
 """
@@ -38,15 +38,15 @@ from clozeline.pipeline.vocabulary import Vocabulary
 Budget: TypeAlias = Callable[[Int64], Int64]
 
 MASKED_FEATURES: Final = (
-    Feature("input_ids", "ids", IDS, "framed row, corrupted"),
-    Feature("label_positions", "uint16", POSITIONS, "places of the labels, ascending"),
+    Feature("input_ids", "ids", IDS, "corrupted row with special tokens"),
+    Feature("label_positions", "uint16", POSITIONS, "positions of the labels, ascending"),
     Feature(
         "label_ids", "ids", Role("label", "label_positions"), "original ids at label_positions"
     ),
 )
 WEIGHT_FEATURES: Final = (
     Feature("label_weight", "float32", WEIGHT, "weight of the loss of each of the row's labels"),
-    Feature("label_count", "uint16", WEIGHT, "what the row adds to the divisor of the summed loss"),
+    Feature("label_count", "uint16", WEIGHT, "the row's share of the divisor of the summed loss"),
 )
 # Attention modes (UniLM), stored with rows that are not read bidirectionally.
 Attention: TypeAlias = Literal["bidirectional", "left_to_right", "right_to_left", "prefix"]
@@ -61,13 +61,13 @@ ATTENTION_FEATURES: Final = (
         "attention",
         "uint8",
         Role("row", below=4),
-        "place i reads 1: places j <= i, 2: j >= i, 3: j <= i or < prefix",
+        "position i attends to 1: positions j <= i, 2: j >= i, 3: j <= i or j < prefix_length",
     ),
     Feature(
         "prefix_length",
         "uint16",
         ROW,
-        "tokens of input_ids that every place may read, 0 unless attention is 3",
+        "tokens of input_ids that every position attends to; 0 unless attention is 3",
     ),
 )
 # Descriptions are given as arguments: docstrings of attributes do not reach inheriting classes.
@@ -82,19 +82,20 @@ MaskShare: TypeAlias = Annotated[
 RandomShare: TypeAlias = Annotated[
     Rate,
     Field(
-        description="Share of labels whose token becomes a random id of the corpus; the rest stays as it is."
+        description="Share of labels whose token becomes a random id of the corpus; the others "
+        "stay unchanged."
     ),
 ]
 MaxLabels: TypeAlias = Annotated[
     Annotated[int, Field(ge=1)] | None,
-    Field(description="Most labels in a row (BERT: 20 at 128 tokens, 77 at 512); none: no bound."),
+    Field(description="Most labels in a row (BERT: 20 at 128 tokens, 77 at 512); none: no limit."),
 ]
 
 FrequencyExponent: TypeAlias = Annotated[
     Rate,
     Field(
-        description="Exponent e: tokens become labels with weights 1 / (count in the corpus)^e (XLM: 0.5); 0: "
-        "uniform."
+        description="Exponent e: tokens become labels with the weights 1 / (count in the corpus)^e "
+        "(XLM: 0.5); 0: all tokens are equally likely."
     ),
 ]
 
@@ -108,7 +109,7 @@ class SingleRowOptions:
     """Options that all objectives over single rows share."""
 
     WITH_SEPARATOR: ClassVar = {"packed": ("separator",), "full_sentences": ("separator",)}
-    """Groupings whose rows hold several documents, and the key that they read."""
+    """groupings whose rows hold several documents, and the key that only they read"""
 
     max_length: Annotated[
         int, Field(ge=3, description="Tokens in a full row, [CLS] and [SEP] included.")
@@ -118,14 +119,15 @@ class SingleRowOptions:
     cross_documents: Annotated[
         bool,
         Field(
-            description="Let attention cross documents in packed rows; false stores `document_starts`."
+            description="Let attention cross documents in packed rows; false stores "
+            "`document_starts`."
         ),
     ] = True
 
     def __post_init__(self) -> None:
         if not self.cross_documents and self.grouping == "document":
             raise ValueError(
-                "cross_documents: false concerns packed rows; a document row holds one document"
+                "cross_documents: false is for packed rows; a document row holds one document"
             )
         refuse_unread_keys(self, "grouping", self.WITH_SEPARATOR)
 
@@ -135,7 +137,7 @@ class MaskedOptions(SingleRowOptions):
     """Options of rows in which some tokens become labels."""
 
     mask_rate: Annotated[
-        Rate, Field(description="Share of the maskable tokens that become labels.")
+        Rate, Field(description="Share of the maskable tokens that become labels; 0.15 is 15 %.")
     ] = 0.15
 
     def __post_init__(self) -> None:
@@ -146,7 +148,7 @@ class MaskedOptions(SingleRowOptions):
 
 @config_class
 class RoleOptions(MaskedOptions):
-    """Options of labels that become [MASK], a random id or stay unchanged (BERT)."""
+    """Options of labels that become [MASK] or a random id, or stay unchanged (BERT)."""
 
     mask_share: MaskShare = 0.8
     random_share: RandomShare = 0.1
@@ -158,18 +160,20 @@ class RoleOptions(MaskedOptions):
 
 
 def check_shares(mask_share: float, random_share: float) -> None:
-    """Check that the shares do not exceed 1."""
+    """Raise ValueError if the shares add up to more than 1."""
     if parts_per_million(mask_share) + parts_per_million(random_share) > 1_000_000:
-        raise ValueError(f"mask_share {mask_share} + random_share {random_share} exceeds 1")
+        raise ValueError(
+            f"mask_share {mask_share} + random_share {random_share} exceeds 1; lower one of them"
+        )
 
 
 class SingleRow(Objective, ABC):
-    """Base of objectives over rows `[CLS] x [SEP]`; special tokens inside are never selected."""
+    """The base of objectives over rows `[CLS] x [SEP]`; special tokens are never selected."""
 
     architectures: ClassVar[tuple[str, ...]] = ("encoder",)
     heads: ClassVar[tuple[str, ...]] = ("masked_lm",)
     base_features: tuple[Feature, ...]
-    """Features of the objective without `document_starts`."""
+    """features of the objective without `document_starts`"""
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
@@ -195,18 +199,22 @@ class SingleRow(Objective, ABC):
         return add_special_tokens(ids, self.first_token, self.last_token)
 
     def document_starts(self, samples: SampleBatch, head: int = 1) -> dict[str, Ragged]:
-        """Return the feature `document_starts` if declared, for rows with `head` special tokens in front."""
+        """Return the column `document_starts` if the options demand it.
+
+        Rows have `head` special tokens in front.
+        """
         if self.options.cross_documents:
             return {}
         return {"document_starts": shift_starts(samples.columns["document_starts"], head)}
 
 
 class MaskedRow(SingleRow):
-    """Masked rows: `input_ids` with labels at `label_positions`; `label_ids` are the original ids there.
+    """The base of masked LM: labels at `label_positions`, whose original ids are `label_ids`.
 
-    A subclass may choose other tokens (`select_positions`, or `choose_labels` from the samples), replace them
-    by other ids (`replacement_ids`, `role_owner`) and add features (`extra_features`). With
-    `RoleOptions` labels become [MASK], random or unchanged, with `MaskedOptions` always [MASK].
+    A subclass may choose other tokens (`select_positions`, or `choose_labels` from the samples),
+    replace them with other ids (`replacement_ids`, `role_owner`) and add features
+    (`extra_features`). With `RoleOptions` a label becomes [MASK] or random, or stays unchanged;
+    with `MaskedOptions` it always becomes [MASK].
     """
 
     base_features: tuple[Feature, ...] = MASKED_FEATURES
@@ -223,6 +231,7 @@ class MaskedRow(SingleRow):
         keys = random_keys.for_label(self.label)
         chosen = self.choose_labels(samples, keys, partial(self.budget, random_keys))
         rows = self.add_special_tokens_to_rows(ids)
+
         # flat positions move by the special tokens in front of them
         shift = rows.offsets[:-1] + 1 - ids.offsets[:-1]
         flat_positions = Ragged(chosen.values + np.repeat(shift, chosen.lengths), chosen.offsets)
@@ -242,17 +251,26 @@ class MaskedRow(SingleRow):
         return count_at_rate(maskable, parts_per_million(self.options.mask_rate), self._limit)
 
     def choose_labels(self, samples: SampleBatch, keys: UInt64, budget: Budget) -> Ragged:
-        """Return the flat positions of the labels in the ids of `samples`, ascending; by default `select_positions` tells."""
+        """Return the flat positions of the labels in the ids of `samples`, ascending.
+
+        By default `select_positions` chooses them.
+        """
         return self.select_positions(keys, samples.columns["ids"], budget)
 
     def select_positions(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
-        """Choose the labels: return their flat positions in `ids`, ascending; the default chooses uniformly."""
+        """Choose the labels; return their flat positions in `ids`, ascending.
+
+        By default all tokens that are not special are equally likely.
+        """
         return choose_tokens(keys, ids, self.special, budget)
 
     def replacement_ids(
         self, keys: UInt64, original: Ragged, flat_positions: Ragged, samples: SampleBatch
     ) -> NDArray[np.generic]:
-        """Return the ids that replace the labels (`original`), flat; by default [MASK], random or unchanged."""
+        """Return the ids that replace the labels (`original`), flat.
+
+        By default they are [MASK], random ids or the original ids.
+        """
         return draw_replacements(
             keys,
             original,
@@ -266,7 +284,10 @@ class MaskedRow(SingleRow):
     def role_owner(
         self, original: Ragged, flat_positions: Ragged, samples: SampleBatch
     ) -> Int64 | None:
-        """Return, for each label, the flat index of the label whose draw decides its role; None: its own."""
+        """Return for each label the flat index of the label whose draw decides its role.
+
+        None: each label is drawn separately.
+        """
         return None
 
     def extra_features(
@@ -285,13 +306,13 @@ def restore_labels(example: Example) -> NDArray[np.generic]:
     positions = positions.astype(np.int64)
     if len(positions) != len(labels) or len(positions) == 0:
         raise ValueError(
-            f"{len(positions)} label_positions, {len(labels)} label_ids; expected as many, at "
-            "least one"
+            f"expected as many label_positions as label_ids, at least one; got {len(positions)} "
+            f"and {len(labels)}"
         )
     if positions[-1] >= len(original) or (np.diff(positions) < 1).any():
         raise ValueError(
-            f"label_positions {positions.tolist()} do not rise inside a row of {len(original)} "
-            "tokens"
+            f"label_positions {positions.tolist()} must be ascending positions in a row of "
+            f"{len(original)} tokens"
         )
     original = original.copy()
     original[positions] = labels
@@ -305,13 +326,13 @@ def choose_tokens(
     budget: Budget,
     mean_times: NDArray[np.float64] | None = None,
 ) -> Ragged:
-    """Choose for each row a subset of its tokens that are not special; return flat positions in `ids`, ascending.
+    """Choose some tokens of each row, never special ones; return flat positions, ascending.
 
     Args:
         keys: one key per row.
         ids: rows, which may hold special tokens.
         special: ids that are never chosen.
-        budget: maps the number of maskable tokens of each row to the number that is chosen.
+        budget: maps the number of maskable tokens in each row to the number to choose.
         mean_times: 1 / weight of each id of the vocabulary, see `choose_weighted`; None: uniform.
     """
     maskable, first = maskable_tokens(ids, special)
@@ -332,10 +353,8 @@ class FrequencyWeights(Objective, ABC):
 
     @cached_property
     def mean_times(self) -> NDArray[np.float64] | None:
-        """The mean times of `choose_tokens`, count ** exponent; None for the exponent 0.
-
-        Only drawing needs them.
-        """
+        """Return the mean times of `choose_tokens`, count ** exponent; None for the exponent 0."""
+        # cached lazily: only drawing needs the token counts
         exponent = self.options.frequency_exponent
         return (
             powers(self.require_token_counts("frequency_exponent"), exponent) if exponent else None
@@ -343,7 +362,10 @@ class FrequencyWeights(Objective, ABC):
 
 
 def attention_columns(attention: Attention, prefix_length: Int64) -> dict[str, Ragged]:
-    """Return the columns of `ATTENTION_FEATURES` for rows of one mode, given the tokens of their prefixes [rows]."""
+    """Return the columns of `ATTENTION_FEATURES` for rows of one mode.
+
+    `prefix_length` are the tokens in the prefix of each row, shape [rows].
+    """
     mode = np.full(len(prefix_length), _ATTENTION_CODES.index(attention), np.uint8)
     return {
         "attention": scalars(mode, np.uint8),
@@ -352,7 +374,7 @@ def attention_columns(attention: Attention, prefix_length: Int64) -> dict[str, R
 
 
 def maskable_tokens(ids: Ragged, special: IdSet) -> tuple[Int64 | None, Int64]:
-    """Return the flat positions of maskable tokens (None: all), and the offsets of the rows among them."""
+    """Return the flat positions of maskable tokens (None: all), and the row offsets among them."""
     if not special.contains_any(ids.values):
         return None, ids.offsets
     maskable = np.flatnonzero(~special.mask(ids.values))
@@ -365,7 +387,7 @@ def maskable_lengths(ids: Ragged, special: IdSet) -> Int64:
 
 
 def skip_unmaskable(skips: UInt8, special: IdSet, *sides: Ragged) -> UInt8:
-    """Mark rows without maskable tokens on all of their sides as skipped."""
+    """Mark rows as skipped if no side of theirs has a maskable token."""
     empty = np.all([maskable_lengths(side, special) == 0 for side in sides], axis=0)
     skips[(skips == Skip.NONE) & empty] = Skip.NO_MASKABLE
     return skips
@@ -374,7 +396,7 @@ def skip_unmaskable(skips: UInt8, special: IdSet, *sides: Ragged) -> UInt8:
 def mask_tokens(
     rows: Ragged, flat_positions: Ragged, replacement_ids: Callable[[Ragged], NDArray[Any]]
 ) -> dict[str, Ragged]:
-    """Mask rows, which are overwritten, and return them with their labels.
+    """Mask rows in place, and return them with their labels.
 
     Args:
         rows: ids with special tokens.

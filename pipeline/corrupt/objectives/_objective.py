@@ -1,4 +1,4 @@
-"""Base class of objectives: what they declare, how they corrupt a batch, and why rows are skipped."""
+"""The base class of objectives: it declares features, corrupts batches and skips unusable rows."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -21,12 +21,11 @@ from clozeline.pipeline.shards.column_set import WORD_STARTS
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
 from clozeline.seeding import kernel_keys, random_bits, reverse_bits
 
-# Most content tokens of a row with positions stored as uint16, which leaves room for special
-# tokens.
+# Most content tokens in a row whose positions are stored as uint16: the special tokens still fit.
 LONGEST_ROW: Final = 65_000
 
-# Of packed pairs with `cross_documents: false`. A document without target tokens starts where the
-# next one does.
+# Features of packed pairs with `cross_documents: false`. A document without target tokens starts at
+# the same position as the next one.
 DOCUMENT_FEATURES: Final = (
     Feature("document_starts", "uint16", STARTS, "starts of documents, first 0"),
     Feature(
@@ -43,7 +42,7 @@ LANGUAGE_FEATURES: Final = (
 
 
 class Skip(IntEnum):
-    """Reason why a row has no example; 0 if it has one."""
+    """Reason why a sample gives no example; 0 if it gives one."""
 
     NONE = 0
     EMPTY = 1
@@ -56,18 +55,20 @@ class Skip(IntEnum):
 
     @property
     def reason(self) -> str:
-        """Return the name in counts and reports, such as `too_short`."""
+        """Return the name of the reason in counts and reports, such as `too_short`."""
         return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLayout:
-    """Properties of rows that batching needs; recorded in manifests.
+    """How rows become batches: padding, the decoder's first token, and where labels are predicted.
+
+    Manifests record it as `frame`.
 
     Args:
         padding_side: side of the padding.
         decoder_start: first id of the decoder's input, or `target_end` for the last token of the
-            row's target, as `shift_tokens_right` of mBART does it; None for rows without a decoder
+            row's target, as in `shift_tokens_right` of mBART; None for rows without a decoder
             input.
         predict_from: the label at position i is predicted from position i (`same`) or i - 1
             (`previous`).
@@ -80,22 +81,22 @@ class BatchLayout:
 
 @dataclass(frozen=True, slots=True)
 class RandomKeys:
-    """Seed, sample uids and variants, which determine all random choices of a batch."""
+    """Keys of all random choices in a batch: they follow from seed, sample uids and variants."""
 
     seed: int
     uids: NDArray[np.uint64]
     variants: NDArray[np.uint16]
 
     def for_label(self, label: str) -> NDArray[np.uint64]:
-        """Return one key per row for the objective, part or step of that label."""
+        """Return one key per row, for the objective, part or step with this label."""
         return kernel_keys(self.seed, label, self.uids, self.variants)
 
     def draw_stratified(self, label: str, stream: int) -> NDArray[np.uint64]:
-        """Return 32 random bits per row that are uniform, and stratified over the variants of a row.
+        """Return 32 uniform random bits per row, stratified over the variants of the row.
 
-        Variant v shifts the row's bits by entry v of the van der Corput sequence 0, 1/2, 1/4, 3/4,
-        ... times 2**32, so each of 2**b equal bins holds one of any 2**b variants from a multiple
-        of 2**b on.
+        Variant v shifts the bits of its row by entry v of the van der Corput sequence 0, 1/2, 1/4,
+        3/4, ... times 2**32. So if 2**b consecutive variants start at a multiple of 2**b, each of
+        2**b equal bins holds one of them.
         """
         keys = kernel_keys(self.seed, label, self.uids, np.zeros_like(self.variants))
         shift = reverse_bits(self.variants).astype(np.uint64) << np.uint64(16)
@@ -107,8 +108,8 @@ class RandomKeys:
 class Objective(ABC):
     """A pretraining objective with its options, for one vocabulary.
 
-    A subclass sets the class variables, and in its constructor `features`, `grouping` and, if they
-    differ from the defaults, `minimum` and `frame`.
+    A subclass sets the class variables. Its constructor sets `features` and `grouping`, and
+    `minimum` and `layout` if they differ from the defaults.
 
     Args:
         options: an instance of the nested `Options`.
@@ -121,32 +122,33 @@ class Objective(ABC):
     """
 
     name: ClassVar[str]
-    """by default that of its file"""
+    """name in configurations; default: the name of its file"""
     VERSION: ClassVar[int] = 1
     """raised when the same input gives other bytes"""
     architectures: ClassVar[tuple[str, ...]]
     heads: ClassVar[tuple[str, ...]]
     Options: ClassVar[Any]
     longest_row: ClassVar[int | None] = LONGEST_ROW
-    """Most content tokens of a row; None if positions are not limited to 16 bits."""
+    """most content tokens in a row; None if positions are not limited to 16 bits"""
     reads_words: bool = False
-    """Whether it takes whole words; then `opens_word` tells where they start."""
+    """whether it treats words as units; then `opens_word` tells where they start"""
     draws_by_label: ClassVar[bool] = True
-    """False if its parts have labels that key the draws, so that its own label has no effect."""
+    """False if the labels of its parts key the draws, so that the objective's label has no
+    effect"""
     min_redrawn_share: ClassVar[float] = 0.95
-    """Minimum share of rows (64 tokens, 8 sentences, default options) that another variant corrupts
-    differently; 0: the objective draws nothing."""
+    """minimum share of rows (64 tokens, 8 sentences, default options) that another variant corrupts
+    differently; 0: the objective draws nothing"""
     keeps_order: ClassVar[bool] = True
-    """False if labeled tokens have another order in the input than in the original."""
+    """False if labeled tokens have another order in the input than in the original"""
 
     features: tuple[Feature, ...]
     grouping: GroupingSpec
     minimum: MinimumRow = MinimumRow()
     layout: BatchLayout = BatchLayout()
     first_token: int | None = None
-    """id of the special token in front of the content; None: there is none"""
+    """id of the special token before the content; None: no special token"""
     last_token: int | None = None
-    """id of the special token after the content"""
+    """id of the special token after the content; None: no special token"""
 
     def __init_subclass__(cls) -> None:
         cls.name = vars(cls).get("name", plugins.name_of(cls))
@@ -159,7 +161,7 @@ class Objective(ABC):
 
     @property
     def content_length(self) -> int:
-        """Number of content tokens of a full row."""
+        """Return the number of content tokens in a full row."""
         return self.grouping.length
 
     def corrupt(
@@ -180,13 +182,16 @@ class Objective(ABC):
         samples = RowBatch(
             samples.fixed, {name: trim(column) for name, column in samples.columns.items()}
         )
+
         # corrupt the rows that are not skipped, then scatter them over all rows
         skips = self.skip_codes(samples)
         rows = np.flatnonzero(skips == Skip.NONE)
         complete = len(rows) == len(samples)
-        kept = samples if complete else samples.take(rows)
-        random_keys = RandomKeys(seed, kept.fixed["uid"], variants if complete else variants[rows])
-        columns = self.corrupt_rows(kept, random_keys)
+        usable = samples if complete else samples.take(rows)
+        random_keys = RandomKeys(
+            seed, usable.fixed["uid"], variants if complete else variants[rows]
+        )
+        columns = self.corrupt_rows(usable, random_keys)
         if not complete:
             columns = {
                 name: scatter_rows(column, rows, len(samples)) for name, column in columns.items()
@@ -214,18 +219,18 @@ class Objective(ABC):
         return self.add_skip_reasons(samples, skips)
 
     def add_skip_reasons(self, samples: SampleBatch, skips: UInt8) -> UInt8:
-        """Add reasons that depend on the ids; none by default."""
+        """Add the skip codes that depend on the ids; none by default."""
         return skips
 
     @abstractmethod
     def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
-        """Return the features of a batch of rows, all of which can be corrupted."""
+        """Return the features of a batch of rows; all of them can be corrupted."""
 
     def opens_word(self, samples: SampleBatch) -> NDArray[np.bool_]:
-        """Return which tokens of the rows open a word, flat: as segmenters found it, or by the pieces.
+        """Return which tokens open a word, flat, by word starts from segmenters or by the pieces.
 
-        The first token of a row, and the one after a special token, open one in any case, which the
-        caller adds.
+        A word also opens at the first token of a row and after a special token; the caller adds
+        these.
         """
         ids = samples.columns["ids"]
         words = samples.columns.get(WORD_STARTS.name)
@@ -236,23 +241,27 @@ class Objective(ABC):
         return opens
 
     def add_special_tokens(self, ids: NDArray[np.generic]) -> NDArray[np.generic]:
-        """Return the content of one row with the special tokens of the objective, as `restore` returns it."""
+        """Return the content of one row with special tokens, as `restore` returns it."""
         front, back = (
             [] if token is None else [token] for token in (self.first_token, self.last_token)
         )
         return np.concatenate((front, ids, back)).astype(self.vocabulary.id_dtype)
 
-    def require_token_counts(self, what: str) -> NDArray[np.uint64]:
-        """Return how often each id occurs in the corpus; ConfigurationError, naming what needs it, if unknown."""
+    def require_token_counts(self, wanted_by: str) -> NDArray[np.uint64]:
+        """Return how often each id occurs in the corpus.
+
+        Raises:
+            ConfigurationError: the counts are unknown; the message names what needs them.
+        """
         if self.vocabulary.token_counts is None:
             raise self.refuse_options(
-                f"{what} needs encode/token_counts.arrow above the samples; run the stage encode "
-                "first"
+                f"{wanted_by} needs the file encode/token_counts.arrow in a folder above the "
+                "samples; run the stage encode first"
             )
         return self.vocabulary.token_counts
 
     def restore(self, example: Example) -> NDArray[np.generic]:
-        """Return the original with special tokens, from the example alone.
+        """Return the original row with special tokens, from the example alone.
 
         Raises:
             ValueError: the example lacks a column, or contradicts itself.
@@ -270,18 +279,22 @@ class Objective(ABC):
 
     @abstractmethod
     def _restore(self, example: Example) -> NDArray[np.generic]:
-        """Implement `restore`; for wrong examples it may raise any arithmetic, lookup, type or value error."""
+        """Return what `restore` returns.
+
+        For a damaged example it may raise any arithmetic, lookup, type or value error.
+        """
 
     def original(self, sample: Sample, example: Example) -> NDArray[np.generic]:
-        """Return what `restore(example)` must return for an example of this sample; default: the complete row.
+        """Return what `restore(example)` must return for an example of this sample.
 
-        Objectives that use a part of a sample, or reorder its sides, override it.
+        By default this is the complete row. Objectives that use a part of a sample, or reorder its
+        sides, override it.
         """
         return self.add_special_tokens(sample["ids"])
 
     @classmethod
     def version_with(cls, options: Any) -> int:
-        """Return the `VERSION`, with those of the objectives that these options combine."""
+        """Return the `VERSION`, plus the versions of objectives that these options combine."""
         return cls.VERSION
 
     def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
@@ -303,27 +316,27 @@ class Objective(ABC):
             return None
         if mode not in modes:
             raise self.refuse_options(
-                f"mode {mode} needs its mode token, the tokenizer has: {sorted(modes) or 'none'}; "
-                f"{ADD_SPECIALS}"
+                f"mode {mode} needs the mode token {mode}, the tokenizer has: "
+                f"{', '.join(sorted(modes)) or 'none'}; {ADD_SPECIALS}"
             )
         return modes[mode]
 
     def refuse_options(
-        self, message: str, kind: type[ConfigurationError] = ConfigurationError
+        self, message: str, error_type: type[ConfigurationError] = ConfigurationError
     ) -> ConfigurationError:
         """Return an error about the options of this objective."""
-        return kind(f"objective '{self.label}' ({self.name}): {message}")
+        return error_type(f"objective '{self.label}' ({self.name}): {message}")
 
     def make_grouping(self, name: str, length: int, separator: str = "none") -> GroupingSpec:
         """Return the spec of a grouping, after checking the row length."""
         if length < 1:
             raise self.refuse_options(
-                f"the frame leaves {length} tokens for content; raise max_length"
+                f"special tokens leave {length} tokens for text; raise max_length"
             )
         if self.longest_row is not None and length > self.longest_row:
             raise self.refuse_options(
-                f"rows of {length} content tokens exceed {self.longest_row}: positions are stored "
-                "in 16 bits"
+                f"rows of {length} content tokens are too long: at most {self.longest_row}, "
+                "because positions are stored in 16 bits; lower max_length"
             )
         return GroupingSpec(name, length, "none" if name == "document" else separator)
 

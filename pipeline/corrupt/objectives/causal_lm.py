@@ -72,7 +72,7 @@ class CausalLM(Objective):
         separator: Literal["none", "sep", "eos"] = "eos"
         """Special token between the documents of packed rows."""
         add_bos: bool = False
-        """Put `<s>` in front of each document row. Not for encoders: their rows start with [CLS]."""
+        """Put `<s>` in front of each document row; not for encoders, whose rows have [CLS]."""
         cross_documents: bool = True
         """Let attention and loss cross documents in packed rows; false stores `document_starts`."""
         decoder_start: Literal["pad", "bos", "eos", "cls"] = "pad"
@@ -121,7 +121,8 @@ class CausalLM(Objective):
             self.layout = BatchLayout(predict_from="previous")
 
         # the class lists the heads of all architectures, an instance the heads of one
-        self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
+        head = "masked_lm" if options.architecture == "encoder" else "lm"
+        self.heads = (head,)  # type: ignore[misc]
         features = (
             *_FEATURES[options.architecture],
             *(LANGUAGE_FEATURES if options.languages else ()),

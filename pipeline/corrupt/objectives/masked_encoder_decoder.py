@@ -1,4 +1,4 @@
-"""Masked LM for encoder-decoders: the decoder predicts only the masked tokens, at their positions."""
+"""Masked LM for encoder-decoders: the decoder predicts the masked tokens at their positions."""
 
 from typing import Annotated, ClassVar, Literal
 

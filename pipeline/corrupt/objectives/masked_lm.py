@@ -39,7 +39,8 @@ class RateRange:
     """A masking rate that is drawn for each row."""
 
     uniform: tuple[Rate, Rate]
-    """lowest and highest share; each number of labels between them, at least 1, is equally likely"""
+    """lowest and highest share; every number of labels between them (at least 1) is equally
+    likely"""
 
     def __post_init__(self) -> None:
         if not self.uniform[0] < self.uniform[1]:
@@ -78,7 +79,8 @@ class MaskedLM(FrequencyWeights, MaskedRow):
 
     @config_class
     class Options(RoleOptions):
-        mask_rate: Rate | RateRange = 0.15  # type: ignore[assignment] # wider than the field of the base
+        # the types of two fields are wider than in the base class
+        mask_rate: Rate | RateRange = 0.15  # type: ignore[assignment]
         """Share of the maskable tokens that become labels (0.15 is 15 %), or `{uniform: [LOWEST,
         HIGHEST]}` to draw a share for each row."""
         frequency_exponent: FrequencyExponent = 0.0
@@ -87,7 +89,7 @@ class MaskedLM(FrequencyWeights, MaskedRow):
         set."""
         attention: Attention = "bidirectional"
         """Attention mask (UniLM); stored with the row unless `bidirectional`."""
-        grouping: RowGrouping | Literal["sentence_pair"] = "packed"  # type: ignore[assignment] # wider than the base's
+        grouping: RowGrouping | Literal["sentence_pair"] = "packed"  # type: ignore[assignment]
         """Grouping to read. `sentence_pair` takes the windows of next sentence prediction, without
         their partners, so that a mixture can hold both objectives."""
         languages: bool = False

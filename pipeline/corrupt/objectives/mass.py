@@ -86,7 +86,8 @@ class Mass(Objective):
         self.grouping = self.make_grouping(options.grouping, options.max_length - 2)
 
         # the class lists the heads of both architectures, an instance the head of one
-        self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
+        head = "masked_lm" if options.architecture == "encoder" else "lm"
+        self.heads = (head,)  # type: ignore[misc]
         if options.architecture == "encoder":
             self.features = MASKED_FEATURES
             return

@@ -37,7 +37,7 @@ def _ul2() -> list[PartEntry]:
 
     See arXiv 2205.05131, table 1.
     """
-    # mode and number of each span denoiser: noise density and mean span length
+    # noise density and mean span length of each span denoiser
     spans = {
         "R1": (0.15, 3.0),
         "R2": (0.15, 8.0),
@@ -61,6 +61,7 @@ def _ul2() -> list[PartEntry]:
         )
         for label, (density, mean) in spans.items()
     ]
+
     suffix = {
         "name": "prefix_lm",
         "architecture": "encoder_decoder",
@@ -139,7 +140,8 @@ class Mixture(Objective):
         lengths = [spec.length for spec in specs]
         self.architecture = first.architecture
         self.layout = first.layout
-        self.heads = tuple(dict.fromkeys(head for part in self.parts for head in part.heads))  # type: ignore[misc]
+        heads = dict.fromkeys(head for part in self.parts for head in part.heads)
+        self.heads = tuple(heads)  # type: ignore[misc]
         self.minimum = MinimumRow(
             min(p.minimum.tokens for p in self.parts), min(p.minimum.sentences for p in self.parts)
         )

@@ -61,7 +61,8 @@ class ReplacedTokenDetection(MaskedRow):
         super().__init__(options, vocabulary, label)
         if options.replacement != "generator":
             # masked_lm is the head of the generator
-            self.heads = tuple(head for head in self.heads if head != "masked_lm")  # type: ignore[misc]
+            heads = tuple(head for head in self.heads if head != "masked_lm")
+            self.heads = heads  # type: ignore[misc]
 
     def replacement_ids(
         self, keys: UInt64, original: Ragged, flat_positions: Ragged, samples: SampleBatch

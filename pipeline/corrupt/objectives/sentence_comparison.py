@@ -118,7 +118,7 @@ class SentenceComparison(Objective):
         return first.copy()
 
     def original(self, sample: Sample, example: Example) -> NDArray[np.generic]:
-        """Return the row, or the adjacent sentences of the example; if it has none, the first two."""
+        """Return the row, or the adjacent sentences of the example (by default the first two)."""
         ids = sample["ids"]
         if self.options.mode != "adjacent":
             return self.add_special_tokens(ids)

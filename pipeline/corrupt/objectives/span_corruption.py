@@ -186,6 +186,7 @@ class SpanCorruption(Objective):
         # neither side gets shorter when the content gets longer
         lengths = np.arange(2, LONGEST_ROW + 1)
         inputs, targets = self.side_lengths(lengths)
+
         fits = inputs <= self.options.input_length
         if self.options.target_length is not None:
             fits &= targets <= self.options.target_length
@@ -217,11 +218,11 @@ class SpanCorruption(Objective):
             starts = Ragged(begins - np.repeat(ids.offsets[:-1], starts.lengths), starts.offsets)
             # document starts in input and target, from the spans and noise tokens before them
             before, tokens = count_noise_before(documents, starts, sizes)
-            shortened = Ragged(
+            input_starts = Ragged(
                 (documents.values - tokens + before).astype(np.uint16), documents.offsets
             )
             columns = {
-                "document_starts": shift_starts(shortened, int(self._mode is not None)),
+                "document_starts": shift_starts(input_starts, int(self._mode is not None)),
                 "target_document_starts": Ragged(
                     (tokens + before).astype(np.uint16), documents.offsets
                 ),

@@ -170,7 +170,7 @@ class TextInfilling(DenoisingPair):
         begins = bounds[first]
         sizes = bounds[first + lengths] - bounds[first]
 
-        # too many tokens: cut the spans that were drawn last, and drop spans that are cut to nothing
+        # too many tokens: cut the spans that were drawn last, and drop those that become empty
         by_draw = order.values + order.offsets[rows]
         before = _sums_before(sizes, by_draw, starts.offsets)
         cut = np.minimum(sizes, np.maximum(budgets[rows] - before, 0))

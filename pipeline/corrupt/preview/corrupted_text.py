@@ -42,7 +42,7 @@ from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE, a
 from clozeline.terminal import pad_text
 
 OTHERS: Final = ("Apples grow on trees. They are ripe in the autumn.",)
-"""Documents from which sentence pairs take a partner that is not the next sentence."""
+"""documents from which sentence pairs take a partner instead of the next sentence"""
 _VARIANTS: Final = 1 << 16
 _NO_LOSS: Final = "__"
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
@@ -50,7 +50,10 @@ _WORD: Final = re.compile(r"\w+|[^\w\s]")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CorruptedText:
-    """A text before and after, by the names of the objective's features; `print` and notebooks show both."""
+    """A text before and after corruption; `print` and notebooks show both.
+
+    `sample` and `example` hold the columns by name.
+    """
 
     objective: Objective
     codec: TextCodec
@@ -59,6 +62,7 @@ class CorruptedText:
 
     def __str__(self) -> str:
         """Return the texts, the input with its labels below, and the other features."""
+        # the labels are shown below the input, other features on lines of their name
         lines = [*self._text_lines(), *self._aligned_lines()]
         shown = {"input_ids", "label_positions", "label_ids"}
         if has_values(self.example, "target_start"):
@@ -74,7 +78,7 @@ class CorruptedText:
         return "\n".join((pad_text(title, width) + text).rstrip() for title, text in lines)
 
     def _text_lines(self) -> Iterator[tuple[str, str]]:
-        """Yield the texts of the sample, with a stroke in front of each sentence but the first."""
+        """Yield the texts of the sample, with `|` in front of each sentence after the first."""
         starts = set(self.sample["sentence_starts"][1:].tolist())
         for name, role in self._sample_roles.items():
             if role.use == "ids":
@@ -86,7 +90,7 @@ class CorruptedText:
                 yield "text" if name == "ids" else name.removesuffix("_ids"), " ".join(marked)
 
     def _aligned_lines(self) -> Iterator[tuple[str, str]]:
-        """Yield the input, and the label below each word that has one; `__` marks a position without loss."""
+        """Yield the input, and below it the labels; `__` marks a position without loss."""
         title, labels = self.labels()
         inputs = self.codec.words(self.example["input_ids"].tolist())
         pairs = [(word, labels.get(position, _NO_LOSS)) for position, word in enumerate(inputs)]
@@ -98,13 +102,14 @@ class CorruptedText:
             yield name, " ".join(map(pad_text, cells, widths))
 
     def labels(self) -> tuple[str, dict[int, str]]:
-        """Return what the labels of the input are, and each by the position that predicts it.
+        """Return a title for the labels, and each label by the position that predicts it.
 
-        There are none where a loss scores the tokens of a second sequence, or compares two.
+        There are no labels if the loss scores a second sequence, or compares two sequences.
         """
         row = fragment_as_labels(self.example)
         columns = row.columns
         words = self.codec.words
+
         if {"target_ids", "input_ids_b"} & columns.keys():
             return "", {}
         if "label_positions" in columns:
@@ -113,9 +118,9 @@ class CorruptedText:
             return title, dict(zip(row["label_positions"].tolist(), labels, strict=True))
         if "prediction_order" in columns:
             order = row["prediction_order"].tolist()
-            return "predicted as number", {
-                position: str(rank) for rank, position in enumerate(order, 1)
-            }
+            ranks = {position: str(rank) for rank, position in enumerate(order, 1)}
+            return "predicted as number", ranks
+
         first = max(1, prefix_length(row))
         return "labels", dict(enumerate(words(row["input_ids"][first:].tolist()), first - 1))
 
@@ -129,7 +134,7 @@ class CorruptedText:
         return self.view()._repr_html_()
 
     def view(self) -> ConsoleView:
-        """Return what a terminal, a notebook or a page shows: the texts and the example."""
+        """Return the view for a terminal, a notebook or a page: the texts and the example."""
         objective = self.objective
         pieces = TokenRenderer(self.codec.decoder)
         title = f"{objective.label} · {objective.architecture} · {', '.join(objective.heads)}"
@@ -144,7 +149,11 @@ class CorruptedText:
 
     @property
     def restored(self) -> str:
-        """The original with special tokens, restored from the example alone; ValueError if it cannot be inverted."""
+        """The original with special tokens, restored from the example alone.
+
+        Raises:
+            ValueError: the example contradicts itself.
+        """
         return " ".join(self.codec.words(self.objective.restore(self.example).tolist()))
 
 
@@ -163,20 +172,21 @@ def corrupt_text(
     Args:
         objective: name, or name and options as in a recipe: `{"name": "masked_lm", "max_length":
             128}`.
-        text: one document; the splitter `regex` finds its sentences. Of several rows, the first is
-            corrupted.
-        target: its other side, such as a translation, for objectives over pairs.
+        text: one document; the splitter `regex` finds its sentences. If it gives several rows, the
+            first is corrupted.
+        target: the other side of the text, such as a translation, for objectives over pairs.
         others: documents from which an objective over sentence pairs takes the partner.
-        tokenizer: folder or file of a tokenizer, trained here or published, `hf://org/name`, or a
-            pipeline's output; special tokens that the objective needs and a published one lacks are
-            added. Default: words and punctuation of these texts are the tokens.
-        variant: which corruption of the text, 0 to 65,535.
-        seed: of the draws.
+        tokenizer: folder or file of a tokenizer, trained here or published, `hf://org/name`, or the
+            output folder of a pipeline. If a published tokenizer lacks special tokens that the
+            objective needs, they are added. Default: the tokens are the words and punctuation of
+            these texts.
+        variant: index of the corruption, 0 to 65,535; each one is another draw.
+        seed: seed of all random choices.
 
     Raises:
-        TypeError: a text is no string.
-        ConfigurationError: no such objective, wrong options, or a text that this objective cannot
-            corrupt.
+        TypeError: a text is not a string.
+        ConfigurationError: the objective does not exist, has wrong options, or cannot corrupt this
+            text.
 
     Example:
         `corrupt_text("mass", "The kitten is chasing the ball.").example["target_ids"]`: the ids of
@@ -186,16 +196,18 @@ def corrupt_text(
         isinstance(each, str) for each in (text, target, *others)
     ):
         raise TypeError(
-            "corrupt_text: expected text and target as strings, others as a list: corrupt texts "
-            "one by one"
+            "corrupt_text: expected text and target as strings, and others as a list of strings; "
+            "call it once for each text"
         )
     if not text.strip():
-        raise ConfigurationError("corrupt_text: expected a text, got nothing")
+        raise ConfigurationError("corrupt_text: the text is empty; give one or more sentences")
     if not 0 <= variant < _VARIANTS:
         raise ConfigurationError(
             f"corrupt_text: expected a variant from 0 to {_VARIANTS - 1:,}, got {variant}"
         )
-    texts = [_text(text, target), *(_text(other, "") for other in others)]
+
+    texts = [_split_sentences(text, target)]
+    texts += [_split_sentences(other, "") for other in others]
     codec: TextCodec
     if tokenizer is None:
         # words and punctuation, separated by spaces
@@ -210,14 +222,17 @@ def corrupt_text(
             part for document in texts for part in (*document.sentences, document.target)
         )
     else:
-        codec = TokenizerCodec(_load(fetch_folder(tokenizer, weights=False), objective))
+        codec = TokenizerCodec(_load_or_import(fetch_folder(tokenizer, weights=False), objective))
     return corrupt_first_row(
         build_objective(objective, codec.vocabulary), codec, texts, variant, seed
     )
 
 
-def _load(path: Path, objective: str | Mapping[str, object]) -> Tokenizer:
-    """Load a tokenizer folder, or import a published one with the special tokens that the objective needs."""
+def _load_or_import(path: Path, objective: str | Mapping[str, object]) -> Tokenizer:
+    """Load a tokenizer folder, or import a published tokenizer.
+
+    An imported one gets the special tokens that the objective needs.
+    """
     if (own := own_tokenizer(path)) is not None:
         tokenizer = load_tokenizer(own.folder)
         tokenizer.vocabulary = add_token_counts(tokenizer.vocabulary, own.folder / VOCABULARY_FILE)
@@ -237,35 +252,39 @@ def corrupt_first_row(
     variant: int,
     seed: int = 1,
 ) -> CorruptedText:
-    """Corrupt the first row of the first text; the others are partners for sentence pairs.
+    """Corrupt the first row of the first text; the other texts are partners for sentence pairs.
 
-    A ConfigurationError says why the objective cannot corrupt this text.
+    Raises:
+        ConfigurationError: the objective cannot corrupt this text; the message says why.
     """
     if objective.grouping.name == "parallel" and not texts[0].target:
         raise ConfigurationError(
-            f"'{objective.label}' corrupts pairs of texts: give the other side as target"
+            f"'{objective.label}' corrupts pairs of texts: give the other side as `target`"
         )
+
+    # the rows of the first text
     rows = sample_rows_of(
         objective, codec, texts if objective.grouping.name == "sentence_pair" else texts[:1]
     )
     first = np.flatnonzero((rows.fixed["document_uid"] == texts[0].uid).all(axis=1))[:1]
-    reason = "too_short"
-    least = objective.minimum
+    reason = Skip.TOO_SHORT.reason
     if len(first):
         row = rows.take(first)
         examples, skips = objective.corrupt(row, np.array([variant], np.uint16), seed)
         if not skips[0]:
             return CorruptedText(objective, codec, row.row(0), examples.row(0))
         reason = Skip(skips[0]).reason
-    raise ConfigurationError(
-        f"'{objective.label}' cannot corrupt this text ({reason}): it takes at least "
-        f"{least.tokens} tokens and "
-        f"{least.sentences} sentences, the text has {len(texts[0].sentences)} sentences"
-    )
+
+    # the error names the missing sentences or tokens
+    least = objective.minimum
+    remedy = f"write at least {least.tokens} tokens"
+    if len(texts[0].sentences) < least.sentences:
+        remedy = f"write at least {least.sentences} sentences; the text has one"
+    raise ConfigurationError(f"'{objective.label}' cannot corrupt this text ({reason}): {remedy}")
 
 
-def _text(text: str, target: str) -> PreviewText:
-    """Split a text into sentences; all but the first start with the space before them."""
+def _split_sentences(text: str, target: str) -> PreviewText:
+    """Split a text into sentences; each one after the first starts with the space before it."""
     starts = SENTENCES.resolve("regex").build().starts(text, "en")
     sentences = [text[first:last].strip() for first, last in pairwise([*starts, len(text)])]
     return PreviewText(

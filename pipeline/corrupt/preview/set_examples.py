@@ -1,4 +1,4 @@
-"""Show some rows of an example set, for the page of a run."""
+"""Show some rows of an example set on the page of a pipeline run."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,15 +10,15 @@ from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenize
 
 SHOWN_ROWS: Final = 3
 _SHOWN_TOKENS: Final = 256
-"""Tokens of a text at most; the others are counted."""
+"""most tokens of a text that are shown; the page counts the others"""
 _SHOWN_LABELS: Final = 40
 
 
 def example_views(manifest: Path) -> Iterator[ConsoleView]:
-    """Yield views of rows from the start, the middle and the end of a set, fewer if it has fewer.
+    """Yield views of rows from the start, the middle and the end of a set.
 
     Args:
-        manifest: the file `manifest.json` of the set; the tokenizer is found above it.
+        manifest: the file `manifest.json` of the set; the tokenizer is in a folder above it.
     """
     shards = open_shards(manifest)
     tokenizer = load_tokenizer(find_tokenizer(manifest, shards.manifest.tokenizer.fingerprint))
@@ -28,6 +28,6 @@ def example_views(manifest: Path) -> Iterator[ConsoleView]:
         block, in_block = shards.locate(number)
         row = shards.read_block(block).row(in_block)
         parts = [
-            part.shortened(_SHOWN_LABELS) for part in row_parts(pieces, row, shards.manifest.roles)
+            part.shorten(_SHOWN_LABELS) for part in row_parts(pieces, row, shards.manifest.roles)
         ]
         yield ConsoleView(f"row {number + 1:,} of {len(shards):,}", parts)

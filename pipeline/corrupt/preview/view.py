@@ -1,4 +1,4 @@
-"""Views of a row: passages of marked tokens and tables, on a terminal, in a notebook or as a page."""
+"""Show a row as marked text and tables: on a terminal, in a notebook or on a page."""
 
 import io
 import re
@@ -37,10 +37,10 @@ _STYLES: Final = Theme(
         "predicted": "bold black on bright_magenta",
     }
 )
-"""Styles of tokens, by their roles."""
+"""styles of tokens, by role"""
 _WIDTH: Final = 80
-_BESIDE: Final = 3
-"""Columns that a column of a table takes beside its text."""
+_COLUMN_PADDING: Final = 3
+"""characters that a column of a table takes in addition to its text"""
 _PAGE_WIDTH: Final = 120
 
 Cell: TypeAlias = str | Text
@@ -48,26 +48,26 @@ Cell: TypeAlias = str | Text
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Running text, with the styles of its roles."""
+    """Running text in which styles mark the roles of tokens."""
 
     title: str
     text: Text
 
-    def shortened(self, rows: int) -> "Passage":
-        """Return it as it is: `TokenRenderer` limits its tokens."""
+    def shorten(self, rows: int) -> "Passage":
+        """Return the passage unchanged: `TokenRenderer` limits its tokens."""
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table; one with an empty header lists names and values."""
+    """A table; with an empty header it lists names and values."""
 
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
 
-    def shortened(self, rows: int) -> "Sheet":
-        """Return it with at most so many rows, and a last one that counts the others."""
+    def shorten(self, rows: int) -> "Sheet":
+        """Return the table with at most `rows` rows, and a last row that counts the others."""
         if len(self.rows) <= rows:
             return self
         others = (f"… {len(self.rows) - rows:,} more", *[""] * (len(self.rows[0]) - 1))
@@ -79,7 +79,7 @@ Parts: TypeAlias = Sequence[Passage | Sheet]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ConsoleView:
-    """A title with the parts below it; `print` writes it as plain text, and a notebook shows it in color."""
+    """A title with passages and tables below; `print` writes text, a notebook shows colors."""
 
     title: str
     parts: Parts
@@ -114,12 +114,13 @@ def print_view(view: ConsoleView, console: Console) -> None:
                 pad_edge=False,
             )
             names = part.header or ("", "")
-            # words of the header are not broken where the terminal has room for all of them
+
+            # words of the header are not broken if all of them fit the terminal
             longest = [max(map(cell_len, name.split()), default=0) for name in names]
-            has_room = sum(longest) + _BESIDE * len(names) <= console.width
+            header_fits = sum(longest) + _COLUMN_PADDING * len(names) <= console.width
             for name, width in zip(names, longest, strict=True):
                 table.add_column(
-                    _text(name), overflow="fold", min_width=width if has_room else None
+                    _text(name), overflow="fold", min_width=width if header_fits else None
                 )
             for row in part.rows:
                 table.add_row(*map(_text, row))
@@ -127,12 +128,12 @@ def print_view(view: ConsoleView, console: Console) -> None:
 
 
 def view_page(view: ConsoleView) -> str:
-    """Return the HTML of a page, which shows what a terminal does; every string is escaped."""
+    """Return an HTML page that shows the same as a terminal; every string is escaped."""
     return page(view.title, [view_html(view)])
 
 
 def show_view(view: ConsoleView, html: Path | None) -> None:
-    """Write a page if a file is given, and print the view."""
+    """Print the view, and write it to `html` as a page unless that is None."""
     if html is not None:
         publish_text(html, view_page(view))
     print_view(view, Terminal())
@@ -141,7 +142,7 @@ def show_view(view: ConsoleView, html: Path | None) -> None:
 
 
 def view_html(view: ConsoleView) -> str:
-    """Return the HTML of a view, which shows what a terminal does; every string is escaped."""
+    """Return the HTML of a view, which shows the same as a terminal; every string is escaped."""
     console = Terminal(record=True, file=io.StringIO(), width=_PAGE_WIDTH, color_system="truecolor")
     print_view(view, console)
     return console.export_html(
@@ -153,36 +154,42 @@ def _text(cell: Cell) -> Text:
     return Text(show_controls(cell)) if isinstance(cell, str) else cell
 
 
-_UNSEEN: Final = re.compile(
+_INVISIBLE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
 )
 _SIGNS: Final = {"segment_starts": "‖", "document_starts": "▌"}
 _SIGN: Final = "|"
-"""in front of sentences and all other parts"""
+"""sign in front of sentences and all other parts of a row"""
 
 
 def visible(text: str) -> str:
-    """Replace line ends, tabs and invisible characters with visible symbols, so that text cannot control a terminal."""
+    """Replace line ends, tabs and invisible characters with visible symbols.
+
+    So a text cannot control a terminal.
+    """
     shown = text.replace("\n", "⏎\n").replace("\t", "⇥\t")
-    return _UNSEEN.sub(lambda match: f"<U+{ord(match.group()):04X}>", shown)
+    return _INVISIBLE.sub(lambda match: f"<U+{ord(match.group()):04X}>", shown)
 
 
 class TokenDecoder(Protocol):
-    """What gives texts of token ids: a tokenizer, or the words of a text."""
+    """Turns token ids into text: a tokenizer, or a `WordCodec`."""
 
     @property
     def vocabulary(self) -> Vocabulary:
-        """The ids."""
+        """Return the properties of the ids."""
 
     def decode_part(self, ids: Sequence[int]) -> str:
-        """Return the text of some tokens of a text."""
+        """Return the text of consecutive tokens from anywhere in a text."""
 
     def piece(self, token: int) -> str:
-        """Return one token as a model writes it."""
+        """Return one token as the tokenizer's model writes it."""
 
 
 class TokenRenderer:
-    """Show token ids as texts and passages of at most `limit` tokens; ids of a vocabulary alone as numbers."""
+    """Turns token ids into texts, and into passages of at most `limit` tokens.
+
+    With a `Vocabulary` instead of a tokenizer, ids are shown as numbers.
+    """
 
     def __init__(self, tokenizer: TokenDecoder | Vocabulary, limit: int = 1024) -> None:
         self._decoder = None if isinstance(tokenizer, Vocabulary) else tokenizer
@@ -196,14 +203,14 @@ class TokenRenderer:
         return visible(self._decoder.decode_part(ids))
 
     def piece(self, token: int) -> str:
-        """Return the text of one token, or its piece as the model writes it if it holds only a part of a character."""
+        """Return the text of one token, or its piece if it is only a part of a character."""
         text = self.text([token])
         return (
             self._decoder.piece(token) if self._decoder is not None and "\ufffd" in text else text
         )
 
     def label(self, token: int, role: str) -> Text:
-        """Return one token on one line; a token of blanks is shown by signs."""
+        """Return one token on one line; white space is shown as signs."""
         text = self.piece(token).replace("\n", "")
         return Text.assemble((text if text.strip() else "␣" * len(text), role))
 
@@ -214,7 +221,10 @@ class TokenRenderer:
         roles: Mapping[int, str] | None = None,
         signs: Mapping[int, str] | None = None,
     ) -> Passage:
-        """Return a passage, cut at the limit, with roles of tokens and signs in front of them, by position."""
+        """Return a passage, cut at the limit.
+
+        `roles` style tokens, and `signs` stand in front of them; both are by position.
+        """
         tokens = ids[: self._limit].tolist()
         text = Text()
         signs = signs or {}
@@ -222,8 +232,9 @@ class TokenRenderer:
             (roles or {}).get(position) or self._role(token)
             for position, token in enumerate(tokens)
         ]
-        # tokens of one role, up to the next sign, are decoded together: a character may have
-        # several tokens
+
+        # decode tokens of one role together, up to the next sign: a character may have several
+        # tokens
         first = 0
         for last in range(1, len(tokens) + 1):
             if last == len(tokens) or last in signs or styles[last] != styles[first]:
@@ -241,50 +252,62 @@ class TokenRenderer:
         return "special" if token < self.vocabulary.size and self.vocabulary.special[token] else ""
 
 
-def row_parts(show: TokenRenderer, row: ShardRow, roles: Mapping[str, Role]) -> Parts:
-    """Return everything to show of a row: its texts with the starts of their parts, and its labels."""
+def row_parts(renderer: TokenRenderer, row: ShardRow, roles: Mapping[str, Role]) -> Parts:
+    """Return the passages and tables of a row: its texts with marked starts, and its labels."""
     row = fragment_as_labels(row)
     columns = row.columns
     name, *others = (text for text, role in roles.items() if role.use == "ids" and text in columns)
     starts = [start for start, role in roles.items() if role.use == "start" and role.of == name]
-    signs = {int(at): _SIGNS.get(start, _SIGN) for start in starts for at in columns.get(start, ())}
+    signs = {}
+    for start in starts:
+        signs |= {int(position): _SIGNS.get(start, _SIGN) for position in columns.get(start, ())}
+
     if "label_positions" in columns:
-        return _label_parts(show, row, signs)
+        return _label_parts(renderer, row, signs)
     if "prediction_order" not in columns:
         prefix = dict.fromkeys(range(prefix_length(row)), "prefix")
-        texts = [show.passage(other, row[other]) for other in others if has_values(row, other)]
-        return [show.passage(name, row[name], prefix, signs), *texts]
+        texts = [renderer.passage(other, row[other]) for other in others if has_values(row, other)]
+        return [renderer.passage(name, row[name], prefix, signs), *texts]
+
     order = row["prediction_order"].tolist()
     lines = tuple(
-        (str(rank), str(position), show.label(int(row[name][position]), "predicted"))
+        (str(rank), str(position), renderer.label(int(row[name][position]), "predicted"))
         for rank, position in enumerate(order, 1)
     )
     sheet = Sheet(f"order of prediction ({len(lines)})", ("number", "position", "token"), lines)
-    return [show.passage(name, row[name], dict.fromkeys(order, "predicted"), signs), sheet]
+    return [renderer.passage(name, row[name], dict.fromkeys(order, "predicted"), signs), sheet]
 
 
-def _label_parts(show: TokenRenderer, row: ShardRow, signs: Mapping[int, str]) -> Parts:
-    """Show a row with labels: input, original, and both at each label."""
+def _label_parts(renderer: TokenRenderer, row: ShardRow, signs: Mapping[int, str]) -> Parts:
+    """Return a row with labels as input, original, and a table of both at each label."""
     ids = row["input_ids"]
     original = row["input_ids"].astype(np.int64)
     original[row["label_positions"]] = row["label_ids"]
     roles = dict.fromkeys(range(prefix_length(row)), "prefix")
+    mask = renderer.vocabulary.specials.get("mask", -1)
+
+    # a line for each label
     lines = []
     for position in row["label_positions"].tolist():
         shown = int(ids[position])
         label = int(original[position])
-        is_mask = shown == show.vocabulary.specials.get("mask", -1)
-        roles[position] = role = "masked" if is_mask else "kept" if shown == label else "replaced"
-        lines.append((str(position), show.label(label, role), show.label(shown, role), role))
+        role = "masked" if shown == mask else "kept" if shown == label else "replaced"
+        roles[position] = role
+        cells = renderer.label(label, role), renderer.label(shown, role)
+        lines.append((str(position), *cells, role))
+
     return [
-        show.passage("input", ids, roles, signs),
-        show.passage("original", original, roles, signs),
+        renderer.passage("input", ids, roles, signs),
+        renderer.passage("original", original, roles, signs),
         Sheet(f"labels ({len(lines)})", ("position", "original", "input", "what"), tuple(lines)),
     ]
 
 
 def fragment_as_labels(row: ShardRow) -> ShardRow:
-    """Return a row whose `target_ids` begin at `target_start` of its input as a row with labels; others as they are."""
+    """Return a row with `target_start` as a row with labels; other rows are returned unchanged.
+
+    The `target_ids` of such a row are the labels of its input from position `target_start` on.
+    """
     if not has_values(row, "target_start"):
         return row
     positions = int(row["target_start"][0]) + np.arange(len(row["target_ids"]))
@@ -297,10 +320,10 @@ def fragment_as_labels(row: ShardRow) -> ShardRow:
 
 
 def prefix_length(row: ShardRow) -> int:
-    """Return the number of tokens of the prefix; 0 without one."""
+    """Return the number of tokens in the prefix; 0 without a prefix."""
     return int(row["prefix_length"][0]) if has_values(row, "prefix_length") else 0
 
 
 def has_values(row: ShardRow, name: str) -> bool:
-    """Return whether a row has values in a column."""
+    """Return whether the row has values in the column."""
     return len(row.columns.get(name, ())) > 0

@@ -1,4 +1,4 @@
-"""Tokens of short texts, and the sample rows that a grouping makes of them."""
+"""Tokenize short texts, by a tokenizer or by their words, and group them into sample rows."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
 from clozeline.seeding import hash64
 
-_SHOWN = {
+_SPECIAL_PIECES: Final = {
     "pad": "[PAD]",
     "cls": "[CLS]",
     "sep": "[SEP]",
@@ -25,36 +25,38 @@ _SHOWN = {
     "eos": "</s>",
     "unk": "<unk>",
 }
-_JOINED: Final = re.compile(r" (?:##(?=.)|(?=[.,;:!?)\]}’'»”…。，！？]$))")
+_SPACE_TO_DROP: Final = re.compile(r" (?:##(?=.)|(?=[.,;:!?)\]}’'»”…。，！？]$))")
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewText:
-    """A document of words separated by spaces."""
+    """A document as sentences of words that spaces separate."""
 
     sentences: tuple[str, ...]
     target: str = ""
-    """its other side (a translation, an answer); empty: none"""
+    """the other side (a translation, an answer); empty: no other side"""
 
     @property
     def uid(self) -> NDArray[np.uint8]:
-        """The document uid, shape [16]."""
+        """Return the uid of the document, shape [16]."""
         return np.frombuffer(hash64(*self.sentences).to_bytes(16, "little"), np.uint8)
 
 
 class TokenizerCodec:
-    """The ids and pieces of a trained tokenizer."""
+    """Encodes texts with a tokenizer."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.decoder = tokenizer
         self.vocabulary = tokenizer.vocabulary
 
     def document(self, sentences: Sequence[str]) -> tuple[list[int], list[int]]:
-        """Return the tokens of sentences that follow each other, and the first token of each, as `encode` does."""
+        """Return the tokens of consecutive sentences, and the first token of each."""
         text = "".join(sentences)
         encoding = self.decoder.encode([text])[0]
         if not len(encoding.ids):
             return [], []
+
+        # the first visible character of each sentence
         ends = np.cumsum([len(sentence) for sentence in sentences])[:-1].tolist()
         visible = [
             end + len(after) - len(after.lstrip())
@@ -69,15 +71,21 @@ class TokenizerCodec:
 
 
 class WordCodec:
-    """A vocabulary of specials, sentinels, modes and the words of some texts; `##` marks a word's later pieces."""
+    """Encodes texts whose words are the tokens; `##` marks the later pieces of a word.
+
+    The vocabulary consists of special tokens, sentinels, mode tokens and the words of some texts.
+    """
 
     def __init__(self, texts: Iterable[str]) -> None:
+        # all tokens, in the order of their ids
         sentinels = [f"<extra_{number}>" for number in range(SENTINELS)]
-        specials = [_SHOWN[name] for name in SPECIALS]
+        specials = [_SPECIAL_PIECES[name] for name in SPECIALS]
+        modes = [f"[{mode}]" for mode in MODES]
         words = sorted({word for text in texts for word in text.split()})
-        self._shown = [*specials, *sentinels, *(f"[{mode}]" for mode in MODES), *words]
-        self._ids = {word: token for token, word in enumerate(self._shown)}
-        size = len(self._shown)
+        self._tokens = [*specials, *sentinels, *modes, *words]
+        self._ids = {word: token for token, word in enumerate(self._tokens)}
+
+        size = len(self._tokens)
         self.vocabulary = Vocabulary(
             size=size,
             specials={name: token for token, name in enumerate(SPECIALS)},
@@ -86,32 +94,34 @@ class WordCodec:
                 mode: len(specials) + SENTINELS + position for position, mode in enumerate(MODES)
             },
             special=np.arange(size) < size - len(words),
-            word_start=np.array([not word.startswith("##") for word in self._shown]),
+            word_start=np.array([not word.startswith("##") for word in self._tokens]),
             fingerprint="0" * 64,
         )
         self.decoder = self
 
     def ids(self, text: str) -> list[int]:
-        """Return the tokens of words and specials between blanks."""
+        """Return the tokens of a text whose words and special tokens are separated by spaces."""
         return [self._ids[word] for word in text.split()]
 
     def document(self, sentences: Sequence[str]) -> tuple[list[int], list[int]]:
-        """Return the tokens of sentences that follow each other, and the first token of each."""
-        ids = list(map(self.ids, sentences))
-        return [token for tokens in ids for token in tokens], np.cumsum([0, *map(len, ids)])[
-            :-1
-        ].tolist()
+        """Return the tokens of consecutive sentences, and the first token of each."""
+        ids: list[int] = []
+        starts: list[int] = []
+        for sentence in sentences:
+            starts.append(len(ids))
+            ids += self.ids(sentence)
+        return ids, starts
 
     def words(self, ids: Iterable[int]) -> list[str]:
-        return [self._shown[token] for token in ids]
+        return [self._tokens[token] for token in ids]
 
     def decode_part(self, ids: Iterable[int]) -> str:
-        """Return words with a space before each; later pieces of a word and closing punctuation are joined to it."""
-        return "".join(_JOINED.sub("", f" {word}") for word in self.words(ids))
+        """Return the words with spaces, but none before later pieces and closing punctuation."""
+        return "".join(_SPACE_TO_DROP.sub("", f" {word}") for word in self.words(ids))
 
     def piece(self, token: int) -> str:
         """Return one word as `words` does."""
-        return self._shown[token]
+        return self._tokens[token]
 
 
 TextCodec: TypeAlias = TokenizerCodec | WordCodec
@@ -121,7 +131,7 @@ TextCodec: TypeAlias = TokenizerCodec | WordCodec
 def sample_rows_of(
     objective: Objective, codec: TextCodec, texts: Sequence[PreviewText]
 ) -> RowBatch:
-    """Return the sample rows of some texts, in their order, from the grouping that the objective reads."""
+    """Return the sample rows of some texts, in order, by the grouping of the objective."""
     spec = objective.grouping
     context = Context(spec.label, source_groups=("gallery",))
     return (
@@ -132,15 +142,17 @@ def sample_rows_of(
 
 
 def token_documents(codec: TextCodec, texts: Sequence[PreviewText]) -> RowBatch:
-    """Return token documents, as groupings read them."""
+    """Return some texts as token documents, which groupings read."""
     documents = [codec.document(text.sentences) for text in texts]
     targets = [codec.document([text.target])[0] if text.target else [] for text in texts]
+
     fixed: dict[str, Any] = {
         "document_uid": np.stack([text.uid for text in texts]),
         "language": np.zeros(len(texts), np.uint8),
         "source_group": np.zeros(len(texts), np.uint16),
         "copy": np.zeros(len(texts), np.uint8),
     }
+
     dtype = codec.vocabulary.id_dtype
     columns = {
         "token_ids": Ragged.from_lists([ids for ids, _ in documents], dtype),

@@ -190,7 +190,7 @@ def test_labels_stand_exactly_where_examples_have_them(entry):
         objective.architecture,
         roles_of(columns),
         WORDS.specials,
-        decoder_start=objective.frame.decoder_start,
+        decoder_start=objective.layout.decoder_start,
     )
     tensors = collate({name: columns[name] for name in collate.columns}, weight)
     side = "decoder_input_ids" if objective.architecture == "encoder_decoder" else "input_ids"
