@@ -1,4 +1,4 @@
-"""Options of `group`; which sample sets it makes follows from the recipe's objectives."""
+"""Options of `group`; the objectives of the recipe decide which sample sets it writes."""
 
 from dataclasses import field
 
@@ -8,8 +8,12 @@ from clozeline.pipeline.block_options import BlockRows, Compression
 
 @config_class
 class GroupConfig:
-    """The sample sets: one per distinct grouping, length and separator that the recipe's objectives declare."""
+    """Options of all sample sets.
+
+    There is one set for each combination of grouping, length and separator that the objectives of
+    the recipe declare.
+    """
 
     block_rows: BlockRows = "auto"
-    """rows of a block, 1 to 65536, or `auto`: at most 4 MiB"""
+    """rows in a block, 1 to 65536, or `auto`: at most 4 MiB"""
     compression: Compression = field(default_factory=Compression)

@@ -1,4 +1,4 @@
-"""Token documents of a shard, split in training and held-out ones, in the order that grouping takes them."""
+"""Read the training or held-out documents of token shards, in the order that groupings read."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,19 +16,22 @@ from clozeline.pipeline.shards.layout import is_heldout, shard_of
 from clozeline.seeding import order_key
 
 _COLUMNS = ("token_ids", "sentence_starts")
-# Columns of token sets that hold aligned texts, and of those whose words segmenters found.
-_FURTHER = ("target_ids", "target_language", WORD_STARTS.name)
+# Columns of token sets with aligned texts, and with word starts from segmenters.
+_OPTIONAL_COLUMNS = ("target_ids", "target_language", WORD_STARTS.name)
 
 
 def train_documents(tokens: Path, shard: int, fraction: float, seed: int) -> RowBatch:
-    """Return the documents of a token shard that are not held out, of a token set's manifest or folder."""
-    return _read(tokens, [shard], seed, lambda uid: not is_heldout(uid, fraction, seed))
+    """Return the documents of a token shard that are not held out.
+
+    `tokens` is the manifest or folder of a token set.
+    """
+    return _read_documents(tokens, [shard], seed, lambda uid: not is_heldout(uid, fraction, seed))
 
 
 def heldout_documents(
     tokens: Path, shard: int, shards: int, fraction: float, seed: int
 ) -> RowBatch:
-    """Return the held-out documents of the token shards whose order falls in range `shard` of `shards`."""
+    """Return the held-out documents of held-out shard `shard` of `shards`."""
     total = len(open_shards(tokens).manifest.shards)
     first = shard * total // shards
     last = -(-(shard + 1) * total // shards)
@@ -36,27 +39,25 @@ def heldout_documents(
     def is_in_shard(uid: bytes) -> bool:
         return is_heldout(uid, fraction, seed) and shard_of(uid, shards, seed) == shard
 
-    return _read(tokens, range(first, last), seed, is_in_shard)
+    return _read_documents(tokens, range(first, last), seed, is_in_shard)
 
 
 def document_order_key(uid: bytes, copy: int, seed: int) -> int:
-    """Return the word by which the documents of a shard are ordered before they are grouped."""
+    """Return the hash by which the documents of a shard are ordered before they are grouped."""
     return order_key(uid + bytes([copy]), "group", seed)
 
 
-def _read(
+def _read_documents(
     tokens: Path, shards: Sequence[int], seed: int, is_in_shard: Callable[[bytes], bool]
 ) -> RowBatch:
     token_set = open_shards(tokens)
     parts = []
     for block in np.flatnonzero(np.isin(token_set.index.shard, shards)).tolist():
         rows = token_set.read_block(block)
-        parts.append(
-            pick(
-                rows,
-                np.flatnonzero([is_in_shard(uid.tobytes()) for uid in rows.fixed["document_uid"]]),
-            )
-        )
+        chosen = [is_in_shard(uid.tobytes()) for uid in rows.fixed["document_uid"]]
+        parts.append(select_documents(rows, np.flatnonzero(chosen)))
+
+    # without any block: no documents, in columns of the right types
     if not parts:
         fixed: dict[str, NDArray[Any]] = {
             "document_uid": np.empty((0, 16), np.uint8),
@@ -69,12 +70,13 @@ def _read(
         if WORD_STARTS.name in token_set.manifest.roles:
             columns[WORD_STARTS.name] = starts
         parts = [RowBatch(fixed, columns)]
+
     documents = RowBatch.concatenate(parts)
-    return with_copies(documents, np.ones(len(documents), np.int64), seed)
+    return copy_documents(documents, np.ones(len(documents), np.int64), seed)
 
 
-def with_copies(documents: RowBatch, copies: Int64, seed: int) -> RowBatch:
-    """Return so many copies of each document, 0 to 255, ordered by a keyed word of uid and copy."""
+def copy_documents(documents: RowBatch, copies: Int64, seed: int) -> RowBatch:
+    """Return `copies[i]` copies of document i, 0 to 255, ordered by a hash of uid and copy."""
     rows = np.repeat(np.arange(len(documents)), copies)
     copy = np.arange(len(rows)) - np.repeat(offsets_of(copies)[:-1], copies)
     uids = documents.fixed["document_uid"]
@@ -83,17 +85,19 @@ def with_copies(documents: RowBatch, copies: Int64, seed: int) -> RowBatch:
         for row, number in zip(rows.tolist(), copy.tolist(), strict=True)
     ]
     order = np.argsort(np.array(keys, dtype=np.uint64), kind="stable")
-    picked = pick(documents, rows[order])
-    return RowBatch({**picked.fixed, "copy": copy[order].astype(np.uint8)}, picked.columns)
+    copied = select_documents(documents, rows[order])
+    return RowBatch({**copied.fixed, "copy": copy[order].astype(np.uint8)}, copied.columns)
 
 
-def pick(documents: RowBatch, chosen: NDArray[np.intp]) -> RowBatch:
-    """Return chosen documents, joined slice by slice: an index per token would take four times their memory."""
+def select_documents(documents: RowBatch, chosen: NDArray[np.intp]) -> RowBatch:
+    """Return the chosen documents, in this order."""
+    # slice by slice: an index per token would take four times the memory of the tokens
     fixed = {
         name: documents.fixed[name][chosen] for name in ("document_uid", "language", "source_group")
     }
     columns = {}
-    for name in (*_COLUMNS, *(name for name in _FURTHER if name in documents.columns)):
+    optional = [name for name in _OPTIONAL_COLUMNS if name in documents.columns]
+    for name in (*_COLUMNS, *optional):
         column = documents.columns[name]
         columns[name] = Ragged.from_lists(
             [column[row] for row in chosen.tolist()], column.values.dtype

@@ -1,4 +1,4 @@
-"""Cut token documents into samples for training and held-out sets."""
+"""The stage `group`: cut token documents into samples, for training and held-out sets."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from clozeline.pipeline.execution.unit_record import (
     total_counts,
 )
 from clozeline.pipeline.group.config import GroupConfig
-from clozeline.pipeline.group.documents import heldout_documents, train_documents, with_copies
+from clozeline.pipeline.group.documents import copy_documents, heldout_documents, train_documents
 from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, CopyFactors
 from clozeline.pipeline.registries import GROUPINGS
@@ -43,16 +43,16 @@ from clozeline.seeding import hash64, mix
 
 
 class _RowCounts(TypedDict, total=False):
-    """Tokens that were grouped, and the rows they came to. A grouping may count more."""
+    """Tokens that were grouped, and the rows made of them; a grouping may add further counts."""
 
     tokens_in: int
     tokens_in_samples: int
     tokens_dropped: dict[str, int]
-    """tokens in no row, by reason"""
+    """tokens that are in no row, by reason"""
     separators: int
     """separators between documents of a row"""
     target_tokens: int
-    """tokens of the other sides of pairs, among those in samples"""
+    """tokens in samples from the other sides of pairs"""
     samples: int
     tokens: int
     """the same as `tokens_in_samples`"""
@@ -66,7 +66,7 @@ class SampleSetCounts(_RowCounts, total=False):
 
 
 class TokenReadCounts(TypedDict):
-    """Token documents of one split, counted where they are read, before they are grouped."""
+    """Token documents of one split, counted when they are read, before they are grouped."""
 
     documents: int
     tokens: int
@@ -74,42 +74,43 @@ class TokenReadCounts(TypedDict):
 
 
 class CopyCounts(TokenReadCounts):
-    """Copies of the documents for training; only where a recipe balances."""
+    """Copies of the training documents; only if the recipe has the stage `balance`."""
 
     left_out: int
-    """documents of which there is no copy"""
+    """documents without a copy"""
 
 
 class GroupCounts(_RowCounts, Counts, total=False):
-    """Counts of units of `group`: sums over all sets, and each set by label and split."""
+    """Counts of `group`: sums over all sets, and the counts of each set by label and split."""
 
     documents: dict[str, int]
     """documents by split"""
     read: dict[str, TokenReadCounts]
-    """the same with their tokens, before they are copied"""
+    """documents and their tokens by split, before they are copied"""
     copies: CopyCounts
     sets: dict[str, dict[str, SampleSetCounts]]
 
 
 @dataclass(frozen=True, slots=True)
 class SampleSet:
-    """One sample set: how it is grouped, and the smallest row that an objective can use."""
+    """One sample set: its grouping, and the smallest row that an objective can use."""
 
     spec: GroupingSpec
     minimum: MinimumRow
 
     @property
     def label(self) -> str:
-        """Name of its folder."""
+        """Return the name of its folder."""
         return self.spec.label
 
 
 def sample_sets(entries: Sequence[Any], vocabulary: Vocabulary) -> tuple[SampleSet, ...]:
-    """Return the sample sets that a recipe's objectives read, in order of their label.
+    """Return the sample sets that the objectives of a recipe read, in order of their labels.
 
     Raises:
-        ConfigurationError: two groupings have one label.
+        ConfigurationError: two groupings have the same label.
     """
+    # a set keeps every row that one of its objectives can use
     minima: dict[GroupingSpec, list[MinimumRow]] = {}
     for entry in entries:
         objective = entry.build(vocabulary)
@@ -120,9 +121,10 @@ def sample_sets(entries: Sequence[Any], vocabulary: Vocabulary) -> tuple[SampleS
         )
         for spec, rows in minima.items()
     ]
+
     labels = sorted(made.label for made in sets)
     if len(set(labels)) < len(labels):
-        raise ConfigurationError(f"group: two groupings share a label: {labels}")
+        raise ConfigurationError(f"group: two groupings have the same label: {', '.join(labels)}")
     return tuple(sorted(sets, key=lambda made: made.label))
 
 
@@ -138,13 +140,16 @@ class GroupShards(Pass[GroupCounts]):
     compression: Compression
     seed: int
     balance: Path | None = None
-    """folder of the stage that wrote the factors of copies; none: each document is there once"""
+    """folder of the stage `balance`, which wrote the number of copies; none: one copy of each
+    document"""
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> GroupCounts:
         check_files(
             self.tokens, "manifest-000000", "manifest.json"
         )  # it holds the hashes of all other files
+
+        # the documents of the unit
         split, shard, shards = self.splits.of_unit(unit)
         fraction = self.splits.fraction
         if split == "train":
@@ -164,7 +169,9 @@ class GroupShards(Pass[GroupCounts]):
                 **_read_counts(documents, copies),
                 "left_out": int((copies == 0).sum()),
             }
-            documents = with_copies(documents, copies, self.seed)
+            documents = copy_documents(documents, copies, self.seed)
+
+        # one shard of each sample set
         for sample_set in self.sets:
             grouping = build_grouping(sample_set.spec, vocabulary)
             context = Context(sample_set.label, self.seed, manifest.source_groups)
@@ -172,7 +179,9 @@ class GroupShards(Pass[GroupCounts]):
             writer = self.writer(sample_set, split, shards, vocabulary)
             rows = grouped.rows
             lengths = grouped.rows.columns["ids"].lengths
-            info = writer.write_shard(output, shard, _by_uid(rows, writer.block_rows))
+            info = writer.write_shard(output, shard, _iter_shuffled(rows, writer.block_rows))
+
+            # count its samples and tokens
             set_counts = {
                 **grouped.counts,
                 "samples": len(rows),
@@ -216,7 +225,7 @@ class GroupShards(Pass[GroupCounts]):
 
 
 def _read_counts(documents: RowBatch, copies: Int64 | int = 1) -> TokenReadCounts:
-    """Count so many copies of each document, and the tokens of both sides of pairs."""
+    """Count `copies[i]` copies of document i, and the tokens of both sides of pairs."""
     columns = [documents.columns.get(name) for name in ("token_ids", "target_ids")]
     tokens, targets = (
         0 if column is None else int((copies * column.lengths).sum()) for column in columns
@@ -225,7 +234,8 @@ def _read_counts(documents: RowBatch, copies: Int64 | int = 1) -> TokenReadCount
     return {"documents": number, "tokens": tokens, "target_tokens": targets}
 
 
-def _by_uid(rows: RowBatch, portion: int) -> Iterator[RowBatch]:
+def _iter_shuffled(rows: RowBatch, portion: int) -> Iterator[RowBatch]:
+    """Yield the rows in portions, in the order of a hash of their uids."""
     order = np.argsort(mix(rows.fixed["uid"]), kind="stable")
     for start in range(0, len(order), portion):
         yield rows.take(order[start : start + portion])
@@ -240,25 +250,25 @@ class GroupManifests(Pass[GroupCounts]):
     units: int = 1
 
     def run(self, unit: int, output: Output) -> GroupCounts:
-        """Write the manifests; ConfigurationError if a set would be empty."""
+        """Write the manifests; raise ConfigurationError if a set is empty."""
         counts: GroupCounts = total_counts(output.folder, self.shards.name)
+
         for sample_set in self.shards.sets:
             for split, shards in self.shards.splits.items():
                 set_counts = counts["sets"][sample_set.label][split]
                 documents = counts["documents"].get(split, 0)
                 if split == "heldout" and not set_counts["samples"] and not documents:
                     raise ConfigurationError(
-                        f"group: heldout.fraction {self.shards.splits.fraction} selected no "
-                        "document; raise it, add "
-                        "input, or set heldout.fraction=0 and train without a held-out set"
+                        f"group: heldout.fraction {self.shards.splits.fraction} selected none of "
+                        f"the {sum(counts['documents'].values())} documents; raise it, add input, "
+                        "or set heldout.fraction=0 and train without a held-out set"
                     )
                 if not set_counts["samples"]:
                     raise ConfigurationError(
                         f"group: the {split} set of {sample_set.label} is empty: {documents} "
-                        "documents, "
-                        f"{set_counts['tokens_in']} tokens, dropped "
-                        f"{set_counts['tokens_dropped'] or 'none'}; add "
-                        "input, or lower max_length of the objectives that read it"
+                        f"documents, {set_counts['tokens_in']} tokens, dropped "
+                        f"{set_counts['tokens_dropped'] or 'none'}; add input, or lower "
+                        "max_length of the objectives that read this set"
                     )
                 self._write(sample_set, split, shards, set_counts, output)
         return {}
@@ -275,10 +285,12 @@ class GroupManifests(Pass[GroupCounts]):
         tokens = Manifest.load(work.tokens)
         vocabulary = vocabulary_of(work.tokens / "manifest.json", tokens.tokenizer.fingerprint)
         entry = sample_set.spec.entry()
+
         parents = [{"name": tokens.name, "digest": tokens.digest, "role": "tokens"}]
         if work.balance is not None:
             digest = find_file(work.balance, "000000", FACTORS_FILE).xxh3_128
             parents.append({"name": work.balance.name, "digest": digest, "role": "factors"})
+
         manifest = work.writer(sample_set, split, shards, vocabulary).write_manifest(
             output,
             name=f"{sample_set.label}/{split}",
@@ -304,18 +316,18 @@ class GroupManifests(Pass[GroupCounts]):
 
 
 _SETS: Final = ("sets", EACH, EACH)
-"""Names above the counts of a set: its label and split."""
+"""Path to the counts of a set: its label and split."""
 _TOKENS: Final = Equation(
     ["tokens_in"], ["tokens_in_samples", "tokens_dropped"], unit="token", within=_SETS
 )
-"""Each token is in a row of each set, or dropped for a reason."""
+"""Each token is in a row of each set, or is dropped with a reason."""
 _LANGUAGES: Final = Equation(
     ["by_language", "target_tokens"], ["tokens_in_samples", "separators"], within=_SETS
 )
 
 
 class GroupStage(Stage[GroupConfig, GroupCounts]):
-    """Group token shard k into sample shard k of every set, and held-out documents into separate shards."""
+    """Group token shard k into sample shard k of every set; held-out documents get other shards."""
 
     name: ClassVar[str] = "group"
     equations: ClassVar[tuple[Equation, ...]] = (
@@ -331,24 +343,24 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
 
     @property
     def _entries(self) -> Sequence[Any]:
-        """The recipe's objectives."""
+        """Return the objectives of the recipe."""
         if not self.recipe.has("corrupt"):
             raise ConfigurationError(
-                "group: the sample sets follow from the recipe's objectives, but it has no "
-                "`corrupt` key: add it"
+                "group: the objectives of the recipe decide which samples are written; add the "
+                "key `corrupt` with a list of objectives"
             )
         entries: Sequence[Any] = self.recipe.config_of("corrupt")
         return entries
 
     @cached_property
     def sets(self) -> tuple[SampleSet, ...]:
-        """The sample sets, by label."""
+        """Return the sample sets, in order of their labels."""
         manifest = Manifest.load(self._tokens)
         vocabulary = vocabulary_of(self._tokens / "manifest.json", manifest.tokenizer.fingerprint)
         return sample_sets(self._entries, vocabulary)
 
     def validate(self) -> Iterator[str]:
-        """Yield what is wrong with objectives, as far as the vocabulary is known."""
+        """Yield the errors of objectives that the vocabulary shows before the stage runs."""
         vocabulary = tokenizer_stage(self.recipe).expected_tokenizer().vocabulary
         for number, entry in enumerate(self._entries):
             try:
@@ -359,17 +371,16 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
                 yield f"corrupt.{number}: {error}"
 
     def algorithms(self) -> Sequence[type[Versioned]]:
-        """Return the classes of the groupings of its sets."""
+        """Return the classes of the groupings of all sets."""
         return [GROUPINGS.load_class(made.spec.name) for made in self.sets]
 
     def version(self) -> int:
-        """Return a hash of the groupings' versions and of the sets, which follow from the objectives."""
-        facts = []
-        for made, grouping in zip(self.sets, self.algorithms(), strict=True):
-            facts.append(
-                (made.label, made.minimum.tokens, made.minimum.sentences, grouping.VERSION)
-            )
-        return hash64(repr(facts))
+        """Return a hash of the versions of all groupings, and of the sets."""
+        versions = [
+            (made.label, made.minimum.tokens, made.minimum.sentences, grouping.VERSION)
+            for made, grouping in zip(self.sets, self.algorithms(), strict=True)
+        ]
+        return hash64(repr(versions))
 
     def passes(self) -> Sequence[Pass[GroupCounts]]:
         splits = Splits(len(Manifest.load(self._tokens).shards), self.recipe.heldout.fraction)
@@ -387,7 +398,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         return [shards, GroupManifests(shards)]
 
     def row(self, counts: GroupCounts) -> StageRow:
-        """Show documents, and for each set its input tokens, its samples and their tokens."""
+        """Show the documents, and for each set its input tokens, its samples and their tokens."""
         total = sum(counts["documents"].values())
         without = {
             "without a copy in training": counts["copies"]["left_out"] if "copies" in counts else 0
@@ -424,7 +435,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         }
 
     def check(self, counts: GroupCounts, *, complete: bool = True) -> None:
-        """Check also that each set takes all tokens that were read, or those of all copies."""
+        """Check the equations, and that each set takes all tokens of the documents or copies."""
         super().check(counts, complete=complete)
         sets = [
             (label, *item)

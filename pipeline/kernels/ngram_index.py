@@ -1,9 +1,9 @@
-"""An index of the runs of words of evaluation items, and the lookup of all runs of documents in it.
+"""Index the n-grams of evaluation items, and find them in documents.
 
-Every run of n words of a text in the match form is an entry, and a text of 5 to n - 1 words is one
-entry (GPT-3, arXiv 2005.14165, appendix C). Three characters of a script without blanks are a word.
-Hashes only say where to look: a match is confirmed word by word, so that no collision of hashes
-removes a document.
+Every n-gram of words of a text in the match form is an entry. A text of 5 to n - 1 words is one
+entry (GPT-3, arXiv 2005.14165, appendix C). In scripts without spaces, three characters count as a
+word. Hashes only say where to look: each match is compared word by word, so a collision of hashes
+never removes a document.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,9 +22,9 @@ from clozeline.pipeline.text.word_hashes import WordHashes, hashes_of, ngram_has
 from clozeline.recorded_file import RecordedFile
 
 INDEX_VERSION: Final = 3
-"""Raised when other runs are found, or the file has another form."""
+"""raised when other n-grams are found, or the format of the file changes"""
 FEWEST_WORDS: Final = 5
-"""Words of the shortest entry, and those of a shorter entry that its hash covers."""
+"""words in the shortest entry, and words that the hash covers in an entry of fewer than n words"""
 _SCHEMA: Final = pa.schema(
     [
         pa.field(name, type_, nullable=False)
@@ -40,26 +40,26 @@ _SCHEMA: Final = pa.schema(
 
 @dataclass(frozen=True)
 class NgramIndex:
-    """Entries in the order in which items hold them first, all arrays of shape [entries]."""
+    """Entries in the order of their first occurrence; all arrays have the shape [entries]."""
 
     ngram: int
     runs: Any
-    """Arrow array: the words of each entry, separated by blanks"""
+    """Arrow array: the words of each entry, separated by spaces"""
     items: Any
-    """Arrow array: the first item that holds it"""
+    """Arrow array: the first item that contains the entry"""
     words: NDArray[np.uint16]
-    """number of its words"""
+    """number of words in the entry"""
     hashes: UInt64
-    """hash of the first n words of an entry, of the first 5 of a shorter one"""
+    """hash of the first n words of the entry, or of the first 5 if it is shorter"""
 
     def __len__(self) -> int:
         return len(self.hashes)
 
     @cached_property
     def lookups(self) -> list[tuple[int, UInt64, NDArray[np.intp]]]:
-        """For each number of words that hashes cover: that number, the hashes, ascending, and the entry of each."""
+        """Return (words that the hashes cover, ascending hashes, their entries) for both sizes."""
         lookups = []
-        for size, chosen in _sizes(self.words, self.ngram):
+        for size, chosen in _find_hash_sizes(self.words, self.ngram):
             entries = np.flatnonzero(chosen)
             entries = entries[np.argsort(self.hashes[entries], kind="stable")]
             lookups += [(size, self.hashes[entries], entries)] if len(entries) else []
@@ -67,12 +67,12 @@ class NgramIndex:
 
 
 def runs_of(words: Sequence[str], ngram: int) -> list[str]:
-    """Return the runs of a text that are entries, separated by blanks; the run at index k starts with word k.
+    """Return the n-grams of a text, words separated by spaces; entry k starts with word k.
 
-    A run is the shortest that has `ngram` words, where three characters of a script without blanks
-    count as one; a text with fewer words is a run if it has five.
+    An n-gram is the shortest run of `ngram` words; in a script without spaces, three characters
+    count as a word. A text with fewer words is one entry if it has at least five words.
     """
-    # in shares of a word, so that sums are exact
+    # sizes in thirds of a word, so that sums are exact
     sizes = [1 if is_unspaced(word[0]) else CHARACTERS_PER_WORD for word in words]
     before = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
     total = int(before[-1])
@@ -85,20 +85,23 @@ def runs_of(words: Sequence[str], ngram: int) -> list[str]:
 
 
 def build_index(items: Iterable[tuple[str, Sequence[str]]], ngram: int) -> NgramIndex:
-    """Return the index of items, each with its name and its texts."""
+    """Return the index of items, each given by its name and its texts."""
+    # the name of the first item that contains each entry
     entries: dict[str, str] = {}
     for name, texts in items:
         for text in texts:
             for run in runs_of(match_words(text), ngram):
                 entries.setdefault(run, name)
+
+    # hash entries of full length and shorter ones
     words = np.array([run.count(" ") + 1 for run in entries], np.uint16)
     hashes = np.empty(len(words), np.uint64)
     word_hashes = WordHashes()
-    for size, chosen in _sizes(words, ngram):
+    for size, chosen in _find_hash_sizes(words, ngram):
         digests = (
             word_hashes.digests(run)[: 8 * size]
-            for run, own in zip(entries, chosen, strict=True)
-            if own
+            for run, is_chosen in zip(entries, chosen, strict=True)
+            if is_chosen
         )
         hashes[chosen] = ngram_hashes(hashes_of(b"".join(digests)), size)[::size]
     runs, names = (
@@ -107,13 +110,13 @@ def build_index(items: Iterable[tuple[str, Sequence[str]]], ngram: int) -> Ngram
     return NgramIndex(ngram, runs, names, words, hashes)
 
 
-def _sizes(words: NDArray[np.uint16], ngram: int) -> list[tuple[int, NDArray[np.bool_]]]:
+def _find_hash_sizes(words: NDArray[np.uint16], ngram: int) -> list[tuple[int, NDArray[np.bool_]]]:
     """Return the numbers of words that hashes cover, and which entries have such a hash."""
     return [(ngram, words >= ngram), (FEWEST_WORDS, words < ngram)]
 
 
 def write_index(path: Path, index: NgramIndex) -> None:
-    """Write an index as an Arrow file with a row for each entry."""
+    """Write an index as an Arrow file with one row for each entry."""
     schema = _SCHEMA.with_metadata({"ngram": str(index.ngram)})
     batch = pa.record_batch(
         [index.runs, index.items, pa.array(index.words), pa.array(index.hashes)], schema=schema
@@ -124,7 +127,7 @@ def write_index(path: Path, index: NgramIndex) -> None:
 
 @lru_cache(maxsize=1)
 def open_index(file: RecordedFile) -> NgramIndex:
-    """Map an index, after comparing it with its recorded hash; it is kept until another is opened."""
+    """Map an index after checking its recorded hash; it stays open until another one is opened."""
     with pa.ipc.open_file(file.buffer()) as reader:
         runs, names, words, hashes = reader.get_batch(0).columns
         return NgramIndex(
@@ -133,25 +136,31 @@ def open_index(file: RecordedFile) -> NgramIndex:
 
 
 class Matcher:
-    """Finds the entries of an index in texts."""
+    """Finds the entries of an n-gram index in texts."""
 
     def __init__(self, index: NgramIndex) -> None:
         self.index = index
         self._words = WordHashes()
 
     def find(self, text: str) -> list[tuple[int, int]]:
-        """Return (word, entry) for each entry in a text, sorted; `word` is the index among `match_words(text)`."""
+        """Return (word, entry) for each entry in a text, sorted.
+
+        `word` is the index of the entry's first word among `match_words(text)`.
+        """
         hashes = self._words.hashes(text)
         words = list[str]()
         index = self.index
-        found = []
+        matches = []
         for size, known, entries in index.lookups:
             runs = ngram_hashes(hashes, size)
             first = np.searchsorted(known, runs)
-            for start in np.flatnonzero(known[np.minimum(first, len(known) - 1)] == runs).tolist():
+            has_hash = known[np.minimum(first, len(known) - 1)] == runs
+
+            # compare the words of each entry with an equal hash
+            for start in np.flatnonzero(has_hash).tolist():
                 words = words or match_words(text)
                 last = int(np.searchsorted(known, runs[start], "right"))
                 for entry in entries[first[start] : last].tolist():
                     run = " ".join(words[start : start + int(index.words[entry])])
-                    found += [(start, entry)] if run == index.runs[entry].as_py() else []
-        return sorted(found)
+                    matches += [(start, entry)] if run == index.runs[entry].as_py() else []
+        return sorted(matches)

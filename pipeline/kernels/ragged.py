@@ -1,4 +1,4 @@
-"""Edit ragged rows of token ids without loops: add special tokens, insert values, mark spans, shift starts."""
+"""Edit ragged rows of token ids without loops: add tokens, insert values, mark spans."""
 
 import functools
 from typing import Any
@@ -12,7 +12,7 @@ from clozeline.pipeline.rows import Ragged
 
 
 class IdSet:
-    """Membership of token ids in a set, a bitmap [vocabulary size]; fast for a few runs of consecutive ids."""
+    """A set of token ids, from a bitmap [vocabulary size]; fast for a few runs of ids."""
 
     def __init__(self, bitmap: NDArray[np.bool_]) -> None:
         self._bitmap = bitmap
@@ -23,7 +23,7 @@ class IdSet:
         """Return which of `ids` are in the set, same shape."""
         if not 1 <= len(self._runs) <= 4:
             return self._bitmap.take(ids)
-        # one comparison a run: unsigned ids below `start` wrap to large ones
+        # one comparison for each run: unsigned ids below `start` wrap to large ones
         inside = (
             (ids - ids.dtype.type(start) if start else ids) < stop - start
             for start, stop in self._runs
@@ -38,7 +38,9 @@ class IdSet:
 
 
 def insert_at(values: NDArray[Any], positions: Int64, inserted: Any) -> NDArray[Any]:
-    """Insert values so that they end up at `positions` (distinct) of the result; the others keep their order.
+    """Insert values so that they are at `positions` (distinct) of the result.
+
+    All other values keep their order.
 
     Example: `insert_at([5, 6, 7], [0, 3], 9)` is [9, 5, 6, 9, 7].
     """
@@ -51,11 +53,12 @@ def insert_at(values: NDArray[Any], positions: Int64, inserted: Any) -> NDArray[
 
 
 def add_special_tokens(ids: Ragged, head: int | None, tail: int | None) -> Ragged:
-    """Return each row with a special token before and after it (None: no token), always as a new array."""
+    """Return each row with a special token before and after it (None: no token), as a new array."""
     extra = (head is not None) + (tail is not None)
     lengths = ids.lengths
     offsets = ids.offsets - ids.offsets[0] + extra * np.arange(len(ids) + 1)
     content = ids.values[ids.offsets[0] : ids.offsets[-1]]
+
     # rows of equal length: write columns of a matrix
     if len(ids) and (lengths == lengths[0]).all():
         matrix = np.empty((len(ids), int(lengths[0]) + extra), dtype=content.dtype)
@@ -66,6 +69,7 @@ def add_special_tokens(ids: Ragged, head: int | None, tail: int | None) -> Ragge
         if tail is not None:
             matrix[:, -1] = tail
         return Ragged(matrix.reshape(-1), offsets)
+
     # ragged rows: insert all heads, then all tails
     positions = [offsets[:-1]] * (head is not None) + [offsets[1:] - 1] * (tail is not None)
     if not positions:
@@ -77,8 +81,11 @@ def add_special_tokens(ids: Ragged, head: int | None, tail: int | None) -> Ragge
 
 
 def span_mask(total: int, starts: Int64, lengths: Int64) -> NDArray[np.bool_]:
-    """Return [total] bool, true inside the spans; `starts` ascend over the flat values, spans do not overlap."""
-    # lengths of the runs: gap, span, gap, span, ..., gap
+    """Return a mask, shape [total], that is true inside the spans.
+
+    `starts` are flat and ascend; spans do not overlap.
+    """
+    # lengths of the runs: between spans, span, between spans, span, ...
     runs = np.empty(2 * len(starts) + 1, dtype=np.int64)
     runs[1::2] = lengths
     ends = starts + lengths
@@ -92,7 +99,7 @@ def span_mask(total: int, starts: Int64, lengths: Int64) -> NDArray[np.bool_]:
 
 
 def span_positions(starts: Int64, lengths: Int64) -> Int64:
-    """Return the positions inside all spans, concatenated: starts [3, 9] of lengths [2, 1] give 3, 4, 9."""
+    """Return the positions inside all spans: starts [3, 9] with lengths [2, 1] give 3, 4, 9."""
     ends = np.cumsum(lengths)
     positions: Int64 = np.repeat(starts - ends + lengths, lengths)
     positions += np.arange(len(positions))
@@ -105,14 +112,14 @@ def scalars(values: NDArray[Any], dtype: Any) -> Ragged:
 
 
 def scatter_rows(lists: Ragged, rows: NDArray[np.intp], total: int) -> Ragged:
-    """Return `total` rows: the lists at the given ascending rows, the other rows empty."""
+    """Return `total` rows: the lists at the given ascending rows; all other rows are empty."""
     lengths = np.zeros(total, dtype=np.int64)
     lengths[rows] = lists.lengths
     return Ragged(lists.values, offsets_of(lengths))
 
 
 def trim(lists: Ragged) -> Ragged:
-    """Drop values before the first list and after the last; views of blocks may hold more."""
+    """Drop the values before the first list and after the last; views of blocks may hold more."""
     first = int(lists.offsets[0])
     last = int(lists.offsets[-1])
     if first == 0 and last == len(lists.values):
@@ -121,7 +128,7 @@ def trim(lists: Ragged) -> Ragged:
 
 
 def shift_starts(starts: Ragged, head: int) -> Ragged:
-    """Return starts inside rows after `head` tokens are put in front; the first document gets them.
+    """Return the starts in rows that get `head` tokens in front; these join the first document.
 
     Example: starts [0, 3] after a head of 1 token are [0, 4].
     """
@@ -131,10 +138,10 @@ def shift_starts(starts: Ragged, head: int) -> Ragged:
 
 
 def starts_in_rows(starts: Int64, offsets: Int64, dtype: str = "uint16") -> Ragged:
-    """Convert ascending starts in a stream to starts inside the rows that it is cut into; each row has a start at 0.
+    """Convert ascending starts in a stream to starts inside the rows that the stream is cut into.
 
-    `offsets` are the bounds of the rows, shape [rows + 1], no row empty; uint16 fits rows of up to
-    65,536 tokens.
+    Each row also has a start at 0. `offsets` are the bounds of the rows, shape [rows + 1]; no row
+    is empty. Type uint16 fits rows of up to 65,536 tokens.
 
     Example: starts [0, 3, 5], rows of 4 and 3 tokens: [0, 3] and [0, 1].
     """

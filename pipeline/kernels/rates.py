@@ -1,4 +1,4 @@
-"""Turn configured rates into exact integers, and rates of sizes into counts.
+"""Convert rates of a configuration to exact integers, and apply them to sizes.
 
 No float decides a count: 0.15 is 150,000 parts per million, and 0.15 of 510 tokens is 77 on every
 machine.
@@ -21,27 +21,27 @@ MILLION: Final = 1_000_000
 def _scale_exactly(value: float, scale: int, unit: str) -> int:
     exact = Decimal(repr(value)) * scale
     if exact != exact.to_integral_value():
-        raise ValueError(f"{value!r} is not a whole number of {unit}")
+        raise ValueError(f"{value!r} is not an integer number of {unit}")
     return int(exact)
 
 
 def parts_per_million(rate: float) -> int:
-    """Return a configured rate in parts per million: 0.15 is 150000; ValueError for more than six decimals."""
+    """Return a rate in parts per million (0.15 is 150000); at most six decimals are allowed."""
     return _scale_exactly(rate, MILLION, "parts per million: write at most six decimals")
 
 
 def thousandths(mean: float) -> int:
-    """Return a configured mean length in thousandths: 3.0 is 3000."""
+    """Return a mean length in thousandths (3.0 is 3000); at most three decimals are allowed."""
     return _scale_exactly(mean, 1000, "thousandths: write at most three decimals")
 
 
 def largest_remainders(weights: Sequence[float | Fraction], total: int) -> tuple[int, ...]:
     """Split `total` into integers in proportion to the weights, by the largest-remainder method.
 
-    Each weight, finite and above 0, gets the floor of its exact share; the rest goes, one each, to
-    the largest remainders, earlier weights first among equal ones. A float means the decimal that
-    it prints as (0.1 is one tenth), and all arithmetic is on fractions, so the result is the same
-    on every machine.
+    Each weight, finite and above 0, gets its exact share rounded down. What remains goes, one each,
+    to the largest remainders; of equal ones, to the earlier weights. A float means the decimal that
+    it prints as (0.1 is one tenth). All arithmetic is on fractions, so the result is the same on
+    every machine.
 
     Example: `largest_remainders([2, 2, 1, 1], 10)` is (3, 3, 2, 2): the exact shares are 10/3,
     10/3, 5/3, 5/3.
@@ -51,26 +51,32 @@ def largest_remainders(weights: Sequence[float | Fraction], total: int) -> tuple
     ]
     if not exact or min(exact) <= 0:
         raise ValueError(f"expected weights above 0, got {list(weights)}")
-    counts, remainders = zip(*(divmod(weight * total, sum(exact)) for weight in exact), strict=True)
+
+    divided = [divmod(weight * total, sum(exact)) for weight in exact]
+    counts, remainders = zip(*divided, strict=True)
     by_remainder = sorted(range(len(exact)), key=lambda index: remainders[index], reverse=True)
     rounded_up = set(by_remainder[: total - sum(counts)])
-    return tuple(
-        int(count_at_rate) + (index in rounded_up) for index, count_at_rate in enumerate(counts)
-    )
+    return tuple(int(count) + (index in rounded_up) for index, count in enumerate(counts))
 
 
 def _decimal_fraction(weight: float) -> Fraction:
-    # numpy scalars print their type as well, hence float(...)
+    # numpy scalars also print their type, hence float(...)
     return Fraction(repr(weight if isinstance(weight, int) else float(weight)))
 
 
 def shares(weights: Sequence[float | Fraction]) -> tuple[int, ...]:
-    """Return `largest_remainders(weights, 10**6)`: `shares([2, 2, 1, 1])` is (333333, 333333, 166667, 166667)."""
+    """Split a million in proportion to the weights.
+
+    Example: `shares([2, 2, 1, 1])` is (333333, 333333, 166667, 166667).
+    """
     return largest_remainders(weights, MILLION)
 
 
 def powers(numbers: Sequence[int], exponent: Decimal) -> tuple[Fraction, ...]:
-    """Raise integers >= 1 to a power >= 0, rounded to 40 digits: `powers([4, 10**6], Decimal("0.5"))` is (2, 1000)."""
+    """Raise integers >= 1 to a power >= 0, rounded to 40 digits.
+
+    Example: `powers([4, 10**6], Decimal("0.5"))` is (2, 1000).
+    """
     with localcontext() as context:
         context.prec = 50
         results = [Decimal(number) ** exponent for number in numbers]
@@ -81,9 +87,9 @@ def powers(numbers: Sequence[int], exponent: Decimal) -> tuple[Fraction, ...]:
 def task_weights(
     examples: Sequence[int], cap: int, temperature: float, weights: Sequence[float] = ()
 ) -> tuple[Fraction, ...]:
-    """Return unnormalized task rates: the weights, or T5's min(examples, cap) ** (1 / temperature).
+    """Return task rates, not normalized: the weights, or min(examples, cap) ** (1 / temperature).
 
-    See arXiv 1910.10683 §3.5.2.
+    The formula is T5's (arXiv 1910.10683 §3.5.2).
 
     Example: `shares(task_weights([100, 300, 10**6], cap=400, temperature=1))` is (125000, 375000,
     500000).
@@ -97,12 +103,12 @@ def task_weights(
 
 
 def shares_to_keep(weights: Sequence[Fraction], examples: Sequence[int]) -> tuple[int, ...]:
-    """Return the share of each task's examples to keep, in parts per million, so that tasks occur at their rates.
+    """Return the share of each task's examples to keep, so that tasks occur at their rates.
 
-    The task with the highest rate per example keeps all of them; every task keeps at least one in a
-    million.
+    Shares are in parts per million. The task with the highest rate per example keeps all of its
+    examples; every task keeps at least one in a million.
 
-    Example: `kept_shares([Fraction(1), Fraction(1)], [100, 400])` is (1000000, 250000).
+    Example: `shares_to_keep([Fraction(1), Fraction(1)], [100, 400])` is (1000000, 250000).
     """
     per_example = [weight / number for weight, number in zip(weights, examples, strict=True)]
     return tuple(
@@ -126,12 +132,13 @@ MeanLength = Annotated[float, Field(ge=1, le=10_000), _must_convert(thousandths)
 
 
 def count_at_rate(n: Int64, ppm: int, limit: Any = None) -> Int64:
-    """Return rate x n as a count: rounded half up, between 1 and `limit` (default: n); 0 where n or the rate is 0.
+    """Return rate x n as a count: rounded half up, at least 1, at most `limit` (default: n).
 
-    `n` has any shape, with which `limit` broadcasts; the rate is in parts per million.
+    The count is 0 where n or the rate is 0. `n` has any shape, with which `limit` broadcasts; the
+    rate is in parts per million.
 
-    Example: `count_at_rate(510, 150000)` is 77, `count_at_rate(4, 500000)` is 2, `count_at_rate(1,
-    150000)` is 1.
+    Example: `count_at_rate(510, 150000)` is 77, `count_at_rate(4, 500000)` is 2,
+    `count_at_rate(1, 150000)` is 1.
     """
     n = np.asarray(n, dtype=np.int64)
     if ppm == 0:
@@ -142,12 +149,12 @@ def count_at_rate(n: Int64, ppm: int, limit: Any = None) -> Int64:
 
 
 def count_between(n: Int64, lowest_ppm: int, highest_ppm: int, bits32: NDArray[np.uint64]) -> Int64:
-    """Draw a uniform count from ceil(lowest x n) to floor(highest x n), at least 1, for each n; 0 where n is 0.
+    """Draw a count from ceil(lowest x n) to floor(highest x n), at least 1, for each n.
 
-    Rates are in parts per million; sizes have the shape [rows], and there are 32 random bits per
-    row.
+    All counts are equally likely; the count is 0 where n is 0. Rates are in parts per million.
+    Sizes have the shape [rows], and there are 32 random bits per row.
 
-    Example: with rates 0 and 1 every count in 1..n is equally likely.
+    Example: with the rates 0 and 1 every count in 1..n is equally likely.
     """
     lowest = np.maximum(1, -(-n * lowest_ppm // MILLION))
     choices = np.maximum(n * highest_ppm // MILLION - lowest, 0) + 1
@@ -155,11 +162,13 @@ def count_between(n: Int64, lowest_ppm: int, highest_ppm: int, bits32: NDArray[n
     return np.where(n > 0, lowest + drawn.astype(np.int64), 0)
 
 
-def span_count(noise: Int64, mean_thousandths: int, room: Int64) -> Int64:
-    """Return how many spans hold `noise` tokens: noise / mean rounded half up, at least 1, at most `noise` and `room`.
+def span_count(noise: Int64, mean_thousandths: int, gaps: Int64) -> Int64:
+    """Return how many spans hold `noise` tokens: noise / mean, rounded half up.
 
-    Example: `spans(85, 3000, 484)` is 28.
+    There is at least one span, and at most one for each noise token and each gap.
+
+    Example: `span_count(85, 3000, 484)` is 28.
     """
     noise = np.asarray(noise, dtype=np.int64)
     counts = np.maximum(1, (2000 * noise + mean_thousandths) // (2 * mean_thousandths))
-    return np.minimum(np.minimum(noise, room), counts)
+    return np.minimum(np.minimum(noise, gaps), counts)

@@ -1,8 +1,8 @@
-"""Vectorized sampling for corruption: subsets, permutations, compositions, gaps and replacement tokens for many rows.
+"""Vectorized sampling for many rows: subsets, permutations, compositions, replacement tokens.
 
-Every function takes one key and the sizes of each row and returns a `Ragged` or flat values; rows
+Every function takes a key and the sizes of each row, and returns a `Ragged` or flat values; rows
 may differ in size. Random bits come from `clozeline.seeding`, so the result of a row depends only
-on its own key and sizes.
+on the key and the sizes of that row.
 """
 
 from collections.abc import Iterator
@@ -21,13 +21,12 @@ _GOLDEN: Final = 0x9E3779B97F4A7C15
 _LOW: Final = np.uint64(0xFFFF)
 _HIGH: Final = np.uint64(0xFFFFFFFFFFFF0000)
 _NEVER: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
-# 64-bit entries handled at once: a few arrays of 64 KiB fit in a core's cache, and are made without
-# page faults.
+# 64-bit entries handled at once: a few arrays of 64 KiB fit in a core's cache without page faults.
 _CACHED_ENTRIES: Final = 1 << 13
 
 
 def offsets_of(lengths: Int64) -> Int64:
-    """Return the offsets of concatenated lists, from their lengths; shape [n + 1]."""
+    """Return the offsets of concatenated lists from their lengths, shape [n + 1]."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
@@ -39,7 +38,7 @@ def rows_of(lists: Ragged) -> Int64:
 
 
 def exclusive_cumsum(values: NDArray[Any], offsets: Int64) -> Int64:
-    """Return, for each value, the sum of the values before it in its own list."""
+    """Return for each value the sum of the values before it in the same list."""
     before: Int64 = np.cumsum(values, dtype=np.int64) - values
     starts = offsets[:-1][np.diff(offsets) > 0]
     counts = np.diff(offsets)[np.diff(offsets) > 0]
@@ -48,19 +47,19 @@ def exclusive_cumsum(values: NDArray[Any], offsets: Int64) -> Int64:
 
 
 def skip_bits(keys: UInt64, counts: Int64) -> UInt64:
-    """Return keys whose streams start after the first `counts[i]` entries of the given keys' streams."""
+    """Return keys whose streams skip the first `counts[i]` entries of the given keys' streams."""
     return keys + counts.astype(np.uint64) * np.uint64(_GOLDEN)
 
 
 def draw(keys: UInt64, stream: int, counts: Int64) -> UInt64:
-    """Return the first `counts[i]` entries of 64 random bits of row i, flat; see `seeding.random_bits`."""
+    """Return `counts[i]` entries of 64 random bits for row i, flat; see `seeding.random_bits`."""
     index = list_indices(counts)
     index += (stream << 32) + 1
     return mix(np.repeat(keys, counts) + index.view(np.uint64) * np.uint64(_GOLDEN))
 
 
 def list_indices(counts: Int64) -> Int64:
-    """Return the index of each value in its own list, for concatenated lists of these lengths."""
+    """Return the index of each value in its list, for concatenated lists of these lengths."""
     offsets = offsets_of(counts)
     index = np.arange(offsets[-1], dtype=np.int64)
     index -= np.repeat(offsets[:-1], counts)
@@ -68,9 +67,10 @@ def list_indices(counts: Int64) -> Int64:
 
 
 def _iter_bits(keys: UInt64, stream: int, sizes: Int64) -> Iterator[tuple[Any, UInt64]]:
-    """Yield (rows, bits [rows, widest]) for a few rows at a time: 48 random bits and a 16-bit index, hence unique.
+    """Yield (rows, bits [rows, widest]) for a few rows at a time, in order of their size.
 
-    Columns after a row's size hold the greatest value. Rows come in order of size.
+    An entry is 48 random bits and a 16-bit index, so all are different. Columns after the size of a
+    row hold the largest value.
     """
     uniform = len(sizes) == 0 or bool((sizes == sizes[0]).all())
     order = np.arange(len(sizes)) if uniform else np.argsort(sizes, kind="stable")
@@ -83,6 +83,7 @@ def _iter_bits(keys: UInt64, stream: int, sizes: Int64) -> Iterator[tuple[Any, U
         if not uniform:
             rows = order[rows]
         index = np.arange(int(sizes[order[start - 1]]), dtype=np.uint64)
+
         # random bits above, column index below
         steps = (index + np.uint64((stream << 32) + 1)) * np.uint64(_GOLDEN)
         bits = mix(keys[rows][:, None] + steps)
@@ -94,10 +95,11 @@ def _iter_bits(keys: UInt64, stream: int, sizes: Int64) -> Iterator[tuple[Any, U
 
 
 def choose(keys: UInt64, candidates: Int64, counts: Int64, stream: int = POSITIONS) -> Ragged:
-    """Choose for each row a uniform subset of `counts[i]` of the indices 0..candidates[i]-1, ascending (uint16).
+    """Choose `counts[i]` of the indices 0..candidates[i]-1 for each row, ascending (uint16).
 
-    The indices with the smallest random bits are chosen, so the result does not depend on how numpy
-    partitions. There is one key per row, shape [n]; `candidates` are at most 65,535, shape [n].
+    All subsets are equally likely. The indices with the smallest random bits are chosen, so the
+    result does not depend on how numpy partitions. There is one key per row, shape [n];
+    `candidates` are at most 65,535, shape [n].
     """
     return _take_smallest(counts, _iter_bits(keys, stream, candidates))
 
@@ -109,15 +111,15 @@ def choose_weighted(
     counts: Int64,
     stream: int = POSITIONS,
 ) -> Ragged:
-    """Choose for each row `counts[i]` of its candidates without replacement, by weight; ascending (uint16).
+    """Choose `counts[i]` candidates of each row without replacement, by weight; ascending (uint16).
 
     A candidate of weight w arrives at an exponential time of mean 1 / w, and the earliest are
-    chosen, which has the distribution of successive weighted draws without replacement (Efraimidis
-    and Spirakis, 2006). `ids` are those of the candidates, at most 65,535 per row; `mean_times`,
-    above 0, are 1 / weight of each id, shape [vocabulary size]. Keys and counts have shape [n].
+    chosen. This has the distribution of successive weighted draws without replacement (Efraimidis
+    and Spirakis, 2006). `ids` are the ids of the candidates, at most 65,535 per row. `mean_times`
+    are 1 / weight of each id, above 0, shape [vocabulary size]. Keys and counts have shape [n].
 
-    Example: mean times 1 and 3 have the weights 1 and 1/3, so one of the two is the first with
-    probability 3/4.
+    Example: the mean times 1 and 3 mean the weights 1 and 1/3, so the first candidate arrives first
+    with probability 3/4.
     """
     return _take_smallest(counts, _iter_times(keys, stream, ids, mean_times))
 
@@ -125,7 +127,7 @@ def choose_weighted(
 def _iter_times(
     keys: UInt64, stream: int, ids: Ragged, mean_times: NDArray[np.float64]
 ) -> Iterator[tuple[Any, UInt64]]:
-    """Like `_iter_bits`, with the bits of exponential times instead of uniform bits."""
+    """Yield what `_iter_bits` does, with the bits of exponential times instead of uniform bits."""
     sizes = ids.lengths
     offsets = ids.offsets
     for rows, bits in _iter_bits(keys, stream, sizes):
@@ -159,7 +161,7 @@ def _take_smallest(counts: Int64, batches: Iterator[tuple[Any, UInt64]]) -> Ragg
             picked.sort(axis=1)
             _write_rows(values, offsets, rows, picked)
         else:
-            # rows of different counts: unused columns get the largest index, so that they sort last
+            # counts differ: unused columns get the largest index, so that they sort last
             chosen.sort(axis=1)
             inside = np.arange(largest) < row_counts[:, None]
             picked = np.where(inside, chosen & _LOW, _LOW).astype(np.uint16)
@@ -175,6 +177,7 @@ def _write_rows(
     picked: NDArray[Any],
     inside: Bool | None = None,
 ) -> None:
+    """Write a matrix of picked entries, or its entries `inside`, to the flat values of the rows."""
     if inside is None and isinstance(rows, slice):
         values[offsets[rows.start] : offsets[rows.stop]] = picked.reshape(-1)
         return
@@ -186,7 +189,10 @@ def _write_rows(
 
 
 def permute(keys: UInt64, counts: Int64, stream: int) -> Ragged:
-    """Draw for each row a uniform permutation of 0..counts[i]-1 (uint16): indices sorted by random bits."""
+    """Draw a uniform permutation of 0..counts[i]-1 for each row (uint16).
+
+    It sorts the indices by random bits.
+    """
     offsets = offsets_of(counts)
     values = np.empty(offsets[-1], dtype=np.uint16)
     for rows, bits in _iter_bits(keys, stream, counts):
@@ -202,10 +208,10 @@ def permute(keys: UInt64, counts: Int64, stream: int) -> Ragged:
 
 
 def reorder(keys: UInt64, counts: Int64, stream: int) -> Ragged:
-    """Draw for each row a uniform permutation that is not the identity (uint16); rows of one entry keep it.
+    """Draw for each row a permutation other than the identity (uint16), all equally likely.
 
     A row that draws the identity draws again from the next random bits; after 64 tries its first
-    two are swapped.
+    two entries are swapped. A row of one entry stays unchanged.
     """
     orders = permute(keys, counts, stream)
     for attempt in range(1, 64):
@@ -219,14 +225,17 @@ def reorder(keys: UInt64, counts: Int64, stream: int) -> Ragged:
 
 
 def swap_identities(orders: Ragged) -> Ragged:
-    """Swap the first two entries of orders of two or more that are the identity (overwrites its input)."""
+    """Swap the first two entries of each order that is the identity; overwrite the input.
+
+    Orders of a single entry stay unchanged.
+    """
     first = orders.offsets[:-1][_is_identity(orders)]
     orders.values[first], orders.values[first + 1] = 1, 0
     return orders
 
 
 def _is_identity(orders: Ragged) -> NDArray[np.bool_]:
-    # rows of a single entry do not count
+    # an order of a single entry does not count as the identity
     same = orders.lengths >= 2
     moved = orders.values != list_indices(orders.lengths)
     same[rows_of(orders)[moved]] = False
@@ -234,12 +243,15 @@ def _is_identity(orders: Ragged) -> NDArray[np.bool_]:
 
 
 def compose(keys: UInt64, totals: Int64, parts: Int64) -> Ragged:
-    """Draw for each row a uniform composition of `totals[i]` into `parts[i]` positive parts (int64).
+    """Draw for each row a composition of `totals[i]` into `parts[i]` positive parts (int64).
+
+    All compositions are equally likely.
 
     Example: 7 into 3 parts with the cuts 2 and 3 is 2, 1, 4.
     """
     # a composition is a set of distinct cuts: choose them, and end each row at its total
     cuts = choose(keys, np.maximum(totals - 1, 0), np.maximum(parts - 1, 0), LENGTHS)
+
     offsets = offsets_of(parts)
     ends = np.empty(offsets[-1], dtype=np.int64)
     last = offsets[1:][parts > 0] - 1
@@ -247,6 +259,7 @@ def compose(keys: UInt64, totals: Int64, parts: Int64) -> Ragged:
     inner[last] = False
     ends[inner] = cuts.values.astype(np.int64) + 1
     ends[last] = totals[parts > 0]
+
     # parts are the differences of successive ends
     before = np.concatenate((np.zeros(1, np.int64), ends))[:-1]
     before[offsets[:-1][parts > 0]] = 0
@@ -254,7 +267,7 @@ def compose(keys: UInt64, totals: Int64, parts: Int64) -> Ragged:
 
 
 def choose_gaps(keys: UInt64, kept: Int64, counts: Int64) -> Ragged:
-    """Choose for each row `counts[i]` of the `kept[i] + 1` gaps around the unmasked tokens, ascending (int64).
+    """Choose `counts[i]` of the `kept[i] + 1` gaps around the unmasked tokens, ascending (int64).
 
     Spans in distinct gaps never touch, and every such arrangement is equally likely.
     """
@@ -272,21 +285,23 @@ def draw_replacements(
     random_ppm: int,
     role_owner: Int64 | None = None,
 ) -> NDArray[np.generic]:
-    """Draw the id that replaces each selected token: [MASK], a random id or its own; flat, dtype of the ids.
+    """Draw the id that replaces each selected token, flat: [MASK], a random id or the original.
 
-    Every token is decided independently: rounding the shares per row would never give short rows a
-    random id. `mask_ppm` and `random_ppm` are parts per million. A random id is drawn per token
-    from `replaceable`, and may equal the original. `role_owner` is the flat index of the token
-    whose draw decides for each token; None: its own.
+    Each token is decided independently; if shares were rounded per row, short rows would never get
+    a random id. `mask_ppm` and `random_ppm` are parts per million. A random id is drawn for each
+    token from `replaceable`, and may equal the original. `role_owner` is the flat index of the
+    token whose draw decides for each token; None: each token is drawn separately.
     """
     if mask_ppm == MILLION:
         return np.full_like(original.values, mask)
+
     bits = draw(keys, ROLES, original.lengths)
     # the high 32 bits decide between [MASK], random and unchanged
     deciding = bits if role_owner is None else bits[role_owner]
     masked = _is_below_share(deciding, mask_ppm)
     changed = _is_below_share(deciding, mask_ppm + random_ppm)
     result = np.where(masked, original.values.dtype.type(mask), original.values)
+
     # the low 32 bits choose the random id
     random = np.flatnonzero(changed & ~masked)
     result[random] = replaceable[below(bits[random] & np.uint64(0xFFFFFFFF), len(replaceable))]

@@ -1,4 +1,4 @@
-"""Noise spans of rows: draw lengths that add up to a given number of tokens, and keep spans inside single documents."""
+"""Noise spans of rows: draw lengths with a given sum, and keep each span inside one document."""
 
 import numpy as np
 
@@ -16,10 +16,10 @@ from clozeline.seeding import LENGTHS
 
 
 def draw_lengths(keys: UInt64, totals: Int64, thresholds: UInt64, counts: Int64) -> Ragged:
-    """Draw lengths for each row until their sum reaches `totals[i]`, shape [n]; the last one is cut to fit (int64).
+    """Draw lengths for each row until their sum reaches `totals[i]`, shape [n] (int64).
 
-    `thresholds` is a table of `distributions`. The result does not depend on `counts`, how many to
-    draw at first.
+    The last length is cut to fit. `thresholds` is a table of `distributions`. `counts` is how many
+    lengths to draw at first; the result does not depend on it.
     """
     # draw twice as many for rows whose lengths do not suffice
     while True:
@@ -30,6 +30,7 @@ def draw_lengths(keys: UInt64, totals: Int64, thresholds: UInt64, counts: Int64)
         if (reached >= totals).all():
             break
         counts = np.where(reached < totals, 2 * counts, counts)
+
     # keep the lengths that start below the total, and cut the last one
     total = np.repeat(totals, counts)
     used = before < total
@@ -39,11 +40,15 @@ def draw_lengths(keys: UInt64, totals: Int64, thresholds: UInt64, counts: Int64)
 
 
 def limit_spans(lengths: Ragged, limit: Int64) -> Ragged:
-    """Reduce each row to at most `limit` spans: drop zero lengths, the last ones first, then merge the last spans."""
+    """Reduce each row to at most `limit` spans.
+
+    Drop zero lengths, the last ones first; if that is not enough, merge the last spans.
+    """
     spans = lengths.lengths
     if (spans <= limit).all():
         return lengths
-    # drop as many zero lengths as there are spans too many
+
+    # drop one zero length for each span above the limit
     zero = lengths.values == 0
     zeros_before = exclusive_cumsum(zero, lengths.offsets)
     zeros = np.bincount(rows_of(lengths)[zero], minlength=len(spans))
@@ -51,7 +56,8 @@ def limit_spans(lengths: Ragged, limit: Int64) -> Ragged:
     excess = np.minimum(zeros, np.maximum(spans - limit, 0))
     keep = ~(zero & (zeros_before >= (zeros - excess)[rows]))
     kept = Ragged(lengths.values[keep], offsets_of(spans - excess))
-    # add every span from the limit on to the last span that is allowed
+
+    # add the spans above the limit to the last allowed span
     offsets = offsets_of(np.minimum(kept.lengths, limit))
     span = np.minimum(list_indices(kept.lengths), (limit - 1)[rows_of(kept)])
     sums = np.bincount(span + offsets[rows_of(kept)], kept.values, minlength=offsets[-1]).astype(
@@ -61,7 +67,9 @@ def limit_spans(lengths: Ragged, limit: Int64) -> Ragged:
 
 
 def clip_to_documents(begins: Int64, sizes: Int64, bounds: Int64) -> tuple[Int64, Int64]:
-    """Clip each span that crosses a document boundary to its longest part in one document, the first of equal ones.
+    """Clip each span that crosses documents to its longest part in one document.
+
+    Of equally long parts the first is taken.
 
     Args:
         begins: starts of the spans in the stream of all rows, ascending; spans do not overlap.
@@ -69,7 +77,8 @@ def clip_to_documents(begins: Int64, sizes: Int64, bounds: Int64) -> tuple[Int64
         bounds: document starts in the stream, ascending; every row starts with a document.
 
     Example:
-        >>> [part.tolist() for part in clip_to_documents(np.array([1, 4, 8]), np.array([2, 3, 2]), np.array([0, 5, 9]))]
+        >>> begins, sizes, bounds = np.array([1, 4, 8]), np.array([2, 3, 2]), np.array([0, 5, 9])
+        >>> [part.tolist() for part in clip_to_documents(begins, sizes, bounds)]
         [[1, 5, 8], [2, 2, 1]]
     """
     ends = begins + sizes
@@ -78,16 +87,18 @@ def clip_to_documents(begins: Int64, sizes: Int64, bounds: Int64) -> tuple[Int64
     crossing = np.flatnonzero(last > first)
     if not len(crossing):
         return begins, sizes
-    # enumerate the parts of all crossing spans, flat: the span that each belongs to, and its index
-    # in that span
+
+    # list the parts of all crossing spans, flat: the span of each part, and its index in the span
     parts = (last - first)[crossing] + 1
     span = np.repeat(crossing, parts)
     index = list_indices(parts)
-    # bounds of the parts: the span's own, and the document starts inside it
+
+    # bounds of the parts: start and end of the span, and the document starts inside it
     cuts = np.append(bounds, 0)
     begin = np.where(index == 0, begins[span], cuts[first[span] + index - 1])
     end = np.where(index == np.repeat(parts, parts) - 1, ends[span], cuts[first[span] + index])
-    # replace each crossing span by its longest part
+
+    # replace each crossing span with its longest part
     longest = np.lexsort((index, begin - end, span))[offsets_of(parts)[:-1]]
     begins = begins.copy()
     sizes = sizes.copy()
@@ -97,14 +108,15 @@ def clip_to_documents(begins: Int64, sizes: Int64, bounds: Int64) -> tuple[Int64
 
 
 def count_noise_before(documents: Ragged, starts: Ragged, sizes: Int64) -> tuple[Int64, Int64]:
-    """Count the spans, and their tokens, before each document in its row; flat, as `documents.values`.
+    """Count the spans, and their tokens, before each document in its row, flat.
 
-    Starts of documents (first 0) and spans ascend in each row; a span that starts where a document
-    starts belongs to it. `sizes` are the tokens of the spans, flat; no span crosses into another
+    The starts of documents (first 0) and of spans ascend in each row; a span that starts with a
+    document belongs to it. `sizes` are the tokens of the spans, flat; no span crosses into another
     document.
     """
     row = rows_of(documents)
-    # positions that ascend over all rows: the row in the high 32 bits
+
+    # positions that ascend over all rows: the row is in the high 32 bits
     span_positions, document_positions = (
         lists.values.astype(np.int64) + (rows_of(lists) << 32) for lists in (starts, documents)
     )

@@ -1,4 +1,4 @@
-"""Select whole words, single or in spans, in random order within a token budget (whole-word masking)."""
+"""Whole-word masking: choose words or spans of words in random order, within a token budget."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -25,19 +25,24 @@ from clozeline.seeding import LENGTHS, POSITIONS
 class RowWords:
     """The words of many rows."""
 
-    starts: Int64  # flat position of each word's first token, ascending, shape [words]
-    lengths: Int64  # tokens of each word, shape [words]
-    run_ends: Int64  # for each word, the first later word behind the end of its row or behind a special token
-    offsets: Int64  # index of each row's first word, and the number of words, shape [rows + 1]
-    tokens: Int64  # tokens in words of each row, shape [rows]
+    starts: Int64
+    """flat position of the first token of each word, ascending, shape [words]"""
+    lengths: Int64
+    """tokens in each word, shape [words]"""
+    run_ends: Int64
+    """for each word the next word after the end of its row or after a special token"""
+    offsets: Int64
+    """index of the first word of each row, and the number of words, shape [rows + 1]"""
+    tokens: Int64
+    """tokens in the words of each row, shape [rows]"""
 
 
 def find_words(ids: Ragged, opens: Bool, special: IdSet) -> RowWords:
     """Find the words of rows.
 
-    A word starts at a token that opens one (`opens`, [tokens] bool, `Vocabulary.opens_word` of the
-    ids; changed at the starts of rows), at the start of a row and after a special token. Special
-    tokens belong to no word.
+    A word starts at a token that opens one, at the start of a row and after a special token.
+    Special tokens belong to no word. `opens` [tokens] says which tokens open a word, as in
+    `Vocabulary.opens_word`; its entries at the starts of rows are overwritten.
     """
     marks = special.mask(ids.values)
     opens[ids.offsets[:-1][ids.lengths > 0]] = True
@@ -46,6 +51,7 @@ def find_words(ids: Ragged, opens: Bool, special: IdSet) -> RowWords:
         offsets = np.searchsorted(starts, ids.offsets)
         run_ends = np.repeat(offsets[1:], np.diff(offsets))
         return RowWords(starts, np.diff(starts, append=len(opens)), run_ends, offsets, ids.lengths)
+
     # words also end before special tokens, which belong to no word
     breaks = np.zeros(len(opens) + 1, dtype=np.bool_)
     breaks[ids.offsets] = True
@@ -54,6 +60,7 @@ def find_words(ids: Ragged, opens: Bool, special: IdSet) -> RowWords:
     is_word = ~marks[bounds]
     starts = bounds[is_word]
     lengths = np.diff(bounds, append=len(opens))[is_word]
+
     # runs of words without a special token between them
     first_of_run = np.flatnonzero(breaks[starts])
     runs = np.cumsum(breaks[starts])
@@ -63,16 +70,16 @@ def find_words(ids: Ragged, opens: Bool, special: IdSet) -> RowWords:
 
 
 def split_long_words(words: RowWords, longest: Int64) -> RowWords:
-    """Return words of which those longer than `longest[i]` tokens, in row i, are single tokens instead; shape [rows].
+    """Split the words of row i that are longer than `longest[i]` tokens into single tokens.
 
-    Example: words of 1, 4 and 1 tokens of a row, at most 3 tokens: six words of 1 token.
+    Example: words of 1, 4 and 1 tokens, at most 3 tokens: six words of 1 token.
     """
     counts = np.diff(words.offsets)
     too_long = words.lengths > np.repeat(longest, counts)
     if not too_long.any():
         return words
-    # parent: the word that each new word is, or is a token of; first: the first new word of each
-    # word
+
+    # parent: the old word of each new word; first: the first new word of each old word
     sizes = np.where(too_long, words.lengths, 1)
     parent = np.repeat(np.arange(len(sizes)), sizes)
     first = offsets_of(sizes)
@@ -86,26 +93,28 @@ def split_long_words(words: RowWords, longest: Int64) -> RowWords:
 def choose_words(
     keys: UInt64, words: RowWords, budgets: Int64, ids: Ragged, thresholds: UInt64 | None = None
 ) -> Ragged:
-    """Choose whole words in random order, `budgets[i]` tokens of row i; return flat positions, ascending (int64).
+    """Choose `budgets[i]` tokens of row i as words in random order; return ascending positions.
 
-    A word that is longer than the budget of its row counts as so many words of one token. A span
-    grows to the right over unselected words of its run while the next word fits the remaining
-    budget. A start that is selected already or does not fit is skipped, which is equivalent to
-    drawing another start. If no remaining word fits, the first tokens of the next unselected word
-    in the order use up the budget, so that each row has exactly its number of tokens.
+    The positions are flat (int64). A word that is longer than the budget of its row is treated as
+    words of one token each. A span grows to the right over unselected words of its run while the
+    next word fits the remaining budget. A start that is selected already or does not fit is
+    skipped, which is equivalent to drawing another start. If no remaining word fits, the first
+    tokens of the next unselected word in the order use up the budget. So each row gets exactly its
+    number of tokens.
 
     Args:
         keys: one key per row.
         words: the words of the rows.
-        budgets: tokens to choose, at most as many as the row's words have, shape [rows].
+        budgets: tokens to choose, at most as many as the words of the row have, shape [rows].
         ids: the rows.
-        thresholds: a table of `distributions` for the number of words of a span; None: one word.
+        thresholds: a table of `distributions` for the number of words in a span; None: one word.
 
     Example: words of 1, 3, 1 and 1 tokens, budget 3, order 0, 1, 2, 3, no spans: words 0, 2 and 3.
     Words of 2, 2 and 2 tokens, budget 3, order 1, 2, 0: word 1, and the first token of word 2.
     """
     units = split_long_words(words, budgets)
-    # queue: word indices in random order, row by row; positions: each row's next entry in it
+
+    # queue: word indices in random order, row by row; positions: the next entry of each row
     counts = np.diff(units.offsets)
     queue = permute(keys, counts, POSITIONS).values + np.repeat(units.offsets[:-1], counts)
     taken = np.zeros(len(queue), dtype=np.bool_)
@@ -113,6 +122,7 @@ def choose_words(
     positions = units.offsets[:-1].copy()
     if thresholds is None:
         _take_prefix(units, queue, taken, remaining, positions)
+
     # one span per row and step, for rows with budget left
     rows = np.flatnonzero((remaining > 0) & (counts > 0))
     passed = np.full(len(rows), thresholds is None)
@@ -123,6 +133,7 @@ def choose_words(
             units, queue, taken, remaining[again], positions[again], units.offsets[1:][again]
         )
         rows = rows[(remaining[rows] > 0) & (positions[rows] < units.offsets[1:][rows])]
+
         # draw the number of words of the span, and take the words that fit
         first = queue[positions[rows]]
         tries = positions[rows] - units.offsets[rows]
@@ -130,11 +141,13 @@ def choose_words(
         if thresholds is not None:
             longest = inverse_cdf(draw(skip_bits(keys[rows], tries), LENGTHS, longest), thresholds)
         size = _take_span(units, taken, first, longest, remaining[rows])
+
         remaining[rows] -= size
         positions[rows] += 1
         passed = (size == 0) | (positions[rows] == units.offsets[1:][rows])
         rows, passed = rows[remaining[rows] > 0], passed[remaining[rows] > 0]
-    # rows where no word fits the rest of the budget: the first tokens of the next word fill it
+
+    # where no word fits the remaining budget, the first tokens of the next word use it up
     sizes = np.where(taken, units.lengths, 0)
     unfinished = np.flatnonzero(remaining)
     if len(unfinished):
@@ -149,7 +162,7 @@ def choose_words(
 def _take_prefix(
     words: RowWords, queue: Int64, taken: Bool, remaining: Int64, positions: Int64
 ) -> None:
-    """Take single words while the next one fits; updates `taken`, `remaining` and `positions`."""
+    """Take single words while the next one fits; update `taken`, `remaining` and `positions`."""
     sizes = words.lengths[queue]
     counts = np.diff(words.offsets)
     fits = exclusive_cumsum(sizes, words.offsets) + sizes <= np.repeat(remaining, counts)
@@ -162,7 +175,7 @@ def _take_prefix(
 def _next_fitting(
     words: RowWords, queue: Int64, taken: Bool, remaining: Int64, positions: Int64, ends: Int64
 ) -> Int64:
-    """Return the index in the queue, from `positions` on, of the next word that fits; `ends` if there is none."""
+    """Return the index in the queue of the next word that fits, from `positions` on, or `ends`."""
     counts = ends - positions
     index = np.repeat(positions, counts) + list_indices(counts)
     word = queue[index]
@@ -179,7 +192,7 @@ def _next_fitting(
 def _take_span(
     words: RowWords, taken: Bool, first: Int64, longest: Int64, remaining: Int64
 ) -> Int64:
-    """Take up to `longest` words from `first` on; return how many tokens they have."""
+    """Take up to `longest` words from `first` on; return the number of their tokens."""
     # word [rows, longest]: the candidates, clipped to valid indices
     step = np.arange(int(longest.max(initial=1)))
     word = first[:, None] + step
@@ -195,12 +208,12 @@ def _take_span(
 
 
 def run_starts(positions: Int64) -> Bool:
-    """Return which of ascending positions start a run of consecutive positions, bool."""
+    """Return which of the ascending positions start a run of consecutive positions."""
     starts = np.ones(len(positions), dtype=np.bool_)
     starts[1:] = positions[1:] != positions[:-1] + 1
     return starts
 
 
 def unit_starts(opens: NDArray[Any]) -> Int64:
-    """Return, for each entry, the last entry up to it that opens a unit; the first entry opens one."""
+    """Return for each entry the first entry of its unit; the first of all opens a unit."""
     return np.maximum.accumulate(np.where(opens, np.arange(len(opens)), 0))

@@ -10,7 +10,7 @@ FURTHER = {"causal_lm": [{"architecture": "encoder", "grouping": "document"}]}
 """Options of which a key needs several."""
 
 ALWAYS_REFUSED = {
-    "corrective_lm.cross_documents": "a crop joins documents; the key is of all objectives over rows"
+    "corrective_lm.cross_documents": "a crop may span several; the key is of all objectives over rows"
 }
 
 VARIED = ("grouping", "architecture", "attention")

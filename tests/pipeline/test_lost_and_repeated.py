@@ -81,7 +81,7 @@ PLACES = {
     "a document that is balanced": Place("balance", "shards.reader:ShardSet.read_block"),
     "a training document": Place("group", "group.stage:train_documents"),
     "a held-out document": Place("group", "group.stage:heldout_documents"),
-    "a copy of a document": Place("group", "group.stage:with_copies"),
+    "a copy of a document": Place("group", "group.stage:copy_documents"),
     "a document that is grouped": Place("group", "group.groupings.packed:Packed.group", 1),
     "a sample row": Place("group", "group.stage:_by_uid", 0),
     "a shard and variant": Place("corrupt", "corrupt.stage:example_units"),

@@ -1,7 +1,7 @@
 """Mixture: apply one of several objectives to each sample (UL2, UniLM)."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import asdict, field
 from operator import itemgetter
 from typing import Annotated, ClassVar, Final
 
@@ -119,7 +119,7 @@ class Mixture(Objective):
         ]
         shared: dict[str, list[object]] = {
             "architecture": [part.architecture for part in self.parts],
-            "batch layout": [part.layout for part in self.parts],
+            "batch layout": [asdict(part.layout) for part in self.parts],
             "heads": [
                 tuple(head for head in part.heads if head not in _ROW_HEADS) for part in self.parts
             ],

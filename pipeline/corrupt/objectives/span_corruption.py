@@ -192,8 +192,8 @@ class SpanCorruption(Objective):
             fits &= targets <= self.options.target_length
         if not fits[0]:
             raise self.refuse_options(
-                f"input_length {self.options.input_length} or target_length "
-                f"{self.options.target_length} is too small for two tokens of text"
+                f"input_length {self.options.input_length} and target_length "
+                f"{self.options.target_length or 'none'} are too small for two tokens of text"
             )
         if fits.all():
             raise self.refuse_options(

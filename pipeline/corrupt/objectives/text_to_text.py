@@ -212,7 +212,7 @@ class TextToText(Objective):
         inputs = example["input_ids"]
         targets = example["target_ids"]
         if not 0 <= task < len(self.options.tasks):
-            raise ValueError(f"task {task} does not exist; there are {len(self.options.tasks)}")
+            raise ValueError(f"task {task} of {len(self.options.tasks)} does not exist")
         before = self._templates[2 * task]
         after = self.add_special_tokens(self._templates[2 * task + 1])
         source = inputs[len(before) : len(inputs) - len(after)]

@@ -1,12 +1,12 @@
-"""Groupings: how token documents become sample rows. One per file, run by the stage `group` only.
+"""Groupings, one per file: turn token documents into sample rows, in the stage `group`.
 
-Everything decided here (cuts, reasons of length) is independent of variants and of what corruption
-draws. Tokens in = tokens in rows + tokens rejected by reason; separators are counted apart.
+Nothing here depends on variants or on the random choices of corruption. Tokens in = tokens in rows
++ tokens dropped, by reason; separators are counted separately.
 """
 
 from clozeline.pipeline.group.groupings._grouping import (
     Context,
-    Grouped,
+    GroupedRows,
     Grouping,
     GroupingSpec,
     MinimumRow,
@@ -18,7 +18,7 @@ from clozeline.pipeline.group.groupings._grouping import (
 
 __all__ = [
     "Context",
-    "Grouped",
+    "GroupedRows",
     "Grouping",
     "GroupingSpec",
     "MinimumRow",

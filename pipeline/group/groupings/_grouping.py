@@ -1,4 +1,4 @@
-"""The base of groupings: their specs, and what they share to turn token documents into sample rows."""
+"""The base of groupings, which turn token documents into sample rows, and their specs."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from clozeline.seeding import (
 )
 
 Part: TypeAlias = tuple[int, int]
-"""Tokens of a full row of a part of a mixture, and its share in parts per million."""
+"""tokens in a full row of a part of a mixture, and the share of the part in parts per million"""
 MOST_PARTS: Final = 256
-"""Parts are stored in 8 bits."""
-# Tokens of the longest row whose positions are stored as uint16, with a token in front.
-_SHORT: Final = 65_535
-# Longest text of an option in a label; what is longer is named by its hash.
+"""most parts of a mixture: they are stored in 8 bits"""
+# Most tokens in a row whose positions are stored as uint16, with one special token in front.
+_MOST_UINT16_TOKENS: Final = 65_535
+# Longest text of an option in a label; a longer one is replaced by its hash.
 _LONGEST_VALUE: Final = 64
 
 
@@ -51,9 +51,9 @@ class GroupingSpec:
 
     Args:
         name: file in `pipeline/group/groupings/`.
-        length: tokens of a full row, without frame.
+        length: tokens in a full row, without special tokens around it.
         separator: special token after each document of a packed row: none, sep or eos.
-        options: further options of the grouping, in order of name.
+        options: further options of the grouping, in order of their names.
     """
 
     name: str
@@ -62,41 +62,36 @@ class GroupingSpec:
     options: tuple[tuple[str, Any], ...] = ()
 
     def entry(self) -> dict[str, Any]:
-        """Return the spec as an entry of the recipe's `group.groupings`."""
+        """Return the spec as a name with options, as in a configuration."""
         separator = {} if self.separator == "none" else {"separator": self.separator}
         return {"name": self.name, "length": self.length, **separator, **dict(self.options)}
 
     @staticmethod
     def of(name: str, options: Mapping[str, Any]) -> GroupingSpec:
-        """Return the spec of plain validated options of a grouping."""
-        rest = {key: _hashable(value) for key, value in options.items() if value != ()}
-        length = rest.pop("length")
-        separator = rest.pop("separator", "none")
-        return GroupingSpec(
-            name, length, separator, tuple(sorted((k, v) for k, v in rest.items() if v != ()))
-        )
+        """Return the spec of a grouping with validated options."""
+        hashable = {key: _to_tuples(value) for key, value in options.items() if value != ()}
+        length = hashable.pop("length")
+        separator = hashable.pop("separator", "none")
+        further = sorted((key, value) for key, value in hashable.items() if value != ())
+        return GroupingSpec(name, length, separator, tuple(further))
 
     @property
     def label(self) -> str:
-        """Return the canonical text that names the sample set's folder and enters its uids: `packed-510-sep`."""
+        """Return the name of the sample set, a part of its sample uids: `packed-510-sep`."""
         options = (f"{key}={_canonical(value)}" for key, value in self.options)
-        return re.sub(
-            r"[^A-Za-z0-9._=-]",
-            "_",
-            "-".join([self.name, str(self.length), self.separator, *options]),
-        )
+        text = "-".join([self.name, str(self.length), self.separator, *options])
+        return re.sub(r"[^A-Za-z0-9._=-]", "_", text)
 
 
-def _hashable(value: object) -> Any:
-    return tuple(_hashable(item) for item in value) if isinstance(value, (list, tuple)) else value
+def _to_tuples(value: object) -> Any:
+    return tuple(_to_tuples(item) for item in value) if isinstance(value, (list, tuple)) else value
 
 
 def _canonical(value: object) -> str:
     if not isinstance(value, tuple):
         return str(value)
-    text = "_".join(
-        "x".join(map(str, item)) if isinstance(item, tuple) else str(item) for item in value
-    )
+    items = ["x".join(map(str, item)) if isinstance(item, tuple) else str(item) for item in value]
+    text = "_".join(items)
     return text if len(text) <= _LONGEST_VALUE else f"{len(value)}.{hash64(text):016x}"
 
 
@@ -110,10 +105,10 @@ class MinimumRow:
     def filter(
         self, lengths: Int64, content: Int64, sentences: Int64
     ) -> tuple[NDArray[np.bool_], dict[str, int]]:
-        """Return which rows an objective can use, and the content tokens of the others by reason.
+        """Return which rows an objective can use, and by reason the content tokens of all others.
 
-        `lengths` are the tokens of each row, `content` those without separators, `sentences` its
-        sentence starts.
+        `lengths` are the tokens in each row, `content` its tokens without separators, `sentences`
+        its sentence starts.
         """
         short = lengths < self.tokens
         alone = ~short & (sentences < self.sentences)
@@ -125,8 +120,8 @@ class MinimumRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Grouped:
-    """Sample rows in stream order, and the account of where the tokens went."""
+class GroupedRows:
+    """Sample rows in stream order, and the counts of tokens in rows and dropped tokens."""
 
     rows: RowBatch
     counts: dict[str, Any] = field(default_factory=dict)
@@ -134,13 +129,13 @@ class Grouped:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Properties that a grouping knows in addition to the documents."""
+    """Properties of a sample set that a grouping needs in addition to the documents."""
 
     label: str
-    """the grouping's label, part of the sample uids and key of its draws"""
+    """label of the grouping, a part of the sample uids and key of its draws"""
     seed: int = 1
     source_groups: tuple[str, ...] = ()
-    """names of the codes in the documents' column `source_group`"""
+    """names of the codes in the column `source_group` of the documents"""
 
 
 @config_class
@@ -150,16 +145,17 @@ class PartOptions:
     parts: Annotated[
         tuple[Part, ...],
         Field(
-            description="Length in tokens and share in parts per million of each part of a mixture; none: one "
-            "part."
+            description="Length in tokens, and share in parts per million, of each part of a "
+            "mixture; none: a single part."
         ),
     ] = ()
 
 
-class PartDraws:
-    """Draws the part of a mixture that each row belongs to, from where the row starts, so never by variant or label.
+class PartSampler:
+    """Draws the part of a mixture for each row, keyed by where the row starts.
 
-    Without parts every row is of part 0 with the given length.
+    So variant and label of an objective do not matter. Without parts every row belongs to part 0
+    and has the given length.
     """
 
     def __init__(self, parts: Sequence[Part], length: int, label: str, seed: int) -> None:
@@ -169,8 +165,8 @@ class PartDraws:
         self._seed = seed
         self._base = kernel_base(seed, label, 0)
 
-    def of_rows(self, uids: NDArray[np.uint64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Return part and full length of each row, shape [rows]."""
+    def draw_rows(self, uids: NDArray[np.uint64]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Return the part and the full length of each row, shape [rows]."""
         lengths = np.array(self._lengths, dtype=np.int64)
         if len(lengths) == 1:
             return np.zeros(len(uids), np.uint8), np.repeat(lengths, len(uids))
@@ -179,8 +175,8 @@ class PartDraws:
         parts: NDArray[Any] = np.searchsorted(np.array(self._bounds), drawn, side="right")
         return parts.astype(np.uint8), lengths[parts]
 
-    def of_row(self, uid: int) -> tuple[int, int]:
-        """Return part and full length of one row."""
+    def draw_row(self, uid: int) -> tuple[int, int]:
+        """Return the part and the full length of one row."""
         drawn = ((random_bits_of(self._base, uid, MIXTURE, 0) >> 32) * MILLION) >> 32
         part = bisect_right(self._bounds, drawn)
         return part, self._lengths[part]
@@ -189,15 +185,15 @@ class PartDraws:
 class Grouping(ABC):
     """Turns the token documents of a shard, in hash order, into sample rows.
 
-    Documents are `RowBatch` with the fixed columns `document_uid`, `language`, `copy` and the list
-    columns `token_ids`, `sentence_starts`.
+    Documents are a `RowBatch` with the fixed columns `document_uid`, `language`, `copy` and the
+    list columns `token_ids`, `sentence_starts`.
     """
 
     VERSION: ClassVar[int] = 1
     """raised when the same input gives other bytes"""
     keeps_words: ClassVar[bool] = True
-    """whether rows keep the word starts that documents have; false for rows of which no objective
-    reads words"""
+    """whether rows keep the word starts of documents; false if no objective reads words of such
+    rows"""
     Options: ClassVar[Any]
     columns: tuple[Feature, ...]
 
@@ -205,34 +201,34 @@ class Grouping(ABC):
         self.options = options
         self.vocabulary = vocabulary
         parts: tuple[Part, ...] = options.parts
-        if parts and (sum(share for _, share in parts) != MILLION or len(parts) > MOST_PARTS):
+        lengths = [length for length, _ in parts]
+        shares = [share for _, share in parts]
+        if parts and (sum(shares) != MILLION or len(parts) > MOST_PARTS):
             raise ConfigurationError(
-                f"grouping: {len(parts)} parts with the shares {[share for _, share in parts]}: "
-                "expected at most "
-                f"{MOST_PARTS}, whose shares sum to {MILLION}"
+                f"grouping: {len(parts)} parts with the shares {shares}: expected at most "
+                f"{MOST_PARTS} parts, whose shares sum to {MILLION}"
             )
-        if parts and (min(parts)[0] < 1 or max(parts)[0] != options.length):
+        if parts and (min(lengths) < 1 or max(lengths) != options.length):
             raise ConfigurationError(
-                f"grouping: parts of {[length for length, _ in parts]} tokens: expected 1 or "
-                "more, the longest as long "
-                f"as `length`, {options.length}"
+                f"grouping: parts of {lengths} tokens: expected 1 or more, and the longest part "
+                f"equal to `length`, {options.length}"
             )
 
     @abstractmethod
-    def group(self, documents: RowBatch, minimum: MinimumRow, context: Context) -> Grouped:
-        """Return rows of these documents; documents without tokens are counted as `empty`."""
+    def group(self, documents: RowBatch, minimum: MinimumRow, context: Context) -> GroupedRows:
+        """Return the rows of these documents; documents without tokens are counted as `empty`."""
 
     def columns_of(self, *, words: bool) -> tuple[Feature, ...]:
-        """Return the columns of rows of documents with word starts that segmenters found, or without."""
+        """Return the columns of rows; `words`: documents have word starts from segmenters."""
         if not (words and self.keeps_words):
             return self.columns
         return (*self.columns, self.starts_feature(WORD_STARTS.name, WORD_STARTS.description))
 
     def word_starts(self, documents: RowBatch, begins: Int64, offsets: Int64) -> dict[str, Ragged]:
-        """Return the column of word starts of rows, where the documents have one; a row starts a word.
+        """Return the column of word starts of rows, if the documents have one.
 
-        `begins` are the starts of the documents in the stream that rows are cut from, `offsets`
-        those of the rows.
+        A word also starts at the start of a row. `begins` are the starts of the documents in the
+        stream that rows are cut from, `offsets` the starts of the rows.
         """
         words = documents.columns.get(WORD_STARTS.name)
         if words is None:
@@ -246,35 +242,39 @@ class Grouping(ABC):
             )
         }
 
-    def part_draws(self, context: Context) -> PartDraws:
-        """Return draws of the part, and so of the length, of each row."""
-        return PartDraws(self.options.parts, self.options.length, context.label, context.seed)
+    def part_sampler(self, context: Context) -> PartSampler:
+        """Return what draws the part, and so the length, of each row."""
+        return PartSampler(self.options.parts, self.options.length, context.label, context.seed)
 
     def starts_feature(self, name: str, description: str) -> Feature:
-        """Return a feature of starts in the rows."""
+        """Return a feature that holds starts in the rows."""
         return Feature(name, starts_dtype(self.options.length), Role("start", "ids"), description)
 
     def windows(
         self, documents: RowBatch, context: Context, ends: Callable[[Starts, Int64], Int64]
     ) -> tuple[Starts, NDArray[np.uint8]]:
-        """Return where all windows start, and their parts; each round cuts one window of every open document.
+        """Return the starts of all windows, and their parts.
 
-        `ends` maps the starts of windows and their full lengths to where they end, as offsets in
-        their documents.
+        `ends` maps the starts of windows and their full lengths to their ends, as offsets in their
+        documents.
         """
         sizes = documents.columns["token_ids"].lengths
-        draws = self.part_draws(context)
+        sampler = self.part_sampler(context)
         first = np.arange(len(documents))
         offset = np.zeros(len(documents), np.int64)
         windows: list[tuple[object, ...]] = []
+
+        # each round cuts one window of every document that is not finished
         while len(first) or not windows:
             starts = Starts.at(documents, first, offset, context.label)
-            parts, lengths = draws.of_rows(starts.uids)
+            parts, lengths = sampler.draw_rows(starts.uids)
             windows.append((first, offset, starts.uids, parts))
             offset = ends(starts, lengths)
             unfinished = offset < sizes[first]
             first = first[unfinished]
             offset = offset[unfinished]
+
+        # order the windows by document and offset
         first, offset, uids, parts = (
             np.concatenate(column) for column in zip(*windows, strict=True)
         )
@@ -283,15 +283,15 @@ class Grouping(ABC):
 
     @staticmethod
     def drop_empty(documents: RowBatch) -> RowBatch:
-        """Return documents that have at least one token."""
+        """Return the documents that have at least one token."""
         lengths = documents.columns["token_ids"].lengths
         return documents if lengths.all() else documents.take(np.flatnonzero(lengths))
 
     @staticmethod
-    def account(
+    def count_tokens(
         documents: RowBatch, in_samples: int, dropped: Mapping[str, int], separators: int = 0
     ) -> dict[str, Any]:
-        """Return the counts of tokens in and out; documents without tokens are counted as `empty`."""
+        """Count tokens in and out; documents without tokens are counted as `empty`."""
         lengths = documents.columns["token_ids"].lengths
         return {
             "tokens_in": int(lengths.sum()),
@@ -304,7 +304,7 @@ class Grouping(ABC):
 
 def starts_dtype(length: int) -> Literal["uint16", "uint32"]:
     """Return the type of positions in rows of up to `length` tokens."""
-    return "uint16" if length <= _SHORT else "uint32"
+    return "uint16" if length <= _MOST_UINT16_TOKENS else "uint32"
 
 
 def build_grouping(spec: GroupingSpec, vocabulary: Vocabulary) -> Grouping:
@@ -315,7 +315,7 @@ def build_grouping(spec: GroupingSpec, vocabulary: Vocabulary) -> Grouping:
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """The starts of rows: index of the document of the first token, its offset there, and the sample uid."""
+    """Starts of rows: document of the first token, its offset in the document, and sample uid."""
 
     first: NDArray[np.intp]
     offset: Int64
@@ -323,7 +323,7 @@ class Starts:
 
     @staticmethod
     def at(documents: RowBatch, first: NDArray[np.intp], offset: Int64, label: str) -> Starts:
-        """Return starts with their uids, of which the grouping's label is a part."""
+        """Return starts with their sample uids; the label of the grouping is a part of them."""
         uids = documents.fixed["document_uid"]
         copies = documents.fixed["copy"]
         sample_uids = [
@@ -339,7 +339,7 @@ class Starts:
     def sample_rows(
         self, documents: RowBatch, columns: Mapping[str, Ragged], parts: NDArray[np.uint8]
     ) -> RowBatch:
-        """Return rows with their fixed columns, in the order given."""
+        """Return rows with their fixed columns, in this order."""
         copied = {
             name: documents.fixed[name][self.first].astype(np.uint8)
             for name in ("copy", "language")
@@ -351,6 +351,8 @@ class Starts:
             "document_offset": self.offset.astype(np.uint32),
             "part": parts,
         }
+
+        # columns that samples do not use are zero
         absent = {
             name: np.zeros(len(parts), FIXED_COLUMNS[name])
             for name in FIXED_COLUMNS.keys() - fixed.keys()

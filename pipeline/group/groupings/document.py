@@ -1,4 +1,4 @@
-"""Group documents into rows: one per row, or windows of complete sentences of a long one."""
+"""Document: one row for each document, or windows of complete sentences of a long document."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from clozeline.columns import IDS, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.group.groupings import (
     Context,
-    Grouped,
+    GroupedRows,
     Grouping,
     MinimumRow,
     PartOptions,
@@ -22,10 +22,10 @@ from clozeline.pipeline.vocabulary import Vocabulary
 
 
 class DocumentGrouping(Grouping):
-    """A document of at most `length` tokens is one row; a longer one is cut into windows of complete sentences.
+    """One row for each document; a document over `length` tokens is cut into several rows.
 
-    A sentence longer than `length` is cut at `length` and continued in the next row. The last
-    window may be short.
+    The rows of a long document hold complete sentences. A sentence longer than `length` is cut at
+    `length` and continues in the next row. The last row may be short.
 
     Example (length 4, sentences a b | c d e | f g h i j):
         a b | c d e | f g h i | j
@@ -45,7 +45,7 @@ class DocumentGrouping(Grouping):
         )
         self.columns = (Feature("ids", "ids", IDS, "content tokens"), self._starts)
 
-    def group(self, documents: RowBatch, minimum: MinimumRow, context: Context) -> Grouped:
+    def group(self, documents: RowBatch, minimum: MinimumRow, context: Context) -> GroupedRows:
         filled = self.drop_empty(documents)
         tokens = filled.columns["token_ids"]
         sentences = filled.columns["sentence_starts"]
@@ -59,10 +59,12 @@ class DocumentGrouping(Grouping):
             begin = tokens.offsets[starts.first] + starts.offset
             end = tokens.offsets[starts.first + 1]
             limit = begin + lengths
-            long = limit < end
-            whole = flat_positions[np.searchsorted(flat_positions, limit, side="right") - 1]
-            return np.where(long & (whole > begin), whole, limit) - tokens.offsets[starts.first]
+            is_long = limit < end
+            last_start = flat_positions[np.searchsorted(flat_positions, limit, side="right") - 1]
+            cut = np.where(is_long & (last_start > begin), last_start, limit)
+            return cut - tokens.offsets[starts.first]
 
+        # cut the documents, and count starts from the start of their row
         starts, parts = self.windows(filled, context, ends)
         offsets = np.append(tokens.offsets[starts.first] + starts.offset, tokens.offsets[-1])
         columns = {
@@ -70,9 +72,11 @@ class DocumentGrouping(Grouping):
             "sentence_starts": starts_in_rows(flat_positions, offsets, self._starts.dtype),
             **self.word_starts(filled, tokens.offsets, offsets),
         }
+
+        # drop rows below the minimum
         lengths = np.diff(offsets)
         kept, dropped = minimum.filter(lengths, lengths, columns["sentence_starts"].lengths)
         if not kept.all():
             columns = {name: column.take(np.flatnonzero(kept)) for name, column in columns.items()}
         rows = starts.take(kept).sample_rows(filled, columns, parts[kept])
-        return Grouped(rows, self.account(documents, int(lengths[kept].sum()), dropped))
+        return GroupedRows(rows, self.count_tokens(documents, int(lengths[kept].sum()), dropped))

@@ -1,4 +1,4 @@
-"""Packed: documents run on in rows of one fixed length."""
+"""Packed: documents one after another, cut into rows of a fixed length."""
 
 from collections.abc import Callable
 from typing import Annotated, Literal
@@ -11,13 +11,13 @@ from clozeline.columns import IDS, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.group.groupings import (
     Context,
-    Grouped,
+    GroupedRows,
     Grouping,
     MinimumRow,
     PartOptions,
     Starts,
 )
-from clozeline.pipeline.group.groupings._grouping import PartDraws
+from clozeline.pipeline.group.groupings._grouping import PartSampler
 from clozeline.pipeline.kernels.ragged import insert_at, starts_in_rows
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Ragged, RowBatch
@@ -26,10 +26,10 @@ from clozeline.seeding import sample_uid
 
 
 class PackedGrouping(Grouping):
-    """All documents, each followed by its separator, are one stream of tokens, cut every `length` tokens.
+    """All documents, each followed by its separator, in one stream, cut every `length` tokens.
 
-    A separator belongs to the document before it and may open a row. The shard's last row may be
-    short.
+    A separator belongs to the document before it, and may be the first token of a row. The last row
+    of a shard may be short.
 
     Example (length 4, separator eos, documents a b c and d e f g h):
         a b c </s> | d e f g | h </s>
@@ -59,6 +59,7 @@ class PackedGrouping(Grouping):
             documents,
         )
         self._start_dtype = documents.dtype
+
         name = options.separator
         self._separator = (
             None
@@ -66,32 +67,35 @@ class PackedGrouping(Grouping):
             else vocabulary.id_of(name, f"grouping packed, separator {name},")
         )
 
-    def group(self, documents: RowBatch, minimum: MinimumRow, context: Context) -> Grouped:
-        """Lay the documents end to end and cut."""
+    def group(self, documents: RowBatch, minimum: MinimumRow, context: Context) -> GroupedRows:
+        """Concatenate the documents, and cut the stream into rows."""
         filled = self.drop_empty(documents)
         tokens = filled.columns["token_ids"]
         sentences = filled.columns["sentence_starts"]
-        # Lay all tokens end to end; `begins` [documents + 1] and `sentence_positions` [sentences]
-        # index this stream.
+
+        # concatenate all tokens; `begins` [documents + 1] and `sentence_positions` [sentences]
+        # index this stream
         begins = offsets_of(tokens.lengths + (self._separator is not None))
         stream = tokens.values.astype(self.vocabulary.id_dtype, copy=False)
         separators = np.empty(0, dtype=np.int64)
         if self._separator is not None:
             separators = begins[1:] - 1  # the last position of each document is its separator
             stream = insert_at(stream, separators, self._separator)
-        draws = self.part_draws(context)
+        sampler = self.part_sampler(context)
         sentence_positions = sentences.values.astype(np.int64) + np.repeat(
             begins[:-1], sentences.lengths
         )
-        # Cut the stream at `offsets` [rows + 1], and count starts from the start of their row.
-        offsets = self.bounds(filled, begins, sentence_positions, draws, context.label)
+
+        # cut the stream at `offsets` [rows + 1], and count starts from the start of their row
+        offsets = self.row_bounds(filled, begins, sentence_positions, sampler, context.label)
         columns = {
             "ids": Ragged(stream, offsets),
             "sentence_starts": starts_in_rows(sentence_positions, offsets, self._start_dtype),
             "document_starts": starts_in_rows(begins[:-1], offsets, self._start_dtype),
             **self.word_starts(filled, begins, offsets),
         }
-        # Drop rows below the minimum; separators do not count as tokens.
+
+        # drop rows below the minimum; separators do not count as tokens
         lengths = np.diff(offsets)
         in_row = np.bincount(
             np.searchsorted(offsets, separators, side="right") - 1, minlength=len(lengths)
@@ -99,42 +103,47 @@ class PackedGrouping(Grouping):
         kept, dropped = minimum.filter(
             lengths, lengths - in_row, columns["sentence_starts"].lengths
         )
-        # Name each row after its first token: document, and offset in it.
+
+        # the uid of a row follows from its first token: the document, and the offset in it
         first = np.searchsorted(begins, offsets[:-1], side="right") - 1
         starts = Starts.at(filled, first, offsets[:-1] - begins[first], context.label)
         if not kept.all():
             columns = {name: column.take(np.flatnonzero(kept)) for name, column in columns.items()}
-        rows = starts.take(kept).sample_rows(filled, columns, draws.of_rows(starts.uids)[0][kept])
+        rows = starts.take(kept).sample_rows(
+            filled, columns, sampler.draw_rows(starts.uids)[0][kept]
+        )
         in_samples = int((lengths - in_row)[kept].sum())
         in_separators = int(in_row[kept].sum())
-        return Grouped(rows, self.account(documents, in_samples, dropped, in_separators))
+        return GroupedRows(rows, self.count_tokens(documents, in_samples, dropped, in_separators))
 
-    def bounds(
-        self, documents: RowBatch, begins: Int64, sentences: Int64, draws: PartDraws, label: str
+    def row_bounds(
+        self, documents: RowBatch, begins: Int64, sentences: Int64, sampler: PartSampler, label: str
     ) -> Int64:
-        """Return where rows begin in the stream, and its end.
+        """Return the starts of rows in the stream, and its end.
 
-        `begins` [documents + 1] are the starts of the documents and the end, `sentences` those of
-        sentences.
+        `begins` [documents + 1] are the starts of the documents and the end of the stream;
+        `sentences` are the starts of sentences.
         """
         end = int(begins[-1])
         if len({length for length, _ in self.options.parts}) > 1:
-            return cuts(documents, begins.tolist(), draws, label, lambda _, limit: min(limit, end))
-        # the last row is shorter where the length does not divide the total
+            return cut_stream(
+                documents, begins.tolist(), sampler, label, lambda _, limit: min(limit, end)
+            )
+        # the last row is shorter if the length does not divide the total
         return np.append(np.arange(0, end, self.options.length), end)
 
 
-def cuts(
+def cut_stream(
     documents: RowBatch,
     begins: list[int],
-    draws: PartDraws,
+    sampler: PartSampler,
     label: str,
     stop: Callable[[int, int], int],
 ) -> Int64:
-    """Return bounds of rows whose lengths follow from where they start, one after another.
+    """Return the bounds of rows whose lengths are drawn by their starts, one row after another.
 
-    `begins` are those of `Packed.bounds`; `stop` maps where a row begins and a full one ends to
-    where the row ends.
+    `begins` are as in `PackedGrouping.row_bounds`. `stop` maps the start of a row, and the end of a
+    full row from there, to the end of the row.
     """
     uids = [uid.tobytes() for uid in documents.fixed["document_uid"]]
     copies = documents.fixed["copy"].tolist()
@@ -144,6 +153,6 @@ def cuts(
         while begins[document + 1] <= bounds[-1]:
             document += 1
         offset = bounds[-1] - begins[document]
-        _, length = draws.of_row(sample_uid(uids[document], copies[document], offset, label))
+        _, length = sampler.draw_row(sample_uid(uids[document], copies[document], offset, label))
         bounds.append(stop(bounds[-1], bounds[-1] + length))
     return np.array(bounds, dtype=np.int64)

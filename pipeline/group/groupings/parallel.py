@@ -11,7 +11,7 @@ from clozeline.columns import IDS, Feature, Role
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.group.groupings import (
     Context,
-    Grouped,
+    GroupedRows,
     Grouping,
     MinimumRow,
     PartOptions,
@@ -24,17 +24,17 @@ from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import POSITIONS, below, kernel_keys, random_bits
 
 SourceShare: TypeAlias = tuple[str, int, int]
-"""Label of an input, longest source text in tokens, share of its pairs that are kept in parts per
-million."""
+"""label of an input, longest source text in tokens, and share of its pairs to keep in parts per
+million"""
 
 
 class ParallelGrouping(Grouping):
-    """A text and its other side, in one row; pairs are never packed.
+    """One row for each pair of texts; pairs are never packed.
 
-    `cut: longer` takes tokens from the end of the longer side (of equal ones the target) while both
-    together exceed `length`. `cut: source` cuts the source at `length` and leaves out pairs whose
-    target exceeds `target_length`. With `sources` only pairs of these inputs are taken, each with
-    its own length and share, and `part` says which.
+    `cut: longer` removes tokens from the end of the longer side (of equal ones the target) while
+    both together exceed `length`. `cut: source` cuts the source at `length` and drops pairs whose
+    target exceeds `target_length`. With `sources` only pairs of these inputs are taken. Each input
+    has a length and a share; the column `part` stores its index.
 
     Example (cut longer, length 5; text a b c d, other side v w x):
         ids a b c, target_ids v w
@@ -45,18 +45,18 @@ class ParallelGrouping(Grouping):
         length: Annotated[int, Field(ge=2)]
         """Most tokens of both sides together (`cut: longer`), or of the source (`cut: source`)."""
         cut: Literal["longer", "source"] = "longer"
-        """Side that is cut where a pair is too long."""
+        """Side that is cut if a pair is too long."""
         target_length: Annotated[int, Field(ge=1)] | None = None
         """Most tokens of the target, which is never cut (`cut: source`)."""
         sources: tuple[SourceShare, ...] = ()
         """Inputs to take (`cut: source`), with their length and share in parts per million; none:
-        all of them."""
+        all inputs."""
 
         def __post_init__(self) -> None:
             if (self.cut == "source") != (self.target_length is not None):
-                raise ValueError("target_length is for `cut: source`, which needs it")
+                raise ValueError("give target_length with `cut: source`, and only then")
             if self.sources and (self.cut == "longer" or self.parts):
-                raise ValueError("sources are for `cut: source`, and without parts")
+                raise ValueError("sources need `cut: source`, and no parts")
 
     keeps_words: ClassVar[bool] = False
     options: Options
@@ -75,14 +75,15 @@ class ParallelGrouping(Grouping):
             ),
         )
 
-    def group(self, documents: RowBatch, minimum: MinimumRow, context: Context) -> Grouped:
+    def group(self, documents: RowBatch, minimum: MinimumRow, context: Context) -> GroupedRows:
         sources = _side(documents, "token_ids")
         targets = _side(documents, "target_ids")
         starts = Starts.at(
             documents, np.arange(len(documents)), np.zeros(len(documents), np.int64), context.label
         )
-        parts, lengths, needed = self._parts(documents, starts.uids, context)
-        # the tokens that are kept of each side
+        parts, lengths, unwanted = self._parts(documents, starts.uids, context)
+
+        # the number of tokens to keep of each side
         if self.options.cut == "source":
             first = np.minimum(sources.lengths, lengths)
             second = targets.lengths
@@ -93,22 +94,25 @@ class ParallelGrouping(Grouping):
             first = np.minimum(sources.lengths, first)
             second = np.minimum(targets.lengths, lengths - first)
         both = sources.lengths + targets.lengths
+
+        # the sentence starts to keep
+        document_starts = _side(documents, "sentence_starts")
+        inside = document_starts.values < np.repeat(first, document_starts.lengths)
+        in_row = np.bincount(rows_of(document_starts)[inside], minlength=len(documents))
+        sentence_starts = Ragged(
+            document_starts.values[inside].astype(self._starts.dtype), offsets_of(in_row)
+        )
+
+        # drop pairs by the first reason that applies
         empty = (sources.lengths == 0) | (targets.lengths == 0)
         too_long = np.zeros(len(documents), np.bool_)
         if self.options.target_length is not None:
             too_long = targets.lengths > self.options.target_length
-        # the sentence starts that are kept
-        own_starts = _side(documents, "sentence_starts")
-        inside = own_starts.values < np.repeat(first, own_starts.lengths)
-        in_row = np.bincount(rows_of(own_starts)[inside], minlength=len(documents))
-        sentence_starts = Ragged(
-            own_starts.values[inside].astype(self._starts.dtype), offsets_of(in_row)
-        )
         short = first < minimum.tokens
         alone = sentence_starts.lengths < minimum.sentences
         reasons = {
             "empty": empty,
-            **needed,
+            **unwanted,
             "too_long": too_long,
             "too_short": short,
             "one_sentence": alone,
@@ -119,6 +123,8 @@ class ParallelGrouping(Grouping):
             dropped[reason] = int(both[kept & rejected].sum())
             kept &= ~rejected
         dropped["cut"] = int((both - first - second)[kept].sum())
+
+        # the columns of the other pairs
         chosen = np.flatnonzero(kept)
         codes = _side(documents, "target_language")
         columns = {
@@ -135,15 +141,20 @@ class ParallelGrouping(Grouping):
             "separators": 0,
             "documents_dropped": {"empty": int(empty.sum())},
         }
-        return Grouped(starts.take(kept).sample_rows(documents, columns, parts[kept]), counts)
+        return GroupedRows(starts.take(kept).sample_rows(documents, columns, parts[kept]), counts)
 
     def _parts(
         self, documents: RowBatch, uids: NDArray[np.uint64], context: Context
     ) -> tuple[NDArray[np.uint8], Int64, dict[str, Bool]]:
-        """Return part and length of each pair, and which pairs belong to other inputs or exceed their input's share."""
+        """Return the part and the length of each pair, and which pairs are not wanted, by reason.
+
+        They belong to other inputs, or exceed the share of their input.
+        """
         if not self.options.sources:
-            parts, lengths = self.part_draws(context).of_rows(uids)
+            parts, lengths = self.part_sampler(context).draw_rows(uids)
             return parts, lengths, {}
+
+        # the index of each pair's input among the sources, or -1
         number = {name: index for index, (name, _, _) in enumerate(self.options.sources)}
         table = np.array([number.get(name, -1) for name in context.source_groups], np.int64)
         task = (
@@ -151,6 +162,7 @@ class ParallelGrouping(Grouping):
             if len(table)
             else np.full(len(documents), -1)
         )
+
         keys = kernel_keys(context.seed, context.label, uids, np.zeros(len(uids), np.uint16))
         drawn = below(random_bits(keys, POSITIONS, 1)[:, 0] >> np.uint64(32), MILLION)
         share = np.array([share for _, _, share in self.options.sources])[task]

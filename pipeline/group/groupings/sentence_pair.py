@@ -11,7 +11,7 @@ from clozeline.columns import IDS, UNDO, Feature
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.group.groupings import (
     Context,
-    Grouped,
+    GroupedRows,
     Grouping,
     MinimumRow,
     PartOptions,
@@ -24,22 +24,22 @@ from clozeline.pipeline.rows import Ragged, RowBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, LENGTHS, below, kernel_keys, random_bits
 
-# Other documents among which a partner is sought.
-_CANDIDATES: Final = 16
-_HALF: Final = np.uint64(32)
+# Documents with other text that are searched for a partner.
+_MOST_CANDIDATES: Final = 16
+_HALF_BITS: Final = np.uint64(32)
 
 
 class SentencePairGrouping(Grouping):
-    """Documents are cut in windows of `length` tokens, or, with probability `short_rate`, of 2 to `length`.
+    """Windows of `length` tokens of a document; with probability `short_rate` of 2 to `length`.
 
-    A window ends where its tokens are full, also inside a sentence, and the next begins there. A
-    window of t tokens gets a partner: up to t - 1 tokens of another document, from a sentence start
-    that at least as many tokens follow. It is sought among the next 16 documents with another text;
-    where all of them are too short, the longest gives its tokens. Windows of one sentence make no
-    rows, but their text serves as partner.
+    A window ends at its last token, also inside a sentence, and the next one starts there. A window
+    of t tokens gets a partner: t - 1 tokens from a sentence start of another document, which
+    enough tokens follow. The next 16 documents with other text are searched for it. If all
+    of them are too short, the longest one is the partner. A window of one sentence gives no row,
+    but its text may be a partner.
 
     Example (length 6, documents a b c | d e f and g | h i j k | l):
-        ids a b c d e f, sentence_starts 0 3, partner_ids g h i j k (its only start that 5 tokens
+        ids a b c d e f, sentence_starts 0 3, partner_ids g h i j k (the only start that 5 tokens
         follow)
     """
 
@@ -48,9 +48,9 @@ class SentencePairGrouping(Grouping):
         length: Annotated[int, Field(ge=2)]
         """Most tokens in a window."""
         short_rate: Rate = 0.1
-        """Share of windows that are shorter, by a uniform length from 2 tokens on."""
+        """Share of windows that are shorter; each length from 2 tokens on is equally likely."""
         partner: bool = True
-        """True if windows get a partner from another document."""
+        """Give each window a partner from another document."""
 
     options: Options
 
@@ -61,6 +61,7 @@ class SentencePairGrouping(Grouping):
             Feature("ids", "ids", IDS, "tokens of the window"),
             self.starts_feature("sentence_starts", "row indices of sentence starts, first 0"),
         )
+
         partner = (
             Feature("partner_ids", "ids", IDS, "tokens of another document, from a sentence start"),
             Feature("partner_document_uid", "uint8", UNDO, "the 16 bytes of that document's uid"),
@@ -68,12 +69,12 @@ class SentencePairGrouping(Grouping):
                 "partner_offset",
                 "uint32",
                 UNDO,
-                "place of the partner's first token in that document",
+                "offset of the partner's first token in that document",
             ),
         )
         self.columns = (*columns, *partner) if options.partner else columns
 
-    def group(self, documents: RowBatch, minimum: MinimumRow, context: Context) -> Grouped:
+    def group(self, documents: RowBatch, minimum: MinimumRow, context: Context) -> GroupedRows:
         """Cut each document, then look for partners."""
         filled = self.drop_empty(documents)
         tokens = filled.columns["token_ids"]
@@ -84,16 +85,19 @@ class SentencePairGrouping(Grouping):
         )
 
         def ends(starts: Starts, full: Int64) -> Int64:
-            drawn = random_bits(_keys(starts.uids, context), LENGTHS, 2) >> _HALF
+            drawn = random_bits(_keys(starts.uids, context), LENGTHS, 2) >> _HALF_BITS
             shorter = 2 + below(drawn[:, 1], np.maximum(full - 1, 1).astype(np.uint64))
             lengths = np.where(
                 below(drawn[:, 0], MILLION) < self._short, np.minimum(shorter, full), full
             )
             return starts.offset + lengths
 
+        # cut the documents into windows
         starts, parts = self.windows(filled, context, ends)
         offsets = np.append(tokens.offsets[starts.first] + starts.offset, tokens.offsets[-1])
         sentence_starts = starts_in_rows(flat_positions, offsets, self.columns[1].dtype)
+
+        # drop windows without a second sentence, or all of them if there is no other document
         lengths = np.diff(offsets)
         required = MinimumRow(max(2, minimum.tokens), max(2, minimum.sentences))
         kept, dropped = required.filter(lengths, lengths, sentence_starts.lengths)
@@ -101,6 +105,8 @@ class SentencePairGrouping(Grouping):
         if self.options.partner and kept.any() and (uids == uids[:1]).all():
             dropped["no_partner"] = int(lengths[kept].sum())
             kept[:] = False
+
+        # the columns of the other windows, with their partners
         chosen = np.flatnonzero(kept)
         starts = starts.take(chosen)
         lengths = lengths[chosen]
@@ -113,7 +119,7 @@ class SentencePairGrouping(Grouping):
             columns |= self._partners(filled, flat_positions, starts, lengths, context)
         columns |= {name: column.take(chosen) for name, column in words.items()}
         rows = starts.sample_rows(filled, columns, parts[chosen])
-        return Grouped(rows, self.account(documents, int(lengths.sum()), dropped))
+        return GroupedRows(rows, self.count_tokens(documents, int(lengths.sum()), dropped))
 
     def _partners(
         self,
@@ -127,13 +133,13 @@ class SentencePairGrouping(Grouping):
         tokens = documents.columns["token_ids"]
         need = lengths - 1
         document, choices = _partner_documents(documents, flat_positions, starts.first, need)
-        keys = _keys(starts.uids, context)
-        pick = below(
-            random_bits(keys, LABELS, 1)[:, 0] >> _HALF, np.maximum(choices, 1).astype(np.uint64)
-        )
+
+        # draw one of the sentence starts that enough tokens follow
+        bits = random_bits(_keys(starts.uids, context), LABELS, 1)[:, 0] >> _HALF_BITS
+        drawn = below(bits, np.maximum(choices, 1).astype(np.uint64))
         begin = tokens.offsets[document]
         position = flat_positions[
-            np.searchsorted(flat_positions, begin) + np.where(choices > 0, pick, 0)
+            np.searchsorted(flat_positions, begin) + np.where(choices > 0, drawn, 0)
         ]
         sizes = np.minimum(need, tokens.offsets[document + 1] - position)
         values = segments(tokens.values, position, sizes).astype(
@@ -155,7 +161,10 @@ def _keys(uids: UInt64, context: Context) -> UInt64:
 def _partner_documents(
     documents: RowBatch, flat_positions: Int64, document_of: NDArray[np.intp], need: Int64
 ) -> tuple[Int64, Int64]:
-    """Return for each window its partner's document, and the sentence starts there from which `need` tokens follow."""
+    """Return the document of each window's partner, and its number of usable sentence starts.
+
+    A sentence start is usable if `need` tokens follow it.
+    """
     tokens = documents.columns["token_ids"].offsets
     uids = documents.fixed["document_uid"]
     partner = np.full(len(document_of), -1, np.int64)
@@ -163,6 +172,8 @@ def _partner_documents(
     seen = np.zeros(len(document_of), np.int64)
     longest_yet = np.zeros(len(document_of), np.int64)
     open_rows = np.arange(len(document_of))
+
+    # each step looks at the next document, for all windows without a long enough partner
     for step in range(1, len(documents)):
         if len(open_rows) == 0:
             break
@@ -173,6 +184,8 @@ def _partner_documents(
         usable = np.searchsorted(
             flat_positions, end - need[open_rows], side="right"
         ) - np.searchsorted(flat_positions, begin)
+
+        # take the candidate if it is long enough, or longer than all before
         enough = other & (usable > 0) & (end - begin >= need[open_rows])
         better = other & (enough | (end - begin > longest_yet[open_rows]))
         rows = open_rows[better]
@@ -180,5 +193,5 @@ def _partner_documents(
         longest_yet[rows] = (end - begin)[better]
         choices[open_rows[enough]] = usable[enough]
         seen[open_rows] += other
-        open_rows = open_rows[~enough & (seen[open_rows] < _CANDIDATES)]
+        open_rows = open_rows[~enough & (seen[open_rows] < _MOST_CANDIDATES)]
     return partner, choices

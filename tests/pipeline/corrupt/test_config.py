@@ -32,7 +32,7 @@ def test_entries_keep_the_objectives_options_next_to_their_own():
     [
         (
             [{"name": "masked_lm", "label": label} for label in "aabbc"],
-            "two objectives share the label a, b; give one",
+            "two objectives have the same label a, b; give one",
         ),
         ([{"name": "masked_ml"}], "did you mean 'masked_lm'"),
         (

@@ -293,7 +293,7 @@ def test_objectives_that_number_places_in_16_bits_refuse_such_rows(name):
                 > 65_535
             )
         else:
-            with pytest.raises(ConfigurationError, match=f"'{name}'.*(16 bits|over 65000)"):
+            with pytest.raises(ConfigurationError, match=f"'{name}'.*(16 bits|more than 65000)"):
                 build_objective({"name": name, key: LENGTH}, vocabulary(1000))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from clozeline.errors import IntegrityError
 from clozeline.files import file_hash
-from clozeline.pipeline.group.documents import document_order_key, train_documents, with_copies
+from clozeline.pipeline.group.documents import document_order_key, train_documents, copy_documents
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.seeding import fraction
@@ -76,7 +76,7 @@ def test_copies_are_dealt_like_documents(out):
     """In the order in which documents are packed, copies of one document are beside each other by
     chance alone."""
     tokens = train_documents(out / "encode", 0, 0.1, 1)
-    rows = with_copies(tokens, np.full(len(tokens), 3), 1)
+    rows = copy_documents(tokens, np.full(len(tokens), 3), 1)
     uids = [uid.tobytes() for uid in rows.fixed["document_uid"]]
     copies = rows.fixed["copy"].tolist()
     assert len(rows) == 3 * len(tokens) == len(set(zip(uids, copies, strict=True)))

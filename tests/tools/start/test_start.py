@@ -395,7 +395,7 @@ def test_a_picture_shows_what_each_position_reads(words, rows):
             ["masked_lm", "It rains.", "mask_rat=0.3"],
             "unknown key 'mask_rat'; did you mean 'mask_rate'?",
         ),
-        (["translation_lm", "It rains."], "give the other side as target"),
+        (["translation_lm", "It rains."], "give the other side as `target`"),
         (["sentence_reordering", "One sentence."], "at least 1 tokens and 2 sentences"),
         (["masked_lm", " "], "expected a text, got nothing"),
     ],

@@ -262,5 +262,5 @@ def test_refusals(words, options, message):
 
 
 def test_rows_whose_languages_have_no_names_are_refused():
-    with pytest.raises(ConfigurationError, match="only the sets of a recipe name the languages"):
+    with pytest.raises(ConfigurationError, match="these rows do not name their languages"):
         mbart(WORDS).corrupt(samples([40]), np.zeros(1, np.uint16), 1)

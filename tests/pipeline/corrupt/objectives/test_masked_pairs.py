@@ -168,7 +168,7 @@ def test_a_wrong_place_of_the_second_segment_is_an_error(second):
         wide(NSP, mask_share=0.0, random_share=0.0), window([RAIN, UMBRELLA], WORDS, partner=APPLES)
     )
     columns = {**example.columns, "segment_starts": np.array([0, second], np.uint16)}
-    with pytest.raises(ValueError, match="no pair of segments"):
+    with pytest.raises(ValueError, match="does not fit the row"):
         wide(NSP).restore(Example(example.fixed, columns))
 
 

@@ -48,5 +48,5 @@ def test_all_tokens_make_a_decoder():
     assert wide("mass").heads == ("lm",)
     assert wide("mass", **ENCODER).heads == ("masked_lm",)
     assert wide("mass").layout.decoder_start == WORDS.specials["cls"]
-    with pytest.raises(ValueError, match=r"'mass' .* reserved id 2 at 1"):
+    with pytest.raises(ValueError, match=r"'mass' .* reserved id 2 at position 1"):
         corrupt(wide("mass"), one_sample([300, SEP, 301], [0]))

@@ -19,29 +19,29 @@ INFILLING = {"name": "text_infilling"}
 # The options of each objective that are wrong, and what the message says of them.
 OPTIONS = {
     "causal_lm": [
-        ({"add_bos": True}, "add_bos concerns document rows"),
+        ({"add_bos": True}, "add_bos needs grouping: document"),
         (
             {"add_bos": True, "grouping": "document", "architecture": "encoder"},
-            "is not for an encoder",
+            "is not for encoders",
         ),
-        ({"cross_documents": False, "grouping": "document"}, "concerns packed rows"),
+        ({"cross_documents": False, "grouping": "document"}, "is for packed rows"),
     ],
     "composition": [
-        ({"steps": [INFILLING, {"name": "sentence_reordering"}]}, "must come in the order"),
+        ({"steps": [INFILLING, {"name": "sentence_reordering"}]}, "are in the wrong order"),
         ({"steps": [{"name": "masked_lm"}]}, "not a denoising objective"),
-        ({"steps": [INFILLING, INFILLING]}, "each may occur once"),
-        ({"steps": [{**INFILLING, "max_length": 64}]}, "give max_length to the composition"),
+        ({"steps": [INFILLING, INFILLING]}, "name each step once"),
+        ({"steps": [{**INFILLING, "max_length": 64}]}, "set max_length in the composition"),
     ],
-    "corrective_lm": [({"cross_documents": False}, "a crop joins documents")],
+    "corrective_lm": [({"cross_documents": False}, "a crop may span several")],
     "masked_encoder_decoder": [
-        ({"cross_documents": False}, "concerns packed rows"),
+        ({"cross_documents": False}, "is for packed rows"),
     ],
     "masked_lm": [
         ({"mask_share": 0.8, "random_share": 0.3}, "exceeds 1"),
         ({"mask_rate": 0}, "mask_rate 0"),
         ({"mask_rate": 0.12345678}, "six decimals"),
-        ({"mask_rate": {"uniform": [0.5, 0.5]}}, "before a higher one"),
-        ({"mask_rate": {"uniform": [0.0, 1.0]}, "max_labels": 20}, "max_labels is not for a range"),
+        ({"mask_rate": {"uniform": [0.5, 0.5]}}, "the lower one first"),
+        ({"mask_rate": {"uniform": [0.0, 1.0]}, "max_labels": 20}, "max_labels cannot be combined"),
         ({"grouping": "document", "cross_documents": False}, "packed"),
     ],
     "mass": [
@@ -49,7 +49,7 @@ OPTIONS = {
         ({"edge_share": 0.6}, "at most 0.5"),
     ],
     "mixture": [
-        ({"parts": [SPANS, SPANS]}, "each needs a `label` of its own"),
+        ({"parts": [SPANS, SPANS]}, "give each part another `label`"),
         ({"parts": [SPANS, {"name": "masked_lm"}]}, "parts must share one architecture"),
         (
             {"parts": [SPANS, {**SPANS, "label": "b", "grouping": "document"}]},
@@ -57,7 +57,7 @@ OPTIONS = {
         ),
         (
             {"parts": [SPANS, {**SPANS, "label": "b", "decoder_start": "bos"}]},
-            "parts must share one frame",
+            "parts must share one batch layout",
         ),
         (
             {"parts": [{"name": "masked_lm"}, {"name": "whole_word_masking", "separator": "none"}]},
@@ -75,7 +75,7 @@ OPTIONS = {
     ],
     "prefix_lm": [
         ({"suffix_rate": 0}, "leaves no target"),
-        ({"mode": "S", "max_length": 3}, "no room for two tokens"),
+        ({"mode": "S", "max_length": 3}, "too small for two tokens"),
         ({"cross_documents": False, **TWO_SIDES}, "of a decoder"),
     ],
     "sentence_reordering": [({"noise_density": 0.0}, "noise_density 0 changes nothing")],
@@ -87,7 +87,7 @@ OPTIONS = {
             {"noise_density": 0.5, "target_length": 513, "final_sentinel": True},
             "needs 129 sentinels",
         ),
-        ({"input_length": 3, "mode": "X"}, "no room"),
+        ({"input_length": 3, "mode": "X"}, "too small"),
         ({"cross_documents": False, "grouping": "document"}, "packed rows of an encoder-decoder"),
         (
             {"cross_documents": False, "architecture": "decoder"},
@@ -99,11 +99,11 @@ OPTIONS = {
     ],
     "text_to_text": [
         ({"tasks": [{"template": "no source"}]}, "expected {source} once"),
-        ({"tasks": [{"source": "a"}, {}]}, "a source of its own"),
-        ({"tasks": [{"source": "a"}, {"source": "a"}]}, "a source of its own"),
+        ({"tasks": [{"source": "a"}, {}]}, "each needs another source"),
+        ({"tasks": [{"source": "a"}, {"source": "a"}]}, "each needs another source"),
         ({"tasks": [{"source": "a", "examples": 5}, {"source": "b"}]}, "to all tasks or to none"),
         ({"tasks": [{"weight": 2.0}]}, "needs `examples`"),
-        ({"tasks": [{"template": "say {source}"}]}, "needs the tokenizer"),
+        ({"tasks": [{"template": "say {source}"}]}, "needs a tokenizer"),
     ],
     "translation_lm": [({"max_length": 4}, "max_length")],
 }
@@ -124,7 +124,7 @@ def test_wrong_options(name, options, message):
         (
             replace(vocabulary(), modes={}),
             {"name": "prefix_lm", "mode": "S"},
-            "needs its mode token",
+            "needs the mode token",
         ),
         (
             vocabulary(sentinels=100),
@@ -199,10 +199,10 @@ EXAMPLES = [
                 f"'masked_lm'.*{message}",
             )
             for places, labels, message in (
-                ([1, 5], [300, 301], "do not rise inside"),
-                ([2, 2], [300, 301], "do not rise inside"),
-                ([2, 1], [300, 301], "do not rise inside"),
-                ([1], [300, 301], "1 label_positions, 2"),
+                ([1, 5], [300, 301], "must be ascending positions"),
+                ([2, 2], [300, 301], "must be ascending positions"),
+                ([2, 1], [300, 301], "must be ascending positions"),
+                ([1], [300, 301], "got 1 and 2"),
                 ([], [], "at least one"),
             )
         ],
@@ -225,7 +225,7 @@ EXAMPLES = [
                     "target_ids": [301, 302],
                     "target_start": [start],
                 },
-                "does not lie inside",
+                "does not fit between",
             )
             for start in (0, 3, 4)
         ],

@@ -130,15 +130,13 @@ def test_a_decoder_reads_input_and_target_as_one_row():
         assert other["label_positions"].tolist() == list(range(prefix, len(row)))
         assert other["label_ids"].tolist() == row[prefix:]
     assert causal.layout.predict_from == "previous"
-    with pytest.raises(
-        ConfigurationError, match="attention: causal concerns architecture: decoder"
-    ):
+    with pytest.raises(ConfigurationError, match="attention: causal needs architecture: decoder"):
         wide("span_corruption", attention="causal")
 
 
 def test_special_ids_inside_are_refused():
     rows = RowBatch.concatenate([one_sample(ids, [0]) for ids in ([300, 301], [300, 301, 302, 2])])
-    with pytest.raises(ValueError, match="row 1 holds the reserved id 2 at 3"):
+    with pytest.raises(ValueError, match="row 1 holds the reserved id 2 at position 3"):
         wide("span_corruption").corrupt(rows, np.zeros(2, np.uint16), 1)
 
 

@@ -97,5 +97,5 @@ def test_a_wrong_frame_is_an_error(broken):
     columns = dict(corrupt(objective, window([[200, 201]], WORDS, target=[300])).row(0).columns)
     name = {"input": "input_ids", "target": "target_ids", "task": "task"}[broken]
     columns[name] = columns[name][:-1] if broken != "task" else np.array([1], np.uint16)
-    with pytest.raises(ValueError, match=r"template|no task 1"):
+    with pytest.raises(ValueError, match=r"template|task 1 of 1 does not exist"):
         objective.restore(Example({}, columns))

@@ -81,19 +81,19 @@ def test_labels_are_at_the_positions_of_those_of_a_batch(entry):
 @pytest.mark.parametrize(
     ("name", "text", "options", "said"),
     [
-        ("masked_lm", "  ", {}, "expected a text"),
+        ("masked_lm", "  ", {}, "the text is empty"),
         (
             "sentence_reordering",
             "One sentence.",
             {},
             "at least 1 tokens and 2 sentences, the text has 1",
         ),
-        ("translation_lm", TEXT, {}, "give the other side as target"),
+        ("translation_lm", TEXT, {}, "give the other side as `target`"),
         ("masked_lm", TEXT, {"variant": -1}, "expected a variant from 0 to 65,535"),
         ("masked_lm", TEXT, {"variant": 1 << 16}, "expected a variant from 0 to 65,535"),
         ("masked_lm", TEXT, {"tokenizer": "/nowhere"}, "nowhere: no such file or folder"),
         ("masked_lm", [TEXT], {}, "expected text and target as strings"),
-        ("masked_lm", TEXT, {"target": 5}, "corrupt texts one by one"),
+        ("masked_lm", TEXT, {"target": 5}, "call it once for each text"),
         ("masked_lm", TEXT, {"others": "Owls sleep."}, "others as a list"),
     ],
 )

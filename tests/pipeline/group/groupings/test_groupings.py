@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
-from clozeline.pipeline.group.groupings._grouping import PartDraws
+from clozeline.pipeline.group.groupings._grouping import PartSampler
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.registries import GROUPINGS
 from clozeline.pipeline.rows import Ragged, RowBatch
@@ -343,8 +343,8 @@ def test_a_part_ends_where_the_next_begins():
     uids = np.array([12345], np.uint64)
     number = ((random_bits_of(kernel_base(7, "label", 0), 12345, MIXTURE, 0) >> 32) * MILLION) >> 32
     for bound, part in ((number, 1), (number + 1, 0)):
-        draws = PartDraws(((9, bound), (14, MILLION - bound)), 14, "label", 7)
-        assert draws.of_rows(uids)[0].tolist() == [draws.of_row(12345)[0]] == [part]
+        sampler = PartSampler(((9, bound), (14, MILLION - bound)), 14, "label", 7)
+        assert sampler.draw_rows(uids)[0].tolist() == [sampler.draw_row(12345)[0]] == [part]
 
 
 def drawn_part(row_uid, label):
