@@ -34,7 +34,7 @@ from clozeline.pipeline.registries import SENTENCES, TOKENIZERS
 from clozeline.pipeline.tokenize.encode.tokenize_documents import token_documents
 from clozeline.pipeline.tokenize.published.exporting import export_tokenizer
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer, trainable
+from clozeline.pipeline.tokenize.tokenizers import list_trainable, load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, sentinel_pieces
 from clozeline.pipeline.vocabulary import MODES, SENTINELS
 
@@ -193,7 +193,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         base = Path(temporary)
         cases: dict[str, Callable[[], Path]] = {
-            name: lambda name=name: train(name, texts, size, base / name) for name in trainable()
+            name: lambda name=name: train(name, texts, size, base / name)
+            for name in list_trainable()
         }
         cases["tokenizer_json: T5"] = lambda: import_model(texts, size, base / "json-t5")
         for name in EXPORTED:

@@ -13,7 +13,7 @@ _FOLDERS: Final[Mapping[str, str]] = {
     "dedup": "dedup",
     "decontaminate": "decontaminate",
     "train_tokenizer": "tokenize.train",
-    "tokenizer": "tokenize.take",
+    "tokenizer": "tokenize.import_published",
     "encode": "tokenize.encode",
     "balance": "balance",
     "group": "group",

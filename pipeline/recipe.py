@@ -42,7 +42,7 @@ _CORPUS: Final = "default"
 """Name of the corpus of a stage that runs without a recipe."""
 
 
-def part_of_stage(stage: str, part: str) -> Any:
+def load_stage_part(stage: str, part: str) -> Any:
     """Return what a stage holds under its own name: `DedupConfig` for `dedup` and `Config`.
 
     A stage whose work imports large libraries has its keys in a `config.py`, so that a recipe is
@@ -164,7 +164,7 @@ class _StageConfig:
         self.stage = stage
 
     def schema(self) -> Any:
-        return part_of_stage(self.stage, "Config")
+        return load_stage_part(self.stage, "Config")
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
@@ -269,7 +269,7 @@ def load_default_recipe(stage: str, overrides: Sequence[str]) -> tuple[Recipe, s
     """
     # a list of algorithms has no defaults
     defaults: dict[str, object] = (
-        {stage: {}} if is_dataclass(part_of_stage(stage, "Config")) else {}
+        {stage: {}} if is_dataclass(load_stage_part(stage, "Config")) else {}
     )
     recipe = load_keys(Recipe, {"corpus": _CORPUS, **defaults}, overrides)
     note = (

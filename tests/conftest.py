@@ -86,7 +86,7 @@ def _unshield_children():
 @pytest.fixture(scope="session", autouse=True)
 def _one_child_reads_tokenizers():
     with lasting_child() as ask, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("clozeline.pipeline.tokenize.published.importing.ask_child", ask)
+        patch.setattr("clozeline.pipeline.tokenize.published.importing.describe_in_child", ask)
         yield
 
 

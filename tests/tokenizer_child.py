@@ -11,7 +11,7 @@ _CHILD = "clozeline.pipeline.tokenize.published.auto_tokenizer"
 
 @contextmanager
 def lasting_child():
-    """Yield a stand-in for `importing.ask_child`, and end its process."""
+    """Yield a stand-in for `importing.describe_in_child`, and end its process."""
     children = []
 
     def ask(request):

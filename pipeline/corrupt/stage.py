@@ -29,7 +29,7 @@ from clozeline.pipeline.execution.unit_record import (
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, SetWriter, ShardSet, open_shards
 from clozeline.pipeline.shards.layout import Splits
-from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
+from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
 from clozeline.recorded_file import check_files
 from clozeline.report.html_page import escape
 
@@ -135,7 +135,7 @@ class CorruptShards(Pass[CorruptCounts]):
     def open(self, entry: ObjectiveEntry, split: str) -> tuple[Objective, ShardSet]:
         """Return the objective, and the sample set that it reads."""
         tokens = Manifest.load(self.tokens)
-        vocabulary = vocabulary_of(self.tokens / "manifest.json", tokens.tokenizer.fingerprint)
+        vocabulary = find_vocabulary(self.tokens / "manifest.json", tokens.tokenizer.fingerprint)
         objective = entry.build(replace(vocabulary, languages=tokens.languages))
         name = f"{objective.grouping.label}/{split}"
         check_files(self.samples, "manifest-000000", f"{name}/manifest.json")

@@ -38,7 +38,7 @@ from clozeline.pipeline.execution.unit_record import (
     UnitRecord,
     unit_marker,
 )
-from clozeline.pipeline.recipe import Recipe, part_of_stage
+from clozeline.pipeline.recipe import Recipe, load_stage_part
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import component_types
 from clozeline.repair import cannot_write, explain_error
@@ -230,7 +230,7 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
 
 
 def _class_of(name: str) -> type[Stage[Any, Any]]:
-    stage_class: type[Stage[Any, Any]] = part_of_stage(name, "Stage")
+    stage_class: type[Stage[Any, Any]] = load_stage_part(name, "Stage")
     return stage_class
 
 

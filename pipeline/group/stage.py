@@ -36,7 +36,7 @@ from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import Manifest, SetWriter
 from clozeline.pipeline.shards.column_set import WORD_STARTS
 from clozeline.pipeline.shards.layout import Splits, split_amount
-from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
+from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.recorded_file import check_files, find_file
 from clozeline.seeding import hash64, mix
@@ -157,7 +157,7 @@ class GroupShards(Pass[GroupCounts]):
         else:
             documents = heldout_documents(self.tokens, shard, shards, fraction, self.seed)
         manifest = Manifest.load(self.tokens)
-        vocabulary = vocabulary_of(self.tokens / "manifest.json", manifest.tokenizer.fingerprint)
+        vocabulary = find_vocabulary(self.tokens / "manifest.json", manifest.tokenizer.fingerprint)
         counts: GroupCounts = {
             "documents": {split: len(documents)},
             "read": {split: _read_counts(documents)},
@@ -283,7 +283,7 @@ class GroupManifests(Pass[GroupCounts]):
     ) -> None:
         work = self.shards
         tokens = Manifest.load(work.tokens)
-        vocabulary = vocabulary_of(work.tokens / "manifest.json", tokens.tokenizer.fingerprint)
+        vocabulary = find_vocabulary(work.tokens / "manifest.json", tokens.tokenizer.fingerprint)
         entry = sample_set.spec.entry()
 
         parents = [{"name": tokens.name, "digest": tokens.digest, "role": "tokens"}]
@@ -356,7 +356,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
     def sets(self) -> tuple[SampleSet, ...]:
         """Return the sample sets, in order of their labels."""
         manifest = Manifest.load(self._tokens)
-        vocabulary = vocabulary_of(self._tokens / "manifest.json", manifest.tokenizer.fingerprint)
+        vocabulary = find_vocabulary(self._tokens / "manifest.json", manifest.tokenizer.fingerprint)
         return sample_sets(self._entries, vocabulary)
 
     def validate(self) -> Iterator[str]:

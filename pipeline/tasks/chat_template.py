@@ -23,7 +23,7 @@ import numpy as np
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json
 from clozeline.pipeline.tasks.readers import Dialogue, Part, Rejected, TaskItem
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer, any_of, special_ids
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, pieces_pattern, special_ids
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 from clozeline.pipeline.vocabulary import SPECIALS
 from clozeline.process import Limits, python_command, run_child
@@ -249,7 +249,7 @@ class _ChatEncoder:
             raise ConfigurationError(
                 "tasks.reader.template: chat needs a published tokenizer with a tokenizer.json"
             )
-        names = any_of(specials)
+        names = pieces_pattern(specials)
         self._names = re.compile(f"{_START}({names}){_END}|[{_START}{_END}]|({names})")
         self._specials = specials
         self._library = tokenizer.rename_specials(

@@ -46,7 +46,7 @@ from clozeline.pipeline.tasks.training_items import (
     reject_negative,
     to_pair,
 )
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, tokenizer_facts
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, tokenizer_metadata
 from clozeline.pipeline.tokenize.unknown_text import UNKNOWN_COUNTS, UnknownShares, UnknownText
 from clozeline.recorded_file import check_files
 from clozeline.seeding import hash64
@@ -252,7 +252,7 @@ class TaskManifests(Pass[TaskCounts]):
             name=f"{metadata.name}/{source.split}",
             kind="examples",
             seed=work.seed,
-            tokenizer=tokenizer_facts(work.tokenizer, vocabulary),
+            tokenizer=tokenizer_metadata(work.tokenizer, vocabulary),
             totals={
                 "tokens_by_language": {work.language: counts["tokens"]},
                 "skipped": counts["refused"],

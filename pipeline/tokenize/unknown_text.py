@@ -149,7 +149,7 @@ class UnknownShares:
             )
             most = _EXAMPLES if reason is UnknownReason.LETTERS else _WORDS
             shown = " ".join(example for example, _ in named[:most])
-            yield f"{name} ({characters:,} characters), such as {shown}: {_WAYS_OUT[reason]}"
+            yield f"{name} ({characters:,} characters), such as {shown}: {_REMEDIES[reason]}"
 
     def message(self) -> str:
         """Return the summary, and below it a line for each reason."""
@@ -161,7 +161,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %" if share >= 0.001 or not share else f"{100 * share:.2g} %"
 
 
-_WAYS_OUT: Final = {
+_REMEDIES: Final = {
     UnknownReason.LONG_WORD: (
         "train byte_bpe, unigram or character, which read words of any length, or put blanks into "
         "the text"

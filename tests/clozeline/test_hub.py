@@ -14,7 +14,7 @@ from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.hub import fetch_folder, origin_of
 from clozeline.pipeline.corrupt.preview.corrupted_text import corrupt_text
-from clozeline.pipeline.tokenize.take.config import TokenizerConfig
+from clozeline.pipeline.tokenize.import_published.config import TokenizerConfig
 from clozeline.tools.command import find_model
 from clozeline.train.configuration.distillation import DistilConfig, StudentStart
 from clozeline.train.configuration.model_source import with_source

@@ -19,7 +19,7 @@ from clozeline.files import parse_json
 from clozeline.pipeline.kernels import ngram_index
 from clozeline.pipeline.shards.quarantine import QUARANTINE
 from clozeline.pipeline.tokenize.encode import tokenize_documents
-from clozeline.pipeline.tokenize.take import stage as tokenizer_stage
+from clozeline.pipeline.tokenize.import_published import stage as tokenizer_stage
 from clozeline.seeding import hash64
 from tests.clozeline.bench import AGAIN, LINES, READERS, Answer
 

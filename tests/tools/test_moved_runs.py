@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.configuration.config import load_config
-from clozeline.pipeline.tokenize.published.folders import own_tokenizer
+from clozeline.pipeline.tokenize.published.folders import find_clozeline_tokenizer
 from clozeline.tools.models import compare_logits, export_model
 from clozeline.tools.runs import (
     evaluate,
@@ -95,7 +95,7 @@ def test_what_needs_no_rows_needs_no_sets(moved, capsys):
     assert (Path("exported") / "tokenizer.json").is_file()
     card = (Path("exported") / "README.md").read_text(encoding="utf-8")
     assert "masked_lm" in card
-    tokenizer = own_tokenizer(moved / "masked_lm")
+    tokenizer = find_clozeline_tokenizer(moved / "masked_lm")
     assert {path.parent for path in tokenizer.files} == {moved / "masked_lm" / "tokenizer"}
 
 

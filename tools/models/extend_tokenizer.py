@@ -25,7 +25,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, StorageError, plural
 from clozeline.pipeline.tables import read_texts
 from clozeline.pipeline.text.normal_form import NormalForm
-from clozeline.pipeline.tokenize.published.folders import SOURCE, own_tokenizer
+from clozeline.pipeline.tokenize.published.folders import SOURCE, find_clozeline_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import UnknownReason
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText, percent
@@ -57,7 +57,7 @@ class ExtendOptions:
 def extend_tokenizer(options: ExtendOptions) -> str:
     """Write the extended tokenizer, and return a line about it."""
     model = options.model
-    source = own_tokenizer(model)
+    source = find_clozeline_tokenizer(model)
     if source is None:
         raise ConfigurationError(
             f"{model}: expected a run, an imported model, or one of our tokenizers"
@@ -81,7 +81,7 @@ def extend_tokenizer(options: ExtendOptions) -> str:
             spelled = (
                 tokenizer.extend((), Path(temporary) / "letters", letters) if letters else tokenizer
             )
-            cuts = {word: spelled.cut(word) for word in counts}
+            cuts = {word: spelled.split_word(word) for word in counts}
             is_splittable = Counter({word: count for word, count in counts.items() if cuts[word]})
             merges = learn_merges(
                 spelled, is_splittable, cuts, options, options.pieces - len(letters)
@@ -101,11 +101,12 @@ def extend_tokenizer(options: ExtendOptions) -> str:
     first = f"{plural(len(new), 'new piece')} from id {tokenizer.vocabulary.size:,} on"
     lines = [f"{options.output}: {first}: {' '.join(new[:_SHOWN])}"]
     # tokens a word before and now, of the words that it could spell before
-    words = {word: count for word, count in counts.items() if tokenizer.cut(word)}
+    words = {word: count for word, count in counts.items() if tokenizer.split_word(word)}
     if words:
         both = (tokenizer, larger)
         tokens = [
-            sum(len(each.cut(word)) * count for word, count in words.items()) for each in both
+            sum(len(each.split_word(word)) * count for word, count in words.items())
+            for each in both
         ]
         before, now = (number / sum(words.values()) for number in tokens)
         lines[0] += f"; tokens a word {before:.3f} before, {now:.3f} now"
@@ -116,7 +117,7 @@ def find_letters(tokenizer: Any, words: Counter[str], options: ExtendOptions) ->
     """Return the pieces of letters that the tokenizer lacks and that are frequent enough, most frequent first."""
     lacking: Counter[str] = Counter()
     for word, count in words.items():
-        for piece in () if tokenizer.cut(word) else tokenizer.lacking_letters(word):
+        for piece in () if tokenizer.split_word(word) else tokenizer.lacking_letters(word):
             lacking[piece] += count
     ordered = sorted(lacking, key=lambda piece: (-lacking[piece], piece))
     return [piece for piece in ordered if lacking[piece] >= options.min_frequency][: options.pieces]

@@ -16,7 +16,7 @@ from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
 from clozeline.tools.command import ModelPath, UserPath, run_as_script, run_tool
 
 _TOKENIZERS: Final = ("tokenizer.json", "vocab.txt", "vocab.json", "encoder.json")
@@ -81,7 +81,9 @@ def add_tokenizer(source: Path, folder: Path, rows: int) -> str:
         f"tokenizer: {tokenizer.vocabulary.size:,} ids, fingerprint "
         f"{tokenizer.vocabulary.fingerprint[:16]}"
     )
-    return "\n  ".join([line, *(f"guessed: {note}" for note in Published.find(folder).notes)])
+    return "\n  ".join(
+        [line, *(f"guessed: {note}" for note in PublishedMetadata.find(folder).notes)]
+    )
 
 
 def main(arguments: Sequence[str]) -> int:

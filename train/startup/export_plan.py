@@ -30,7 +30,7 @@ from clozeline.model.configuration.model_config import ModelConfig, Quantization
 from clozeline.pipeline.tokenize.published.exporting import TextForm, tokenizer_files
 from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
 from clozeline.train.checkpoint.trained_model import TrainedModel, token_ids
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import Datasets
@@ -329,7 +329,7 @@ def _with_published(
         tokenizer: folder of its tokenizer; None: it is not there.
     """
     pads = {key: value for key, value in checkpoint.token_ids.items() if key == "pad_token_id"}
-    if tokenizer is not None and Published.find(tokenizer).pad_by_eos:
+    if tokenizer is not None and PublishedMetadata.find(tokenizer).pad_by_eos:
         checkpoint = replace(checkpoint, token_ids={**checkpoint.token_ids, "pad_token_id": None})
     checkpoint = continue_published(checkpoint, published) if published else checkpoint
     if checkpoint.config.architecture == "decoder" and checkpoint.config.heads.keys() != {"lm"}:

@@ -34,9 +34,9 @@ from clozeline.pipeline.corrupt.preview.words import (
 from clozeline.pipeline.group.groupings import build_grouping
 from clozeline.pipeline.registries import SENTENCES
 from clozeline.pipeline.rows import Example, Sample
-from clozeline.pipeline.tokenize.published.folders import own_tokenizer
+from clozeline.pipeline.tokenize.import_published.stage import find_missing_roles
+from clozeline.pipeline.tokenize.published.folders import find_clozeline_tokenizer
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.pipeline.tokenize.take.stage import find_missing_roles
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE, add_token_counts
 from clozeline.terminal import pad_text
@@ -233,7 +233,7 @@ def _load_or_import(path: Path, objective: str | Mapping[str, object]) -> Tokeni
 
     An imported one gets the special tokens that the objective needs.
     """
-    if (own := own_tokenizer(path)) is not None:
+    if (own := find_clozeline_tokenizer(path)) is not None:
         tokenizer = load_tokenizer(own.folder)
         tokenizer.vocabulary = add_token_counts(tokenizer.vocabulary, own.folder / VOCABULARY_FILE)
         return tokenizer

@@ -21,7 +21,7 @@ from clozeline.pipeline.tasks.readers import (
     Unfit,
 )
 from clozeline.pipeline.tasks.readers.text_to_text import Metric
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer, any_of, special_ids
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, pieces_pattern, special_ids
 
 _ROLES: Final = ("system", "user", "assistant")
 _CHAT: Final = "chat"
@@ -156,7 +156,7 @@ class InstructionsReader(TaskReader):
             return write_dialogues(items, tokenizer)
         specials = special_ids(tokenizer)
         id_of = tokenizer.vocabulary.id_of
-        fields = re.compile(f"{_FIELD}|(?P<piece>{any_of(specials)})")
+        fields = re.compile(f"{_FIELD}|(?P<piece>{pieces_pattern(specials)})")
 
         def fill(role: str, content: str) -> Iterator[Part]:
             template = templates[role]

@@ -42,7 +42,7 @@ def count_extra(rows: Iterable[tuple[str | None, int]], keys: Sequence[str]) -> 
                     else json.dumps(value, sort_keys=True, ensure_ascii=False)
                 )
                 _add_amounts(total["values"].setdefault(name[:_MOST_CHARACTERS], {}), 1, tokens)
-    return {key: _bounded(total) for key, total in totals.items()}
+    return {key: _limit_values(total) for key, total in totals.items()}
 
 
 def merge_totals(parts: Iterable[ExtraTotals], keys: Sequence[str]) -> ExtraTotals:
@@ -59,7 +59,7 @@ def merge_totals(parts: Iterable[ExtraTotals], keys: Sequence[str]) -> ExtraTota
             _add_amounts(total["others"], added["others"]["documents"], added["others"]["tokens"])
             if added["numbers"]:
                 _add_numbers(total["numbers"], added["numbers"])
-    return {key: _bounded(total) for key, total in totals.items()}
+    return {key: _limit_values(total) for key, total in totals.items()}
 
 
 def _empty() -> dict[str, object]:
@@ -78,7 +78,7 @@ def _add_numbers(numbers: dict[str, Any], added: Mapping[str, Any]) -> None:
     numbers["max"] = max(numbers.get("max", added["max"]), added["max"])
 
 
-def _bounded(total: dict[str, Any]) -> dict[str, Any]:
+def _limit_values(total: dict[str, Any]) -> dict[str, Any]:
     """Return totals whose rare values are summed up."""
     ranked = sorted(total["values"].items(), key=lambda item: (-item[1]["documents"], item[0]))
     others = dict(total["others"])

@@ -39,7 +39,7 @@ from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.tokenize.encode.extra_totals import count_extra, merge_totals
 from clozeline.pipeline.tokenize.encode.sorted_runs import read_range, run_schema
 from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts
-from clozeline.pipeline.tokenize.tokenizers import tokenizer_facts
+from clozeline.pipeline.tokenize.tokenizers import tokenizer_metadata
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, percent
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -51,7 +51,7 @@ _CODES: Final = "tmp/codes.json"
 
 
 @dataclass(frozen=True)
-class Codes(Pass[EncodeCounts]):
+class AssignCodes(Pass[EncodeCounts]):
     """One unit: compute what all shards share from the counts of the first pass.
 
     The code of a language or a source group is its index in the sorted list, so it depends only on
@@ -75,7 +75,7 @@ class Codes(Pass[EncodeCounts]):
             raise ConfigurationError(
                 "no documents to encode: all were rejected, see the reports of the stages"
             )
-        self._judge(UnknownShares.of(counts))
+        self._require_known_text(UnknownShares.of(counts))
         languages = sorted({*counts["tokens_by_language"], *counts.get("target_languages", {})})
         if len(languages) > _LANGUAGE_LIMIT:
             raise ConfigurationError(
@@ -98,7 +98,7 @@ class Codes(Pass[EncodeCounts]):
             path.write_text(json.dumps(codes, sort_keys=True), encoding="utf-8")
         return {}
 
-    def _judge(self, unknown: UnknownShares) -> None:
+    def _require_known_text(self, unknown: UnknownShares) -> None:
         """Warn of unknown text with its reasons and ways out, or raise ConfigurationError if it is too much."""
         if unknown.share > self.max_unknown:
             raise ConfigurationError(
@@ -111,7 +111,7 @@ class Codes(Pass[EncodeCounts]):
             _LOG.warning("encode: %s", unknown.message())
 
 
-def _codes(folder: Path) -> Any:
+def _read_codes(folder: Path) -> Any:
     return json.loads(find_file(folder, "codes-000000", _CODES).text())
 
 
@@ -120,7 +120,7 @@ def _extra_file(shard: int) -> str:
 
 
 @dataclass(frozen=True)
-class Merge(Pass[EncodeCounts]):
+class MergeRuns(Pass[EncodeCounts]):
     """One unit per shard: merge its range of every run into `shard-*.arrow` and `documents-*.arrow`."""
 
     name: str
@@ -134,7 +134,7 @@ class Merge(Pass[EncodeCounts]):
     def run(self, unit: int, output: Output) -> EncodeCounts:
         """Write the shard sorted by (order, uid), its documents, and the counts for the manifest."""
         vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)
-        codes = _codes(output.folder)
+        codes = _read_codes(output.folder)
         # the documents of the shard from all runs, sorted by (order, uid)
         schema = run_schema(vocabulary.id_dtype, words="words" in codes, extra=bool(self.extra))
         batches = read_range(output.folder, self.runs, unit, schema)
@@ -150,7 +150,7 @@ class Merge(Pass[EncodeCounts]):
                 "source name and position; give them different `source` labels"
             )
         rows = _rows(table, codes)
-        info = _writer(vocabulary, codes, self.units).write_shard(output, unit, rows)
+        info = _set_writer(vocabulary, codes, self.units).write_shard(output, unit, rows)
         counted = len(rows), len(rows.columns["token_ids"].values)
         require_written(f"encode: shard {unit}", counted, (info.rows, info.tokens))
         name = f"documents-{unit:05d}-of-{self.units:05d}.arrow"
@@ -202,7 +202,7 @@ class Merge(Pass[EncodeCounts]):
         return {"merged": merged, "held_out": heldout_counts}
 
 
-def _writer(vocabulary: Vocabulary, codes: Mapping[str, Any], shards: int) -> SetWriter:
+def _set_writer(vocabulary: Vocabulary, codes: Mapping[str, Any], shards: int) -> SetWriter:
     return SetWriter(
         path="",
         shards=shards,
@@ -263,7 +263,7 @@ class TokenManifest(Pass[EncodeCounts]):
         folder = output.folder
         check_files(self.tokenizer.parent, "000000", f"{self.tokenizer.name}/")
         vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)
-        codes = _codes(folder)
+        codes = _read_codes(folder)
         # occurrences of each id in training documents [V]
         totals = np.zeros(vocabulary.size, np.uint64)
         for shard in range(self.shards):
@@ -294,12 +294,12 @@ class TokenManifest(Pass[EncodeCounts]):
             parents.append(
                 {"name": self.decontaminated.name, "digest": digest, "role": "evaluation index"}
             )
-        manifest = _writer(vocabulary, codes, self.shards).write_manifest(
+        manifest = _set_writer(vocabulary, codes, self.shards).write_manifest(
             output,
             name=self.corpus,
             kind="tokens",
             seed=self.seed,
-            tokenizer=tokenizer_facts(self.tokenizer, vocabulary),
+            tokenizer=tokenizer_metadata(self.tokenizer, vocabulary),
             totals={name: codes[name] for name in ("tokens_by_language", "tokens_by_source")},
             languages=codes["languages"],
             source_groups=codes["source_groups"],

@@ -26,7 +26,7 @@ from clozeline.pipeline.registries import SEGMENTERS
 from clozeline.pipeline.shards.layout import split_amount
 from clozeline.pipeline.text.text_statistics import STRINGS
 from clozeline.pipeline.tokenize.encode.config import EncodeConfig
-from clozeline.pipeline.tokenize.encode.merge_runs import Codes, Merge, TokenManifest
+from clozeline.pipeline.tokenize.encode.merge_runs import AssignCodes, MergeRuns, TokenManifest
 from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts, TokenizeDocuments
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares
 from clozeline.terminal import size_text
@@ -50,16 +50,16 @@ def check_memory(executor: ExecutorConfig, shards: int, documents: float) -> str
     options = executor.chosen().options
     remedy = "lower executor.workers"
     if executor.name == "local":
-        room = psutil.virtual_memory().total / min(
+        available = psutil.virtual_memory().total / min(
             executor.workers or os.cpu_count() or 1, executor.tasks, shards
         )
     else:
-        room = options.mem_per_cpu_gb * options.cpus_per_task * 2**30
+        available = options.mem_per_cpu_gb * options.cpus_per_task * 2**30
         remedy = "raise executor.options.mem_per_cpu_gb"
-    if (needed := worker_memory(shards, documents)) <= room:
+    if (needed := worker_memory(shards, documents)) <= available:
         return ""
     return (
-        f"memory: a worker of 'encode' needs about {size_text(needed)}, got {size_text(room)}: "
+        f"memory: a worker of 'encode' needs about {size_text(needed)}, got {size_text(available)}: "
         f"{remedy}, or set "
         "plan.shard_bytes to less"
     )
@@ -133,8 +133,10 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
                 tuple(self.config.extra),
             ),
             *runs.passes(),
-            Codes("codes", 1, id_bytes, self.config.max_unknown, words=bool(self.config.words)),
-            Merge(
+            AssignCodes(
+                "codes", 1, id_bytes, self.config.max_unknown, words=bool(self.config.words)
+            ),
+            MergeRuns(
                 "merge",
                 shards,
                 runs,

@@ -100,8 +100,8 @@ def describe(
             "class by "
             "tokenizer.tokenizer_class"
         )
-    facts = json.loads(backend.to_str())
-    special = {entry["content"]: entry["id"] for entry in facts["added_tokens"] if entry["special"]}
+    spec = json.loads(backend.to_str())
+    special = {entry["content"]: entry["id"] for entry in spec["added_tokens"] if entry["special"]}
     if appended := [
         piece for piece, token in special.items() if piece not in stated and token >= len(stated)
     ]:
@@ -112,7 +112,7 @@ def describe(
         )
         notes.append(f"{kind} appends {listed}, which the files do not name")
     return {
-        "tokenizer": facts,
+        "tokenizer": spec,
         "roles": _find_roles(tokenizer, ids, special, backend.encode("a"), pad_id),
         "tokenizer_class": kind
         if has_class and all((source / name).exists() for name in needed)
@@ -137,9 +137,9 @@ def _refuse_distant_ids(source: Path, folder: Path) -> None:
         with suppress(*damaged):
             ids += _read(folder / name).values()
     with suppress(*damaged):
-        if facts := _read(folder / "tokenizer.json"):
-            ids += [entry["id"] for entry in facts["added_tokens"]]
-            pieces = facts["model"]["vocab"]
+        if spec := _read(folder / "tokenizer.json"):
+            ids += [entry["id"] for entry in spec["added_tokens"]]
+            pieces = spec["model"]["vocab"]
             ids += pieces.values() if isinstance(pieces, dict) else range(len(pieces))
     for name in ("vocab.txt", *_MODELS):
         if (folder / name).is_file() and not _is_ranked(folder / name):
@@ -384,8 +384,8 @@ def _stated_ids(folder: Path, names: Iterable[str]) -> dict[str, int | None]:
         for token, entry in config.get("added_tokens_decoder", {}).items()
     }
     added |= _read(folder / "added_tokens.json")
-    if facts := _read(folder / "tokenizer.json"):
-        return piece_ids(facts) | added
+    if spec := _read(folder / "tokenizer.json"):
+        return piece_ids(spec) | added
     # the file that the class reads, else any: a class that finds none of its files makes an empty
     # tokenizer
     known = ("vocab.txt", "vocab.json", *_MODELS)

@@ -19,15 +19,15 @@ from clozeline.pipeline.tokenize.published.folders import (
     GENERATION,
     MODEL,
     SOURCE,
-    kept_files,
-    read_source,
+    published_files,
+    read_source_json,
 )
 from clozeline.pipeline.tokenize.published.importing import PROBE_TEXTS
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
 
 
-class Frame(NamedTuple):
+class ExportTemplate(NamedTuple):
     """Roles of the special tokens before a text, between a pair, and after the last text."""
 
     head: tuple[str, ...] = ()
@@ -35,9 +35,9 @@ class Frame(NamedTuple):
     tail: tuple[str, ...] = ()
 
 
-PAIR: Final = Frame(("cls",), ("sep",), ("sep",))
+PAIR: Final = ExportTemplate(("cls",), ("sep",), ("sep",))
 """`[CLS] a [SEP] b [SEP]`, as in BERT."""
-END: Final = Frame((), ("eos",), ("eos",))
+END: Final = ExportTemplate((), ("eos",), ("eos",))
 """`a </s>`, as in T5."""
 
 Blanks: TypeAlias = Literal["kept", "stripped", "single"]
@@ -79,7 +79,7 @@ exported model."""
 class TextForm:
     """How the training rows of a model have their texts, and so how its tokenizer must read them."""
 
-    frame: Frame | None = None
+    frame: ExportTemplate | None = None
     """special tokens around texts, if the publisher's files are not written back; default: those of
     a published `tokenizer.json`, else `PAIR` if the tokenizer has cls and sep, else none"""
     start: str | None = "bos"
@@ -149,15 +149,15 @@ def export_tokenizer(
             are damaged.
     """
     tokenizer = load_tokenizer(folder)
-    published = Published.find(folder)
+    published = PublishedMetadata.find(folder)
     form = form or TextForm()
-    read = _read_as_published(folder, published, tokenizer, model)
-    copied = tokenizer_files(folder) if read is not None else _carried_files(folder)
+    read = _load_published(folder, published, tokenizer, model)
+    copied = tokenizer_files(folder) if read is not None else _portable_files(folder)
     for name in copied:
         with publish(out / name) as temporary:
             shutil.copyfile(folder / SOURCE / name, temporary)
     if read is not None:
-        differing = _differing(tokenizer, read, texts)
+        differing = _find_differing_texts(tokenizer, read, texts)
         edited = list[str]()
         if (
             form.cuts_texts
@@ -170,12 +170,12 @@ def export_tokenizer(
             texts=len(texts), differing=differing, published=list(map(str, copied)), edited=edited
         )
     library = _build_library(tokenizer, published, form)
-    kept = [name for name in kept_files(folder) if name != Path(MODEL)]
+    kept = [name for name in published_files(folder) if name != Path(MODEL)]
     config = _config(
         tokenizer, published, form.start if not kept else "bos", type_ids=form.type_ids
     )
     # what the publisher's configuration says of rows and texts, not how its class reads the files
-    stated = read_source(folder, _CONFIG_FILE)
+    stated = read_source_json(folder, _CONFIG_FILE)
     config |= {key: stated[key] for key in _CARRIED if key in stated}
     if form.max_length is not None and (form.cuts_texts or _LENGTH not in config):
         config[_LENGTH] = form.max_length
@@ -184,7 +184,7 @@ def export_tokenizer(
     publish_text(out / _CONFIG_FILE, text + "\n")
     written = tokenizers.Tokenizer.from_file(str(out / _MODEL_FILE))
     compared = _compare_special_tokens(written, folder / SOURCE) if kept else {}
-    differing = _differing(tokenizer, written, texts, form.blanks)
+    differing = _find_differing_texts(tokenizer, written, texts, form.blanks)
     return ProbeReport(
         texts=len(texts) + len(compared),
         differing=[*differing, *(text for text, same in compared.items() if not same)],
@@ -199,37 +199,42 @@ def tokenizer_files(folder: Path) -> list[Path]:
     Those of its publisher, where they are written back; they are written anew next to a model whose
     type reads them by another class.
     """
-    if _may_be_written_back(folder, Published.find(folder)):
-        return [name for name in kept_files(folder) if name != Path(MODEL)]
-    return [*_carried_files(folder), Path(_MODEL_FILE), Path(_CONFIG_FILE)]
+    if _may_be_written_back(folder, PublishedMetadata.find(folder)):
+        return [name for name in published_files(folder) if name != Path(MODEL)]
+    return [*_portable_files(folder), Path(_MODEL_FILE), Path(_CONFIG_FILE)]
 
 
-def _may_be_written_back(folder: Path, published: Published) -> bool:
+def _may_be_written_back(folder: Path, published: PublishedMetadata) -> bool:
     """Return whether the publisher's files still describe the tokenizer: a class is known, and no piece was added."""
-    has_files = any(name != Path(MODEL) for name in kept_files(folder))
+    has_files = any(name != Path(MODEL) for name in published_files(folder))
     return has_files and bool(published.tokenizer_class) and not published.added
 
 
-def _carried_files(folder: Path) -> list[Path]:
+def _portable_files(folder: Path) -> list[Path]:
     """Return the publisher's files that hold for any spelling of the vocabulary: templates, generation defaults."""
     return [
-        name for name in kept_files(folder) if name.suffix == ".jinja" or name == Path(GENERATION)
+        name
+        for name in published_files(folder)
+        if name.suffix == ".jinja" or name == Path(GENERATION)
     ]
 
 
-def _read_as_published(
-    folder: Path, published: Published, tokenizer: Tokenizer, model: Mapping[str, Any] | None
+def _load_published(
+    folder: Path,
+    published: PublishedMetadata,
+    tokenizer: Tokenizer,
+    model: Mapping[str, Any] | None,
 ) -> tokenizers.Tokenizer | None:
     """Return the publisher's tokenizer, as transformers reads its files next to a model; None: as another one."""
     if not _may_be_written_back(folder, published):
         return None
-    source = _ask(folder / SOURCE, published.tokenizer_class)
+    source = _describe(folder / SOURCE, published.tokenizer_class)
     if "error" in source:
         raise IntegrityError(source["error"])
-    answer = _ask(folder / SOURCE, None, model) if model else source
+    answer = _describe(folder / SOURCE, None, model) if model else source
     expected = {
         **source,
-        "roles": _roles(published, tokenizer),
+        "roles": _role_pieces(published, tokenizer),
     }  # the user may have named further ones
     if any(answer.get(key) != expected[key] for key in _READ):
         return None
@@ -237,7 +242,7 @@ def _read_as_published(
 
 
 def _build_library(
-    tokenizer: Tokenizer, published: Published, form: TextForm
+    tokenizer: Tokenizer, published: PublishedMetadata, form: TextForm
 ) -> tokenizers.Tokenizer:
     """Return a tokenizer of the library `tokenizers` that reads texts as the training rows have them."""
     library = tokenizer.to_tokenizers()
@@ -246,17 +251,19 @@ def _build_library(
     _add_specials(library, tokenizer, published.added)
     if frame is None:
         own = library.post_processor is not None  # a published file has its own template
-        frame = PAIR if not own and {"cls", "sep"} <= vocabulary.specials.keys() else Frame()
+        frame = (
+            PAIR if not own and {"cls", "sep"} <= vocabulary.specials.keys() else ExportTemplate()
+        )
     if any(frame):
         library.post_processor = _make_template(tokenizer, frame)
     _trim_offsets(library, framed=any(frame))
-    _read_blanks(library, form.blanks)
+    _normalize_blanks(library, form.blanks)
     library.no_truncation()
     library.no_padding()
     return library
 
 
-def _ask(
+def _describe(
     folder: Path, tokenizer_class: str | None, model: Mapping[str, object] | None = None
 ) -> dict[str, Any]:
     path = str(folder.absolute())
@@ -266,7 +273,7 @@ def _ask(
         "texts": [],
         "model": model,
     }
-    answer: dict[str, object] = json.loads(importing.ask_child(request))
+    answer: dict[str, object] = json.loads(importing.describe_in_child(request))
     return answer
 
 
@@ -275,7 +282,7 @@ def _compare_special_tokens(written: tokenizers.Tokenizer, source: Path) -> dict
 
     Files that do not say which class reads them are not compared.
     """
-    answer = _ask(source, None)
+    answer = _describe(source, None)
     if not answer.get("tokenizer_class"):
         return {}
     theirs = tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"]))
@@ -328,7 +335,7 @@ def _add_specials(
         )
 
 
-def _make_template(tokenizer: Tokenizer, frame: Frame) -> Any:
+def _make_template(tokenizer: Tokenizer, frame: ExportTemplate) -> Any:
     id_of = tokenizer.vocabulary.id_of
     ids = {
         role: id_of(role, "the special tokens around exported rows")
@@ -344,7 +351,7 @@ def _make_template(tokenizer: Tokenizer, frame: Frame) -> Any:
     )
 
 
-def _roles(published: Published, tokenizer: Tokenizer) -> dict[str, str]:
+def _role_pieces(published: PublishedMetadata, tokenizer: Tokenizer) -> dict[str, str]:
     """Return the piece of each role; a pad by the end token is that of the rows here, not of the publisher."""
     roles = {role: tokenizer.piece(token) for role, token in tokenizer.vocabulary.specials.items()}
     return {
@@ -362,10 +369,10 @@ def _record_length(path: Path, length: int) -> bool:
 
 
 def _config(
-    tokenizer: Tokenizer, published: Published, start: str | None, *, type_ids: bool
+    tokenizer: Tokenizer, published: PublishedMetadata, start: str | None, *, type_ids: bool
 ) -> dict[str, Any]:
     vocabulary = tokenizer.vocabulary
-    pieces = _roles(published, tokenizer)
+    pieces = _role_pieces(published, tokenizer)
     first = None if start is None else pieces.get(start)
     pieces = {role: piece for role, piece in pieces.items() if role != "bos"}
     if first is not None:
@@ -405,7 +412,7 @@ def _trim_offsets(library: tokenizers.Tokenizer, *, framed: bool) -> None:
             )
 
 
-def _read_blanks(library: tokenizers.Tokenizer, blanks: Blanks) -> None:
+def _normalize_blanks(library: tokenizers.Tokenizer, blanks: Blanks) -> None:
     """Normalize the blanks of texts, if the tokenizer does not read them so already."""
     if _ids(library, _spread(blanks)) == _ids(library, _prepare(_spread(blanks), blanks)):
         return
@@ -424,7 +431,7 @@ def _prepare(text: str, blanks: Blanks) -> str:
     return text
 
 
-def _differing(
+def _find_differing_texts(
     tokenizer: Tokenizer, model: tokenizers.Tokenizer, texts: Sequence[str], blanks: Blanks = "kept"
 ) -> list[str]:
     """Return the texts with other ids in an exported model; special tokens in a text are text, as in shards."""

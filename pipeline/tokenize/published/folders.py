@@ -51,13 +51,13 @@ def copy_source_files(source: Path, folder: Path) -> None:
         shutil.copyfile(file, target)
 
 
-def kept_files(folder: Path) -> list[Path]:
+def published_files(folder: Path) -> list[Path]:
     """Return the files that the publisher of a tokenizer folder gave, relative to `source/`."""
     kept = folder / SOURCE
     return sorted(file.relative_to(kept) for file in kept.rglob("*") if file.is_file())
 
 
-def read_source(folder: Path | None, name: str) -> dict[str, Any]:
+def read_source_json(folder: Path | None, name: str) -> dict[str, Any]:
     """Return a JSON file that the publisher of a tokenizer folder gave; empty if there is none."""
     path = None if folder is None else folder / SOURCE / name
     if path is None or not path.is_file():
@@ -74,7 +74,7 @@ def read_source(folder: Path | None, name: str) -> dict[str, Any]:
 def end_ids(folder: Path | None, default: Iterable[int]) -> set[int]:
     """Return the ids that end a generated text: of the publisher's generation defaults or model, else the default."""
     for name in (GENERATION, MODEL):
-        if (stated := read_source(folder, name).get("eos_token_id")) is not None:
+        if (stated := read_source_json(folder, name).get("eos_token_id")) is not None:
             ids = stated if isinstance(stated, list) else [stated]
             if not all(type(token) is int and token >= 0 for token in ids):
                 raise ConfigurationError(
@@ -91,7 +91,7 @@ _SUBFOLDERS: Final = (".", "tokenizer", "train_tokenizer/tokenizer", "tokenizer/
 
 
 @dataclass(frozen=True)
-class OwnTokenizer:
+class ClozelineTokenizer:
     """A tokenizer that Clozeline trained or imported: its algorithm, its folder and its files."""
 
     kind: str
@@ -99,7 +99,7 @@ class OwnTokenizer:
     files: tuple[Path, ...]
 
 
-def own_tokenizer(path: Path) -> OwnTokenizer | None:
+def find_clozeline_tokenizer(path: Path) -> ClozelineTokenizer | None:
     """Return the tokenizer of a tokenizer folder, pipeline output, imported model or training run; None otherwise.
 
     Raises:
@@ -119,9 +119,9 @@ def own_tokenizer(path: Path) -> OwnTokenizer | None:
     return None
 
 
-def _of_folder(folder: Path) -> OwnTokenizer:
-    files = [*folder.iterdir(), *(folder / SOURCE / name for name in kept_files(folder))]
-    return OwnTokenizer(
+def _of_folder(folder: Path) -> ClozelineTokenizer:
+    files = [*folder.iterdir(), *(folder / SOURCE / name for name in published_files(folder))]
+    return ClozelineTokenizer(
         read_name(folder), folder, tuple(sorted(path for path in files if path.is_file()))
     )
 

@@ -18,10 +18,13 @@ from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
 from clozeline.files import writing
 from clozeline.hub import origin_of
 from clozeline.pipeline.tokenize.published.auto_tokenizer import DESCRIPTIONS
-from clozeline.pipeline.tokenize.published.folders import copy_source_files, own_tokenizer
+from clozeline.pipeline.tokenize.published.folders import (
+    copy_source_files,
+    find_clozeline_tokenizer,
+)
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES
-from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import (
     TokenizerJson,
     hide_pieces,
@@ -73,7 +76,7 @@ def _forms(text: str) -> tuple[str, ...]:
 
 PROBE_TEXTS: Final = tuple(form for text in _SENTENCES for form in _forms(text))
 """200 texts to compare tokenizers on: 20 sentences in many scripts, in ten forms each."""
-KIND: Final = "tokenizer_json"
+ALGORITHM: Final = "tokenizer_json"
 _CHILD: Final = "clozeline.pipeline.tokenize.published.auto_tokenizer"
 _CHILD_BYTES: Final = 4 << 30
 """Memory of that process; the largest published tokenizers, of 262,000 pieces, need less than half
@@ -107,7 +110,7 @@ def import_tokenizer(
     Args:
         source: Hugging Face folder, or one of its files: `tokenizer.json`, `vocab.txt`,
             `vocab.json` or `encoder.json` next to its merges, a SentencePiece `.model`, a tiktoken
-            file; or a path that `own_tokenizer` accepts.
+            file; or a path that `find_clozeline_tokenizer` accepts.
         folder: output folder for `tokenizer.json`, `published.json`, `vocabulary.json` and `name`.
         specials: piece by role (`pad cls sep mask bos eos unk`), in addition to those of the
             source.
@@ -124,7 +127,7 @@ def import_tokenizer(
             piece is missing.
         IntegrityError: its file is damaged.
     """
-    own = own_tokenizer(source)
+    own = find_clozeline_tokenizer(source)
     keys = {
         "specials": specials,
         "sentinels": sentinels,
@@ -132,7 +135,10 @@ def import_tokenizer(
         "tokenizer_class": tokenizer_class,
     }
     where = own.folder if own else source
-    with writing(folder), _naming({folder / TokenizerJson.FILE: source, folder: where}):
+    with (
+        writing(folder),
+        _name_original_paths({folder / TokenizerJson.FILE: source, folder: where}),
+    ):
         texts: Mapping[str, Sequence[int]] = {}
         if own is not None:
             for file in own.files:
@@ -141,30 +147,30 @@ def import_tokenizer(
                 shutil.copyfile(file, target)
             tokenizer: Tokenizer = load_tokenizer(folder)
             roles = tokenizer.vocabulary.specials
-            fills = pad_by_eos and own.kind == KIND and "pad" not in roles and "eos" in roles
+            fills = pad_by_eos and own.kind == ALGORITHM and "pad" not in roles and "eos" in roles
             if not any(keys.values()) and not fills:
                 return tokenizer
-            if own.kind != KIND or tokenizer_class:
+            if own.kind != ALGORITHM or tokenizer_class:
                 raise ConfigurationError(
                     f"tokenizer.path {source}: is a tokenizer of Clozeline ({own.kind}), whose "
                     "ids models were trained "
                     f"with: it takes no {', '.join(key for key, value in keys.items() if value)}"
                 )
-            facts = read_tokenizer_json(folder / TokenizerJson.FILE)
-            published = Published.load(folder)
+            spec = read_tokenizer_json(folder / TokenizerJson.FILE)
+            published = PublishedMetadata.load(folder)
         else:
-            facts, published, texts = _read_published(source, tokenizer_class)
+            spec, published, texts = _read_published(source, tokenizer_class)
             copy_source_files(source, folder)
-        facts, published = _give_roles(
-            facts, published, specials or {}, sentinels, add, pad_by_eos=pad_by_eos
+        spec, published = _assign_roles(
+            spec, published, specials or {}, sentinels, add, pad_by_eos=pad_by_eos
         )
-        text = json.dumps(facts, ensure_ascii=False, indent=1)
+        text = json.dumps(spec, ensure_ascii=False, indent=1)
         (folder / TokenizerJson.FILE).write_text(text + "\n", encoding="utf-8")
         published.save(folder)
         written: Any = TokenizerJson.load(folder)
         _check_unknown(written)
         _check_ids(written, texts)
-        save_tokenizer(written, KIND, folder)
+        save_tokenizer(written, ALGORITHM, folder)
         return load_tokenizer(folder)
 
 
@@ -174,7 +180,7 @@ def source_files(source: Path) -> list[Path]:
         raise ConfigurationError(
             f"tokenizer.path {source}: no such file or folder; give that of a tokenizer"
         )
-    if (own := own_tokenizer(source)) is not None:
+    if (own := find_clozeline_tokenizer(source)) is not None:
         return list(own.files)
     names = (
         source.iterdir()
@@ -186,29 +192,29 @@ def source_files(source: Path) -> list[Path]:
 
 def _read_published(
     source: Path, tokenizer_class: str | None
-) -> tuple[dict[str, Any], Published, dict[str, list[int]]]:
+) -> tuple[dict[str, Any], PublishedMetadata, dict[str, list[int]]]:
     """Return a published `tokenizer.json` without holes, the roles of its pieces, and transformers' ids of texts."""
     state = tuple(
         (file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in source_files(source)
     )
-    answer = json.loads(_answer(str(source.absolute()), tokenizer_class, state))
+    answer = json.loads(_describe_cached(str(source.absolute()), tokenizer_class, state))
     if "error" in answer:
         raise (IntegrityError if answer["damaged"] else ConfigurationError)(answer["error"])
-    facts = {**answer["tokenizer"], "truncation": None, "padding": None}
+    spec = {**answer["tokenizer"], "truncation": None, "padding": None}
     notes = answer["notes"]
-    fillers = _fill_holes(facts, source)
+    fillers = _fill_holes(spec, source)
     if fillers:
         notes.append(
             f"{fillers:,} ids have no piece of their own, or one that a later id has: no text "
             "gives them"
         )
-    special = {entry["content"] for entry in facts["added_tokens"] if entry["special"]}
-    _, lost = hide_pieces(facts, special | set(answer["roles"].values()))
+    special = {entry["content"] for entry in spec["added_tokens"] if entry["special"]}
+    _, lost = hide_pieces(spec, special | set(answer["roles"].values()))
     if lost:
         notes.append(
             f"{lost:,} merges of letters to a special piece are left out: text never becomes one"
         )
-    published = Published(
+    published = PublishedMetadata(
         specials=answer["roles"],
         source=name
         if (name := origin_of(source if source.is_dir() else source.parent)).startswith("hf://")
@@ -218,16 +224,16 @@ def _read_published(
             for name in ("tokenizer_class", "padding_side", "max_length", "notes")
         },
     )
-    return facts, published, dict(zip(_TEXTS, answer["ids"], strict=True))
+    return spec, published, dict(zip(_TEXTS, answer["ids"], strict=True))
 
 
 @lru_cache(maxsize=4)
-def _answer(path: str, tokenizer_class: str | None, _state: tuple[object, ...]) -> str:
+def _describe_cached(path: str, tokenizer_class: str | None, _state: tuple[object, ...]) -> str:
     """Ask for a tokenizer once: the stages of a run need it several times."""
-    return ask_child({"path": path, "tokenizer_class": tokenizer_class, "texts": _TEXTS})
+    return describe_in_child({"path": path, "tokenizer_class": tokenizer_class, "texts": _TEXTS})
 
 
-def ask_child(request: Mapping[str, object]) -> str:
+def describe_in_child(request: Mapping[str, object]) -> str:
     """Return the answer of `auto_tokenizer.describe` in a child process, as JSON: transformers is not imported here."""
     command = python_command("-m", _CHILD)
     line = json.dumps(request) + "\n"
@@ -246,10 +252,10 @@ def ask_child(request: Mapping[str, object]) -> str:
     return answer
 
 
-def _fill_holes(facts: dict[str, Any], source: Path) -> int:
+def _fill_holes(spec: dict[str, Any], source: Path) -> int:
     """Give ids without a piece one that no text spells, and return their number: a new token may not take them."""
-    pieces = facts["model"]["vocab"]
-    ids = piece_ids(facts)
+    pieces = spec["model"]["vocab"]
+    ids = piece_ids(spec)
     taken = {token: piece for piece, token in ids.items()}
     if twice := next((piece for piece, token in ids.items() if taken[token] != piece), None):
         raise ConfigurationError(
@@ -265,31 +271,31 @@ def _fill_holes(facts: dict[str, Any], source: Path) -> int:
         if token not in taken
     }
     if isinstance(pieces, dict):
-        facts["model"]["vocab"] = pieces | holes
-    _append_special(facts, holes)
+        spec["model"]["vocab"] = pieces | holes
+    _append_special(spec, holes)
     return len(holes)
 
 
-def _append_special(facts: dict[str, Any], pieces: Mapping[str, int]) -> None:
+def _append_special(spec: dict[str, Any], pieces: Mapping[str, int]) -> None:
     """Add special tokens to a `tokenizer.json`, in order of all ids."""
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     new = [
         {"id": token, "content": piece, **flags, "special": True} for piece, token in pieces.items()
     ]
-    facts["added_tokens"] = sorted([*facts["added_tokens"], *new], key=lambda entry: entry["id"])
+    spec["added_tokens"] = sorted([*spec["added_tokens"], *new], key=lambda entry: entry["id"])
 
 
-def _give_roles(
-    facts: dict[str, object],
-    published: Published,
+def _assign_roles(
+    spec: dict[str, object],
+    published: PublishedMetadata,
     specials: Mapping[str, str],
     sentinels: str | Sequence[str],
     add: Collection[str],
     *,
     pad_by_eos: bool,
-) -> tuple[dict[str, Any], Published]:
+) -> tuple[dict[str, Any], PublishedMetadata]:
     """Return a tokenizer with the roles that the user names, and the tokens that the vocabulary lacks."""
-    names = piece_ids(facts).keys()
+    names = piece_ids(spec).keys()
     roles = {**published.specials, **specials}
     notes = list(published.notes)
     fills = pad_by_eos and "pad" not in roles and "eos" in roles
@@ -306,7 +312,7 @@ def _give_roles(
     )
     added = _missing_pieces(roles, marks, names, {*add} - ({"modes"} if published.modes else set()))
     first = len(names)
-    _append_special(facts, {piece: first + number for number, piece in enumerate(added.values())})
+    _append_special(spec, {piece: first + number for number, piece in enumerate(added.values())})
     published = replace(
         published,
         pad_by_eos=fills or (published.pad_by_eos and "pad" not in specials),
@@ -323,11 +329,11 @@ def _give_roles(
         notes=notes,
     )
     published.check([*names, *added.values()])
-    return facts, published
+    return spec, published
 
 
 @contextmanager
-def _naming(originals: Mapping[Path, Path]) -> Iterator[None]:
+def _name_original_paths(originals: Mapping[Path, Path]) -> Iterator[None]:
     """Name the user's files, not our copies, in error messages."""
     try:
         yield

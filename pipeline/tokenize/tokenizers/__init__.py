@@ -2,27 +2,27 @@
 
 from clozeline.pipeline.tokenize.tokenizers._pieces import Encoding, Tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import (
-    any_of,
     find_tokenizer,
+    find_vocabulary,
     is_trainable,
+    list_trainable,
     load_tokenizer,
+    pieces_pattern,
     save_tokenizer,
     special_ids,
-    tokenizer_facts,
-    trainable,
-    vocabulary_of,
+    tokenizer_metadata,
 )
 
 __all__ = [
     "Encoding",
     "Tokenizer",
-    "any_of",
     "find_tokenizer",
+    "find_vocabulary",
     "is_trainable",
+    "list_trainable",
     "load_tokenizer",
+    "pieces_pattern",
     "save_tokenizer",
     "special_ids",
-    "tokenizer_facts",
-    "trainable",
-    "vocabulary_of",
+    "tokenizer_metadata",
 ]

@@ -8,7 +8,7 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
-from clozeline.pipeline.tokenize.tokenizers._pieces import ENCODING_CUT, byte_alphabet, cut
+from clozeline.pipeline.tokenize.tokenizers._pieces import ENCODING_CUT, byte_alphabet, split_text
 
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _LETTERS: Final = (
@@ -33,20 +33,20 @@ _CACHED_WORDS: Final = 1 << 18
 _WORD_CHARACTERS: Final = 64
 
 
-def has_byte_level_words(facts: Mapping[str, Any], bare: Collection[str]) -> bool:
+def has_byte_level_words(spec: Mapping[str, Any], bare: Collection[str]) -> bool:
     """Return whether a `tokenizer.json` cuts texts as GPT-2's and its token bytes are the text's.
 
     `bare` pieces never occur in text.
     """
-    level = facts.get("pre_tokenizer") or {}
-    model = facts["model"]
+    level = spec.get("pre_tokenizer") or {}
+    model = spec["model"]
     as_gpt2 = (
         level.get("type") == "ByteLevel"
         and level.get("use_regex", True)
         and not level["add_prefix_space"]
     )
-    plain = not facts.get("normalizer") and all(
-        entry["content"] in bare for entry in facts["added_tokens"]
+    plain = not spec.get("normalizer") and all(
+        entry["content"] in bare for entry in spec["added_tokens"]
     )
     return bool(
         as_gpt2
@@ -70,7 +70,7 @@ class ByteLevelWords:
             self._cache.clear()
         words = WORDS.findall(text)
         if len(text) > ENCODING_CUT:
-            words = [part for word in words for part in cut(word, ENCODING_CUT)]
+            words = [part for word in words for part in split_text(word, ENCODING_CUT)]
         new = set(words).difference(self._cache)
         long = {word: self._encode([word])[0] for word in new if len(word) > _WORD_CHARACTERS}
         short = list(new.difference(long))

@@ -56,7 +56,7 @@ def special_pieces(
     ]
 
 
-def foreseen_vocabulary(size: int, reserved: Sequence[str]) -> Vocabulary:
+def expected_vocabulary(size: int, reserved: Sequence[str]) -> Vocabulary:
     """Return a placeholder for the vocabulary of a tokenizer not trained yet: its special ids and dummy pieces.
 
     `reserved` are its `special_pieces`.
@@ -76,14 +76,14 @@ def byte_alphabet() -> dict[str, int]:
     }
 
 
-def fingerprint(facts: object) -> str:
+def fingerprint(content: object) -> str:
     """Return the SHA-256 (hex) of everything that determines the ids of a tokenizer, as canonical JSON."""
     return hashlib.sha256(
-        json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()
+        json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
     ).hexdigest()
 
 
-def cut(text: str, limit: int) -> list[str]:
+def split_text(text: str, limit: int) -> list[str]:
     """Split a text into slices of at most `limit` characters.
 
     The cut is before white space if the last half of a slice has any: no piece of ours crosses it,
@@ -106,10 +106,10 @@ def cut(text: str, limit: int) -> list[str]:
 def training_texts(texts: Iterable[str]) -> Iterator[str]:
     """Yield the texts for training: a bounded part of each document, in short slices."""
     for text in texts:
-        yield from cut(text[:TRAINING_DOCUMENT], TRAINING_CUT)
+        yield from split_text(text[:TRAINING_DOCUMENT], TRAINING_CUT)
 
 
-Marks: TypeAlias = Literal["start", "end", "each", "none"]
+WordMarks: TypeAlias = Literal["start", "end", "each", "none"]
 """Marks of words in pieces: white space (or a prefix, spelled as such) in front of a word, white
 space (or a suffix) after it, nothing because each piece is a word, nothing at all."""
 
@@ -157,7 +157,7 @@ class PieceTable:
     """
 
     def __init__(
-        self, pieces: Iterable[bytes | None], names: Sequence[str], marks: Marks = "start"
+        self, pieces: Iterable[bytes | None], names: Sequence[str], marks: WordMarks = "start"
     ) -> None:
         pieces = list(pieces)
         self.names = list(names)
@@ -214,8 +214,8 @@ class PieceTable:
             single[token] = byte >= 0x80 or self.names[token] == f"<0x{byte:02X}>"
         return single
 
-    def vocabulary(self, print_: str) -> Vocabulary:
-        """Return the vocabulary with the fingerprint `print_`."""
+    def vocabulary(self, fingerprint_hex: str) -> Vocabulary:
+        """Return the vocabulary with the fingerprint `fingerprint_hex`."""
         ids = {name: index for index, name in enumerate(self.names) if self.special[index]}
         return Vocabulary(
             size=len(self.names),
@@ -226,7 +226,7 @@ class PieceTable:
             word_start=self.word_starts(),
             word_end=self.word_ends(),
             byte_piece=self.byte_pieces(),
-            fingerprint=print_,
+            fingerprint=fingerprint_hex,
         )
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -273,20 +273,20 @@ class Tokenizer(ABC):
     """name of the model file"""
     LOSS: ClassVar[str] = ""
     """parts of a text that decoding does not restore; empty if lossless"""
-    ROOM: ClassVar[tuple[int, str]] = (1, "a piece")
+    MIN_PIECES: ClassVar[tuple[int, str]] = (1, "a piece")
     """pieces that a vocabulary has in addition to the special ones, and what they are"""
     vocabulary: Vocabulary
     _table: PieceTable
 
     @classmethod
-    def room(cls, options: object) -> tuple[int, str]:
-        """Return the pieces that a vocabulary with these options needs in addition to the special ones; `ROOM`."""
-        return cls.ROOM
+    def min_pieces(cls, options: object) -> tuple[int, str]:
+        """Return the pieces that a vocabulary with these options needs in addition to the special ones; `MIN_PIECES`."""
+        return cls.MIN_PIECES
 
     @classmethod
     def check_size(cls, options: Any) -> None:
         """Raise ConfigurationError if `size` has no room for the special pieces and the least others."""
-        reserved, (more, what) = options.special_pieces(), cls.room(options)
+        reserved, (more, what) = options.special_pieces(), cls.min_pieces(options)
         if options.size < len(reserved) + more:
             raise ConfigurationError(
                 f"{cls.__module__.rpartition('.')[2]}: size {options.size} is too small: "

@@ -15,13 +15,13 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable, fingerpri
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import rebuild_hint
 
-FACTS_FILE: Final = "published.json"
+PUBLISHED_FILE: Final = "published.json"
 _DECISIVE: Final = ("specials", "sentinels", "modes", "spares", "lower_case")
 """Fields that decide ids or roles, and so the fingerprint."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Published:
+class PublishedMetadata:
     """Roles and layout of the ids."""
 
     specials: Mapping[str, str] = field(default_factory=dict)
@@ -52,25 +52,31 @@ class Published:
     def save(self, folder: Path) -> None:
         """Write `published.json`."""
         text = json.dumps(add_checksum(asdict(self)), indent=1, sort_keys=True, ensure_ascii=False)
-        (folder / FACTS_FILE).write_text(text + "\n", encoding="utf-8")
+        (folder / PUBLISHED_FILE).write_text(text + "\n", encoding="utf-8")
 
     @staticmethod
-    def load(folder: Path) -> Published:
+    def load(folder: Path) -> PublishedMetadata:
         """Read `published.json`; IntegrityError if it is missing or damaged."""
-        path = folder / FACTS_FILE
+        path = folder / PUBLISHED_FILE
         try:
-            return Published(**verify_checksum(parse_json(path.read_text(encoding="utf-8")), path))
+            return PublishedMetadata(
+                **verify_checksum(parse_json(path.read_text(encoding="utf-8")), path)
+            )
         except (OSError, ValueError, TypeError) as error:
             raise IntegrityError(
-                f"{path}: not the facts of an imported tokenizer ({error}); import the tokenizer "
+                f"{path}: not the metadata of an imported tokenizer ({error}); import the tokenizer "
                 "again: "
                 f"{rebuild_hint(path)}"
             ) from error
 
     @staticmethod
-    def find(folder: Path) -> Published:
+    def find(folder: Path) -> PublishedMetadata:
         """Read `published.json`, without roles if a folder has none: a SentencePiece model that was trained here."""
-        return Published.load(folder) if (folder / FACTS_FILE).is_file() else Published()
+        return (
+            PublishedMetadata.load(folder)
+            if (folder / PUBLISHED_FILE).is_file()
+            else PublishedMetadata()
+        )
 
     def bare(self) -> set[str]:
         """Return all pieces without text."""

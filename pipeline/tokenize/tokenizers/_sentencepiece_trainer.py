@@ -23,14 +23,14 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
     PieceTable,
     TrainableTokenizer,
     characters_of,
-    cut,
     fingerprint,
+    split_text,
     training_texts,
 )
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import TrainingOptions
 from clozeline.repair import rebuild_hint
 
-KINDS: Final = sentencepiece_model_pb2.ModelProto.SentencePiece
+PIECE_TYPES: Final = sentencepiece_model_pb2.ModelProto.SentencePiece
 SPACE: Final = "\u2581"
 """The mark of a space; this character in a text is encoded as its three bytes."""
 _TOO_SMALL: Final = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
@@ -58,13 +58,13 @@ class TrainedSentencepiece(TrainableTokenizer):
 
     def __init__(self, model: sentencepiece.SentencePieceProcessor) -> None:
         self._model = model
-        self._facts = sentencepiece_model_pb2.ModelProto.FromString(model.serialized_model_proto())
-        names = [piece.piece for piece in self._facts.pieces]
-        self._table = PieceTable(map(bytes_of, self._facts.pieces), names)
+        self._proto = sentencepiece_model_pb2.ModelProto.FromString(model.serialized_model_proto())
+        names = [piece.piece for piece in self._proto.pieces]
+        self._table = PieceTable(map(piece_bytes, self._proto.pieces), names)
         self.vocabulary = self._table.vocabulary(
-            fingerprint(_decisive_facts(self.NAME, self._facts))
+            fingerprint(_decisive_parts(self.NAME, self._proto))
         )
-        self._has_bytes: bool = self._facts.trainer_spec.byte_fallback
+        self._has_bytes: bool = self._proto.trainer_spec.byte_fallback
         escaped = (
             [names.index(f"<0x{byte:02X}>") for byte in SPACE.encode()]
             if self._has_bytes
@@ -73,7 +73,7 @@ class TrainedSentencepiece(TrainableTokenizer):
         self._literal = np.array(escaped, dtype=self.vocabulary.id_dtype)
 
     @classmethod
-    def room(cls, options: Any) -> tuple[int, str]:
+    def min_pieces(cls, options: Any) -> tuple[int, str]:
         """Return the bytes, if there are any, the newline and a piece."""
         return (
             (258, "256 `bytes`, the newline and a piece")
@@ -159,7 +159,7 @@ class TrainedSentencepiece(TrainableTokenizer):
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
         """Convert the model; the ids differ only for ties, which `export_tokenizer` counts."""
-        pieces = self._facts.pieces
+        pieces = self._proto.pieces
         unknown = SPECIAL_PIECES["unk"]
         ids = {piece.piece: number for number, piece in enumerate(pieces)}
         kind: object
@@ -184,35 +184,35 @@ class TrainedSentencepiece(TrainableTokenizer):
         return model
 
 
-def bytes_of(piece: Any) -> bytes | None:
+def piece_bytes(piece: Any) -> bytes | None:
     """Return the bytes of a piece; None if it has no text."""
-    if piece.type in (KINDS.CONTROL, KINDS.UNKNOWN):
+    if piece.type in (PIECE_TYPES.CONTROL, PIECE_TYPES.UNKNOWN):
         return None
-    if piece.type == KINDS.BYTE:
+    if piece.type == PIECE_TYPES.BYTE:
         return bytes([int(piece.piece[3:5], 16)])
     text: str = piece.piece
     return text.replace(SPACE, " ").encode()
 
 
-def _decisive_facts(name: str, facts: Any) -> dict[str, Any]:
+def _decisive_parts(name: str, proto: Any) -> dict[str, Any]:
     """Return what determines the ids of a text: pieces, normalizer and flags, not the options of the trainer."""
-    normalizer = facts.normalizer_spec
+    normalizer = proto.normalizer_spec
     return {
         "name": name,
-        "pieces": [[piece.piece, piece.score, piece.type] for piece in facts.pieces],
+        "pieces": [[piece.piece, piece.score, piece.type] for piece in proto.pieces],
         "normalizer": [
             normalizer.precompiled_charsmap.hex(),
             normalizer.add_dummy_prefix,
             normalizer.remove_extra_whitespaces,
             normalizer.escape_whitespaces,
         ],
-        "flags": [facts.trainer_spec.byte_fallback, facts.trainer_spec.treat_whitespace_as_suffix],
+        "flags": [proto.trainer_spec.byte_fallback, proto.trainer_spec.treat_whitespace_as_suffix],
     }
 
 
 def _merges(pieces: Sequence[Any]) -> list[tuple[str, str]]:
     """Return a merge for each split of a piece into two pieces, by the score of the piece."""
-    scores = {piece.piece: piece.score for piece in pieces if piece.type == KINDS.NORMAL}
+    scores = {piece.piece: piece.score for piece in pieces if piece.type == PIECE_TYPES.NORMAL}
     return [
         (piece[:end], piece[end:])
         for piece in sorted(scores, key=scores.__getitem__, reverse=True)
@@ -226,7 +226,7 @@ def _slices(text: str) -> Iterator[str]:
     for number, part in enumerate(text.split(SPACE)):
         if number:
             yield SPACE
-        yield from cut(part, ENCODING_CUT)
+        yield from split_text(part, ENCODING_CUT)
 
 
 def _train(sample: list[str], model_type: str, options: Any, size: int) -> bytes:

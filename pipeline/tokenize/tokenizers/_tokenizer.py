@@ -22,7 +22,7 @@ _STAGES: Final = ("train_tokenizer", "tokenizer")
 """Stages that write a tokenizer."""
 
 
-def trainable() -> list[str]:
+def list_trainable() -> list[str]:
     """Return the algorithms that can be trained; the others only read published files."""
     return list(filter(is_trainable, TOKENIZERS.available()))
 
@@ -38,7 +38,7 @@ def special_ids(tokenizer: Tokenizer) -> dict[str, int]:
     return {piece: token for token in ids if (piece := tokenizer.piece(token))}
 
 
-def any_of(pieces: Iterable[str]) -> str:
+def pieces_pattern(pieces: Iterable[str]) -> str:
     """Return a regular expression of pieces, the longest first."""
     return "|".join(map(re.escape, sorted(pieces, key=len, reverse=True))) or "(?!)"
 
@@ -95,7 +95,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     return tokenizer
 
 
-def tokenizer_facts(folder: Path, vocabulary: Vocabulary) -> dict[str, Any]:
+def tokenizer_metadata(folder: Path, vocabulary: Vocabulary) -> dict[str, Any]:
     """Return what manifests record of the tokenizer in a folder."""
     return {
         "name": (folder / NAME_FILE).read_text(encoding="utf-8").strip(),
@@ -139,7 +139,7 @@ def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
     raise ConfigurationError(f"{manifest_path}: made with the tokenizer {fingerprint}; {seen}")
 
 
-def vocabulary_of(manifest_path: Path, fingerprint: str) -> Vocabulary:
+def find_vocabulary(manifest_path: Path, fingerprint: str) -> Vocabulary:
     """Return the vocabulary of a shard set, with the token counts of its corpus if available.
 
     Raises:

@@ -12,7 +12,7 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
     spare_pieces,
     special_pieces,
 )
-from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 
 
@@ -78,9 +78,9 @@ def count_letters(words: Mapping[str, int], letters: Callable[[str], Sequence[st
     return sorted(counts, key=counts.__getitem__, reverse=True)  # a stable sort
 
 
-def special_piece_roles(options: TrainingOptions, *, lower_case: bool = False) -> Published:
+def special_piece_roles(options: TrainingOptions, *, lower_case: bool = False) -> PublishedMetadata:
     """Return the roles of the special pieces."""
-    return Published(
+    return PublishedMetadata(
         specials=dict(SPECIAL_PIECES),
         sentinels=sentinel_pieces(options.sentinels),
         modes={mode: f"<{mode}>" for mode in MODES if options.modes},

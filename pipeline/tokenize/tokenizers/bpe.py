@@ -43,7 +43,7 @@ class Bpe(TokenizerJson, TrainableTokenizer):
     """
 
     SAMPLE_BYTES: ClassVar[int] = 10**8
-    ROOM: ClassVar[tuple[int, str]] = (2, "2 letters")
+    MIN_PIECES: ClassVar[tuple[int, str]] = (2, "2 letters")
     LOSS: ClassVar[str] = (
         "white space but one space, underscores, and characters that the training text does not "
         "have"
@@ -62,11 +62,11 @@ class Bpe(TokenizerJson, TrainableTokenizer):
             if _END not in word
         )
         reserved = options.special_pieces()
-        room = options.size - len(reserved)
-        letters = count_letters(words, list)[:room]
+        budget = options.size - len(reserved)
+        letters = count_letters(words, list)[:budget]
         known = set(letters)
         spelled = {word: count for word, count in words.items() if known.issuperset(word)}
-        merges = learn_merges(spelled, room - len(letters), options.min_frequency, reserved)
+        merges = learn_merges(spelled, budget - len(letters), options.min_frequency, reserved)
         names = dict.fromkeys([*reserved, *letters, *(left + right for left, right in merges)])
         ids = {name: token for token, name in enumerate(names)}
         model = Tokenizer(models.BPE(ids, merges, unk_token=SPECIAL_PIECES["unk"]))

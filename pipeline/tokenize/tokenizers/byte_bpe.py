@@ -28,7 +28,7 @@ class ByteBpe(TokenizerJson, TrainableTokenizer):
     """
 
     SAMPLE_BYTES: ClassVar[int] = 10 * 10**9
-    ROOM: ClassVar[tuple[int, str]] = (256, "256 bytes")
+    MIN_PIECES: ClassVar[tuple[int, str]] = (256, "256 bytes")
     LOSS: ClassVar[str] = ""
 
     Options: TypeAlias = FrequencyOptions

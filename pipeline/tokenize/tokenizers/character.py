@@ -50,7 +50,7 @@ class Character(TokenizerJson, TrainableTokenizer):
         token"""
 
     @classmethod
-    def room(cls, options: Any) -> tuple[int, str]:
+    def min_pieces(cls, options: Any) -> tuple[int, str]:
         """Return the bytes, if there are any, and one character."""
         return (257, "256 `bytes` and a character") if options.bytes else (1, "a character")
 
@@ -59,7 +59,7 @@ class Character(TokenizerJson, TrainableTokenizer):
         """Characters without an id, if there are no bytes."""
         return (
             ""
-            if self._facts["model"]["byte_fallback"]
+            if self._spec["model"]["byte_fallback"]
             else "characters that the training text does not have"
         )
 

@@ -23,15 +23,15 @@ from clozeline.pipeline.tokenize.tokenizers._byte_level_words import (
 )
 from clozeline.pipeline.tokenize.tokenizers._pieces import (
     Encoding,
-    Marks,
     PieceTable,
     Tokenizer,
     UnknownParts,
     UnknownReason,
+    WordMarks,
     byte_alphabet,
     training_texts,
 )
-from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
 from clozeline.repair import rebuild_hint
 
 _BYTE: Final = re.compile("<0x[0-9A-F]{2}>")
@@ -55,45 +55,47 @@ class TokenizerJson(Tokenizer):
     FILE: ClassVar[str] = "tokenizer.json"
     LOSS: ClassVar[str] = "what its normalizer changes, and characters without a piece"
 
-    def __init__(self, facts: dict[str, Any], published: Published, where: str = FILE) -> None:
-        self._facts = facts
+    def __init__(
+        self, spec: dict[str, Any], published: PublishedMetadata, where: str = FILE
+    ) -> None:
+        self._spec = spec
         self._published = published
-        names = pieces_of(facts, where)
+        names = list_pieces(spec, where)
         bare = published.bare() | {
-            entry["content"] for entry in facts["added_tokens"] if entry["special"]
+            entry["content"] for entry in spec["added_tokens"] if entry["special"]
         }
-        hidden, _ = hide_pieces(facts, bare)
+        hidden, _ = hide_pieces(spec, bare)
         self._model = _read_text(json.dumps(hidden), where)
         self._model.encode_special_tokens = True
-        _check_added(self._model, facts, hidden, where)
-        marks = _marks_of(facts, self._model)
-        to_bytes = _byte_converter(facts, self._model)
+        _check_added(self._model, spec, hidden, where)
+        marks = _find_marks(spec, self._model)
+        to_bytes = _byte_converter(spec, self._model)
         self._table = PieceTable(
             [None if name in bare else to_bytes(name) for name in names], names, marks
         )
         decisive = {
-            name: facts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")
+            name: spec[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")
         }
         self.vocabulary = published.vocabulary(self._table, {"name": "tokenizer_json", **decisive})
         self._ids_of_names = {name: number for number, name in enumerate(names)}
         self._left_out: dict[str, bool] = {}
         self._lossless = not self.loss
-        by_words = has_byte_level_words(facts, bare)
+        by_words = has_byte_level_words(spec, bare)
         self._words = ByteLevelWords(self._model, self.vocabulary.id_dtype) if by_words else None
 
     @classmethod
-    def write(cls, folder: Path, model: tokenizers.Tokenizer, published: Published) -> Self:
+    def write(cls, folder: Path, model: tokenizers.Tokenizer, published: PublishedMetadata) -> Self:
         """Write a model and the roles of its pieces, and load them."""
-        facts = {
+        spec = {
             **json.loads(model.to_str()),
             "added_tokens": [],
         }  # all special pieces are in the vocabulary
-        return cls._write(folder, facts, published)
+        return cls._write(folder, spec, published)
 
     @classmethod
-    def _write(cls, folder: Path, facts: dict[str, object], published: Published) -> Self:
+    def _write(cls, folder: Path, spec: dict[str, object], published: PublishedMetadata) -> Self:
         folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(facts, ensure_ascii=False, indent=1)
+        text = json.dumps(spec, ensure_ascii=False, indent=1)
         (folder / cls.FILE).write_text(text + "\n", encoding="utf-8")
         published.save(folder)
         return cls.load(folder)
@@ -102,7 +104,7 @@ class TokenizerJson(Tokenizer):
     def load(cls, folder: Path) -> Self:
         path = folder / cls.FILE
         try:
-            return cls(read_tokenizer_json(path), Published.load(folder), str(path))
+            return cls(read_tokenizer_json(path), PublishedMetadata.load(folder), str(path))
         except ConfigurationError as error:
             raise IntegrityError(
                 f"{path}: not the tokenizer of its folder ({error}); {rebuild_hint(path)}"
@@ -126,7 +128,7 @@ class TokenizerJson(Tokenizer):
         tokens = [int(token) for token in ids]
         special = self.vocabulary.special
         end = next((index for index, token in enumerate(tokens) if special[token]), len(tokens))
-        if not self._facts.get("decoder"):
+        if not self._spec.get("decoder"):
             return self._table.decode(tokens)
         text: str = self._model.decode(tokens[:end], skip_special_tokens=False)
         return text + self._table.decode(tokens[end:])
@@ -134,7 +136,7 @@ class TokenizerJson(Tokenizer):
     @cached_property
     def unknown_id(self) -> int:
         """The id of the unknown token: by its role, or as the model names it; -1 if there is none."""
-        model = self._facts["model"]
+        model = self._spec["model"]
         named = self._ids_of_names.get(model.get("unk_token") or "", model.get("unk_id"))
         return self.vocabulary.specials.get("unk", -1 if named is None else named)
 
@@ -143,7 +145,7 @@ class TokenizerJson(Tokenizer):
 
         The offsets of the library do not tell where it left letters out.
         """
-        model = self._facts["model"]
+        model = self._spec["model"]
         if self._words is not None or model["type"] != "BPE" or model.get("unk_token"):
             return super().unknown_parts(text, encoding)
         left_out = {letter for letter in set(text) if self._leaves_out(letter)}
@@ -162,7 +164,7 @@ class TokenizerJson(Tokenizer):
         return self._left_out[letter]
 
     def explain_unknown(self, text: str) -> tuple[UnknownReason, tuple[str, ...]]:
-        model = self._facts["model"]
+        model = self._spec["model"]
         normalizer = self._model.normalizer
         word = (normalizer.normalize_str(text) if normalizer else text).strip(_BLANKS)
         longest = model.get("max_input_chars_per_word")  # of WordPiece
@@ -191,7 +193,7 @@ class TokenizerJson(Tokenizer):
 
         A letter inside a word has a piece of its own: `##x`.
         """
-        model = self._facts["model"]
+        model = self._spec["model"]
         if model["type"] != "WordPiece" or len(word) > model["max_input_chars_per_word"]:
             return []
         lacking = list[str]()
@@ -221,7 +223,7 @@ class TokenizerJson(Tokenizer):
                 word for word, _ in (cutter.pre_tokenize_str(text) if cutter else [(text, None)])
             )
 
-    def cut(self, word: str) -> list[str]:
+    def split_word(self, word: str) -> list[str]:
         """Return the pieces of a word; empty if the unknown token is among them."""
         ids = [token.id for token in self._model.model.tokenize(word)]
         return (
@@ -232,9 +234,7 @@ class TokenizerJson(Tokenizer):
 
     def join_pieces(self, left: str, right: str) -> str:
         """Return the merge of two pieces."""
-        return left + right.removeprefix(
-            self._facts["model"].get("continuing_subword_prefix") or ""
-        )
+        return left + right.removeprefix(self._spec["model"].get("continuing_subword_prefix") or "")
 
     def extend(
         self, merges: Sequence[tuple[str, str]], folder: Path, letters: Sequence[str] = ()
@@ -247,14 +247,12 @@ class TokenizerJson(Tokenizer):
             ConfigurationError: it is neither WordPiece nor a byte-level BPE, or has ids after those
                 of the model.
         """
-        model = self._facts["model"]
-        pre_tokenizer = json.dumps(self._facts.get("pre_tokenizer"))
+        model = self._spec["model"]
+        pre_tokenizer = json.dumps(self._spec.get("pre_tokenizer"))
         size = len(model["vocab"])
         merging = model["type"] == "BPE" and '"ByteLevel"' in pre_tokenizer
         if not (merging or model["type"] == "WordPiece") or size != self.vocabulary.size:
-            last = [
-                entry["content"] for entry in self._facts["added_tokens"] if entry["id"] >= size
-            ]
+            last = [entry["content"] for entry in self._spec["added_tokens"] if entry["id"] >= size]
             raise ConfigurationError(
                 f"{self.FILE}: expected a byte-level BPE or WordPiece without ids after its "
                 f"{size:,} pieces, got a "
@@ -273,17 +271,17 @@ class TokenizerJson(Tokenizer):
         grown = replace(
             self._published, tokenizer_class=""
         )  # the publisher's files do not say what it is any more
-        return self._write(folder, {**self._facts, "model": larger}, grown)
+        return self._write(folder, {**self._spec, "model": larger}, grown)
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
-        return _read_text(json.dumps(self._facts), self.FILE)
+        return _read_text(json.dumps(self._spec), self.FILE)
 
     def rename_specials(self, names: Mapping[int, str]) -> tokenizers.Tokenizer:
         """Return the library with these names of special ids, which a text can spell."""
-        facts, _ = rename_pieces(
-            self._facts, {self.piece(token): name for token, name in names.items()}
+        spec, _ = rename_pieces(
+            self._spec, {self.piece(token): name for token, name in names.items()}
         )
-        library = _read_text(json.dumps(facts), self.FILE)
+        library = _read_text(json.dumps(spec), self.FILE)
         added = self.to_tokenizers().get_added_tokens_decoder()
         for token, name in names.items():
             like = added.get(token, tokenizers.AddedToken(name))
@@ -295,13 +293,13 @@ class TokenizerJson(Tokenizer):
 def read_tokenizer_json(path: Path) -> dict[str, Any]:
     """Read a `tokenizer.json`; IntegrityError if it is missing or not a tokenizer."""
     try:
-        facts: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
-        _ = facts["added_tokens"], facts["model"]["vocab"]
+        spec: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
+        _ = spec["added_tokens"], spec["model"]["vocab"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise IntegrityError(
             f"{path}: not a tokenizer of the `tokenizers` library ({error!r}); {rebuild_hint(path)}"
         ) from error
-    return facts
+    return spec
 
 
 def _read_text(text: str, where: str) -> tokenizers.Tokenizer:
@@ -313,32 +311,30 @@ def _read_text(text: str, where: str) -> tokenizers.Tokenizer:
         ) from error
 
 
-def piece_ids(facts: dict[str, Any]) -> dict[str, int]:
+def piece_ids(spec: dict[str, Any]) -> dict[str, int]:
     """Return the id of each piece of a `tokenizer.json`, with its added tokens."""
-    pieces = facts["model"]["vocab"]
+    pieces = spec["model"]["vocab"]
     ids = (
         dict(pieces)
         if isinstance(pieces, dict)
         else {piece[0]: token for token, piece in enumerate(pieces)}
     )
-    return ids | {entry["content"]: entry["id"] for entry in facts["added_tokens"]}
+    return ids | {entry["content"]: entry["id"] for entry in spec["added_tokens"]}
 
 
-def hide_pieces(
-    facts: dict[str, object], special: Collection[str]
-) -> tuple[dict[str, object], int]:
+def hide_pieces(spec: dict[str, object], special: Collection[str]) -> tuple[dict[str, object], int]:
     """Return a `tokenizer.json` that gives the same ids, but none of a special piece, and the number of lost merges."""
-    return rename_pieces(facts, {piece: _PRIVATE + piece for piece in special})
+    return rename_pieces(spec, {piece: _PRIVATE + piece for piece in special})
 
 
-def rename_pieces(facts: dict[str, Any], names: Mapping[str, str]) -> tuple[dict[str, Any], int]:
+def rename_pieces(spec: dict[str, Any], names: Mapping[str, str]) -> tuple[dict[str, Any], int]:
     """Return a `tokenizer.json` with other names of special pieces wherever they stand, and the number of lost merges.
 
     They are not removed, because the library would number the added tokens behind them anew. Merges
     that build or use one are left out. So are truncation, padding, the template and BPE dropout.
     """
-    model = dict(facts["model"])
-    pieces = facts["model"]["vocab"]
+    model = dict(spec["model"])
+    pieces = spec["model"]["vocab"]
     if isinstance(pieces, dict):
         model["vocab"] = {names.get(piece, piece): token for piece, token in pieces.items()}
     else:
@@ -359,17 +355,17 @@ def rename_pieces(facts: dict[str, Any], names: Mapping[str, str]) -> tuple[dict
         {**entry, "content": names[entry["content"]], "special": True}
         if entry["content"] in names
         else entry
-        for entry in facts["added_tokens"]
+        for entry in spec["added_tokens"]
     ]
     plain = dict.fromkeys(("truncation", "padding", "post_processor"))
-    return {**facts, **plain, "model": model, "added_tokens": added}, len(merges) - len(
+    return {**spec, **plain, "model": model, "added_tokens": added}, len(merges) - len(
         model.get("merges") or []
     )
 
 
-def pieces_of(facts: dict[str, object], where: str) -> list[str]:
+def list_pieces(spec: dict[str, object], where: str) -> list[str]:
     """Return the pieces in order of their ids; ConfigurationError if ids are missing or used twice."""
-    ids = piece_ids(facts)
+    ids = piece_ids(spec)
     names = sorted(ids, key=ids.__getitem__)
     for number, name in enumerate(names):
         if ids[name] != number:
@@ -384,10 +380,10 @@ def pieces_of(facts: dict[str, object], where: str) -> list[str]:
 
 
 def _check_added(
-    model: tokenizers.Tokenizer, facts: dict[str, Any], hidden: dict[str, Any], where: str
+    model: tokenizers.Tokenizer, spec: dict[str, Any], hidden: dict[str, Any], where: str
 ) -> None:
     """Raise ConfigurationError unless the library gives each added token the id of the file: it counts them anew."""
-    for entry, private in zip(facts["added_tokens"], hidden["added_tokens"], strict=True):
+    for entry, private in zip(spec["added_tokens"], hidden["added_tokens"], strict=True):
         if (found := model.token_to_id(private["content"])) != entry["id"]:
             raise ConfigurationError(
                 f"{where}: the added token {entry['content']!r} has the id {entry['id']} in the "
@@ -396,13 +392,13 @@ def _check_added(
             )
 
 
-def _suffix_of(facts: dict[str, Any]) -> str:
+def _word_suffix(spec: dict[str, Any]) -> str:
     """Return the mark of a word's end, which the model appends, or its normalizer if the decoder removes it."""
-    decoder = facts.get("decoder") or {}
+    decoder = spec.get("decoder") or {}
     own = decoder["suffix"] if decoder.get("type") == "BPEDecoder" else ""
-    suffix: str = facts["model"].get("end_of_word_suffix") or own
+    suffix: str = spec["model"].get("end_of_word_suffix") or own
     return (
-        suffix if suffix and any(name.endswith(suffix) for name in facts["model"]["vocab"]) else ""
+        suffix if suffix and any(name.endswith(suffix) for name in spec["model"]["vocab"]) else ""
     )
 
 
@@ -417,25 +413,25 @@ def _keeps_spaces(library: tokenizers.Tokenizer) -> bool:
     return any(blank in "".join(words)[1:] for blank in _BLANKS)
 
 
-def _marks_of(facts: dict[str, Any], library: tokenizers.Tokenizer) -> Marks:
+def _find_marks(spec: dict[str, Any], library: tokenizers.Tokenizer) -> WordMarks:
     """Return how the pieces of a file tell words apart."""
-    if facts["model"]["type"] == "WordLevel":
+    if spec["model"]["type"] == "WordLevel":
         return "each"
-    if _suffix_of(facts):
+    if _word_suffix(spec):
         return "end"
     return (
         "start"
-        if facts["model"].get("continuing_subword_prefix") or _keeps_spaces(library)
+        if spec["model"].get("continuing_subword_prefix") or _keeps_spaces(library)
         else "none"
     )
 
 
-def _byte_converter(facts: dict[str, Any], library: tokenizers.Tokenizer) -> Callable[[str], bytes]:
+def _byte_converter(spec: dict[str, Any], library: tokenizers.Tokenizer) -> Callable[[str], bytes]:
     """Return the function from a piece to its bytes, with a space where its mark says that a word starts or ends."""
-    model = facts["model"]
-    kinds = json.dumps([facts.get("pre_tokenizer"), facts.get("decoder")])
+    model = spec["model"]
+    kinds = json.dumps([spec.get("pre_tokenizer"), spec.get("decoder")])
     prefix = model.get("continuing_subword_prefix") or ""
-    suffix = _suffix_of(facts)
+    suffix = _word_suffix(spec)
     alphabet = byte_alphabet() if '"ByteLevel"' in kinds else {}
 
     def to_bytes(name: str) -> bytes:

@@ -41,7 +41,7 @@ class TrainTokenizerConfig:
         """Return the algorithm with its validated options."""
         from clozeline.pipeline.tokenize.tokenizers import (
             is_trainable,
-            trainable,
+            list_trainable,
         )  # imports numpy and tokenizers
 
         if "size" in self.options:
@@ -50,7 +50,7 @@ class TrainTokenizerConfig:
             raise ConfigurationError(
                 f"{self.name} cannot be trained, it reads published files: give `tokenizer: "
                 f"{{path: FILE}}` instead of "
-                f"train_tokenizer, or one of {', '.join(trainable())}"
+                f"train_tokenizer, or one of {', '.join(list_trainable())}"
             )
         chosen = TOKENIZERS.resolve({**self.options, "name": self.name, "size": self.size})
         return cast(TokenizerComponent, chosen)

@@ -20,7 +20,7 @@ from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
 from clozeline.pipeline.ingest.documents.files import find_documents_file
 from clozeline.pipeline.registries import TokenizerComponent
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary
+from clozeline.pipeline.tokenize.tokenizers._pieces import expected_vocabulary
 from clozeline.pipeline.tokenize.train.config import TrainTokenizerConfig
 from clozeline.pipeline.tokenize.train.sample import SAMPLE_VERSION, choose_sample
 from clozeline.registry import component_types
@@ -60,7 +60,7 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     def expected_tokenizer(self) -> ExpectedTokenizer:
         """Return a placeholder vocabulary with the size and the special ids of the trained one."""
         chosen = self.config.algorithm()
-        vocabulary = foreseen_vocabulary(chosen.options.size, chosen.options.special_pieces())
+        vocabulary = expected_vocabulary(chosen.options.size, chosen.options.special_pieces())
         return ExpectedTokenizer(vocabulary, int(chosen.type.VERSION))
 
     def passes(self) -> Sequence[Pass[TrainTokenizerCounts]]:

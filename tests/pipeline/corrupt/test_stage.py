@@ -19,7 +19,7 @@ from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.column_set import TOKEN_COUNTS_FILE
-from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
+from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
 from clozeline.tools.shards.validate_shards import validate as validate_shards
 from tests.contracts import contract
 from tests.matrices import mark_slow_but
@@ -200,7 +200,8 @@ def test_the_stage_draws_by_the_counts_of_the_token_set(tmp_path):
     ).all()
     write_counts(tmp_path, COUNTS[:10])  # those of another vocabulary are not taken
     assert (
-        vocabulary_of(tmp_path / "encode" / "manifest.json", WORDS.fingerprint).token_counts is None
+        find_vocabulary(tmp_path / "encode" / "manifest.json", WORDS.fingerprint).token_counts
+        is None
     )
     (tmp_path / "encode" / TOKEN_COUNTS_FILE).unlink()  # undoing needs none
     assert validate_shards(examples.path, folder).restored is not None

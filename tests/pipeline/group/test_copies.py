@@ -9,7 +9,7 @@ import pytest
 
 from clozeline.errors import IntegrityError
 from clozeline.files import file_hash
-from clozeline.pipeline.group.documents import document_order_key, train_documents, copy_documents
+from clozeline.pipeline.group.documents import copy_documents, document_order_key, train_documents
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.seeding import fraction

@@ -13,7 +13,7 @@ from tokenizers import models, normalizers, pre_tokenizers
 from clozeline.configuration.config import validate
 from clozeline.pipeline.registries import TOKENIZERS
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer, trainable
+from clozeline.pipeline.tokenize.tokenizers import list_trainable, load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import UnknownReason
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText, percent
 
@@ -107,7 +107,7 @@ def slow_count(library, text, unknown):
     return len(spans), len({place for start, end in spans for place in range(start, end)})
 
 
-@pytest.mark.parametrize("name", trainable())
+@pytest.mark.parametrize("name", list_trainable())
 def test_what_we_train(name, tmp_path):
     tokenizer = trained(name, tmp_path / "own")
     library = Library.from_file(str(tmp_path / "own" / "tokenizer.json")) if name in LOSSY else None

@@ -8,7 +8,7 @@ from clozeline.pipeline.shards.manifest import ObjectiveRecord
 from clozeline.pipeline.tasks.readers import is_task
 from clozeline.pipeline.tasks.task_rows import FRAMES
 from clozeline.pipeline.tasks.task_rows import SpecialTokens as TaskFrame
-from clozeline.pipeline.tokenize.published.exporting import END, Blanks, Frame, TextForm
+from clozeline.pipeline.tokenize.published.exporting import END, Blanks, ExportTemplate, TextForm
 from clozeline.train.data.sets.recorded_sets import RecordedSet
 
 _MASKED_INPUT: Final = ("mass", "masked_encoder_decoder")
@@ -27,7 +27,7 @@ def text_form(config: ModelConfig, recorded: Sequence[RecordedSet]) -> TextForm:
     frame = None if first is None else frame_of(first)
     if frame is None:
         frame = (
-            Frame()
+            ExportTemplate()
             if config.architecture == "decoder"
             else END
             if config.position.kind == "t5"
@@ -43,7 +43,7 @@ def text_form(config: ModelConfig, recorded: Sequence[RecordedSet]) -> TextForm:
     )
 
 
-def frame_of(trained_on: RecordedSet) -> Frame | None:
+def frame_of(trained_on: RecordedSet) -> ExportTemplate | None:
     """Return the special tokens around texts in training rows; None: those of the tokenizer.
 
     A decoder that generates texts writes the last ones itself.
@@ -52,9 +52,9 @@ def frame_of(trained_on: RecordedSet) -> Frame | None:
     options = trained_on.objective.options
     if (name := options.get("frame")) is not None:
         rows = _FRAMES[name].without_pad(trained_on.tokenizer.special_ids)
-        frame = Frame(rows.head, rows.between, rows.tail)
+        frame = ExportTemplate(rows.head, rows.between, rows.tail)
     elif objective.architecture == "decoder":
-        frame = Frame(("bos",) if options.get("add_bos") else ())
+        frame = ExportTemplate(("bos",) if options.get("add_bos") else ())
     elif objective.architecture == "encoder" or objective.name in _MASKED_INPUT:
         return None
     else:

@@ -17,7 +17,7 @@ from clozeline.pipeline.rows import ExampleBatch, SampleBatch
 from clozeline.pipeline.shards import Manifest, ShardSet, feature_columns
 from clozeline.pipeline.shards.manifest import FrameRecord, ObjectiveRecord, canonical_sha256
 from clozeline.pipeline.shards.store import as_url
-from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
+from clozeline.pipeline.tokenize.tokenizers import find_vocabulary
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def corruption_of(entries: Sequence[NamedObjective], shards: ShardSet) -> Corrup
 def _build_corruption(entry: NamedObjective, shards: ShardSet) -> Corruption:
     manifest = shards.manifest
     try:
-        vocabulary = vocabulary_of(shards.path, manifest.tokenizer.fingerprint)
+        vocabulary = find_vocabulary(shards.path, manifest.tokenizer.fingerprint)
     except ConfigurationError as error:
         if as_url(shards.path) is None:
             raise

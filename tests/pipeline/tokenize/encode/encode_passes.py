@@ -8,7 +8,7 @@ from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import write_documents
 from clozeline.pipeline.registries import SENTENCES, TOKENIZERS
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tokenize.encode.merge_runs import Codes, Merge, TokenManifest
+from clozeline.pipeline.tokenize.encode.merge_runs import AssignCodes, MergeRuns, TokenManifest
 from clozeline.pipeline.tokenize.encode.tokenize_documents import TokenizeDocuments
 from clozeline.pipeline.tokenize.train.stage import TrainTokenizer
 
@@ -101,8 +101,8 @@ def encode(source, folder, tokenizer, *, parts, shards, order=list, max_unknown=
     passes = [
         TokenizeDocuments("tokenize", parts, source, tokenizer, splitter, runs, SEED),
         *runs.passes(),
-        Codes("codes", 1, 2, max_unknown),
-        Merge("merge", shards, runs, tokenizer, HELDOUT, SEED),
+        AssignCodes("codes", 1, 2, max_unknown),
+        MergeRuns("merge", shards, runs, tokenizer, HELDOUT, SEED),
         TokenManifest(
             "manifest", 1, "test", shards, tokenizer, SEED, {"sentences": {"name": "regex"}}
         ),

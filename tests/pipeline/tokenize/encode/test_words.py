@@ -15,7 +15,7 @@ from clozeline.pipeline.ingest.documents.files import find_documents_file, read_
 from clozeline.pipeline.registries import OBJECTIVES
 from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer, vocabulary_of
+from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, find_vocabulary, load_tokenizer
 from clozeline.train.data.stream.online_corruption import corruption_of
 from tests.pipeline.corruption_cases import WORDS
 from tests.pipeline.token_sets import all_rows
@@ -130,7 +130,7 @@ def test_tokens_are_stored_with_the_words_of_the_segmenter(segmented):
 def test_labels_are_whole_words_but_for_one(segmented):
     """The last word of a row may be cut, where it uses up the budget."""
     shards = open_shards(segmented / "corrupt" / "whole_word_masking" / "train")
-    special = vocabulary_of(shards.path, shards.manifest.tokenizer.fingerprint).special
+    special = find_vocabulary(shards.path, shards.manifest.tokenizer.fingerprint).special
     samples = {
         int(row.fixed["uid"]): row
         for row in all_rows(segmented / "group" / "packed-38-sep" / "train")

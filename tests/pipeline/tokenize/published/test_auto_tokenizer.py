@@ -10,7 +10,7 @@ import transformers
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
 from tests.pipeline.tokenize.published import published_files as files
 from tests.pipeline.tokenize.published.published_folders import (
     CUT,
@@ -86,9 +86,11 @@ def test_a_folder_has_the_ids_of_transformers(tmp_path, name):
 
 def test_a_note_names_what_is_left_out(tmp_path):
     import_tokenizer(dropout(tmp_path / "in"), tmp_path / "out")
-    assert any("dropout 0.5" in note for note in Published.find(tmp_path / "out").notes)
+    assert any("dropout 0.5" in note for note in PublishedMetadata.find(tmp_path / "out").notes)
     import_tokenizer(FOLDERS["special merges"](tmp_path / "merges"), tmp_path / "out2")
-    assert any(note.startswith("2 merges") for note in Published.find(tmp_path / "out2").notes)
+    assert any(
+        note.startswith("2 merges") for note in PublishedMetadata.find(tmp_path / "out2").notes
+    )
     folder = files.t5_model(tmp_path / "t5").parent
     (folder / "tokenizer_config.json").unlink()
     write(folder, config={"model_type": "t5"})
@@ -96,7 +98,7 @@ def test_a_note_names_what_is_left_out(tmp_path):
     assert [ours.piece(token) for token in ours.vocabulary.sentinels] == [
         f"<extra_id_{n}>" for n in range(100)
     ]
-    assert any("model_type t5" in note for note in Published.find(tmp_path / "out3").notes)
+    assert any("model_type t5" in note for note in PublishedMetadata.find(tmp_path / "out3").notes)
 
 
 REFUSED = {

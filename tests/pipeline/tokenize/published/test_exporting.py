@@ -10,12 +10,12 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.published.exporting import (
     END,
     PAIR,
-    Frame,
+    ExportTemplate,
     TextForm,
     export_tokenizer,
 )
 from clozeline.pipeline.tokenize.published.importing import PROBE_TEXTS, import_tokenizer
-from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, trainable
+from clozeline.pipeline.tokenize.tokenizers import list_trainable, load_tokenizer
 from tests.pipeline.tokenize.published import published_files as files
 from tests.pipeline.tokenize.tokenizers.test_tokenizer import trained
 
@@ -87,7 +87,9 @@ def test_an_exported_folder_of_a_type_loads_with_the_fast_tokenizer_and_the_same
     assert all("▁" in text or "<mask>" in text for text in report.differing)
 
 
-@pytest.mark.parametrize("name", ["wordpiece", "byte_level", "t5", "xlmr", "json", *trainable()])
+@pytest.mark.parametrize(
+    "name", ["wordpiece", "byte_level", "t5", "xlmr", "json", *list_trainable()]
+)
 def test_transformers_loads_every_special_token_and_the_same_ids(tmp_path, name, monkeypatch):
     """But for the texts that the report names, special tokens split."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -155,10 +157,10 @@ def test_frames(tmp_path):
     )
     export_tokenizer(folder, tmp_path / "out", TextForm(frame=END))
     assert read().encode("the").tokens == ["the", "</s>"]
-    export_tokenizer(folder, tmp_path / "out", TextForm(frame=Frame()))
+    export_tokenizer(folder, tmp_path / "out", TextForm(frame=ExportTemplate()))
     assert read().encode("the").tokens == ["[CLS]", "the", "[SEP]"], "the template of its publisher"
     export_tokenizer(
-        folder, tmp_path / "out", TextForm(frame=Frame(("cls",), ("sep", "sep"), ("sep",)))
+        folder, tmp_path / "out", TextForm(frame=ExportTemplate(("cls",), ("sep", "sep"), ("sep",)))
     )
     assert read().encode("the", "cat").tokens == ["[CLS]", "the", "[SEP]", "[SEP]", "cat", "[SEP]"]
     with pytest.raises(

@@ -15,8 +15,8 @@ from clozeline.pipeline.tokenize.published.folders import (
     SOURCE,
     copy_source_files,
     end_ids,
-    kept_files,
-    own_tokenizer,
+    find_clozeline_tokenizer,
+    published_files,
 )
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
@@ -38,12 +38,12 @@ def test_its_own_folder_an_output_and_an_imported_model(ours, tmp_path):
     (model / "tokenizer").symlink_to(ours)
     own = {"name", "published.json", "tokenizer.json", "vocabulary.json"}
     for folder in (ours, ours.parents[1], ours.parent, model):
-        found = own_tokenizer(folder)
+        found = find_clozeline_tokenizer(folder)
         assert found.kind == "tokenizer_json"
         names = {str(path.relative_to(found.folder)) for path in found.files}
         assert {name for name in names if not name.startswith("source/")} == own < names
     for folder in (write_vocabulary(tmp_path / "published"), tmp_path, tmp_path / "nowhere"):
-        assert own_tokenizer(folder) is None
+        assert find_clozeline_tokenizer(folder) is None
 
 
 @pytest.mark.parametrize("name", ["name", "vocabulary.json"])
@@ -61,7 +61,8 @@ def test_a_run_leads_to_the_tokenizer_of_its_shards(tmp_path, listed):
     shards = f"[{sets / 'train'}]" if listed else str(sets / "train" / "manifest.json")
     (run / "config.yaml").write_text(f"data: {{shards: {shards}}}\n", encoding="utf-8")
     assert (
-        own_tokenizer(run).files[0].parent == tmp_path / "sets" / "out" / "tokenizer" / "tokenizer"
+        find_clozeline_tokenizer(run).files[0].parent
+        == tmp_path / "sets" / "out" / "tokenizer" / "tokenizer"
     )
     damaged = r"(?s)config\.yaml: is damaged .*; give the folder of its tokenizer"
     for content, error, message in (
@@ -72,7 +73,7 @@ def test_a_run_leads_to_the_tokenizer_of_its_shards(tmp_path, listed):
     ):
         (run / "config.yaml").write_bytes(content)
         with pytest.raises(error, match=message):
-            own_tokenizer(run)
+            find_clozeline_tokenizer(run)
 
 
 def test_importing_ours_is_a_copy_to_which_an_imported_one_adds_tokens(ours, tmp_path):
@@ -106,7 +107,7 @@ def test_importing_ours_is_a_copy_to_which_an_imported_one_adds_tokens(ours, tmp
 def kept(source, folder):
     folder.mkdir()
     copy_source_files(source, folder)
-    return {str(file) for file in kept_files(folder)}
+    return {str(file) for file in published_files(folder)}
 
 
 def test_files_of_every_tokenizer_class_are_kept(tmp_path):

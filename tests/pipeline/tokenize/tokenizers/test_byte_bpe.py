@@ -14,7 +14,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.tokenize.tokenizers._pieces import ENCODING_CUT as LIMIT
-from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
@@ -141,7 +141,7 @@ TEXTS = st.lists(PARTS, max_size=14).map("".join)
 @lru_cache
 def published(name):
     library = KINDS[name]()
-    return TokenizerJson(json.loads(library.to_str()), Published()), library
+    return TokenizerJson(json.loads(library.to_str()), PublishedMetadata()), library
 
 
 @settings(max_examples=150, deadline=None)

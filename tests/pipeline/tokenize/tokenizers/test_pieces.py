@@ -11,9 +11,9 @@ from clozeline.errors import IntegrityError
 from clozeline.pipeline.tokenize.tokenizers._pieces import (
     TRAINING_CUT,
     PieceTable,
-    cut,
     fingerprint,
     special_pieces,
+    split_text,
     training_texts,
 )
 
@@ -23,7 +23,7 @@ FEW = settings(max_examples=50)
 @FEW
 @given(st.text(st.sampled_from("ab \n\té"), max_size=60), st.integers(2, 12))
 def test_slices_join_to_the_text_and_fall_before_white_space_where_they_can(text, limit):
-    slices = cut(text, limit)
+    slices = split_text(text, limit)
     assert "".join(slices) == text
     assert all(len(one) <= limit for one in slices)
     for one, after in pairwise(slices):

@@ -7,7 +7,11 @@ import pytest
 import sentencepiece
 
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
-from clozeline.pipeline.tokenize.tokenizers._sentencepiece_trainer import KINDS, SPACE, bytes_of
+from clozeline.pipeline.tokenize.tokenizers._sentencepiece_trainer import (
+    PIECE_TYPES,
+    SPACE,
+    piece_bytes,
+)
 from clozeline.pipeline.tokenize.tokenizers.sentencepiece_bpe import SentencepieceBpe
 from clozeline.pipeline.tokenize.tokenizers.unigram import Unigram
 from tests.pipeline.tokenize.published.published_files import NASTY, corpus
@@ -46,8 +50,8 @@ def test_ids_are_those_of_sentencepiece(tmp_path, kind):
 
 
 def test_bytes_of_pieces():
-    made = lambda text, kind: KINDS(piece=text, score=0.0, type=getattr(KINDS, kind))  # noqa: E731
-    assert bytes_of(made("▁a", "NORMAL")) == b" a"
-    assert bytes_of(made("<0xE2>", "BYTE")) == b"\xe2"
-    assert bytes_of(made("<s>", "CONTROL")) is bytes_of(made("<unk>", "UNKNOWN")) is None
-    assert bytes_of(made("▁", "USER_DEFINED")) == b" "
+    made = lambda text, kind: PIECE_TYPES(piece=text, score=0.0, type=getattr(PIECE_TYPES, kind))  # noqa: E731
+    assert piece_bytes(made("▁a", "NORMAL")) == b" a"
+    assert piece_bytes(made("<0xE2>", "BYTE")) == b"\xe2"
+    assert piece_bytes(made("<s>", "CONTROL")) is piece_bytes(made("<unk>", "UNKNOWN")) is None
+    assert piece_bytes(made("▁", "USER_DEFINED")) == b" "

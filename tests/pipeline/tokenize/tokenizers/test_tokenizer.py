@@ -17,15 +17,15 @@ from clozeline.pipeline.corrupt.preview import corrupt_text
 from clozeline.pipeline.registries import OBJECTIVES, TOKENIZERS
 from clozeline.pipeline.tokenize.tokenizers import (
     find_tokenizer,
+    list_trainable,
     load_tokenizer,
     save_tokenizer,
-    trainable,
 )
 from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS
 from tests.contracts import cases_about, contract
 from tests.declarations import declared
 
-NAMES = trainable()
+NAMES = list_trainable()
 WORDS = [
     "the",
     "quick",

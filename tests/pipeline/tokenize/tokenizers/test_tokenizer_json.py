@@ -11,11 +11,11 @@ from tokenizers import Tokenizer, models
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable
-from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import (
     TokenizerJson,
     hide_pieces,
-    pieces_of,
+    list_pieces,
     read_tokenizer_json,
 )
 from tests.pipeline.tokenize.published.published_files import byte_level, unigram_json
@@ -42,10 +42,10 @@ def test_pieces_are_spelled_by_the_models_kind(tmp_path):
 
 def test_pieces_are_in_the_order_of_their_ids_without_holes(tmp_path):
     facts = read_tokenizer_json(unigram_json(tmp_path))
-    assert pieces_of(facts, "x")[:4] == ["<pad>", "</s>", "<unk>", "<mask_1>"]
+    assert list_pieces(facts, "x")[:4] == ["<pad>", "</s>", "<unk>", "<mask_1>"]
     facts["added_tokens"].append({"content": "<x>", "id": 99, "special": True})
     with pytest.raises(ConfigurationError, match="got 99 "):
-        pieces_of(facts, "x")
+        list_pieces(facts, "x")
     with pytest.raises(IntegrityError, match="not a tokenizer"):
         read_tokenizer_json(tmp_path / "none.json")
 
@@ -77,7 +77,7 @@ def test_no_text_spells_a_special_piece(piece, before):
             added(name, ids[name], special=True) for name in ("<unk>", "</s>", "<pad>")
         ]
         tokenizer = TokenizerJson(
-            facts, Published(specials={"unk": "<unk>", "eos": "</s>", "pad": "<pad>"})
+            facts, PublishedMetadata(specials={"unk": "<unk>", "eos": "</s>", "pad": "<pad>"})
         )
         found = tokenizer.encode([before + piece])[0].ids.tolist()
         assert not {1, 2} & set(found), facts["model"]["type"]
@@ -86,7 +86,7 @@ def test_no_text_spells_a_special_piece(piece, before):
 
 def test_only_a_byte_level_bpe_can_be_extended(tmp_path):
     tokenizer = TokenizerJson(
-        json.loads(Tokenizer(models.BPE({"a": 0, "b": 1}, [])).to_str()), Published()
+        json.loads(Tokenizer(models.BPE({"a": 0, "b": 1}, [])).to_str()), PublishedMetadata()
     )
     with pytest.raises(ConfigurationError, match=r"expected a byte-level BPE .* got a BPE"):
         tokenizer.extend([("a", "b")], tmp_path)
@@ -113,7 +113,7 @@ def test_what_was_given_stays_and_lost_merges_are_counted():
 
 
 def test_facts_come_back_and_a_changed_byte_is_noticed(tmp_path):
-    facts = Published(
+    facts = PublishedMetadata(
         specials={"mask": "<m>"},
         sentinels=["<e>"],
         added=["<e>"],
@@ -124,15 +124,17 @@ def test_facts_come_back_and_a_changed_byte_is_noticed(tmp_path):
         notes=["a note"],
     )
     facts.save(tmp_path)
-    assert Published.load(tmp_path) == facts
+    assert PublishedMetadata.load(tmp_path) == facts
     path = tmp_path / "published.json"
     path.write_text(path.read_text().replace("<m>", "<n>"))
     with pytest.raises(IntegrityError, match="import the tokenizer again"):
-        Published.load(tmp_path)
+        PublishedMetadata.load(tmp_path)
 
 
 def test_pieces_with_roles_are_special():
-    facts = Published(specials={"mask": "<m>", "cls": "<m>"}, sentinels=["<e>"], modes={"R": "<r>"})
+    facts = PublishedMetadata(
+        specials={"mask": "<m>", "cls": "<m>"}, sentinels=["<e>"], modes={"R": "<r>"}
+    )
     table = PieceTable([b" a\n", None, b"<m>\n", None, None], ["_a", "<c>", "<m>", "<e>", "<r>"])
     vocabulary = facts.vocabulary(table, {"name": "x"})
     assert vocabulary.special.tolist() == [False, True, True, True, True]
@@ -152,4 +154,4 @@ def test_pieces_with_roles_are_special():
     )
     assert vocabulary.word_end.tolist() == [True, False, False, False, False]
     with pytest.raises(ConfigurationError, match="has no '<q>'"):
-        Published(specials={"mask": "<q>"}).vocabulary(table, {})
+        PublishedMetadata(specials={"mask": "<q>"}).vocabulary(table, {})

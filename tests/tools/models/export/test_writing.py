@@ -21,7 +21,12 @@ from clozeline.model.layers.quantization import holds_integers
 from clozeline.model.registries import METHODS
 from clozeline.pipeline.registries import TOKENIZERS
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tokenize.published.exporting import PAIR, Frame, TextForm, export_tokenizer
+from clozeline.pipeline.tokenize.published.exporting import (
+    PAIR,
+    ExportTemplate,
+    TextForm,
+    export_tokenizer,
+)
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.tools.model_folder import write_imported
 from clozeline.tools.models.export.sentence_embeddings import write_modules
@@ -114,16 +119,16 @@ def test_masked_and_packed_rows_are_compared_at_both_ends(folder, tmp_path):
         masked, tokenizer, right, is_prompt=False
     )
     for wrong in (
-        Frame(("cls",)),
-        Frame((), ("sep",), ("sep",)),
-        Frame(("bos",), ("eos",), ("eos",)),
-        Frame(),
+        ExportTemplate(("cls",)),
+        ExportTemplate((), ("sep",), ("sep",)),
+        ExportTemplate(("bos",), ("eos",), ("eos",)),
+        ExportTemplate(),
     ):
         other = exported(folder, tmp_path / "-".join(sum(wrong, ())) / "wrong", wrong)
         assert "3 of 3" in compare_frames(masked, tokenizer, other, is_prompt=False)
     packed = [[*text, eos, *text, eos, *text], [eos, *text, eos, *text], [*text, eos, *text, eos]]
     bare, begun = (
-        exported(folder, tmp_path / name, Frame(head))
+        exported(folder, tmp_path / name, ExportTemplate(head))
         for name, head in (("bare", ()), ("begun", ("bos",)))
     )
     assert "3 training rows compared" in compare_frames(packed, tokenizer, bare, is_prompt=True)

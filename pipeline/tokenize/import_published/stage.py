@@ -17,11 +17,11 @@ from clozeline.pipeline.execution.stages import ExpectedTokenizer, Pass, Stage, 
 from clozeline.pipeline.execution.unit_record import Counts, Output
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import TOKENIZERS
+from clozeline.pipeline.tokenize.import_published.config import TokenizerConfig
 from clozeline.pipeline.tokenize.published.folders import SOURCE
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer, source_files
-from clozeline.pipeline.tokenize.take.config import TokenizerConfig
-from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary, special_pieces
-from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.pipeline.tokenize.tokenizers._pieces import expected_vocabulary, special_pieces
+from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS, SentinelError, Vocabulary
 from clozeline.seeding import hash64
@@ -58,9 +58,11 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
         """Return the roles to add, in the order of their ids."""
         if not self.config.add:
             return ()
-        return tuple(find_missing_roles(users_of(self.recipe), self._imported().vocabulary))
+        return tuple(
+            find_missing_roles(special_token_users(self.recipe), self._import_once().vocabulary)
+        )
 
-    def _imported(self, add: tuple[str, ...] = ()) -> "_Imported":
+    def _import_once(self, add: tuple[str, ...] = ()) -> "_ImportedTokenizer":
         state = tuple(
             (file.name, file.stat().st_mtime_ns) for file in source_files(self.config.path)
         )
@@ -71,17 +73,17 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
     def expected_tokenizer(self) -> ExpectedTokenizer:
         """Return the vocabulary itself: its files exist before the run."""
         (kind,) = self.algorithms()
-        return ExpectedTokenizer(self._imported(self._add()).vocabulary, kind.VERSION)
+        return ExpectedTokenizer(self._import_once(self._add()).vocabulary, kind.VERSION)
 
     def algorithms(self) -> Sequence[type[Versioned]]:
         """Return the class that reads the tokenizer."""
-        name = self._imported(self._add()).files["name"].decode().strip()
+        name = self._import_once(self._add()).files["name"].decode().strip()
         return [TOKENIZERS.load_class(name)]
 
     def validate(self) -> Iterator[str]:
         """Yield what prevents importing the tokenizer or padding rows; later stages check the rest."""
         vocabulary = self.expected_tokenizer().vocabulary
-        if check_pad in users_of(self.recipe):
+        if check_pad in special_token_users(self.recipe):
             try:
                 check_pad(vocabulary)
             except ConfigurationError as error:
@@ -90,7 +92,7 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
 
     def version(self) -> int:
         """Return a hash of the vocabulary, and of the publisher's files, such as a chat template."""
-        imported = self._imported(self._add())
+        imported = self._import_once(self._add())
         kept: list[str | bytes] = []
         for name, content in imported.files.items():
             kept += [name, content] if name.startswith(f"{SOURCE}/") else []
@@ -98,7 +100,7 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
 
     def passes(self) -> Sequence[Pass[TokenizerCounts]]:
         return [
-            ImportTokenizer("main", 1, self.config.path.name, self._imported(self._add()).files)
+            ImportTokenizer("main", 1, self.config.path.name, self._import_once(self._add()).files)
         ]
 
     def row(self, counts: TokenizerCounts) -> StageRow:
@@ -119,7 +121,7 @@ class ImportTokenizer(Pass[TokenizerCounts]):
         for relative, content in self.files.items():
             with output.file(f"tokenizer/{relative}") as path:
                 path.write_bytes(content)
-        published = Published.find(output.folder / "tokenizer")
+        published = PublishedMetadata.find(output.folder / "tokenizer")
         for note in published.notes:
             _LOG.warning("tokenizer: guessed: %s", note)
         first = Vocabulary.load(output.folder / "tokenizer" / VOCABULARY_FILE).size - len(
@@ -138,7 +140,7 @@ class ImportTokenizer(Pass[TokenizerCounts]):
 
 
 @plain_dataclass(frozen=True)
-class _Imported:
+class _ImportedTokenizer:
     """A tokenizer that is imported once in the driver, for all stages that ask for it."""
 
     vocabulary: Vocabulary
@@ -146,7 +148,9 @@ class _Imported:
 
 
 @lru_cache(maxsize=4)
-def _import(path: str, config: str, add: tuple[str, ...], _state: tuple[object, ...]) -> _Imported:
+def _import(
+    path: str, config: str, add: tuple[str, ...], _state: tuple[object, ...]
+) -> _ImportedTokenizer:
     options = {
         name: value for name, value in json.loads(config).items() if name not in ("path", "add")
     }
@@ -162,10 +166,12 @@ def _import(path: str, config: str, add: tuple[str, ...], _state: tuple[object, 
             for file in folder.rglob("*")
             if file.is_file()
         }
-        return _Imported(replace(tokenizer.vocabulary, folder=None), dict(sorted(files.items())))
+        return _ImportedTokenizer(
+            replace(tokenizer.vocabulary, folder=None), dict(sorted(files.items()))
+        )
 
 
-def users_of(recipe: Recipe) -> list[User]:
+def special_token_users(recipe: Recipe) -> list[User]:
     """Return the users of special tokens: each objective, the template of a task, and padding.
 
     Padding is always checked: rows are padded only when they are read, so a missing pad would fail
@@ -196,7 +202,7 @@ def find_missing_roles(users: Sequence[User], vocabulary: Vocabulary) -> Iterato
     Raises:
         SentinelError: a user needs more sentinels than can be added.
     """
-    complete = foreseen_vocabulary(_SIZE, special_pieces(0))
+    complete = expected_vocabulary(_SIZE, special_pieces(0))
     lacking: dict[str, Vocabulary] = {
         role: replace(
             complete,

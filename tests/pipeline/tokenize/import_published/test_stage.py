@@ -10,11 +10,14 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tokenize.import_published.config import TokenizerConfig
+from clozeline.pipeline.tokenize.import_published.stage import (
+    find_missing_roles,
+    special_token_users,
+)
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.pipeline.tokenize.take.config import TokenizerConfig
-from clozeline.pipeline.tokenize.take.stage import find_missing_roles, users_of
-from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, vocabulary_of
-from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary, special_pieces
+from clozeline.pipeline.tokenize.tokenizers import find_vocabulary, load_tokenizer
+from clozeline.pipeline.tokenize.tokenizers._pieces import expected_vocabulary, special_pieces
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.pipeline.tokenize.published.published_files import (
     LIKE_T5,
@@ -58,7 +61,7 @@ def test_a_recipe_runs_with_a_published_tokenizer(tmp_path, capsys, caplog):
         **end,
     }
     assert (
-        vocabulary_of(examples.path, facts.fingerprint).folder
+        find_vocabulary(examples.path, facts.fingerprint).folder
         == tmp_path / "out" / "tokenizer" / "tokenizer"
     )
     assert (
@@ -143,7 +146,7 @@ def test_a_bare_file_is_read_by_the_class_that_the_recipe_names(tmp_path, capsys
     assert len(facts.sentinels) == 100
 
 
-WHOLE = foreseen_vocabulary(1024, special_pieces(0))
+WHOLE = expected_vocabulary(1024, special_pieces(0))
 
 
 def rows(entry):
@@ -175,7 +178,7 @@ def test_rows_need_what_they_refuse_to_be_without(stages, has, needed):
         WHOLE, specials={name: WHOLE.specials[name] for name in has}, sentinels=(), modes={}
     )
     recipe = validate(Recipe, {"corpus": "c", **stages}, "recipe")
-    assert list(find_missing_roles(users_of(recipe), poor)) == needed
+    assert list(find_missing_roles(special_token_users(recipe), poor)) == needed
 
 
 def test_more_sentinels_than_can_be_added_are_refused_by_that_reason():
@@ -186,6 +189,6 @@ def test_more_sentinels_than_can_be_added_are_refused_by_that_reason():
     with pytest.raises(ConfigurationError, match=r"needs .* sentinels"):
         list(
             find_missing_roles(
-                users_of(recipe), replace(WHOLE, specials={}, sentinels=(), modes={})
+                special_token_users(recipe), replace(WHOLE, specials={}, sentinels=(), modes={})
             )
         )
