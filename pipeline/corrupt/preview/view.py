@@ -258,7 +258,7 @@ def row_parts(renderer: TokenRenderer, row: ShardRow, roles: Mapping[str, Role])
     columns = row.columns
     name, *others = (text for text, role in roles.items() if role.use == "ids" and text in columns)
     starts = [start for start, role in roles.items() if role.use == "start" and role.of == name]
-    signs = {}
+    signs: dict[int, str] = {}
     for start in starts:
         signs |= {int(position): _SIGNS.get(start, _SIGN) for position in columns.get(start, ())}
 

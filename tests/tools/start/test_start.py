@@ -396,8 +396,8 @@ def test_a_picture_shows_what_each_position_reads(words, rows):
             "unknown key 'mask_rat'; did you mean 'mask_rate'?",
         ),
         (["translation_lm", "It rains."], "give the other side as `target`"),
-        (["sentence_reordering", "One sentence."], "at least 1 tokens and 2 sentences"),
-        (["masked_lm", " "], "expected a text, got nothing"),
+        (["sentence_reordering", "One sentence."], "write at least 2 sentences; the text has one"),
+        (["masked_lm", " "], "the text is empty"),
     ],
 )
 def test_mistakes_end_in_one_message(words, said, capsys):

@@ -186,7 +186,7 @@ EXAMPLES = [
         [
             (
                 {**CROP, "crop_start": [start], "crop_length": [length]},
-                f"a crop of {length} tokens from {start} of 3",
+                f"a crop of {length} tokens from {start} does not fit 3",
             )
             for start, length in ((0, 0), (0, 4), (2, 2))
         ],
