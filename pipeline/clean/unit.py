@@ -480,5 +480,5 @@ def _find_input(planned: PlannedRange) -> Path | RemoteFile:
             "first run"
         )
     if isinstance(planned.path, RemoteFile):
-        return planned.path.restricted(planned.start, planned.end)
+        return planned.path.restrict(planned.start, planned.end)
     return planned.path

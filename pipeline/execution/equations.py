@@ -1,7 +1,7 @@
-"""Equations between the counts of a stage: what came in went out, or was left out for a reason.
+"""Accounting equations of a stage: every record that comes in goes out, or is dropped for a reason.
 
-A stage declares them once. Its counts are checked by them, and the table of a run and its page show
-what they name.
+A stage declares its equations once. The runner checks them, and the table and the page of a run
+show the counts that they name.
 """
 
 from __future__ import annotations
@@ -14,38 +14,41 @@ from typing import Any, Final, TypeAlias
 from clozeline.pipeline.execution.unit_record import require_equal
 
 _CHARACTER: Final = "character"
-"""Unit of equations whose reasons are shown as characters cut, in a column of their own."""
+"""Unit of equations whose reasons the tables show in a column of their own, as characters cut."""
 _DOMINANT: Final = 0.9
-"""Share of the documents from which on one reason for dropping them is told apart."""
+"""A reason that drops at least this share of the documents is reported by name."""
 EACH: Final = "*"
-"""Step of a path that stands for every name, such as each language."""
+"""Step of a path that matches every name, such as each language."""
 CountPath: TypeAlias = str | tuple[str, ...]
-"""Name of a count, or the names that lead to it; what it leads to is added up, such as numbers by
-reason."""
+"""Name of a count, or the path of names that leads to it. A mapping at its end, such as numbers by
+reason, is summed."""
 Tree: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Equation:
-    """Two sums that are equal: `Equation(["documents_in"], ["documents_out", "rejected"], unit="document")`."""
+    """Two equal sums of counts.
+
+    Example: `Equation(["documents_in"], ["documents_out", "rejected"], unit="document")`.
+    """
 
     left: Sequence[CountPath]
     right: Sequence[CountPath]
     unit: str = ""
-    """unit of what the stage reads (left) and writes or leaves out (right); empty: tables do not
-    show it"""
+    """what the stage reads (left) and writes or drops (right), such as `document`; empty: tables do
+    not show the equation"""
     within: tuple[str, ...] = ()
-    """names above the counts; the equation holds for each entry of `EACH`: `("sets", EACH,
-    EACH)`"""
+    """names above the counts; the equation holds for each entry that `EACH` matches: `("sets",
+    EACH, EACH)`"""
     of_stage: bool = False
-    """several passes count its sides, so that it holds for the sums over a stage, not for a unit"""
+    """true if several passes count its sides: it holds for the sums over a stage, not for a unit"""
     counted: CountPath = ()
-    """it holds only where this is counted, such as by a pass that a recipe may lack"""
+    """the equation holds only if this count exists, for example of a pass that a recipe may omit"""
 
     def check(self, where: str, counts: Tree) -> None:
         """Raise IntegrityError where the sums differ; `where` is the name of the stage.
 
-        What is not counted is 0.
+        A missing count is 0.
         """
         for labels, inner in _entries(counts, self.within):
             if not self.counted or next(_values(inner, _steps(self.counted)), None) is not None:
@@ -59,8 +62,8 @@ class Equation:
                     right,
                 )
 
-    def dropped(self, counts: Tree) -> Iterator[Mapping[str, int]]:
-        """Yield the numbers by reason on the right."""
+    def iter_dropped(self, counts: Tree) -> Iterator[Mapping[str, int]]:
+        """Yield the counts by reason that stand on the right side."""
         for path in self.right:
             for value in _values(counts, _steps(path)):
                 if isinstance(value, Mapping):
@@ -68,7 +71,7 @@ class Equation:
 
 
 def add_up(counts: Tree, paths: Sequence[CountPath]) -> int:
-    """Return the sum of what the paths lead to; what is not counted is 0."""
+    """Return the sum of the counts at the end of the paths; a missing count is 0."""
     return sum(_total(value) for path in paths for value in _values(counts, _steps(path)))
 
 
@@ -77,19 +80,20 @@ def _total(value: Any) -> int:
 
 
 def _values(counts: Any, steps: tuple[str, ...]) -> Iterator[Any]:
-    """Yield what the steps lead to."""
+    """Yield every value at the end of a path."""
     if not steps:
         yield counts
         return
     first, *rest = steps
-    for name in counts if first == EACH else {first} & counts.keys():
+    names = counts if first == EACH else {first} & counts.keys()
+    for name in names:
         yield from _values(counts[name], tuple(rest))
 
 
 def _entries(
     counts: Tree, within: tuple[str, ...], *labels: str
 ) -> Iterator[tuple[tuple[str, ...], Tree]]:
-    """Yield the mappings that the names lead to, with the names that `EACH` stands for."""
+    """Yield the mappings at the end of a path, with the names that `EACH` matched."""
     if not within:
         yield labels, counts
         return
@@ -106,36 +110,40 @@ def _steps(path: CountPath) -> tuple[str, ...]:
 
 
 def _name(paths: Sequence[CountPath]) -> str:
-    return " + ".join(".".join(step for step in _steps(path) if step != EACH) for path in paths)
+    named = [[step for step in _steps(path) if step != EACH] for path in paths]
+    return " + ".join(map(".".join, named))
 
 
 @dataclass(frozen=True, slots=True)
 class StageRow:
-    """Row of a stage in the table of a run; output and dropped amounts of the same unit add up to the input."""
+    """A stage's row in the table of a run.
 
-    amount_in: str  # amounts with their units, one a line
+    For each unit, output and dropped amounts add up to the input.
+    """
+
+    amount_in: str  # amounts with their units, one per line
     amount_out: str = "–"
     dropped: tuple[tuple[str, Mapping[str, int]], ...] = ()
-    """unit (`document`), and the number of those left out by reason; a reason without unit says its
-    own"""
-    parts: tuple[
-        tuple[str, StageRow], ...
-    ] = ()  # rows of the sets of the stage by their labels, below its own
-    notes: tuple[str, ...] = ()  # what else a reader must know of the amounts, a line each
+    """unit (such as `document`) and the counts of dropped ones by reason; without a unit, the
+    reason names it"""
+    parts: tuple[tuple[str, StageRow], ...] = ()
+    """rows of the stage's sets by label, shown below its row"""
+    notes: tuple[str, ...] = ()
+    """further remarks about the amounts, one per line"""
     totals: Mapping[str, int] = field(default_factory=dict)
-    """how many of a unit of `left_out` came in, where that is known"""
-    characters: int | None = None  # characters that came in; None if the stage reads no documents
-    cut: Mapping[str, int] = field(
-        default_factory=dict
-    )  # characters that are not handed on, by step or reason
+    """number of input units, where it is known, by unit of `dropped`"""
+    characters: int | None = None
+    """number of input characters; None if the stage reads no documents"""
+    cut: Mapping[str, int] = field(default_factory=dict)
+    """number of removed characters, by step or reason"""
 
     @staticmethod
     def of(
         counts: Mapping[str, Any], equations: Sequence[Equation], amount_in: str, amount_out: str
     ) -> StageRow:
-        """Return a row with the totals of the equations, and what they leave out by reason."""
+        """Return a row with the totals and the drop reasons of the equations."""
         shown = [equation for equation in equations if equation.unit]
-        dropped = [(each.unit, reasons) for each in shown for reasons in each.dropped(counts)]
+        dropped = [(each.unit, reasons) for each in shown for reasons in each.iter_dropped(counts)]
         characters = [reasons for unit, reasons in dropped if unit == _CHARACTER]
         totals = {each.unit: add_up(counts, each.left) for each in shown}
         return StageRow(
@@ -148,18 +156,21 @@ class StageRow:
         )
 
     def iter_reasons(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield each unit of what is left out with counts and reasons, the most frequent first."""
+        """Yield each unit with its drop reasons and their counts, the most frequent first."""
         for noun, group in self.dropped:
             if reasons := sorted((-count, reason) for reason, count in group.items() if count):
                 yield noun, [f"{-count:,} {reason}" for count, reason in reasons]
 
     @property
     def cut_share(self) -> str:
-        """The characters that are not handed on, as a percentage; "" where none came in."""
+        """Percentage of the characters that the stage removed; "" if none came in."""
         return f"{100 * sum(self.cut.values()) / self.characters:.1f} %" if self.characters else ""
 
     def most_dropped(self) -> tuple[str, int, str] | None:
-        """Return unit, number and reason of what drops nine tenths and more of all documents or rows, if one does."""
+        """Return unit, count and reason if one reason drops 90 % or more of all documents or rows.
+
+        None if no reason does.
+        """
         for noun, reasons in self.dropped:
             for reason, count in reasons.items():
                 if count and count >= _DOMINANT * self.totals.get(noun, math.inf):

@@ -1,6 +1,6 @@
-"""Find the input files of a recipe, sorted by source name, and tell whether they changed.
+"""Find the input files of a recipe, sorted by source name, and detect changes.
 
-In folders, hidden files and outputs of Clozeline are skipped, and files of unknown type are errors:
+In folders, hidden files and outputs of Clozeline are skipped. Files of unknown type are errors:
 checksums, logs and archives next to the data must not become documents.
 """
 
@@ -26,33 +26,33 @@ from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.shards.store import as_url, local_path
 
 _CHUNK_BYTES: Final = 1 << 20
-_APART: Final = "choose an output folder outside the input, or name the input files by a pattern"
+_REMEDY: Final = "choose an output folder outside the input, or name the input files by a pattern"
 
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What tells whether a file is still the same one."""
+    """State of a file, by which a change is detected."""
 
     size: int
     version: int | str
     """time of its last change in ns, or its version in its store"""
     inode: int = 0
-    """0 where the file system does not keep the number of a file"""
+    """0 if the file system does not keep inode numbers"""
     ends: str = field(default="", compare=False)
-    """hash of its first and last bytes, for a file that has another time and of which nothing was
-    read yet"""
+    """hash of its first and last bytes, for a file whose time changed and of which nothing was read
+    yet"""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One input file with the entry it belongs to; `folder` is the folder of the entry in which it was found."""
+    """One input file, with its entry in the recipe and the folder in which it was found."""
 
     source: str
     path: Path | RemoteFile
     state: FileState
-    """when the inputs were listed"""
+    """state when the inputs were listed"""
     entry: InputEntry
     folder: str | None = None
 
@@ -62,50 +62,58 @@ class SourceFile:
 
     @property
     def local_path(self) -> Path:
-        """The path of a file that is read where it lies; ConfigurationError for one in a store."""
+        """The path of a local file; ConfigurationError for a file in a store."""
         if isinstance(self.path, RemoteFile):
             raise ConfigurationError(
-                f"input {self.path}: only documents are read from a store; download this file, "
-                "and give its local path"
+                f"input {self.path}: only documents can be read from a store; download this "
+                "file, and give its local path"
             )
         return self.path
 
 
 class Inputs(NamedTuple):
-    """The files of a recipe's inputs."""
+    """Files of a recipe's inputs."""
 
     files: list[SourceFile]
     """sorted by source name"""
     skipped: Counter[str]
-    """files and folders that are skipped by their names, by suffix or `marker`"""
+    """number of files and folders that are skipped by their names, by suffix or `marker`"""
 
 
 def source_files(entries: Sequence[InputEntry], output: Path | None = None) -> list[SourceFile]:
-    """Expand inputs to files, sorted by source name; `output`, the folder of the run, must not be read as input."""
+    """Return the input files, sorted by source name.
+
+    Files in `output`, the folder of the run, are refused.
+    """
     return list_inputs(entries, output).files
 
 
 def list_inputs(entries: Sequence[InputEntry], output: Path | None = None) -> Inputs:
-    """Expand inputs to files, and count those that are skipped by their names; see `source_files`."""
+    """Return the input files, and count the files that are skipped by their names.
+
+    See `source_files`.
+    """
     files: dict[str, _Found] = {}
     skipped = Counter[str]()
     mistakes: list[ClozelineError] = []
-    own = None if output is None else output.resolve()
+    run_folder = None if output is None else output.resolve()
 
     @cache
-    def is_own(folder: Path) -> bool:
+    def is_output_of_run(folder: Path) -> bool:
+        if run_folder is None:
+            return False
         real = folder.resolve()
-        return own is not None and any(real.is_relative_to(own / stage) for stage in all_stages())
+        return any(real.is_relative_to(run_folder / stage) for stage in all_stages())
 
     for entry in entries:
         for pattern in map(_local, _patterns(entry)):
             if (
-                own is not None
+                run_folder is not None
                 and Path(pattern).is_dir()
-                and own.is_relative_to(Path(pattern).resolve())
+                and run_folder.is_relative_to(Path(pattern).resolve())
             ):
                 raise ConfigurationError(
-                    f"input {pattern!r}: the output folder {own} is inside it; {_APART}"
+                    f"input {pattern!r}: the output folder {run_folder} is inside it; {_REMEDY}"
                 )
             try:
                 expanded = _expand(pattern, entry, skipped)
@@ -113,34 +121,35 @@ def list_inputs(entries: Sequence[InputEntry], output: Path | None = None) -> In
                 mistakes.append(error)
                 continue
             for file in expanded:
-                if isinstance(file.path, Path) and is_own(file.path.parent):
+                if isinstance(file.path, Path) and is_output_of_run(file.path.parent):
                     raise ConfigurationError(
-                        f"input {pattern!r}: {file.path} is an output of this run; {_APART}"
+                        f"input {pattern!r}: {file.path} is an output of this run; {_REMEDY}"
                     )
                 if file.source in files:
                     raise ConfigurationError(
-                        f"input {pattern!r}: {file.path} is named twice (as {file.source!r}); "
-                        "give each file once, or different `source` labels"
+                        f"input {pattern!r}: {file.path} is listed twice (as {file.source!r}); "
+                        "list each file once, or give different `source` labels"
                     )
                 files[file.source] = file
+
     mistakes += _find_unreadable(
         [file.path for file in files.values() if isinstance(file.path, Path)]
     )
     if mistakes:  # all of them at once
         raise type(mistakes[0])("\n".join(map(str, mistakes)))
-    found = [
+    sources = [
         SourceFile(each.source, each.path, _list_state(each.path), each.entry, each.folder)
         for each in files.values()
     ]
-    return Inputs(sorted(found, key=lambda file: file.source.encode()), skipped)
+    return Inputs(sorted(sources, key=lambda file: file.source.encode()), skipped)
 
 
 class _NoMatchError(ConfigurationError):
-    """No file has a name or matches a pattern."""
+    """No file has this name or matches this pattern."""
 
 
 class _Found(NamedTuple):
-    """A file before it is looked at."""
+    """A file that was found but not inspected yet."""
 
     source: str
     path: Path | RemoteFile
@@ -149,7 +158,7 @@ class _Found(NamedTuple):
 
 
 def _list_state(path: Path | RemoteFile) -> FileState:
-    """Return the state of a file, of one in a store as it was listed."""
+    """Return the state of a file; of a file in a store, the listed state."""
     return (
         FileState(path.size, path.version) if isinstance(path, RemoteFile) else observe_file(path)
     )
@@ -160,19 +169,21 @@ def _patterns(entry: InputEntry) -> Sequence[str]:
 
 
 def _local(pattern: str) -> str:
-    """Return a URL of the scheme `file` as a path; refuse chained URLs."""
+    """Return a URL of the scheme `file` as a path; raise ConfigurationError for chained URLs."""
     if "::" in pattern and as_url(pattern.rpartition("::")[2]) is not None:
         raise ConfigurationError(
-            f"input {pattern}: a URL with `::`, which chains file systems, is not supported; give "
-            "the URL of the file "
-            "itself: compressed files are read as they are"
+            f"input {pattern}: URLs with `::`, which chain file systems, are not supported; give "
+            "the URL of the file itself: compressed files can be read directly"
         )
     return pattern if as_url(pattern) is not None else str(local_path(pattern))
 
 
 def _expand(pattern: str, entry: InputEntry, skipped: Counter[str]) -> list[_Found]:
     def is_read(name: str) -> bool:
-        """Return whether a file is not skipped by its name; with a reader, only markers are."""
+        """Return whether the name of a file lets it be read.
+
+        If a reader is set, only markers are skipped.
+        """
         kind = reason_to_skip(name)
         if not kind or (entry.reader is not None and kind != MARKER):
             return True
@@ -201,15 +212,15 @@ def _expand(pattern: str, entry: InputEntry, skipped: Counter[str]) -> list[_Fou
     if not paths:
         raise ConfigurationError(
             f"input {pattern!r}: no file to read (hidden files, outputs of Clozeline, and files "
-            "without text by their "
-            "names are left out); name a file, another folder or a pattern"
+            "whose names say that they hold no text are skipped); name a file, another folder or a "
+            "pattern"
         )
     names = [_source_name(entry, os.fsencode(path.relative_to(root).as_posix())) for path in paths]
     return [_Found(name, path, entry, folder) for name, path in zip(names, paths, strict=True)]
 
 
 def _find_unreadable(paths: Sequence[Path]) -> Iterator[ClozelineError]:
-    """Yield an error that names all files that cannot be read, such as links to nothing, and one of what is no file."""
+    """Yield errors that name unreadable and special files, such as dangling links and pipes."""
     broken: dict[str, list[Path]] = {}
     special = []
     for path in paths:
@@ -220,8 +231,7 @@ def _find_unreadable(paths: Sequence[Path]) -> Iterator[ClozelineError]:
             broken.setdefault(error.strerror or str(error), []).append(path)
     for reason, some in broken.items():
         yield StorageError(
-            f"input {join_names(some)}: cannot be read ({reason}); repair or remove what is named "
-            "here"
+            f"input {join_names(some)}: cannot be read ({reason}); repair or remove these files"
         )
     if special:
         yield ConfigurationError(
@@ -231,12 +241,12 @@ def _find_unreadable(paths: Sequence[Path]) -> Iterator[ClozelineError]:
 
 
 def _source_name(entry: InputEntry, path: bytes) -> str:
-    """Return the source of a file: unique and printable, with `%`, control bytes and invalid UTF-8 written as %XX."""
+    """Return the source name of a file: unique and printable; other bytes are written as %XX."""
     return f"{entry.source}/{escape_name(path.decode('utf-8', 'surrogateescape'))}"
 
 
 def _files_of(folder: Path) -> list[Path]:
-    """Return what an input folder holds, without hidden files and outputs of Clozeline."""
+    """Return the files of an input folder, without hidden files and outputs of Clozeline."""
     if _is_output(folder):
         raise ConfigurationError(
             f"input {str(folder)!r}: this folder is an output of Clozeline; name the files to "
@@ -246,9 +256,9 @@ def _files_of(folder: Path) -> list[Path]:
 
 
 def _walk(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[tuple[Path, list[Path]]]:
-    """Yield a folder and those below it with their files, but what is hidden or an output of Clozeline.
+    """Yield a folder and its subfolders with their files, without outputs of Clozeline.
 
-    A linked folder is read as well, but not inside itself.
+    Hidden files and folders are skipped. Linked folders are followed, but not inside themselves.
     """
     if (real := folder.resolve()) in above or (above and _is_output(folder)):
         return
@@ -269,7 +279,7 @@ def _walk(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[tuple[Path, li
 
 
 def _is_output(folder: Path) -> bool:
-    """Return whether a folder was written by Clozeline: a run, a stage of it, a set of shards, or a training run."""
+    """Return whether Clozeline wrote a folder: a run, a stage, a shard set, or a training run."""
     stages = [folder, *(folder / name for name in all_stages())]
     if any((stage / "records").exists() and (stage / "config.yaml").exists() for stage in stages):
         return True
@@ -279,14 +289,16 @@ def _is_output(folder: Path) -> bool:
 
 
 def _matches(pattern: str) -> list[Path]:
-    """Return the files that a path or a pattern names; a pattern with `**` finds nothing in outputs of Clozeline."""
+    """Return the files of a path or a pattern; `**` does not descend into outputs of Clozeline."""
     if Path(pattern).exists():
         return [Path(pattern)]
     root = _root(pattern)
-    files = [path for path in map(Path, glob.glob(pattern, recursive=True)) if not path.is_dir()]  # noqa: PTH207
+    names = glob.glob(pattern, recursive=True)  # noqa: PTH207 (patterns that Path.glob refuses)
+    files = [path for path in map(Path, names) if not path.is_dir()]
     if "**" in Path(pattern).parts and root.is_dir():
         folders = {folder for folder, _ in _walk(root)}
         files = [path for path in files if path.parent in folders]
+
     if not files:
         brackets = next(
             (part for part in Path(pattern).parts if "[" in part and root.joinpath(part).is_dir()),
@@ -304,30 +316,31 @@ def _matches(pattern: str) -> list[Path]:
 
 
 def _root(pattern: str) -> Path:
-    """Return the directory before the first wildcard, or that of the file."""
+    """Return the folder before the first wildcard, or the folder of the file."""
     return Path(*takewhile(lambda part: not glob.has_magic(part), Path(pattern).parts[:-1]))
 
 
 def observe_file(path: Path | RemoteFile) -> FileState:
-    """Return the present state of a file, of one in a store by a request."""
+    """Return the current state of a file; for a file in a store, this takes a request."""
     if isinstance(path, RemoteFile):
         return FileState(*path.observe())
-    facts = path.stat()
-    return FileState(
-        facts.st_size, facts.st_mtime_ns, facts.st_ino if _keeps_inodes(facts.st_dev) else 0
-    )
+    status = path.stat()
+    inode = status.st_ino if _keeps_inodes(status.st_dev) else 0
+    return FileState(status.st_size, status.st_mtime_ns, inode)
 
 
 def require_unchanged(states: Mapping[Path, FileState]) -> None:
-    """Raise StorageError if a file that a run reads is not as it was when the run started."""
+    """Raise StorageError if a file has changed since the run started."""
     for path, state in states.items():
         if not path.is_file() or observe_file(path) != state:
-            raise StorageError(f"{path}: changed since the run started: run the same command again")
+            raise StorageError(
+                f"{path}: it changed since the run started: run the same command again"
+            )
 
 
 @cache
 def _keeps_inodes(device: int) -> bool:
-    """Return whether a file of this device keeps its inode number: file systems in user space make new ones."""
+    """Return whether a device keeps inode numbers: file systems in user space make new ones."""
     if not _MOUNTS.exists():
         return True
     name = f"{os.major(device)}:{os.minor(device)}"
@@ -341,17 +354,17 @@ def _keeps_inodes(device: int) -> bool:
 
 
 def ends_hash(path: Path, size: int) -> str:
-    """Return the XXH3-128 (hex) of the first and the last 64 KiB of a file."""
+    """Return the XXH3-128 (hex) of the first and of the last 64 KiB of a file."""
     return range_hash(path, 0, END_BYTES) + range_hash(path, max(0, size - END_BYTES), size)
 
 
 def range_name(source: str, start: int, end: int) -> str:
-    """Return the name under which the record of a unit holds the hash of a range that it read."""
+    """Return the name of a range in the record of the unit that read it."""
     return f"{source} {start}-{end}"
 
 
 def range_hash(path: Path, start: int, end: int) -> str:
-    """Return the XXH3-128 (hex) of a range of a file, as far as the file goes."""
+    """Return the XXH3-128 (hex) of a range of a file, up to the end of the file."""
     digest = xxhash.xxh3_128()
     with path.open("rb") as file:
         file.seek(start)

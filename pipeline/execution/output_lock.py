@@ -1,9 +1,9 @@
 """Allow one run at a time per output, also on shared file systems.
 
-On one machine the system's lock decides. Some shared file systems have no such lock, or keep it on
-each machine. So a run also creates `.holder`, which is atomic on them all, and renews its time of
-change. A run that waits takes over once that time has stood still, by its own clock: clocks of two
-machines are never compared.
+On one machine the lock of the system decides. Some shared file systems have no such lock, or keep
+it on each machine. So a run also creates the file `.holder`, which is atomic on all of them, and
+renews its modification time. A waiting run takes over once that time has not changed for a while by
+its own clock. Clocks of two machines are never compared.
 """
 
 import fcntl
@@ -23,14 +23,14 @@ from clozeline.files import lock, open_unlinked, process_start, read_json, still
 from clozeline.repair import cannot_write
 
 _RENEWED_S: Final = 20.0
-# Seconds without a renewal after which the holder on another machine counts as gone.
-_GONE_S: Final = 180.0
+# Seconds without a renewal after which a holder on another machine counts as dead.
+_DEAD_S: Final = 180.0
 _POLL_S: Final = 1.0
 
 
 @contextmanager
 def hold_output(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
-    """Hold an output folder, which is made if need be; `waiting` is called once if another process holds it."""
+    """Hold an output folder; `waiting` is called once if another process holds it."""
     holder = folder / ".holder"
     ended = threading.Event()
 
@@ -56,19 +56,19 @@ def hold_output(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
 
 
 def _hold(file: IO[str], holder: Path, waiting: Callable[[], None]) -> None:
-    """Lock the file, then create the holder's, each after its present holder has ended."""
+    """Lock the file, then create the holder file, each after its current holder has ended."""
     if not lock(file):
         waiting()
         fcntl.flock(file, fcntl.LOCK_EX)
-    facts = {"host": platform.node(), "pid": os.getpid(), "start": process_start(os.getpid())}
+    process = {"host": platform.node(), "pid": os.getpid(), "start": process_start(os.getpid())}
     seen = 0
     since = time.monotonic()
     while True:
         with suppress(FileExistsError), holder.open("x", encoding="utf-8") as mine:
             try:
-                mine.write(json.dumps(facts))
+                mine.write(json.dumps(process))
                 mine.flush()
-            except OSError:  # nobody could tell from an empty file that its process has ended
+            except OSError:  # from an empty file, nobody could tell that its process has ended
                 holder.unlink()
                 raise
             return
@@ -76,7 +76,7 @@ def _hold(file: IO[str], holder: Path, waiting: Callable[[], None]) -> None:
             if (renewed := holder.lstat().st_mtime_ns) != seen:
                 seen = renewed
                 since = time.monotonic()
-            if _has_died(holder) or time.monotonic() - since > _GONE_S:
+            if _has_died(holder) or time.monotonic() - since > _DEAD_S:
                 holder.unlink()
             else:
                 waiting()
@@ -85,10 +85,10 @@ def _hold(file: IO[str], holder: Path, waiting: Callable[[], None]) -> None:
 
 def _has_died(holder: Path) -> bool:
     """Return whether the holder was a process of this machine that has ended."""
-    facts = read_json(holder) or {}
+    process = read_json(holder) or {}
     try:
-        return facts["host"] == platform.node() and not still_runs(
-            int(facts["pid"]), float(facts["start"])
-        )
+        if process["host"] != platform.node():
+            return False
+        return not still_runs(int(process["pid"]), float(process["start"]))
     except (KeyError, ValueError, TypeError):
         return False

@@ -1,7 +1,8 @@
-"""The plan: input files cut into units or packed into them, and the number of shards, fixed before any task starts.
+"""The plan: units of input and the number of shards, fixed before any task starts.
 
-Everything later (names, seeds, accounting) depends on units, never on tasks. The plan holds no
-absolute path, and its digest covers no time, so moving or copying the inputs keeps every uid.
+Large files are cut into units, small files are packed into one. Everything later (names, seeds,
+accounting) depends on units, never on tasks. The plan holds no absolute path, and its digest covers
+no time, so you can move or copy the inputs and every uid stays the same.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,28 +36,28 @@ PLAN_FORMAT: Final = 1
 """Newest format of `plan.json`."""
 # Keys of an input that say where its files are, not how they are read.
 _OUTSIDE: Final = ("path", "source", "store")
-# Room for no further file, not even an empty one.
+# Free bytes of a unit that takes no further file, not even an empty one.
 _NONE: Final = -1
 _EXAMPLES: Final = 100
-"""Files of no known kind of which a message says what reads them."""
+"""Number of files of unknown type for which a message suggests a tool."""
 _STORED: Final = ("unit", "source", "source_group", "reader", "start", "end")
 LEAST_BYTES: Final = 1 << 28
 """Default bytes of a unit and of a shard of a small corpus."""
 MOST_UNITS: Final = 8_192
-"""Units and shards of a large one, so that their product, the pieces of a shuffle, stays below 7 *
-10^7."""
+"""Most units and shards of a large corpus: their product, the number of shuffle pieces, stays below
+7 * 10^7."""
 MOST_PIECES: Final = 10**10
-"""Pieces of a shuffle: each takes 24 bytes of an index and some 50 microseconds to write and
+"""Most pieces of a shuffle. Each takes 24 bytes of an index and about 50 microseconds to write and
 read."""
 PLAN_STAGE: Final = "clean"
-"""The stage that reads the inputs, so its first start freezes the plan."""
+"""The stage that reads the inputs; its first start freezes the plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRange:
     """A range of one input file, and its unit.
 
-    `path` is where it is now; outputs name it by `source` alone.
+    `path` is its current location; outputs name it by `source` alone.
     """
 
     unit: int
@@ -70,10 +71,14 @@ class PlannedRange:
     state: FileState | None = None
     """state of the file when the inputs were listed"""
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the stored fields."""
+        return {name: getattr(self, name) for name in _STORED}
+
 
 @dataclass(frozen=True)
 class Plan:
-    """Ranges in order of source name and offset, and the number of shards of every later set.
+    """Ranges ordered by source name and offset, and the number of shards of every later set.
 
     A unit is one range, or several consecutive small files.
     """
@@ -81,21 +86,20 @@ class Plan:
     ranges: tuple[PlannedRange, ...]
     shards: int
     inputs: tuple[dict[str, Any], ...]
-    """source, bytes, options, reader, and whether it can be split, of each input"""
+    """source, bytes, options, reader and `splittable` of each input"""
     skipped: Mapping[str, int] = field(default_factory=dict)
-    """files that folders and patterns skip by their names, by suffix; not a part of the stored
-    plan"""
+    """number of files that are skipped by their names, by suffix; the stored plan omits it"""
     states: Mapping[str, FileState] = field(default_factory=dict)
-    """state of each input by name; it says whether the file changed, and decides nothing else"""
+    """state of each input by name, which only serves to detect changes"""
 
     @property
     def bytes(self) -> int:
         """Bytes of all inputs, as they are stored."""
-        return sum(facts["bytes"] for facts in self.inputs)
+        return sum(each["bytes"] for each in self.inputs)
 
     @cached_property
     def units(self) -> tuple[tuple[PlannedRange, ...], ...]:
-        """The ranges of each unit."""
+        """Ranges of each unit."""
         return tuple(
             tuple(group) for _, group in groupby(self.ranges, lambda planned: planned.unit)
         )
@@ -108,9 +112,9 @@ class Plan:
     def as_json(self) -> dict[str, object]:
         """Return the content of `clean/plan.json`.
 
-        Its key `units` lists ranges; ranges of a unit share an index.
+        Its key `units` lists ranges; the ranges of one unit share an index.
         """
-        units = [{name: getattr(planned, name) for name in _STORED} for planned in self.ranges]
+        units = [planned.as_json() for planned in self.ranges]
         states = {name: list(astuple(state)) for name, state in self.states.items()}
         return {
             "format": PLAN_FORMAT,
@@ -122,26 +126,32 @@ class Plan:
 
 
 def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) -> Plan:
-    """Cut the files; those that the saved plan holds with the same options are not opened again."""
-    known = {} if saved is None else {facts["source"]: facts for facts in saved.inputs}
+    """Return the plan of the files.
+
+    Files that the saved plan lists with equal options stay closed.
+    """
+    known = {each["source"]: each for each in saved.inputs} if saved else {}
     options = {id(entry): _options(entry) for entry in recipe.input}
     inputs: list[dict[str, Any]] = []
     for file in files:
-        if (facts := known.get(file.source)) is None or facts["options"] != options[id(file.entry)]:
+        entry = known.get(file.source)
+        if entry is None or entry["options"] != options[id(file.entry)]:
             reader, is_splittable = detect_reader(file.path, file.entry.reader)
-            facts = {
+            entry = {
                 "source": file.source,
                 "bytes": file.bytes,
                 "options": options[id(file.entry)],
                 "reader": reader,
                 "is_splittable": is_splittable,
             }
-        inputs.append(facts)
-    if recipe.has(PLAN_STAGE):  # files of a task have readers of their own
+        inputs.append(entry)
+    if recipe.has(PLAN_STAGE):  # the files of a task have other readers
         new = [each for each in zip(files, inputs, strict=True) if each[0].source not in known]
-        _check_kinds([file for file, facts in new if _has_unknown_kind(file, facts)])
+        _check_types([file for file, entry in new if _has_unknown_type(file, entry)])
     _check_options(recipe, files, inputs)
-    total = sum(facts["bytes"] for facts in inputs)
+
+    # units and shards of a large corpus are larger, so that there are at most MOST_UNITS of them
+    total = sum(each["bytes"] for each in inputs)
     sizes = recipe.plan_options
     default = max(LEAST_BYTES, -(-total // MOST_UNITS))
     unit_bytes = sizes.unit_bytes or default
@@ -152,17 +162,17 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
     if units * shards > MOST_PIECES:
         raise ConfigurationError(
             f"plan: {units:,} units and {shards:,} shards make {units * shards:,} pieces between "
-            "two passes, expected "
-            f"at most {MOST_PIECES:,}: leave plan.unit_bytes and plan.shard_bytes out, or set "
-            f"both to {default:,}"
+            f"two passes, expected at most {MOST_PIECES:,}: remove plan.unit_bytes and "
+            f"plan.shard_bytes, or set both to {default:,}"
         )
+
     before = {} if saved is None else saved.states
     states = {file.source: _with_ends(file, before.get(file.source)) for file in files}
     return Plan(ranges, shards, tuple(inputs), states=states)
 
 
 def _with_ends(file: SourceFile, before: FileState | None) -> FileState:
-    """Return the state of an input with the hash of its ends, which that of an unchanged file has already."""
+    """Return the state of an input with the hash of its ends, reused for an unchanged file."""
     if before == file.state or isinstance(file.path, RemoteFile):
         return before or file.state
     return replace(file.state, ends=ends_hash(file.path, file.bytes))
@@ -172,16 +182,16 @@ def _options(entry: InputEntry) -> dict[str, Any]:
     return {name: value for name, value in to_data(entry).items() if name not in _OUTSIDE}
 
 
-def _has_unknown_kind(file: SourceFile, facts: Mapping[str, Any]) -> bool:
-    """Return whether neither content nor name of a file tell its reader."""
+def _has_unknown_type(file: SourceFile, planned: Mapping[str, Any]) -> bool:
+    """Return whether neither the content nor the name of a file determines its reader."""
     return (
         file.bytes > 0
         and file.entry.reader is None
-        and is_fallback_reader(file.path, facts["reader"])
+        and is_fallback_reader(file.path, planned["reader"])
     )
 
 
-def _check_kinds(unknown: Sequence[SourceFile]) -> None:
+def _check_types(unknown: Sequence[SourceFile]) -> None:
     if not unknown:
         return
     first = unknown[0]
@@ -190,17 +200,14 @@ def _check_kinds(unknown: Sequence[SourceFile]) -> None:
     hints = "".join(f"; {suffix}: {tool}" for suffix, tool in tools.items() if tool)
     if (folder := first.folder) is None:
         raise ConfigurationError(
-            f"input: no reader is known for files of this kind ({len(unknown):,}): "
-            f"{names}{hints}; to read "
-            f"a file as plain text: input='{{path: {first.path}, reader: text}}' makes one "
-            "document of it, `reader: "
-            "lines` one of each line"
+            f"input: no reader is known for files of this type ({len(unknown):,}): "
+            f"{names}{hints}; to read a file as text: input='{{path: {first.path}, reader: text}}' "
+            "makes one document of the file, `reader: lines` makes one of each line"
         )
     raise ConfigurationError(
-        f"input {folder!r} holds files of no known kind ({len(unknown):,}): {names}{hints}; "
+        f"input {folder!r} holds files of unknown type ({len(unknown):,}): {names}{hints}; "
         f"move them away, name the files to read by a pattern (input='{folder}/**/*.jsonl'), or "
-        "choose a reader "
-        f"for all of the folder (input='{{path: {folder}, reader: text}}')"
+        f"choose a reader for the entire folder (input='{{path: {folder}, reader: text}}')"
     )
 
 
@@ -209,8 +216,8 @@ def _check_options(
 ) -> None:
     """Refuse options that no reader of an entry has."""
     readers_of: dict[int, set[str]] = {}
-    for file, facts in zip(files, inputs, strict=True):
-        readers_of.setdefault(id(file.entry), set()).add(facts["reader"])
+    for file, planned in zip(files, inputs, strict=True):
+        readers_of.setdefault(id(file.entry), set()).add(planned["reader"])
     for entry in recipe.input:
         readers = readers_of[id(entry)]
         named = None if entry.reader is None else {entry.reader}
@@ -224,17 +231,22 @@ def _check_options(
 def _cut(
     files: Sequence[SourceFile], inputs: Sequence[Mapping[str, Any]], unit_bytes: int
 ) -> Iterator[PlannedRange]:
-    """Yield the ranges of the files; consecutive files that are not cut share a unit of `unit_bytes` or less."""
+    """Yield the ranges of the files.
+
+    Consecutive small files share a unit of at most `unit_bytes`.
+    """
     unit = -1
-    room = _NONE
-    for file, facts in zip(files, inputs, strict=True):
-        count = max(1, -(-file.bytes // unit_bytes)) if facts["is_splittable"] else 1
-        for start, end in pairwise(file.bytes * index // count for index in range(count + 1)):
-            if count > 1 or end - start > room:
+    free_bytes = _NONE
+    for file, planned in zip(files, inputs, strict=True):
+        count = max(1, -(-file.bytes // unit_bytes)) if planned["is_splittable"] else 1
+        bounds = [file.bytes * index // count for index in range(count + 1)]
+        for start, end in pairwise(bounds):
+            # start a unit for each part of a cut file, and when the unit of small files is full
+            if count > 1 or end - start > free_bytes:
                 unit = unit + 1
-                room = unit_bytes if count == 1 else _NONE
-            room = max(_NONE, room - (end - start))
-            reader = facts["reader"]
+                free_bytes = unit_bytes if count == 1 else _NONE
+            free_bytes = max(_NONE, free_bytes - (end - start))
+            reader = planned["reader"]
             yield PlannedRange(
                 unit,
                 file.source,
@@ -253,12 +265,12 @@ def _find_changes(
 ) -> list[str]:
     """Return the names of inputs that are new, missing or have changed content.
 
-    A file of the same size and time, or version in its store, is taken as unchanged. Of a local one
-    with another time (with `verify`, of all), as after a copy, what units have read is compared
-    with their records, and where a part was not read yet, both ends of the file with those of the
-    first start.
+    A file counts as unchanged if its size and time, or its version in a store, are equal. If only
+    the time of a local file differs, as after a copy, or with `verify`, its content is compared:
+    the ranges that units have read with the hashes in their records, and for other files both ends
+    of the file with the hash of the first start.
     """
-    planned = {facts["source"] for facts in saved.inputs}
+    planned = {each["source"] for each in saved.inputs}
     changed = planned ^ {file.source for file in files}
     doubtful: dict[str, Path] = {}
     for file in files:
@@ -270,6 +282,8 @@ def _find_changes(
             changed.add(file.source)
         elif isinstance(file.path, Path) and (verify or state != before):
             doubtful[file.source] = file.path
+
+    # compare the ranges that units have read
     was_read = set[str]()
     for record in read_records(recipe.folder(PLAN_STAGE)) if doubtful else ():
         for part, digest in record.inputs.items():
@@ -280,6 +294,8 @@ def _find_changes(
                 and range_hash(doubtful[name], *map(int, bounds.split("-"))) != digest
             ):
                 changed.add(name)
+
+    # of files that were not read completely, compare both ends
     parts = (
         (planned.source, range_name(planned.source, planned.start, planned.end))
         for planned in saved.ranges
@@ -297,10 +313,12 @@ def _path(recipe: Recipe) -> Path:
 
 
 def read_plan(path: Path) -> dict[str, Any]:
-    """Return the plain data of a `plan.json`.
+    """Return the content of a `plan.json`.
 
-    OSError if it cannot be read, ValueError if it is damaged, NewerFormatError if a newer version
-    wrote it.
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is damaged.
+        NewerFormatError: a newer version wrote it.
     """
     content: dict[str, object] = verify_checksum(
         parse_json(path.read_text(encoding="utf-8")), path, PLAN_FORMAT
@@ -308,8 +326,8 @@ def read_plan(path: Path) -> dict[str, Any]:
     return content
 
 
-def saved_plan(recipe: Recipe) -> Plan | None:
-    """Return the frozen plan of a run, without the paths of its inputs; None before its first start."""
+def load_saved_plan(recipe: Recipe) -> Plan | None:
+    """Return the frozen plan of a run, without paths of inputs; None before the first start."""
     path = _path(recipe)
     if not path.exists():
         return None
@@ -320,35 +338,34 @@ def saved_plan(recipe: Recipe) -> Plan | None:
         return Plan(ranges, data["shards"], tuple(data["inputs"]), states=states)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise IntegrityError(
-            f"{path}: not a plan as it was written ({error}); remove this file and run `clozeline "
-            "clean` with "
-            "the same inputs and configuration, which writes it again"
+            f"{path}: the plan is damaged ({error}); remove this file and run `clozeline clean` "
+            "with the same inputs and configuration, which writes it again"
         ) from error
 
 
 def freeze_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
-    """Return the plan of the recipe's inputs, after writing it to `clean/plan.json` if the file differs.
+    """Return the plan of the recipe's inputs, and write `clean/plan.json` if it differs.
 
-    The list of inputs is frozen by the first start. Other options of an input, or other keys of
-    `plan`, make a new plan, and every stage is done again.
+    The first start freezes the list of inputs. Other options of an input, or other keys of `plan`,
+    change the plan, and every stage runs again.
     """
     if not recipe.input:
         raise ConfigurationError(
-            "no input: add input=FILE (path, glob, list), or `input:` to the recipe"
+            "no input: add input=FILE (a path, a pattern or a list), or `input:` to the recipe"
         )
     plan = load_plan(recipe, verify=verify)
-    saved = saved_plan(recipe)
+    saved = load_saved_plan(recipe)
     if saved is None or saved.as_json() != plan.as_json():
         publish_json(_path(recipe), add_checksum(plan.as_json()))
     return plan
 
 
 def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
-    """Return the plan of the recipe's `input`, with the paths of this machine; without `input` the frozen one.
+    """Return the plan of the recipe's `input` with local paths; without `input`, the frozen plan.
 
-    `verify` compares the content of every input, also of those whose size and time are as before.
+    `verify` compares the content of every input, even if size and time are equal.
     """
-    saved = saved_plan(recipe)
+    saved = load_saved_plan(recipe)
     if not recipe.input:
         if saved is None:
             raise StorageError(f"{_path(recipe)} is missing: run `clozeline clean` first")
@@ -357,10 +374,9 @@ def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
     if saved is not None and (changed := _find_changes(recipe, saved, files, verify=verify)):
         paths = ", ".join(str(entry.path) for entry in recipe.input)
         raise ConfigurationError(
-            f"{_path(recipe)}: the inputs are not those this output was started with "
-            f"({len(changed)} differ in "
-            f"name, size or content, first {changed[0]!r}, of input={paths}); a run's inputs are "
-            "frozen: restore "
-            "them, or use another output folder"
+            f"{_path(recipe)}: the inputs of this output have changed since its first start: "
+            f"{len(changed)} differ in name, size or content, first {changed[0]!r}, of "
+            f"input={paths}. To add or replace data, choose a new output folder (output=DIR); to "
+            "continue this output, restore its inputs"
         )
     return replace(_make_plan(recipe, files, saved), skipped=skipped)

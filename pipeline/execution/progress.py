@@ -1,10 +1,10 @@
-"""Show a run on a terminal: its progress with the rate and the time left, and at the end what was dropped and why."""
+"""Show a run on a terminal: progress and time left, then a table of kept and dropped data."""
 
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
 from clozeline.command import LOG_COLUMNS, Detail, wrap_log
+from clozeline.errors import plural
 from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.stages import StageSummary
 from clozeline.terminal import Terminal, duration, pad_text, size_text, time_left, wrap_text
@@ -22,9 +23,9 @@ _MINUTE: Final = 60.0
 _BAR: Final = 8
 _INDENT: Final = "    "
 _NARROWEST: Final = 40
-"""Columns of a table at least; a narrower terminal breaks its lines."""
+"""Fewest columns of a table; a narrower terminal wraps its lines."""
 _NAME: Final = 10
-"""Columns for the name of a stage at least."""
+"""Fewest columns for the name of a stage."""
 _INTERVAL_S: Final = 1.0
 
 
@@ -46,7 +47,10 @@ class Progress:
 
     @contextmanager
     def bar(self, title: str, total: int) -> Iterator[Callable[[int], None]]:
-        """Show `total` units under a title; the yielded function takes the number done."""
+        """Show a bar for `total` units.
+
+        Call the yielded function with the number of finished units.
+        """
         if not total:
             yield lambda done: None
         elif self.console.is_terminal and self._detail == "usual":
@@ -56,17 +60,15 @@ class Progress:
             with RichProgress(*columns, console=self.console, transient=True) as live:
                 task = live.add_task(title, total=total, speed="")
                 yield lambda done: live.update(
-                    task, completed=done, speed=speed_text(done, total, self._clock() - started)
+                    task, completed=done, speed=format_speed(done, total, self._clock() - started)
                 )
                 live.update(task, completed=total)
         else:
-            self.console.print(
-                f"{title}: {total:,} unit{'s' if total > 1 else ''}", highlight=False
-            )
+            self.console.print(f"{title}: {plural(total, 'unit')}", highlight=False)
             yield self._lines(title, total)
 
     def _lines(self, title: str, total: int) -> Callable[[int], None]:
-        """Return a function that prints a line about units done, at most one a minute unless verbose."""
+        """Return a function that prints finished units, at most once a minute unless verbose."""
         started = last = self._clock()
         before = 0
 
@@ -82,27 +84,27 @@ class Progress:
                 last = now
                 before = done
                 line = (
-                    f"{title}: {done:,}/{total:,} units  {speed_text(done, total, now - started)}"
+                    f"{title}: {done:,}/{total:,} units  {format_speed(done, total, now - started)}"
                 )
                 self.console.print(line.rstrip(), highlight=False)
 
         return show
 
     def report(self, message: str) -> None:
-        """Show a message that does not end the run, in lines of at most 80 columns."""
+        """Show a message during the run, in lines of at most 80 columns."""
         self.console.print(wrap_log(message), highlight=False, soft_wrap=True, markup=False)
 
     def waiting(self) -> None:
-        """Say that another run holds the output."""
+        """Report that another run holds the output."""
         self.report("another run is writing this output: waiting for it")
 
     def stage_done(self, name: str, seconds: float, *, skipped: bool) -> None:
-        """Say that a stage is complete."""
+        """Report that a stage is complete."""
         self.report(f"{name}: already complete" if skipped else f"{name}: done in {seconds:.1f} s")
 
 
-def speed_text(done: int, total: int, seconds: float) -> str:
-    """Return the rate of units and the time left at this rate; "" before the first unit is done."""
+def format_speed(done: int, total: int, seconds: float) -> str:
+    """Return the units per second and the time left; "" before the first unit is done."""
     if not done or seconds <= 0:
         return ""
     rate = done / seconds
@@ -113,7 +115,7 @@ def speed_text(done: int, total: int, seconds: float) -> str:
 def done_counter(
     folder: Path, names: set[str], clock: Callable[[], float] = time.monotonic
 ) -> Callable[[], int]:
-    """Return a function that counts which of the named records there are, as of the last listing, one a second."""
+    """Return a function that counts the existing records; the folder is listed once a second."""
     total = len(names)
     due = -float("inf")
 
@@ -129,18 +131,18 @@ def done_counter(
 
 
 def accounting_lines(summaries: Sequence[StageSummary], columns: int = LOG_COLUMNS) -> list[str]:
-    """Return the table in lines of at most 80 columns, or of the terminal's `columns`, at least 40.
+    """Return the table in lines that fit the terminal's `columns`, which are at least 40.
 
-    A stage has its amounts in and out, the share of the characters that it cut, time and bytes.
-    Below them are the reasons for what is dropped, the most frequent first, and below these the
-    same of each of its sets. A name that is too long for its column has lines of its own, and so
-    has the rest of a long amount.
+    A stage shows its input, output, removed characters, time and bytes. Below are the drop reasons,
+    the most frequent first, and then the rows of its sets. A name that is too long for its column
+    has its own lines, and a long amount is wrapped.
     """
     rows: list[tuple[str, StageRow, str, str]] = []
     for summary in summaries:
         name = f"{summary.name} (earlier)" if summary.skipped else summary.name
         rows.append((name, summary.row, duration(summary.seconds), size_text(summary.bytes)))
         rows += [(f"  {label}", part, "", "") for label, part in summary.row.parts]
+
     amounts_of_rows = [
         (row.amount_in, row.amount_out, row.cut_share, *cost) for _, row, *cost in rows
     ]
@@ -148,13 +150,13 @@ def accounting_lines(summaries: Sequence[StageSummary], columns: int = LOG_COLUM
     columns = max(_NARROWEST, columns)
     widths = _column_widths(cells, columns)
     first = columns - sum(widths) - 2 * len(widths)
+
     lines = [*_align("stage", cells[0], first, widths), "─" * columns]
     for (name, row, *_), amounts in zip(rows, cells[1:], strict=True):
         lines += _align(name, amounts, first, widths)
         for noun, reasons in row.iter_reasons():
-            together = ", ".join(
-                reason.replace(" ", "\xa0") for reason in reasons
-            )  # counts stay with their reasons
+            # no-break spaces keep each count next to its reason
+            together = ", ".join(reason.replace(" ", "\xa0") for reason in reasons)
             text = f"dropped ({noun}s): {together}" if noun else f"noticed: {together}"
             lines += [
                 line.replace("\xa0", " ") for line in wrap_text(text, columns, _INDENT, 2 * _INDENT)
@@ -167,35 +169,40 @@ def accounting_lines(summaries: Sequence[StageSummary], columns: int = LOG_COLUM
 
 
 def _describe_cut(row: StageRow) -> str:
-    """Return how many characters each step took, the most first."""
+    """Return the number of characters that each step removed, the largest first."""
     steps = sorted((-size, name) for name, size in row.cut.items() if size)
     named = ", ".join(f"{-size:,} {name}" for size, name in steps)
     return f"cut: {sum(row.cut.values()):,} of {row.characters or 0:,} characters: {named}"
 
 
 def _column_widths(rows: Sequence[Sequence[str]], columns: int) -> list[int]:
-    """Return the widths of the cells' columns, the widest ones narrowed until the names have room beside them."""
+    """Return the widths of the columns, the widest reduced until the names fit next to them."""
     widths = [
         max(cell_len(line) for cell in column for line in cell.split("\n"))
         for column in zip(*rows, strict=True)
     ]
-    room = columns - _NAME - 2 * len(widths)
-    fitting = (
-        most for most in range(room, 2, -1) if sum(min(width, most) for width in widths) <= room
+    available = columns - _NAME - 2 * len(widths)
+    widest = next(
+        (
+            limit
+            for limit in range(available, 2, -1)
+            if sum(min(width, limit) for width in widths) <= available
+        ),
+        2,
     )
-    most = next(fitting, 2)
-    return [min(width, most) for width in widths]
+    return [min(width, widest) for width in widths]
 
 
 def _align(name: str, cells: Sequence[str], first: int, widths: Sequence[int]) -> Iterator[str]:
-    """Yield the lines of a row: its name in `first` columns, and cells of several lines on the right of it."""
+    """Yield the lines of a table row: its name in `first` columns, then its wrapped cells."""
     if cell_len(name) > first:
         yield from wrap_text(name, first + sum(widths) + 2 * len(widths))
         name = ""
-    wrapped = [
-        [part for line in cell.split("\n") for part in wrap_text(line, width)]
-        for cell, width in zip(cells, widths, strict=True)
-    ]
+
+    wrapped = []
+    for cell, width in zip(cells, widths, strict=True):
+        lines = [wrap_text(line, width) for line in cell.split("\n")]
+        wrapped.append(list(chain.from_iterable(lines)))
     for parts in zip_longest(*wrapped, fillvalue=""):
         shown = [
             pad_text(part, width, right=True) for part, width in zip(parts, widths, strict=True)

@@ -1,4 +1,7 @@
-"""Run a recipe, or one stage of it: `clozeline pipeline --config RECIPE`, `clozeline clean --config RECIPE`."""
+"""Run a recipe, or one stage of it.
+
+Examples: `clozeline pipeline --config RECIPE`, `clozeline clean --config RECIPE`.
+"""
 
 import shutil
 import sys
@@ -49,7 +52,7 @@ from clozeline.process import python_command
 from clozeline.reporting import Reporting
 from clozeline.terminal import Terminal, size_text
 
-# Algorithms whose options are next to other keys of a recipe.
+# Algorithms whose options stand next to other keys of a recipe.
 _ALGORITHMS: Final = (
     ("input", "reader", READERS),
     ("executor.options", "executor.name", EXECUTORS),
@@ -87,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_stage(stage: str, arguments: Sequence[str]) -> int:
-    """Run one stage of a recipe, whose earlier stages must be complete, and return the exit code."""
+    """Run one stage of a recipe and return the exit code; earlier stages must be complete."""
     program = f"python -m pipeline {stage}"
     description = f"Run the stage '{stage}' of a recipe."
     return run_command(lambda: _parse_and_run(program, description, stage, arguments))
@@ -111,9 +114,10 @@ def _parse_and_run(
             _show(wrap_log(note))
     else:
         raise ConfigurationError(
-            "--config FILE is missing: `clozeline new DIR input=FILES` writes a recipe; a stage "
-            "runs on its defaults without one: clozeline clean input=FILES output=DIR; see --help"
+            "--config FILE is missing: `clozeline new DIR input=FILES` writes a recipe. A stage "
+            "also runs with its defaults: clozeline clean input=FILES output=DIR; see --help"
         )
+
     check_recipe(recipe)
     if options.dry_run:
         return _dry_run(recipe, stage)
@@ -125,7 +129,7 @@ def _parse_and_run(
 
 
 def _print_keys(stage: str | None, all_keys: bool) -> None:
-    """Print the keys of a stage, else those that are set most often; or all, in the order of the stages."""
+    """Print the keys of a stage, or the common keys without one; `all_keys` prints every key."""
     keys: Iterable[DescribedKey]
     if all_keys:
         order = {name: index for index, name in enumerate(all_stages())}
@@ -135,8 +139,7 @@ def _print_keys(stage: str | None, all_keys: bool) -> None:
         )
         title = "keys of the configuration"
     elif stage is not None:
-        own = (key for key in keys_of(Recipe, _ALGORITHMS) if key.key.partition(".")[0] == stage)
-        keys = own
+        keys = (key for key in keys_of(Recipe, _ALGORITHMS) if key.key.partition(".")[0] == stage)
         title = f"keys of the stage {stage}"
     else:
         keys = describe(Recipe, common=True)
@@ -148,13 +151,12 @@ def _print_keys(stage: str | None, all_keys: bool) -> None:
 
 def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> int:
     """Run the stages, or one of them, print the table and write the report."""
-    earlier_report(
-        recipe.output_folder / "report.json"
-    )  # one of a newer version ends the start here
+    earlier_report(recipe.output_folder / "report.json")  # raises if a newer version wrote it
     summaries: list[StageSummary] = []
     reports = Reporting(WORK_IS_DONE, passed=(ClozelineError, OSError))
     if detail != "quiet" and (note := missing_note()):
         _show(f"note: {note}")
+
     try:
         with stopping_at_signals():
             run_recipe(recipe, only, Progress(detail), summaries, verify=verify)
@@ -162,6 +164,7 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
         if summaries and detail != "quiet":
             with reports("the table"):
                 print_table(summaries)
+
     names = stages_of(recipe)
     with reports("report.html"):
         path = write_run_report(recipe, names if only is None else names[: names.index(only) + 1])
@@ -171,7 +174,7 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
 
 
 def _detach(recipe: Recipe, words: Sequence[str]) -> int:
-    """Submit this command as a job, after what can be wrong before its start."""
+    """Submit this command as a job, after checking what can be checked now."""
     executor = recipe.executor.chosen().build(recipe.executor)
     if not hasattr(executor, "detach"):
         raise ConfigurationError(
@@ -179,13 +182,13 @@ def _detach(recipe: Recipe, words: Sequence[str]) -> int:
         )
     load_plan(recipe)
     job, log = executor.detach(recipe.output_folder, python_command("-m", "clozeline", *words))
-    _show(f"Slurm job {job} runs the pipeline; what it prints: {log}")
-    _show(f"`scancel {job}` stops it; the same command continues")
+    _show(f"Slurm job {job} runs the pipeline; its log: {log}")
+    _show(f"`scancel {job}` stops it; running the same command again continues")
     return 0
 
 
 def _dry_run(recipe: Recipe, only: str | None) -> int:
-    """Show what a start would do, without writing anything."""
+    """Show the units that a run would process, without writing anything."""
     plan = load_plan(recipe)
     executor = recipe.executor
     _show(
@@ -193,22 +196,23 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
         f"{recipe.output}"
     )
     if plan.skipped:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(plan.skipped.items()))
-        _show(f"files that are skipped by their names: {kinds}")
+        skipped = ", ".join(f"{count:,} {name}" for name, count in sorted(plan.skipped.items()))
+        _show(f"files that are skipped by their names: {skipped}")
     at_once = "" if executor.workers is None else f", {executor.workers} at a time"
     _show(f"executor: {executor.name}, tasks of a pass: {executor.tasks}{at_once}")
     _show(
         f"input: {size_text(plan.bytes)}; free space: {size_text(free_bytes(recipe.output_folder))}"
     )
+
+    # after the first incomplete stage, nothing is known about the following ones
     runs = stage_runs(recipe, plan, verify=False)
     for name in stages_of(recipe):
         run: StageRun[Any] | None = None
-        with suppress(
-            StorageError
-        ):  # its passes depend on files that an earlier stage must still write
+        # the passes of a stage may depend on files that an earlier stage must still write
+        with suppress(StorageError):
             run = next(runs, None)
         if only in (None, name):
-            _show(f"{name}: {_to_do(run)}")
+            _show(f"{name}: {_describe_work(run)}")
         if run is None or run.missing():
             runs = iter(())
             if run is not None and (warning := run.stage.warning()):
@@ -216,10 +220,10 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
     return 0
 
 
-def _to_do(run: StageRun[Any] | None) -> str:
-    """Return the units that a stage would make."""
+def _describe_work(run: StageRun[Any] | None) -> str:
+    """Return the units that a stage would process."""
     if run is None:
-        return "follows from the stages before it"
+        return "depends on the stages before it"
     named = [
         (runner.work, units) for runner, units in zip(run.runners, run.missing(), strict=False)
     ]
@@ -234,6 +238,6 @@ def _show(text: str) -> None:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the free bytes of the file system of a folder, which need not exist yet."""
+    """Return the free bytes of the file system of a folder, which may not exist yet."""
     existing = next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
     return shutil.disk_usage(existing).free

@@ -1,4 +1,4 @@
-"""Input files of a store: found by URL or pattern, and read by ranges."""
+"""Find input files in a store by URL or pattern, and read them by ranges."""
 
 import io
 import json
@@ -23,25 +23,25 @@ from clozeline.pipeline.shards.file_system import (
 )
 from clozeline.pipeline.shards.store import ObjectProperties, RemoteStore
 
-_REQUEST: Final = 1 << 20  # bytes of a request
-_SMALL: Final = (
-    1 << 16
-)  # those of the first one after a jump, and of one behind the range of a unit
+_REQUEST: Final = 1 << 20
+"""Bytes of a request."""
+_SMALL_REQUEST: Final = 1 << 16
+"""Bytes of the first request after a jump, and of a request behind the range of a unit."""
 END_BYTES: Final = 1 << 16
-"""Bytes at both ends of a file whose hash tells a change where nothing else does."""
+"""Bytes at each end of a file whose hash detects a change if nothing else does."""
 
 
 class RemoteFileSize(NamedTuple):
-    """The size of a file, under the name that `Path.stat` gives it."""
+    """Size of a file, named as in the result of `Path.stat`."""
 
     st_size: int
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file in a store with the size and version that it had when the inputs were listed.
+    """A file in a store, with its size and version when the inputs were listed.
 
-    `part` is the range of a unit, at whose end a request ends.
+    `part` is the range of a unit; requests stop at its end.
     """
 
     url: str
@@ -63,7 +63,10 @@ class RemoteFile:
         return self.url
 
     def open(self, mode: Literal["rb"]) -> BinaryIO:
-        """Open the file; a read raises StorageError if the store fails, refuses, or has less than it said."""
+        """Open the file.
+
+        Reading raises StorageError if the store fails, refuses or sends too little.
+        """
         return cast(BinaryIO, io.BufferedReader(_RawFile(self), _REQUEST))
 
     def stat(self) -> RemoteFileSize:
@@ -72,12 +75,15 @@ class RemoteFile:
     def is_file(self) -> bool:
         return True
 
-    def restricted(self, start: int, end: int) -> "RemoteFile":
-        """Return the file for the unit that reads this range."""
+    def restrict(self, start: int, end: int) -> "RemoteFile":
+        """Return the file for a unit that reads this range."""
         return replace(self, part=(start, end))
 
     def observe(self) -> ObjectProperties:
-        """Return the present size and version; of a store without versions, the hash of both ends is the version."""
+        """Return the current size and version.
+
+        Without a version, the hash of both ends serves as one.
+        """
         return _observe(_open_store(self.url, self.store), self.url)
 
     def read_range(self, start: int, end: int) -> bytes:
@@ -93,7 +99,7 @@ class RemoteFile:
 
 
 class _RawFile(io.RawIOBase):
-    """Reads a file at a position; a request ends at the end of the unit's range."""
+    """Reads a file from a position; requests stop at the end of the unit's range."""
 
     def __init__(self, file: RemoteFile) -> None:
         self._file = file
@@ -118,7 +124,11 @@ class _RawFile(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
         (start, end), at = self._file.part, self._at
-        most = len(buffer) if self._follows and not start < end <= at else min(len(buffer), _SMALL)
+        most = (
+            len(buffer)
+            if self._follows and not start < end <= at
+            else min(len(buffer), _SMALL_REQUEST)
+        )
         stop = min(at + most, end if at < end else self._file.size)
         if at >= stop:
             return 0
@@ -130,7 +140,7 @@ class _RawFile(io.RawIOBase):
 
 
 def remote_files(url: str, entry: InputEntry) -> Iterator[tuple[str, RemoteFile]]:
-    """Yield name and file of what a URL names: the object of that very name, else those that match it as a pattern.
+    """Yield name and file of the object with this URL, or of all objects that match it.
 
     The name is the path below the folder before the first wildcard.
 
@@ -147,13 +157,15 @@ def remote_files(url: str, entry: InputEntry) -> Iterator[tuple[str, RemoteFile]
             f"input {url}: expected a file or a pattern, got a folder; write {url}**/*.jsonl"
         )
     try:
-        facts = _observe(store, url)
-        yield _file_name(url), RemoteFile(url, facts.size, facts.version, options)
+        observed = _observe(store, url)
+        yield _file_name(url), RemoteFile(url, observed.size, observed.version, options)
     except (ObjectMissingError, ObjectRefusedError):
         if not has_magic(path):
             raise
     else:
         return
+
+    # no object has this name: list the objects that match it as a pattern
     parts = path.split("/")
     root = "/".join(takewhile(lambda part: not has_magic(part), parts[:-1]))
     matches = store.matches(root, path[len(root) + 1 :])
@@ -165,33 +177,38 @@ def remote_files(url: str, entry: InputEntry) -> Iterator[tuple[str, RemoteFile]
     if not names:
         raise ConfigurationError(f"input {url}: no file matches this pattern")
     for name in names:
-        found = f"{root}/{name}"
-        facts = matches[name] if matches[name].version else _observe(store, found)
-        yield name, RemoteFile(found, facts.size, facts.version, options)
+        match = f"{root}/{name}"
+        found = matches[name] if matches[name].version else _observe(store, match)
+        yield name, RemoteFile(match, found.size, found.version, options)
 
 
 def _file_name(url: str) -> str:
-    """Return the last part of a URL, without query and percent signs of a web address."""
+    """Return the last part of a URL; for web addresses without the query, percent-decoded."""
     if url.lower().startswith(("http://", "https://")):
         return unquote(url.partition("?")[0].rpartition("/")[2])
     return url.rpartition("/")[2]
 
 
 def _observe(store: RemoteStore, url: str) -> ObjectProperties:
-    """Return size and version of an object, with the hash of its ends where the store has no version."""
-    facts = store.properties(url)
-    if facts.version:
-        return facts
-    ends = ((0, min(END_BYTES, facts.size)), (max(0, facts.size - END_BYTES), facts.size))
+    """Return size and version of an object.
+
+    Without a version, the hash of both ends serves as one.
+    """
+    properties = store.properties(url)
+    if properties.version:
+        return properties
+
+    size = properties.size
+    ends = ((0, min(END_BYTES, size)), (max(0, size - END_BYTES), size))
     digest = xxhash.xxh3_128(b"".join(store.read(url, each) for each in ends if each[0] < each[1]))
-    return ObjectProperties(facts.size, f"ends {digest.hexdigest()}")
+    return ObjectProperties(size, f"ends {digest.hexdigest()}")
 
 
 _stores: dict[str, RemoteStore] = {}
 
 
 def _open_store(url: str, options: StoreOptions) -> RemoteStore:
-    """Return the reader of a store; each process has one."""
+    """Return the reader of a store, of which each process has one."""
     root = "/".join(url.split("/")[:3])
     key = json.dumps(
         [root, options.retries, options.timeout_s, options.fsspec], sort_keys=True, default=str

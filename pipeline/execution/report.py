@@ -1,7 +1,7 @@
-"""Write and read the reports of a run: `report.json` of each stage and of all of them, and the page `report.html`.
+"""Write and read the reports of a run: `report.json` per stage and per run, and `report.html`.
 
-The page shows amounts, reasons and samples of documents. Samples are read from at most 16 files of
-a stage, so that a report costs the same for any corpus.
+The page shows amounts, drop reasons and sample documents. Samples are read from at most 16 files of
+a stage, so a report takes the same time for any corpus.
 """
 
 import heapq
@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -46,21 +47,21 @@ from clozeline.report.html_page import (
 from clozeline.terminal import duration, size_text
 
 REPORT_FORMAT: Final = 1
-"""Number in every `report.json`; raised when a key of it gets another meaning."""
+"""Format number of every `report.json`; raised when a key changes its meaning."""
 Reports: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""Contents of `report.json` by stage, in the order the stages run."""
+"""Contents of `report.json` by stage, in running order."""
 
-# Files of a folder that samples are drawn from.
+# Most files of a folder from which samples are drawn.
 _FILES: Final = 16
-# Texts shown of what is kept, and for each reason; malformed records for each reason.
+# Sample texts per reason and of kept documents; malformed records per reason.
 _TEXTS: Final = 3
 _RECORDS: Final = 20
-# Characters shown of a text.
+# Most characters shown of a text.
 _CHARACTERS: Final = 400
-# Inputs that are listed by name.
+# Most inputs that are listed by name.
 _LISTED: Final = 50
-# Amounts in which the first sentence counts what was made of the documents, by stage.
-_MADE: Final = {"encode": "tokens", "corrupt": "examples", "tasks": "examples"}
+# Nouns by which the first sentence counts the output, by stage.
+_OUTPUT_NOUNS: Final = {"encode": "tokens", "corrupt": "examples", "tasks": "examples"}
 
 
 def write_stage_report(
@@ -69,7 +70,7 @@ def write_stage_report(
     records: Sequence[UnitRecord],
     seconds: float,
 ) -> None:
-    """Write `report.json` of a stage from its records, with what decided its output."""
+    """Write `report.json` of a stage, with the versions that decided its output."""
     size = sum(file["bytes"] for record in records for file in record.outputs.values())
     decided = {
         "version": stage.version(),
@@ -89,7 +90,7 @@ def write_stage_report(
 
 
 def read_report(path: Path, remedy: str) -> dict[str, Any]:
-    """Return the content of a `report.json`; `remedy` is what writes it again, for messages."""
+    """Return the content of a `report.json`; messages end with `remedy`, which writes it again."""
     try:
         data = verify_checksum(parse_json(path.read_text(encoding="utf-8")), path, REPORT_FORMAT)
     except OSError as error:
@@ -100,7 +101,11 @@ def read_report(path: Path, remedy: str) -> dict[str, Any]:
 
 
 def earlier_report(path: Path) -> dict[str, Any]:
-    """Return the content of a `report.json`, empty where it is missing or damaged; NewerFormatError is raised."""
+    """Return the content of a `report.json`, empty if it is missing or damaged.
+
+    Raises:
+        NewerFormatError: a newer version wrote it.
+    """
     try:
         return read_report(path, "")
     except (IntegrityError, StorageError):
@@ -109,7 +114,7 @@ def earlier_report(path: Path) -> dict[str, Any]:
 
 @cache
 def _package_versions() -> dict[str, str]:
-    """Return the versions of Python, of Clozeline and of each package that it needs and that is installed."""
+    """Return the versions of Python, Clozeline and its installed dependencies."""
     names = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in requires("clozeline") or []]
     versions = {"python": platform.python_version(), "clozeline": version("clozeline")}
     for name in sorted(set(names)):
@@ -121,10 +126,10 @@ def _package_versions() -> dict[str, str]:
 
 
 def write_run_report(recipe: Recipe, names: Sequence[str]) -> Path:
-    """Write `report.html` and `report.json` of a run, unless they tell the same already; return the page.
+    """Write `report.html` and `report.json` of a run if they changed; return the page.
 
-    `names` are its complete stages, in order; one that was killed before it wrote its report is
-    left out.
+    `names` are its complete stages, in order. A stage that was killed before it wrote its report is
+    omitted.
     """
     path = recipe.output_folder / "report.html"
     summary = recipe.output_folder / "report.json"
@@ -148,10 +153,11 @@ def write_run_report(recipe: Recipe, names: Sequence[str]) -> Path:
 
 def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator[str]:
     plan = stages[0].recipe.folder(PLAN_STAGE) / "plan.json"
-    inputs = (
-        read_plan(plan)["inputs"] if plan.exists() else []
-    )  # none where another run wrote the documents
+    # without a plan, another run wrote the documents
+    inputs = read_plan(plan)["inputs"] if plan.exists() else []
     rows = {stage.name: stage.explained_row(reports[stage.name]["counts"]) for stage in stages}
+
+    # amounts, notes and drop reasons
     yield lead(_outcome(stages, rows, reports))
     yield table(
         ["stage", "in", "out", "cut", "units", "written", "time"], _iter_amounts(rows, reports)
@@ -162,10 +168,8 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
         bars(f"{name} · characters cut", largest(row.cut), row.characters)
         for name, row in rows.items()
     )
-    reasons = (_iter_reasons(name, row) for name, row in rows.items())
-    yield section(
-        "Dropped, and why", grid(*cut, *(figure for figures in reasons for figure in figures))
-    )
+    reasons = chain.from_iterable(_iter_reasons(name, row) for name, row in rows.items())
+    yield section("Dropped, and why", grid(*cut, *reasons))
     suites = [
         suite for report in reports.values() for suite in report["counts"].get("suites", {}).items()
     ]
@@ -175,20 +179,23 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
     yield section("Languages", _language_table(reports))
     if any(each["counts"].get("unknown_reasons") for each in reports.values()):
         yield section("Text that became unknown tokens", *_iter_unknown(reports))
-    documents: Path | None = None  # those that the next stage reads
+
+    # samples of kept and dropped documents
+    documents: Path | None = None  # folder of the documents that the next stage reads
     drops = list[str]()
     kept = ""
     for stage in (stage for stage in stages if stage.writes_documents):
         drops += _iter_drops(stage.folder, reports[stage.name]["counts"], documents)
         documents = stage.folder / "documents"
     if documents is not None:
-        kept = grid(
-            *(quote(text, origin) for text, origin in _sample_kept(_sample_files(documents)))
-        )
-    yield section("Some of what is kept", kept)
+        samples = _sample_kept(_sample_files(documents))
+        kept = grid(*(quote(text, origin) for text, origin in samples))
+    yield section("Examples of kept documents", kept)
     for stage in stages:
         yield from (section(title, content) for title, content in stage.page_sections())
-    yield section("Some of what is dropped", *drops)
+    yield section("Examples of dropped documents", *drops)
+
+    # inputs, counts and the recipe
     yield section("Inputs and sets", *_iter_files(inputs, stages))
     for name, report in reports.items():
         yield collapsible(
@@ -203,32 +210,30 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
 def _outcome(
     stages: Sequence[Stage[Any, Any]], rows: Mapping[str, StageRow], reports: Reports
 ) -> str:
-    """Return what became of characters and documents, and which step took most."""
+    """Return sentences about the kept characters and documents, and the step that removed most."""
     counts = {name: report["counts"] for name, report in reports.items()}
     taken = next((each["documents_in"] for each in counts.values() if "documents_in" in each), 0)
     written = [counts[stage.name]["documents_out"] for stage in stages if stage.writes_documents]
-    numbers = [(counts.get(name, {}).get(what, 0), what) for name, what in _MADE.items()]
-    made = " and ".join(f"{number:,} {what}" for number, what in numbers if number)
+    outputs = [(counts.get(name, {}).get(noun, 0), noun) for name, noun in _OUTPUT_NOUNS.items()]
+    made = " and ".join(f"{number:,} {noun}" for number, noun in outputs if number)
     if not written:
-        return f"The run made {made}." if made else ""
+        return f"The run wrote {made}." if made else ""
+
     left = f"{written[-1]:,} of {plural(taken, 'document')}"
     cutting = [(name, row) for name, row in rows.items() if row.characters]
     if cutting:
         total = cutting[0][1].characters or 0
-        kept = (cutting[-1][1].characters or 0) - sum(cutting[-1][1].cut.values())
-        left = (
-            f"{kept:,} of {total:,} characters are left ({100 * kept / max(1, total):.1f} %), in "
-            f"{left}"
-        )
+        last = cutting[-1][1]
+        remaining = (last.characters or 0) - sum(last.cut.values())
+        share = f"{100 * remaining / max(1, total):.1f} %"
+        left = f"{remaining:,} of {total:,} characters are left ({share}), in {left}"
     else:
         left = f"{left} are left"
-    most = max(
-        ((size, f"{name} · {step}") for name, row in cutting for step, size in row.cut.items()),
-        default=None,
-    )
+    steps = [(size, f"{name} · {step}") for name, row in cutting for step, size in row.cut.items()]
+    most = max(steps, default=None)
     sentences = [left + (f", as {made}." if made else ".")]
     if most is not None and most[0] > 0:
-        sentences.append(f"{most[1]} took most: {most[0]:,} characters.")
+        sentences.append(f"{most[1]} removed most: {most[0]:,} characters.")
     for name, row in rows.items():
         for noun, reasons in row.dropped if name == "group" else ():
             sentences += [
@@ -238,12 +243,13 @@ def _outcome(
 
 
 def _iter_amounts(rows: Mapping[str, StageRow], reports: Reports) -> Iterator[tuple[str, ...]]:
-    """Yield the amounts of each stage, and below them those of its sets."""
+    """Yield the amounts of each stage, followed by the amounts of its sets."""
     for name, row in rows.items():
         report = reports[name]
         cost = (f"{report['units']:,}", size_text(report["bytes"]), duration(report["seconds"]))
         yield name, *_amounts(row), row.cut_share, *cost
-        yield from ((f"· {label}", *_amounts(part), "", "", "", "") for label, part in row.parts)
+        for label, part in row.parts:
+            yield f"· {label}", *_amounts(part), "", "", "", ""
 
 
 def _amounts(row: StageRow) -> tuple[str, str]:
@@ -251,9 +257,9 @@ def _amounts(row: StageRow) -> tuple[str, str]:
 
 
 def _iter_reasons(name: str, row: StageRow) -> Iterator[str]:
-    """Yield bars of the reasons for what a stage or one of its sets dropped, as shares of what it read.
+    """Yield charts of the drop reasons of a stage and its sets, as shares of its input.
 
-    What has no total is a table.
+    Reasons without a total are a table.
     """
     for noun, reasons in row.dropped:
         title = f"{name} · dropped {noun}s" if noun else f"{name} · noticed"
@@ -267,7 +273,7 @@ def _iter_reasons(name: str, row: StageRow) -> Iterator[str]:
 
 
 def _language_table(reports: Reports) -> str:
-    """Return the documents and tokens of each language, and how long its tokens are, as far as stages count them."""
+    """Return a table of documents, tokens and token lengths per language."""
     clean, encode = (reports.get(name, {}).get("counts", {}) for name in ("clean", "encode"))
     documents = clean.get("languages", {})
     texts = encode.get("text_by_language", {})
@@ -278,15 +284,16 @@ def _language_table(reports: Reports) -> str:
         key=lambda name: (-tokens.get(name, 0), -documents.get(name, 0), name),
     ):
         text = texts.get(name, {"words": 0, "characters": 0})
-        own = tokens.get(name, 0)
-        lengths = f"{own / max(1, text['words']):.2f}", f"{text['characters'] / max(1, own):.2f}"
-        rows.append((name, documents.get(name, 0), own, *lengths))
-    header = ["language", "documents cleaned", "tokens", "tokens a word", "characters a token"]
+        count = tokens.get(name, 0)
+        per_word = f"{count / max(1, text['words']):.2f}"
+        per_token = f"{text['characters'] / max(1, count):.2f}"
+        rows.append((name, documents.get(name, 0), count, per_word, per_token))
+    header = ["language", "documents cleaned", "tokens", "tokens per word", "characters per token"]
     return table(header, rows) if rows else ""
 
 
 def _iter_unknown(reports: Reports) -> Iterator[str]:
-    """Yield tables of the characters of each language that the tokenizer does not know, and of the reasons."""
+    """Yield tables of unknown characters per language, and of the reasons."""
     for name, report in reports.items():
         counts = report["counts"]
         languages = []
@@ -310,17 +317,18 @@ def _iter_unknown(reports: Reports) -> Iterator[str]:
 
 
 def _iter_drops(folder: Path, counts: Mapping[str, Any], earlier: Path | None) -> Iterator[str]:
-    """Yield texts of rejected documents for each reason, and where malformed records are."""
+    """Yield sample texts of rejected documents and a list of malformed records, per reason."""
     files = _sample_files(folder / "rejects")
     for reason, samples in sorted(_sample_rejects(files, earlier).items()):
         title = (
             f"{folder.name} · {reason} · documents: {counts.get('rejected', {}).get(reason, 0):,}"
         )
         texts = (
-            quote(text or "The text was not kept: see clean.keep_text.", origin)
+            quote(text or "The text was not stored: see clean.keep_text.", origin)
             for text, origin in samples
         )
         yield collapsible(title, grid(*texts))
+
     malformed: dict[str, list[Rejection]] = {}
     for record in (record for file in files for record in read_malformed(file)):
         malformed.setdefault(record.reason, []).append(record)
@@ -336,7 +344,7 @@ def _iter_drops(folder: Path, counts: Mapping[str, Any], earlier: Path | None) -
 def _iter_files(
     inputs: Sequence[Mapping[str, Any]], stages: Sequence[Stage[Any, Any]]
 ) -> Iterator[str]:
-    """Yield tables of inputs, and of shard sets with what each was made from."""
+    """Yield a table of inputs, and a table of shard sets with their parents."""
     rows = [(file["source"], file["reader"], size_text(file["bytes"])) for file in inputs[:_LISTED]]
     if others := inputs[_LISTED:]:
         rows.append(
@@ -344,6 +352,7 @@ def _iter_files(
         )
     if rows:
         yield f"<h3>Inputs</h3>{table(['source', 'reader', 'size'], rows)}"
+
     paths = [path for stage in stages for path in sorted(stage.folder.rglob("manifest.json"))]
     manifests = {
         path.parent.relative_to(stages[0].folder.parent).as_posix(): Manifest.load(path)
@@ -370,7 +379,7 @@ def _iter_files(
 
 
 def _sample_files(folder: Path) -> list[RecordedFile]:
-    """Return Arrow files of a folder of a stage, evenly sampled if there are many."""
+    """Return Arrow files of a stage's folder, evenly sampled if there are many."""
     paths = sorted(folder.glob("*.arrow"))
     count = min(len(paths), _FILES)
     return [_find_part(folder, paths[number * len(paths) // count].name) for number in range(count)]
@@ -381,7 +390,7 @@ def _find_part(folder: Path, name: str) -> RecordedFile:
 
 
 def _sample_kept(files: Sequence[RecordedFile]) -> list[tuple[str, str]]:
-    """Return text and origin of the documents with the smallest uids, which are as good as drawn by chance."""
+    """Return text and origin of the documents with the smallest uids, a random sample."""
     uids = (
         (uid, number)
         for number, file in enumerate(files)
@@ -394,10 +403,10 @@ def _sample_kept(files: Sequence[RecordedFile]) -> list[tuple[str, str]]:
 def _sample_rejects(
     files: Sequence[RecordedFile], earlier: Path | None
 ) -> dict[str, list[tuple[str, str]]]:
-    """Return text, "" where none is known, and origin of some rejected documents for each reason.
+    """Return text and origin of some rejected documents for each reason.
 
-    `earlier` is the folder of the documents that the stage read, which hold the texts that
-    rejections leave out.
+    `earlier` is the folder of the documents that the stage read. It holds the texts that rejections
+    omit; a text is "" if nothing holds it.
     """
     chosen: dict[str, list[tuple[bool, bytes, int, Rejection]]] = {}
     for number, file in enumerate(files):
@@ -408,6 +417,7 @@ def _sample_rejects(
             )
             entries.sort(key=lambda entry: entry[:3])
             del entries[_TEXTS:]
+
     samples: dict[str, list[tuple[str, str]]] = {}
     for reason, entries in chosen.items():
         for _, uid, number, reject in entries:
@@ -415,17 +425,20 @@ def _sample_rejects(
             name = files[number].path.name
             if not text and earlier is not None and (earlier / name).exists():
                 text, _ = _find_document(_find_part(earlier, name), uid)
-            told = (
+            origin = (
                 f"{reject.source} at {reject.offset:,}",
                 f"{reject.n_chars:,} characters",
                 reject.detail,
             )
-            samples.setdefault(reason, []).append((_cut(text), " · ".join(filter(None, told))))
+            samples.setdefault(reason, []).append((_cut(text), " · ".join(filter(None, origin))))
     return samples
 
 
 def _find_document(file: RecordedFile, uid: bytes) -> tuple[str, str]:
-    """Return the beginning of the text and the origin of a document; "" where the file does not hold it."""
+    """Return the start of the text and the origin of a document.
+
+    "" if the file does not hold it.
+    """
     for batch in read_batches(file, ("uid", "text", "url", "source", "offset")):
         uids = batch.column("uid")
         if (row := uids.index(pa.scalar(uid, uids.type)).as_py()) >= 0:

@@ -1,4 +1,4 @@
-"""Rewrite the documents of a part without those that a stage drops, and count what goes in and out."""
+"""Rewrite the documents of a part without the dropped ones, and count input and output."""
 
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
@@ -15,7 +15,7 @@ from clozeline.pipeline.ingest.documents.files import (
 from clozeline.recorded_file import RecordedFile
 
 Decision: TypeAlias = Callable[[int, Document], Document | Rejection]
-"""Maps the row of a document in its part, and the document, to what is left of it, or to its
+"""Function of a document and its row in the part; it returns the document, edited or not, or its
 rejection."""
 
 
@@ -23,24 +23,24 @@ REWRITE_EQUATIONS: Final = (
     Equation(["documents_in"], ["documents_out", "rejected"], unit="document"),
     Equation(["characters_in"], ["characters_out", "cut"], unit="character"),
 )
-"""Every document is kept or rejected, and every character handed on or cut."""
+"""Every document is kept or rejected, and every character is kept or cut."""
 
 
 class RewriteCounts(Counts, total=False):
     """Counts of a stage that drops or edits documents."""
 
-    rejected: dict[str, int]  # dropped documents, by reason
+    rejected: dict[str, int]
+    """dropped documents, by reason"""
     characters_in: int
-    cut: dict[
-        str, int
-    ]  # characters of dropped documents, by reason, and those cut out of others, as `edited`
+    cut: dict[str, int]
+    """characters of dropped documents, by reason, and characters cut out of others, as `edited`"""
     characters_out: int
 
 
 def rewrite_part(
     output: Output, unit: int, source: RecordedFile, decide: Decision
 ) -> RewriteCounts:
-    """Write what `decide` leaves of the documents of a part, in their order, and the rejections."""
+    """Write the kept documents of a part, in their order, and the rejections."""
     counts: RewriteCounts = {
         "documents_in": 0,
         "documents_out": 0,
@@ -53,26 +53,25 @@ def rewrite_part(
 
     def iter_kept() -> Iterator[Document]:
         for row, document in enumerate(read_documents(source)):
-            left = decide(row, document)
+            decision = decide(row, document)
             add_counts(counts, {"documents_in": 1, "characters_in": document.characters})
-            if isinstance(left, Rejection):
-                rejections.append(left)
-                add_counts(
-                    counts,
-                    {"rejected": {left.reason: 1}, "cut": {left.reason: document.characters}},
-                )
+            if isinstance(decision, Rejection):
+                reason = decision.reason
+                rejections.append(decision)
+                add_counts(counts, {"rejected": {reason: 1}, "cut": {reason: document.characters}})
             else:
-                if edited := document.characters - left.characters:
+                if edited := document.characters - decision.characters:
                     add_counts(counts, {"cut": {"edited": edited}})
-                add_counts(counts, {"documents_out": 1, "characters_out": left.characters})
-                yield left
+                add_counts(counts, {"documents_out": 1, "characters_out": decision.characters})
+                yield decision
 
     with output.file(f"documents/{unit:06d}.arrow") as path:
-        kept = write_documents(path, iter_kept())
+        written = write_documents(path, iter_kept())
     with output.file(f"rejects/{unit:06d}.arrow") as path:
         rejected = write_rejects(path, rejections)
+
     where = f"{output.folder.name}: part {unit}"
-    require_equal(where, "documents_out", counts["documents_out"], "documents written", kept)
+    require_equal(where, "documents_out", counts["documents_out"], "documents written", written)
     require_equal(
         where, "rejected", sum(counts["rejected"].values()), "rejections written", rejected
     )

@@ -43,11 +43,11 @@ from clozeline.pipeline.shards.quarantine import QUARANTINE
 from clozeline.reporting import Reporting
 
 WORK_IS_DONE: Final = (
-    "what the stages made is complete; this is a mistake in Clozeline: please report this line"
+    "the outputs of the stages are complete; this is a bug in Clozeline: please report this line"
 )
-"""What is said where a summary of finished work fails."""
-# Files of a stage's folder that records do not list.
-_OWN_FILES: Final = ("config.yaml", "plan.json", "report.json")
+"""Message if the summary of finished work fails."""
+# Files of a stage's folder that no record lists.
+_UNRECORDED_FILES: Final = ("config.yaml", "plan.json", "report.json")
 
 
 def run_recipe(
@@ -60,8 +60,8 @@ def run_recipe(
 ) -> None:
     """Run all stages of a recipe, or one (`only`) whose earlier stages are complete.
 
-    A summary is added to `summaries` for each stage that ends, also when units of a later stage
-    fail; `verify` hashes inputs and finished files before units are skipped.
+    Each finished stage adds a summary to `summaries`, even if units of a later stage fail. With
+    `verify`, inputs and finished files are hashed before units are skipped.
     """
     names = stages_of(recipe)
     if only is not None and only not in names:
@@ -73,36 +73,40 @@ def run_recipe(
             plan = freeze_plan(recipe, verify=verify)
         else:
             plan = load_plan(recipe, verify=verify)
-        before = plan.bytes
+
+        input_bytes = plan.bytes
         provided = dict[str, tuple[str, int]]()
         losses = list[str]()
         for run in stage_runs(recipe, plan, verify=verify):
             stage = run.stage
             name = run.stage.name
-            gap = "" if only in (None, name) else run.gap()
-            if only in (None, name) or (gap and stage.build_on_demand):
-                with _loss_explained(losses):
-                    summaries.append(run.execute(progress, before))
+            missing = "" if only in (None, name) else run.find_missing_output()
+            if only in (None, name) or (missing and stage.build_on_demand):
+                with _explain_losses(losses):
+                    summaries.append(run.execute(progress, input_bytes))
                 _check_handover(provided, stage, summaries[-1].counts)
                 if summaries[-1].counts.get("documents_out") == 0:
                     raise stage.empty_output_error(summaries[-1].counts)
                 if loss := stage.explain_loss(summaries[-1].row):
                     losses.append(f"{name}: {loss}")
-            elif gap:
+            elif missing:
                 raise ConfigurationError(
-                    f"'{only}' needs '{name}', which is not complete ({gap}): run `clozeline "
-                    f"{name}` with the "
-                    "same configuration first"
+                    f"'{only}' needs '{name}', which is not complete ({missing}): run `clozeline "
+                    f"{name}` with the same configuration first"
                 )
+
             if only == name:
                 break
-            if given := stage.provides(run.counts()):
-                before = run.bytes()
-                provided = provided | {what: (name, amount) for what, amount in given.items()}
+            if amounts := stage.provides(run.counts()):
+                input_bytes = run.bytes()
+                provided |= {noun: (name, amount) for noun, amount in amounts.items()}
 
 
 def stage_runs(recipe: Recipe, plan: Plan, *, verify: bool) -> Iterator["StageRun[Any]"]:
-    """Yield the runs of the stages in order; each must be complete before the next one is asked for."""
+    """Yield the runs of the stages in order.
+
+    A stage must be complete before the next is requested.
+    """
     upstream = plan.digest
     for name in stages_of(recipe):
         stage = stage_of(recipe, name, plan)
@@ -114,15 +118,15 @@ def stage_runs(recipe: Recipe, plan: Plan, *, verify: bool) -> Iterator["StageRu
 def _check_handover(
     provided: Mapping[str, tuple[str, int]], stage: Stage[Any, Any], counts: Counts
 ) -> None:
-    """Check that a stage consumed what the nearest earlier stage provided."""
+    """Check that a stage read exactly the amounts that the nearest earlier stage provided."""
     for consumed in stage.consumes(counts):
         if consumed.name in provided:
-            giver, amount = provided[consumed.name]
+            provider, amount = provided[consumed.name]
             times = f", {consumed.times} times" * (consumed.times > 1)
-            with _complete(stage.folder):
+            with _explain_rerun(stage.folder):
                 require_equal(
                     "run",
-                    f"{consumed.name} out of {giver}{times}",
+                    f"{consumed.name} out of {provider}{times}",
                     amount * consumed.times,
                     f"{consumed.name} into {stage.name}",
                     consumed.amount,
@@ -130,8 +134,8 @@ def _check_handover(
 
 
 @contextmanager
-def _loss_explained(losses: Sequence[str]) -> Iterator[None]:
-    """Say, with the error of a stage that has too little to work on, which reason dropped nearly all before it."""
+def _explain_losses(losses: Sequence[str]) -> Iterator[None]:
+    """Add to the error of a stage with too little input which reason dropped nearly everything."""
     try:
         yield
     except (ConfigurationError, PartialFailureError) as error:
@@ -143,13 +147,13 @@ def _loss_explained(losses: Sequence[str]) -> Iterator[None]:
 
 
 @contextmanager
-def _complete(folder: Path) -> Iterator[None]:
-    """Add to an error about the sums of a stage, whose units are all complete, how the stage is made again."""
+def _explain_rerun(folder: Path) -> Iterator[None]:
+    """Add to an accounting error of a complete stage how to run the stage again."""
     try:
         yield
     except IntegrityError as error:
         raise IntegrityError(
-            f"{error}; to make the stage again, remove {folder} and run the same command"
+            f"{error}; to run the stage again, remove {folder} and run the same command"
         ) from error
 
 
@@ -163,90 +167,80 @@ class StageRun(Generic[StageCounts]):
 
     @cached_property
     def records(self) -> dict[tuple[str, int], UnitRecord]:
-        """Records of the present configuration by pass and unit, of success or failure; each file is read once.
+        """Records of the current configuration, succeeded or failed, by pass and unit.
 
-        Only the process that holds the output's lock may rely on them.
+        Each file is read once. Only the process that holds the lock of the output may rely on them.
         """
-        found = {
-            (record.pass_name, record.unit): record for record in read_records(self.stage.folder)
-        }
-        own = [
-            (runner, (runner.work.name, unit))
-            for runner in self.runners
-            for unit in range(runner.work.units)
-        ]
-        return {
-            unit: found[unit]
-            for runner, unit in own
-            if unit in found and found[unit].key == runner.key
-        }
+        keys = {runner.work.name: (runner.key, runner.work.units) for runner in self.runners}
+        current = {}
+        for record in read_records(self.stage.folder):
+            key, units = keys.get(record.pass_name, ("", 0))
+            if record.key == key and 0 <= record.unit < units:
+                current[record.pass_name, record.unit] = record
+        return current
 
     def missing(self) -> list[list[int]]:
-        """Return the units to be made, per pass; an empty list when the stage is complete.
+        """Return the units to run, per pass; an empty list if the stage is complete.
 
-        Intermediates count only for a pass that a later incomplete pass still needs.
+        Intermediate files count only if a later incomplete pass needs them.
         """
         missing_units: list[list[int]] = []
         needed = False
         for runner in reversed(self.runners):
             units = range(runner.work.units if needed or not runner.work.intermediate else 0)
-            lacking = [unit for unit in units if self._gap(runner, unit, needed)]
-            needed = needed or bool(lacking)
-            missing_units.append(lacking)
+            incomplete = [unit for unit in units if self._find_missing_output(runner, unit, needed)]
+            needed = needed or bool(incomplete)
+            missing_units.append(incomplete)
         return missing_units[::-1] if needed else []
 
-    def gap(self) -> str:
-        """Return what the first missing unit lacks; "" when the stage is complete."""
-        missing = zip(self.runners, self.missing(), strict=False)
-        return next(
-            (
-                self._gap(runner, units[0], False)
-                for runner, units in reversed(list(missing))
-                if units
-            ),
-            "",
-        )
+    def find_missing_output(self) -> str:
+        """Return why the first incomplete unit must run; "" if the stage is complete."""
+        missing = list(zip(self.runners, self.missing(), strict=False))
+        for runner, units in reversed(missing):
+            if units:
+                return self._find_missing_output(runner, units[0], False)
+        return ""
 
-    def _gap(self, runner: UnitRunner, unit: int, temporary: bool) -> str:
+    def _find_missing_output(self, runner: UnitRunner, unit: int, temporary: bool) -> str:
         record = self.records.get((runner.work.name, unit))
         folder = self.stage.folder
         if record is None:
             path = UnitRecord.path(folder, runner.work.name, unit)
             return f"{path} is missing, damaged, or the record of another configuration"
-        return record.gap(folder, temporary=temporary, verify=self.verify)
+        return record.find_missing_output(folder, temporary=temporary, verify=self.verify)
 
-    def finished(self) -> Iterator[UnitRecord]:
-        """Yield the records of finished units of all passes, in order."""
+    def iter_finished(self) -> Iterator[UnitRecord]:
+        """Yield the records of the finished units of all passes, in order."""
         for runner in self.runners:
-            of_pass = (
-                self.records.get((runner.work.name, unit)) for unit in range(runner.work.units)
-            )
-            yield from (
-                record for record in of_pass if record is not None and record.status == "ok"
-            )
+            for unit in range(runner.work.units):
+                record = self.records.get((runner.work.name, unit))
+                if record is not None and record.status == "ok":
+                    yield record
 
     def bytes(self) -> int:
-        """Return the bytes of all outputs that later stages read: the documents of a stage that writes some."""
+        """Return the bytes that later stages read: the documents, or else all outputs."""
         return sum(
             record.bytes(DOCUMENTS_FOLDER * self.stage.writes_documents)
-            for record in self.finished()
+            for record in self.iter_finished()
         )
 
     def counts(self) -> StageCounts:
         """Return the sums over all records."""
         counts: Counts = {}
-        for record in self.finished():
+        for record in self.iter_finished():
             add_counts(counts, record.counts)
         return cast(StageCounts, counts)
 
     def digest(self, upstream: str) -> str:
-        """Return the digest of everything published up to and with this stage."""
-        return config_digest({"upstream": upstream, "outputs": outputs_digest(self.finished())})
+        """Return the digest of everything published up to and including this stage."""
+        return config_digest(
+            {"upstream": upstream, "outputs": outputs_digest(self.iter_finished())}
+        )
 
-    def execute(self, progress: Progress, before: int = 0) -> StageSummary:
+    def execute(self, progress: Progress, input_bytes: int = 0) -> StageSummary:
         """Run missing units, then sum counts, write the report and remove intermediate files.
 
-        `before` are the bytes that it reads, of the stage before it or of the inputs.
+        `input_bytes` is the size of its input: the outputs of the previous stage, or the inputs.
         """
         start = time.monotonic()
         stage = self.stage
@@ -255,20 +249,23 @@ class StageRun(Generic[StageCounts]):
         missing = self.missing()
         if missing and (warning := stage.warning()):
             progress.report(warning)
+
         publish_text(folder / "config.yaml", recipe_text(stage.recipe))
         sweep(folder)
         if missing:
             self._remove_stale_files(progress)
         for runner, units in zip(self.runners, missing, strict=False):
-            self._run_pass(runner, units, progress, before)
+            self._run_pass(runner, units, progress, input_bytes)
         return self._summarize(progress, time.monotonic() - start, previous, skipped=not missing)
 
     def _remove_stale_files(self, progress: Progress) -> None:
-        """Remove what no record lists: output of an earlier configuration must not mix with the new."""
+        """Remove files that no record lists, so that outputs of two configurations never mix."""
         folder = self.stage.folder
-        listed = {folder / relative for record in self.finished() for relative in record.outputs}
+        listed = {
+            folder / relative for record in self.iter_finished() for relative in record.outputs
+        }
         listed |= {UnitRecord.path(folder, *unit) for unit in self.records} | {
-            folder / name for name in _OWN_FILES
+            folder / name for name in _UNRECORDED_FILES
         }
         for path in folder.rglob("*"):
             if (
@@ -278,48 +275,49 @@ class StageRun(Generic[StageCounts]):
             ):
                 path.unlink()
                 if path.name == QUARANTINE:
-                    progress.report(f"{path} is removed: what it speaks of is made again")
+                    progress.report(
+                        f"{path} is removed: the blocks that it lists are written again"
+                    )
 
     def _run_pass(
-        self, runner: UnitRunner, units: Sequence[int], progress: Progress, before: int
+        self, runner: UnitRunner, units: Sequence[int], progress: Progress, input_bytes: int
     ) -> None:
-        """Run units of a pass, and read their records; PartialFailureError where some failed."""
+        """Run units of a pass and read their records; PartialFailureError if some failed."""
         folder = self.stage.folder
         name = runner.work.name
         paths = {unit: UnitRecord.path(folder, name, unit) for unit in units}
         for unit, path in paths.items():
             self.records.pop((name, unit), None)
             path.unlink(missing_ok=True)
+
         title = self.stage.name if name == "main" else f"{self.stage.name} · {name}"
         with progress.bar(title, len(units)) as bar:
             count_done = done_counter(folder / "records", {path.name for path in paths.values()})
-            read = before * len(units) // max(1, runner.work.units)
+            bytes_of_units = input_bytes * len(units) // max(1, runner.work.units)
             run_units(
                 runner,
                 units,
                 self.stage.recipe.executor,
                 lambda: bar(count_done()),
                 progress.report,
-                read,
+                bytes_of_units,
             )
+
         for unit, path in paths.items():
             record = UnitRecord.read(path)
             if record is None or record.key != runner.key:
                 raise IntegrityError(
                     f"{path}: expected the record of a unit that has just run, got one that this "
-                    "version cannot read: "
-                    "see that all machines run the same version of Clozeline, then run the same "
-                    "command again"
+                    "version cannot read: make sure that all machines run the same version of "
+                    "Clozeline, then run the same command again"
                 )
             self.records[name, unit] = record
-        if failed := [
-            self.records[name, unit]
-            for unit in units
-            if self.records[name, unit].status == "failed"
-        ]:
-            raise self._failure(failed)
 
-    def _failure(self, failed: Sequence[UnitRecord]) -> PartialFailureError:
+        records = [self.records[name, unit] for unit in units]
+        if failed := [record for record in records if record.status == "failed"]:
+            raise self._failure_of(failed)
+
+    def _failure_of(self, failed: Sequence[UnitRecord]) -> PartialFailureError:
         name = self.stage.name
         lines = [f"{name}: {record.error.removeprefix(f'{name}: ')}" for record in failed[:5]]
         if len(failed) > 5:
@@ -327,8 +325,9 @@ class StageRun(Generic[StageCounts]):
         if traced := next((record for record in failed if record.trace), None):
             where = UnitRecord.path(self.stage.folder, traced.pass_name, traced.unit)
             lines.append(
-                f"this is a mistake in Clozeline: please report it with the traceback in {where}"
+                f"this is a bug in Clozeline: please report it with the traceback in {where}"
             )
+
         error = PartialFailureError("\n".join(dict.fromkeys(lines)))
         codes = {record.exit_code for record in failed}
         if len(codes) == 1:
@@ -340,15 +339,16 @@ class StageRun(Generic[StageCounts]):
     ) -> StageSummary:
         stage = self.stage
         folder = self.stage.folder
-        records = list(self.finished())
+        records = list(self.iter_finished())
         counts = self.counts()
-        with _complete(folder):
+        with _explain_rerun(folder):
             stage.check(counts)
         if skipped and previous.get("counts") == counts:
             seconds = previous["seconds"]
         else:
             write_stage_report(stage, counts, records, seconds)
-        size = sum(facts["bytes"] for record in records for facts in record.outputs.values())
+
+        size = sum(output["bytes"] for record in records for output in record.outputs.values())
         if not stage.recipe.keep_intermediates:
             shutil.rmtree(folder / TEMPORARY, ignore_errors=True)
         progress.stage_done(stage.name, seconds, skipped=skipped)
@@ -366,31 +366,31 @@ def run_units(
     report: Callable[[str], None] = print,
     input_bytes: int | None = None,
 ) -> None:
-    """Run every unit that is not done, dealt to tasks in this order; `tick` is called repeatedly, in this process.
+    """Run every unit that is not done, assigned to tasks in this order.
 
-    `report` shows a line to the user; `input_bytes` says about how much the units read.
+    `tick` is called repeatedly in this process, `report` shows a line to the user, and
+    `input_bytes` is the approximate size of the input.
     """
     if not units:
         return
+
     executor: Executor = config.chosen().build(config)
     deaths: Counter[int] = Counter()
     remaining = list(units)
-    fruitless = 0
+    rounds_without_progress = 0
     while remaining:
         assignment = Assignment(step, remaining, min(config.tasks, len(remaining)), input_bytes)
         ends = executor.run(assignment, tick, report)
         lost = [unit for unit in remaining if not step.has_result(unit)]
-        began = [unit for unit in lost if step.has_started(unit)]
-        deaths.update(began)
-        # Workers that die before they begin a unit would die in every round.
-        fruitless = 0 if began or len(lost) < len(remaining) else fruitless + 1
+        started = [unit for unit in lost if step.has_started(unit)]
+        deaths.update(started)
+
+        # Workers that die before they start a unit would die in every round.
+        has_progress = started or len(lost) < len(remaining)
+        rounds_without_progress = 0 if has_progress else rounds_without_progress + 1
         for unit in lost:
-            if executor.final or deaths[unit] > config.retries or fruitless > config.retries:
-                step.mark_failed(
-                    unit,
-                    ends.get(
-                        assignment.task_of(unit),
-                        "its worker process died (killed, or out of memory)",
-                    ),
-                )
+            if executor.final or max(deaths[unit], rounds_without_progress) > config.retries:
+                task = assignment.task_of(unit)
+                reason = ends.get(task, "its worker process died (killed, or out of memory)")
+                step.mark_failed(unit, reason)
         remaining = [unit for unit in lost if not step.has_result(unit)]

@@ -1,11 +1,11 @@
-"""Shuffle data between two passes: each unit of the first writes a piece for each unit of the second.
+"""Shuffle data between two passes: each unit of the first writes a piece for each of the second.
 
-If many units write pieces, a pass in between bundles their files, so the second pass opens one file
-for 256 units. With n units on both sides that makes 2 n + n² / 256 opens instead of n².
+If many units write pieces, a pass in between bundles their files: the second pass opens one file
+for 256 units. With n units on both sides, that makes 2 n + n² / 256 opens instead of n².
 
-A file of pieces is the concatenated pieces, an index of (offset, length, hash), and the number of
-pieces with its hash. Hashes cover the name of the file and the number of the piece too, so pieces
-and files cannot change positions.
+A file of pieces consists of the concatenated pieces, an index of (offset, length, hash), and the
+number of pieces with its hash. Each hash covers the name of the file and the index of the piece
+too, so that swapped pieces and files are detected.
 """
 
 import os
@@ -22,10 +22,10 @@ from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
 
-# Files that one bundle holds, which is also the most that a process has open.
-_GROUP: Final = 256
-# Pairs of files and destinations from which files are bundled.
-_FEWEST: Final = 8_192
+# Most files of one bundle, and most files that a process has open.
+_BUNDLE_FILES: Final = 256
+# Number of (file, destination) pairs from which on files are bundled.
+_BUNDLED_OPENS: Final = 8_192
 _ROW: Final = struct.Struct("<QQQ")
 _END: Final = struct.Struct("<QQ")
 
@@ -40,7 +40,7 @@ def _hash(name: str, number: int, parts: Iterable[Bytes]) -> int:
 
 
 class PieceWriter:
-    """Writer of pieces in order into a binary file; `name` is that of the finished file in the stage's folder."""
+    """Writes pieces in order to a binary file, which will be named `name` in the stage's folder."""
 
     def __init__(self, sink: BinaryIO, name: str) -> None:
         self._sink = sink
@@ -49,7 +49,7 @@ class PieceWriter:
         self._position = 0
 
     def add(self, parts: Iterable[Bytes]) -> None:
-        """Append a piece: its parts, one after another."""
+        """Append a piece, given as consecutive parts."""
         chunks = list(parts)
         length = sum(self._sink.write(part) for part in chunks)
         self._rows.append((self._position, length, _hash(self._name, len(self._rows), chunks)))
@@ -62,7 +62,11 @@ class PieceWriter:
 
 
 class PieceFile:
-    """A finished file of pieces, open while the `with` block lasts; IntegrityError if it is not the one named so."""
+    """A finished file of pieces, which a `with` block closes.
+
+    Raises:
+        IntegrityError: the file is damaged, or another file has its name.
+    """
 
     def __init__(self, folder: Path, name: str) -> None:
         self._path = folder / name
@@ -75,8 +79,9 @@ class PieceFile:
             )
             raise StorageError(
                 f"{self._path}: {reason}; delete {folder / TEMPORARY} and run the stage again, "
-                "which makes it again"
+                "which writes it again"
             ) from error
+
         end = os.fstat(self._file.fileno()).st_size - _END.size
         self._count, checked = _END.unpack(self._read(_END.size, end)) if end >= 0 else (0, 0)
         self._index = end - self._count * _ROW.size
@@ -94,7 +99,7 @@ class PieceFile:
         return int(self._count)
 
     def piece(self, number: int) -> bytes:
-        """Return a piece after comparing it with its hash."""
+        """Return a piece after verifying its hash."""
         if number >= self._count:
             raise self._damage_error(f"{self._count} pieces")
         offset, length, expected = _ROW.unpack(
@@ -116,39 +121,42 @@ class PieceFile:
 
     def _damage_error(self, what: str) -> IntegrityError:
         return IntegrityError(
-            f"{self._path}: {what} is not what was written: delete this file and run the stage "
-            "again, which makes it "
-            "again"
+            f"{self._path}: {what} has changed since it was written: delete this file and run the "
+            "stage again, which writes it again"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Shuffle:
-    """The files of a shuffle.
+    """Names and order of the files of a shuffle.
 
-    A unit of the first pass writes its pieces by destination, 0 to `destinations` - 1, and may do
-    so several times.
+    A unit of the first pass writes its pieces in the order of their destinations, 0 to
+    `destinations` - 1, and may do so several times.
     """
 
-    kind: str  # name of its folder
-    sources: int  # units of the first pass
-    destinations: int  # units of the second pass
+    name: str
+    """name of its folder"""
+    sources: int
+    """units of the first pass"""
+    destinations: int
+    """units of the second pass"""
 
     def file(self, source: int) -> str:
         """Return the name of a source's file, relative to the stage's folder."""
-        return f"{TEMPORARY}/{self.kind}/{source:06d}.pieces"
+        return f"{TEMPORARY}/{self.name}/{source:06d}.pieces"
 
     def bundle(self, number: int) -> str:
-        """Return the name of a bundle."""
-        return f"{TEMPORARY}/{self.kind}-bundles/{number:06d}.pieces"
+        """Return the name of a bundle, relative to the stage's folder."""
+        return f"{TEMPORARY}/{self.name}-bundles/{number:06d}.pieces"
 
     @property
     def bundles(self) -> int:
-        """Number of bundles, 0 where the destinations open the sources' files themselves, fewer than 8,192 times."""
-        return -(-self.sources // _GROUP) if self.sources * self.destinations >= _FEWEST else 0
+        """Number of bundles; 0 if fewer than 8,192 opens are needed without them."""
+        opens = self.sources * self.destinations
+        return -(-self.sources // _BUNDLE_FILES) if opens >= _BUNDLED_OPENS else 0
 
     def passes(self) -> list[Pass[Any]]:
-        """Return the pass that bundles the files, or none."""
+        """Return the pass that bundles the files, if there are bundles."""
         return [Bundles(self)] if self.bundles else []
 
     def write(self, output: Output, source: int) -> AbstractContextManager[PieceWriter]:
@@ -158,9 +166,8 @@ class Shuffle:
     def read(self, folder: Path, destination: int) -> Iterator[bytes]:
         """Yield the pieces for a destination, in the order of the sources."""
         for number in range(self.bundles or self.sources):
-            with PieceFile(
-                folder, self.bundle(number) if self.bundles else self.file(number)
-            ) as file:
+            name = self.bundle(number) if self.bundles else self.file(number)
+            with PieceFile(folder, name) as file:
                 yield from self.pieces(file, destination)
 
     def pieces(self, file: PieceFile, destination: int) -> Iterator[bytes]:
@@ -177,18 +184,19 @@ def _write(output: Output, name: str) -> Iterator[PieceWriter]:
 
 
 class Bundles(Pass[Counts]):
-    """Bundle the files of 256 units of the previous pass, ordered by destination."""
+    """Bundles the files of 256 units of the previous pass, ordered by destination."""
 
     intermediate: ClassVar[bool] = True
 
     def __init__(self, shuffle: Shuffle) -> None:
         self.shuffle = shuffle
-        self.name = f"{shuffle.kind}-bundles"
+        self.name = f"{shuffle.name}-bundles"
         self.units = shuffle.bundles
 
     def run(self, unit: int, output: Output) -> Counts:
         shuffle = self.shuffle
-        members = range(unit * _GROUP, min(shuffle.sources, (unit + 1) * _GROUP))
+        first = unit * _BUNDLE_FILES
+        members = range(first, min(shuffle.sources, first + _BUNDLE_FILES))
         with _write(output, shuffle.bundle(unit)) as writer, ExitStack() as stack:
             files = [
                 stack.enter_context(PieceFile(output.folder, shuffle.file(member)))

@@ -1,8 +1,8 @@
-"""Stages: passes over units, each published atomically, recorded, and skipped when it is done.
+"""Stages of the pipeline: passes over units, each published atomically and skipped once complete.
 
-A stage is a folder of `pipeline/` with `stage.py` and `config.py`. `pipeline/dedup/stage.py` holds
-`DedupStage` and `DedupConfig`, the class of the recipe's key `dedup`. The stage's class declares
-everything that the runner needs.
+A stage is a folder of `pipeline/` with `stage.py` and `config.py`. For example,
+`pipeline/dedup/stage.py` holds `DedupStage`, and `DedupConfig` is the class of the recipe's key
+`dedup`. The class of a stage declares everything that the runner needs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from clozeline.registry import component_types
 from clozeline.repair import cannot_write, explain_error
 
 DOCUMENTS: Final = "documents"
-"""Name of what most stages take and hand over."""
+"""Name of the amount that most stages read and write."""
 _NAMED_REASONS: Final = 6
 
 StageConfig = TypeVar("StageConfig")
@@ -52,25 +52,25 @@ StageConfig = TypeVar("StageConfig")
 
 
 class Pass(ABC, Generic[StageCounts]):
-    """One pass of a stage: the same work on units 0 .. units - 1, in any order, in any process.
+    """One pass of a stage: the same work on each unit, in any order and in any process.
 
-    Picklable.
+    Units are numbered from 0 to `units` - 1. A pass can be pickled.
     """
 
     name: str
     units: int
     intermediate: ClassVar[bool] = False
-    """true if it is made only for a later pass, so that it is not missed once that one is
+    """true if only a later pass needs its output, which may be missing once that pass is
     complete"""
 
     @abstractmethod
     def run(self, unit: int, output: Output) -> StageCounts:
-        """Do one unit: write files through `output`, return its counts."""
+        """Process one unit: write files through `output`, and return its counts."""
 
 
 @dataclass(frozen=True)
 class StageSummary:
-    """Result of a stage: sums over its units, bytes of its outputs, seconds of the run that made them."""
+    """Result of a stage: counts summed over its units, bytes of its outputs, seconds of its run."""
 
     name: str
     counts: Counts
@@ -83,23 +83,23 @@ class StageSummary:
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """Amount that a stage consumed of what an earlier stage provided."""
+    """Amount that a stage read of the output of an earlier stage."""
 
-    name: str  # the earlier stage's name of it
-    amount: int  # counted where it was read
-    times: int = 1  # how often the stage reads all of it
+    name: str  # name of the amount in the earlier stage
+    amount: int  # counted while reading
+    times: int = 1  # how often the stage reads everything
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedTokenizer:
-    """Facts known of a tokenizer before its stage has run: size and special ids, and the version of its algorithm."""
+    """Vocabulary and algorithm version of a tokenizer, known before its stage has run."""
 
     vocabulary: Vocabulary
     version: int
 
 
 class Versioned(Protocol):
-    """An algorithm whose version is part of a stage's."""
+    """An algorithm whose version counts toward the version of its stage."""
 
     VERSION: ClassVar[int]
 
@@ -111,19 +111,19 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
     """
 
     name: ClassVar[str]
-    """name of its folder, of the recipe's key and of its folder of outputs"""
+    """name of its source folder, of the recipe's key and of its output folder"""
     needs: ClassVar[tuple[str, ...]] = ()
-    """stages that a recipe must have too"""
+    """other stages that the recipe must have"""
     writes_documents: ClassVar[bool] = False
-    """true if later stages find documents in its folder"""
+    """true if later stages read documents from its folder"""
     writes_tokenizer: ClassVar[bool] = False
-    """true if later stages find a tokenizer in `tokenizer/` of its folder"""
+    """true if later stages read a tokenizer from `tokenizer/` in its folder"""
     build_on_demand: ClassVar[bool] = False
-    """true if a later stage that is run alone makes it too: it depends on no other stage"""
+    """true if running a later stage alone also runs this one, which depends on no other stage"""
     shared: ClassVar[tuple[str, ...]] = ("seed",)
-    """keys of the recipe, in addition to its own, that determine its output"""
+    """further keys of the recipe that determine its output"""
     equations: ClassVar[tuple[Equation, ...]] = ()
-    """what its counts keep: they are checked by these, and tables show what they name"""
+    """accounting equations, by which its counts are checked and shown in tables"""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -131,7 +131,7 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
 
     @cached_property
     def config(self) -> StageConfig:
-        """The recipe's key of this stage."""
+        """Configuration of this stage, from the recipe."""
         config: StageConfig = self.recipe.config_of(self.name)
         return config
 
@@ -142,14 +142,17 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
 
     @abstractmethod
     def version(self) -> int:
-        """Return the sum of the `VERSION`s of the algorithms that decide bytes."""
+        """Return the sum of the `VERSION`s of the algorithms that decide the output bytes."""
 
     def algorithms(self) -> Sequence[type]:
-        """Return the classes of algorithms whose code decides its output: those that its key chooses."""
+        """Return the algorithms whose code decides its output: by default those of its key."""
         return list(component_types(self.config))
 
     def files(self) -> Mapping[str, str]:
-        """Return the hashes of further files that decide its output, by path: another content redoes the stage."""
+        """Return the hashes of further files that decide its output, by path.
+
+        If one of them changes, the stage runs again.
+        """
         return {}
 
     @abstractmethod
@@ -158,14 +161,17 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
 
     @abstractmethod
     def row(self, counts: StageCounts) -> StageRow:
-        """Return the stage's row of the table of a run, from the sums over all its units."""
+        """Return the row of the stage in the table of a run, from counts summed over all units."""
 
     def ruling_key(self, reason: str) -> str:
-        """Return the key of the recipe that decides what is dropped for a reason."""
+        """Return the key of the recipe that controls a drop reason."""
         return self.name
 
     def explain_loss(self, row: StageRow) -> str:
-        """Return which reason drops nine tenths and more of the input, and the key that rules it; "" if none does."""
+        """Return the reason that drops 90 % or more of the input, and the key that controls it.
+
+        "" if no reason does.
+        """
         if (loss := row.most_dropped()) is None:
             return ""
         noun, count, reason = loss
@@ -173,57 +179,65 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
         return f"{dropped}: {reason} ({self.ruling_key(reason)})"
 
     def explained_row(self, counts: StageCounts) -> StageRow:
-        """Return the row, with a note where one reason drops nearly all."""
+        """Return the row, with a note if one reason drops nearly everything."""
         row = self.row(counts)
         loss = self.explain_loss(row)
         return replace(row, notes=(*row.notes, loss)) if loss else row
 
     def page_sections(self) -> Iterator[tuple[str, str]]:
-        """Yield titles and HTML of what the page of a run shows of a complete stage, next to its amounts."""
+        """Yield titles and HTML of further sections of the report page about a complete stage."""
         yield from ()
 
     def validate(self) -> Iterator[str]:
-        """Yield what is wrong with its configuration, as far as that can be known before any stage runs."""
+        """Yield the mistakes in its configuration that can be found before any stage runs."""
         yield from ()
 
     def warning(self) -> str:
-        """Return what may fail once it runs, known from the stages before it; or ""."""
+        """Return a warning about what may fail later, based on the stages before it; or ""."""
         return ""
 
     def expected_tokenizer(self) -> ExpectedTokenizer:
-        """Return what is known, before any stage runs, of the tokenizer that a stage with `writes_tokenizer` gives."""
+        """Return vocabulary and version of the tokenizer that the stage will write.
+
+        Only stages with `writes_tokenizer` have one.
+        """
         raise NotImplementedError(f"{self.name} gives no tokenizer")
 
     def empty_output_error(self, counts: StageCounts) -> ClozelineError:
-        """Return the error of a stage that leaves no document."""
+        """Return the error of a stage that drops every document."""
         loss = self.explain_loss(self.row(counts))
+        reason = f": {loss}" if loss else ", such as clean.language.keep"
         return PartialFailureError(
             f"{self.name}: every document was rejected ({self.list_reasons(counts)}); check the "
-            "input, or change the "
-            f"keys that reject{f': {loss}' if loss else ', such as clean.language.keep'}"
+            f"input, or change the keys that reject{reason}"
         )
 
     def list_reasons(self, counts: StageCounts) -> str:
-        """Return what was left out and why, the most frequent reasons first."""
+        """Return the drop reasons with their counts, the most frequent first."""
         reasons = list(self.row(counts).iter_reasons())
-        of_records = [reason for noun, named in reasons if noun for reason in named]
-        others = [reason for noun, named in reasons if not noun for reason in named]
-        return ", ".join((of_records or others)[:_NAMED_REASONS]) or "it is empty"
+        of_records: list[str] = []
+        others: list[str] = []
+        for noun, named in reasons:
+            (of_records if noun else others).extend(named)
+        return ", ".join((of_records or others)[:_NAMED_REASONS]) or "the input is empty"
 
     def provides(self, counts: StageCounts) -> Mapping[str, int]:
-        """Return amounts that later stages consume, by name; override it for more than documents.
+        """Return the amounts that later stages read, by name.
 
-        A run compares them with what later stages consume; names that only one of the two has are
-        ignored.
+        Override it if there is more than documents. A run compares them with the amounts that later
+        stages read. A name of only one side is ignored.
         """
         return {DOCUMENTS: counts["documents_out"]} if "documents_out" in counts else {}
 
     def consumes(self, counts: StageCounts) -> Sequence[Consumed]:
-        """Return what the stage consumed of earlier stages, counted where it was read."""
+        """Return the amounts that the stage read of earlier stages, counted while reading."""
         return [Consumed(DOCUMENTS, counts["documents_in"])] if "documents_in" in counts else []
 
     def check(self, counts: StageCounts, *, complete: bool = True) -> None:
-        """Raise IntegrityError where an equation fails: of one unit, or of the sums over all units if `complete`."""
+        """Raise IntegrityError if an equation does not hold.
+
+        `complete` says that these are the sums over all units, not the counts of one.
+        """
         for equation in self.equations:
             if complete or not equation.of_stage:
                 equation.check(self.name, counts)
@@ -235,35 +249,36 @@ def _class_of(name: str) -> type[Stage[Any, Any]]:
 
 
 def stages_of(recipe: Recipe) -> list[str]:
-    """Return the stages of a recipe, in the order they run."""
+    """Return the names of the stages of a recipe, in running order."""
     return [name for name in all_stages() if recipe.has(name)]
 
 
 def check_recipe(recipe: Recipe) -> None:
-    """Check, before any stage runs, what the configuration alone tells; all mistakes are in one ConfigurationError."""
+    """Raise one ConfigurationError with all mistakes of a recipe, before any stage runs."""
     names = stages_of(recipe)
     mistakes = [
-        f"the recipe's key '{stage}' needs the key '{key}' too; `{key}: {{}}` takes its defaults"
+        f"the key '{stage}' of the recipe also needs the key '{key}'; `{key}: {{}}` uses defaults"
         for stage in names
         for key in _class_of(stage).needs
         if not recipe.has(key)
     ]
     if not names:
         mistakes.append(
-            f"the recipe has no stage: give the key of at least one of {', '.join(all_stages())}"
+            f"the recipe has no stage: add the key of at least one of {', '.join(all_stages())}"
         )
-    if not mistakes:  # a stage may look at the keys that it needs
+    if not mistakes:  # a stage may read the other keys that it needs
         for name in names:
             try:
                 mistakes += stage_of(recipe, name).validate()
             except ConfigurationError as error:
                 mistakes.append(str(error))
+
     if mistakes:
         raise ConfigurationError("\n".join(dict.fromkeys(mistakes)))
 
 
 def stage_of(recipe: Recipe, name: str, plan: Plan | None = None) -> Stage[Any, Any]:
-    """Return the stage of a recipe's key; it loads the plan itself where none is given."""
+    """Return the stage of a recipe's key; without `plan`, the stage loads it when needed."""
     stage = _class_of(name)(recipe)
     if plan is not None:
         stage.plan = plan
@@ -271,7 +286,7 @@ def stage_of(recipe: Recipe, name: str, plan: Plan | None = None) -> Stage[Any, 
 
 
 def documents_folder(recipe: Recipe, before: str) -> Path:
-    """Return the folder of the last stage of the recipe, before the named one, that writes documents."""
+    """Return the folder of the last stage before the named one that writes documents."""
     names = all_stages()
     for name in reversed(names[: names.index(before)]):
         if recipe.has(name) and _class_of(name).writes_documents:
@@ -287,7 +302,10 @@ def document_stages() -> list[str]:
 
 
 def last_documents(output: Path) -> Path:
-    """Return the folder of the documents that a pipeline leaves; ConfigurationError if it has none."""
+    """Return the folder with the final documents of a pipeline.
+
+    ConfigurationError if there is none.
+    """
     for name in reversed(document_stages()):
         if any((folder := output / name / "documents").glob("*.arrow")):
             return folder
@@ -297,18 +315,19 @@ def last_documents(output: Path) -> Path:
 
 
 def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:
-    """Return the stage of the recipe that gives the tokenizer; ConfigurationError unless there is exactly one."""
-    giving = [name for name in all_stages() if _class_of(name).writes_tokenizer]
-    chosen = [name for name in giving if recipe.has(name)]
+    """Return the stage that provides the tokenizer.
+
+    ConfigurationError unless there is exactly one.
+    """
+    candidates = [name for name in all_stages() if _class_of(name).writes_tokenizer]
+    chosen = [name for name in candidates if recipe.has(name)]
     if len(chosen) != 1:
-        keys = " and ".join(map(repr, giving))
-        if chosen:
-            remedy = f"set the other one to null, such as {chosen[0]}=null"
-        else:
-            remedy = (
-                "`train_tokenizer: {}` trains one with the defaults, tokenizer.path=FOLDER reads "
-                "yours"
-            )
+        keys = " and ".join(map(repr, candidates))
+        remedy = (
+            f"set the other one to null, for example {chosen[0]}=null"
+            if chosen
+            else "`train_tokenizer: {}` trains one with defaults, tokenizer.path=FOLDER uses yours"
+        )
         raise ConfigurationError(
             f"expected one of the keys {keys}, got {' and '.join(chosen) or 'none'}: {remedy}"
         )
@@ -316,29 +335,33 @@ def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:
 
 
 def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
-    """Return the digest of what determines a stage's output: its key, shared keys, and all earlier stages."""
-    plain = to_data(stage.recipe)
-    facts = {
+    """Return the digest of everything that determines the output of a stage.
+
+    That is its key of the recipe, the shared keys, and all earlier stages.
+    """
+    recipe = to_data(stage.recipe)
+    content = {
         "stage": stage.name,
-        "config": plain[stage.name],
-        "shared": {name: plain[name] for name in stage.shared},
+        "config": recipe[stage.name],
+        "shared": {name: recipe[name] for name in stage.shared},
         "limit": stage.recipe.limit,
         "files": dict(stage.files()),
         "upstream": upstream,
         "version": stage.version(),
     }
-    own = plugins.digests(stage.algorithms())
-    return config_digest(facts | ({"own algorithms": own} if own else {}))
+    if custom := plugins.digests(stage.algorithms()):
+        content["own algorithms"] = custom
+    return config_digest(content)
 
 
 @dataclass(frozen=True)
 class UnitRunner:
-    """The step that workers run on each unit of a pass. Picklable."""
+    """Work of one pass, which workers call with each unit; it can be pickled."""
 
     stage: Stage[Any, Any]
     work: Pass[Any]
     key: str
-    """key that the records of the units must have"""
+    """key that the records of its units must have"""
 
     @property
     def logs(self) -> Path:
@@ -352,6 +375,7 @@ class UnitRunner:
             open_unlinked(marker, "w").close()
         except OSError as error:
             raise StorageError(cannot_write(marker, error)) from error
+
         output = Output(folder)
         try:
             counts = self.work.run(unit, output)
@@ -368,6 +392,7 @@ class UnitRunner:
                 self.work.name, unit, self.key, "ok", counts, output.files, inputs=output.inputs
             )
             record.save(folder)
+
         with suppress(OSError):
             marker.unlink()
 
@@ -378,11 +403,11 @@ class UnitRunner:
         record.save(self.stage.folder)
 
     def has_result(self, unit: int) -> bool:
-        # the driver removes the records of units that must be made before it starts a pass
+        # before a pass, the driver removes the records of the units that must run
         return UnitRecord.path(self.stage.folder, self.work.name, unit).exists()
 
     def has_started(self, unit: int) -> bool:
         return unit_marker(self.stage.folder, self.work.name, unit).exists()
 
     def mark_failed(self, unit: int, reason: str) -> None:
-        self._fail(unit, reason, 69)
+        self._fail(unit, reason, PartialFailureError.exit_code)

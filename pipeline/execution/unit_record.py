@@ -1,8 +1,8 @@
-"""Records of units: counts and published files.
+"""Records of units: their counts and published files.
 
-A unit is complete when its record exists, its key (configuration, plan, everything upstream,
-algorithm versions) is the present one, and every output it lists is there with its size. Anything
-else is done again, with the same bytes.
+A unit is complete when three things hold: its record exists, the key of the record is the current
+one (configuration, plan, everything upstream, algorithm versions), and every output that it lists
+exists with its size. Any other unit is run again, and writes the same bytes.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from clozeline.files import file_hash, parse_json, publish, publish_json
 
 
 class Counts(TypedDict, total=False):
-    """Counts by name, nested by reason or type. Each stage has its own type, which adds names.
+    """Counts by name, nested by reason or type. Each stage has a subclass with further names.
 
-    A pass leaves out what it does not count. Sums do not depend on the order of units.
+    A pass omits the counts that it does not make. Sums do not depend on the order of units.
     """
 
     documents_in: int
-    """documents that the stage read"""
+    """documents read by the stage"""
     documents_out: int
-    """documents that it wrote"""
+    """documents written by the stage"""
 
 
 StageCounts = TypeVar("StageCounts", bound=Counts)
 NestedCounts = TypeVar("NestedCounts", bound=Mapping[str, Any])
 
 LOGS: Final = "logs"
-"""Folder of the executors' logs below a stage's folder."""
+"""Folder of the executors' logs, in a stage's folder."""
 DOCUMENTS_FOLDER: Final = "documents/"
-"""Folder of the documents below a stage's folder."""
+"""Folder of the documents, in a stage's folder."""
 TEMPORARY: Final = "tmp"
-"""Folder of intermediates below a stage's folder, removed when the stage is complete."""
+"""Folder of intermediate files, in a stage's folder; removed when the stage is complete."""
 
 
 def add_counts(total: NestedCounts, more: NestedCounts) -> NestedCounts:
-    """Add `more` into `total`, nested mappings included; return `total`."""
+    """Add `more` to `total`, also in nested mappings, and return `total`."""
     sums = cast(dict[str, Any], total)
     for name, value in more.items():
         if isinstance(value, Mapping):
@@ -60,11 +60,14 @@ class Output:
     folder: Path
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
     inputs: dict[str, str] = field(default_factory=dict)
-    """hashes (hex) of what the unit read, by name, where it reads inputs of the run"""
+    """hashes (hex) of the ranges of the run's inputs that the unit read, by name"""
 
     @contextmanager
     def file(self, relative: str) -> Iterator[Path]:
-        """Yield a temporary path; on success it is published as `relative` below the stage's folder."""
+        """Yield a temporary path, and publish it on success.
+
+        `relative` is its path in the stage's folder.
+        """
         with publish(self.folder / relative) as temporary:
             yield temporary
             self.files[relative] = {
@@ -75,7 +78,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class UnitRecord:
-    """Result of a unit, of success or failure."""
+    """Result of a unit that succeeded or failed."""
 
     pass_name: str
     unit: int
@@ -95,18 +98,19 @@ class UnitRecord:
 
     @staticmethod
     def read(path: Path) -> UnitRecord | None:
-        """Read a record; None if it is missing, damaged or of another unit; NewerFormatError is raised."""
+        """Read a record; None if it is missing, damaged or belongs to another unit.
+
+        Raises:
+            NewerFormatError: a newer version wrote it.
+        """
         try:
             record = UnitRecord(
                 **verify_checksum(parse_json(path.read_text(encoding="utf-8")), path)
             )
         except (OSError, ValueError, TypeError, AttributeError):
             return None
-        return (
-            record
-            if path == UnitRecord.path(path.parents[1], record.pass_name, record.unit)
-            else None
-        )
+        expected = UnitRecord.path(path.parents[1], record.pass_name, record.unit)
+        return record if path == expected else None
 
     @staticmethod
     def load(folder: Path, pass_name: str, unit: int) -> UnitRecord | None:
@@ -118,23 +122,30 @@ class UnitRecord:
         publish_json(self.path(folder, self.pass_name, self.unit), add_checksum(data))
 
     def bytes(self, prefix: str = "") -> int:
-        """Return the bytes of the published outputs whose names begin with `prefix`, without intermediates."""
-        kept = (
-            name for name in self.outputs if name.startswith(prefix) and not _is_intermediate(name)
+        """Return the total bytes of the outputs whose names begin with `prefix`.
+
+        Intermediate files do not count.
+        """
+        return sum(
+            output["bytes"]
+            for name, output in self.outputs.items()
+            if name.startswith(prefix) and not _is_intermediate(name)
         )
-        return sum(self.outputs[name]["bytes"] for name in kept)
 
-    def gap(self, folder: Path, *, temporary: bool, verify: bool = False) -> str:
-        """Return the first output that is missing, or has another size (or hash, with `verify`), and why; or "".
+    def find_missing_output(self, folder: Path, *, temporary: bool, verify: bool = False) -> str:
+        """Return the first missing or changed output of the unit, and why; "" if it is complete.
 
-        `temporary=False` leaves intermediates out: they are removed once nothing needs them.
+        "" if it is complete. An output has changed if its size differs, or its hash with `verify`.
+
+
+        Without `temporary`, intermediate files may be missing: they are removed once nothing needs
+        them.
         """
         if self.status != "ok":
-            return (
-                f"{self.path(folder, self.pass_name, self.unit)} is the record of a unit that "
-                "failed"
-            )
-        for relative, facts in self.outputs.items():
+            path = self.path(folder, self.pass_name, self.unit)
+            return f"{path} is the record of a failed unit"
+
+        for relative, recorded in self.outputs.items():
             if _is_intermediate(relative) and not temporary:
                 continue
             path = folder / relative
@@ -142,9 +153,9 @@ class UnitRecord:
                 size = path.stat().st_size
             except (FileNotFoundError, NotADirectoryError):
                 return f"{path} is missing"
-            if size != facts["bytes"]:
-                return f"{path} has {size} bytes, expected {facts['bytes']}"
-            if verify and file_hash(path) != facts["xxh3_128"]:
+            if size != recorded["bytes"]:
+                return f"{path} has {size} bytes, expected {recorded['bytes']}"
+            if verify and file_hash(path) != recorded["xxh3_128"]:
                 return f"{path} has changed since it was written"
         return ""
 
@@ -154,15 +165,20 @@ def _is_intermediate(name: str) -> bool:
 
 
 def read_records(folder: Path, names: str = "*.json") -> Iterator[UnitRecord]:
-    """Yield the records of a stage in the order of their files, of success or failure; damaged ones are left out."""
+    """Yield the records of a stage, succeeded or failed, in the order of their files.
+
+    Damaged records are skipped.
+    """
     return filter(None, map(UnitRecord.read, sorted((folder / "records").glob(names))))
 
 
 def records(folder: Path, pass_name: str) -> list[UnitRecord]:
     """Return the records of the finished units of a pass, by unit."""
     prefix = "" if pass_name == "main" else f"{pass_name}-"
-    found = read_records(folder, f"{prefix}[0-9]*.json")
-    return [record for record in found if record.pass_name == pass_name and record.status == "ok"]
+    candidates = read_records(folder, f"{prefix}[0-9]*.json")
+    return [
+        record for record in candidates if record.pass_name == pass_name and record.status == "ok"
+    ]
 
 
 def total_counts(folder: Path, pass_name: str) -> Any:
@@ -174,17 +190,17 @@ def total_counts(folder: Path, pass_name: str) -> Any:
 
 
 def outputs_digest(unit_records: Iterable[UnitRecord]) -> str:
-    """Return the SHA-256 over the published outputs of records: what later stages depend on."""
+    """Return the SHA-256 over the published outputs of records, on which later stages depend."""
     digest = hashlib.sha256()
     for record in unit_records:
-        for relative, facts in sorted(record.outputs.items()):
+        for relative, output in sorted(record.outputs.items()):
             if not _is_intermediate(relative):
-                digest.update(f"{relative} {facts['bytes']} {facts['xxh3_128']}\n".encode())
+                digest.update(f"{relative} {output['bytes']} {output['xxh3_128']}\n".encode())
     return digest.hexdigest()
 
 
 def unit_marker(folder: Path, pass_name: str, unit: int) -> Path:
-    """Return the file that is there while a unit runs; it stays where its process died."""
+    """Return the file that exists while a unit runs, and remains if its process dies."""
     return folder / TEMPORARY / "running" / f"{pass_name}-{unit:06d}"
 
 
@@ -192,13 +208,12 @@ def require_equal(stage: str, left: str, left_value: int, right: str, right_valu
     """Raise IntegrityError unless an accounting equation holds."""
     if left_value != right_value:
         raise IntegrityError(
-            f"{stage}: counts do not add up: {left} = {left_value}, but {right} = {right_value}; "
-            "something was lost or "
-            "counted twice: please report it with the input that caused it"
+            f"{stage}: counts do not add up: {left} = {left_value}, but {right} = {right_value}. "
+            "Something was lost or counted twice: please report this with the input that caused it"
         )
 
 
 def require_written(where: str, counted: tuple[int, int], written: tuple[int, int]) -> None:
-    """Raise IntegrityError unless files hold the rows and tokens that were counted before they were written."""
+    """Raise IntegrityError unless files hold as many rows and tokens as were counted before."""
     for what, expected, actual in zip(("rows", "tokens"), counted, written, strict=True):
         require_equal(where, f"{what} counted", expected, f"{what} written", actual)

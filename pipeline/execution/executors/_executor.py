@@ -1,4 +1,4 @@
-"""Interface of the runner and the executors: units dealt to tasks, and one round over them."""
+"""Interface between runner and executors: units assigned to tasks, and one round over them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from clozeline.memory import share_memory
 
-if TYPE_CHECKING:  # the options of executors are listed without what they run
-    pass
-
 
 class UnitWork(Protocol):
-    """The work of a pass on one unit, which leaves a result."""
+    """Work of a pass, called with each unit; it stores a result per unit."""
 
     @property
     def logs(self) -> Path: ...
@@ -28,16 +25,15 @@ class UnitWork(Protocol):
 
 @dataclass(frozen=True)
 class Assignment:
-    """The datatrove step: task r of n runs units r, r + n, ..."""
+    """Assignment of units to tasks, and the datatrove step: task r of n runs units r, r + n, ..."""
 
     step: UnitWork
     units: Sequence[int]
     tasks: int
     input_bytes: int | None = None
-    """about how many bytes the pass reads; None: not known"""
-    tick: Callable[[], None] | None = (
-        None  # called after each unit, where it runs in the driver's process
-    )
+    """approximate bytes that the pass reads; None: not known"""
+    tick: Callable[[], None] | None = None
+    """called after each unit that runs in the driver's process"""
 
     def __call__(self, data: Any, rank: int = 0, world_size: int = 1) -> Any:
         for unit in self.units[rank::world_size]:
@@ -48,36 +44,39 @@ class Assignment:
         return data
 
     def task_of(self, unit: int) -> int:
-        """Return the task that has a unit."""
+        """Return the task of a unit."""
         return self.units.index(unit) % self.tasks
 
 
 class Executor(ABC):
-    """One round over units. The caller retries or gives up units without a result."""
+    """Runs one round over units; the caller retries units without a result."""
 
     final: bool
-    """true if units without a result must not be retried, such as after a canceled job"""
+    """true if units without a result must not be retried, for example after a canceled job"""
 
     @abstractmethod
     def run(
         self, assignment: Assignment, tick: Callable[[], None], report: Callable[[str], None]
     ) -> Mapping[int, str]:
-        """Run every task, calling `tick` repeatedly; return messages about tasks that ended early, by task.
+        """Run every task; return messages about tasks that ended early, by task.
 
-        `report` shows a line that the user needs while it runs.
+        `tick` is called repeatedly, and `report` shows a line to the user while it runs.
         """
 
 
 def run_tasks(assignment: Assignment, ranks: Sequence[int]) -> None:
-    """Run some tasks of a assignment in this process, without datatrove: its logs of a task cost more than a small unit."""
+    """Run some tasks of an assignment in this process.
+
+    It does without datatrove, whose logs of a task cost more than a small unit.
+    """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     for rank in ranks:
         assignment(None, rank, assignment.tasks)
 
 
 def run_on_node(assignment: Assignment, rank: int, folder: Path) -> None:
-    """Run one task of a assignment on a node of a cluster, by datatrove; its log is in `folder/logs/`."""
-    from loguru import logger  # the rest of a start has no use for it
+    """Run one task on a node of a cluster by datatrove; its log is in `folder/logs/`."""
+    from loguru import logger  # imported here alone, because it is slow
 
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     share_memory(len(os.sched_getaffinity(0)))  # each core of this node may have a task

@@ -1,6 +1,6 @@
-"""Run units in local processes, supervised so that no unit is lost and no process remains.
+"""Run units in local processes, supervised so that no unit is lost and no process is left behind.
 
-When a worker dies, only the unit that it was running is affected.
+If a worker dies, only the unit that it was running is affected.
 """
 
 import os
@@ -25,7 +25,7 @@ _POLL_S: Final = 0.2
 
 
 class Local(Executor):
-    """Worker processes; one worker runs in this process."""
+    """Runs units in worker processes; a single worker runs in this process."""
 
     final = False
 
@@ -48,25 +48,23 @@ class Local(Executor):
 
 
 def _worker(assignment: Assignment, ranks: Sequence[int], driver: int, workers: int) -> None:
-    # Inherited from the driver too, but not where a fork server of another user of
-    # `multiprocessing` was there before.
+    # The mask is inherited from the driver, except if another user of `multiprocessing` had started
+    # the fork server before.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     die_with(driver)
     guard_streams()
     share_memory(workers)
     try:
         run_tasks(assignment, ranks)
-    except (
-        ClozelineError,
-        OSError,
-    ) as error:  # not even a failure can be recorded: the driver meets the same error
+    except (ClozelineError, OSError) as error:
+        # not even a failure can be recorded: the driver meets the same error
         raise SystemExit(getattr(error, "exit_code", 74)) from None
 
 
 def _supervise(assignment: Assignment, workers: int, tick: Callable[[], None]) -> None:
     from multiprocessing.connection import wait
 
-    # The fork server imports once what every worker of every pass needs; it ends with this process.
+    # The fork server imports once what all workers of all passes need; it ends with this process.
     context = child_context("forkserver")
     modules = [stage_module(stage) for stage in all_stages()]
     context.set_forkserver_preload(["__main__", *modules])
@@ -78,30 +76,34 @@ def _supervise(assignment: Assignment, workers: int, tick: Callable[[], None]) -
         )
         for first in range(workers)
     ]
+
     try:
-        with _interrupts_pending():
+        with _hold_interrupts():
             for process in processes:
                 process.start()
         while alive := [process.sentinel for process in processes if process.is_alive()]:
             wait(alive, _POLL_S)
             tick()
-    finally:  # end the processes that still run, and wait for them, whatever signal comes meanwhile
-        with _interrupts_pending():
+    finally:
+        # end the remaining processes and wait for them, whatever signal comes meanwhile
+        with _hold_interrupts():
             for process in processes:
                 if process.is_alive():
                     process.terminate()
             for process in processes:
-                if process.pid is not None:  # an interrupt can come before it is started
+                if process.pid is not None:  # None: an interrupt came before it was started
                     process.join()
 
 
 @contextmanager
-def _interrupts_pending() -> Iterator[None]:
-    """Keep Ctrl-C pending; raise KeyboardInterrupt at the end of the block if it came and is not ignored.
+def _hold_interrupts() -> Iterator[None]:
+    """Hold back Ctrl-C, and raise KeyboardInterrupt at the end of the block if it came.
 
-    Processes that are started meanwhile have it blocked: it is the driver's, which ends them
-    without a traceback from each. A mask alone would not do for this process, since another of its
-    threads may receive the signal.
+    It is not raised if this process ignores the signal.
+
+    Processes started in the block have the signal blocked: the driver ends them, without a
+    traceback from each. A mask alone would not suffice for this process, since another thread may
+    receive the signal.
     """
     from multiprocessing import resource_tracker
 
@@ -114,7 +116,6 @@ def _interrupts_pending() -> Iterator[None]:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGINT, handler)
-    if (
-        came and handler is not signal.SIG_IGN
-    ):  # a shell's script lets what it starts with `&` ignore it
+    # shell scripts let commands that they start with `&` ignore the signal
+    if came and handler is not signal.SIG_IGN:
         raise KeyboardInterrupt

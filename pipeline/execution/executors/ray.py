@@ -1,7 +1,7 @@
-"""Run tasks in actors of a Ray cluster, which stay from pass to pass. Needs the extra `ray`.
+"""Run tasks in actors of a Ray cluster, which live from pass to pass. Needs the extra `ray`.
 
-An actor starts a process and imports the stages once; a pass of few units then takes a fraction of
-a second. Each task runs datatrove's executor inside an actor.
+An actor starts a process and imports the stages once, so a pass with few units takes a fraction of
+a second. Inside an actor, datatrove's executor runs each task.
 """
 
 import os
@@ -27,9 +27,9 @@ _LISTENER_S: Final = 5.0
 
 
 def _require_listener(address: str) -> None:
-    """Refuse an address at which nothing listens; Ray would try for minutes.
+    """Raise StorageError if nothing listens at the address; Ray would try for minutes.
 
-    Words such as `auto` name none.
+    Words such as `auto` are not addresses.
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not port.isdigit():
@@ -39,20 +39,20 @@ def _require_listener(address: str) -> None:
     except OSError as error:
         raise StorageError(
             f"executor ray: nothing answers at {address} ({error.strerror or error}); start the "
-            "cluster, or give the "
-            "address that `ray start --head` printed: executor.options.address=HOST:PORT"
+            "cluster, or set executor.options.address=HOST:PORT to the address that "
+            "`ray start --head` printed"
         ) from error
 
 
 def start_worker() -> None:
-    """Import what tasks need, before Ray puts the driver's folder first in the path of this process."""
+    """Import what tasks need, before Ray prepends the driver's folder to the module path."""
     plugins.put_current_folder_last()
     for stage in all_stages():
         import_module(stage_module(stage))
 
 
 class _Worker:
-    """An actor: runs one task after another, of any pass."""
+    """An actor, which runs one task after another, of any pass."""
 
     def __init__(self) -> None:
         plugins.put_current_folder_last()
@@ -65,7 +65,7 @@ class _Worker:
 
 
 class Ray(Executor):
-    """The tasks of a round run as the cluster has room for them; their logs are in `OUT/<stage>/logs/<pass>/`."""
+    """Runs the tasks of a round on a Ray cluster; their logs are in `OUT/<stage>/logs/<pass>/`."""
 
     final = False
     _actors: ClassVar[dict[tuple[Any, ...], list[Any]]] = {}
@@ -79,7 +79,7 @@ class Ray(Executor):
         cpus_per_task: Annotated[float, Field(gt=0)] = 1.0
         """cores that a task reserves"""
         mem_per_cpu_gb: Annotated[float, Field(gt=0)] = 2.0
-        """memory of each core in GB; a task that no node can hold waits for ever"""
+        """memory of each core in GB; a task that fits no node waits forever"""
 
     def __init__(self, options: Options, config: ExecutorConfig) -> None:
         self._options = options
@@ -99,22 +99,24 @@ class Ray(Executor):
         folder.mkdir(parents=True, exist_ok=True)
         try:
             if not ray.is_initialized():
-                own: dict[str, object] = {
-                    "env_vars": {
-                        plugins.VARIABLE: os.environ.get(plugins.VARIABLE, ""),
-                        SAFE_PATH: "1",
-                    }
+                variables = {
+                    plugins.VARIABLE: os.environ.get(plugins.VARIABLE, ""),
+                    SAFE_PATH: "1",
                 }
-                own["worker_process_setup_hook"] = f"{__name__}.{start_worker.__name__}"
+                environment = {
+                    "env_vars": variables,
+                    "worker_process_setup_hook": f"{__name__}.{start_worker.__name__}",
+                }
                 ray.init(
                     address=self._options.address,
                     include_dashboard=False,
                     log_to_driver=False,
-                    runtime_env=own,
+                    runtime_env=environment,
                 )
             self._run(ray, assignment, folder, tick)
         except (ConnectionError, ray.exceptions.RayError) as error:
             raise StorageError(f"executor ray: the cluster cannot be used: {error}") from error
+
         tick()
         why = f"its Ray task ended before this unit was done; logs: {folder / 'logs'}"
         return dict.fromkeys(range(assignment.tasks), why)
@@ -122,21 +124,24 @@ class Ray(Executor):
     def _run(
         self, ray: Any, assignment: Assignment, folder: Path, tick: Callable[[], None]
     ) -> None:
-        """Give each task to an actor that has started; a task whose actor dies is not given again."""
+        """Give each task to a started actor; the task of an actor that dies is not repeated."""
         cores = self._options.cpus_per_task
         memory = int(self._options.mem_per_cpu_gb * 2**30)
         resources = {"num_cpus": cores, "memory": int(cores * memory)}
-        room = max(1, int(ray.cluster_resources().get("CPU", 1) // cores))
+        capacity = max(1, int(ray.cluster_resources().get("CPU", 1) // cores))
+
+        # reuse idle actors, and start further ones
         idle = self._actors.setdefault(
             (ray.get_runtime_context().get_job_id(), *resources.values()), []
         )
         actors = [idle.pop() for _ in range(min(len(idle), assignment.tasks))]
         worker = ray.remote(_Worker).options(**resources)
-        while len(actors) < min(self._config.workers or room, assignment.tasks):
+        while len(actors) < min(self._config.workers or capacity, assignment.tasks):
             actors.append(worker.remote())
+
         shared = ray.put(assignment)
         waiting = deque(range(assignment.tasks))
-        # what each actor does: a task, or to start (None), which it may never do on a full cluster
+        # the task of each actor; None: it is starting, which may never end on a full cluster
         calls: dict[Any, tuple[Any, int | None]] = {
             actor.is_ready.remote(): (actor, None) for actor in actors
         }
@@ -148,19 +153,19 @@ class Ray(Executor):
                     try:
                         ray.get(call)
                     except ray.exceptions.RayActorError:
-                        if rank is not None:  # a process that cannot start would not start again
+                        if rank is not None:  # None: the process cannot start, nor would another
                             replaced = worker.remote()
                             calls[replaced.is_ready.remote()] = (replaced, None)
                         continue
                     except ray.exceptions.RayTaskError:
-                        pass  # not even a failure could be recorded: the driver meets the same error
+                        pass  # the failure could not be recorded: the driver meets the same error
                     if waiting:
                         rank = waiting.popleft()
                         calls[actor.run.remote(shared, rank, folder)] = (actor, rank)
                     else:
                         idle.append(actor)
                 tick()
-        except BaseException:  # such as Ctrl-C: no task goes on without its driver
+        except BaseException:  # such as Ctrl-C: no task may continue without its driver
             for actor, _ in calls.values():
                 ray.kill(actor)
             raise

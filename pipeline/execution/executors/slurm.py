@@ -1,10 +1,10 @@
 """Run tasks as array jobs of Slurm, and wait until they have left the queue.
 
-Nodes and the driver share the file system of the output. All jobs of a pass have one name, by its
-folder: what the queue holds under this name and this driver did not submit is of an earlier driver,
-or of an `sbatch` whose answer was lost, and is canceled. A task runs this file with the Python of
-the driver. Its work is `tasks.pickle`, which is read only where it belongs to the same user. That
-file and the logs are in `OUT/<stage>/logs/<pass>/`.
+Nodes and the driver share the file system of the output. All jobs of a pass have the same name,
+which depends on its folder. A job of this name that this driver did not submit comes from an
+earlier driver, or from an `sbatch` whose answer was lost: it is canceled. A task runs this file
+with the driver's Python. It reads its work from `tasks.pickle`, only if the file belongs to the
+same user. That file and the logs are in `OUT/<stage>/logs/<pass>/`.
 """
 
 import hashlib
@@ -52,45 +52,46 @@ _ENDED: Final = frozenset(
 # or it is away.
 _LIMIT: Final = re.compile("Submit[A-Za-z]*Limit|queue full|retrying")
 _AWAY: Final = re.compile("Unable to contact|timed out")
-_SILENT_LOOKS: Final = 30  # at the queue without an answer before the driver gives up
-_VISIBLE_LOOKS: Final = (
-    6  # for the records of tasks that completed: a network file system may show them late
-)
-_BEAT_S: Final = 1.0  # between two looks for records, which cost less than a look at the queue
-# A user's defaults and the variables of an outer job would be options of our commands. Those kept
-# lead to the cluster.
+_SILENT_QUERIES: Final = 30
+"""Queries of the queue without an answer after which the driver stops."""
+_LATE_QUERIES: Final = 6
+"""Queries to wait for records of completed tasks, which a network file system may show late."""
+_RECORDS_S: Final = 1.0
+"""Seconds between two checks for records, which are cheaper than queries of the queue."""
+# A user's defaults and the variables of an outer job would become options of our commands. Only the
+# variables that lead to the cluster are passed on.
 _OPTIONS: Final = ("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SCANCEL_", "SCONTROL_")
-_KEPT: Final = ("SLURM_CONF", "SLURM_JWT")
-_LARGEST_ARRAY: Final = 1001  # where the cluster does not tell: Slurm's default
+_PASSED_ON: Final = ("SLURM_CONF", "SLURM_JWT")
+_DEFAULT_ARRAY: Final = 1001
+"""Largest array by Slurm's default, if the cluster does not report its limit."""
 _WORK: Final = "tasks.pickle"
 _SCRIPT: Final = "job.sh"
 _DRIVER: Final = "driver.sh"
 
 
 class Slurm(Executor):
-    """Array jobs whose tasks run as the cluster has room for them."""
+    """Runs tasks as array jobs, as many at a time as the cluster takes."""
 
     @config_class
     class Options:
         partition: str
         """partition of the cluster"""
         time: str = "24:00:00"
-        """limit of a task's time, as `sbatch --time` reads it"""
+        """time limit of a task, as for `sbatch --time`"""
         qos: str | None = None
-        """quality of service; null: none is asked for"""
+        """quality of service; null: not requested"""
         cpus_per_task: Annotated[int, Field(ge=1)] = 1
-        """cores of a task, which uses one; more give it more memory"""
+        """cores of a task, which uses one; more cores give it more memory"""
         mem_per_cpu_gb: Annotated[int, Field(ge=1)] = 2
         """memory of each core in GB"""
         sbatch_args: dict[str, str | int] = field(default_factory=dict)
         """further options of `sbatch`: {account: corpus, exclude: node7, exclusive: ""}"""
         driver_bytes: Annotated[int, Field(ge=0)] = 2**25
-        """a pass that reads fewer bytes than this runs in the driver's process; 0 submits every
-        pass"""
+        """a pass that reads fewer bytes runs in the driver's process; 0: submit every pass"""
         driver_time: str | None = None
-        """limit of the time of a driver that `--detach` makes a job; null: that of the partition"""
+        """time limit of the driver's job with `--detach`; null: the limit of the partition"""
         poll_s: Annotated[float, Field(gt=0)] = 10.0
-        """seconds between two looks at the queue"""
+        """seconds between two queries of the queue"""
 
     def __init__(self, options: Options, config: ExecutorConfig) -> None:
         self._options = options
@@ -100,18 +101,19 @@ class Slurm(Executor):
     def run(
         self, assignment: Assignment, tick: Callable[[], None], report: Callable[[str], None]
     ) -> Mapping[int, str]:
-        """Submit the tasks, wait for the end of the jobs, and say how tasks ended."""
+        """Submit the tasks, wait for the jobs, and return how tasks ended."""
         if (
             assignment.input_bytes is not None
             and assignment.input_bytes < self._options.driver_bytes
         ):
             run_tasks(replace(assignment, tick=tick), range(assignment.tasks))
             return {}
+
         _require_sbatch()
         folder = assignment.step.logs.resolve()
         if "\\" in str(folder):
             raise ConfigurationError(
-                f"output: {folder}: Slurm writes no log below a folder with a backslash in its name"
+                f"output: {folder}: Slurm cannot write logs if a folder has a backslash in its name"
             )
         with publish(folder / _WORK) as temporary:
             temporary.touch(mode=0o600)
@@ -119,9 +121,10 @@ class Slurm(Executor):
         task = shlex.join(python_command("-m", Slurm.__module__, str(folder / _WORK)))
         publish_text(folder / _SCRIPT, f'#!/bin/bash\nexec {task} "$1"\n')
         arrays = _Arrays(folder, assignment.tasks, self._options, self._config.workers)
+
         try:
             self._wait(arrays, assignment, tick, report)
-        except BaseException:  # a signal or an error: no job goes on without its driver
+        except BaseException:  # a signal or an error: no job may continue without its driver
             if (canceled := _command("scancel", *arrays.named)).returncode and arrays.firsts:
                 report(
                     f"executor slurm: {canceled.stderr.strip()}; cancel by `scancel "
@@ -132,9 +135,9 @@ class Slurm(Executor):
         return arrays.endings()
 
     def detach(self, folder: Path, words: Sequence[str]) -> tuple[str, Path]:
-        """Submit a command line as a job of one core, a driver that outlives the login; return job id and log.
+        """Submit the driver as a job of one core, which outlives the login; return job id and log.
 
-        On a node that fails it starts again, and continues. A second one of the same output is
+        If its node fails, the job starts again and continues. A second driver of the same output is
         refused.
         """
         _require_sbatch()
@@ -145,8 +148,10 @@ class Slurm(Executor):
         )
         if job := queued.stdout.strip():
             raise StorageError(
-                f"output: {folder}: Slurm job {job} runs this output; stop it by `scancel {job}`"
+                f"output: {folder}: Slurm job {job} already runs this output; stop it by "
+                f"`scancel {job}`"
             )
+
         publish_text(folder / _DRIVER, f"#!/bin/bash\nexec {shlex.join(words)}\n")
         log = f"{folder.resolve()}/driver-".replace("%", "%%")
         limits = {
@@ -168,44 +173,43 @@ class Slurm(Executor):
         tick: Callable[[], None],
         report: Callable[[str], None],
     ) -> None:
-        """Submit what the cluster takes, until every unit has a result or no task can give one any more."""
+        """Submit tasks as the cluster takes them, until all units or all tasks are finished."""
         silent = 0
         late = 0
-        told = False
-        next_look = 0.0
+        reported = False
+        next_query = 0.0
         waiting = list(assignment.units)
-        # a look at the records stops at the first that is missing, and passes those found before no
-        # more
+        # each check of the records stops at the first missing one, and skips those found before
         while waiting := list(dropwhile(assignment.step.has_result, waiting)):
-            if time.monotonic() >= next_look:
-                queued = arrays.look()
+            if time.monotonic() >= next_query:
+                queued = arrays.query_states()
                 silent = silent + 1 if queued is None else 0
-                if silent > _SILENT_LOOKS:
+                if silent > _SILENT_QUERIES:
                     raise StorageError(
                         "executor slurm: squeue does not answer, so the jobs are canceled"
                     )
                 if queued is not None and arrays.left and not arrays.are_canceled():
                     refusal = arrays.submit() if not (queued and self._config.workers) else ""
-                    if refusal and not told:
+                    if refusal and not reported:
                         report(
-                            f"executor slurm: {assignment.tasks - arrays.left:,} of {assignment.tasks:,} "
-                            "tasks are submitted; the "
-                            f"others wait until the cluster takes them ({refusal})"
+                            f"executor slurm: {assignment.tasks - arrays.left:,} of "
+                            f"{assignment.tasks:,} tasks are submitted; the others wait for the "
+                            f"cluster ({refusal})"
                         )
-                        told = True
+                        reported = True
                 elif queued == 0:
                     late += 1
-                    if late > _VISIBLE_LOOKS or any(
+                    if late > _LATE_QUERIES or any(
                         state != "COMPLETED" for state in arrays.states.values()
                     ):
                         return
-                next_look = time.monotonic() + self._options.poll_s
-            time.sleep(min(_BEAT_S, self._options.poll_s))
+                next_query = time.monotonic() + self._options.poll_s
+            time.sleep(min(_RECORDS_S, self._options.poll_s))
             tick()
 
 
 class _Arrays:
-    """The tasks of a round in array jobs: as many at a time as the cluster takes."""
+    """Array jobs with the tasks of a round, as many at a time as the cluster takes."""
 
     def __init__(
         self, folder: Path, tasks: int, options: Slurm.Options, workers: int | None
@@ -216,21 +220,24 @@ class _Arrays:
         self.name = _job_name(folder.parents[1].name, folder)
         self.named = (f"--user={os.geteuid()}", f"--name={self.name}")
         self.left = tasks
-        """tasks that are not submitted, the last ones"""
+        """number of tasks that are not submitted yet, which are the last ones"""
         self.firsts: dict[str, int] = {}
         """first task of each job"""
         self.states: dict[int, str] = {}
-        """last state that was seen of each task"""
+        """last known state of each task"""
         self._tasks = tasks
         self._largest = 0
         self._size = tasks
 
     def are_canceled(self) -> bool:
-        """Return whether somebody canceled a task."""
+        """Return whether a task was canceled."""
         return "CANCELLED" in self.states.values()
 
-    def look(self) -> int | None:
-        """Note the states of the tasks; return how many have not ended, None where the queue does not answer."""
+    def query_states(self) -> int | None:
+        """Update the states of the tasks.
+
+        Return how many have not ended, None if the queue is silent.
+        """
         answer = _command(
             "squeue", *self.named, "--noheader", "--array", "--states=all", "--format=%F|%K|%T"
         )
@@ -250,16 +257,16 @@ class _Arrays:
         return queued
 
     def submit(self) -> str:
-        """Submit arrays until no task is left, or the cluster takes no more; return what it says then.
+        """Submit arrays until all tasks are submitted, or the cluster refuses; return its message.
 
-        An array that it refuses is halved, one after an accepted array is twice as large. With
-        `workers`, one array at a time keeps to them.
+        A refused array is halved; after an accepted one, the next is twice as large. With
+        `workers`, only one array is submitted at a time.
         """
         if not self._largest:
-            facts = _command("scontrol", "show", "config").stdout
-            found = re.findall(r"MaxArraySize\s*=\s*(\d+)|max_array_tasks=(\d+)", facts)
+            config = _command("scontrol", "show", "config").stdout
+            limits = re.findall(r"MaxArraySize\s*=\s*(\d+)|max_array_tasks=(\d+)", config)
             self._largest = min(
-                (int(size or tasks) for size, tasks in found), default=_LARGEST_ARRAY
+                (int(size or tasks) for size, tasks in limits), default=_DEFAULT_ARRAY
             )
         while self.left:
             count = min(self._size, self.left, self._largest)
@@ -278,11 +285,13 @@ class _Arrays:
         return ""
 
     def _submit_array(self, first: int, count: int) -> tuple[str, str]:
-        """Submit an array; return its job id, or "" and the reason for which the cluster does not take it now."""
+        """Submit an array.
+
+        Return its job id and "", or "" and the reason if the cluster is full.
+        """
         at_once = f"%{self._workers}" if self._workers else ""
-        logs = f"{self._folder}/".replace(
-            "%", "%%"
-        )  # Slurm would replace `%a` in the name of a folder, too
+        # Slurm would replace `%a` in the name of a folder, too
+        logs = f"{self._folder}/".replace("%", "%%")
         words = {
             "output": f"{logs}%A_%a.out",
             "job-name": self.name,
@@ -296,8 +305,8 @@ class _Arrays:
         return ("", said) if code else (_job_id(said), "")
 
     def endings(self) -> dict[int, str]:
-        """Say how the tasks ended, with their logs."""
-        told = dict.fromkeys(
+        """Return messages about how the tasks ended, with their logs."""
+        endings = dict.fromkeys(
             range(self._tasks), "its task was not submitted, since another one was canceled"
         )
         for task in range(self._tasks - self.left):
@@ -306,30 +315,32 @@ class _Arrays:
             index = task - first
             how = f"ended as {state}" if state in _ENDED else "left the queue"
             log = self._folder / f"{job}_{index}.out"
-            told[task] = (
+            endings[task] = (
                 f"task {index} of Slurm job {job} {how} before this unit was done; its log: {log}"
             )
-        return told
+        return endings
 
 
 def _job_name(what: str, folder: Path) -> str:
-    """Return the name that jobs of a folder share, by which a later driver finds them."""
+    """Return the common name of the jobs of a folder, by which a later driver finds them."""
     return f"clozeline-{what}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]}"
 
 
 def _job_id(said: str) -> str:
-    """Return the id that `sbatch --parsable` prints last, without the name of the cluster."""
+    """Return the job id from the output of `sbatch --parsable`, without the name of the cluster."""
     return said.splitlines()[-1].partition(";")[0]
 
 
 def _require_sbatch() -> None:
     if shutil.which("sbatch") is None:
-        raise StorageError("executor slurm: there is no command sbatch; start on a login node")
+        raise StorageError("executor slurm: the command sbatch is missing; start on a login node")
 
 
-def _flags(options: Slurm.Options, own: Mapping[str, object]) -> list[str]:
-    """Return the options of `sbatch` for a job, those of the configuration and its `own`; None leaves one out."""
-    given = options.sbatch_args
+def _flags(options: Slurm.Options, fixed: Mapping[str, object]) -> list[str]:
+    """Return the options of `sbatch`: configured ones, replaced by `fixed`.
+
+    None omits an option.
+    """
     words: dict[str, object] = {
         "partition": options.partition,
         "time": options.time,
@@ -337,11 +348,10 @@ def _flags(options: Slurm.Options, own: Mapping[str, object]) -> list[str]:
         "ntasks": 1,
     }
     words |= {"cpus-per-task": options.cpus_per_task, "requeue": "", "qos": options.qos}
-    if not any(
-        name.startswith("mem") for name in given
-    ):  # Slurm takes one of --mem, --mem-per-cpu, --mem-per-gpu
+    # Slurm takes one of --mem, --mem-per-cpu, --mem-per-gpu
+    if not any(name.startswith("mem") for name in options.sbatch_args):
         words["mem-per-cpu"] = f"{options.mem_per_cpu_gb}G"
-    words |= {**given, "export": "ALL", "parsable": "", **own}
+    words |= {**options.sbatch_args, "export": "ALL", "parsable": "", **fixed}
     return [
         f"--{name}" if value == "" else f"--{name}={value}"
         for name, value in words.items()
@@ -349,30 +359,30 @@ def _flags(options: Slurm.Options, own: Mapping[str, object]) -> list[str]:
     ]
 
 
-def _how() -> dict[str, Any]:
-    """Return how a command of Slurm is started: its words alone say what it does.
+def _process_settings() -> dict[str, Any]:
+    """Return settings under which a Slurm command depends on its arguments alone.
 
-    In a group of its own, because a signal for the driver's group must not end the `scancel` that
-    follows from it.
+    It runs in a new process group: a signal to the driver's group must not end a following
+    `scancel`.
     """
     clean = {
         name: value
         for name, value in os.environ.items()
-        if name in _KEPT or not name.startswith(_OPTIONS)
+        if name in _PASSED_ON or not name.startswith(_OPTIONS)
     }
     return {"env": clean, "process_group": 0, "text": True, "errors": "surrogateescape"}
 
 
 def _command(*words: str) -> subprocess.CompletedProcess[str]:
-    return run_child(words, **_how())
+    return run_child(words, **_process_settings())
 
 
 def _sbatch(words: Sequence[str]) -> tuple[int, str]:
-    """Return exit code and answer of `sbatch`; end one that would try again for minutes."""
+    """Return exit code and output of `sbatch`; kill it if it would retry for minutes."""
     pipe = subprocess.PIPE
     said = ""
     with start_child(
-        ("sbatch", *words), stdout=pipe, stderr=subprocess.STDOUT, **_how()
+        ("sbatch", *words), stdout=pipe, stderr=subprocess.STDOUT, **_process_settings()
     ) as process:
         assert process.stdout is not None
         try:
@@ -387,16 +397,16 @@ def _sbatch(words: Sequence[str]) -> tuple[int, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run a task of the file `tasks.pickle`: the first one of the job plus the array index in the environment."""
+    """Run one task of `tasks.pickle`: the first task of the job plus the array index."""
     path = Path(arguments[0])
     with path.open("rb") as file:
-        facts = os.fstat(file.fileno())
-        if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o077:
+        status = os.fstat(file.fileno())
+        mode = stat.S_IMODE(status.st_mode)
+        if status.st_uid != os.geteuid() or mode & 0o077:
             raise IntegrityError(
                 f"{path}: expected a file of user {os.geteuid()} with mode 600, got user "
-                f"{facts.st_uid} and mode "
-                f"{stat.S_IMODE(facts.st_mode):o}; it can hold any code, and is not read: start "
-                "the pipeline again"
+                f"{status.st_uid} and mode {mode:o}; it could run any code, so it is not read: "
+                "start the pipeline again"
             )
         plugins.find_in_current_folder()
         assignment = pickle.load(file)

@@ -122,5 +122,7 @@ def test_a_list_of_a_filter_that_changes_fails_its_units(tmp_path, monkeypatch):
     terms.write_text("example.org\n")
     change_before(monkeypatch, CleanUnits, lambda: terms.write_text("other.example\n"))
     clean = {"language": None, "filters": [{"name": "url", "domains": [str(terms)]}]}
-    with pytest.raises(PartialFailureError, match=r"domains\.txt: changed since the run started"):
+    with pytest.raises(
+        PartialFailureError, match=r"domains\.txt: it changed since the run started"
+    ):
         run_clean(str(tmp_path / "a.jsonl"), tmp_path / "out", clean)

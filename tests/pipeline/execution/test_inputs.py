@@ -131,7 +131,7 @@ def test_files_of_no_known_kind_are_refused_unless_a_reader_is_named(folder, tmp
     for name in ("SHA256SUMS", "deep/crawl.log", "a.tar.gz", "a.warc.gz.md5"):
         (folder / name).write_text("x")
     (folder / "_SUCCESS").touch()
-    with pytest.raises(ConfigurationError, match=r"holds files of no known kind \(4\)") as refused:
+    with pytest.raises(ConfigurationError, match=r"holds files of unknown type \(4\)") as refused:
         load_plan(recipe_for(str(folder), tmp_path / "out"))
     assert all(
         name in str(refused.value)
@@ -144,7 +144,7 @@ def test_files_of_no_known_kind_are_refused_unless_a_reader_is_named(folder, tmp
     for named in ("*/*.log", "SHA256SUMS"):
         with pytest.raises(
             ConfigurationError,
-            match=r"no reader is known for files of this kind \(1\).*reader: text",
+            match=r"no reader is known for files of this type \(1\).*reader: text",
         ):
             load_plan(recipe_for(str(folder / named), tmp_path / "out"))
     assert (
@@ -246,7 +246,7 @@ def test_files_of_a_task_have_readers_of_their_own(folder, tmp_path):
     keys = {"corpus": "test", "input": str(folder), "output": str(tmp_path / "out")}
     reader = {"name": "conllu", "task": "pos", "column": "upos"}
     task = validate(Recipe, {**keys, "tasks": {"reader": reader}}, "test")
-    with pytest.raises(ConfigurationError, match=r"holds files of no known kind \(1\)"):
+    with pytest.raises(ConfigurationError, match=r"holds files of unknown type \(1\)"):
         load_plan(text)
     assert len(load_plan(task).inputs) == len(names(folder))
 

@@ -134,4 +134,4 @@ def test_the_table_and_the_page_say_how_many_characters_each_step_cut(tmp_path, 
     ]
     assert f"{sum(last):,} of {clean['characters_in']:,} characters are left" in page
     assert f"in {len(last)} of {len(texts) + len(mails)} documents" in page
-    assert f"clean · c4_quality took most: {62 * len(menu):,} characters." in page
+    assert f"clean · c4_quality removed most: {62 * len(menu):,} characters." in page

@@ -103,7 +103,7 @@ def test_a_torn_file_counts_as_a_holder_until_its_time_is_over(
     (tmp_path / ".holder").write_text(text)
     monkeypatch.setattr(output_lock, "time", clock := Clock())
     with hold_output(tmp_path, lambda: None):
-        assert clock.now > output_lock._GONE_S
+        assert clock.now > output_lock._DEAD_S
 
 
 @pytest.mark.parametrize("ends", [True, False])
@@ -121,7 +121,7 @@ def test_a_holder_elsewhere_is_waited_for_while_it_renews_and_not_longer(
 
     clock = Clock(renew)
     monkeypatch.setattr(output_lock, "time", clock)
-    gone = 0 if ends else output_lock._GONE_S
+    gone = 0 if ends else output_lock._DEAD_S
     with hold_output(tmp_path, lambda: waited.append(1)):
         assert 980 + gone <= clock.now <= 1010 + gone
     assert waited == [1]

@@ -107,7 +107,7 @@ def test_mistakes_are_named(tmp_path):
     rows(tmp_path / "in", "a.jsonl")
     with pytest.raises(ConfigurationError, match="no file matches"):
         load_plan(recipe_for(str(tmp_path / "in" / "*.warc"), tmp_path / "out"))
-    with pytest.raises(ConfigurationError, match="is named twice"):
+    with pytest.raises(ConfigurationError, match="is listed twice"):
         load_plan(
             recipe_for([str(tmp_path / "in"), str(tmp_path / "in" / "a.jsonl")], tmp_path / "out")
         )
@@ -118,8 +118,8 @@ def test_mistakes_are_named(tmp_path):
     path = tmp_path / "out" / "clean" / "plan.json"
     path.parent.mkdir(parents=True)
     for content, message in (
-        (json.dumps(add_checksum({"format": 0})), "not a plan"),
-        ("{}", "not a plan"),
+        (json.dumps(add_checksum({"format": 0})), "the plan is damaged"),
+        ("{}", "the plan is damaged"),
     ):
         path.write_text(content)
         with pytest.raises(IntegrityError, match=message):
@@ -216,6 +216,6 @@ def test_units_and_shards_grow_with_the_corpus(tmp_path, monkeypatch):
     monkeypatch.setattr(plans, "MOST_PIECES", 119)
     with pytest.raises(
         ConfigurationError,
-        match=r"12 units and 10 shards make 120 pieces .* at most 119: leave plan",
+        match=r"12 units and 10 shards make 120 pieces .* at most 119: remove plan",
     ):
         load(10)

@@ -107,7 +107,7 @@ def test_no_summary_ends_a_run_whose_work_is_done(part, tmp_path, capsys, monkey
         patch.setattr(f"clozeline.pipeline.{part}", broken)
         assert main(["--config", str(recipe)]) == 0
         said = capsys.readouterr().err
-        assert "ValueError: Sign not allowed; what the stages made is complete" in said
+        assert "ValueError: Sign not allowed; the outputs of the stages are complete" in said
         assert "Traceback" not in said
         # a failure of the work is told, not the one of its summary alone
         patch.setattr(

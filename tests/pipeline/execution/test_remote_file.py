@@ -221,7 +221,7 @@ def test_a_name_of_the_web_loses_query_and_escapes():
         ("memory://listing/in/", "expected a file or a pattern, got a folder"),
         ("nosuch://bucket/a.jsonl", "no reader for this kind of store"),
         ("gs://bucket/a.jsonl", "install gcsfs"),
-        ("simplecache::s3://bucket/a.jsonl", "chains file systems, is not supported"),
+        ("simplecache::s3://bucket/a.jsonl", "chain file systems, are not supported"),
         (
             {"path": "memory://listing/in/a.jsonl", "store": {"retry": 1}},
             "did you mean 'input.store.retries'",

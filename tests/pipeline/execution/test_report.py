@@ -160,8 +160,8 @@ def test_stages_one_by_one_lead_to_the_page_of_the_run(run, tmp_path):
     assert run_stage("clean", [*arguments, "clean.keep_text=0"]) == 0
     again = (tmp_path / "report.html").read_text()
     assert "<td>dedup</td>" not in again
-    assert any("not kept: see clean.keep_text" in shown for shown in checked(again).texts)
-    assert not any("not kept: see clean.keep_text" in shown for shown in checked(drawn[-1]).texts)
+    assert any("not stored: see clean.keep_text" in shown for shown in checked(again).texts)
+    assert not any("not stored: see clean.keep_text" in shown for shown in checked(drawn[-1]).texts)
 
 
 def test_a_finished_run_is_not_drawn_again_and_a_changed_stage_is(run, monkeypatch):

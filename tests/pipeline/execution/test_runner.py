@@ -63,7 +63,7 @@ def test_a_quarantine_of_what_is_made_again_goes_and_that_is_said(tmp_path, caps
     (tmp_path / "dedup/sums/000000.txt").unlink()
     execute(tmp_path)
     assert not listed.exists()
-    assert f"{listed} is removed: what it speaks of is made again" in " ".join(
+    assert f"{listed} is removed: the blocks that it lists are written again" in " ".join(
         capsys.readouterr().err.split()
     )
 
@@ -148,7 +148,7 @@ def test_a_dry_run_names_what_is_to_do_and_what_may_not_fit(tmp_path, monkeypatc
     said = capsys.readouterr().out
     assert "executor: local, tasks of a pass: 3, 2 at a time\n" in said
     assert "; free space: " in said
-    assert "encode: follows from the stages before it\n" in said
+    assert "encode: depends on the stages before it\n" in said
     assert main(["--detach", *words]) == 64
     assert "--detach: expected executor.name=slurm, got local" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

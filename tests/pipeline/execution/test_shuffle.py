@@ -40,8 +40,8 @@ def run_passes(folder, shuffle):
 @pytest.mark.parametrize(("sources", "bundles"), [(1, 0), (3, 0), (4, 1), (5, 2), (8, 2), (9, 3)])
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_each_destination_gets_its_pieces_in_order(tmp_path, monkeypatch, sources, bundles, rounds):
-    monkeypatch.setattr(shuffles, "_GROUP", 4)
-    monkeypatch.setattr(shuffles, "_FEWEST", 16)
+    monkeypatch.setattr(shuffles, "_BUNDLE_FILES", 4)
+    monkeypatch.setattr(shuffles, "_BUNDLED_OPENS", 16)
     shuffle = Shuffle("x", sources, 4)
     wanted = fill(tmp_path, shuffle, rounds)
     assert run_passes(tmp_path, shuffle) == bundles
@@ -50,8 +50,8 @@ def test_each_destination_gets_its_pieces_in_order(tmp_path, monkeypatch, source
 
 
 def test_a_missing_bundle_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(shuffles, "_GROUP", 2)
-    monkeypatch.setattr(shuffles, "_FEWEST", 4)
+    monkeypatch.setattr(shuffles, "_BUNDLE_FILES", 2)
+    monkeypatch.setattr(shuffles, "_BUNDLED_OPENS", 4)
     shuffle = Shuffle("x", 3, 2)
     fill(tmp_path, shuffle)
     with pytest.raises(StorageError, match=r"000000\.pieces: missing"):

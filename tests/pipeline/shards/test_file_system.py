@@ -252,7 +252,7 @@ def test_a_missing_object_and_a_redirect_to_anything_but_the_web_are_told_from_i
         answer.body = b""
         answer.headers = {"Location": "file:///etc/hostname"}
 
-    for change, said in ((missing, r"there is no such object$"), (redirect, "NonHttpUrlRedirect")):
+    for change, said in ((missing, r"no such object$"), (redirect, "NonHttpUrlRedirect")):
         if change is missing or store.scheme == "http":
             store.change = store.refuse = change
             with pytest.raises(StorageError, match=said):

@@ -96,7 +96,7 @@ def test_a_file_that_changes_after_it_was_hashed_fails_by_name(
 
     monkeypatch.setattr(TaskSets, "run", change_and_run)
     assert run_stage("tasks", words) == 74
-    assert f"{changed}: changed since the run started" in capsys.readouterr().err
+    assert f"{changed}: it changed since the run started" in capsys.readouterr().err
     assert not list((tmp_path / "out" / "tasks").glob("*/*/manifest.json"))
 
 

@@ -199,7 +199,7 @@ def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary |
             raise
         return None
     for record in records(location.parent, "main"):
-        if gap := record.gap(location.parent, temporary=False, verify=True):
+        if gap := record.find_missing_output(location.parent, temporary=False, verify=True):
             raise IntegrityError(f"{gap}; {rebuild_hint(location / record.pass_name)}")
     if [file.name for file in location.iterdir()] == [VOCABULARY_FILE]:
         vocabulary = Vocabulary.load(location / VOCABULARY_FILE)

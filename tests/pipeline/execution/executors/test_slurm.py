@@ -112,9 +112,7 @@ def test_tasks_beyond_the_limit_of_the_cluster_wait_and_this_is_said(tmp_path, m
         "two tasks, two are refused, one"
     )
     said = " ".join(capsys.readouterr().err.split())
-    assert (
-        said.count("3 of 6 tasks are submitted; the others wait until the cluster takes them") == 1
-    )
+    assert said.count("3 of 6 tasks are submitted; the others wait for the cluster") == 1
     assert "(QOSMaxSubmitJobPerUserLimit" in said
     execute(tmp_path / "local", name="local")
     assert data(tmp_path / "slurm") == data(tmp_path / "local")
@@ -197,7 +195,7 @@ def test_variables_that_are_options_of_our_commands_are_not_passed_on(tmp_path, 
 
 def test_a_cluster_that_is_not_there_or_does_not_answer_is_named(tmp_path, monkeypatch):
     cluster = install(tmp_path / "cluster", monkeypatch)
-    monkeypatch.setattr(slurm, "_SILENT_LOOKS", 1)
+    monkeypatch.setattr(slurm, "_SILENT_QUERIES", 1)
     stand_in(cluster / "bin", "squeue", "raise SystemExit(1)")
     with pytest.raises(StorageError, match="squeue does not answer"):
         execute(tmp_path / "silent")
@@ -214,7 +212,7 @@ def test_a_cluster_that_is_not_there_or_does_not_answer_is_named(tmp_path, monke
         execute(tmp_path / "refused")
     (cluster / "bin" / "sbatch").unlink()
     monkeypatch.setenv("PATH", str(cluster / "bin"))
-    with pytest.raises(StorageError, match="there is no command sbatch; start on a login node"):
+    with pytest.raises(StorageError, match="the command sbatch is missing; start on a login node"):
         execute(tmp_path / "absent")
 
 
@@ -223,7 +221,7 @@ def test_a_pickle_that_others_can_write_is_not_read(tmp_path):
     file.write_bytes(pickle.dumps(1))
     for mode in (0o660, 0o644, 0o602):
         file.chmod(mode)
-        with pytest.raises(IntegrityError, match="it can hold any code, and is not read"):
+        with pytest.raises(IntegrityError, match="it could run any code, so it is not read"):
             slurm.main([str(file), "0"])
     file.chmod(0o600)
     with pytest.raises(Exception, match="SLURM_ARRAY_TASK_ID"):

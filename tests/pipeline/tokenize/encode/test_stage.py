@@ -46,8 +46,8 @@ def test_bytes_do_not_depend_on_order_parts_or_flushes(
     with PieceFile(tmp_path / "small", "tmp/runs/000000.pieces") as run:
         assert len(run) > 3 * passes.SHARDS
     monkeypatch.undo()
-    monkeypatch.setattr(shuffle, "_GROUP", 2)
-    monkeypatch.setattr(shuffle, "_FEWEST", 4)
+    monkeypatch.setattr(shuffle, "_BUNDLE_FILES", 2)
+    monkeypatch.setattr(shuffle, "_BUNDLED_OPENS", 4)
     passes.encode(source, tmp_path / "bundles", tokenizer, **options)
     assert len(list((tmp_path / "bundles" / "tmp" / "runs-bundles").iterdir())) == -(
         -passes.PARTS // 2
