@@ -13,7 +13,7 @@ from clozeline.configuration.config import config_file, read_composed
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.registries import TASK_READERS
-from clozeline.pipeline.tables import read_whole_json, text_lines
+from clozeline.pipeline.tables import read_json_value, read_text_lines
 from clozeline.pipeline.tasks.readers import Rejected, TaskReader
 from clozeline.pipeline.tasks.splits import split_by_group
 from clozeline.seeding import hash64
@@ -60,7 +60,8 @@ def write_parts(
         []
         if questions
         else [
-            line if isinstance(line, str) else "" for _, line in text_lines(paths[0], InputLimits())
+            line if isinstance(line, str) else ""
+            for _, line in read_text_lines(paths[0], InputLimits())
         ]
     )
 
@@ -83,7 +84,7 @@ def write_parts(
 
 def select_questions(path: Path, chosen: set[int]) -> Any:
     """Return a file of questions with only some of them, by their index."""
-    data = read_whole_json(path, InputLimits())
+    data = read_json_value(path, InputLimits())
     numbers = itertools.count()
     for article in data["data"]:
         for paragraph in article["paragraphs"]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # help lists algorithms without their interfaces, which impor
     from clozeline.pipeline.ingest.readers import Reader
     from clozeline.pipeline.tasks.readers import TaskReader
     from clozeline.pipeline.tasks.rows import TaskRows
-    from clozeline.pipeline.text.sentences import Sentences
+    from clozeline.pipeline.text.sentences import SentenceSplitter
     from clozeline.pipeline.text.words import Segmenter
     from clozeline.pipeline.tokenize.tokenizers import Tokenizer
     from clozeline.pipeline.tokenize.tokenizers._pieces import TrainableTokenizer
@@ -33,7 +33,9 @@ FILTERS: Registry["Filter"] = Registry("clozeline.pipeline.clean.filters", "Filt
 """Filters of documents."""
 TOKENIZERS: Registry["Tokenizer"] = Registry("clozeline.pipeline.tokenize.tokenizers", "Tokenizer")
 """Tokenizers."""
-SENTENCES: Registry["Sentences"] = Registry("clozeline.pipeline.text.sentences", "Sentences")
+SENTENCES: Registry["SentenceSplitter"] = Registry(
+    "clozeline.pipeline.text.sentences", "SentenceSplitter"
+)
 """Sentence splitters."""
 SEGMENTERS: Registry["Segmenter"] = Registry("clozeline.pipeline.text.words", "Segmenter")
 """Segmenters of words, for languages that write no spaces."""
@@ -63,7 +65,7 @@ EXECUTORS: Registry["Executor"] = Registry("clozeline.pipeline.execution.executo
 ExtractorComponent: TypeAlias = Annotated[Component["Extractor"], EXTRACTORS]
 LanguageComponent: TypeAlias = Annotated[Component["LanguageIdentifier"], LANGUAGES]
 FilterComponent: TypeAlias = Annotated[Component["Filter"], FILTERS]
-SentencesComponent: TypeAlias = Annotated[Component["Sentences"], SENTENCES]
+SentencesComponent: TypeAlias = Annotated[Component["SentenceSplitter"], SENTENCES]
 SegmenterComponent: TypeAlias = Annotated[Component["Segmenter"], SEGMENTERS]
 ExecutorComponent: TypeAlias = Annotated[Component["Executor"], EXECUTORS]
 TokenizerComponent: TypeAlias = Annotated[Component["TrainableTokenizer"], TOKENIZERS]

@@ -26,11 +26,11 @@ from clozeline.pipeline.shards import Manifest, open_shards
 from clozeline.pipeline.shards.layout import is_heldout, split_amount
 from clozeline.recorded_file import check_files
 
-Kind: TypeAlias = Literal["texts", "pairs"]
+TextType: TypeAlias = Literal["texts", "pairs"]
 Factors: TypeAlias = Mapping[str, Mapping[str, Fraction]]
 """Mean copies per document, by language and source."""
 BALANCE_VERSION: Final = 1
-_KINDS: Final[tuple[Kind, ...]] = ("texts", "pairs")
+_TEXT_TYPES: Final[tuple[TextType, ...]] = ("texts", "pairs")
 _LOG = logging.getLogger(__name__)
 
 
@@ -84,7 +84,8 @@ class CountTokens(Pass[BalanceCounts]):
                 document: LanguageCounts = {"documents": 1, "tokens": sizes[row] + others[row]}
                 by_source = {manifest.source_groups[sources[row]]: document}
                 add_counts(
-                    counts, cast(BalanceCounts, {_KINDS[others[row] > 0]: {language: by_source}})
+                    counts,
+                    cast(BalanceCounts, {_TEXT_TYPES[others[row] > 0]: {language: by_source}}),
                 )
         return counts
 
@@ -109,7 +110,7 @@ class WriteFactors(Pass[BalanceCounts]):
         }
         factors: dict[str, dict[str, str]] = {}
         balanced: dict[str, int] = {}
-        for kind in _KINDS:
+        for kind in _TEXT_TYPES:
             if not (by_language := counts.get(kind)):
                 continue
             # tokens, uncapped and capped factors, by language and source
@@ -118,12 +119,12 @@ class WriteFactors(Pass[BalanceCounts]):
                 for language, by_source in by_language.items()
             }
             most = Fraction(self.max_copies)
-            uncapped = copy_factors(tokens, self.alpha, self.weights)
+            uncapped = compute_copy_factors(tokens, self.alpha, self.weights)
             capped = {
                 language: {source: min(factor, most) for source, factor in by_source.items()}
                 for language, by_source in uncapped.items()
             }
-            content[kind] = report = _report(by_language, tokens, capped)
+            content[kind] = report = _summarize_languages(by_language, tokens, capped)
             for language, row in report.items():
                 if uncapped[language] != capped[language]:
                     _LOG.warning(
@@ -148,7 +149,7 @@ class WriteFactors(Pass[BalanceCounts]):
         return {"balanced": balanced}
 
 
-def _report(
+def _summarize_languages(
     counts: Mapping[str, Mapping[str, LanguageCounts]],
     tokens: Mapping[str, Mapping[str, int]],
     factors: Factors,
@@ -190,7 +191,7 @@ def apportion(tokens: Mapping[str, int], alpha: float) -> dict[str, int]:
     return dict(zip(names, largest_remainders(weights, sum(tokens.values())), strict=True))
 
 
-def copy_factors(
+def compute_copy_factors(
     tokens: Mapping[str, Mapping[str, int]], alpha: float, weights: Mapping[str, float]
 ) -> dict[str, dict[str, Fraction]]:
     """Return the mean copies per document, by language and source, that give each language its share by `apportion`.
@@ -210,7 +211,7 @@ def copy_factors(
     }
 
 
-_NAMED: Final = 8
+_MOST_NAMED: Final = 8
 """Languages whose shares are named."""
 
 
@@ -254,12 +255,12 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     def row(self, counts: BalanceCounts) -> StageRow:
         """Show all documents, and of the training documents the tokens before and after balancing."""
         documents, tokens = (
-            sum(source[key] for source in _all_sources(counts)) for key in ("documents", "tokens")
+            sum(source[key] for source in _list_sources(counts)) for key in ("documents", "tokens")
         )
         balanced = counts["balanced"]
         total = sum(balanced.values())
         out = f"{plural(documents, 'document')}\n{tokens:,} tokens"
-        largest = sorted(balanced.items(), key=lambda item: (-item[1], item[0]))[:_NAMED]
+        largest = sorted(balanced.items(), key=lambda item: (-item[1], item[0]))[:_MOST_NAMED]
         shares = ", ".join(
             f"{language} {100 * count / max(1, total):.0f} %" for language, count in largest
         )
@@ -274,7 +275,7 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     def consumes(self, counts: BalanceCounts) -> Sequence[Consumed]:
         if "documents_in" not in counts:
             return []
-        training = sum(source["documents"] for source in _all_sources(counts))
+        training = sum(source["documents"] for source in _list_sources(counts))
         held_out = Consumed(split_amount("heldout", "documents"), counts["skipped"]["held_out"])
         return [
             *super().consumes(counts),
@@ -283,7 +284,7 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         ]
 
 
-def _all_sources(counts: BalanceCounts) -> list[LanguageCounts]:
+def _list_sources(counts: BalanceCounts) -> list[LanguageCounts]:
     kinds = (counts.get("texts", {}), counts.get("pairs", {}))
     return [
         source for kind in kinds for by_source in kind.values() for source in by_source.values()

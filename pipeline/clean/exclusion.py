@@ -53,7 +53,7 @@ class Exclusion:
     @cached_property
     def _inputs(self) -> Mapping[str, list[int]]:
         """Numbers of the lines as names of sources and files, whose case counts."""
-        return self._number(
+        return self._index_lines(
             lambda line: {line, _comparable_url(line) if "://" in line else _absolute(line)}
         )
 
@@ -61,14 +61,14 @@ class Exclusion:
     def _documents(self) -> Mapping[str, list[int]]:
         """Numbers of the lines as uids and hosts in lower case, and as URLs."""
         # uids are written in letters and digits, as hosts are, and have no case either
-        return self._number(
+        return self._index_lines(
             lambda line: {
                 _comparable_url(line),
                 *([] if "/" in line else [ascii_host(line.strip("[]"))]),
             }
         )
 
-    def _number(self, forms: Callable[[str], set[str]]) -> Mapping[str, list[int]]:
+    def _index_lines(self, forms: Callable[[str], set[str]]) -> Mapping[str, list[int]]:
         numbers: dict[str, list[int]] = {}
         for number, line in self.lines().items():
             for form in forms(line):
@@ -99,7 +99,7 @@ class Exclusion:
         names = (uid.hex(), *([_comparable_url(url)] if url else ()), *hosts)
         return {number for name in names for number in self._documents.get(name, ())}
 
-    def unmatched(self, matched: Mapping[str, int]) -> Iterator[str]:
+    def list_unmatched(self, matched: Mapping[str, int]) -> Iterator[str]:
         """Yield the lines that name nothing; `matched` holds the numbers of the others."""
         return (line for number, line in self.lines().items() if str(number) not in matched)
 

@@ -21,7 +21,7 @@ STEP_KEYS: Final[Mapping[str, str]] = {
 """The key of the recipe that rules each reason of no filter."""
 
 
-def filters_of_sources(config: CleanConfig) -> dict[str | None, Sequence[FilterComponent]]:
+def filters_by_source(config: CleanConfig) -> dict[str | None, Sequence[FilterComponent]]:
     """Return the filters of each source that has filters of its own, and of all others, under None."""
     filters: dict[str | None, Sequence[FilterComponent]] = {None: config.filters}
     for name, source in config.sources.items():
@@ -33,7 +33,7 @@ def filters_of_sources(config: CleanConfig) -> dict[str | None, Sequence[FilterC
 def find_ruling_keys(config: CleanConfig) -> dict[str, str]:
     """Return the key that rules each reason, such as `clean.language.keep` or a filter's `gopher_quality.words`."""
     keys = dict(STEP_KEYS)
-    for chosen in (chosen for listed in filters_of_sources(config).values() for chosen in listed):
+    for chosen in (chosen for listed in filters_by_source(config).values() for chosen in listed):
         for reason in chosen.type.reasons:
             option = chosen.type.thresholds.get(reason)
             keys[reason] = f"{chosen.name}.{option}" if option else chosen.name

@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError, plural
 from clozeline.pipeline.clean.config import CleanConfig, SourceConfig
 from clozeline.pipeline.clean.exclusion import Exclusion
-from clozeline.pipeline.clean.filters import data_files
+from clozeline.pipeline.clean.filters import hash_data_files
 from clozeline.pipeline.clean.languages import UNDECIDED
 from clozeline.pipeline.clean.ruling_keys import find_ruling_keys
 from clozeline.pipeline.clean.unit import CleanUnits, SourceSteps
@@ -30,7 +30,7 @@ _NAME_ENCODING: Final = (
     "of another encoding than UTF-8: name it as `encoding` next to the path of the input"
 )
 # Lines of `exclude` that a message names.
-_NAMED: Final = 5
+_MOST_NAMED: Final = 5
 
 
 class CleanStage(Stage[CleanConfig, CleanCounts]):
@@ -72,7 +72,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             *(source.filters or () for source in self.config.sources.values()),
         )
         for chosen_filter in (each for filters in named for each in filters):
-            if data_files(chosen_filter.options):
+            if hash_data_files(chosen_filter.options):
                 chosen_filter.build()  # a model or list that cannot be used is an error before the work
 
     def algorithms(self) -> Sequence[type[Versioned]]:
@@ -123,7 +123,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             path: digest
             for source in self._source_steps().values()
             for chosen in (*source.filters, *source.pair_filters)
-            for path, digest in data_files(chosen.options).items()
+            for path, digest in hash_data_files(chosen.options).items()
         }
 
     @cached_property
@@ -195,8 +195,8 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         """Return how many lines of `exclude` name nothing in this run, and the first ones."""
         if self._exclusion is None:
             return []
-        unmatched = list(self._exclusion.unmatched(counts.get("excluded_by", {})))
-        named = dict.fromkeys(unmatched[:_NAMED], 1)
+        unmatched = list(self._exclusion.list_unmatched(counts.get("excluded_by", {})))
+        named = dict.fromkeys(unmatched[:_MOST_NAMED], 1)
         return [
             ("", {"lines of exclude, which match nothing": len(unmatched)}),
             ("unmatched line", named),

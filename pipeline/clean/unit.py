@@ -8,7 +8,10 @@ from pathlib import Path
 from clozeline.errors import StorageError
 from clozeline.pipeline.clean.config import LineRules
 from clozeline.pipeline.clean.exclusion import Exclusion
-from clozeline.pipeline.clean.extractors._extraction import EXTRACTION_KEYS, shared_extraction
+from clozeline.pipeline.clean.extractors._extraction import (
+    EXTRACTION_KEYS,
+    shared_extractor_process,
+)
 from clozeline.pipeline.clean.filters import Filter
 from clozeline.pipeline.clean.languages import LANGUAGE_KEYS, UNDECIDED, LanguageRule
 from clozeline.pipeline.clean.unit_counts import CleanCounts, UnitCounts
@@ -55,7 +58,7 @@ from clozeline.pipeline.registries import (
     FilterComponent,
     LanguageComponent,
 )
-from clozeline.pipeline.text.hosts import host_of
+from clozeline.pipeline.text.hosts import extract_host
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_as
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.text.wrapped_lines import unwrap
@@ -74,7 +77,7 @@ class SourceSteps:
     line_rules: LineRules = "paragraphs"
 
 
-class Steps:
+class CleaningSteps:
     """The cleaning steps of one source, built once per unit.
 
     Both sides of a pair of aligned texts are normalized; their languages come from the
@@ -82,7 +85,7 @@ class Steps:
     """
 
     def __init__(self, source: SourceSteps, text_chars: int, tally: UnitCounts) -> None:
-        self._extraction = shared_extraction(source.extractor)
+        self._extraction = shared_extractor_process(source.extractor)
         self._language = None if source.language is None else LanguageRule(source.language)
         self._filters: list[tuple[str, Filter]]
         self._pair_filters: list[tuple[str, Filter]]
@@ -106,7 +109,7 @@ class Steps:
     def clean(
         self,
         document: Document,
-        given_language: str | None,
+        stated_language: str | None,
         target_language: str | None = None,
         *,
         is_markup: bool = False,
@@ -147,9 +150,9 @@ class Steps:
             document = document.replace(
                 target_text=target, target_language=target_language or "und"
             )
-            given_language = given_language or document.language
+            stated_language = stated_language or document.language
         self._tally.add({"characters_in": document.characters})
-        identified = self._identify_language(document, given_language)
+        identified = self._identify_language(document, stated_language)
         if identified is None:
             return None
         return self._apply_filters(
@@ -204,22 +207,24 @@ class Steps:
             return None
         return text
 
-    def _identify_language(self, document: Document, given_language: str | None) -> Document | None:
-        if given_language is not None:
-            return document.replace(language=given_language, language_score=1.0)
+    def _identify_language(
+        self, document: Document, stated_language: str | None
+    ) -> Document | None:
+        if stated_language is not None:
+            return document.replace(language=stated_language, language_score=1.0)
         if self._language is None:
             return document
         if document.language != UNDECIDED:  # the source states it
-            if not self._language.keeps(document.language):
+            if not self._language.accepts(document.language):
                 self._tally.reject(document, "language", document.language)
-                self._tally.cut("language", document.characters)
+                self._tally.count_cut("language", document.characters)
                 return None
             return document
         language, score, reason, detail = self._language.judge(document.text)
         document = document.replace(language=language, language_score=score)
         if reason:
             self._tally.reject(document, reason, detail)
-            self._tally.cut("language", document.characters)
+            self._tally.count_cut("language", document.characters)
             return None
         return document
 
@@ -234,13 +239,13 @@ class Steps:
                 self._tally.note(verdict.note)
             if verdict.reason:
                 self._tally.reject(document, verdict.reason, verdict.detail)
-                self._tally.cut(name, document.characters)
+                self._tally.count_cut(name, document.characters)
                 return None
             if verdict.columns:
                 document = document.replace(extra={**document.extra, **verdict.columns})
             if verdict.text is not None:
                 self._tally.count_edit(name, verdict.removed)
-                self._tally.cut(name, len(document.text) - len(verdict.text))
+                self._tally.count_cut(name, len(document.text) - len(verdict.text))
                 document = document.replace(text=verdict.text, flags=document.flags | verdict.flags)
                 statistics = TextStatistics(verdict.text, as_written=self._as_written)
         return document.replace_text(document.text, statistics.words)
@@ -279,7 +284,7 @@ class CleanUnits(Pass[CleanCounts]):
         with output.file(f"documents/{unit:06d}.arrow") as temporary:
             require_unchanged(self.companions)
             steps = {
-                label: Steps(self.sources[label], self.limits.text_chars, tally)
+                label: CleaningSteps(self.sources[label], self.limits.text_chars, tally)
                 for label in dict.fromkeys(each.source_group for each in planned)
             }
             scratch = output.folder / TEMPORARY
@@ -310,7 +315,7 @@ class CleanUnits(Pass[CleanCounts]):
         return tally.counts
 
     def _clean_range(
-        self, planned: PlannedRange, tally: UnitCounts, steps: Steps, scratch: Path
+        self, planned: PlannedRange, tally: UnitCounts, steps: CleaningSteps, scratch: Path
     ) -> Iterator[Document]:
         """Yield the finished documents of a range of a file, or of the members of an archive."""
         if tally.left == 0:
@@ -340,13 +345,18 @@ class CleanUnits(Pass[CleanCounts]):
         """Return whether a line of `exclude` names this file, and count it."""
         if self.exclusion is None or not (lines := self.exclusion.find_input(planned)):
             return False
-        tally.open(planned.source, (), ())
+        tally.start_file(planned.source, (), ())
         tally.note("excluded_file")
         tally.add({"excluded_by": {str(line): 1 for line in lines}})
         return True
 
     def _clean_archive(
-        self, planned: PlannedRange, path: InputFile, tally: UnitCounts, steps: Steps, scratch: Path
+        self,
+        planned: PlannedRange,
+        path: InputFile,
+        tally: UnitCounts,
+        steps: CleaningSteps,
+        scratch: Path,
     ) -> Iterator[Document]:
         """Yield the finished documents of each member; what is not read is counted by its name."""
         named = None if planned.entry is None else planned.entry.reader
@@ -354,7 +364,7 @@ class CleanUnits(Pass[CleanCounts]):
         for number, (member, reader) in enumerate(
             detect_members(path, planned.reader, self.limits, scratch, named)
         ):
-            tally.open(planned.source, ARCHIVE_REASONS, steps.reasons)
+            tally.start_file(planned.source, ARCHIVE_REASONS, steps.reasons)
             if isinstance(member, UnreadMember):
                 why = f"{member.name}: {member.reason}"
                 tally.count(
@@ -392,13 +402,13 @@ class CleanUnits(Pass[CleanCounts]):
             )
 
     def _clean_file(
-        self, planned: PlannedRange, path: InputFile, tally: UnitCounts, steps: Steps
+        self, planned: PlannedRange, path: InputFile, tally: UnitCounts, steps: CleaningSteps
     ) -> Iterator[Document]:
         """Yield the finished documents of a range of a file, or of a member of an archive."""
         entry = planned.entry or InputEntry(path=str(path))
         options = {"name": planned.reader, **select_options(planned.reader, entry.options)}
         reader: Reader = READERS.resolve(options).build(self.limits)
-        tally.open(planned.source, reader.reasons, steps.reasons)
+        tally.start_file(planned.source, reader.reasons, steps.reasons)
         if path.stat().st_size == 0:
             tally.note("empty_file")
             return
@@ -407,13 +417,13 @@ class CleanUnits(Pass[CleanCounts]):
             if isinstance(item, SkippedRecord):
                 tally.count(item)
                 continue
-            document = self._admit(item, planned, tally)
+            document = self._make_document(item, planned, tally)
             if document is not None:
                 kept = steps.clean(
                     document, entry.language, entry.target_language, is_markup=item.is_markup
                 )
                 if kept is not None:
-                    tally.keep(kept)
+                    tally.count_kept(kept)
                     yield kept
             if tally.left is not None:
                 tally.left -= 1
@@ -434,7 +444,7 @@ class CleanUnits(Pass[CleanCounts]):
         ):
             tally.add({"without_records": {planned.source: planned.end - planned.start}})
 
-    def _admit(
+    def _make_document(
         self, record: RawRecord, planned: PlannedRange, tally: UnitCounts
     ) -> Document | None:
         """Return the document of a record, or None if it is one that the run leaves out."""
@@ -447,7 +457,7 @@ class CleanUnits(Pass[CleanCounts]):
             offset=record.locator,
             length=record.length,
             url=record.url,
-            host=host_of(record.url),
+            host=extract_host(record.url),
             date=record.date,
             flags=record.flags,
             extra=dict(record.extra),

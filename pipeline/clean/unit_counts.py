@@ -15,8 +15,8 @@ from clozeline.pipeline.ingest.documents.files import Rejection
 from clozeline.pipeline.ingest.formats.decompression import explain_lost
 from clozeline.pipeline.ingest.readers import SkippedRecord
 
-_DISTINCT: Final = 20  # entries of `text_lacks` and `first_records` per unit
-_LISTED: Final = 100  # malformed records per unit and reason with a row in `rejects/`
+_MOST_DISTINCT: Final = 20  # entries of `text_lacks` and `first_records` per unit
+_MOST_LISTED: Final = 100  # malformed records per unit and reason with a row in `rejects/`
 
 
 class CleanCounts(Counts, total=False):
@@ -66,9 +66,9 @@ class UnitCounts:
     records_of_range: int = 0
 
     def __post_init__(self) -> None:
-        self.open("", (), ())
+        self.start_file("", (), ())
 
-    def open(self, source: str, malformed: Iterable[str], rejected: Iterable[str]) -> None:
+    def start_file(self, source: str, malformed: Iterable[str], rejected: Iterable[str]) -> None:
         """Start a file with a zero for every possible reason, so that reports also show what did not happen."""
         self._source = source
         self.records_of_range = 0
@@ -113,7 +113,7 @@ class UnitCounts:
             self.add({"ignored": reason, "records_in": 1})
             return
         self.add({"malformed": reason, "records_in": 1, "by_source": {self._source: reason}})
-        if self.counts["malformed_listed"].get(counted.reason, 0) < _LISTED:
+        if self.counts["malformed_listed"].get(counted.reason, 0) < _MOST_LISTED:
             why = counted.detail or counted.missing_text or explain_lost(counted.lost_bytes)
             self.rejections.append(
                 Rejection.from_record(self._source, counted.locator, counted.reason, why)
@@ -125,11 +125,11 @@ class UnitCounts:
             known = self.counts.get("text_lacks", {})
             lacks = (
                 counted.missing_text
-                if counted.missing_text in known or len(known) < _DISTINCT
+                if counted.missing_text in known or len(known) < _MOST_DISTINCT
                 else "no such key in other rows"
             )
             self.add({"text_lacks": {lacks: 1}})
-        if counted.detail and len(self.counts.get("first_records", {})) < _DISTINCT:
+        if counted.detail and len(self.counts.get("first_records", {})) < _MOST_DISTINCT:
             self.add({"first_records": {f"{self._source}: {counted.detail}": 1}})
 
     def add_document(self, uid: bytes, source: str, locator: int) -> None:
@@ -146,7 +146,7 @@ class UnitCounts:
         """Count the characters that each rule of a filter removed from a document."""
         self.add({"edits": {f"{step}.{rule}": count for rule, count in removed.items()}})
 
-    def cut(self, step: str, characters: int) -> None:
+    def count_cut(self, step: str, characters: int) -> None:
         """Count the characters that a step took from a document, or with one that it rejected."""
         self.add({"cut": {step: characters}})
 
@@ -157,7 +157,7 @@ class UnitCounts:
         )
         self.add({"rejected": {reason: 1}})
 
-    def keep(self, document: Document) -> None:
+    def count_kept(self, document: Document) -> None:
         self.add(
             {
                 "documents_out": 1,

@@ -25,7 +25,7 @@ class EvaluationSet:
     of the task"""
 
 
-def _sets(value: object) -> object:
+def _parse_sets(value: object) -> object:
     """Return a path, or paths in a list, as evaluation sets."""
     return [
         {"path": entry} if isinstance(entry, str) else entry
@@ -37,7 +37,7 @@ def _sets(value: object) -> object:
 class DecontaminateConfig:
     """Evaluation items to find; documents that hold them are dropped."""
 
-    against: Annotated[list[EvaluationSet], Field(min_length=1), BeforeValidator(_sets)]
+    against: Annotated[list[EvaluationSet], Field(min_length=1), BeforeValidator(_parse_sets)]
     """evaluation sets: paths, or {path: squad/dev.json, reader: {name: squad}}"""
     ngram: Annotated[int, Field(ge=5, le=1000)] = 13
     """words of a run, 5 to 1000; a shorter text of an item counts as one run if it has 5 words"""

@@ -13,7 +13,13 @@ from clozeline.files import file_hash
 from clozeline.pipeline.decontaminate.config import EvaluationSet
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.registries import TaskReaderComponent
-from clozeline.pipeline.tables import Rejected, RowFile, open_table, strings_in, text_lines
+from clozeline.pipeline.tables import (
+    Rejected,
+    RowFile,
+    iterate_strings,
+    open_table,
+    read_text_lines,
+)
 from clozeline.pipeline.tasks.readers import Choices, Dialogue, Question, SourceTarget, TaskItem
 
 _ENDINGS: Final = re.compile(r"(\.(json|jsonl|ndjson|txt|tsv|csv|gz|zst|xz|bz2|lz4))+$")
@@ -30,7 +36,7 @@ _LAYOUTS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class EvaluationItem:
     """An item of an evaluation file."""
 
     row: int
@@ -51,7 +57,7 @@ class EvaluationFile:
     reader: TaskReaderComponent | None
 
 
-def evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]:
+def find_evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]:
     """Return the files of evaluation sets, sorted by suite and name.
 
     Raises:
@@ -99,7 +105,7 @@ def evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]:
     return sorted(files, key=lambda file: (file.suite, file.name))
 
 
-def version_of(files: Sequence[EvaluationFile]) -> list[str | int]:
+def items_version(files: Sequence[EvaluationFile]) -> list[str | int]:
     """Return what determines the items of files: names, contents, and the versions of readers."""
     parts: list[str | int] = []
     for file in files:
@@ -115,7 +121,7 @@ def check_first_item(file: EvaluationFile, limits: InputLimits) -> None:
     next(read_items(file, limits), None)
 
 
-def read_items(file: EvaluationFile, limits: InputLimits) -> Iterator[Item | Rejected]:
+def read_items(file: EvaluationFile, limits: InputLimits) -> Iterator[EvaluationItem | Rejected]:
     """Yield the items of a file: all rows with a text, also those that a task's reader rejects; and the other rows.
 
     Raises:
@@ -123,15 +129,16 @@ def read_items(file: EvaluationFile, limits: InputLimits) -> Iterator[Item | Rej
             is damaged.
     """
     if file.reader is None:
-        rows: Iterator[Item | Rejected | None] = _plain_rows(file, limits)
+        rows: Iterator[EvaluationItem | Rejected | None] = _read_untasked_rows(file, limits)
     else:
         reader = file.reader.build(limits)
         items = reader.read(reader.open(file.path))
         texts = (
-            (item, item.texts if isinstance(item, Rejected) else texts_of(item)) for item in items
+            (item, item.texts if isinstance(item, Rejected) else list_item_texts(item))
+            for item in items
         )
         rows = (
-            Item(item.index, str(item.index), found)
+            EvaluationItem(item.index, str(item.index), found)
             if found
             else item
             if isinstance(item, Rejected)
@@ -141,23 +148,25 @@ def read_items(file: EvaluationFile, limits: InputLimits) -> Iterator[Item | Rej
     yield from (item for item in rows if item is not None)
 
 
-def _plain_rows(file: EvaluationFile, limits: InputLimits) -> Iterator[Item | None]:
+def _read_untasked_rows(
+    file: EvaluationFile, limits: InputLimits
+) -> Iterator[EvaluationItem | None]:
     """Yield the items of a text file or of a table, and None for each empty line."""
     layout: tuple[str, ...] = ()
     is_text = ".txt" in file.path.suffixes
     for row, fields in (
-        text_lines(file.path, limits) if is_text else _open_table(file, limits).rows()
+        read_text_lines(file.path, limits) if is_text else _open_table(file, limits).rows()
     ):
         if isinstance(fields, Rejected) and fields.reason != "blank_line":
             raise _damage_error(file, fields)
         if isinstance(fields, Rejected | str):
             has_text = isinstance(fields, str) and fields.strip()
-            yield Item(row, str(row), (str(fields),)) if has_text else None
+            yield EvaluationItem(row, str(row), (str(fields),)) if has_text else None
             continue
         layout = layout or next(
             (names for names in _LAYOUTS if all(name in fields for name in names)), ()
         )
-        texts = [[*strings_in(fields.get(name))] for name in layout]
+        texts = [[*iterate_strings(fields.get(name))] for name in layout]
         if not texts or not all(texts):
             raise _layout_error(file, f"the fields {', '.join(fields) or 'none'} in line {row + 1}")
         answer = str(fields.get("obj_label", _MASK))  # of a fact, whose gap it fills
@@ -165,7 +174,7 @@ def _plain_rows(file: EvaluationFile, limits: InputLimits) -> Iterator[Item | No
         name = (
             str(fields.get("id", row)).encode("utf-8", "replace").decode()
         )  # no file can hold a lone surrogate
-        yield Item(row, name, filled)
+        yield EvaluationItem(row, name, filled)
 
 
 def _open_table(file: EvaluationFile, limits: InputLimits) -> RowFile:
@@ -175,7 +184,7 @@ def _open_table(file: EvaluationFile, limits: InputLimits) -> RowFile:
         raise _layout_error(file, str(error)) from error
 
 
-def texts_of(item: TaskItem) -> tuple[str, ...]:
+def list_item_texts(item: TaskItem) -> tuple[str, ...]:
     """Return the texts of a task's row that a document could hold, also those that no two splits may share."""
     if isinstance(item, Question):
         return item.question, item.context

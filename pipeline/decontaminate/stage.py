@@ -21,11 +21,11 @@ from clozeline.errors import ConfigurationError, plural
 from clozeline.pipeline.decontaminate.config import DecontaminateConfig
 from clozeline.pipeline.decontaminate.evaluation_items import (
     EvaluationFile,
-    Item,
+    EvaluationItem,
     check_first_item,
-    evaluation_files,
+    find_evaluation_files,
+    items_version,
     read_items,
-    version_of,
 )
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
 from clozeline.pipeline.execution.rewritten_documents import (
@@ -138,7 +138,7 @@ class FindMatches(Pass[DecontaminateCounts]):
     name: str = "matches"
 
     def run(self, unit: int, output: Output) -> DecontaminateCounts:
-        matcher = Matcher(_index(self.folder))
+        matcher = Matcher(_open_stage_index(self.folder))
         pairs = list[tuple[int, int]]()
         compared = 0
         for batch in read_batches(
@@ -153,13 +153,13 @@ class FindMatches(Pass[DecontaminateCounts]):
                 entries = {entry for text in texts for _, entry in matcher.find(text or "")}
                 pairs += [(compared, entry) for entry in sorted(entries)]
                 compared += 1
-        with output.file(_matches_name(unit)) as path, path.open("wb") as file:
+        with output.file(_matches_file(unit)) as path, path.open("wb") as file:
             np.save(file, np.array(pairs, np.uint32).reshape(-1, 2))
         return {"compared": compared, "matches": {"found": len(pairs)}}
 
 
 @dataclass
-class _Suite:
+class _SuiteOverlap:
     """The items of a suite that documents hold, and the counts of all."""
 
     counts: SuiteCounts = field(
@@ -170,7 +170,11 @@ class _Suite:
     found: list[dict[str, Any]] = field(default_factory=list)
 
     def add(
-        self, file: EvaluationFile, item: Item, ngram: int, holders: dict[str, set[tuple[int, int]]]
+        self,
+        file: EvaluationFile,
+        item: EvaluationItem,
+        ngram: int,
+        holders: dict[str, set[tuple[int, int]]],
     ) -> None:
         """Add an item; `holders` are the documents of each run that is not too frequent."""
         self.items += 1
@@ -239,7 +243,7 @@ class DecideMatches(Pass[DecontaminateCounts]):
 
     def run(self, unit: int, output: Output) -> DecontaminateCounts:
         folder = output.folder
-        index = _index(output.folder)
+        index = _open_stage_index(output.folder)
         frequency = np.zeros(len(index), np.int64)
         counted = 0
         for part in range(self.parts):
@@ -254,9 +258,9 @@ class DecideMatches(Pass[DecontaminateCounts]):
             rows = read_matches(folder, part)
             for document, entry in rows[~too_frequent[rows[:, 1]]].tolist():
                 holders.setdefault(index.runs[entry].as_py(), set()).add((part, document))
-        suites: dict[str, _Suite] = {}
+        suites: dict[str, _SuiteOverlap] = {}
         for evaluation in self.files:
-            suite = suites.setdefault(evaluation.suite, _Suite())
+            suite = suites.setdefault(evaluation.suite, _SuiteOverlap())
             for item in read_items(evaluation, self.limits):
                 if not isinstance(item, Rejected):
                     suite.add(evaluation, item, index.ngram, holders)
@@ -288,7 +292,7 @@ class DecideMatches(Pass[DecontaminateCounts]):
 
 
 @dataclass(frozen=True)
-class Apply(Pass[DecontaminateCounts]):
+class DropContaminated(Pass[DecontaminateCounts]):
     """Per part: drop the documents with matches, and write all others as they are."""
 
     units: int
@@ -299,7 +303,7 @@ class Apply(Pass[DecontaminateCounts]):
 
     def run(self, unit: int, output: Output) -> DecontaminateCounts:
         rows = read_matches(self.folder, unit)
-        index = _index(self.folder)
+        index = _open_stage_index(self.folder)
         ignored = np.load(
             io.BytesIO(find_file(self.folder, "overlap-000000", _TOO_FREQUENT).buffer())
         )[rows[:, 1]]
@@ -326,19 +330,19 @@ class Apply(Pass[DecontaminateCounts]):
         return counts
 
 
-def _index(folder: Path) -> NgramIndex:
+def _open_stage_index(folder: Path) -> NgramIndex:
     """Return the index that the stage wrote into its folder."""
     return open_index(find_file(folder, "index-000000", "index.arrow"))
 
 
 def read_matches(folder: Path, part: int) -> NDArray[np.uint32]:
     """Return the matches of a part: rows (index of a document in the part, entry), sorted, shape [n, 2]."""
-    file = find_file(folder, f"matches-{part:06d}", _matches_name(part))
+    file = find_file(folder, f"matches-{part:06d}", _matches_file(part))
     rows: NDArray[np.uint32] = np.load(io.BytesIO(file.buffer()))
     return rows
 
 
-def _matches_name(part: int) -> str:
+def _matches_file(part: int) -> str:
     return f"tmp/matches/{part:06d}.npy"
 
 
@@ -363,12 +367,12 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
     )
 
     def version(self) -> int:
-        files = version_of(evaluation_files(self.config.against))
+        files = items_version(find_evaluation_files(self.config.against))
         return hash64(INDEX_VERSION, MATCH_VERSION, *files)
 
     def validate(self) -> Iterator[str]:
         """Yield what is wrong with evaluation files, as far as their first items tell."""
-        for file in evaluation_files(self.config.against):
+        for file in find_evaluation_files(self.config.against):
             try:
                 check_first_item(file, self.recipe.limits)
             except ConfigurationError as error:
@@ -377,13 +381,13 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
     def passes(self) -> Sequence[Pass[DecontaminateCounts]]:
         config = self.config
         units = len(self.plan.units)
-        files = tuple(evaluation_files(config.against))
+        files = tuple(find_evaluation_files(config.against))
         documents = documents_folder(self.recipe, self.name)
         return [
             WriteIndex(files, config.ngram, self.recipe.limits),
             FindMatches(units, documents, self.folder),
             DecideMatches(files, units, self.recipe.limits, config.max_document_frequency),
-            Apply(units, documents, self.folder, self.recipe.seed),
+            DropContaminated(units, documents, self.folder, self.recipe.seed),
         ]
 
     def row(self, counts: DecontaminateCounts) -> StageRow:

@@ -21,11 +21,11 @@ from clozeline.pipeline.dedup.parts import (
     Parts,
     Uids,
     choose_kept,
-    hash_bounds,
-    number_bounds,
+    find_group_starts,
+    find_hash_bounds,
+    find_number_bounds,
     pack_rows,
     read_rows,
-    run_starts,
     smallest_uids,
     uid_column,
     write_clusters,
@@ -34,18 +34,18 @@ from clozeline.pipeline.dedup.parts import (
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.ingest.documents.files import read_batches
-from clozeline.pipeline.text.hosts import host_of
-from clozeline.pipeline.text.normal_form import choose_form, match_words
+from clozeline.pipeline.text.hosts import extract_host
+from clozeline.pipeline.text.normal_form import choose_match_form, match_words
 
 EXACT_VERSION: Final = 4
 """Raised when a hash, and so a decision, changes."""
 _PATHS_IN_PAGES: Final = ("/", "!")
 _COLUMNS: Final = ("uid", "text", "target_text", "url", "n_chars")
-_ROW: Final = (("hash", "S16"), ("uid", "S16"), ("merit", "<i8"), ("part", "<u4"))
+_HASH_ROW: Final = (("hash", "S16"), ("uid", "S16"), ("priority", "<i8"), ("part", "<u4"))
 _digest: Callable[[bytes | memoryview], bytes] = xxhash.xxh3_128_digest
 
 
-def content_hashes(batch: pa.RecordBatch, key: Key) -> tuple[Uids, Bool]:
+def hash_contents(batch: pa.RecordBatch, key: Key) -> tuple[Uids, Bool]:
     """Return the XXH3-128 of each document's key, 16 bytes [n], and which documents have a key, bool [n].
 
     A document without a URL has no key, nor has one whose text, or a side of a pair, has no words
@@ -71,15 +71,15 @@ def content_hashes(batch: pa.RecordBatch, key: Key) -> tuple[Uids, Bool]:
         )
         documents = [[text] if target is None else [text, target] for text, target in pairs]
         if key == "match":
-            documents = [[_match_key(side) for side in sides] for sides in documents]
+            documents = [[_join_match_words(side) for side in sides] for sides in documents]
             present = np.array([all(sides) for sides in documents], dtype=bool)
         digests = [_digest("\0".join(sides).encode()) for sides in documents]
     return np.frombuffer(b"".join(digests), dtype="S16"), present
 
 
-def _match_key(text: str) -> str:
+def _join_match_words(text: str) -> str:
     """Return the words that must be equal; "" for a text without any."""
-    return " ".join(match_words(text, choose_form(text))) if match_words(text) else ""
+    return " ".join(match_words(text, choose_match_form(text))) if match_words(text) else ""
 
 
 def normalize_url(url: str) -> str:
@@ -95,7 +95,7 @@ def normalize_url(url: str) -> str:
         port = parts.port
     except ValueError:
         return url  # not a valid URL, such as one with a non-numeric port: equal only to itself
-    if (host := host_of(url)) is None:
+    if (host := extract_host(url)) is None:
         return url
     shown = "" if port in (None, 80, 443) else f":{port}"
     query = f"?{parts.query}" if parts.query else ""
@@ -105,7 +105,7 @@ def normalize_url(url: str) -> str:
 
 @dataclass
 class ExactHashes(Pass[DedupCounts]):
-    """Per part: send (hash, uid, merit) of every document to the range of its hash."""
+    """Per part: send (hash, uid, priority) of every document to the range of its hash."""
 
     units: int
     parts: Parts
@@ -115,24 +115,24 @@ class ExactHashes(Pass[DedupCounts]):
     def run(self, unit: int, output: Output) -> DedupCounts:
         hashes = [uid_column([])]
         uids = [uid_column([])]
-        merit = [np.empty(0, dtype=np.int64)]
+        priority = [np.empty(0, dtype=np.int64)]
         without_key = 0
-        for batch in read_batches(self.parts.source(unit), _COLUMNS):
-            digests, present = content_hashes(batch, self.key)
+        for batch in read_batches(self.parts.find_documents(unit), _COLUMNS):
+            digests, present = hash_contents(batch, self.key)
             without_key += len(present) - int(present.sum())
             hashes.append(digests[present])
             uids.append(uid_column(batch.column("uid").to_pylist())[present])
-            merit.append(self.parts.merits(unit, batch)[present])
+            priority.append(self.parts.priorities(unit, batch)[present])
         columns = {
             "hash": np.concatenate(hashes),
             "uid": np.concatenate(uids),
-            "merit": np.concatenate(merit),
+            "priority": np.concatenate(priority),
         }
         columns["part"] = np.full(len(columns["hash"]), unit, np.uint32)
-        rows = pack_rows(_ROW, columns)[np.lexsort((columns["uid"], columns["hash"]))]
-        bounds = hash_bounds(rows["hash"], self.parts.ranges)
+        rows = pack_rows(_HASH_ROW, columns)[np.lexsort((columns["uid"], columns["hash"]))]
+        bounds = find_hash_bounds(rows["hash"], self.parts.ranges)
         write_rows(output, self.parts.shuffle("exact-hashes"), unit, rows, bounds)
-        if unit >= self.parts.own:
+        if unit >= self.parts.local_parts:
             return {"other": {"hashed": len(rows)}}
         return {"hashed": len(rows), "without_key": without_key}
 
@@ -151,11 +151,11 @@ class ExactSurvivors(Pass[DedupCounts]):
     name: str = "exact-survivors"
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        rows = read_rows(self.parts.folder, self.parts.shuffle("exact-hashes"), unit, _ROW)
+        rows = read_rows(self.parts.folder, self.parts.shuffle("exact-hashes"), unit, _HASH_ROW)
         uids = np.ascontiguousarray(rows["uid"])
         part = rows["part"]
-        kept = choose_kept(np.ascontiguousarray(rows["hash"]), rows["merit"], uids)
-        own = part < self.parts.own
+        kept = choose_kept(np.ascontiguousarray(rows["hash"]), rows["priority"], uids)
+        own = part < self.parts.local_parts
         # a record of both outputs is a copy of itself
         ordered = np.flatnonzero(own)
         ordered = ordered[np.lexsort((uids[ordered], kept[ordered]))]
@@ -171,13 +171,13 @@ class ExactSurvivors(Pass[DedupCounts]):
         dropped = np.flatnonzero(kept != np.arange(len(kept)))
         order = dropped[np.lexsort((uids[dropped], part[dropped]))]
         drops = pack_rows(DROP, {"uid": uids[order], "kept": uids[kept[order]]})
-        bounds = number_bounds(part[order], self.parts.units)
+        bounds = find_number_bounds(part[order], self.parts.units)
         write_rows(output, self.parts.shuffle("exact-drops"), unit, drops, bounds)
         if self.before_near:
             # the distinct (kept uid, part) pairs
             copies = pack_rows(COPY, {"uid": drops["kept"], "part": part[order]})
             copies = copies[np.lexsort((copies["part"], copies["uid"]))]
-            copies = copies[run_starts(copies)]
+            copies = copies[find_group_starts(copies)]
             write_rows(output, self.parts.shuffle("exact-kept"), unit, copies, [0, len(copies)])
         # clusters, named by their smallest uid
         members = np.flatnonzero(np.isin(kept, kept[dropped[own[dropped]]]))

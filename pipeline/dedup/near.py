@@ -24,18 +24,18 @@ from clozeline.pipeline.dedup.parts import (
     CLUSTER,
     COPY,
     DROP,
-    OTHER_MERIT,
+    OTHER_PRIORITY,
     DedupCounts,
     Parts,
     Schema,
     Uids,
     choose_kept,
-    hash_bounds,
+    find_group_starts,
+    find_hash_bounds,
+    find_number_bounds,
     locate_keys,
-    number_bounds,
     pack_rows,
     read_rows,
-    run_starts,
     smallest_uids,
     uid_column,
     write_clusters,
@@ -44,8 +44,8 @@ from clozeline.pipeline.dedup.parts import (
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.ingest.documents.files import read_batches
-from clozeline.pipeline.text.normal_form import MatchForm, choose_form, match_words
-from clozeline.pipeline.text.word_hashes import WordHashes, ngram_hashes
+from clozeline.pipeline.text.normal_form import MatchForm, choose_match_form, match_words
+from clozeline.pipeline.text.word_hashes import WordHashes, hash_ngrams
 from clozeline.recorded_file import find_file
 from clozeline.seeding import mix
 
@@ -54,11 +54,11 @@ NEAR_VERSION: Final = 3
 MOST_CANDIDATES: Final = 1 << 30
 """Band keys of candidates that one process takes in."""
 
-_BLOCK: Final = 256  # shingles hashed at once: 256 x 112 x 8 bytes fit into the L2 cache
-_PAIRS: Final = 1 << 16  # pairs of sketches compared at once
-_ROUNDS: Final = 32  # of cutting clusters out of a component; later documents are kept, so that the time is linear
-_KEY: Final = (("key", "<u8"), ("part", "<u4"), ("row", "<u4"))
-_CANDIDATE: Final = (("starts", "?"), ("part", "<u4"), ("row", "<u4"))
+_SHINGLE_BLOCK: Final = 256  # shingles hashed at once: 256 x 112 x 8 bytes fit into the L2 cache
+_PAIR_BLOCK: Final = 1 << 16  # pairs of sketches compared at once
+_MOST_ROUNDS: Final = 32  # of cutting clusters out of a component; later documents are kept, so that the time is linear
+_KEY_ROW: Final = (("key", "<u8"), ("part", "<u4"), ("row", "<u4"))
+_CANDIDATE_ROW: Final = (("starts", "?"), ("part", "<u4"), ("row", "<u4"))
 """Row of a document that has the band key of the rows before it, from the one that starts the
 group."""
 
@@ -80,17 +80,17 @@ class MinHash:
             "words": WordHashes(),
             "symbols": WordHashes("symbols"),
         }
-        self._buffer = np.empty((_BLOCK, bands * rows), dtype=np.uint64)
+        self._buffer = np.empty((_SHINGLE_BLOCK, bands * rows), dtype=np.uint64)
 
     def shingles(self, text: str) -> UInt64:
         """Return a 64-bit hash per word n-gram, with repetitions, which do not change a minimum."""
-        form = choose_form(text)
+        form = choose_match_form(text)
         hashes = self._words[form].hashes(text)
         if len(hashes) < self.ngram:
             words = " ".join(match_words(text, form)) or text
             return np.array([xxhash.xxh3_64_intdigest(words.encode())], dtype=np.uint64)
         native = minhash.shingles(hashes, self.ngram)
-        return mix(ngram_hashes(hashes, self.ngram)) if native is None else native
+        return mix(hash_ngrams(hashes, self.ngram)) if native is None else native
 
     def signature(self, text: str) -> UInt64:
         """Return the minima of all hash functions over the text's shingles, shape [bands * rows]."""
@@ -98,8 +98,8 @@ class MinHash:
         if (native := minhash.minima(shingles, self._factors, self._offsets)) is not None:
             return native
         minima = np.full(len(self._factors), 2**64 - 1, dtype=np.uint64)
-        for start in range(0, len(shingles), _BLOCK):
-            block = shingles[start : start + _BLOCK]
+        for start in range(0, len(shingles), _SHINGLE_BLOCK):
+            block = shingles[start : start + _SHINGLE_BLOCK]
             values = self._buffer[: len(block)]
             np.multiply(block[:, None], self._factors, out=values)
             np.add(values, self._offsets, out=values)
@@ -125,7 +125,7 @@ class MinHash:
 
 def _document_schema(options: NearConfig) -> Schema:
     """Return the row of a document in the file of a part: the low 16 bits of its minima estimate similarity."""
-    return ("uid", "S16"), ("merit", "<i8"), ("sketch", f"({options.bands * options.rows},)<u2")
+    return ("uid", "S16"), ("priority", "<i8"), ("sketch", f"({options.bands * options.rows},)<u2")
 
 
 def _documents_file(part: int) -> str:
@@ -148,9 +148,11 @@ class NearSignatures(Pass[DedupCounts]):
         minhash = MinHash(options.ngram, options.bands, options.rows)
         keys = [np.empty((0, options.bands), np.uint64)]
         documents = [np.empty(0, np.dtype(list(schema)))]
-        dropped = self.parts.drops("exact-drops", unit)[0] if self.after_exact else uid_column([])
+        dropped = (
+            self.parts.read_drops("exact-drops", unit)[0] if self.after_exact else uid_column([])
+        )
         for batch in read_batches(
-            self.parts.source(unit), ("uid", "text", "target_text", "n_chars")
+            self.parts.find_documents(unit), ("uid", "text", "target_text", "n_chars")
         ):
             kept = ~np.isin(uid_column(batch.column("uid").to_pylist()), dropped)
             if not kept.any():
@@ -165,10 +167,11 @@ class NearSignatures(Pass[DedupCounts]):
             signatures = np.stack([minhash.signature(text) for text in texts])
             keys.append(minhash.band_keys(signatures))
             uids = uid_column(batch.column("uid").to_pylist())
-            merit = self.parts.merits(unit, batch)
+            priority = self.parts.priorities(unit, batch)
             documents.append(
                 pack_rows(
-                    schema, {"uid": uids, "merit": merit, "sketch": signatures.astype(np.uint16)}
+                    schema,
+                    {"uid": uids, "priority": priority, "sketch": signatures.astype(np.uint16)},
                 )
             )
         rows = np.concatenate(documents)
@@ -180,10 +183,12 @@ class NearSignatures(Pass[DedupCounts]):
         order = np.lexsort((owners, flat))
         columns: dict[str, NDArray[Any]] = {"key": flat[order], "row": owners[order]}
         columns["part"] = np.full(len(order), unit, np.uint32)
-        bounds = hash_bounds(columns["key"], self.parts.ranges)
-        write_rows(output, self.parts.shuffle("near-keys"), unit, pack_rows(_KEY, columns), bounds)
+        bounds = find_hash_bounds(columns["key"], self.parts.ranges)
+        write_rows(
+            output, self.parts.shuffle("near-keys"), unit, pack_rows(_KEY_ROW, columns), bounds
+        )
         counts: DedupCounts = {"near": {"keys": len(flat)}}
-        if unit >= self.parts.own:
+        if unit >= self.parts.local_parts:
             return counts | {"other": {"signatures": len(rows)}}
         return counts | {"signatures": len(rows)}
 
@@ -197,9 +202,9 @@ class NearCandidates(Pass[DedupCounts]):
     name: str = "near-candidates"
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        rows = read_rows(self.parts.folder, self.parts.shuffle("near-keys"), unit, _KEY)
+        rows = read_rows(self.parts.folder, self.parts.shuffle("near-keys"), unit, _KEY_ROW)
         rows = rows[np.argsort(rows["key"], kind="stable")]
-        starts = run_starts(rows["key"])
+        starts = find_group_starts(rows["key"])
         # a key that begins here and not in the next row belongs to one document
         shared = ~(starts & np.append(starts[1:], True))
         columns = {
@@ -207,7 +212,7 @@ class NearCandidates(Pass[DedupCounts]):
             "part": rows["part"][shared],
             "row": rows["row"][shared],
         }
-        chosen = pack_rows(_CANDIDATE, columns)
+        chosen = pack_rows(_CANDIDATE_ROW, columns)
         write_rows(output, self.parts.shuffle("near-candidates"), unit, chosen, [0, len(chosen)])
         return {"near": {"compared_keys": len(rows), "candidates": len(chosen)}}
 
@@ -234,10 +239,10 @@ class NearClusters(Pass[DedupCounts]):
         del names
         documents = self._read_documents(nodes)
         uids = np.ascontiguousarray(documents["uid"])
-        merit = np.ascontiguousarray(documents["merit"])
+        priority = np.ascontiguousarray(documents["priority"])
         groups = np.cumsum(rows["starts"], dtype=np.uint32)
-        kept, similarity = resolve(
-            groups, holders, uids, merit, documents["sketch"], self.options.verify
+        kept, similarity = choose_representatives(
+            groups, holders, uids, priority, documents["sketch"], self.options.verify
         )
         dropped = np.flatnonzero(kept != np.arange(len(uids)))
         members = np.flatnonzero(np.isin(kept, kept[dropped]))
@@ -257,7 +262,7 @@ class NearClusters(Pass[DedupCounts]):
 
     def _read_candidates(self) -> NDArray[Any]:
         shuffle = self.parts.shuffle("near-candidates")
-        dtype = np.dtype(list(_CANDIDATE))
+        dtype = np.dtype(list(_CANDIDATE_ROW))
         pieces = list[bytes]()
         size = 0
         for piece in shuffle.read(self.parts.folder, 0):
@@ -278,7 +283,7 @@ class NearClusters(Pass[DedupCounts]):
         dtype = np.dtype(list(_document_schema(self.options)))
         documents = np.empty(len(nodes), dtype)
         folder = self.parts.folder
-        bounds = number_bounds(nodes >> np.uint64(32), self.parts.units)
+        bounds = find_number_bounds(nodes >> np.uint64(32), self.parts.units)
         for part in np.flatnonzero(np.diff(bounds)).tolist():
             file = find_file(folder, f"near-signatures-{part:06d}", _documents_file(part))
             inside = slice(bounds[part], bounds[part + 1])
@@ -301,7 +306,7 @@ class NearClusters(Pass[DedupCounts]):
         names = names[order]
         columns = {"cluster": names, "uid": uids[members], "kept": kept[members] == members}
         rows = pack_rows(CLUSTER, columns | {"similarity": similarity[members]})
-        bounds = hash_bounds(names, self.parts.ranges)
+        bounds = find_hash_bounds(names, self.parts.ranges)
         for number in range(self.parts.ranges):
             with output.file(f"clusters/near/{number:06d}.arrow") as path:
                 write_clusters(path, rows[bounds[number] : bounds[number + 1]])
@@ -319,15 +324,15 @@ class NearClusters(Pass[DedupCounts]):
                 more.append((drops[index[present]], copies["part"][present]))
             drops, part = (np.concatenate(column) for column in zip(*more, strict=True))
         order = np.lexsort((drops["uid"], part))
-        bounds = number_bounds(part[order], self.parts.units)
+        bounds = find_number_bounds(part[order], self.parts.units)
         write_rows(output, self.parts.shuffle("near-drops"), 0, drops[order], bounds)
 
 
-def resolve(
+def choose_representatives(
     groups: NDArray[Any],
     nodes: Int64,
     uids: Uids,
-    merit: Int64,
+    priority: Int64,
     sketches: NDArray[np.uint16],
     verify: float,
 ) -> tuple[Int64, NDArray[np.float32]]:
@@ -335,18 +340,18 @@ def resolve(
 
     The result depends on the set of documents only, not on their order.
 
-    The representative of a component is the document of highest merit (ties: smallest uid). Members
+    The representative of a component is the document of highest priority (ties: smallest uid). Members
     less similar to it than `verify` leave, form new components by the band keys they share, and so
     on. This breaks chains: of A ~ B ~ C where A and C differ, C is not dropped for A. With 0, no
     component is split.
 
     `groups` tell band keys apart, shape [m], equal ones next to each other; `nodes` are the rows
-    with each key, below n. The others have a row per document: uids of 16 bytes and merits, shape
+    with each key, below n. The others have a row per document: uids of 16 bytes and priorities, shape
     [n], and sketches, shape [n, functions].
     """
     kept = np.arange(len(uids), dtype=np.int64)
     similarity = np.ones(len(uids), dtype=np.float32)
-    for _ in range(_ROUNDS):
+    for _ in range(_MOST_ROUNDS):
         # components of the pending documents, and the representative of each
         left, right = star_edges(groups, nodes)
         if not len(left):
@@ -356,14 +361,14 @@ def resolve(
         active = np.flatnonzero(pending)
         numbers = np.cumsum(pending) - 1
         labels = find_components(len(active), numbers[left], numbers[right])
-        representatives = active[choose_kept(labels, merit[active], uids[active])]
+        representatives = active[choose_kept(labels, priority[active], uids[active])]
         # a document of another output always stays: it waits until it is a representative itself
-        stays = (merit[active] == OTHER_MERIT) & (representatives != active)
+        stays = (priority[active] == OTHER_PRIORITY) & (representatives != active)
         # members close enough to their representative are decided; the others stay pending
-        likeness = estimate_similarities(sketches, active, representatives)
-        close = ~stays & (likeness >= verify)
+        similarities = estimate_similarities(sketches, active, representatives)
+        close = ~stays & (similarities >= verify)
         kept[active[close]] = representatives[close]
-        similarity[active[close]] = likeness[close]
+        similarity[active[close]] = similarities[close]
         pending[active[close]] = False
         groups = groups[pending[nodes]]
         nodes = nodes[pending[nodes]]
@@ -375,7 +380,7 @@ def star_edges(groups: NDArray[np.generic], nodes: Int64) -> tuple[Int64, Int64]
 
     groups [7, 7, 7, 9], nodes [3, 1, 5, 4] -> left [3, 3], right [1, 5]
     """
-    starts = run_starts(groups)
+    starts = find_group_starts(groups)
     centers = nodes[starts][np.cumsum(starts) - 1]
     others = centers != nodes
     return centers[others], nodes[others]
@@ -411,8 +416,8 @@ def estimate_similarities(
     Low bits are enough (b-bit MinHash, arXiv 0910.3349).
     """
     similarity = np.empty(len(left), np.float32)
-    for start in range(0, len(left), _PAIRS):
-        pairs = slice(start, start + _PAIRS)
+    for start in range(0, len(left), _PAIR_BLOCK):
+        pairs = slice(start, start + _PAIR_BLOCK)
         similarity[pairs] = np.mean(
             sketches[left[pairs]] == sketches[right[pairs]], axis=1, dtype=np.float32
         )

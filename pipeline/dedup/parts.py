@@ -63,7 +63,7 @@ def read_rows(folder: Path, shuffle: Shuffle, destination: int, schema: Schema) 
     return np.frombuffer(b"".join(shuffle.read(folder, destination)), np.dtype(list(schema)))
 
 
-def hash_bounds(hashes: NDArray[Any], ranges: int) -> list[int]:
+def find_hash_bounds(hashes: NDArray[Any], ranges: int) -> list[int]:
     """Return where each range starts in the sorted hashes (uint64 or 16 bytes, big-endian), and the end.
 
     A hash belongs to the range floor(hash * ranges / 2**bits).
@@ -73,13 +73,13 @@ def hash_bounds(hashes: NDArray[Any], ranges: int) -> list[int]:
     return [*np.searchsorted(hashes, np.array(keys, hashes.dtype)).tolist(), len(hashes)]
 
 
-def number_bounds(numbers: NDArray[Any], count: int) -> list[int]:
+def find_number_bounds(numbers: NDArray[Any], count: int) -> list[int]:
     """Return where each of the numbers 0 .. count - 1 starts in the sorted numbers, and the end."""
     bounds: list[int] = np.searchsorted(numbers, np.arange(count + 1)).tolist()
     return bounds
 
 
-def run_starts(ordered: NDArray[Any]) -> Bool:
+def find_group_starts(ordered: NDArray[Any]) -> Bool:
     """Return which rows of an array in which equal rows are neighbors, shape [n], differ from the previous row."""
     starts = np.ones(len(ordered), dtype=bool)
     starts[1:] = ordered[1:] != ordered[:-1]
@@ -94,13 +94,13 @@ def locate_keys(keys: NDArray[Any], queries: NDArray[Any]) -> tuple[Int64, Bool]
     return index, keys[index] == queries
 
 
-def choose_kept(groups: NDArray[Any], merit: Int64, uids: Uids) -> Int64:
-    """Return for each row the row of its group that is kept, shape [n]: highest merit, then smallest uid.
+def choose_kept(groups: NDArray[Any], priority: Int64, uids: Uids) -> Int64:
+    """Return for each row the row of its group that is kept, shape [n]: highest priority, then smallest uid.
 
-    groups ["x", "y", "x"], merit [4, 9, 7] -> [2, 1, 2]
+    groups ["x", "y", "x"], priority [4, 9, 7] -> [2, 1, 2]
     """
-    order = np.lexsort((uids, -merit, groups))
-    starts = run_starts(groups[order])
+    order = np.lexsort((uids, -priority, groups))
+    starts = find_group_starts(groups[order])
     kept = np.empty(len(order), dtype=np.int64)
     kept[order] = order[starts][np.cumsum(starts) - 1]
     return kept
@@ -111,7 +111,7 @@ def smallest_uids(groups: NDArray[Any], uids: Uids) -> Int64:
     return choose_kept(groups, np.zeros(len(groups), dtype=np.int64), uids)
 
 
-OTHER_MERIT: Final = 1 << 62
+OTHER_PRIORITY: Final = 1 << 62
 """Merit of a document of the other output: above that of any own one, which is the length of its
 text."""
 _RANGES: Final = 256
@@ -131,7 +131,7 @@ CLUSTER_SCHEMA: Final = row_schema(
 cluster, `similarity` the estimated Jaccard similarity to the kept document. Every cluster has two
 or more members."""
 
-_Side = Literal["parts", "own", "ranges", "one"]
+_Side = Literal["parts", "local", "ranges", "one"]
 SHUFFLES: Final[dict[str, tuple[_Side, _Side]]] = {
     "exact-hashes": ("parts", "ranges"),  # rows of documents, to ranges of their hash
     "exact-drops": ("ranges", "parts"),  # exact copies, to their parts
@@ -145,10 +145,10 @@ SHUFFLES: Final[dict[str, tuple[_Side, _Side]]] = {
         "one",
     ),  # documents that share a band key, to the unit that forms clusters
     "near-drops": ("one", "parts"),  # near copies, to the parts that name them
-    "lines-hashes": ("own", "ranges"),  # hashes of lines, to their ranges
-    "lines-drops": ("ranges", "own"),  # lines to remove, to their parts
-    "spans-hashes": ("own", "ranges"),  # the same for spans of sentences
-    "spans-drops": ("ranges", "own"),
+    "lines-hashes": ("local", "ranges"),  # hashes of lines, to their ranges
+    "lines-drops": ("ranges", "local"),  # lines to remove, to their parts
+    "spans-hashes": ("local", "ranges"),  # the same for spans of sentences
+    "spans-drops": ("ranges", "local"),
 }
 """Source and destination of each shuffle of rows; `own` excludes the parts of another output."""
 
@@ -230,7 +230,7 @@ class Parts:
 
     documents: Path  # of the previous stage, which holds `documents/<unit:06d>.arrow`
     folder: Path  # of dedup
-    own: int  # number of parts
+    local_parts: int  # number of parts of this run
     ranges: int  # number of hash ranges
     other: OtherOutput | None = (
         None  # whose parts come after the own ones, for exact and near dedup
@@ -239,26 +239,26 @@ class Parts:
     @property
     def units(self) -> int:
         """Number of parts, including the other output's."""
-        return self.own + (0 if self.other is None else self.other.units)
+        return self.local_parts + (0 if self.other is None else self.other.units)
 
-    def source(self, part: int) -> RecordedFile:
-        if part >= self.own and self.other is not None:
-            return find_documents_file(self.other.documents, part - self.own)
+    def find_documents(self, part: int) -> RecordedFile:
+        if part >= self.local_parts and self.other is not None:
+            return find_documents_file(self.other.documents, part - self.local_parts)
         return find_documents_file(self.documents, part)
 
-    def merits(self, part: int, batch: pa.RecordBatch) -> Int64:
-        """Return the merit of each document of a part, shape [n]; of copies, the one with the highest is kept."""
-        if part >= self.own:
-            return np.full(len(batch), OTHER_MERIT, np.int64)
+    def priorities(self, part: int, batch: pa.RecordBatch) -> Int64:
+        """Return the priority of each document of a part, shape [n]; of copies, the one with the highest is kept."""
+        if part >= self.local_parts:
+            return np.full(len(batch), OTHER_PRIORITY, np.int64)
         return np.asarray(batch.column("n_chars"), dtype=np.int64)
 
     def shuffle(self, kind: str) -> Shuffle:
         """Return a shuffle of rows between passes; `SHUFFLES` lists them."""
-        sizes = {"parts": self.units, "own": self.own, "ranges": self.ranges, "one": 1}
+        sizes = {"parts": self.units, "local": self.local_parts, "ranges": self.ranges, "one": 1}
         source, destination = (sizes[side] for side in SHUFFLES[kind])
         return Shuffle(kind, source, destination)
 
-    def drops(self, kind: str, part: int) -> tuple[Uids, Uids]:
+    def read_drops(self, kind: str, part: int) -> tuple[Uids, Uids]:
         """Return the dropped uids that a part must know, sorted, and the uid kept instead of each.
 
         `exact-drops` are documents of the part; `near-drops` also documents that its exact copies

@@ -21,11 +21,11 @@ from clozeline.pipeline.dedup.parts import (
     DedupCounts,
     Parts,
     PieceCounts,
-    hash_bounds,
-    number_bounds,
+    find_group_starts,
+    find_hash_bounds,
+    find_number_bounds,
     pack_rows,
     read_rows,
-    run_starts,
     uid_bytes,
     uid_column,
     write_rows,
@@ -47,16 +47,22 @@ Hashes: TypeAlias = tuple[UInt64, Int64]
 """Hashes of pieces, shape [n], and the unit at which each starts, shape [n]."""
 _Documents: TypeAlias = Callable[[int], Iterator[tuple[int, Document]]]
 """Yields the documents of a part that earlier types leave, each with its row in the part."""
-_PIECE: Final = (("hash", "<u8"), ("uid", "S16"), ("part", "<u4"), ("row", "<u4"), ("first", "<u4"))
+_PIECE_ROW: Final = (
+    ("hash", "<u8"),
+    ("uid", "S16"),
+    ("part", "<u4"),
+    ("row", "<u4"),
+    ("first", "<u4"),
+)
 """Row of a piece: its hash, its document by uid and by part and row, and its first unit there."""
 
 
 @dataclass
-class Pieces(ABC):
+class TextPieces(ABC):
     """A type of pieces: runs of units (lines, sentences, words) of a text."""
 
     NAME: ClassVar[str]
-    JOINT: ClassVar[str] = "\n\n"  # between what is left before and after a removed run
+    SEPARATOR: ClassVar[str] = "\n\n"  # between what is left before and after a removed run
 
     max_documents: (
         int | None
@@ -78,7 +84,7 @@ class Pieces(ABC):
     def hashes(self, text: str, language: str) -> Hashes:
         """Return the hashes of all pieces of a text, those that may stay left out."""
 
-    def cut(
+    def remove_runs(
         self, text: str, language: str, runs: Iterable[tuple[int, int]], form: NormalForm = "prose"
     ) -> str:
         """Return the stored form of a text without runs of units [first, last), which may overlap."""
@@ -91,16 +97,16 @@ class Pieces(ABC):
                 kept.append(text[at : starts[first]])
             covered = max(covered, last)
             at = starts[covered]
-        left, _ = normalize_as(form, self.JOINT.join([*kept, text[at:]]))
+        left, _ = normalize_as(form, self.SEPARATOR.join([*kept, text[at:]]))
         return left if left.strip() else ""
 
 
 @dataclass
-class Lines(Pieces):
+class LinePieces(TextPieces):
     """Lines of a text (CCNet, arXiv 1911.00359 section 3.1)."""
 
     NAME: ClassVar[str] = "lines"
-    JOINT: ClassVar[str] = ""
+    SEPARATOR: ClassVar[str] = ""
 
     min_letters: int = 1
     """lines with fewer letters stay"""
@@ -121,7 +127,7 @@ class Lines(Pieces):
 
 
 @dataclass
-class Spans(Pieces):
+class SpanPieces(TextPieces):
     """Runs of consecutive sentences (C4, arXiv 1910.10683 section 2.2)."""
 
     NAME: ClassVar[str] = "spans"
@@ -163,14 +169,14 @@ class PieceHashes(Pass[DedupCounts]):
     def __init__(
         self,
         parts: Parts,
-        pieces: Pieces,
+        pieces: TextPieces,
         documents: Callable[[int], Iterator[tuple[int, Document]]],
     ) -> None:
         self.parts = parts
         self.pieces = pieces
         self.documents = documents
         self.name = f"{pieces.NAME}-hashes"
-        self.units = parts.own
+        self.units = parts.local_parts
 
     def run(self, unit: int, output: Output) -> DedupCounts:
         parts = self.parts
@@ -201,8 +207,8 @@ class PieceHashes(Pass[DedupCounts]):
         }
         columns["part"] = np.full(len(columns["row"]), unit, np.uint32)
         order = np.argsort(columns["hash"], kind="stable")
-        packed = pack_rows(_PIECE, columns)[order]
-        bounds = hash_bounds(columns["hash"][order], parts.ranges)
+        packed = pack_rows(_PIECE_ROW, columns)[order]
+        bounds = find_hash_bounds(columns["hash"][order], parts.ranges)
         write_rows(output, parts.shuffle(f"{name}-hashes"), unit, packed, bounds)
         amounts: PieceCounts = {
             "documents": len(uids) + pairs,
@@ -215,7 +221,7 @@ class PieceHashes(Pass[DedupCounts]):
 class PieceDrops(Pass[DedupCounts]):
     """Per range of hashes: find the pieces that repeat, and send those to remove to their parts."""
 
-    def __init__(self, parts: Parts, pieces: Pieces) -> None:
+    def __init__(self, parts: Parts, pieces: TextPieces) -> None:
         self.parts = parts
         self.pieces = pieces
         self.name = f"{pieces.NAME}-drops"
@@ -224,21 +230,21 @@ class PieceDrops(Pass[DedupCounts]):
     def run(self, unit: int, output: Output) -> DedupCounts:
         parts = self.parts
         name = self.pieces.NAME
-        rows = read_rows(parts.folder, parts.shuffle(f"{name}-hashes"), unit, _PIECE)
+        rows = read_rows(parts.folder, parts.shuffle(f"{name}-hashes"), unit, _PIECE_ROW)
         rows = rows[np.lexsort((rows["first"], rows["uid"], rows["hash"]))]
-        is_first = run_starts(rows["hash"])
+        is_first = find_group_starts(rows["hash"])
         counted = np.ones(len(rows), dtype=bool)
         limit = 1
         if self.pieces.max_documents is not None:
             # count each document once, not each of its pieces
-            counted = is_first | run_starts(rows["uid"])
+            counted = is_first | find_group_starts(rows["uid"])
             limit = self.pieces.max_documents
         groups = np.cumsum(is_first) - 1
         repeated = np.bincount(groups, weights=counted)[groups] > limit if len(rows) else is_first
         removed = rows[repeated & ~is_first] if self.pieces.keep_first else rows[repeated]
         # runs of units [first, last) of the documents, by part
         removed = removed[np.lexsort((removed["first"], removed["row"], removed["part"]))]
-        bounds = number_bounds(removed["part"], parts.own)
+        bounds = find_number_bounds(removed["part"], parts.local_parts)
         columns = {"row": removed["row"], "first": removed["first"]}
         columns["last"] = removed["first"] + np.uint32(self.pieces.units)
         write_rows(
@@ -253,34 +259,34 @@ class PieceDrops(Pass[DedupCounts]):
 
 
 @dataclass(frozen=True)
-class Removals:
+class RemovalTypes:
     """Types of duplicates to remove, in this order: `exact`, `near`, then each type of pieces."""
 
     parts: Parts
     exact: bool
     near: bool
-    pieces: tuple[Pieces, ...]
+    pieces: tuple[TextPieces, ...]
     seed: int
     forms: Mapping[str, NormalForm] = field(default_factory=dict)
     """stored form of texts, by source group, where it is not that of prose"""
 
-    def before(self, pieces: Pieces) -> "Removals":
+    def earlier_types(self, pieces: TextPieces) -> "RemovalTypes":
         """Return the types that are removed before these pieces are looked at."""
         return replace(self, pieces=self.pieces[: self.pieces.index(pieces)])
 
     def documents(self, part: int) -> Iterator[tuple[int, Document]]:
         """Yield the row in the part and the rest of each document that stays."""
-        removal = Removal(self, part)
-        for row, document in enumerate(read_documents(self.parts.source(part))):
+        removal = PartRemoval(self, part)
+        for row, document in enumerate(read_documents(self.parts.find_documents(part))):
             if isinstance(left := removal.decide(row, document), Document):
                 yield row, left
 
 
 @dataclass
-class Removal:
+class PartRemoval:
     """Decides what is left of the documents of a part, and counts what it cuts out of those that stay."""
 
-    removals: Removals
+    removals: RemovalTypes
     part: int
 
     def __post_init__(self) -> None:
@@ -297,9 +303,9 @@ class Removal:
             return self._reject(document, "exact_duplicate", self._near.get(kept, kept).hex())
         if (kept := self._near.get(document.uid)) is not None:
             return self._reject(document, "near_duplicate", kept.hex())
-        return self._without_pieces(row, document)
+        return self._remove_pieces(row, document)
 
-    def _without_pieces(self, row: int, document: Document) -> Document | Rejection:
+    def _remove_pieces(self, row: int, document: Document) -> Document | Rejection:
         """Return the document without repeated pieces, or its rejection if nothing is left of it."""
         text = document.text
         removed = dict[str, int]()
@@ -307,7 +313,7 @@ class Removal:
         for pieces in self.removals.pieces:
             if not (runs := self._runs[pieces.NAME].get(row)):
                 continue
-            left = pieces.cut(text, document.language, runs, form)
+            left = pieces.remove_runs(text, document.language, runs, form)
             if not left:
                 detail = f"{len(runs):,} repeated {pieces.NAME}"
                 return self._reject(document, f"repeated_{pieces.NAME}", detail)
@@ -327,7 +333,7 @@ class Removal:
 
     def _read_drops(self, kind: str) -> dict[bytes, bytes]:
         """Return the kept uid of each dropped one; rows of near drops may repeat a uid."""
-        dropped, kept = map(uid_bytes, self.removals.parts.drops(kind, self.part))
+        dropped, kept = map(uid_bytes, self.removals.parts.read_drops(kind, self.part))
         return dict(zip(dropped, kept, strict=True))
 
     def _read_runs(self, name: str) -> dict[int, list[tuple[int, int]]]:
@@ -348,16 +354,18 @@ class Removal:
 
 
 @dataclass
-class Apply(Pass[DedupCounts]):
+class RemoveDuplicates(Pass[DedupCounts]):
     """Per part: write the rest of the documents in their order, and rejections that name the document kept instead."""
 
     units: int
-    removals: Removals
+    removals: RemovalTypes
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        removal = Removal(self.removals, unit)
-        rewritten = rewrite_part(output, unit, self.removals.parts.source(unit), removal.decide)
+        removal = PartRemoval(self.removals, unit)
+        rewritten = rewrite_part(
+            output, unit, self.removals.parts.find_documents(unit), removal.decide
+        )
         counts: DedupCounts = {}
         if self.removals.pieces:
             counts = {**removal.counts, "pieces": removal.count_pieces()}

@@ -16,13 +16,13 @@ from clozeline.pipeline.dedup.near import NEAR_VERSION, NearCandidates, NearClus
 from clozeline.pipeline.dedup.parts import SHUFFLES, DedupCounts, OtherOutput, Parts, count_ranges
 from clozeline.pipeline.dedup.repeats import (
     REPEATS_VERSION,
-    Apply,
-    Lines,
+    LinePieces,
     PieceDrops,
     PieceHashes,
-    Pieces,
-    Removals,
-    Spans,
+    RemovalTypes,
+    RemoveDuplicates,
+    SpanPieces,
+    TextPieces,
 )
 from clozeline.pipeline.execution.equations import EACH, Equation, StageRow
 from clozeline.pipeline.execution.rewritten_documents import REWRITE_EQUATIONS
@@ -99,7 +99,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     def version(self) -> int:
         version = EXACT_VERSION + NEAR_VERSION + MATCH_VERSION
         splitter = 0 if self.config.spans is None else Regex.VERSION
-        return version + (REPEATS_VERSION + splitter) * bool(chosen_pieces(self.config))
+        return version + (REPEATS_VERSION + splitter) * bool(choose_pieces(self.config))
 
     @cached_property
     def _other(self) -> OtherOutput | None:
@@ -145,8 +145,8 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
             passes += [NearSignatures(parts.units, parts, near, after_exact), *bundles["near-keys"]]
             passes += [NearCandidates(parts.ranges, parts), *bundles["near-candidates"]]
             passes += [NearClusters(parts, near, after_exact), *bundles["near-drops"]]
-        pieces = chosen_pieces(self.config)
-        removals = Removals(
+        pieces = choose_pieces(self.config)
+        removals = RemovalTypes(
             parts,
             exact is not None,
             near is not None,
@@ -156,11 +156,11 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         )
         for each in pieces:
             passes += [
-                PieceHashes(parts, each, removals.before(each).documents),
+                PieceHashes(parts, each, removals.earlier_types(each).documents),
                 *bundles[f"{each.NAME}-hashes"],
             ]
             passes += [PieceDrops(parts, each), *bundles[f"{each.NAME}-drops"]]
-        return [*passes, Apply(parts.own, removals)]
+        return [*passes, RemoveDuplicates(parts.local_parts, removals)]
 
     def _stored_forms(self) -> Mapping[str, NormalForm]:
         """Return the stored form that `clean` gave the texts, by source group."""
@@ -185,14 +185,14 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         )
 
 
-def chosen_pieces(config: DedupConfig) -> tuple[Pieces, ...]:
+def choose_pieces(config: DedupConfig) -> tuple[TextPieces, ...]:
     """Return the types of pieces of texts to remove, in this order."""
     lines = config.lines
     spans = config.spans
-    types = list[Pieces]()
+    types = list[TextPieces]()
     if lines is not None:
         types.append(
-            Lines(
+            LinePieces(
                 lines.max_documents,
                 lines.keep == "first",
                 lines.within,
@@ -202,5 +202,5 @@ def chosen_pieces(config: DedupConfig) -> tuple[Pieces, ...]:
             )
         )
     if spans is not None:
-        types.append(Spans(None, True, spans.within, spans.sentences, spans.numbers))
+        types.append(SpanPieces(None, True, spans.within, spans.sentences, spans.numbers))
     return tuple(types)

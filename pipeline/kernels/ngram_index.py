@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from clozeline.arrays import UInt64
 from clozeline.pipeline.text.normal_form import CHARACTERS_PER_WORD, is_unspaced, match_words
-from clozeline.pipeline.text.word_hashes import WordHashes, hashes_of, ngram_hashes
+from clozeline.pipeline.text.word_hashes import WordHashes, hash_ngrams, unpack_hashes
 from clozeline.recorded_file import RecordedFile
 
 INDEX_VERSION: Final = 3
@@ -103,7 +103,7 @@ def build_index(items: Iterable[tuple[str, Sequence[str]]], ngram: int) -> Ngram
             for run, is_chosen in zip(entries, chosen, strict=True)
             if is_chosen
         )
-        hashes[chosen] = ngram_hashes(hashes_of(b"".join(digests)), size)[::size]
+        hashes[chosen] = hash_ngrams(unpack_hashes(b"".join(digests)), size)[::size]
     runs, names = (
         pa.array(column, pa.large_utf8()) for column in (entries.keys(), entries.values())
     )
@@ -152,7 +152,7 @@ class Matcher:
         index = self.index
         matches = []
         for size, known, entries in index.lookups:
-            runs = ngram_hashes(hashes, size)
+            runs = hash_ngrams(hashes, size)
             first = np.searchsorted(known, runs)
             has_hash = known[np.minimum(first, len(known) - 1)] == runs
 

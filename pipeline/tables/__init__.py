@@ -1,18 +1,18 @@
 """Files with rows or texts: one reader for all commands, over the formats of `pipeline/ingest/readers`.
 
 `open_table` reads the rows of a file as named columns, `read_texts` the texts of documents,
-`text_lines` lines.
+`read_text_lines` lines.
 """
 
 from clozeline.pipeline.tables.lines import (
     SentenceLines,
+    read_full_text,
+    read_json_value,
     read_list,
-    read_whole_json,
-    read_whole_text,
-    sentence_lines,
-    text_lines,
+    read_sentences,
+    read_text_lines,
 )
-from clozeline.pipeline.tables.rejected import Rejected, keep_texts, strings_in
+from clozeline.pipeline.tables.rejected import Rejected, attach_texts, iterate_strings
 from clozeline.pipeline.tables.row_files import (
     PART,
     Row,
@@ -21,7 +21,12 @@ from clozeline.pipeline.tables.row_files import (
     open_table,
     read_rows,
 )
-from clozeline.pipeline.tables.texts import KeyedTexts, files_of, named_texts, read_texts
+from clozeline.pipeline.tables.texts import (
+    KeyedTexts,
+    find_text_files,
+    read_named_texts,
+    read_texts,
+)
 
 __all__ = [
     "PART",
@@ -30,17 +35,17 @@ __all__ = [
     "Row",
     "RowFile",
     "SentenceLines",
-    "files_of",
-    "keep_texts",
-    "named_texts",
+    "attach_texts",
+    "find_text_files",
+    "iterate_strings",
     "normalize_row",
     "open_table",
+    "read_full_text",
+    "read_json_value",
     "read_list",
+    "read_named_texts",
     "read_rows",
+    "read_sentences",
+    "read_text_lines",
     "read_texts",
-    "read_whole_json",
-    "read_whole_text",
-    "sentence_lines",
-    "strings_in",
-    "text_lines",
 ]

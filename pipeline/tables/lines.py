@@ -19,7 +19,7 @@ from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 _BOM: Final = "\ufeff"
 
 
-def text_lines(
+def read_text_lines(
     path: Path, limits: InputLimits, encoding: str = "utf-8"
 ) -> Iterator[tuple[int, str | Rejected]]:
     r"""Yield the index and the text of each line of a plain or compressed file, without `\n` or `\r\n`."""
@@ -48,7 +48,7 @@ def read_list(path: Path, form: NormalForm = "prose") -> list[str]:
     if not path.is_file():
         raise ConfigurationError(f"{path}: no such file; give one with a text per line")
     texts = []
-    for index, line in text_lines(path, InputLimits()):
+    for index, line in read_text_lines(path, InputLimits()):
         if isinstance(line, Rejected):
             raise ConfigurationError(
                 f"{path}, line {index + 1}: expected a text, got {line.explanation}: correct it"
@@ -68,10 +68,10 @@ class SentenceLines:
     """reason of the first line without text; empty if there is none"""
 
 
-def sentence_lines(path: Path, limits: InputLimits) -> Iterator[SentenceLines]:
+def read_sentences(path: Path, limits: InputLimits) -> Iterator[SentenceLines]:
     """Yield the sentences of a plain or compressed file."""
     sentence: SentenceLines | None = None
-    for number, line in text_lines(path, limits):
+    for number, line in read_text_lines(path, limits):
         if isinstance(line, str) and not line.strip():
             if sentence is not None:
                 yield sentence
@@ -86,7 +86,7 @@ def sentence_lines(path: Path, limits: InputLimits) -> Iterator[SentenceLines]:
         yield sentence
 
 
-def read_whole_text(path: Path, limits: InputLimits) -> str | Rejected:
+def read_full_text(path: Path, limits: InputLimits) -> str | Rejected:
     """Return the text of a file, in any encoding; rejected if it is damaged, too long or not text."""
     item = next(TextReader(TextReader.Options(), limits).read(path, 0, path.stat().st_size))
     if isinstance(item, RawRecord) and not item.flags & FLAG_TRUNCATED_SOURCE:
@@ -94,9 +94,9 @@ def read_whole_text(path: Path, limits: InputLimits) -> str | Rejected:
     return Rejected(item.reason if isinstance(item, SkippedRecord) else "truncated", 0)
 
 
-def read_whole_json(path: Path, limits: InputLimits) -> Any:
+def read_json_value(path: Path, limits: InputLimits) -> Any:
     """Return the data of a JSON file; ConfigurationError if it is damaged, too large or not one JSON value."""
-    text = read_whole_text(path, replace(limits, record_bytes=limits.decompressed_bytes))
+    text = read_full_text(path, replace(limits, record_bytes=limits.decompressed_bytes))
     if isinstance(text, Rejected):
         raise ConfigurationError(
             f"{path}: cannot be read ({text.explanation}): copy the file again"

@@ -25,17 +25,17 @@ class Rejected:
         return self.detail or self.reason.replace("_", " ")
 
 
-def keep_texts(item: T | Rejected, row: Any) -> T | Rejected:
+def attach_texts(item: T | Rejected, row: Any) -> T | Rejected:
     """Return an item of a row; a rejected one with the texts in the row's fields, by which `decontaminate` finds it."""
     if not isinstance(item, Rejected) or item.texts:
         return item
-    return replace(item, texts=tuple(text for text in strings_in(row) if text.strip()))
+    return replace(item, texts=tuple(text for text in iterate_strings(row) if text.strip()))
 
 
-def strings_in(value: Any) -> Iterator[str]:
+def iterate_strings(value: Any) -> Iterator[str]:
     """Yield the strings in a field, including nested lists and objects; numbers are no texts."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list | tuple):
         for part in value.values() if isinstance(value, Mapping) else value:
-            yield from strings_in(part)
+            yield from iterate_strings(part)

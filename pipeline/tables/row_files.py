@@ -20,15 +20,15 @@ from clozeline.pipeline.ingest.readers import RawRecord, SkippedRecord, detect_r
 from clozeline.pipeline.ingest.readers._rows import RowReader, explain_duplicate_names
 from clozeline.pipeline.ingest.readers._tables import TableFileReader
 from clozeline.pipeline.registries import READERS
-from clozeline.pipeline.tables.lines import text_lines
-from clozeline.pipeline.tables.rejected import Rejected, keep_texts
+from clozeline.pipeline.tables.lines import read_text_lines
+from clozeline.pipeline.tables.rejected import Rejected, attach_texts
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 
 Row: TypeAlias = Mapping[str, Any]
 
 PART: Final = re.compile(r"(?P<name>.+)-(?P<part>[0-9]{5})-of-(?P<parts>[0-9]{5})(?P<suffix>\..+)")
 """Name of one of the parts in which `datasets` saves a split: `train-00000-of-00002.parquet`."""
-_HIDDEN: Final = -1
+_NO_LABEL: Final = -1
 """No label, in a column with stored class names."""
 
 
@@ -69,7 +69,7 @@ class RowFile:
             )
 
 
-def parts_of(path: Path) -> tuple[Path, ...]:
+def find_parts(path: Path) -> tuple[Path, ...]:
     """Return all parts of a file, in order; ConfigurationError if one is missing.
 
     Example:
@@ -108,8 +108,8 @@ def open_table(
         default: format of every file that holds no JSON; None: by content and name.
         by_line: count the header in the indices of the rows, so that they are those of lines.
     """
-    format_ = _detect_format(path, limits, delimiter, default)
-    kind = READERS.load_class(format_)
+    file_format = _detect_format(path, limits, delimiter, default)
+    kind = READERS.load_class(file_format)
     assert issubclass(kind, RowReader), "as `is_table` says"
     given = {
         "delimiter": delimiter,
@@ -122,7 +122,7 @@ def open_table(
     options = kind.Options(
         **{key: value for key, value in given.items() if value is not None and key in known}
     )
-    paths = parts_of(path)
+    paths = find_parts(path)
     class_names = dict[str, tuple[str, ...]]()
     reader = kind(options, limits).keep_rows()
     header = [*reader.column_names(paths[0])] or [*(columns or ())]
@@ -132,11 +132,13 @@ def open_table(
     def rows() -> Iterator[tuple[int, Row | Rejected]]:
         at = int(by_line and "columns" in known and not columns)
         for part in paths:
-            for row in _rows_of(kind(options, limits).keep_rows(), part, header, class_names):
+            for row in _read_part_rows(
+                kind(options, limits).keep_rows(), part, header, class_names
+            ):
                 yield at, replace(row, index=at) if isinstance(row, Rejected) else row
                 at += 1
 
-    found = [*map(_name, header)] or _first_names(path, rows())
+    found = [*map(_normalize_name, header)] or _first_names(path, rows())
     if why := explain_duplicate_names(found):
         raise ConfigurationError(f"{path}: {why}")
     info = path.with_name("dataset_info.json")
@@ -144,7 +146,7 @@ def open_table(
         *paths[1:],
         *([info] if isinstance(reader, TableFileReader) and info.is_file() else []),
     )
-    return RowFile(path, f"{format_} with columns", rows, others, tuple(found), class_names)
+    return RowFile(path, f"{file_format} with columns", rows, others, tuple(found), class_names)
 
 
 def read_rows(path: Path, form: NormalForm = "prose") -> Iterator[tuple[str, Row]]:
@@ -173,7 +175,7 @@ def normalize_row(form: NormalForm, value: Any) -> Any:
     return [normalize_row(form, part) for part in value] if isinstance(value, list) else value
 
 
-def _name(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return normalize_field("prose", name)
 
 
@@ -185,7 +187,7 @@ def _first_names(path: Path, rows: Iterator[tuple[int, Row | Rejected]]) -> list
             return [*row]
         damaged = damaged or f"row {index + 1}: {row.explanation}"
     found = f"none that can be read ({damaged or 'it is empty'})"
-    raise ConfigurationError(f"{path}: expected rows of {_formats()}, got {found}")
+    raise ConfigurationError(f"{path}: expected rows of {_list_formats()}, got {found}")
 
 
 def is_table(name: str) -> bool:
@@ -193,7 +195,7 @@ def is_table(name: str) -> bool:
     return name in READERS.available() and issubclass(READERS.load_class(name), RowReader)
 
 
-def _formats() -> str:
+def _list_formats() -> str:
     return ", ".join(filter(is_table, READERS.available()))
 
 
@@ -203,7 +205,7 @@ def _detect_format(
     name, _ = detect_reader(path)
     if default is None and is_table(name) and name not in ("csv", "tsv", "jsonl"):
         return name
-    _, first = next(text_lines(path, limits), (0, ""))
+    _, first = next(read_text_lines(path, limits), (0, ""))
     if isinstance(first, str) and first.lstrip().startswith("{"):
         return "jsonl"
     if delimiter is not None or default is not None:
@@ -211,35 +213,35 @@ def _detect_format(
     if is_table(name):
         return name
     raise ConfigurationError(
-        f"{path}: expected rows of {_formats()}, got {name}: rename it to end in .csv, .tsv or "
+        f"{path}: expected rows of {_list_formats()}, got {name}: rename it to end in .csv, .tsv or "
         ".jsonl, or give its "
         "delimiter: tasks.reader.delimiter=';'"
     )
 
 
-def _rows_of(
+def _read_part_rows(
     reader: RowReader, path: Path, header: Sequence[str], classes: Mapping[str, Sequence[str]]
 ) -> Iterator[Row | Rejected]:
     """Yield the rows of a part of a file, up to damage, behind which no row has a number."""
     for item in reader.read(path, 0, path.stat().st_size):
         if isinstance(item, RawRecord):
-            row = {_name(name): value for name, value in item.extra.items()}
-            yield row | {name: None for name in classes if row.get(name) == _HIDDEN}
+            row = {_normalize_name(name): value for name, value in item.extra.items()}
+            yield row | {name: None for name in classes if row.get(name) == _NO_LABEL}
         elif item.reason == "schema":
             raise ConfigurationError(f"{path}: {item.missing_text}")
         elif item.reason == "blank_line":
             yield Rejected("blank_line", 0)
         elif item.group == "malformed":
-            yield _rejected(item, header)
+            yield _make_rejected(item, header)
             if item.reason in DAMAGE_REASONS and not isinstance(reader, TableFileReader):
                 return
 
 
-def _rejected(item: SkippedRecord, header: Sequence[str]) -> Rejected:
+def _make_rejected(item: SkippedRecord, header: Sequence[str]) -> Rejected:
     detail = item.detail or explain_lost(item.lost_bytes)
     if item.reason == "fields" and header:
         detail = f"it has {len(item.cells)} fields instead of {len(header)}"
-    return keep_texts(Rejected(item.reason, 0, detail), item.cells)
+    return attach_texts(Rejected(item.reason, 0, detail), item.cells)
 
 
 def _class_names(path: Path, schema: pa.Schema) -> dict[str, tuple[str, ...]]:
@@ -255,5 +257,5 @@ def _class_names(path: Path, schema: pa.Schema) -> dict[str, tuple[str, ...]]:
         while isinstance(inner, list) or (isinstance(inner, Mapping) and "feature" in inner):
             inner = inner[0] if isinstance(inner, list) else inner["feature"]
         if isinstance(inner, Mapping) and inner.get("_type") == "ClassLabel" and inner.get("names"):
-            found[_name(name)] = tuple(inner["names"])
+            found[_normalize_name(name)] = tuple(inner["names"])
     return found

@@ -28,7 +28,7 @@ class KeyedTexts:
         return str(self.path)
 
 
-def files_of(path: Path, *, with_rows: bool = False) -> list[Path]:
+def find_text_files(path: Path, *, with_rows: bool = False) -> list[Path]:
     """Return a file, or the visible files of a folder in order, all or those of tables and lines of JSON.
 
     Raises:
@@ -48,10 +48,12 @@ def files_of(path: Path, *, with_rows: bool = False) -> list[Path]:
 
 def read_texts(source: Path | KeyedTexts, form: NormalForm = "prose") -> Iterator[str]:
     """Yield the texts of a file or folder in a stored form."""
-    yield from (text for _, text in named_texts(source, form))
+    yield from (text for _, text in read_named_texts(source, form))
 
 
-def named_texts(source: Path | KeyedTexts, form: NormalForm = "prose") -> Iterator[tuple[str, str]]:
+def read_named_texts(
+    source: Path | KeyedTexts, form: NormalForm = "prose"
+) -> Iterator[tuple[str, str]]:
     """Yield names and texts of a file or folder: the field `text` of rows, a file of text as one text.
 
     The name is that of the file, for rows with the number of the record: `dev.jsonl:1`.
@@ -61,7 +63,7 @@ def named_texts(source: Path | KeyedTexts, form: NormalForm = "prose") -> Iterat
         IntegrityError: a record has no text.
     """
     keys = {"text_key": source.text_key} if isinstance(source, KeyedTexts) else {}
-    for file in files_of(source.path if isinstance(source, KeyedTexts) else source):
+    for file in find_text_files(source.path if isinstance(source, KeyedTexts) else source):
         name = detect_reader(file)[0]
         if name not in READERS.available():
             raise ConfigurationError(

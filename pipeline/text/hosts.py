@@ -36,7 +36,7 @@ def _ascii_label(label: str) -> str:
         return label if label.isascii() else f"xn--{label.encode('punycode').decode()}"
 
 
-def host_of(url: str | None) -> str | None:
+def extract_host(url: str | None) -> str | None:
     """Return the host of a URL in ASCII form, without user and port; None if there is none."""
     try:
         host = urlsplit(url or "").hostname or ""

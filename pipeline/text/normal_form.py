@@ -25,7 +25,7 @@ _LINE_END: Final = re.compile("\r\n|[\r\x85\u2028]")
 _INVISIBLES = "\xad\u2060\ufeff"
 _INVISIBLE: Final = re.compile(f"[{_INVISIBLES}]")
 _ZERO_WIDTH_SPACES: Final = re.compile("\u200b+")
-_RARE: Final = re.compile(f"[{_CONTROLS}\r\x85\u2028\u2029\ud800-\udfff{_INVISIBLES}]")
+_RARE_CHARACTERS: Final = re.compile(f"[{_CONTROLS}\r\x85\u2028\u2029\ud800-\udfff{_INVISIBLES}]")
 _BLANK_LINES: Final = re.compile("\n{3,}")
 _CAPITALS: Final = str.maketrans(ascii_lowercase, ascii_uppercase)
 # the newline first: the engine skips from one to the next, and would test every character for a
@@ -39,7 +39,7 @@ _ASTRAL: Final = (
 )  # no mark is outside of these planes
 
 
-def _characters(category: str, planes: tuple[range, ...]) -> str:
+def _character_class(category: str, planes: tuple[range, ...]) -> str:
     """Return the body of a character class: all code points of a Unicode category."""
     points = [
         point for plane in planes for point in plane if unicodedata.category(chr(point)) == category
@@ -54,15 +54,15 @@ def _characters(category: str, planes: tuple[range, ...]) -> str:
 
 # Scripts written without spaces, where each character is a word of its own:
 # Han, Hiragana, Katakana, Thai, Lao, Khmer, Myanmar.
-_ALONE: Final = re.compile(
+_UNSPACED: Final = re.compile(
     "[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
     "\u3041-\u309f\u30a1-\u30ff\u31f0-\u31ff\uff66-\uff9f"
     "\u0e01-\u0e7f\u0e80-\u0eff\u1780-\u17ff\u19e0-\u19ff\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f]"
 )
 # Further scripts without spaces: Tibetan, Tai Le, New Tai Lue, Tai Tham, Balinese, Yi, Javanese,
 # Tai Viet.
-_NO_BLANKS: Final = re.compile(
-    rf"{_ALONE.pattern}|[\u0f00-\u0fff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\ua000-\ua4cf\ua980-\ua9df\uaa80-\uaadf]"
+_WITHOUT_BLANKS: Final = re.compile(
+    rf"{_UNSPACED.pattern}|[\u0f00-\u0fff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\ua000-\ua4cf\ua980-\ua9df\uaa80-\uaadf]"
 )
 _IS_ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
 _ASCII_WORD: Final = re.compile(r"\w+", re.ASCII)
@@ -92,17 +92,17 @@ symbols too."""
 # Made when the first text needs it: reading the categories of Unicode takes a tenth of a second.
 # Two of each, for a class with astral characters is slow: its ranges are tested one by one.
 @cache
-def _words(astral: bool) -> re.Pattern[str]:
+def _word_pattern(astral: bool) -> re.Pattern[str]:
     r"""Return the pattern of words, with the marks (such as vowel signs of Indic scripts) that `\w` does not match.
 
     A character of a script without blanks is a word, with the marks behind it.
     """
-    marks = f"{_characters('Mn', _BASIC)}{_characters('Mc', _BASIC)}"
-    basic = rf"(?!{_ALONE.pattern})[\w{marks}]"
+    marks = f"{_character_class('Mn', _BASIC)}{_character_class('Mc', _BASIC)}"
+    basic = rf"(?!{_UNSPACED.pattern})[\w{marks}]"
     if astral:
-        more = f"{_characters('Mn', _ASTRAL)}{_characters('Mc', _ASTRAL)}"
+        more = f"{_character_class('Mn', _ASTRAL)}{_character_class('Mc', _ASTRAL)}"
         basic = rf"(?:{basic}|(?={_IS_ASTRAL.pattern})[{more}])"
-    return re.compile(rf"{_ALONE.pattern}[{marks}]*|(?:{basic})+")
+    return re.compile(rf"{_UNSPACED.pattern}[{marks}]*|(?:{basic})+")
 
 
 Changes: TypeAlias = Counter[str]
@@ -139,7 +139,7 @@ def normalize_as(form: NormalForm, text: str) -> tuple[str, Changes]:
 
 def _normalize_characters(text: str, changes: Changes) -> str:
     r"""Return the text in NFC, with `\n` line ends, without controls and invisible characters."""
-    if _RARE.search(text):
+    if _RARE_CHARACTERS.search(text):
         text, changes["line_ends"] = _LINE_END.subn("\n", text)
         changes["line_ends"] += text.count("\u2029")
         text, changes["control_characters"] = _CONTROL.subn("", text.replace("\u2029", "\n\n"))
@@ -160,7 +160,7 @@ def normalize_field(form: NormalForm, text: str) -> str:
 
     A field may be a part of a text, a label or an id: blanks around it may belong to it.
     """
-    if text.isascii() and not _RARE.search(text):
+    if text.isascii() and not _RARE_CHARACTERS.search(text):
         return text
     return (_normalize_characters if form in ("prose", "sequence") else _FORMS[form])(
         text, Counter()
@@ -245,7 +245,7 @@ CHARACTERS_PER_WORD: Final = 3
 
 def count_characters_without_blanks(text: str) -> int:
     """Count the characters of scripts without blanks between words."""
-    return 0 if text.isascii() else len(_NO_BLANKS.findall(text))
+    return 0 if text.isascii() else len(_WITHOUT_BLANKS.findall(text))
 
 
 _ETHIOPIC_BLANK: Final = "\u1361"
@@ -265,7 +265,7 @@ def count_words(text: str) -> int:
     alone = count_characters_without_blanks(text)
     if not alone:
         return len(split_at_blanks(text))
-    spaced = sum(not _NO_BLANKS.match(run) for run in split_at_blanks(text))
+    spaced = sum(not _WITHOUT_BLANKS.match(run) for run in split_at_blanks(text))
     return spaced + max(1, alone // CHARACTERS_PER_WORD)
 
 
@@ -273,7 +273,7 @@ def is_written_without_blanks(character: str) -> bool:
     """Return whether a character is one of a script without blanks between words, or a mark of Chinese or Japanese."""
     return (
         bool(character)
-        and (_NO_BLANKS.match(character) or _WIDE_MARKS.match(character)) is not None
+        and (_WITHOUT_BLANKS.match(character) or _WIDE_MARKS.match(character)) is not None
     )
 
 
@@ -291,7 +291,9 @@ def _keep_zero_width_spaces(spaces: re.Match[str]) -> str:
         and unicodedata.category(after)[0] == "L"
     )
     return (
-        "" if inside and not _NO_BLANKS.match(before) and not _NO_BLANKS.match(after) else spaces[0]
+        ""
+        if inside and not _WITHOUT_BLANKS.match(before) and not _WITHOUT_BLANKS.match(after)
+        else spaces[0]
     )
 
 
@@ -303,7 +305,7 @@ def join_lines(lines: Sequence[str]) -> str:
 
 def is_unspaced(character: str) -> bool:
     """Return whether a character is a letter or spacing mark of a script without spaces between words."""
-    return _ALONE.fullmatch(character) is not None and unicodedata.category(character) in (
+    return _UNSPACED.fullmatch(character) is not None and unicodedata.category(character) in (
         "Lo",
         "Lm",
         "Nl",
@@ -311,7 +313,7 @@ def is_unspaced(character: str) -> bool:
     )
 
 
-def choose_form(text: str) -> MatchForm:
+def choose_match_form(text: str) -> MatchForm:
     """Return what of a text tells it apart: `symbols` for tables and programs, `words` for others."""
     symbols = len(_SYMBOL.findall(text))
     return "symbols" if symbols > _SYMBOLIC_SHARE * len(text) else "words"
@@ -340,7 +342,7 @@ def match_words(text: str, form: MatchForm = "words") -> list[str]:
         folded = _DIGITS.sub("0", folded)
     if folded.isascii():
         return (_ASCII_SYMBOLS if form == "symbols" else _ASCII_WORD).findall(folded)
-    words = _words(_IS_ASTRAL.search(folded) is not None)
+    words = _word_pattern(_IS_ASTRAL.search(folded) is not None)
     if form == "symbols":
         words = re.compile(rf"{words.pattern}|[^\w\s]")
     return words.findall(folded)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.text.normal_form import split_at_blanks
 from clozeline.pipeline.text.word_tokens import TokenTable, shared_table
-from clozeline.pipeline.text.wrapped_lines import group_lines, join_lines_of
+from clozeline.pipeline.text.wrapped_lines import group_lines, join_paragraph
 
-STRINGS: Final = frozenset({"zh", "ja", "th", "lo", "km", "my"})
+UNSPACED_LANGUAGES: Final = frozenset({"zh", "ja", "th", "lo", "km", "my"})
 """Languages without blanks between words, whose stop words count wherever they stand."""
 
 
@@ -25,7 +25,7 @@ class Duplicates(NamedTuple):
     copied_chars: int
 
 
-class _Repeats(NamedTuple):
+class _RepeatedNgrams(NamedTuple):
     """The n-grams that occur more than once: their token positions, ascending, and the group id of each."""
 
     at: NDArray[np.int64]
@@ -38,7 +38,7 @@ class TextStatistics:
     def __init__(self, text: str, *, as_written: bool = False) -> None:
         self.text = text
         self._as_written = as_written
-        self._repeats: dict[int, _Repeats] = {}
+        self._repeats: dict[int, _RepeatedNgrams] = {}
 
     @property
     def judges_paragraphs(self) -> bool:
@@ -59,7 +59,7 @@ class TextStatistics:
     @cached_property
     def lines(self) -> list[str]:
         """All lines, including empty ones; a hard-wrapped paragraph is one."""
-        return [join_lines_of(group) for group in self.line_groups]
+        return [join_paragraph(group) for group in self.line_groups]
 
     @cached_property
     def filled_lines(self) -> list[str]:
@@ -135,7 +135,7 @@ class TextStatistics:
         without = sum([not word[0].isalpha() and not any(map(str.isalpha, word)) for word in mixed])
         return (len(self._chunks) - without) / max(1, len(self._chunks))
 
-    def count_listed(self, words: frozenset[str]) -> int:
+    def count_tokens_in(self, words: frozenset[str]) -> int:
         """Return how many of some words are tokens."""
         table, ids = self._tokens
         return len(words.intersection(table.tokens[number] for number in ids.tolist()))
@@ -148,7 +148,7 @@ class TextStatistics:
         np.cumsum(table.lengths[ids], out=starts[1:])
         return starts
 
-    def _find_repeats(self, n: int) -> _Repeats:
+    def _find_repeats(self, n: int) -> _RepeatedNgrams:
         """Return the n-grams of tokens that occur more than once.
 
         An n-gram can only repeat where both of its (n-1)-grams do, so n only looks at what n - 1
@@ -157,19 +157,19 @@ class TextStatistics:
         if n in self._repeats:
             return self._repeats[n]
         if n == 1:
-            repeats = _Repeats(*_group_repeats(self._tokens[1]))
+            repeats = _RepeatedNgrams(*_group_repeats(self._tokens[1]))
         else:
             at, groups = self._find_repeats(n - 1)
             # repeated (n-1)-grams at consecutive positions; the pair of their groups identifies the
             # n-gram
             near = np.flatnonzero(at[1:] == at[:-1] + 1) if len(at) > 2 else at[:0]
             if len(near) < 2:
-                repeats = _Repeats(at[:0], groups[:0])
+                repeats = _RepeatedNgrams(at[:0], groups[:0])
             else:
                 kept, repeated = _group_repeats(
                     groups[near] * (self.token_count + 1) + groups[near + 1]
                 )
-                repeats = _Repeats(at[near[kept]], repeated)
+                repeats = _RepeatedNgrams(at[near[kept]], repeated)
         self._repeats[n] = repeats
         return repeats
 
@@ -238,6 +238,6 @@ def read_stop_words(folder: Path) -> dict[str, list[str]]:
 
 def count_stop_words(statistics: TextStatistics, words: frozenset[str], language: str) -> int:
     """Return how many different stop words a text has: among its tokens, or as strings in scripts without blanks."""
-    if language in STRINGS:
+    if language in UNSPACED_LANGUAGES:
         return sum(word in statistics.text for word in words)
-    return statistics.count_listed(words)
+    return statistics.count_tokens_in(words)

@@ -9,7 +9,7 @@ from clozeline.arrays import UInt64
 from clozeline.native import minhash
 from clozeline.pipeline.text.normal_form import MatchForm, match_words
 
-_CACHED: Final = 1_000_000
+_MOST_CACHED: Final = 1_000_000
 _CACHED_CHARACTERS: Final = 64  # longer tokens rarely recur, and one may be an entire document
 _BASE: Final = 0x9E3779B97F4A7C15
 
@@ -18,7 +18,7 @@ class _WordHashes(dict[str, bytes]):
     """Cache of the XXH3-64 of match-form words, big-endian."""
 
     def __missing__(self, word: str) -> bytes:
-        if len(self) >= _CACHED:
+        if len(self) >= _MOST_CACHED:
             self.clear()
         value = xxhash.xxh3_64_digest(word.encode())
         self[word] = value
@@ -38,7 +38,7 @@ class WordHashes(dict[str, bytes]):
         self._words = _WordHashes()
 
     def __missing__(self, token: str) -> bytes:
-        if len(self) >= _CACHED:
+        if len(self) >= _MOST_CACHED:
             self.clear()
         value = b"".join(map(self._words.__getitem__, match_words(token, self._form)))
         if len(token) <= _CACHED_CHARACTERS:
@@ -52,15 +52,15 @@ class WordHashes(dict[str, bytes]):
     def hashes(self, text: str) -> UInt64:
         """Return the hashes of the words that `match_words` finds in a text, shape [words]."""
         native = minhash.word_hashes(text, self.__getitem__) if self._form == "words" else None
-        return hashes_of(self.digests(text)) if native is None else native
+        return unpack_hashes(self.digests(text)) if native is None else native
 
 
-def hashes_of(digests: bytes) -> UInt64:
+def unpack_hashes(digests: bytes) -> UInt64:
     """Return the hashes in the concatenated digests of texts, shape [words]."""
     return np.frombuffer(digests, dtype=">u8").astype(np.uint64)
 
 
-def ngram_hashes(words: UInt64, ngram: int) -> UInt64:
+def hash_ngrams(words: UInt64, ngram: int) -> UInt64:
     """Return a polynomial hash for each run of `ngram` words, shape [words - ngram + 1], or [0] for fewer words.
 
     Doubles the length of the runs: h(i, 2n) = h(i, n) * base**n + h(i + n, n) modulo 2**64.

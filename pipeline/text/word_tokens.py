@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from clozeline.pipeline.text.normal_form import count_words
 
-_LONGEST: Final = 256  # characters; a longer run without white space is no word and is split at marks, in linear time
+_LONGEST_WORD: Final = 256  # characters; a longer run without white space is no word and is split at marks, in linear time
 _SUFFIX_CHARS: Final = 32
-_CACHED: Final = 1 << 17
-_ROOM: Final = 1 << 12
+_MOST_CACHED: Final = 1 << 17
+_INITIAL_CAPACITY: Final = 1 << 12
 _KOREAN: Final = re.compile("[\uac00-\ud7a3]")
 _ANY_LETTER: Final = re.compile(r"[^\W\d_]")
 _ALPHANUMERIC: Final = re.compile(r"[^\W_]")
@@ -94,16 +94,16 @@ class TokenTable(dict[str, tuple[int, ...]]):
     def __init__(self) -> None:
         super().__init__()
         self.tokens: list[str] = []
-        self.lengths: NDArray[np.int64] = np.zeros(_ROOM, np.int64)
-        self.sizes: NDArray[np.int64] = np.zeros(_ROOM, np.int64)
-        self.letters: NDArray[np.int64] = np.zeros(_ROOM, np.int64)
-        self.word_counts: NDArray[np.int64] = np.zeros(_ROOM, np.int64)
-        self.has_letter: NDArray[np.bool_] = np.zeros(_ROOM, np.bool_)
+        self.lengths: NDArray[np.int64] = np.zeros(_INITIAL_CAPACITY, np.int64)
+        self.sizes: NDArray[np.int64] = np.zeros(_INITIAL_CAPACITY, np.int64)
+        self.letters: NDArray[np.int64] = np.zeros(_INITIAL_CAPACITY, np.int64)
+        self.word_counts: NDArray[np.int64] = np.zeros(_INITIAL_CAPACITY, np.int64)
+        self.has_letter: NDArray[np.bool_] = np.zeros(_INITIAL_CAPACITY, np.bool_)
         self._ids: dict[str, int] = {}
 
     @property
     def is_full(self) -> bool:
-        return len(self) >= _CACHED or len(self.tokens) >= _CACHED
+        return len(self) >= _MOST_CACHED or len(self.tokens) >= _MOST_CACHED
 
     def ids_of(self, chunks: Iterable[str]) -> NDArray[np.int64]:
         """Return the id of each token of the chunks, in order."""
@@ -111,7 +111,7 @@ class TokenTable(dict[str, tuple[int, ...]]):
 
     def __missing__(self, chunk: str) -> tuple[int, ...]:
         ids = tuple(map(self.add, _split_any(chunk)))
-        if len(chunk) <= _LONGEST:
+        if len(chunk) <= _LONGEST_WORD:
             self[chunk] = ids
         return ids
 
@@ -165,7 +165,7 @@ def shared_table() -> TokenTable:
 
 
 def _split_any(chunk: str) -> tuple[str, ...]:
-    return tuple(_PLAIN.findall(chunk)) if len(chunk) > _LONGEST else _split_chunk(chunk)
+    return tuple(_PLAIN.findall(chunk)) if len(chunk) > _LONGEST_WORD else _split_chunk(chunk)
 
 
 def _split_chunk(chunk: str) -> tuple[str, ...]:

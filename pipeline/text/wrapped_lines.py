@@ -56,7 +56,7 @@ _SYMBOL: Final = re.compile(r"[#$%&*+/<=>@\\^_`{|}~]")
 _DIGIT: Final = re.compile(r"\d")
 _OPENING: Final = "\"'“‘„«‹([¿¡<*_"
 
-Width: TypeAlias = Callable[[str], int]
+MeasureWidth: TypeAlias = Callable[[str], int]
 
 
 class _Line(NamedTuple):
@@ -88,11 +88,11 @@ def group_lines(lines: Sequence[str]) -> list[range]:
     filled = [line for line in lines if line]
     if len(filled) <= _FEWEST_BREAKS or sum(map(len, filled)) > _WIDEST * len(filled):
         return [range(number, number + 1) for number in range(len(lines))]
-    measures: list[Width] = [len]
+    measures: list[MeasureWidth] = [len]
     if any(is_written_without_blanks(line[-1]) for line in filled):
         measures.append(_count_columns)
     for measure in measures:
-        joined = _find_joined(lines, measure)
+        joined = _find_continuations(lines, measure)
         if joined:
             break
     groups = []
@@ -104,7 +104,7 @@ def group_lines(lines: Sequence[str]) -> list[range]:
     return groups
 
 
-def join_lines_of(lines: Sequence[str]) -> str:
+def join_paragraph(lines: Sequence[str]) -> str:
     """Return the lines of one paragraph as one line, without the indent and the marks of quotations of all but one."""
     parts = [lines[0].rstrip()]
     for line in lines[1:]:
@@ -113,7 +113,7 @@ def join_lines_of(lines: Sequence[str]) -> str:
             if line.lstrip().startswith(">")
             else line.strip()
         )
-        parts.append(text if _touch(parts[-1], text) else f" {text}")
+        parts.append(text if _needs_no_blank(parts[-1], text) else f" {text}")
     return "".join(parts)
 
 
@@ -121,11 +121,11 @@ def unwrap(text: str) -> str:
     """Return a text with each hard-wrapped paragraph as one line."""
     lines = text.split("\n")
     return "\n".join(
-        join_lines_of([lines[number] for number in group]) for group in group_lines(lines)
+        join_paragraph([lines[number] for number in group]) for group in group_lines(lines)
     )
 
 
-def _touch(left: str, right: str) -> bool:
+def _needs_no_blank(left: str, right: str) -> bool:
     """Return whether no blank belongs between two lines of a paragraph."""
     return is_written_without_blanks(left[-1:]) and is_written_without_blanks(right[:1])
 
@@ -134,10 +134,10 @@ def _count_columns(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
-def _find_joined(lines: Sequence[str], measure: Width) -> set[int]:
+def _find_continuations(lines: Sequence[str], measure: MeasureWidth) -> set[int]:
     """Return the numbers of the lines that continue the paragraph of the line before."""
     blocks = [block for block in _iter_blocks(lines, measure) if len(block.lines) > 1]
-    widths = [(_width_of(block), block) for block in blocks]
+    widths = [(_measure_block(block), block) for block in blocks]
     seeds = [
         (width, block)
         for width, block in widths
@@ -148,7 +148,7 @@ def _find_joined(lines: Sequence[str], measure: Width) -> set[int]:
         width = max(width for width, _ in widths)
         together = _Block(0, [line for block in blocks for line in block.lines])
         if sum(len(block.lines) for block in blocks) > _FEWEST_BREAKS and _is_wrapped(
-            together, width, _FEWEST_BREAKS, is_alone=True, ends={*_ends_of(blocks)}
+            together, width, _FEWEST_BREAKS, is_alone=True, ends={*_last_line_indices(blocks)}
         ):
             seeds = [(width, block) for block in blocks]
     if not seeds:
@@ -168,7 +168,7 @@ def _find_joined(lines: Sequence[str], measure: Width) -> set[int]:
     return joined
 
 
-def _iter_blocks(lines: Sequence[str], measure: Width) -> Iterator[_Block]:
+def _iter_blocks(lines: Sequence[str], measure: MeasureWidth) -> Iterator[_Block]:
     """Yield the runs of lines that are not empty."""
     run: list[_Line] = []
     for number, line in enumerate([*lines, ""]):
@@ -179,14 +179,14 @@ def _iter_blocks(lines: Sequence[str], measure: Width) -> Iterator[_Block]:
             run = []
 
 
-def _read_line(line: str, measure: Width) -> _Line:
+def _read_line(line: str, measure: MeasureWidth) -> _Line:
     text = line.strip()
     quotes = match.group() if (match := _QUOTED.match(text)) else ""
     indent = len(line) - len(line.lstrip())
     return _Line(text[len(quotes) :].strip(), indent, quotes.strip(), measure(line.rstrip()))
 
 
-def _width_of(block: _Block) -> int:
+def _measure_block(block: _Block) -> int:
     """Return the columns of the longest line that could have been broken."""
     return max((line.columns for line in block.lines if _can_break(line)), default=0)
 
@@ -195,7 +195,7 @@ def _can_break(line: _Line) -> bool:
     return " " in line.text or is_written_without_blanks(line.text[-1:])
 
 
-def _ends_of(blocks: Sequence[_Block]) -> Iterator[int]:
+def _last_line_indices(blocks: Sequence[_Block]) -> Iterator[int]:
     """Yield the number of the last line of each block, counted over all of them."""
     count = 0
     for block in blocks:
@@ -278,7 +278,7 @@ def _is_wrapped(
             early += 1
     if len(forced) < max(fewest, closed) or len(forced) < _FORCED_SHARE * (len(forced) + early):
         return False
-    return _is_prose(block.lines) and (not is_alone or _continues(block.lines, forced))
+    return _is_prose(block.lines) and (not is_alone or _continues_sentences(block.lines, forced))
 
 
 def _is_prose(lines: Sequence[_Line]) -> bool:
@@ -301,7 +301,7 @@ def _is_prose(lines: Sequence[_Line]) -> bool:
     return is_written_without_blanks(together[-1]) or len(words) >= _WORDS_PER_LINE * len(texts)
 
 
-def _continues(lines: Sequence[_Line], forced: Sequence[int]) -> bool:
+def _continues_sentences(lines: Sequence[_Line], forced: Sequence[int]) -> bool:
     """Return whether sentences go on behind these breaks, as in prose and not as in verse, lists and logs."""
     marked = sum(unicodedata.category(lines[number - 1].text[-1])[0] == "P" for number in forced)
     starts = [lines[number].text.lstrip(_OPENING)[:1] for number in forced]

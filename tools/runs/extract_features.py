@@ -15,7 +15,7 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, plural
 from clozeline.files import file_hash
-from clozeline.pipeline.tables import files_of, named_texts
+from clozeline.pipeline.tables import find_text_files, read_named_texts
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.command import UserPath, run_as_script, run_tool
 from clozeline.tools.options import CheckpointChoice, RunArgument
@@ -60,7 +60,7 @@ def extract(options: ExtractOptions) -> str:
         raise ConfigurationError(
             f"output: {options.output} holds something already ({MANIFEST}); choose a new folder"
         )
-    hashes = {path.name: file_hash(path) for path in files_of(options.input)}
+    hashes = {path.name: file_hash(path) for path in find_text_files(options.input)}
     opened = TrainedModel.open(options.run, options.step)
     trained = replace(opened, checkpoint=fill_absent_heads(opened.checkpoint))
     length = trained.row_length(options.max_length, "max_length")
@@ -75,7 +75,7 @@ def extract(options: ExtractOptions) -> str:
         options.output,
         trained,
         objective,
-        named_texts(options.input, options.normalize),
+        read_named_texts(options.input, options.normalize),
         chosen,
         facts,
     )

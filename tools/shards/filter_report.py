@@ -20,7 +20,7 @@ from clozeline.command_line import Positional
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, IntegrityError, plural, reading_run
 from clozeline.pipeline.clean.filters import ThresholdFilter
-from clozeline.pipeline.clean.ruling_keys import STEP_KEYS, filters_of_sources, find_ruling_keys
+from clozeline.pipeline.clean.ruling_keys import STEP_KEYS, filters_by_source, find_ruling_keys
 from clozeline.pipeline.corrupt.preview.view import ConsoleView, Sheet, show_view
 from clozeline.pipeline.execution.unit_record import UnitRecord, total_counts
 from clozeline.pipeline.ingest.documents.document import Document
@@ -92,7 +92,7 @@ def collect_reasons(
     """Return the reasons for which documents were rejected, and the number of kept documents that were measured."""
     folder = out / "clean"
     config = recipe.config_of("clean")
-    filters = filters_of_sources(config)
+    filters = filters_by_source(config)
     reasons = {reason: Reason(key) for reason, key in find_ruling_keys(config).items()}
     parts = _find_parts(folder)
     for part in parts:
@@ -149,7 +149,7 @@ def _measure(
     """Yield what keeps a document: the reason of a rule, the value, its threshold, and both in words."""
     if language is not None and document.language in language.options.keep:
         score = document.language_score
-        least, key = language.options.least_score(document.language, document.n_chars)
+        least, key = language.options.minimum_score(document.language, document.n_chars)
         if score >= least:
             yield (
                 "language_score",

@@ -28,10 +28,10 @@ EXTRACTION_KEYS: Final = dict.fromkeys(
 )
 """The key that rules each reason of an extraction."""
 _START_S: Final = 60.0
-_PATIENCE: Final = 120  # wall-clock seconds per CPU second that a page may take
+_WALL_PER_CPU_SECOND: Final = 120  # wall-clock seconds per CPU second that a page may take
 
 
-class Extracted(NamedTuple):
+class ExtractionResult(NamedTuple):
     """Text of a page, or the reason why there is none, and whether only the lenient rules found it."""
 
     text: str
@@ -39,12 +39,12 @@ class Extracted(NamedTuple):
     lenient: bool = False
 
 
-class Extraction:
+class ExtractorProcess:
     """The parent's side: sends pages to the child process and ends it by `close`."""
 
     def __init__(self, chosen: ExtractorComponent) -> None:
         limits: ExtractorOptions = chosen.options
-        self._patience_s = limits.timeout_s * _PATIENCE
+        self._patience_s = limits.timeout_s * _WALL_PER_CPU_SECOND
         self._too_slow = (
             f"the extractor's process gave no answer for {self._patience_s:.0f} s, although a "
             "page may only use "
@@ -57,7 +57,7 @@ class Extraction:
         self._stream: tuple[socket.socket, BinaryIO] | None = None
         self.restarts = 0
 
-    def extract(self, html: str) -> Extracted:
+    def extract(self, html: str) -> ExtractionResult:
         """Return the text of a page or the reason why there is none.
 
         A page at which two processes die is to blame, unless for its time: one may have been killed
@@ -66,16 +66,16 @@ class Extraction:
         page = json.dumps(html, ensure_ascii=False).encode("utf-8", "replace")
         reason = ""
         for _ in range(2):
-            answer = self._ask(page)
-            if isinstance(answer, Extracted):
+            answer = self._send_page(page)
+            if isinstance(answer, ExtractionResult):
                 return answer
             self.restarts += 1
             reason = "timeout" if answer == -signal.SIGPROF else "extractor_crash"
             if reason == "timeout":
                 break
-        return Extracted("", reason)
+        return ExtractionResult("", reason)
 
-    def _ask(self, page: bytes) -> Extracted | int:
+    def _send_page(self, page: bytes) -> ExtractionResult | int:
         """Return the answer to a page, or the exit status of the process that died."""
         if self._child is None:
             self._start()
@@ -88,7 +88,7 @@ class Extraction:
                 sender.sendall(page + b"\n")
                 line = answers.readline()
             if line.endswith(b"\n"):
-                return Extracted(*json.loads(line))
+                return ExtractionResult(*json.loads(line))
             status = self._child.wait(_START_S)
         except TimeoutError as error:
             self.close()
@@ -136,15 +136,15 @@ class Extraction:
             each.close()
 
 
-def shared_extraction(chosen: ExtractorComponent) -> Extraction:
+def shared_extractor_process(chosen: ExtractorComponent) -> ExtractorProcess:
     """Return the child shared by all units of this process with equal options; it ends with the process."""
     return _shared(json.dumps(chosen.as_dict(), sort_keys=True), os.getpid())
 
 
 @cache
-def _shared(plain: str, process: int) -> Extraction:
+def _shared(plain: str, process: int) -> ExtractorProcess:
     # per process id, because a fork must not use its parent's socket
-    extraction = Extraction(EXTRACTORS.resolve(json.loads(plain)))
+    extraction = ExtractorProcess(EXTRACTORS.resolve(json.loads(plain)))
     atexit.register(extraction.close)
     return extraction
 
@@ -175,7 +175,7 @@ def serve(descriptor: int) -> None:
             os._exit(1)
 
 
-def _extract_page(extractor: Any, html: str) -> Extracted:
+def _extract_page(extractor: Any, html: str) -> ExtractionResult:
     try:
         html = prepare_page(html)
         lenient = False
@@ -186,5 +186,5 @@ def _extract_page(extractor: Any, html: str) -> Extracted:
     except MemoryError:
         raise
     except Exception:
-        return Extracted("", "extractor_error")
-    return Extracted(text, None if text.strip() else "extract_empty", lenient)
+        return ExtractionResult("", "extractor_error")
+    return ExtractionResult(text, None if text.strip() else "extract_empty", lenient)

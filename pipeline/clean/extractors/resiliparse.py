@@ -8,9 +8,11 @@ from resiliparse.extract.html2text import extract_plain_text
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.extractors import Extractor, ExtractorOptions
 
-_UNSEEN: Final = re.compile(r"<(noscript|script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL)
-_LINE: Final = 60  # characters; shorter lines of a page are mostly menus and headings
-_PROSE: Final = 500  # minimum characters in long lines of a page that has a text
+_INVISIBLE_ELEMENTS: Final = re.compile(
+    r"<(noscript|script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL
+)
+_LONG_LINE: Final = 60  # characters; shorter lines of a page are mostly menus and headings
+_FEWEST_CHARACTERS: Final = 500  # minimum characters in long lines of a page that has a text
 
 
 class Resiliparse(Extractor):
@@ -37,15 +39,17 @@ class Resiliparse(Extractor):
 
     def extract_leniently(self, html: str) -> str:
         """Return the main content without scripts, or else the long lines of the page if there are enough."""
-        bare = _UNSEEN.sub(" ", html)
+        bare = _INVISIBLE_ELEMENTS.sub(" ", html)
         text = _parse(bare, self._options.main_content)
         if text.strip() or not self._options.main_content:
             return text
         lines = map(str.strip, _parse(bare, False).split("\n"))
         prose = "\n\n".join(
-            dict.fromkeys(line for line in lines if len(line) >= _LINE and not line.startswith("•"))
+            dict.fromkeys(
+                line for line in lines if len(line) >= _LONG_LINE and not line.startswith("•")
+            )
         )
-        return prose if len(prose) >= _PROSE else ""
+        return prose if len(prose) >= _FEWEST_CHARACTERS else ""
 
 
 def _parse(html: str, main_content: bool) -> str:

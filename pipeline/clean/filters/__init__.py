@@ -109,7 +109,7 @@ DATA_FILE: Final = {"data_file": True}
 decides verdicts."""
 
 
-def data_files(options: Any) -> dict[str, str]:
+def hash_data_files(options: Any) -> dict[str, str]:
     """Return the SHA-256 (hex) of each file that options name, by path; ConfigurationError if one is missing."""
     named = [
         getattr(options, option.name)
@@ -138,7 +138,7 @@ def data_files(options: Any) -> dict[str, str]:
     return digests
 
 
-def iter_terms(path: Path) -> Iterator[str]:
+def read_terms(path: Path) -> Iterator[str]:
     """Yield the terms of a file, one a line, without comments; ConfigurationError if it cannot be read."""
     try:
         with path.open(encoding="utf-8-sig") as lines:
@@ -155,9 +155,9 @@ class HashedTerms:
     """A set of strings as sorted hashes: 8 bytes each, kept once per process."""
 
     def __init__(self, paths: Sequence[Path], normalize: Callable[[str], str] = str.lower) -> None:
-        self._hashes = [_hash_terms(path, normalize, _changed(path)) for path in paths]
+        self._hashes = [_hash_terms(path, normalize, _file_state(path)) for path in paths]
 
-    def holds_any(self, terms: Sequence[str]) -> bool:
+    def contains_any(self, terms: Sequence[str]) -> bool:
         """Return whether one of the terms is in the set."""
         keys = np.array(
             [xxhash.xxh3_64_intdigest(term.encode()) for term in terms], dtype=np.uint64
@@ -168,13 +168,13 @@ class HashedTerms:
         )
 
 
-def _changed(path: Path) -> tuple[int, int]:
+def _file_state(path: Path) -> tuple[int, int]:
     return (path.stat().st_size, path.stat().st_mtime_ns) if path.exists() else (0, 0)
 
 
 @lru_cache(maxsize=16)
 def _hash_terms(path: Path, normalize: Callable[[str], str], changed: tuple[int, int]) -> UInt64:
-    hashes = (xxhash.xxh3_64_intdigest(normalize(term).encode()) for term in iter_terms(path))
+    hashes = (xxhash.xxh3_64_intdigest(normalize(term).encode()) for term in read_terms(path))
     array = np.fromiter(hashes, dtype=np.uint64)
     array.sort()
     return array

@@ -13,7 +13,7 @@ from clozeline.pipeline.clean.filters import (
     ThresholdFilter,
     Verdict,
     at_most,
-    iter_terms,
+    read_terms,
 )
 from clozeline.pipeline.clean.filters.gopher_quality import Share
 from clozeline.pipeline.ingest.documents.document import Document
@@ -56,7 +56,7 @@ class BadWords(ThresholdFilter):
             for file in options.lists.iterdir()
             if file.is_file() and not file.name.startswith(".")
         )
-        self._terms = {file.name.split(".")[0]: _terms_by_first_word(file) for file in files}
+        self._terms = {file.name.split(".")[0]: _group_by_first_word(file) for file in files}
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the verdict by the share of listed words; note a language without a list."""
@@ -71,10 +71,10 @@ class BadWords(ThresholdFilter):
             yield at_most("bad_words", _count_words(words, terms) / max(1, len(words)), self._share)
 
 
-def _terms_by_first_word(path: Path) -> Mapping[str, Sequence[list[str]]]:
+def _group_by_first_word(path: Path) -> Mapping[str, Sequence[list[str]]]:
     """Return the terms as words, those with the same first word together, the longest first."""
     by_first: dict[str, list[list[str]]] = {}
-    for term in sorted(set(iter_terms(path))):
+    for term in sorted(set(read_terms(path))):
         if words := match_words(term):
             by_first.setdefault(words[0], []).append(words)
     return {first: sorted(terms, key=len, reverse=True) for first, terms in by_first.items()}

@@ -106,7 +106,11 @@ class C4Quality(Filter):
         phrases = [phrase for phrase in self._phrases if phrase in lowered]
         try:
             for group, line in zip(statistics.line_groups, statistics.lines, strict=True):
-                rule = self._find_rule(line.strip(), phrases, document.language) if line else ""
+                rule = (
+                    self._find_dropping_rule(line.strip(), phrases, document.language)
+                    if line
+                    else ""
+                )
                 if rule:
                     removed[rule] += sum(map(len, group)) + len(group)
                     cuts_sentence = rule == "terminal_punctuation"
@@ -144,7 +148,7 @@ class C4Quality(Filter):
         removed["blank"] += len(statistics.text) - len(text) - removed.total()
         return Verdict(text=text, removed={rule: count for rule, count in removed.items() if count})
 
-    def _is_ended(self, line: str, language: str) -> bool:
+    def _has_sentence_end(self, line: str, language: str) -> bool:
         if self._marks is not None:
             return line.endswith(self._marks)
         return line.endswith(_QUOTES) or ends_sentence(line, language)
@@ -152,14 +156,14 @@ class C4Quality(Filter):
     def _remove_citations(self, line: str) -> str:
         return _CITATION.sub("", line) if self._options.citations and "[" in line else line
 
-    def _find_rule(self, bare: str, phrases: list[str], language: str) -> str:
+    def _find_dropping_rule(self, bare: str, phrases: list[str], language: str) -> str:
         """Return the rule that drops a line; "" keeps it. Few pages have phrases."""
         options = self._options
         if len(bare) > options.word_chars and max(map(len, bare.split())) > options.word_chars:
             return "long_word"
         line = self._remove_citations(bare)
         if options.terminal_punctuation and (
-            not self._is_ended(line, language) or line.endswith("...")
+            not self._has_sentence_end(line, language) or line.endswith("...")
         ):
             return "terminal_punctuation"
         few = len(bare.split(None, options.words_per_line)) < options.words_per_line

@@ -10,10 +10,10 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 
 # a hyphen at the end of a line, the rest of the word, what is attached to it, and a blank; a page
 # may end between them
-_CUT: Final = re.compile(r"[-\u2010]\n\n?[ \t]*([^\W\d_]+)([^\s\-\u2010]*)( ?)")
+_HYPHENATED: Final = re.compile(r"[-\u2010]\n\n?[ \t]*([^\W\d_]+)([^\s\-\u2010]*)( ?)")
 _BEFORE: Final = re.compile(r"[^\W\d_]+\Z")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_AND: Final = {
+_CONJUNCTIONS: Final = {
     "en": {"and", "or"},
     "de": {"und", "oder"},
     "nl": {"en", "of"},
@@ -39,16 +39,16 @@ class Dehyphenate(Filter):
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the joined text; no text is rejected."""
         text = statistics.text
-        if not _CUT.search(text):
+        if not _HYPHENATED.search(text):
             return KEEP
-        suspended = _AND.get(document.language, _AND["en"])
+        suspended = _CONJUNCTIONS.get(document.language, _CONJUNCTIONS["en"])
         words = set(_WORD.findall("".join(_uncut_pieces(text)).lower()))
         compounds = [word.split("-") for word in words if "-" in word]
         first = {parts[0] for parts in compounds}
         last = {parts[-1] for parts in compounds}
 
         def join(cut: re.Match[str]) -> str:
-            before = _head_of(cut)
+            before = _find_head(cut)
             rest = cut[1].lower()
             is_one_word = cut[1].islower() or (before + cut[1]).isupper()
             if not before or not is_one_word or rest in suspended:
@@ -59,7 +59,7 @@ class Dehyphenate(Filter):
             hyphen = "-" if len(head) == 1 or (has_parts and not is_known) else ""
             return f"{hyphen}{cut[1]}{cut[2]}{cut[3] and chr(10)}"
 
-        joined = _CUT.sub(join, text)
+        joined = _HYPHENATED.sub(join, text)
         return (
             KEEP
             if joined == text
@@ -67,7 +67,7 @@ class Dehyphenate(Filter):
         )
 
 
-def _head_of(cut: re.Match[str]) -> str:
+def _find_head(cut: re.Match[str]) -> str:
     """Return the letters before the hyphen of a cut word."""
     before = _BEFORE.search(cut.string[max(0, cut.start() - 40) : cut.start()])
     return "" if before is None else before[0]
@@ -76,7 +76,7 @@ def _head_of(cut: re.Match[str]) -> str:
 def _uncut_pieces(text: str) -> Iterator[str]:
     """Yield the text between cut words."""
     at = 0
-    for cut in _CUT.finditer(text):
-        yield text[at : cut.start() - len(_head_of(cut))]
+    for cut in _HYPHENATED.finditer(text):
+        yield text[at : cut.start() - len(_find_head(cut))]
         at = cut.end(1)
     yield text[at:]

@@ -22,7 +22,7 @@ _CREDITS: Final = re.compile(
     r"|This e-?(?:text|book) was (?:prepared|produced)|Note: Project Gutenberg).*?(?:\n\s*\n|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
-_NEAR: Final = 1000
+_FRAME_CHARACTERS: Final = 1000
 """Characters between the last words of a book and its END line."""
 
 
@@ -72,5 +72,5 @@ def _find_end(text: str, first: int) -> int:
     if _START.search(text, end):
         end = len(text)
     *_, last = (end, *(match.start() for match in _LAST_WORDS.finditer(text, first, end)))
-    is_frame = end - last <= _NEAR or end == len(text)
+    is_frame = end - last <= _FRAME_CHARACTERS or end == len(text)
     return last if is_frame else end

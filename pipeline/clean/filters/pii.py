@@ -95,7 +95,7 @@ class Pii(Filter):
         last = 0
         pieces: list[str] = []
         removed: Counter[str] = Counter()
-        for kind, start, end in self.find(text):
+        for kind, start, end in self.find_spans(text):
             token = f"<{kind}>"
             pieces += [text[last:start], token]
             last = end
@@ -106,7 +106,7 @@ class Pii(Filter):
             text="".join((*pieces, text[last:])), removed=removed, flags=FLAG_PII_REPLACED
         )
 
-    def find(self, text: str) -> Iterator[tuple[str, int, int]]:
+    def find_spans(self, text: str) -> Iterator[tuple[str, int, int]]:
         """Yield kind, start and end of what is replaced, in the order of the text; no two overlap."""
         spans: list[tuple[int, int, str]] = []
         options = self._options
@@ -114,11 +114,13 @@ class Pii(Filter):
             spans += [
                 (match.start(), end, "email")
                 for match in _EMAIL.finditer(text)
-                if (end := _end_of_host(match))
+                if (end := _find_host_end(match))
             ]
         if options.iban:
             spans += [
-                (*match.span(), "iban") for match in _IBAN.finditer(text) if is_iban(match[0])
+                (*match.span(), "iban")
+                for match in _IBAN.finditer(text)
+                if has_iban_checksum(match[0])
             ]
         if options.ip:
             spans += [
@@ -139,7 +141,7 @@ class Pii(Filter):
                 free = end
 
 
-def _end_of_host(address: re.Match[str]) -> int:
+def _find_host_end(address: re.Match[str]) -> int:
     """Return where the longest host with a known top-level domain ends: `org` of `a@b.org.Then`; 0 for `a@2x.png`."""
     labels = address[1].split(".")
     while len(labels) > 1 and labels[-1].lower() not in top_level_domains():
@@ -156,7 +158,7 @@ def is_public(address: str) -> bool:
     return parsed.is_global and (parsed.version == 4 or int(parsed) >> 125 == 1)
 
 
-def is_iban(text: str) -> bool:
+def has_iban_checksum(text: str) -> bool:
     """Return whether the checksum of an account number is right: modulo 97 it is 1 (ISO 13616)."""
     compact = re.sub(r"\s", "", text)
     digits = "".join(str(int(character, 36)) for character in compact[4:] + compact[:4])

@@ -9,7 +9,7 @@ from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
-_GONE: Final = re.compile(r"\[ ?(?:deleted|removed)(?: by [\w ]{1,20})? ?\]", re.IGNORECASE)
+_DELETED: Final = re.compile(r"\[ ?(?:deleted|removed)(?: by [\w ]{1,20})? ?\]", re.IGNORECASE)
 # with a semicolon: `?a=1&copy=2` is an address
 _ENTITY: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 
@@ -31,7 +31,7 @@ class Reddit(Filter):
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the text with characters for entities; a deleted one is rejected."""
         text = statistics.text
-        if _GONE.fullmatch(text.strip()):
+        if _DELETED.fullmatch(text.strip()):
             return Verdict("reddit_deleted", text.strip())
         if "&" not in text:
             return KEEP

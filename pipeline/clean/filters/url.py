@@ -15,14 +15,14 @@ from clozeline.pipeline.clean.filters import (
     Filter,
     HashedTerms,
     Verdict,
-    iter_terms,
+    read_terms,
 )
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.hosts import (
     LONGEST_HOST,
     ascii_host,
     ascii_url,
-    host_of,
+    extract_host,
     parent_domains,
 )
 from clozeline.pipeline.text.text_statistics import TextStatistics
@@ -90,7 +90,7 @@ class Url(Filter):
         self._domains = HashedTerms(options.domains, ascii_host)
         self._urls = HashedTerms(options.urls, strip_scheme)
         self._banned, self._soft, self._subwords = (
-            frozenset("".join(split_words(term)) for path in paths for term in iter_terms(path))
+            frozenset("".join(split_words(term)) for path in paths for term in read_terms(path))
             for paths in (options.banned_words, options.soft_words, options.banned_subwords)
         )
         self._threshold = options.soft_word_threshold
@@ -99,12 +99,12 @@ class Url(Filter):
         """Return the verdict on a page from its URL."""
         if (url := document.url) is None:
             return KEEP
-        host = host_of(url) or ""
+        host = extract_host(url) or ""
         if len(host) > LONGEST_HOST:
             return Verdict("url_host", f"{len(host)} characters > {LONGEST_HOST}")
-        if self._domains.holds_any(parent_domains(host)):
+        if self._domains.contains_any(parent_domains(host)):
             return Verdict("url_domain", host)
-        if self._urls.holds_any([strip_scheme(url)]):
+        if self._urls.contains_any([strip_scheme(url)]):
             return Verdict("url_listed", url)
         words = split_words(url)
         if banned := self._banned.intersection(words):

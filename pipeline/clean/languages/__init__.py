@@ -11,8 +11,8 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.registries import LanguageComponent
 
 Score = Annotated[float, Field(ge=0, le=1)]
-_SHORT: Final = 100
-_LONG: Final = 300
+_SHORT_CHARACTERS: Final = 100
+_LONG_CHARACTERS: Final = 300
 """Package of the identifiers."""
 LANGUAGE_KEYS: Final = {
     "language": "language.keep",
@@ -40,13 +40,13 @@ class LanguageOptions:
     thresholds: dict[str, Score] = field(default_factory=dict)
     """minimum scores of single languages at any length, such as `{af: 0.5}`"""
 
-    def least_score(self, language: str, characters: int) -> tuple[float, str]:
+    def minimum_score(self, language: str, characters: int) -> tuple[float, str]:
         """Return the minimum score of a text of a language, by its length, and the key that decides it."""
         if language in self.thresholds:
             return self.thresholds[language], f"thresholds.{language}"
-        if characters <= _SHORT or self.long_threshold <= self.threshold:
+        if characters <= _SHORT_CHARACTERS or self.long_threshold <= self.threshold:
             return self.threshold, "threshold"
-        share = min(1.0, (characters - _SHORT) / (_LONG - _SHORT))
+        share = min(1.0, (characters - _SHORT_CHARACTERS) / (_LONG_CHARACTERS - _SHORT_CHARACTERS))
         least = self.threshold + share * (self.long_threshold - self.threshold)
         return least, "long_threshold" if share == 1 else "threshold and long_threshold"
 
@@ -63,12 +63,12 @@ def remove_noise(text: str) -> str:
     return _DIGITS.sub(" ", text)
 
 
-_SAMPLE: Final = 2000
-_PIECES: Final = 8
-_EDGE: Final = 40
+_SAMPLE_CHARACTERS: Final = 2000
+_SAMPLE_PIECES: Final = 8
+_LONGEST_CUT_WORD: Final = 40
 
 
-def sample_text(text: str, characters: int = _SAMPLE) -> str:
+def sample_text(text: str, characters: int = _SAMPLE_CHARACTERS) -> str:
     """Return a text, or at most so many of its characters: pieces at equal distances, from its start to its end.
 
     A document may begin with a menu, a license or a quotation in another language. Words that a
@@ -76,20 +76,26 @@ def sample_text(text: str, characters: int = _SAMPLE) -> str:
     """
     if len(text) <= characters:
         return text
-    size = characters // _PIECES - 1
-    starts = [(len(text) - size) * number // (_PIECES - 1) for number in range(_PIECES)]
-    return " ".join(_whole_words(text, start, start + size) for start in starts)
+    size = characters // _SAMPLE_PIECES - 1
+    starts = [
+        (len(text) - size) * number // (_SAMPLE_PIECES - 1) for number in range(_SAMPLE_PIECES)
+    ]
+    return " ".join(_trim_to_words(text, start, start + size) for start in starts)
 
 
-def _whole_words(text: str, start: int, end: int) -> str:
+def _trim_to_words(text: str, start: int, end: int) -> str:
     """Return a part of a text without the words that its edges cut; long words are cut."""
     if start and not text[start - 1].isspace():
         start += next(
-            (index for index, letter in enumerate(text[start : start + _EDGE]) if letter.isspace()),
+            (
+                index
+                for index, letter in enumerate(text[start : start + _LONGEST_CUT_WORD])
+                if letter.isspace()
+            ),
             0,
         )
     if end < len(text) and not text[end].isspace():
-        last = reversed(text[end - _EDGE : end])
+        last = reversed(text[end - _LONGEST_CUT_WORD : end])
         end -= next((index for index, letter in enumerate(last) if letter.isspace()), 0)
     return text[start:end]
 
@@ -115,7 +121,7 @@ class LanguageRule:
         self._identifier: LanguageIdentifier = chosen.build()
         self._options: LanguageOptions = chosen.options
 
-    def keeps(self, language: str) -> bool:
+    def accepts(self, language: str) -> bool:
         """Return whether documents stay whose source states this language, with or without a region or script."""
         keep = self._options.keep
         return not keep or not {language, re.split("[-_]", language)[0]}.isdisjoint(keep)
@@ -128,7 +134,7 @@ class LanguageRule:
             return language, score, "", ""
         if language not in options.keep:
             return language, score, "language", language
-        least, key = options.least_score(language, len(text))
+        least, key = options.minimum_score(language, len(text))
         if score < least:
             return (
                 language,

@@ -17,8 +17,8 @@ from clozeline.pipeline.clean.languages import (
 
 _NO_LETTER: Final = re.compile(r"[\W\d_]+")
 _SCRIPT_SHARE: Final = 0.8
-_LETTERS: Final = 20  # texts with fewer are undecided
-_MARGIN: Final = 0.1  # minimum distance of the best score from the second
+_FEWEST_LETTERS: Final = 20  # texts with fewer are undecided
+_LEAST_MARGIN: Final = 0.1  # minimum distance of the best score from the second
 
 
 class _Script(NamedTuple):
@@ -74,7 +74,7 @@ _SCRIPTS: Final = (
         "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af", "ja wuu yue zh"
     ),
 )
-_NAMING: Final = {
+_NAMING_SCRIPTS: Final = {
     script.names: re.compile(f"[{script.characters}]") for script in _SCRIPTS if script.names
 }
 """Scripts that name a language, by its code."""
@@ -83,7 +83,7 @@ _ANY_SCRIPT: Final = re.compile(f"[{''.join(script.characters for script in _SCR
 
 
 @cache
-def _letters_of(language: str) -> re.Pattern[str]:
+def _letter_pattern(language: str) -> re.Pattern[str]:
     """Return the pattern of the letters that a language of the model is written in."""
     if language == _NO_LANGUAGE:
         return _ANY_SCRIPT
@@ -118,17 +118,17 @@ class Py3langid(LanguageIdentifier):
 
     def identify(self, text: str) -> tuple[str, float]:
         letters = _NO_LETTER.sub("", text := remove_noise(sample_text(text)))
-        if len(letters) < _LETTERS:
+        if len(letters) < _FEWEST_LETTERS:
             return UNDECIDED, 0.0
         least = _SCRIPT_SHARE * len(letters)
         is_latin = letters.isascii() or len(_LATIN_LETTER.findall(letters)) >= least
-        for language, script in () if is_latin else _NAMING.items():
+        for language, script in () if is_latin else _NAMING_SCRIPTS.items():
             if (count := len(script.findall(letters))) > least:
                 return language, count / len(letters)
         (best, score), (_, second), *_ = _model().rank(text)
         # the model guesses some language for a script that it has not seen
-        is_unlike = len(_letters_of(best).findall(letters)) < least
-        if is_unlike or score - second < _MARGIN:
+        is_unlike = len(_letter_pattern(best).findall(letters)) < least
+        if is_unlike or score - second < _LEAST_MARGIN:
             return UNDECIDED, score
         return best, score
 

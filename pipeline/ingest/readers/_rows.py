@@ -31,7 +31,7 @@ from clozeline.pipeline.ingest.readers._messages import (
     is_dialogue,
     write_dialogue,
 )
-from clozeline.pipeline.text.language_codes import read_code
+from clozeline.pipeline.text.language_codes import parse_code
 
 FIELD_REASONS: Final = ("no_text", "empty", "text_type", "bad_utf8")
 _TYPE_NAMES: Final = {
@@ -263,7 +263,7 @@ def make_record(
     if options.date_key is not None and date is not None:
         others = _remove_field(others, options.date_key)
     language = (
-        None if options.language_key is None else read_code(value_at(row, options.language_key))
+        None if options.language_key is None else parse_code(value_at(row, options.language_key))
     )
     if options.language_key is not None and language is not None:
         others = _remove_field(others, options.language_key)

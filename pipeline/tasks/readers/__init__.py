@@ -4,7 +4,7 @@ Every row of a file becomes an item or is counted with a reason; no row stops th
 is guessed.
 """
 
-from clozeline.pipeline.tables import Rejected, Row, RowFile, strings_in
+from clozeline.pipeline.tables import Rejected, Row, RowFile, iterate_strings
 from clozeline.pipeline.tasks.readers._reader import (
     TASK,
     TaskMetadata,
@@ -43,6 +43,6 @@ __all__ = [
     "Unfit",
     "answer_runs",
     "is_task",
+    "iterate_strings",
     "read_task_metadata",
-    "strings_in",
 ]

@@ -12,10 +12,10 @@ from clozeline.pipeline.tables import (
     Rejected,
     Row,
     RowFile,
-    keep_texts,
-    read_whole_text,
-    sentence_lines,
-    text_lines,
+    attach_texts,
+    read_full_text,
+    read_sentences,
+    read_text_lines,
 )
 from clozeline.pipeline.tasks.readers._task_items import GROUP
 
@@ -35,7 +35,7 @@ def open_lines(
     """
 
     def rows() -> Iterator[tuple[int, Row | Rejected]]:
-        for index, line in text_lines(path, limits, encoding):
+        for index, line in read_text_lines(path, limits, encoding):
             if isinstance(line, Rejected):
                 yield index, line
             elif not line.strip():
@@ -70,7 +70,7 @@ def open_sentences(
 
     def rows() -> Iterator[tuple[int, Row | Rejected]]:
         documents = 0
-        for sentence in sentence_lines(path, limits):
+        for sentence in read_sentences(path, limits):
             found = [parse(line) for line in sentence.lines if not document.match(line)]
             documents += len(sentence.lines) - len(found)
             words = [word for word in found if word]
@@ -79,7 +79,10 @@ def open_sentences(
                 continue  # only the start of a document
             if damage or any(len(word) == 1 for word in words):
                 text = " ".join(word for word, *_ in words)
-                yield sentence.index, keep_texts(Rejected(damage or "fields", sentence.index), text)
+                yield (
+                    sentence.index,
+                    attach_texts(Rejected(damage or "fields", sentence.index), text),
+                )
             else:
                 group = f"document {documents}" if documents else None
                 columns = {"words": [word for word, _ in words], "tags": [tag for _, tag in words]}
@@ -98,7 +101,7 @@ def open_folder(
     """Return the rows that `parse` makes of text files and their texts, or why a file has none."""
 
     def rows_of(file: Path) -> Iterable[Row | Rejected]:
-        text = read_whole_text(file, limits)
+        text = read_full_text(file, limits)
         if isinstance(text, Rejected):
             return [replace(text, detail=f"{file.parent.name}/{file.name}: {text.explanation}")]
         return parse(file, text)

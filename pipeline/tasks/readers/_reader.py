@@ -12,7 +12,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.manifest import ObjectiveRecord
-from clozeline.pipeline.tables import Rejected, Row, RowFile, keep_texts, normalize_row
+from clozeline.pipeline.tables import Rejected, Row, RowFile, attach_texts, normalize_row
 from clozeline.pipeline.tasks.readers._task_items import GROUP, TaskItem, Unfit
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
@@ -149,7 +149,7 @@ class TaskReader(ABC):
         try:
             return (make or self.item)(self.normalize(row), index)
         except Unfit as why:
-            return keep_texts(Rejected(why.reason, index, why.detail), self.texts_to_keep(row))
+            return attach_texts(Rejected(why.reason, index, why.detail), self.texts_to_keep(row))
 
     def normalize(self, row: Row) -> Row:
         """Return a row whose texts are in the stored form, as those of documents are."""

@@ -13,7 +13,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.file_types import suffix_of
 from clozeline.pipeline.ingest.readers import detect_reader
 from clozeline.pipeline.ingest.readers.text import TextReader
-from clozeline.pipeline.tables import sentence_lines
+from clozeline.pipeline.tables import read_sentences
 from clozeline.pipeline.tasks.readers import RowFile
 from clozeline.pipeline.tasks.readers._labels import (
     ClassNames,
@@ -157,7 +157,7 @@ class ConllReader(OfficialLayout):
 
     def _word_lines(self, path: Path) -> Iterator[str]:
         """Yield the lines with a word."""
-        for sentence in sentence_lines(path, self.limits):
+        for sentence in read_sentences(path, self.limits):
             yield from (line for line in sentence.lines if not _DOCUMENT.match(line))
 
     def _holds_columns(self, path: Path) -> bool:

@@ -9,7 +9,7 @@ from typing import ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tables import sentence_lines
+from clozeline.pipeline.tables import read_sentences
 from clozeline.pipeline.tasks.readers import RowFile
 from clozeline.pipeline.tasks.readers._labels import ClassNames
 from clozeline.pipeline.tasks.readers._official_files import open_sentences
@@ -56,7 +56,7 @@ class ConlluReader(OfficialLayout):
 
     def open(self, path: Path) -> RowFile:
         """Check that the first word has ten columns."""
-        rows = (line for sentence in sentence_lines(path, self.limits) for line in sentence.lines)
+        rows = (line for sentence in read_sentences(path, self.limits) for line in sentence.lines)
         first = next((line for line in rows if not line.startswith("#")), None)
         if first is None:
             raise ConfigurationError(f"{path}: expected sentences in CoNLL-U, got none")
@@ -71,7 +71,7 @@ class ConlluReader(OfficialLayout):
 
     def open_unlabeled(self, path: Path) -> RowFile:
         """Open a file of ten columns whose first is the number of a word."""
-        rows = (line for sentence in sentence_lines(path, self.limits) for line in sentence.lines)
+        rows = (line for sentence in read_sentences(path, self.limits) for line in sentence.lines)
         first = next((line for line in rows if not line.startswith("#")), "")
         if not _ID.fullmatch(first.partition("\t")[0]):
             raise ConfigurationError(

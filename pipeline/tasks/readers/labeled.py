@@ -25,7 +25,7 @@ from clozeline.pipeline.tasks.readers import (
     TaskMetadata,
     TaskReader,
     Unfit,
-    strings_in,
+    iterate_strings,
 )
 from clozeline.pipeline.tasks.readers._labels import (
     MOST_CLASSES,
@@ -363,7 +363,7 @@ class LabeledReader(TaskReader):
         return (
             super().texts_to_keep(row)
             if words is None
-            else " ".join(strings_in(value_at(row, words)))
+            else " ".join(iterate_strings(value_at(row, words)))
         )
 
     def group_of(self, row: Row) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.file_types import suffix_of
-from clozeline.pipeline.tables import read_whole_json
+from clozeline.pipeline.tables import read_json_value
 from clozeline.pipeline.tasks.readers import (
     Question,
     Rejected,
@@ -99,7 +99,7 @@ class SquadReader(TaskReader):
         )
 
     def open(self, path: Path) -> RowFile:
-        data = read_whole_json(path, self.limits)
+        data = read_json_value(path, self.limits)
         articles = data.get("data") if isinstance(data, Mapping) else None
         if (
             not isinstance(articles, list)

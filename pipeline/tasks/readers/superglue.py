@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.readers._rows import value_at
-from clozeline.pipeline.tables import keep_texts, open_table
+from clozeline.pipeline.tables import attach_texts, open_table
 from clozeline.pipeline.tasks.readers import Rejected, Row, RowFile, TaskItem, TaskMetadata
 from clozeline.pipeline.tasks.readers._labels import numbered
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
@@ -197,7 +197,7 @@ class SuperglueReader(OfficialLayout):
             groups: Iterable[Sequence[Row | Rejected]] = [[row]]
             if not isinstance(row, Rejected):
                 if any(value_at(row, name) is None for name in task.fields):
-                    groups = [[keep_texts(Rejected("fields", line), row)]]
+                    groups = [[attach_texts(Rejected("fields", line), row)]]
                 elif task.split is not None:
                     groups = (
                         [{**part, GROUP: f"passage {line}"} for part in group]

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 
-class Sentences(ABC):
+class SentenceSplitter(ABC):
     """A sentence splitter."""
 
     VERSION: ClassVar[int]

@@ -4,12 +4,12 @@ import re
 from typing import ClassVar, Final
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.text.sentences import Sentences
+from clozeline.pipeline.text.sentences import SentenceSplitter
 
 _LINE_END: Final = re.compile(r"\n\s*+")
 
 
-class Lines(Sentences):
+class Lines(SentenceSplitter):
     r"""Splits at every newline; empty lines and spaces between two lines belong to the line before.
 
     Example:

@@ -6,10 +6,10 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.text.sentences import Sentences
+from clozeline.pipeline.text.sentences import SentenceSplitter
 
 
-class Phrases(Sentences):
+class Phrases(SentenceSplitter):
     """Splits at every newline, and at a blank once the phrase has enough characters.
 
     Thai and Lao put blanks between phrases and mark no ends of sentences. At every blank the pieces

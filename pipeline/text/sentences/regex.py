@@ -12,7 +12,7 @@ from clozeline.pipeline.text.sentence_marks import (
     OTHER_MARKS,
     SENTENCE_TERMINAL,
 )
-from clozeline.pipeline.text.sentences import Sentences
+from clozeline.pipeline.text.sentences import SentenceSplitter
 from clozeline.pipeline.text.sentences.phrases import Phrases
 
 
@@ -26,14 +26,16 @@ class _Rules(NamedTuple):
     ordinals: bool  # read one or two digits and a full stop as an ordinal (German `3. Oktober`)
 
 
-def _rules(never: str, numeric: str, maybe: str, openers: str, *, ordinals: bool = False) -> _Rules:
+def _make_rules(
+    never: str, numeric: str, maybe: str, openers: str, *, ordinals: bool = False
+) -> _Rules:
     never_, numeric_, maybe_, openers_ = (
         frozenset(words.split()) for words in (never, numeric, maybe, openers)
     )
     return _Rules(never_, numeric_, maybe_, openers_, ordinals)
 
 
-_ENGLISH: Final = _rules(
+_ENGLISH: Final = _make_rules(
     never="mr mrs ms messrs mme dr prof rev hon sr st mt ft gen col lt sgt capt cmdr maj adm gov pres "
     "sen rep supt "
     "e.g i.e eg ie viz cf vs v al approx dept est ext misc ave blvd",
@@ -49,7 +51,7 @@ _ENGLISH: Final = _rules(
     "then no yes not all "
     "some many most one two both each every another such although because since",
 )
-_GERMAN: Final = _rules(
+_GERMAN: Final = _make_rules(
     never="hr hrn fr dr prof dipl ing st sel z.b d.h u.a i.d.r bzw vgl ca sog evtl ggf inkl exkl insb "
     "mind max min "
     "geb gest verh allg bes dgl einschl engl franz lat griech kath ev jh jhd z.t z.zt u.u o.ä s.o "
@@ -66,7 +68,7 @@ _GERMAN: Final = _rules(
     "während obwohl nachdem man sein seine was wer wie wo warum",
     ordinals=True,
 )
-_FRENCH: Final = _rules(
+_FRENCH: Final = _make_rules(
     never="m mm mme mmes mlle mlles dr pr me mgr st ste vve cap lt col gén p.ex c.-à-d cf env av apr "
     "boul bd dép éd "
     "hab ex",
@@ -78,7 +80,7 @@ _FRENCH: Final = _rules(
     "lorsque si comme c qui "
     "que quoi où pourquoi comment alors puis ainsi cependant",
 )
-_SPANISH: Final = _rules(
+_SPANISH: Final = _make_rules(
     never="sr sra sres srta srtas dr dra dres prof profa lic ing arq gral cnel tte cap d dña dn fr sto "
     "sta mons "
     "p.ej ej cf vs av avda aprox depto dpto admón excmo excma ilmo ilma ud uds vd vds",
@@ -109,7 +111,7 @@ _CLOSERS = "(?:[ \u00a0\u202f]?»|[\"'”’“‘»«)\\]}）】」』》〉］
 
 
 @cache
-def _candidates(astral: bool, greek: bool) -> re.Pattern[str]:
+def _candidate_pattern(astral: bool, greek: bool) -> re.Pattern[str]:
     """Return the pattern of what may end a sentence.
 
     A single class first, so that the engine skips from mark to mark; look-behinds then tell the
@@ -134,12 +136,12 @@ _PARAGRAPH: Final = re.compile(r"\n[^\S\n]*+\n")
 _OPENING: Final = "\"'“‘‹«„‚([{¿¡*_#–—-•・「『（【《〈 \t\u00a0\u202f"
 _CONTINUING: Final = ",;:)]}%/=<>+.!?…‽؟։᙮"
 _NEXT: Final = re.compile(rf"[{re.escape(_OPENING)}]*+(?P<word>[^\W_]*)")
-_WORD_LENGTH: Final = 40
+_LONGEST_WORD: Final = 40
 _LONG_WORD: Final = re.compile(r"[^\W\d_]{4}\Z")
 _INITIAL: Final = re.compile(r"[^\W\d_]\Z|(?:[^\W\d_]{1,2}\.-?)+[^\W\d_]{1,2}\Z")
 
 
-class Regex(Sentences):
+class Regex(SentenceSplitter):
     """Splits after a mark that ends a sentence, and at every empty line.
 
     A full stop does not end a sentence before a lower-case letter or a comma, nor after a title, an
@@ -178,7 +180,7 @@ class Regex(Sentences):
         first = len(text) - len(text.lstrip())
         last = len(text.rstrip())
         starts = [0]
-        candidates = _candidates(_IS_ASTRAL.search(text) is not None, language == "el")
+        candidates = _candidate_pattern(_IS_ASTRAL.search(text) is not None, language == "el")
         for match in candidates.finditer(text, first, last):
             if (start := match.end()) <= starts[-1]:
                 continue  # white space that is already passed
@@ -194,7 +196,7 @@ class Regex(Sentences):
             return text[start].isupper()
         if match["more"] is None or _PARAGRAPH.search(text, match.end(), start):
             return True
-        following = _NEXT.match(text, start, start + _WORD_LENGTH)
+        following = _NEXT.match(text, start, start + _LONGEST_WORD)
         word = following["word"] if following else ""
         if not word:
             return text[start] not in _CONTINUING
@@ -209,7 +211,7 @@ class Regex(Sentences):
         return not single or self._full_stop_ends(text, match.start(), word, rules)
 
     def _full_stop_ends(self, text: str, mark: int, following: str, rules: _Rules) -> bool:
-        before = text[max(0, mark - _WORD_LENGTH) : mark]
+        before = text[max(0, mark - _LONGEST_WORD) : mark]
         words = before.split()
         if not words or before[-1].isspace():
             return True

@@ -50,7 +50,7 @@ class Segmenter(ABC):
         return starts
 
 
-def explain_missing(name: str, error: ImportError) -> ConfigurationError:
+def missing_package_error(name: str, error: ImportError) -> ConfigurationError:
     """Return the error of a segmenter whose package is missing."""
     return ConfigurationError(
         f"encode.words {name}: needs its package ({error}): pip install 'clozeline[words]'"

@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from clozeline.configuration.config import NoOptions
-from clozeline.pipeline.text.words import Segmenter, explain_missing
+from clozeline.pipeline.text.words import Segmenter, missing_package_error
 
 
 class Fugashi(Segmenter):
@@ -26,7 +26,7 @@ class Fugashi(Segmenter):
             import fugashi  # noqa: F401
             import unidic_lite  # noqa: F401 (the dictionary is opened with the first text)
         except ImportError as error:
-            raise explain_missing("fugashi", error) from error
+            raise missing_package_error("fugashi", error) from error
 
     def split(self, piece: str) -> Iterable[str]:
         # MeCab ends a text at a zero byte

@@ -7,7 +7,7 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.words import Segmenter
 
-_PASSED_OVER: Final = 1000
+_MOST_SKIPPED: Final = 1000
 """Characters between two words in which the next one is looked for."""
 
 
@@ -46,7 +46,7 @@ class Given(Segmenter):
         position = 0
         for word in words:
             visible = normalize(word) if isinstance(word, str) else ""
-            limit = position + _PASSED_OVER + len(visible)
+            limit = position + _MOST_SKIPPED + len(visible)
             found = text.find(visible, position, limit) if visible else -1
             if found >= 0:
                 starts.append(found)

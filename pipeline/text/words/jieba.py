@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from clozeline.configuration.config import NoOptions
-from clozeline.pipeline.text.words import Segmenter, explain_missing
+from clozeline.pipeline.text.words import Segmenter, missing_package_error
 
 
 class Jieba(Segmenter):
@@ -25,7 +25,7 @@ class Jieba(Segmenter):
         try:
             import jieba  # noqa: F401 (the dictionary, which takes a second, is read with the first text)
         except ImportError as error:
-            raise explain_missing("jieba", error) from error
+            raise missing_package_error("jieba", error) from error
 
     def split(self, piece: str) -> Iterable[str]:
         words: Iterable[str] = _tokenizer().cut(piece)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from clozeline.configuration.config import NoOptions
-from clozeline.pipeline.text.words import Segmenter, explain_missing
+from clozeline.pipeline.text.words import Segmenter, missing_package_error
 
 
 class Pythainlp(Segmenter):
@@ -24,7 +24,7 @@ class Pythainlp(Segmenter):
         try:
             import pythainlp.tokenize  # noqa: F401
         except ImportError as error:
-            raise explain_missing("pythainlp", error) from error
+            raise missing_package_error("pythainlp", error) from error
 
     def split(self, piece: str) -> Iterable[str]:
         from pythainlp.tokenize import word_tokenize

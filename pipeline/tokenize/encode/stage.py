@@ -24,7 +24,7 @@ from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.pipeline.registries import SEGMENTERS
 from clozeline.pipeline.shards.layout import split_amount
-from clozeline.pipeline.text.text_statistics import STRINGS
+from clozeline.pipeline.text.text_statistics import UNSPACED_LANGUAGES
 from clozeline.pipeline.tokenize.encode.config import EncodeConfig
 from clozeline.pipeline.tokenize.encode.merge_runs import AssignCodes, MergeRuns, TokenManifest
 from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts, TokenizeDocuments
@@ -195,7 +195,9 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             for name in SEGMENTERS.available()
             for language in SEGMENTERS.load_class(name).languages
         }
-        unspaced = (STRINGS | segmenters.keys()) & found.keys() - self.config.words.keys()
+        unspaced = (
+            UNSPACED_LANGUAGES | segmenters.keys()
+        ) & found.keys() - self.config.words.keys()
         if not unspaced:
             return ""
         number = sum(found[language] for language in unspaced)

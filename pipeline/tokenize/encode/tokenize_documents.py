@@ -21,7 +21,7 @@ from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.registries import SegmenterComponent, SentencesComponent
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitcher
-from clozeline.pipeline.text.sentences import Sentences
+from clozeline.pipeline.text.sentences import SentenceSplitter
 from clozeline.pipeline.text.words import Segmenter
 from clozeline.pipeline.tokenize.encode.sorted_runs import RunWriter
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer, load_tokenizer
@@ -95,7 +95,7 @@ class SentenceSwitcher:
     """Translates words of the sentences of training documents; held-out documents stay as they are."""
 
     words: WordSwitcher
-    splitter: Sentences
+    splitter: SentenceSplitter
     heldout: float
 
     def switch(self, document: Document, counts: EncodeCounts) -> Document:
@@ -182,7 +182,7 @@ def find_word_starts(
 def token_documents(
     documents: Sequence[Document],
     tokenizer: Tokenizer,
-    splitter: Sentences,
+    splitter: SentenceSplitter,
     unknown: UnknownText | None = None,
     segmenters: Mapping[str, Segmenter] = MappingProxyType({}),
 ) -> Iterator[TokenDocument]:
@@ -237,7 +237,7 @@ class TokenizeDocuments(Pass[EncodeCounts]):
         tokenizer = _tokenizer(
             self.tokenizer, (self.tokenizer / VOCABULARY_FILE).stat().st_mtime_ns
         )
-        splitter: Sentences = self.sentences.build()
+        splitter: SentenceSplitter = self.sentences.build()
         counts: EncodeCounts = {
             "documents_in": 0,
             "documents_out": 0,

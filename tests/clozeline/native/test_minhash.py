@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from clozeline.native import minhash
 from clozeline.native.library import is_available, missing_note
 from clozeline.pipeline.text.normal_form import match_words
-from clozeline.pipeline.text.word_hashes import WordHashes, ngram_hashes
+from clozeline.pipeline.text.word_hashes import WordHashes, hash_ngrams
 from clozeline.seeding import mix
 
 pytestmark = pytest.mark.skipif(not is_available(), reason=f"{missing_note()}")
@@ -47,7 +47,7 @@ def test_shingles(words, ngram):
     if ngram > len(words):
         assert native is None
     else:
-        np.testing.assert_array_equal(native, mix(ngram_hashes(hashes, ngram)))
+        np.testing.assert_array_equal(native, mix(hash_ngrams(hashes, ngram)))
         np.testing.assert_array_equal(minhash.shingles(np.repeat(hashes, 2)[::2], ngram), native)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.balance.stage import apportion, copy_factors
+from clozeline.pipeline.balance.stage import apportion, compute_copy_factors
 from clozeline.pipeline.shards.layout import is_heldout
 from tests.pipeline.balance.balanced import (
     NAMES,
@@ -128,12 +128,12 @@ def test_tokens_are_within_one_of_their_exact_share(tokens, root):
 
 def test_factors_are_shares_over_tokens_times_the_weight_of_the_source():
     tokens = {"sw": {"web": 60, "books": 40}, "en": {"web": 900}}
-    assert copy_factors(tokens, 0.5, {}) == {
+    assert compute_copy_factors(tokens, 0.5, {}) == {
         "en": {"web": Fraction(5, 6)},
         "sw": {"books": Fraction(5, 2), "web": Fraction(5, 2)},
     }
-    assert copy_factors(tokens, 0.5, {"books": 0.1})["sw"] == {
+    assert compute_copy_factors(tokens, 0.5, {"books": 0.1})["sw"] == {
         "books": Fraction(1, 4),
         "web": Fraction(5, 2),
     }
-    assert copy_factors(tokens, 1.0, {}) == {"en": {"web": 1}, "sw": {"books": 1, "web": 1}}
+    assert compute_copy_factors(tokens, 1.0, {}) == {"en": {"web": 1}, "sw": {"books": 1, "web": 1}}

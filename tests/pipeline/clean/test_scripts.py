@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.pipeline.clean.config import CleanConfig
-from clozeline.pipeline.clean.unit import SourceSteps, Steps
+from clozeline.pipeline.clean.unit import CleaningSteps, SourceSteps
 from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.ingest.documents.document import Document
 
@@ -19,8 +19,8 @@ TEXTS = json.loads(Path(__file__).with_name("udhr_sample.json").read_text(encodi
 def steps():
     config = CleanConfig()
     tally = UnitCounts(0, 0.0)
-    tally.open("declaration", [], [])
-    return Steps(SourceSteps(config.extractor, None, config.filters), 10**6, tally), tally
+    tally.start_file("declaration", [], [])
+    return CleaningSteps(SourceSteps(config.extractor, None, config.filters), 10**6, tally), tally
 
 
 @pytest.mark.parametrize("language", TEXTS)

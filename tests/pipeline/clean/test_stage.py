@@ -117,7 +117,7 @@ def test_a_source_can_have_its_own_steps(crawl, tmp_path):
 
 def test_two_documents_with_one_uid_are_an_error():
     tally = UnitCounts(0, 0.0)
-    tally.open("a", [], [])
+    tally.start_file("a", [], [])
     tally.add_document(b"u" * 16, "default/a", 0)
     with pytest.raises(IntegrityError, match="default/a"):
         tally.add_document(b"u" * 16, "default/a", 7)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.filters import Filter, Verdict
-from clozeline.pipeline.clean.unit import SourceSteps, Steps
+from clozeline.pipeline.clean.unit import CleaningSteps, SourceSteps
 from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.registries import EXTRACTORS, FILTERS, LANGUAGES
@@ -28,7 +28,7 @@ def steps(language=None, filters=(), pair_filters=(), text_chars=1000):
     chosen = [[FILTERS.resolve(one) for one in some] for some in (filters, pair_filters)]
     identifier = None if language is None else LANGUAGES.resolve({"name": "py3langid", **language})
     extractor = EXTRACTORS.resolve("resiliparse")
-    return Steps(SourceSteps(extractor, identifier, *chosen), text_chars, tally), tally
+    return CleaningSteps(SourceSteps(extractor, identifier, *chosen), text_chars, tally), tally
 
 
 def document(text, **fields):
@@ -46,7 +46,7 @@ def test_a_text_is_normalized_or_rejected(text, target, limit):
     counts = tally.counts
     out = 0 if kept is None else len(kept.text) + len(kept.target_text or "")
     if kept is not None:
-        tally.keep(kept)
+        tally.count_kept(kept)
         assert (kept.text, kept.language, kept.language_score) == (normalize(text), "en", 1.0)
         assert kept.target_text == (None if target is None else normalize(target))
         assert kept.target_language == (None if target is None else "de")
@@ -196,6 +196,6 @@ def test_the_page_of_a_document_that_a_filter_needs_no_text_for_is_never_read(mo
     license."""
     found, tally = steps(filters=[{"name": f"{__name__}:EarlyLicensed"}])
     monkeypatch.setattr(found, "_extraction", None)
-    assert found.clean(document("<p>A page without a license."), None, markup=True) is None
+    assert found.clean(document("<p>A page without a license."), None, is_markup=True) is None
     (rejection,) = tally.rejections
     assert (rejection.reason, rejection.sample_text or "") == ("license", "")

@@ -10,11 +10,11 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.decontaminate.config import EvaluationSet
 from clozeline.pipeline.decontaminate.evaluation_items import (
     EvaluationFile,
-    Item,
-    evaluation_files,
+    EvaluationItem,
+    find_evaluation_files,
+    items_version,
+    list_item_texts,
     read_items,
-    texts_of,
-    version_of,
 )
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.tasks.readers import (
@@ -29,7 +29,7 @@ from clozeline.pipeline.tasks.readers import (
 
 
 def files(*entries):
-    return evaluation_files([validate(EvaluationSet, entry, "test") for entry in entries])
+    return find_evaluation_files([validate(EvaluationSet, entry, "test") for entry in entries])
 
 
 def read(path, **entry):
@@ -47,28 +47,28 @@ def lines(*rows):
         (
             "a.txt",
             "one line\n\n  \nanother\r\n",
-            [Item(0, "0", ("one line",)), Item(3, "3", ("another",))],
+            [EvaluationItem(0, "0", ("one line",)), EvaluationItem(3, "3", ("another",))],
         ),
         (
             "a.jsonl",
             lines({"text": "one", "id": 7}, "", {"text": ["two", "three"]}),
-            [Item(0, "7", ("one",)), Item(2, "2", ("two", "three"))],
+            [EvaluationItem(0, "7", ("one",)), EvaluationItem(2, "2", ("two", "three"))],
         ),
         (
             "a.json",
             lines({"id": "x", "fields": {"q": "who?", "label": 1, "choices": ["a", "b"]}}),
-            [Item(0, "x", ("who?", "a", "b"))],
+            [EvaluationItem(0, "x", ("who?", "a", "b"))],
         ),
         (
             "a.jsonl",
             lines({"sentence_good": "it is", "sentence_bad": "it are", "UID": "u", "pairID": "0"}),
-            [Item(0, "0", ("it is", "it are"))],
+            [EvaluationItem(0, "0", ("it is", "it are"))],
         ),
-        ("a.jsonl", lines({"good": "g", "bad": "b"}), [Item(0, "0", ("g", "b"))]),
+        ("a.jsonl", lines({"good": "g", "bad": "b"}), [EvaluationItem(0, "0", ("g", "b"))]),
         (
             "a.jsonl",
             lines({"masked_sentences": ["Dante was born in [MASK]."], "obj_label": "Florence"}),
-            [Item(0, "0", ("Dante was born in Florence.",))],
+            [EvaluationItem(0, "0", ("Dante was born in Florence.",))],
         ),
     ],
 )
@@ -132,8 +132,8 @@ def test_a_task_is_read_by_its_reader(tmp_path):
     (file,) = files({"path": str(tmp_path / "dev-v1.1.json"), "reader": {"name": "squad"}})
     assert file.suite == "squad/dev-v1.1"
     assert list(read_items(file, InputLimits())) == [
-        Item(0, "0", ("Who wrote?", "Ada wrote.")),
-        Item(1, "1", ("Ada wrote.", "2")),
+        EvaluationItem(0, "0", ("Who wrote?", "Ada wrote.")),
+        EvaluationItem(1, "1", ("Ada wrote.", "2")),
     ]
     with pytest.raises(ConfigurationError, match="did you mean 'squad'"):
         files({"path": "dev.json", "reader": {"name": "sqad"}})
@@ -298,7 +298,7 @@ def test_every_row_with_a_text_is_an_item(tmp_path, reader, content):
     ],
 )
 def test_texts_of_each_type_of_item(item, texts):
-    assert texts_of(item) == texts
+    assert list_item_texts(item) == texts
 
 
 def test_names_of_suites_and_files(tmp_path):
@@ -342,6 +342,6 @@ def test_content_and_names_decide_the_version(tmp_path):
     versions = []
     for content, entry in (("one\n", {}), ("one\n", {"suite": "b"}), ("two\n", {}), ("one\n", {})):
         (tmp_path / "a.txt").write_text(content)
-        versions.append(version_of(files({"path": f"{tmp_path}/a.txt", **entry})))
+        versions.append(items_version(files({"path": f"{tmp_path}/a.txt", **entry})))
     assert versions[0] == versions[3]
     assert len({*map(str, versions)}) == 3

@@ -7,8 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from clozeline.pipeline.dedup.near import resolve
-from clozeline.pipeline.dedup.parts import OTHER_MERIT
+from clozeline.pipeline.dedup.near import choose_representatives
+from clozeline.pipeline.dedup.parts import OTHER_PRIORITY
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects
 from tests.pipeline.dedup.dedup_documents import edited, prose
@@ -111,6 +111,8 @@ def test_own_documents_are_compared_with_each_of_the_others(verify):
         1,
         1,
     )  # similarity .7 of 0 and 1, .8 of 1 and 2, .5 of 0 and 2
-    merit = np.array([OTHER_MERIT, OTHER_MERIT, 5])
-    kept, _ = resolve(np.array([7, 7, 7], np.uint64), np.arange(3), uids, merit, sketches, verify)
+    merit = np.array([OTHER_PRIORITY, OTHER_PRIORITY, 5])
+    kept, _ = choose_representatives(
+        np.array([7, 7, 7], np.uint64), np.arange(3), uids, merit, sketches, verify
+    )
     assert kept.tolist() == [0, 1, 1 if verify else 0]

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.dedup.exact import content_hashes, normalize_url
+from clozeline.pipeline.dedup.exact import hash_contents, normalize_url
 from clozeline.pipeline.dedup.parts import uid_bytes
 from tests.pipeline.dedup.dedup_documents import EXACT, document
 
@@ -45,7 +45,7 @@ def test_equal_hashes_mean_equal_texts_of_any_slice(rows, first):
         for i, name in enumerate(("text", "target_text"))
     }
     batch = pa.record_batch({**columns, "url": pa.nulls(len(rows), pa.utf8())}).slice(first)
-    hashes, present = content_hashes(batch, "text")
+    hashes, present = hash_contents(batch, "text")
     assert present.all()
     assert len(set(uid_bytes(hashes))) == len(set(rows[first:]))
     digests = [
@@ -63,14 +63,14 @@ def test_a_document_with_an_empty_key_has_none():
     urls = ["", "", "http://a.example", None, " ", "http://a.example/", "", "", ""]
     columns = {"text": texts, "target_text": others, "url": urls}
     batch = pa.record_batch({name: pa.array(values, pa.utf8()) for name, values in columns.items()})
-    hashes, present = content_hashes(batch, "match")
+    hashes, present = hash_contents(batch, "match")
     assert present.tolist() == [False, False, False, False, True, True, False, True, True]
     assert hashes[4] == hashes[5]
     assert hashes[7] != hashes[8], "a text of digits is compared as it is"
-    hashes, present = content_hashes(batch, "url")
+    hashes, present = hash_contents(batch, "url")
     assert present.tolist() == [url is not None and "a.example" in url for url in urls]
     assert hashes[2] == hashes[5]
-    assert content_hashes(batch, "text")[1].all()
+    assert hash_contents(batch, "text")[1].all()
 
 
 def test_the_smallest_uid_of_equal_texts_stays_and_rejections_name_it(run_dedup):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.dedup.near import MinHash, find_components, resolve
+from clozeline.pipeline.dedup.near import MinHash, choose_representatives, find_components
 from clozeline.pipeline.dedup.parts import smallest_uids, uid_column
 from clozeline.pipeline.text.normal_form import match_words
 from tests.pipeline.dedup.dedup_documents import NEAR, document, edited, prose
@@ -151,7 +151,7 @@ def test_clusters_equal_a_slow_rule_over_sets(data, count, verify):
     pairs = [
         (key, row) for key, members in keys for row in data.draw(st.permutations(sorted(members)))
     ]
-    kept, similarity = resolve(
+    kept, similarity = choose_representatives(
         np.array([key for key, _ in pairs], np.uint64),
         np.array([row for _, row in pairs], np.int64),
         uid_column(uids),

@@ -2,18 +2,18 @@
 
 import pytest
 
-from clozeline.pipeline.dedup.repeats import Lines, Spans
+from clozeline.pipeline.dedup.repeats import LinePieces, SpanPieces
 from clozeline.pipeline.text.sentences.regex import Regex
 from tests.pipeline.dedup.dedup_documents import document
 from tests.pipeline.dedup.repeated_texts import documents, without_lines, without_spans
 
 
 def lines(min_letters=1):
-    return Lines(1, False, "all", 1, min_letters=min_letters)
+    return LinePieces(1, False, "all", 1, min_letters=min_letters)
 
 
 def spans(sentences):
-    return Spans(None, True, "all", sentences)
+    return SpanPieces(None, True, "all", sentences)
 
 
 ALONE = {"exact": None, "near": None}

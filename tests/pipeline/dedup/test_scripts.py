@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.dedup.near import MinHash
-from clozeline.pipeline.dedup.repeats import Lines, Spans
+from clozeline.pipeline.dedup.repeats import LinePieces, SpanPieces
 from clozeline.pipeline.kernels.ngram_index import Matcher, build_index, runs_of
 from clozeline.pipeline.text.normal_form import match_words
 
@@ -87,7 +87,7 @@ def test_what_writers_leave_out_is_not_compared(left, right):
     assert match_words(left) == match_words(right)
 
 
-@pytest.mark.parametrize("kind", [Lines, Spans])
+@pytest.mark.parametrize("kind", [LinePieces, SpanPieces])
 def test_lines_and_spans_with_other_numbers_are_others_unless_a_key_says_so(kind):
     texts = [
         f"The bill of {year} came to {total} crowns. It was paid. Nobody asked."

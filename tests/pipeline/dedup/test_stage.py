@@ -16,7 +16,7 @@ from clozeline.pipeline.dedup.parts import (
     CLUSTER,
     CLUSTER_SCHEMA,
     count_ranges,
-    hash_bounds,
+    find_hash_bounds,
     pack_rows,
     uid_bytes,
     uid_column,
@@ -57,7 +57,7 @@ def test_clusters_are_written_by_name_then_uid_and_keep_trailing_zeros(tmp_path)
 @given(st.lists(st.binary(min_size=16, max_size=16)), st.integers(1, 9))
 def test_ranges_tile_sorted_hashes_by_their_leading_bits(values, ranges):
     hashes = np.sort(uid_column(values))
-    slices = [slice(*bounds) for bounds in pairwise(hash_bounds(hashes, ranges))]
+    slices = [slice(*bounds) for bounds in pairwise(find_hash_bounds(hashes, ranges))]
     assert [row for part in slices for row in uid_bytes(hashes[part])] == sorted(values)
     for index, part in enumerate(slices):
         for value in uid_bytes(hashes[part]):
@@ -65,7 +65,7 @@ def test_ranges_tile_sorted_hashes_by_their_leading_bits(values, ranges):
     words = np.sort(
         np.array([int.from_bytes(value[:8], "big") for value in values], dtype=np.uint64)
     )
-    bounds = hash_bounds(words, ranges)
+    bounds = find_hash_bounds(words, ranges)
     assert (bounds[0], bounds[-1]) == (0, len(words))
     for index, (first, last) in enumerate(pairwise(bounds)):
         assert all(int(word) * ranges >> 64 == index for word in words[first:last])

@@ -66,12 +66,12 @@ def test_equal_hashes_remove_nothing_and_hide_nothing(monkeypatch, bits):
     apart."""
     draw = random.Random(1)
     items = [[prose(draw, words)] for words in (13, 14, 20, 6, 6, 8, 12)]
-    whole = ngram_index.ngram_hashes
+    whole = ngram_index.hash_ngrams
 
     def few_hashes(words, ngram):
         return whole(words, ngram) % np.uint64(1 << bits)
 
-    monkeypatch.setattr(ngram_index, "ngram_hashes", few_hashes)
+    monkeypatch.setattr(ngram_index, "hash_ngrams", few_hashes)
     index = index_of(items)
     assert index.runs.to_pylist() == list(entries_of(items, 13))
     matcher = Matcher(index)

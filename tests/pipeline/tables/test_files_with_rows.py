@@ -8,7 +8,7 @@ from clozeline.pipeline.decontaminate.evaluation_items import EvaluationFile, re
 from clozeline.pipeline.ingest.formats.limits import InputLimits
 from clozeline.pipeline.ingest.readers import RawRecord, detect_reader
 from clozeline.pipeline.registries import READERS
-from clozeline.pipeline.tables import named_texts, read_list
+from clozeline.pipeline.tables import read_list, read_named_texts
 from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.pipeline.text.normal_form import normalize
 from clozeline.tools.runs.evaluation.last_word_prediction import read_passages
@@ -60,7 +60,7 @@ def decontaminate(path):
 
 def texts(path):
     """Those of perplexity, baselines, extract-features and extend-tokenizer."""
-    return [text for _, text in named_texts(path)]
+    return [text for _, text in read_named_texts(path)]
 
 
 def pairs(path):

@@ -14,9 +14,9 @@ from clozeline.pipeline.tables import (
     Rejected,
     SentenceLines,
     open_table,
-    read_whole_json,
-    sentence_lines,
-    text_lines,
+    read_json_value,
+    read_sentences,
+    read_text_lines,
 )
 from tests.pipeline.tasks.readers.reading import written
 
@@ -122,7 +122,7 @@ def test_one_bad_byte_costs_one_line(tmp_path):
     `\x85` and other ends of lines that Python knows are.
     """
     raw = "\ufeffa\r\n".encode() + b"\xff\n" + "b\u2028c\x85d\n\n".encode() + b"x" * 40
-    found = list(text_lines(written(tmp_path, raw), InputLimits(line_bytes=20)))
+    found = list(read_text_lines(written(tmp_path, raw), InputLimits(line_bytes=20)))
     assert found == [
         (0, "a"),
         (1, Rejected("bad_utf8", 1)),
@@ -166,7 +166,7 @@ def test_files_of_a_large_window_are_read_and_lost_bytes_are_said(tmp_path, name
 def test_blank_lines_end_sentences(tmp_path):
     """Any number of them, with spaces or none; the last sentence needs none."""
     path = written(tmp_path, b"\n\na\nb\n  \n\nc\n\xff\nd")
-    assert list(sentence_lines(path, InputLimits())) == [
+    assert list(read_sentences(path, InputLimits())) == [
         SentenceLines(2, ["a", "b"]),
         SentenceLines(6, ["c", "d"], "bad_utf8"),
     ]
@@ -184,10 +184,10 @@ def test_blank_lines_end_sentences(tmp_path):
     ids=["cut", "bytes", "lines", "gzip", "large"],
 )
 def test_files_of_one_json_value(tmp_path, raw, limit, message):
-    assert read_whole_json(written(tmp_path, '\ufeff{"a": 1}'), InputLimits()) == {"a": 1}
-    assert read_whole_json(written(tmp_path, gzip.compress(b"[2]")), InputLimits()) == [2]
+    assert read_json_value(written(tmp_path, '\ufeff{"a": 1}'), InputLimits()) == {"a": 1}
+    assert read_json_value(written(tmp_path, gzip.compress(b"[2]")), InputLimits()) == [2]
     with pytest.raises(ConfigurationError, match=message):
-        read_whole_json(written(tmp_path, raw), InputLimits(decompressed_bytes=limit))
+        read_json_value(written(tmp_path, raw), InputLimits(decompressed_bytes=limit))
 
 
 def test_a_column_of_classes_has_its_name_in_nfc(tmp_path):

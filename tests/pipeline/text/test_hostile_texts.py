@@ -12,11 +12,11 @@ import pytest
 from clozeline.pipeline.clean.filters import KEEP
 from clozeline.pipeline.dedup.exact import normalize_url
 from clozeline.pipeline.dedup.near import MinHash
-from clozeline.pipeline.dedup.repeats import Lines
+from clozeline.pipeline.dedup.repeats import LinePieces
 from clozeline.pipeline.ingest.readers.mediawiki import strip_markup
 from clozeline.pipeline.kernels.ngram_index import Matcher, build_index
 from clozeline.pipeline.registries import FILTERS, READERS, SENTENCES
-from clozeline.pipeline.text.hosts import ascii_host, ascii_url, host_of
+from clozeline.pipeline.text.hosts import ascii_host, ascii_url, extract_host
 from clozeline.pipeline.text.normal_form import match_words, normalize
 from clozeline.pipeline.text.word_tokens import word_tokens
 from clozeline.tools.start.contracts.filters import judge_text
@@ -105,7 +105,7 @@ def functions(folder):
         splitter = SENTENCES.resolve(name).build()
         found[f"sentences {name}"] = lambda text, starts=splitter.starts: starts(text, "en")
     index = build_index([("0", ("w1 w2 w3 w4 w5 w6 w7", "a a a a a a a"))], 5)
-    lines = Lines(max_documents=1, keep_first=False, within="all", units=1, min_letters=20)
+    lines = LinePieces(max_documents=1, keep_first=False, within="all", units=1, min_letters=20)
     found |= {
         "normalize": normalize,
         "match_words": match_words,
@@ -116,7 +116,7 @@ def functions(folder):
         "items": lambda text: build_index([("0", (text,))], 13),
         "ascii_host": ascii_host,
         "ascii_url": ascii_url,
-        "host_of": lambda text: host_of(f"http://{text}"),
+        "extract_host": lambda text: extract_host(f"http://{text}"),
         "wikitext": strip_markup,
         "normalize_url": lambda text: normalize_url(f"http://a.example/{text}"),
     }

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.text.hosts import ascii_host, ascii_url, host_of, parent_domains
+from clozeline.pipeline.text.hosts import ascii_host, ascii_url, extract_host, parent_domains
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_the_ascii_form_of_a_host(host, form):
     ],
 )
 def test_the_host_of_a_url(url, host):
-    assert host_of(url) == host
+    assert extract_host(url) == host
 
 
 @given(st.text(max_size=300) | st.text("aéß☃.@:[]/%\ud800\u200d\u0301xn-", max_size=300))
@@ -53,7 +53,7 @@ def test_any_text_has_a_host_or_none(text):
     assert isinstance(ascii_host(text), str)
     url = ascii_url(f"http://{text}/")
     assert ascii_url(url) == url
-    host = host_of(f"http://{text}/")
+    host = extract_host(f"http://{text}/")
     assert host is None or host == ascii_host(host)
 
 

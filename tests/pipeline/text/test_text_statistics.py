@@ -111,7 +111,7 @@ def test_counts_are_those_of_loops(text):
     mean = (sum(map(len, words)) + korean) / max(1, len(words))
     expected = [len(tokens), counted, mean, with_letter, share, len(LISTED.intersection(tokens))]
     found = TextStatistics(text)
-    assert [*(getattr(found, name) for name in MEASURES), found.count_listed(LISTED)] == expected
+    assert [*(getattr(found, name) for name in MEASURES), found.count_tokens_in(LISTED)] == expected
 
 
 # Lists of stop words

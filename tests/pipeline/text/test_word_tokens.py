@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clozeline.pipeline.text import word_hashes
 from clozeline.pipeline.text import word_tokens as module
 from clozeline.pipeline.text.normal_form import match_words
-from clozeline.pipeline.text.word_hashes import WordHashes, hashes_of, ngram_hashes
+from clozeline.pipeline.text.word_hashes import WordHashes, hash_ngrams, unpack_hashes
 from clozeline.pipeline.text.word_tokens import TokenTable, word_tokens
 
 RECORDED = json.loads(
@@ -87,7 +87,7 @@ def test_hashes_are_those_of_the_match_words(texts):
     words = WordHashes()
     for text in [*texts, *texts]:
         expected = [xxhash.xxh3_64_intdigest(word.encode()) for word in match_words(text)]
-        assert hashes_of(words.digests(text)).tolist() == expected
+        assert unpack_hashes(words.digests(text)).tolist() == expected
 
 
 @pytest.mark.parametrize("ngram", [1, 2, 3, 5, 8, 13, 31, 50])
@@ -102,11 +102,11 @@ def test_runs_are_polynomials_modulo_two_to_the_64(ngram):
             % 2**64
             for start in range(count - ngram + 1)
         ]
-        assert ngram_hashes(words[:count], ngram).tolist() == expected
+        assert hash_ngrams(words[:count], ngram).tolist() == expected
 
 
 def test_the_caches_do_not_grow_without_limit(monkeypatch):
-    monkeypatch.setattr(word_hashes, "_CACHED", 10)
+    monkeypatch.setattr(word_hashes, "_MOST_CACHED", 10)
     words = WordHashes()
     for start in range(20):
         words.digests(" ".join(f"word{chr(97 + start)}{chr(97 + number)}" for number in range(9)))

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.pipeline.text.normal_form import normalize
-from clozeline.pipeline.text.wrapped_lines import group_lines, join_lines_of, unwrap
+from clozeline.pipeline.text.wrapped_lines import group_lines, join_paragraph, unwrap
 
 KEPT = json.loads(Path(__file__).with_name("unwrapped_texts.json").read_text(encoding="utf-8"))
 """verse, lists, tables, menus, logs, chat and code"""
@@ -165,6 +165,6 @@ def test_each_line_is_in_one_paragraph(lines):
     assert [number for group in groups for number in group] == list(range(len(lines)))
     assert all(len(group) == 1 or all(lines[number] for number in group) for group in groups)
     for group in groups:
-        joined = join_lines_of([lines[number] for number in group])
+        joined = join_paragraph([lines[number] for number in group])
         kept = "".join(lines[number] for number in group)
         assert re.sub(r"[\s>]", "", joined) == re.sub(r"[\s>]", "", kept)

@@ -199,7 +199,7 @@ def test_languages_with_close_relatives_are_kept(tmp_path, language):
     pages = write_rows(tmp_path / "pages.jsonl", [CLOSE[language] * 3])
     text = pipeline_yaml(tmp_path, str(pages), language, "bert", "pages")
     options = validate(Recipe, parse_yaml(text), "test").clean.language.options
-    assert options.least_score(language, 5000) == (0.4, f"thresholds.{language}")
+    assert options.minimum_score(language, 5000) == (0.4, f"thresholds.{language}")
     assert options.keep == [language]
 
 

@@ -11,7 +11,7 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.pipeline.ingest.readers import detect_reader
-from clozeline.pipeline.tables import files_of, read_list, read_texts
+from clozeline.pipeline.tables import find_text_files, read_list, read_texts
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.runs.evaluation.score_notes import note_few_items, note_if_worse
 from clozeline.tools.runs.inference.text_likelihoods import choose_score, first_token, ready_scores
@@ -34,7 +34,7 @@ class _Row(NamedTuple):
 def read_passages(path: Path, form: NormalForm = "prose") -> list[str]:
     """Return the passages of a file or folder: the field `text` of rows, or lines of text as published."""
     texts: list[str] = []
-    for file in files_of(path):
+    for file in find_text_files(path):
         is_text = detect_reader(file)[0] == "text"
         texts += [
             text.strip() for text in (read_list(file, form) if is_text else read_texts(file, form))

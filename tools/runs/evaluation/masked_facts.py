@@ -9,7 +9,7 @@ import numpy as np
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.scoring.masked import candidate_scores
-from clozeline.pipeline.tables import files_of, read_list, read_rows
+from clozeline.pipeline.tables import find_text_files, read_list, read_rows
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.runs.evaluation.score_notes import note_few_items, note_if_worse
 from clozeline.tools.runs.inference.text_likelihoods import choose_score, ready_scores
@@ -37,7 +37,7 @@ def read_facts(path: Path, form: NormalForm = "prose") -> list[Fact]:
     The relation is `predicate_id`, or else the name of the file. Several sentences are joined.
     """
     facts = []
-    for file in files_of(path, with_rows=True):
+    for file in find_text_files(path, with_rows=True):
         for where, fields in read_rows(file, form):
             sentence = fields.get("masked_sentence", fields.get("masked_sentences"))
             text = " ".join(map(str, sentence)) if isinstance(sentence, list) else str(sentence)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.tables import KeyedTexts, files_of, read_rows, read_texts
+from clozeline.pipeline.tables import KeyedTexts, find_text_files, read_rows, read_texts
 from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.tools.runs.evaluation.perplexity import WordNgrams
 from clozeline.tools.runs.evaluation.score_notes import note_few_items, note_if_worse
@@ -57,7 +57,7 @@ def read_pairs(
     """
     pairs: list[Pair] = []
     seen: dict[str, int] = {}
-    for file in files_of(path, with_rows=True):
+    for file in find_text_files(path, with_rows=True):
         for where, fields in read_rows(file, form):
             pair = _pair_of(fields, file.name.partition(".")[0], where)
             seen[pair.paradigm] = seen.get(pair.paradigm, 0) + 1

@@ -7,7 +7,7 @@ from typing import Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.text.normal_form import NormalForm
-from clozeline.pipeline.text.text_statistics import STRINGS
+from clozeline.pipeline.text.text_statistics import UNSPACED_LANGUAGES
 from clozeline.tools.start.project.sample import Sample
 
 ANY: Final = "any"
@@ -146,7 +146,7 @@ class Kind:
             no_stop_words="" if has_stop_words else ", stop_words: 0",
             # without blanks, a clause is a word
             no_blanks=", mean_word_length: [1, 1000]"
-            if language in {ANY, *STRINGS, *_OTHER_WORDS}
+            if language in {ANY, *UNSPACED_LANGUAGES, *_OTHER_WORDS}
             else "",
         )
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from clozeline.configuration.config import validate
 from clozeline.pipeline.clean.config import CleanConfig
-from clozeline.pipeline.clean.extractors._extraction import shared_extraction
+from clozeline.pipeline.clean.extractors._extraction import shared_extractor_process
 from clozeline.pipeline.execution.inputs import SourceFile, list_inputs, source_files
 from clozeline.pipeline.ingest.formats.archives import ARCHIVES, MemberFile
 from clozeline.pipeline.ingest.formats.decompression import InputFile
@@ -153,7 +153,9 @@ def _text_of(record: RawRecord) -> str:
     """Return the start of the text of a record, extracted from HTML."""
     if record.is_markup:
         return (
-            shared_extraction(CleanConfig().extractor).extract(record.text).text[:_TEXT_CHARACTERS]
+            shared_extractor_process(CleanConfig().extractor)
+            .extract(record.text)
+            .text[:_TEXT_CHARACTERS]
         )
     return record.text[:_TEXT_CHARACTERS]
 

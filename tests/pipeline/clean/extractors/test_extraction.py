@@ -12,7 +12,7 @@ import pytest
 
 from clozeline.errors import StorageError
 from clozeline.pipeline.clean.extractors import _extraction
-from clozeline.pipeline.clean.extractors._extraction import Extracted, Extraction
+from clozeline.pipeline.clean.extractors._extraction import ExtractionResult, ExtractorProcess
 from clozeline.pipeline.registries import EXTRACTORS
 
 SLOW = (
@@ -21,7 +21,7 @@ SLOW = (
 
 
 def extraction(**options):
-    return closing(Extraction(EXTRACTORS.resolve({"name": "resiliparse", **options})))
+    return closing(ExtractorProcess(EXTRACTORS.resolve({"name": "resiliparse", **options})))
 
 
 def extract_all(running, pages):
@@ -41,7 +41,7 @@ def test_a_text_that_only_the_second_try_finds_is_marked(shared):
     )
     first, second = extract_all(shared, [hidden, "<p>x"])
     assert (first.text[:5], first.reason, first.lenient) == ("Words", None, True)
-    assert second == Extracted("x")
+    assert second == ExtractionResult("x")
 
 
 def test_pages_of_any_characters_pass_both_ways(shared):
@@ -62,9 +62,9 @@ def test_a_slow_page_costs_only_itself_and_no_file_stays_open(last):
     process = psutil.Process()
     before = process.num_fds()
     pages = [f"<p>{number}" for number in range(4)]
-    expected = [Extracted(str(number)) for number in range(4)]
+    expected = [ExtractionResult(str(number)) for number in range(4)]
     pages[last] = SLOW
-    expected[last] = Extracted("", "timeout")
+    expected[last] = ExtractionResult("", "timeout")
     with extraction(timeout_s=0.2) as running:
         assert extract_all(running, pages) == expected
         assert running.restarts == 1
@@ -78,13 +78,13 @@ def test_the_clock_rejects_no_page():
         child = running._child.pid
         os.kill(child, signal.SIGSTOP)
         threading.Timer(0.5, os.kill, (child, signal.SIGCONT)).start()
-        assert running.extract("<p>one") == Extracted("one")
+        assert running.extract("<p>one") == ExtractionResult("one")
         assert running.restarts == 0
 
 
 @pytest.mark.parametrize("page", ["<p>one", "<p>" + "x" * 5_000_000])
 def test_a_process_that_does_not_answer_ends_the_stage(monkeypatch, page):
-    monkeypatch.setattr(_extraction, "_PATIENCE", 0.1)
+    monkeypatch.setattr(_extraction, "_WALL_PER_CPU_SECOND", 0.1)
     with extraction() as running:
         running.extract("<p>x")
         child = running._child
@@ -106,7 +106,7 @@ def test_an_interrupted_page_does_not_answer_the_next_one():
         ).start()
         with pytest.raises(KeyboardInterrupt):
             running.extract("<p>one")
-        assert running.extract("<p>two") == Extracted("two")
+        assert running.extract("<p>two") == ExtractionResult("two")
 
 
 def test_a_page_that_needs_too_much_memory_costs_only_itself(capfd):
@@ -119,29 +119,29 @@ def test_a_page_that_needs_too_much_memory_costs_only_itself(capfd):
     )  # the parser may report it or not
 
 
-class _Killed(Extraction):
+class _Killed(ExtractorProcess):
     """Kills its child with signal 9 before it is asked, so many times."""
 
     times = 0
 
-    def _ask(self, page):
+    def _send_page(self, page):
         if self.times:
             self.times -= 1
             self._child or self._start()
             os.kill(self._child.pid, signal.SIGKILL)
-        return super()._ask(page)
+        return super()._send_page(page)
 
 
 def test_a_page_at_which_two_processes_die_is_to_blame_and_no_process_stays():
     with closing(_Killed(EXTRACTORS.resolve("resiliparse"))) as running:
         for times, answer in (
-            (0, Extracted("one")),
-            (1, Extracted("one")),
-            (2, Extracted("", "extractor_crash")),
+            (0, ExtractionResult("one")),
+            (1, ExtractionResult("one")),
+            (2, ExtractionResult("", "extractor_crash")),
         ):
             running.times = times
             assert running.extract("<p>one") == answer
-        assert running.extract("<p>two") == Extracted("two")
+        assert running.extract("<p>two") == ExtractionResult("two")
         assert running.restarts == 3
         child = psutil.Process(running._child.pid)
     assert not child.is_running()
@@ -160,9 +160,9 @@ def test_what_a_parser_prints_goes_to_the_errors_and_ctrl_c_is_not_for_the_child
 def test_the_child_ends_with_its_parent():
     code = textwrap.dedent("""
         import os, signal
-        from clozeline.pipeline.clean.extractors._extraction import Extraction
+        from clozeline.pipeline.clean.extractors._extraction import ExtractorProcess
         from clozeline.pipeline.registries import EXTRACTORS
-        running = Extraction(EXTRACTORS.resolve("resiliparse"))
+        running = ExtractorProcess(EXTRACTORS.resolve("resiliparse"))
         running.extract("<p>x")
         print(running._child.pid, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)

@@ -1,7 +1,7 @@
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.clean.extractors._extraction import Extraction
+from clozeline.pipeline.clean.extractors._extraction import ExtractorProcess
 from clozeline.pipeline.registries import FILTERS
 from clozeline.tools.start.contracts.filters import judge_text
 from tests.pipeline.captures import http, page, record
@@ -82,9 +82,11 @@ def test_a_filter_without_a_list_and_a_damaged_list_are_refused(tmp_path):
 def test_pages_are_rejected_before_extraction(tmp_path, monkeypatch):
     """The extractor never sees a rejected page, and every record is in the account."""
     extracted = []
-    extract = Extraction.extract
+    extract = ExtractorProcess.extract
     monkeypatch.setattr(
-        Extraction, "extract", lambda self, html: (extracted.append(html), extract(self, html))[1]
+        ExtractorProcess,
+        "extract",
+        lambda self, html: (extracted.append(html), extract(self, html))[1],
     )
     path = tmp_path / "crawl.warc"
     urls = [

@@ -57,7 +57,7 @@ def test_options_are_those_of_every_identifier(name):
 
 def test_long_texts_need_a_higher_score():
     options = LANGUAGES.resolve({"name": "py3langid", "thresholds": {"af": 0.5}}).options
-    scores = [options.least_score("en", characters) for characters in (0, 100, 200, 300, 5000)]
+    scores = [options.minimum_score("en", characters) for characters in (0, 100, 200, 300, 5000)]
     assert [score for score, _ in scores] == pytest.approx([0.65, 0.65, 0.775, 0.9, 0.9])
     keys = [
         "threshold",
@@ -67,9 +67,9 @@ def test_long_texts_need_a_higher_score():
         "long_threshold",
     ]
     assert [key for _, key in scores] == keys
-    assert options.least_score("af", 5000) == (0.5, "thresholds.af")
+    assert options.minimum_score("af", 5000) == (0.5, "thresholds.af")
     strict = LANGUAGES.resolve({"name": "py3langid", "threshold": 0.95}).options
-    assert strict.least_score("en", 5000) == (0.95, "threshold")
+    assert strict.minimum_score("en", 5000) == (0.95, "threshold")
 
 
 @pytest.mark.parametrize(
