@@ -26,7 +26,7 @@ _DOCS: Final = Path(__file__).resolve().parents[1]
 _GROUPINGS: Final = Path(__file__).with_name("groupings.txt")
 _HEAD: Final = """# Objectives
 
-`clozeline show NAME 'Your text.'` shows what an objective does to a text. Each objective has a
+`clozeline show NAME 'Your text.'` shows what an objective does to a text. Each [objective](glossary.md#objectives) has a
 section with an example, its features and all its options. The sections are on five pages:
 
 """
@@ -39,8 +39,8 @@ _HOW_TO_READ: Final = """\
 _SECTION_HEAD: Final = """
 
 In the examples, the tokens are words. `__` marks a position without loss. Lines of numbers are
-stored features. [Objectives](../objectives.md) compares all objectives, and the [glossary](../glossary.md)
-explains the words."""
+stored features. [Objectives](../objectives.md) compares all objectives. The
+[glossary](../glossary.md) explains the words."""
 
 
 class Group(NamedTuple):

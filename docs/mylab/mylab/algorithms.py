@@ -1,4 +1,4 @@
-"""Custom algorithms for the pipeline: a filter and two objectives. This module must not import torch."""
+"""Custom algorithms for the pipeline: a filter and two objectives. Do not import torch here."""
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class Shouting(ThresholdFilter):
 
 
 class RareTokens(MaskedRow):
-    """Mask rare tokens more often: the weight grows with the id, and BPE numbers frequent pieces first."""
+    """Mask rare tokens more often: weights grow with ids, and BPE numbers frequent pieces first."""
 
     Options = RoleOptions
 

@@ -63,7 +63,7 @@ class Rarity(LabelHead):
         return self.classifier(hidden)
 
     def _grade(self, tensors):
-        """Return the batch with levels instead of label ids; rows without a rare label are ignored."""
+        """Return the batch with levels as labels; rows without a rare label are ignored."""
         rows = tensors["label_index"] // tensors["input_ids"].shape[1]
         too_common = tensors["rarest"][rows] < self.options.least
         ignored = too_common | (tensors["label_ids"] == IGNORED)
