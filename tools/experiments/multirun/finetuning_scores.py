@@ -114,7 +114,10 @@ def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
 
 
 def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[str]:
-    """Yield a table of groups: mean ± deviation over seeds of each metric, and baselines; lower scores are marked."""
+    """Yield a table of groups: mean ± deviation over seeds of each metric, and baselines.
+
+    Lower scores are marked.
+    """
     from clozeline.tools.runs.evaluation.score_notes import note_few_items
     from clozeline.tools.runs.evaluation.scores import notes_of
 

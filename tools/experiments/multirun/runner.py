@@ -94,7 +94,10 @@ def collect_all(trainings: Iterable[ExperimentTraining], at_once: int = 1) -> No
 
 
 def run_at_once(jobs: Iterable[Callable[[], object]], at_once: int) -> None:
-    """Run jobs that train, some of them concurrently; the first error is raised when all others are through."""
+    """Run jobs that train, some of them concurrently.
+
+    The first error is raised when all others are through.
+    """
     with ThreadPoolExecutor(at_once) as pool:
         ends = [pool.submit(job) for job in jobs]
         try:
@@ -178,7 +181,10 @@ def record_folder_facts(path: Path, facts: Mapping[str, object]) -> None:
 
 
 def require_same_facts(path: Path, facts: Mapping[str, object]) -> None:
-    """Check that an output folder holds no runs of a different command; without a run, its note is ignored."""
+    """Check that an output folder holds no runs of a different command.
+
+    Without a run, its note is ignored.
+    """
     configs = (file.relative_to(path.parent) for file in path.parent.rglob("config.yaml"))
     # Stages keep a configuration too, and make their sets again for other keys.
     if not path.exists() or all("sets" in file.parts for file in configs):

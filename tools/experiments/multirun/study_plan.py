@@ -171,7 +171,10 @@ def _depth(name: str, variants: Mapping[str, Variant]) -> int:
 
 
 def have_own_pipelines(variants: Mapping[str, Variant]) -> bool:
-    """Return whether the variants change the pipeline, each with sets of its own; `load_study` refuses a mixture."""
+    """Return whether the variants change the pipeline, each with sets of its own.
+
+    `load_study` refuses a mixture.
+    """
     return any(variant.pipeline is not None for variant in variants.values())
 
 

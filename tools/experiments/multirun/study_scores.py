@@ -98,7 +98,10 @@ def measures_of(runs: Runs) -> list[str]:
 
 
 def _losses_of(seeds: Sequence[Mapping[str, object]], measure: str) -> list[float]:
-    """Return the loss of each seed of a variant; empty if its training did not prepare it for the measure."""
+    """Return the loss of each seed of a variant.
+
+    Empty if its training did not prepare it for the measure.
+    """
     return [measured[measure] for measured in map(_measured, seeds) if measure in measured]
 
 

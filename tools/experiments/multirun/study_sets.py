@@ -58,7 +58,9 @@ def make_all_sets(
     input_files: str | None,
     heldout: Mapping[str, str],
 ) -> dict[str, Path]:
-    """Make the sets of a study; return the folder of sets of each variant, and of each measure with files of its own.
+    """Make the sets of a study.
+
+    Return the folder of sets of each variant, and of each measure with files of its own.
 
     Without `input_files`, the input is the demo's pages.
 

@@ -108,7 +108,10 @@ def summary(
     learned: Sequence[int],
     rising: Sequence[bool],
 ) -> dict[str, object]:
-    """Return mean and deviation over seeds of all figures, by method, as plain data; see `outcome`."""
+    """Return mean and deviation over seeds of all figures, by method, as plain data.
+
+    See `outcome`.
+    """
     summaries: dict[str, object] = {}
     for method, seed_matrices in matrices.items():
         outcomes = [outcome(matrix, learned, rising) for matrix in seed_matrices]
@@ -263,7 +266,10 @@ class TaskSequence:
         return [kinds_by_task[task.name] for task in self.tasks]
 
     def _paths(self, method: Method, seed: int, number: int) -> tuple[Path, Path]:
-        """Return the run directory of a task and its score file; all methods share the first task."""
+        """Return the run directory of a task and its score file.
+
+        All methods share the first task.
+        """
         output = self.options.output.resolve()
         branch = Path(f"seed-{seed}") / (method if number else "first") / self.tasks[number].name
         return output / branch, output / "scores" / branch.with_name(f"{branch.name}.json")
@@ -398,7 +404,10 @@ class TaskSequence:
 
 
 def _sum_fisher_files(files: Sequence[Path], path: Path) -> Path:
-    """Write the weights of the last file and the sums of all files' Fisher information; return the new file."""
+    """Write the weights of the last file and the sums of all files' Fisher information.
+
+    Return the new file.
+    """
     tensors: dict[str, Tensor] = {}
     for file in files:
         with safe_open(file, framework="pt") as opened:

@@ -347,7 +347,9 @@ def _open_merged(folder: Path) -> TrainedModel:
 
 
 def seeds_of(folder: Path) -> list[Path]:
-    """Return the runs in a folder with a run for each seed, such as an output of finetune; the folder if it is a model.
+    """Return the runs in a folder with a run for each seed, such as an output of finetune.
+
+    The folder if it is a model.
 
     Raises:
         ConfigurationError: it is neither.

@@ -51,7 +51,9 @@ def write_compressed(run: TrainedModel, output: Path, smaller: Checkpoint, metho
 
 @contextmanager
 def model_folder(output: Path, source: Path, tokenizer: Path | None) -> Iterator[None]:
-    """Put the tokenizer of a run or a folder into the output; remove the output if the block refuses the model.
+    """Put the tokenizer of a run or a folder into the output.
+
+    Remove the output if the block refuses the model.
 
     Raises:
         ConfigurationError: the output holds something, or there is no tokenizer: ids of such a

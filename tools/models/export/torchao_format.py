@@ -33,7 +33,9 @@ def integers_of_class(checkpoint: Checkpoint, quantization: Quantization) -> set
 def write_torchao(
     folder: Path, export: Export, checkpoint: Checkpoint, quantization: Quantization
 ) -> Export:
-    """Write `model.safetensors` with integers; return the export with what its config.json must say.
+    """Write `model.safetensors` with integers.
+
+    Return the export with what its config.json must say.
 
     Args:
         folder: that exists.

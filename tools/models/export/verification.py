@@ -98,7 +98,9 @@ def logits_of(checkpoint: Checkpoint) -> Logits:
 
 
 def load_and_compare(folder: Path, name: Path, export: Export) -> str:
-    """Return how an export loads, and how far its scores are from ours, for people; without transformers not tried.
+    """Return how an export loads, and how far its scores are from ours, for people.
+
+    Without transformers not tried.
 
     Args:
         folder: a complete export.
@@ -155,7 +157,10 @@ def load_and_compare(folder: Path, name: Path, export: Export) -> str:
 
 
 def _ids_for(export: Export) -> Tensor:
-    """Return a row of ordinary tokens; that of an encoder-decoder ends with the end token, which classifiers read."""
+    """Return a row of ordinary tokens.
+
+    That of an encoder-decoder ends with the end token, which classifiers read.
+    """
     special = {
         token
         for value in export.model.token_ids.values()
@@ -171,7 +176,9 @@ def _ids_for(export: Export) -> Tensor:
 
 
 def _compare_scores(export: Export, theirs: list[Tensor], ids: Tensor) -> float | None:
-    """Return the largest difference from our scores, as a share of the largest; None where they are not compared.
+    """Return the largest difference from our scores, as a share of the largest.
+
+    None where they are not compared.
 
     Bodies, integers, half-precision weights and choices, which a row of their own stands for, are
     only loaded.

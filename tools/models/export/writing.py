@@ -147,7 +147,10 @@ def _write_generation_defaults(folder: Path, published: Mapping[str, str], expor
 
 
 def _changed_keys(texts: Mapping[str, str], export: Export) -> list[str]:
-    """Return the keys of config.json that differ from the published one; without it, all of them."""
+    """Return the keys of config.json that differ from the published one.
+
+    Without it, all of them.
+    """
     published = json.loads(texts.get(MODEL, "{}"))
     absent = object()
     keys = published.keys() | export.config.keys()

@@ -117,7 +117,10 @@ class Feed:
         return self.reading.epochs(source, samples // self.lanes)
 
     def online(self, source: int) -> bool:
-        """Return whether the stream corrupts a set's samples; their variant is then the epoch modulo `VARIANTS`."""
+        """Return whether the stream corrupts a set's samples.
+
+        Their variant is then the epoch modulo `VARIANTS`.
+        """
         return self.reading.inputs[source].corruption is not None
 
     def rows(self, samples: int) -> int:

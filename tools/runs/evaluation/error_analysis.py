@@ -75,7 +75,10 @@ def _confusion(labels: Sequence[str], pairs: Mapping[tuple[str, str], int]) -> I
 def _class_scores(
     labels: Sequence[str], units: Sequence[tuple[Sequence[str], Sequence[str]]]
 ) -> list[list[object]]:
-    """Return precision, recall, F1 and the number of units of each class; of one that does not occur no scores."""
+    """Return precision, recall, F1 and the number of units of each class.
+
+    Of one that does not occur no scores.
+    """
     gold = Counter(name for own, _ in units for name in own)
     predicted = Counter(name for _, own in units for name in own)
     both = Counter(name for own, guess in units for name in {*own} & {*guess})

@@ -65,7 +65,10 @@ class RunScores:
         return ids
 
     def encode_pair(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
-        """Return the tokens of both; blanks at the border belong to the continuation, as in the harness."""
+        """Return the tokens of both.
+
+        Blanks at the border belong to the continuation, as in the harness.
+        """
         if not context:
             return ([self.prefix] if self.causal else []), self.encode(continuation)
         stripped = context.rstrip()
@@ -119,7 +122,10 @@ class RunScores:
         return [(float(tokens.sum()), False) for tokens in scored]
 
     def score_text(self, text: str) -> float:
-        """Return the log-probability of a text, in windows without overlap; the last one has the longest context."""
+        """Return the log-probability of a text, in windows without overlap.
+
+        The last one has the longest context.
+        """
         from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 
         size = self.length if self.causal else self.length - 2

@@ -69,7 +69,10 @@ def read_pairs(
 
 
 def _pair_of(fields: Mapping[str, object], stem: str, where: str) -> Pair:
-    """Return the pair of a row, whose fields tell its format; `stem` names the paradigm if it does not."""
+    """Return the pair of a row, whose fields tell its format.
+
+    `stem` names the paradigm if it does not.
+    """
 
     def text(name: str) -> str:
         if not isinstance(value := fields.get(name), str):
@@ -130,7 +133,9 @@ def score(
 def pair_scores(
     pairs: Sequence[Pair], scorer: TextScorer, baseline: WordNgrams | None
 ) -> dict[str, Any]:
-    """Return accuracy by paradigm and phenomenon, and that of baselines; ties are wrong, and counted.
+    """Return accuracy by paradigm and phenomenon, and that of baselines.
+
+    Ties are wrong, and counted.
 
     The accuracies of a phenomenon and of all pairs are means over paradigms. Because longer
     sentences have lower sums, `same_length` is the accuracy of the pairs with equally many tokens.

@@ -1,4 +1,7 @@
-"""Compute the perplexity, or the pseudo-perplexity, of documents in windows; documents never see each other."""
+"""Compute the perplexity, or the pseudo-perplexity, of documents in windows.
+
+Documents never see each other.
+"""
 
 import math
 import re

@@ -12,7 +12,9 @@ FEWEST_ITEMS: Final = 100
 
 
 def note_if_worse(value: float, baseline: float, better: Better, shown: str = ".4f") -> str:
-    """Return a note for a score that is worse than its baseline, with both numbers; empty for another one.
+    """Return a note for a score that is worse than its baseline, with both numbers.
+
+    Empty for another one.
 
     Example:
         >>> note_if_worse(377.0, 109.0, "lower", ".0f")

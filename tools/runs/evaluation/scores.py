@@ -57,7 +57,10 @@ def to_json(scores: Mapping[str, object]) -> str:
 
 
 def write_scores(text: str, output: Path | None, lines: Iterable[str] | None) -> None:
-    """Write scores as JSON to a file, if given, and as lines to the console; without lines, as JSON."""
+    """Write scores as JSON to a file, if given, and as lines to the console.
+
+    Without lines, as JSON.
+    """
     if output is not None:
         publish_text(output, text)
     sys.stdout.write(text if lines is None else "".join(f"{line}\n" for line in lines))

@@ -37,7 +37,10 @@ _BATCH: Final = 512
 
 @dataclass(frozen=True)
 class FeatureChoice:
-    """Choice of the vectors to write; texts are truncated at `max_length` tokens, special ones included."""
+    """Choice of the vectors to write.
+
+    Texts are truncated at `max_length` tokens, special ones included.
+    """
 
     layer: str
     pool: Pool

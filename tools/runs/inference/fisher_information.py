@@ -21,7 +21,10 @@ from clozeline.train.data.stream.collate import Collate
 
 
 def draw_rows(shards: ShardSet, rows: int, seed: int) -> Iterator[dict[str, Tensor]]:
-    """Yield batches of one row each, drawn from a set without replacement; all rows of a smaller set."""
+    """Yield batches of one row each, drawn from a set without replacement.
+
+    All rows of a smaller set.
+    """
     collate = Collate.from_manifest(shards.manifest)
     indices = np.random.default_rng(hash64("rows", seed)).permutation(len(shards))[:rows]
     positions = map(shards.locate, np.sort(indices).tolist())

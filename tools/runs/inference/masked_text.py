@@ -15,7 +15,9 @@ MASK = "<mask>"
 
 
 def encode_masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[np.int64], list[int]]:
-    """Return the token row of a text with `<mask>`s, and their positions; each mask includes the space before it.
+    """Return the token row of a text with `<mask>`s, and their positions.
+
+    Each mask includes the space before it.
 
     The tokenizer's own mask, such as `[MASK]`, is one too.
 

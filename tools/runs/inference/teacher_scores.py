@@ -38,7 +38,10 @@ cache."""
 
 
 class TeacherScores:
-    """A teacher on a device that scores blocks of a set of examples; what it returns depends on the block alone."""
+    """A teacher on a device that scores blocks of a set of examples.
+
+    What it returns depends on the block alone.
+    """
 
     def __init__(
         self, teacher: TrainedModel, shards: ShardSet, stored: StoredScores, device: torch.device
@@ -115,7 +118,9 @@ def keep_best(logits: Tensor, k: int, temperature: float) -> tuple[Tensor, Tenso
 
 
 def draw_classes(logits: Tensor, uniform: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """Draw classes with replacement by their probabilities; return each class once, with its share of the draws.
+    """Draw classes with replacement by their probabilities.
+
+    Return each class once, with its share of the draws.
 
     Args:
         logits: [N, classes].

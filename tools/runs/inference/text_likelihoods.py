@@ -83,7 +83,10 @@ def word_indices(text: str, encoding: Encoding) -> list[int]:
 
 
 class TextScorer:
-    """Scores texts with one model; fused scores average the causal score with the score `fused_with`."""
+    """Scores texts with one model.
+
+    Fused scores average the causal score with the score `fused_with`.
+    """
 
     def __init__(
         self, trained: TrainedModel, kind: Score, first: int | None, fused_with: Score = "pll"
@@ -138,7 +141,10 @@ def ready_scores(objectives: Sequence[ObjectiveRecord]) -> dict[Score, Objective
 
 
 def _score_to_fuse(ready: Collection[Score]) -> Score | None:
-    """Return the score to average with the causal one; models that predict at the previous position use mntp."""
+    """Return the score to average with the causal one.
+
+    Models that predict at the previous position use mntp.
+    """
     return "mntp" if "mntp" in ready else "pll" if "pll" in ready else None
 
 
@@ -171,12 +177,18 @@ def choose_prepared(
 
 
 def choose_score(ready: Collection[Score], trained: TrainedModel, kind: Score | None) -> Score:
-    """Return the type of score, by default the first that the training prepared; ConfigurationError for any other."""
+    """Return the type of score, by default the first that the training prepared.
+
+    ConfigurationError for any other.
+    """
     return choose_prepared(trained, "score", kind, ready, "which prepares no score of texts")
 
 
 def open_scorer(trained: TrainedModel, kind: Score | None) -> tuple[TextScorer, Score]:
-    """Return a scorer of a type, by default the first that the training prepared; ConfigurationError for any other."""
+    """Return a scorer of a type, by default the first that the training prepared.
+
+    ConfigurationError for any other.
+    """
     ready = ready_scores(trained.objectives)
     chosen = choose_score(ready, trained, kind)
     first = first_token(trained, ready[chosen]) if chosen in ("causal", "fused") else None

@@ -33,7 +33,10 @@ _CORPUS: Final = "predict"
 
 @dataclass(frozen=True)
 class InputColumns:
-    """Columns with the input of a model in a file; `keys` are column names by key, such as text and text_pair."""
+    """Columns with the input of a model in a file.
+
+    `keys` are column names by key, such as text and text_pair.
+    """
 
     keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
     id: str | None = None
@@ -84,7 +87,10 @@ def read_unlabeled(
 def _open_columns(
     path: Path, answer: TaskHead, reader: TaskReader, columns: InputColumns
 ) -> tuple[RowFile, Mapping[str, Sequence[str]]]:
-    """Return a table or the lines of a text, and the columns by key; without a header as the task's tables are."""
+    """Return a table or the lines of a text, and the columns by key.
+
+    Without a header as the task's tables are.
+    """
     if suffix_of(path.name) in TextReader.suffixes and not columns.columns:
         needed = answer.input_keys()[0]
         _keys_of(needed, answer, reader, columns)  # refuses columns that the task does not read

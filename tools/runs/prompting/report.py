@@ -17,7 +17,10 @@ from clozeline.train.task_heads._metrics import macro_f1
 def prompt_scores(
     answered: Sequence[Answered], labels: Sequence[str], train: Sequence[PromptRow]
 ) -> dict[str, object]:
-    """Return the scores over the rows with a label; the majority label is that of `train`, or of the rows."""
+    """Return the scores over the rows with a label.
+
+    The majority label is that of `train`, or of the rows.
+    """
     fitting = [answer for answer in answered if answer.scores]
     scored = [answer for answer in fitting if answer.row.label is not None]
     truth = [str(answer.row.label) for answer in scored]
@@ -44,7 +47,10 @@ def prompt_scores(
 
 
 def metrics_of(truth: Sequence[str], predicted: Sequence[str]) -> dict[str, float]:
-    """Return accuracy, macro F1 over the labels that occur, and Matthews' correlation; nothing without rows."""
+    """Return accuracy, macro F1 over the labels that occur, and Matthews' correlation.
+
+    Nothing without rows.
+    """
     if not truth:
         return {}
     return {

@@ -1,4 +1,7 @@
-"""Prompt templates: texts around the fields of a row, and the words of each label; data, never code."""
+"""Prompt templates: texts around the fields of a row, and the words of each label.
+
+Data, never code.
+"""
 
 import string
 from collections import Counter
@@ -99,14 +102,20 @@ class LabelPrompt(NamedTuple):
 
 
 def read_template(path: Path, form: NormalForm = "prose") -> Template:
-    """Read a template from YAML, its texts in a stored form; ConfigurationError for a missing file or wrong value."""
+    """Read a template from YAML, its texts in a stored form.
+
+    ConfigurationError for a missing file or wrong value.
+    """
     plain = to_data(load_config(Template, path))
     template: Template = validate(Template, normalize_row(form, plain), str(path))
     return template
 
 
 def limit_answers(template: Template, answers: Sequence[str]) -> Template:
-    """Return a template whose labels are these texts, each its own only word; ConfigurationError for fewer than two."""
+    """Return a template whose labels are these texts, each its own only word.
+
+    ConfigurationError for fewer than two.
+    """
     labels: dict[str, tuple[str, ...]] = {text.strip(): (text,) for text in answers}
     if len(labels) < 2:
         raise ConfigurationError(

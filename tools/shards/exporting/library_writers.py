@@ -45,7 +45,9 @@ def write_datasets(rows: ExportedRows, folder: Path) -> None:
 
 
 def write_litdata(rows: ExportedRows, folder: Path) -> None:
-    """Write a dictionary of one-dimensional arrays for each row; a fixed column is an array of one value.
+    """Write a dictionary of one-dimensional arrays for each row.
+
+    A fixed column is an array of one value.
 
     LitData has no type for numbers that holds every uid.
     """

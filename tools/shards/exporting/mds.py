@@ -80,7 +80,10 @@ def _encode_sample(row: ShardRow, columns: list[ColumnSpec]) -> bytes:
 
 
 def _encode_array(values: NDArray[np.generic]) -> bytes:
-    """Return dimensions, length and values; the length is stored in the smallest type that holds it."""
+    """Return dimensions, length and values.
+
+    The length is stored in the smallest type that holds it.
+    """
     size = next(size for size in range(3) if len(values) < 1 << (8 << size))
     return (
         bytes([_ONE_DIMENSION | size])

@@ -25,7 +25,10 @@ from clozeline.repair import rebuild_hint
 
 
 def uid_keys(uids: NDArray[Any]) -> NDArray[np.bytes_]:
-    """Return uids [n, 16] as one 16-byte value each, [n]; equal lengths make trailing zeros harmless."""
+    """Return uids [n, 16] as one 16-byte value each, [n].
+
+    Equal lengths make trailing zeros harmless.
+    """
     keys: NDArray[np.bytes_] = np.ascontiguousarray(uids).view("S16")[:, 0]
     return keys
 
@@ -148,7 +151,9 @@ def tokenizer_folder(shards: ShardSet, folder: Path | None = None) -> Path:
 def find_pieces(
     shards: ShardSet, tokenizer: Path | None = None, limit: int = 1024
 ) -> TokenRenderer | None:
-    """Return pieces that decode ids with a set's tokenizer; None, and a note, if no folder above the set has it.
+    """Return pieces that decode ids with a set's tokenizer.
+
+    None, and a note, if no folder above the set has it.
 
     `tokenizer`: look here instead, see `tokenizer_folder`; nothing there is an error.
     """
@@ -186,7 +191,9 @@ def vocabulary_of_manifest(facts: TokenizerRecord) -> Vocabulary:
 
 
 def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary | None:
-    """Return the vocabulary of a set's tokenizer after comparing it with the manifest; None if it is not above the set.
+    """Return the vocabulary of a set's tokenizer after comparing it with the manifest.
+
+    None if it is not above the set.
 
     The tokenizer is loaded, and its files are compared with the record of the stage that wrote
     them, if there is one. A folder with only `vocabulary.json` is compared by its vocabulary.

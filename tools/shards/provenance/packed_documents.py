@@ -42,7 +42,10 @@ class Packing:
         return np.argsort(self.uids)
 
     def documents(self, rows: RowBatch) -> list[list[bytes]]:
-        """Return the document uids of each row, in order; of an unknown first document, only that one."""
+        """Return the document uids of each row, in order.
+
+        Of an unknown first document, only that one.
+        """
         first, last, _ = self._spans(rows)
         packed = self.uids.tobytes()
         size = _UID_BYTES
@@ -55,7 +58,10 @@ class Packing:
     def contains_documents(
         self, rows: RowBatch, documents_wanted: NDArray[np.bytes_]
     ) -> NDArray[np.bool_]:
-        """Return which rows contain a token of the given documents, bool [rows]; separators do not count."""
+        """Return which rows contain a token of the given documents, bool [rows].
+
+        Separators do not count.
+        """
         is_wanted = np.isin(self.uids, documents_wanted)
         wanted_before = np.concatenate(([0], np.cumsum(is_wanted)))
         first, last, text = self._spans(rows)
@@ -86,7 +92,10 @@ class Packing:
 
 
 def sample_manifest(shards: ShardSet) -> tuple[Path, Manifest] | None:
-    """Return path and manifest of the sample set that a set was made from (maybe itself); None if none is above it."""
+    """Return path and manifest of the sample set that a set was made from (maybe itself).
+
+    None if none is above it.
+    """
     if shards.manifest.kind == "samples":
         return shards.path, shards.manifest
     for parent in shards.manifest.parents:
@@ -100,7 +109,9 @@ def sample_manifest(shards: ShardSet) -> tuple[Path, Manifest] | None:
 
 
 def packing_of(shards: ShardSet, documents: Collection[bytes] | None = None) -> Packing | None:
-    """Return the packing of a set; None if it is not packed, or no sample set and document tables are above it.
+    """Return the packing of a set.
+
+    None if it is not packed, or no sample set and document tables are above it.
 
     It covers the shards of some documents, whose tables alone are read, or all.
     """

@@ -42,7 +42,10 @@ def check_origin(examples: ShardSet, samples: ShardSet) -> None:
 
 
 class RoundTrip:
-    """Check example blocks against their sample set, keeping one sample shard in memory; see `check_origin`."""
+    """Check example blocks against their sample set, keeping one sample shard in memory.
+
+    See `check_origin`.
+    """
 
     def __init__(self, examples: ShardSet, samples: ShardSet, vocabulary: Vocabulary) -> None:
         facts = examples.manifest.objective

@@ -77,7 +77,10 @@ def as_ranks(ragged: Ragged, ranks: NDArray[np.int64]) -> Ragged:
 
 
 def value_or(ragged: Ragged, default: int) -> NDArray[np.int64]:
-    """Return the one value of each row, shape [rows]; the default for rows of a mixture that lack the column."""
+    """Return the one value of each row, shape [rows].
+
+    The default for rows of a mixture that lack the column.
+    """
     found = np.full(len(ragged), default, np.int64)
     single = ragged.lengths == 1
     found[single] = ragged.values[ragged.offsets[:-1][single]]

@@ -26,7 +26,9 @@ machine"""
 def compare_stored_scores(
     columns: ShardSet, against: ShardSet, teacher: Path | None
 ) -> ComparedScores:
-    """Compare stored scores with the labels of their rows, and a sample of blocks with the teacher; return how many.
+    """Compare stored scores with the labels of their rows, and a sample of blocks with the teacher.
+
+    Return how many.
 
     Raises:
         ConfigurationError: these are not the rows of the column set, or another teacher.

@@ -148,7 +148,9 @@ _SHOWN: Final = 5
 
 
 def score_sheets(pieces: TokenRenderer, row: ShardRow, shards: ShardSet) -> list[Sheet]:
-    """Return a table with the five best classes of the teacher for each label; [] without stored scores.
+    """Return a table with the five best classes of the teacher for each label.
+
+    [] without stored scores.
 
     Labels that are not stored as `label_ids` are counted from 1; classes of tasks are numbers.
     """
@@ -181,7 +183,10 @@ def score_sheets(pieces: TokenRenderer, row: ShardRow, shards: ShardSet) -> list
 
 
 def describe_answer(facts: TaskMetadata | None, row: ShardRow) -> dict[str, str]:
-    """Return `label`, `labels`, `target`, `choice`, `tags` or `answer` with its meaning; {} without an answer."""
+    """Return `label`, `labels`, `target`, `choice`, `tags` or `answer` with its meaning.
+
+    {} without an answer.
+    """
     if facts is None:
         return {}
     if "label" in row.columns and len(row["label"]) == 1:

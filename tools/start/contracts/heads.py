@@ -85,7 +85,10 @@ def full_batch(seed: int = 0, reads: Sequence[BatchField] = ()) -> dict[str, Ten
 
 
 def choice_batch(seed: int = 0, reads: Sequence[BatchField] = ()) -> dict[str, Tensor]:
-    """Return examples of one to four choices, each a row; the last has weight 0, one has no label."""
+    """Return examples of one to four choices, each a row.
+
+    The last has weight 0, one has no label.
+    """
     draw = torch.Generator().manual_seed(seed)
     batch = draw_rows(
         draw, 15, 11, torch.tensor([11, *torch.randint(3, 12, (14,), generator=draw)])

@@ -27,7 +27,10 @@ class _Trained:
         self.optimizer = self.builder.build(parameter_groups(self.layer, 0.1))
 
     def step(self, rate: float) -> Tensor:
-        """Update once by a learning rate, written into the groups as the engine does; return what moved."""
+        """Update once by a learning rate, written into the groups as the engine does.
+
+        Return what moved.
+        """
         before = self.values()
         for group in self.optimizer.param_groups:
             group["lr"] = rate

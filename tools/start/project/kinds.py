@@ -1,4 +1,7 @@
-"""Kinds of texts that a project is made of, and what each needs of its recipe; each is one declaration."""
+"""Kinds of texts that a project is made of, and what each needs of its recipe.
+
+Each is one declaration.
+"""
 
 import math
 from collections.abc import Mapping

@@ -125,7 +125,10 @@ def read_unknown_files_as_text(source: Any) -> Any:
 
 
 def _read(file: SourceFile, readers: set[type[Reader]]) -> Iterator[RawRecord | SkippedRecord]:
-    """Yield the records of a file, one at a time; the readers that read it are added to `readers`."""
+    """Yield the records of a file, one at a time.
+
+    The readers that read it are added to `readers`.
+    """
     path = file.path
     assert isinstance(path, Path)
     limits = InputLimits(record_bytes=_RECORD_BYTES, line_bytes=_RECORD_BYTES)
