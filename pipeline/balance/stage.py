@@ -128,9 +128,8 @@ class WriteFactors(Pass[BalanceCounts]):
             for language, row in report.items():
                 if uncapped[language] != capped[language]:
                     _LOG.warning(
-                        "balance: %s: %.2f copies of a document wanted, max_copies allows %s: "
-                        "%.4f of the tokens, "
-                        "before %.4f",
+                        "balance: %s: %.2f copies of a document wanted, max_copies allows %s: %.4f "
+                        "of the tokens, before %.4f",
                         language,
                         max(uncapped[language].values()),
                         max(capped[language].values()),

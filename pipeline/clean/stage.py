@@ -209,15 +209,13 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         if lacks := counts.get("text_lacks"):
             return ConfigurationError(
                 f"clean: no record has a text: {'; '.join(list(lacks)[:3])}. Where another key "
-                "holds it, name it: "
-                "input.text_key=KEY on the command line, or `text_key: KEY` next to the path of "
-                "the input"
+                "holds it, name it: input.text_key=KEY on the command line, or `text_key: KEY` "
+                "next to the path of the input"
             )
         first = "".join(f"; {record}" for record in list(counts.get("first_records", {}))[:3])
         return PartialFailureError(
             f"clean: no document was found in the input ({self.list_reasons(counts)}){first}; "
-            "check the files, and "
-            "name their reader: `reader: NAME` next to the path of the input"
+            "check the files, and name their reader: `reader: NAME` next to the path of the input"
         )
 
 

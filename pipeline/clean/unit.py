@@ -328,8 +328,7 @@ class CleanUnits(Pass[CleanCounts]):
         if before != planned.state:
             raise StorageError(
                 f"{path}: changed since the inputs were listed: put the file back and run again, "
-                "or read the changed "
-                "one into another output folder"
+                "or read the changed one into another output folder"
             )
         tally.add({"bytes_in": planned.end - planned.start})
         if planned.reader in ARCHIVES:

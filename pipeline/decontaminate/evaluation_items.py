@@ -85,8 +85,7 @@ def find_evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]
         if not paths:
             raise ConfigurationError(
                 f"decontaminate.against: {entry.path}: expected a file, a folder with files or a "
-                "pattern, got no file: "
-                "correct the path"
+                "pattern, got no file: correct the path"
             )
         task = "" if entry.reader is None else f"{entry.reader.build(InputLimits()).metadata.name}/"
         for path in paths:
@@ -95,8 +94,8 @@ def find_evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]
             if owner is not (entry if suite else path):
                 raise ConfigurationError(
                     "decontaminate.against: expected a name of its own for each suite, got "
-                    f"'{own}' for {path} and "
-                    f"for {owner.path if isinstance(owner, EvaluationSet) else owner}: name them, "
+                    f"'{own}' for {path} and for "
+                    f"{owner.path if isinstance(owner, EvaluationSet) else owner}: name them, "
                     f"{{path: {entry.path}, suite: NAME}}"
                 )
             files.append(
@@ -207,9 +206,7 @@ def _damage_error(file: EvaluationFile, line: Rejected) -> ConfigurationError:
 def _layout_error(file: EvaluationFile, got: str) -> ConfigurationError:
     known = ", ".join(" and ".join(names) for names in _LAYOUTS)
     return ConfigurationError(
-        f"decontaminate.against: {file.path}: expected text (.txt) with an item a line, or a "
-        "table or JSON lines with "
-        f"one of {known}; got {got}: for the files of a task name its reader, {{path: "
-        f"{file.path}, reader: "
-        "{name: squad}}"
+        f"decontaminate.against: {file.path}: expected text (.txt) with an item a line, or a table "
+        f"or JSON lines with one of {known}; got {got}: for the files of a task name its reader, "
+        f"{{path: {file.path}, reader: {{name: squad}}}}"
     )

@@ -122,8 +122,8 @@ class WriteIndex(Pass[DecontaminateCounts]):
             if not counts["items"]:
                 raise ConfigurationError(
                     f"decontaminate.against: {file.path}: expected evaluation items, got none "
-                    f"({listed or 'no rows'}): "
-                    "correct the file or its reader, or remove it from the list"
+                    f"({listed or 'no rows'}): correct the file or its reader, or remove it from "
+                    "the list"
                 )
             add_counts(suites.setdefault(file.suite, {}), counts)
 

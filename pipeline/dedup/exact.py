@@ -164,8 +164,7 @@ class ExactSurvivors(Pass[DedupCounts]):
             uid = uids[ordered][1:][same][0].ljust(16, b"\0").hex()
             raise IntegrityError(
                 f"dedup: document {uid} is there twice below {self.parts.documents}: the same "
-                "record was read twice; "
-                "name each input once"
+                "record was read twice; name each input once"
             )
         # drops, sorted by part and uid
         dropped = np.flatnonzero(kept != np.arange(len(kept)))

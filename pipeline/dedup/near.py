@@ -271,10 +271,9 @@ class NearClusters(Pass[DedupCounts]):
             if size > MOST_CANDIDATES:
                 raise ConfigurationError(
                     f"dedup.near: expected at most {MOST_CANDIDATES:,} band keys that documents "
-                    "share, which one "
-                    "process takes in, got more: raise near.rows, so that less similar documents "
-                    "share none, or clean "
-                    "the crawls one by one, each with dedup.against=EARLIER_OUTPUT"
+                    "share, which one process takes in, got more: raise near.rows, so that less "
+                    "similar documents share none, or clean the crawls one by one, each with "
+                    "dedup.against=EARLIER_OUTPUT"
                 )
         return np.frombuffer(b"".join(pieces), dtype)
 

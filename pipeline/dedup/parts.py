@@ -218,8 +218,7 @@ class OtherOutput:
         if [record.unit for record in finished] != list(range(units)):
             raise ConfigurationError(
                 f"dedup.against: {folder}: expected {units:,} finished units, got "
-                f"{len(finished):,}: finish that run "
-                "first"
+                f"{len(finished):,}: finish that run first"
             )
         return OtherOutput(folder, units, outputs_digest(finished))
 

@@ -1,7 +1,7 @@
-"""Files with rows or texts: one reader for all commands, over the formats of `pipeline/ingest/readers`.
+"""Read files with rows or texts, for all commands, in the formats of `pipeline/ingest/readers`.
 
-`open_table` reads the rows of a file as named columns, `read_texts` the texts of documents,
-`read_text_lines` lines.
+`open_table` reads the rows of a file as named columns, `read_texts` the texts of documents, and
+`read_text_lines` the lines of a file.
 """
 
 from clozeline.pipeline.tables.lines import (

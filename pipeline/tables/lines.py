@@ -1,4 +1,7 @@
-r"""Read text files: lines (split at `\n` only, without a byte order mark), sentences, or one JSON value."""
+r"""Read text files: lines, sentences, or one JSON value.
+
+Lines are split at `\n` only, and a byte order mark is removed.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -22,8 +25,11 @@ _BOM: Final = "\ufeff"
 def read_text_lines(
     path: Path, limits: InputLimits, encoding: str = "utf-8"
 ) -> Iterator[tuple[int, str | Rejected]]:
-    r"""Yield the index and the text of each line of a plain or compressed file, without `\n` or `\r\n`."""
-    # after damage the line numbers are unknown: do not resume
+    r"""Yield the index and the text of each line of a file, without `\n` or `\r\n`.
+
+    The file may be compressed.
+    """
+    # do not resume after damage: the line numbers would be unknown
     lines = ByteLines(path, 0, path.stat().st_size, limits, resume=False)
     for number, (_, line) in enumerate(lines):
         if isinstance(line, DamagedLine):
@@ -40,18 +46,19 @@ def read_text_lines(
 
 
 def read_list(path: Path, form: NormalForm = "prose") -> list[str]:
-    """Return the lines of a file that are not blank, in a stored form.
+    """Return the non-blank lines of a file, in a stored form.
 
     Raises:
-        ConfigurationError: there is no such file, or a line cannot be read.
+        ConfigurationError: the file does not exist, or a line cannot be read.
     """
     if not path.is_file():
-        raise ConfigurationError(f"{path}: no such file; give one with a text per line")
+        raise ConfigurationError(f"{path}: no such file; name a file with one text per line")
     texts = []
     for index, line in read_text_lines(path, InputLimits()):
         if isinstance(line, Rejected):
             raise ConfigurationError(
-                f"{path}, line {index + 1}: expected a text, got {line.explanation}: correct it"
+                f"{path}, line {index + 1}: expected a text, got {line.explanation}: correct the "
+                "line"
             )
         texts.append(normalize_field(form, line))
     return [text for text in texts if text.strip()]
@@ -59,17 +66,17 @@ def read_list(path: Path, form: NormalForm = "prose") -> list[str]:
 
 @dataclass(slots=True)
 class SentenceLines:
-    """The lines of one sentence, in a file of one word per line with blank lines between sentences."""
+    """The lines of a sentence, in a file with one word per line and blank lines in between."""
 
     index: int
     """index of its first line"""
     lines: list[str] = field(default_factory=list)
     damage: str = ""
-    """reason of the first line without text; empty if there is none"""
+    """reason of the first line that cannot be read; empty if all can"""
 
 
 def read_sentences(path: Path, limits: InputLimits) -> Iterator[SentenceLines]:
-    """Yield the sentences of a plain or compressed file."""
+    """Yield the sentences of a file, compressed or not."""
     sentence: SentenceLines | None = None
     for number, line in read_text_lines(path, limits):
         if isinstance(line, str) and not line.strip():
@@ -87,7 +94,7 @@ def read_sentences(path: Path, limits: InputLimits) -> Iterator[SentenceLines]:
 
 
 def read_full_text(path: Path, limits: InputLimits) -> str | Rejected:
-    """Return the text of a file, in any encoding; rejected if it is damaged, too long or not text."""
+    """Return the text of a file in any encoding; rejected if damaged, too long or not text."""
     item = next(TextReader(TextReader.Options(), limits).read(path, 0, path.stat().st_size))
     if isinstance(item, RawRecord) and not item.flags & FLAG_TRUNCATED_SOURCE:
         return item.text
@@ -95,7 +102,11 @@ def read_full_text(path: Path, limits: InputLimits) -> str | Rejected:
 
 
 def read_json_value(path: Path, limits: InputLimits) -> Any:
-    """Return the data of a JSON file; ConfigurationError if it is damaged, too large or not one JSON value."""
+    """Return the value of a JSON file.
+
+    Raises:
+        ConfigurationError: the file is damaged, too large, or not one JSON value.
+    """
     text = read_full_text(path, replace(limits, record_bytes=limits.decompressed_bytes))
     if isinstance(text, Rejected):
         raise ConfigurationError(
@@ -104,7 +115,5 @@ def read_json_value(path: Path, limits: InputLimits) -> Any:
     try:
         return parse_json(text)
     except ValueError as error:
-        several = ": it holds JSON lines" if str(error).startswith("Extra data") else ""
-        raise ConfigurationError(
-            f"{path}: expected one JSON value, got none ({error}){several}"
-        ) from error
+        hint = ": it holds JSON lines" if str(error).startswith("Extra data") else ""
+        raise ConfigurationError(f"{path}: not one valid JSON value ({error}){hint}") from error

@@ -1,39 +1,42 @@
-"""Rows that cannot be read: each has a reason, and keeps its texts."""
+"""Rows that cannot be read, each with its reason and its texts."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-T = TypeVar("T")
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A row that is not an example."""
+    """A row that cannot be used as an example."""
 
     reason: str
     """`fields`, `bad_label`, ..."""
     index: int
     detail: str = field(default="", compare=False)
-    """content of the row and what to do about it; empty if the reason says everything"""
+    """content of the row and how to correct it; empty if the reason is enough"""
     texts: tuple[str, ...] = field(default=(), compare=False)
-    """texts of the row, which documents may hold although no task keeps it"""
+    """texts of the row, which documents may contain although no task uses it"""
 
     @property
     def explanation(self) -> str:
-        """What is wrong with the row, for a message."""
+        """The fault of the row, for a message."""
         return self.detail or self.reason.replace("_", " ")
 
 
-def attach_texts(item: T | Rejected, row: Any) -> T | Rejected:
-    """Return an item of a row; a rejected one with the texts in the row's fields, by which `decontaminate` finds it."""
+def attach_texts(item: _Item | Rejected, row: Any) -> _Item | Rejected:
+    """Return an item of a row; add the texts of the row to a rejected one.
+
+    `decontaminate` also looks for these texts.
+    """
     if not isinstance(item, Rejected) or item.texts:
         return item
     return replace(item, texts=tuple(text for text in iterate_strings(row) if text.strip()))
 
 
 def iterate_strings(value: Any) -> Iterator[str]:
-    """Yield the strings in a field, including nested lists and objects; numbers are no texts."""
+    """Yield the strings in a field, including nested lists and objects; numbers are skipped."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list | tuple):

@@ -1,7 +1,7 @@
 """Read the rows of a file as named columns; the format and the columns are detected.
 
-Every reader of `pipeline/ingest/readers` that is a `RowReader` is a format: JSON lines, JSON, CSV,
-TSV, Parquet, Arrow.
+Every `RowReader` of `pipeline/ingest/readers` is a format: JSON lines, JSON, CSV, TSV, Parquet,
+Arrow.
 """
 
 import re
@@ -27,29 +27,29 @@ from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 Row: TypeAlias = Mapping[str, Any]
 
 PART: Final = re.compile(r"(?P<name>.+)-(?P<part>[0-9]{5})-of-(?P<parts>[0-9]{5})(?P<suffix>\..+)")
-"""Name of one of the parts in which `datasets` saves a split: `train-00000-of-00002.parquet`."""
+"""Name of a part of a split saved by `datasets`: `train-00000-of-00002.parquet`."""
 _NO_LABEL: Final = -1
-"""No label, in a column with stored class names."""
+"""The value of a missing label, in a column with stored class names."""
 
 
 @dataclass(frozen=True)
 class RowFile:
-    """A file with rows, plain or compressed, with the layout detected in it."""
+    """A file with rows, compressed or not, and its detected layout."""
 
     path: Path
     layout: str
     """name in reports, such as `official`"""
     rows: Callable[[], Iterator[tuple[int, Row | Rejected]]]
-    """start reading: yields the index and the fields of each row, or the reason why it has none"""
+    """start reading: yield the index and the fields of each row, or why it cannot be read"""
     others: tuple[Path, ...] = ()
-    """further files that are read for the rows, such as those of the answers"""
+    """other files that are read for the rows, such as files of answers"""
     names: tuple[str, ...] = ()
-    """columns; of JSON lines the fields of the first row"""
+    """columns; for JSON lines, the fields of the first row"""
     class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """class names in order, by column, as `datasets` stores them (ClassLabel)"""
 
     def require(self, *names: str, keys: str = "tasks.reader.") -> None:
-        """Raise ConfigurationError if a column is missing; a dotted path is looked up in every row."""
+        """Raise ConfigurationError if a column is missing; dotted paths are checked by row."""
         missing = [
             name
             for name in names
@@ -59,18 +59,17 @@ class RowFile:
             header = (
                 ""
                 if self.layout.startswith("json")
-                else f"; {keys}columns=[...] are those of a file without header"
+                else f"; for a file without a header set {keys}columns=[...]"
             )
             raise ConfigurationError(
                 f"{self.path}: expected the columns {', '.join(names)}, got "
-                f"{', '.join(self.names)[:200]} without "
-                f"{', '.join(missing)}: name the columns of this file, such as "
-                f"{keys}text=COLUMN{header}"
+                f"{', '.join(self.names)[:200]} without {', '.join(missing)}: name the columns of "
+                f"this file, such as {keys}text=COLUMN{header}"
             )
 
 
 def find_parts(path: Path) -> tuple[Path, ...]:
-    """Return all parts of a file, in order; ConfigurationError if one is missing.
+    """Return all parts of a file, in order; raise ConfigurationError if one is missing.
 
     Example:
         `train-00000-of-00002.parquet` has `train-00001-of-00002.parquet` next to it.
@@ -96,35 +95,35 @@ def open_table(
     default: str | None = None,
     by_line: bool = False,
 ) -> RowFile:
-    """Detect the format and the columns of a file; ConfigurationError if it has none.
+    """Detect the format and the columns of a file; raise ConfigurationError if it has none.
 
     Args:
         path: the file, or the first of its parts.
-        limits: bounds of lines and of decompressed bytes.
-        delimiter: None for that of the first line in CSV files, where quotes enclose fields, and a
-            tab in TSV files, where quotes have no meaning; any other value is that of a file with
-            quotes.
-        columns: names of the columns of a CSV or TSV file without a header.
-        default: format of every file that holds no JSON; None: by content and name.
-        by_line: count the header in the indices of the rows, so that they are those of lines.
+        limits: limits of lines and decompressed bytes.
+        delimiter: delimiter of a file with quotes. None detects it in CSV files, where quotes
+            enclose fields, and is a tab in TSV files, where quotes have no meaning.
+        columns: column names of a CSV or TSV file without a header.
+        default: format of every file that is not JSON; None detects it by content and name.
+        by_line: count the header in the indices of rows, so that they are line indices.
     """
     file_format = _detect_format(path, limits, delimiter, default)
-    kind = READERS.load_class(file_format)
-    assert issubclass(kind, RowReader), "as `is_table` says"
-    given = {
+    reader_class = READERS.load_class(file_format)
+    assert issubclass(reader_class, RowReader), "as `is_table` says"
+    requested = {
         "delimiter": delimiter,
         "columns": [*(columns or ())] or None,
         "text_key": next(iter(columns or ()), None),
     }
-    known = kind.Options.__dataclass_fields__
+    known = reader_class.Options.__dataclass_fields__
     if why := explain_duplicate_names(columns or ()):
         raise ConfigurationError(f"{path}: {why}")
-    options = kind.Options(
-        **{key: value for key, value in given.items() if value is not None and key in known}
+    options = reader_class.Options(
+        **{key: value for key, value in requested.items() if value is not None and key in known}
     )
+
     paths = find_parts(path)
     class_names = dict[str, tuple[str, ...]]()
-    reader = kind(options, limits).keep_rows()
+    reader = reader_class(options, limits).keep_rows()
     header = [*reader.column_names(paths[0])] or [*(columns or ())]
     if isinstance(reader, TableFileReader):
         class_names = _class_names(path, reader.schema(paths[0]))
@@ -133,24 +132,24 @@ def open_table(
         at = int(by_line and "columns" in known and not columns)
         for part in paths:
             for row in _read_part_rows(
-                kind(options, limits).keep_rows(), part, header, class_names
+                reader_class(options, limits).keep_rows(), part, header, class_names
             ):
                 yield at, replace(row, index=at) if isinstance(row, Rejected) else row
                 at += 1
 
-    found = [*map(_normalize_name, header)] or _first_names(path, rows())
-    if why := explain_duplicate_names(found):
+    names = [*map(_normalize_name, header)] or _first_names(path, rows())
+    if why := explain_duplicate_names(names):
         raise ConfigurationError(f"{path}: {why}")
     info = path.with_name("dataset_info.json")
     others = (
         *paths[1:],
         *([info] if isinstance(reader, TableFileReader) and info.is_file() else []),
     )
-    return RowFile(path, f"{file_format} with columns", rows, others, tuple(found), class_names)
+    return RowFile(path, f"{file_format} with columns", rows, others, tuple(names), class_names)
 
 
 def read_rows(path: Path, form: NormalForm = "prose") -> Iterator[tuple[str, Row]]:
-    """Yield where each row of a file stands, and its fields in a stored form; blank lines are skipped.
+    """Yield the location and the fields of each row, in a stored form; skip blank lines.
 
     Raises:
         ConfigurationError: the file has no rows.
@@ -162,12 +161,12 @@ def read_rows(path: Path, form: NormalForm = "prose") -> Iterator[tuple[str, Row
             yield where, normalize_row(form, row)
         elif row.reason != "blank_line":
             raise IntegrityError(
-                f"{where}: {row.explanation}; correct it, for no item may be missed"
+                f"{where}: {row.explanation}; correct the row, because none may be skipped"
             )
 
 
 def normalize_row(form: NormalForm, value: Any) -> Any:
-    """Return the fields of a row, also nested ones, with their texts in a stored form."""
+    """Return the fields of a row, including nested ones, with their texts in a stored form."""
     if isinstance(value, str):
         return normalize_field(form, value)
     if isinstance(value, Mapping):
@@ -186,12 +185,14 @@ def _first_names(path: Path, rows: Iterator[tuple[int, Row | Rejected]]) -> list
         if not isinstance(row, Rejected):
             return [*row]
         damaged = damaged or f"row {index + 1}: {row.explanation}"
-    found = f"none that can be read ({damaged or 'it is empty'})"
-    raise ConfigurationError(f"{path}: expected rows of {_list_formats()}, got {found}")
+    raise ConfigurationError(
+        f"{path}: expected rows of {_list_formats()}, but none can be read "
+        f"({damaged or 'it is empty'})"
+    )
 
 
 def is_table(name: str) -> bool:
-    """Return whether the reader of this name reads rows of named fields; an archive has none."""
+    """Return whether this reader reads rows of named fields; archives are not tables."""
     return name in READERS.available() and issubclass(READERS.load_class(name), RowReader)
 
 
@@ -205,6 +206,7 @@ def _detect_format(
     name, _ = detect_reader(path)
     if default is None and is_table(name) and name not in ("csv", "tsv", "jsonl"):
         return name
+
     _, first = next(read_text_lines(path, limits), (0, ""))
     if isinstance(first, str) and first.lstrip().startswith("{"):
         return "jsonl"
@@ -213,16 +215,15 @@ def _detect_format(
     if is_table(name):
         return name
     raise ConfigurationError(
-        f"{path}: expected rows of {_list_formats()}, got {name}: rename it to end in .csv, .tsv or "
-        ".jsonl, or give its "
-        "delimiter: tasks.reader.delimiter=';'"
+        f"{path}: expected rows of {_list_formats()}, got {name}: rename it to end in .csv, .tsv "
+        "or .jsonl, or give its delimiter: tasks.reader.delimiter=';'"
     )
 
 
 def _read_part_rows(
     reader: RowReader, path: Path, header: Sequence[str], classes: Mapping[str, Sequence[str]]
 ) -> Iterator[Row | Rejected]:
-    """Yield the rows of a part of a file, up to damage, behind which no row has a number."""
+    """Yield the rows of a part of a file, up to damage: rows behind it have no known index."""
     for item in reader.read(path, 0, path.stat().st_size):
         if isinstance(item, RawRecord):
             row = {_normalize_name(name): value for name, value in item.extra.items()}
@@ -245,17 +246,18 @@ def _make_rejected(item: SkippedRecord, header: Sequence[str]) -> Rejected:
 
 
 def _class_names(path: Path, schema: pa.Schema) -> dict[str, tuple[str, ...]]:
-    """Return the class names of columns, from the metadata of the file or the dataset_info.json next to it."""
-    found = {}
+    """Return the class names by column, from the metadata of the file or `dataset_info.json`."""
+    class_names = {}
     info = path.with_name("dataset_info.json")
     if stored := (schema.metadata or {}).get(b"huggingface"):
         described = parse_json(stored).get("info", {})
     else:
         described = parse_json(info.read_bytes()) if info.is_file() else {}
+
     for name, feature in (described.get("features") or {}).items():
         inner = feature
         while isinstance(inner, list) or (isinstance(inner, Mapping) and "feature" in inner):
             inner = inner[0] if isinstance(inner, list) else inner["feature"]
         if isinstance(inner, Mapping) and inner.get("_type") == "ClassLabel" and inner.get("names"):
-            found[_normalize_name(name)] = tuple(inner["names"])
-    return found
+            class_names[_normalize_name(name)] = tuple(inner["names"])
+    return class_names

@@ -1,4 +1,4 @@
-"""Read the texts of local files: each is that of a document, as ingest reads it and `clean` hands it on."""
+"""Read the texts of local files like the pipeline reads documents."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,22 +17,24 @@ from clozeline.pipeline.text.normal_form import NormalForm, normalize_as
 
 @config_class
 class KeyedTexts:
-    """Files that name the field or column with the text, read as an input of the pipeline is."""
+    """Files whose text is in a named field or column."""
 
     path: Annotated[Path, HOME_EXPANDED]
     """file or folder"""
     text_key: str
-    """field of lines of JSON, column of a table"""
+    """field of JSON lines, or column of a table"""
 
     def __str__(self) -> str:
         return str(self.path)
 
 
 def find_text_files(path: Path, *, with_rows: bool = False) -> list[Path]:
-    """Return a file, or the visible files of a folder in order, all or those of tables and lines of JSON.
+    """Return a file, or the visible files of a folder in order.
+
+    With `with_rows`, only tables and JSON lines.
 
     Raises:
-        ConfigurationError: there is none.
+        ConfigurationError: there is no such file.
     """
     if path.is_file():
         return [path]
@@ -54,12 +56,12 @@ def read_texts(source: Path | KeyedTexts, form: NormalForm = "prose") -> Iterato
 def read_named_texts(
     source: Path | KeyedTexts, form: NormalForm = "prose"
 ) -> Iterator[tuple[str, str]]:
-    """Yield names and texts of a file or folder: the field `text` of rows, a file of text as one text.
+    """Yield names and texts of a file or folder: the field `text` of rows, or an entire text file.
 
-    The name is that of the file, for rows with the number of the record: `dev.jsonl:1`.
+    The name is the file name, for rows with the record number: `dev.jsonl:1`.
 
     Raises:
-        ConfigurationError: there is no file, or no reader reads it.
+        ConfigurationError: there is no file, or its type is not supported.
         IntegrityError: a record has no text.
     """
     keys = {"text_key": source.text_key} if isinstance(source, KeyedTexts) else {}
@@ -67,8 +69,9 @@ def read_named_texts(
         name = detect_reader(file)[0]
         if name not in READERS.available():
             raise ConfigurationError(
-                f"{file}: no reader reads its texts: {suggest_tool(file) or 'unpack it'}"
+                f"{file}: this file type is not supported: {suggest_tool(file) or 'unpack it'}"
             )
+
         check_options(keys, [name])
         reader = READERS.resolve({"name": name, **select_options(name, keys)}).build(InputLimits())
         for number, item in enumerate(reader.read(file, 0, file.stat().st_size), 1):
@@ -82,12 +85,12 @@ def read_named_texts(
                     )
                 continue
             if item.is_markup or item.target_text is not None:
-                found = (
+                got = (
                     "a page"
                     if item.is_markup
                     else "a pair; name the columns in a first line, one of them text"
                 )
-                raise IntegrityError(f"{file}, record {number}: expected a text, got {found}")
+                raise IntegrityError(f"{file}, record {number}: expected a text, got {got}")
             yield (
                 file.name if isinstance(reader, WholeFileReader) else f"{file.name}:{number}",
                 normalize_as(form, item.text)[0],

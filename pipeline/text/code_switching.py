@@ -1,4 +1,4 @@
-"""Dictionary code-switching: words of a text in other languages (CoSDA-ML, Qin et al. 2020, arXiv 2006.06402)."""
+"""Dictionary code-switching of training texts (CoSDA-ML, arXiv 2006.06402)."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,16 +25,18 @@ class CodeSwitchConfig:
     sentence_rate: Annotated[float, Field(gt=0, le=1)] = 1.0
     """share of the rows or sentences in which words are replaced"""
     word_rate: Annotated[float, Field(gt=0, le=1)] = 0.9
-    """share of the words of such a row or sentence that are replaced, if a dictionary contains
-    them"""
+    """share of the words of such a row or sentence that are replaced, among those in a
+    dictionary"""
 
 
 @dataclass(frozen=True)
 class WordSwitcher:
-    """Replaces words by translations, from a hash of the seed, the index of the row and that of the word.
+    """Replaces words by translations.
 
-    Each word draws a language and one of its translations; a word that the dictionary lacks stays.
-    Capitalization is kept.
+    A hash of the seed, the row index and the word index decides.
+
+    Each word draws a language and one of its translations; a word that is not in the dictionary
+    stays. Capitalization is preserved.
     """
 
     config: CodeSwitchConfig
@@ -42,11 +44,11 @@ class WordSwitcher:
     seed: int
 
     def chooses(self, index: int) -> bool:
-        """Return whether words of the row or sentence of that index are replaced."""
+        """Return whether words of the row or sentence with this index are replaced."""
         return self._uniform("sentence", index, 0) < self.config.sentence_rate
 
     def translate(self, index: int, number: int, word: str) -> str:
-        """Return the word at position `number` of a row, or its translation."""
+        """Return the word with index `number` of a row, or its translation."""
         if self._uniform("word", index, number) >= self.config.word_rate:
             return word
         dictionary = self.dictionaries[
@@ -58,7 +60,10 @@ class WordSwitcher:
         return new[:1].upper() + new[1:] if word[:1].isupper() else new
 
     def translate_text(self, index: int, text: str, first: int = 0) -> tuple[str, int, int]:
-        """Return a text with translated words, its words, and how many were replaced; its first word is `first`."""
+        """Return a text with translated words, its number of words, and how many were replaced.
+
+        `first` is the index of its first word.
+        """
         parts = list[str]()
         end = 0
         number = first

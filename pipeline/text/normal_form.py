@@ -1,4 +1,4 @@
-"""Normalize text: the stored form, which documents carry, and the match form, by which duplicates are found."""
+"""Normalize text: the stored form of documents, and the match form that finds duplicates."""
 
 import operator
 import re
@@ -20,7 +20,7 @@ _CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f"
 _CONTROL: Final = re.compile(f"[{_CONTROLS}]")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _LINE_END: Final = re.compile("\r\n|[\r\x85\u2028]")
-# soft hyphens, word joiners, and byte order marks within a text: they show where a line may end,
+# soft hyphens, word joiners, and byte order marks inside a text: they show where a line may end,
 # and split a word for everything that reads words
 _INVISIBLES = "\xad\u2060\ufeff"
 _INVISIBLE: Final = re.compile(f"[{_INVISIBLES}]")
@@ -28,22 +28,21 @@ _ZERO_WIDTH_SPACES: Final = re.compile("\u200b+")
 _RARE_CHARACTERS: Final = re.compile(f"[{_CONTROLS}\r\x85\u2028\u2029\ud800-\udfff{_INVISIBLES}]")
 _BLANK_LINES: Final = re.compile("\n{3,}")
 _CAPITALS: Final = str.maketrans(ascii_lowercase, ascii_uppercase)
-# the newline first: the engine skips from one to the next, and would test every character for a
-# blank
+# the newline comes first: the engine then skips from one to the next instead of testing every
 _BLANK_BEFORE_NEWLINE: Final = re.compile(r"\n(?<=[^\S\n]\n)")
 
 _BASIC: Final = (range(0x80, 0x10000),)
 _ASTRAL: Final = (
     range(0x10000, 0x20000),
     range(0xE0000, 0xE0200),
-)  # no mark is outside of these planes
+)
+"""Planes that hold all marks beyond the Basic Multilingual Plane."""
 
 
 def _character_class(category: str, planes: tuple[range, ...]) -> str:
-    """Return the body of a character class: all code points of a Unicode category."""
-    points = [
-        point for plane in planes for point in plane if unicodedata.category(chr(point)) == category
-    ]
+    """Return the body of a character class with all code points of a Unicode category."""
+    every_point = (point for plane in planes for point in plane)
+    points = [point for point in every_point if unicodedata.category(chr(point)) == category]
     # consecutive code points have the same difference to their index
     runs = [
         [point for _, point in run]
@@ -52,7 +51,7 @@ def _character_class(category: str, planes: tuple[range, ...]) -> str:
     return "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in runs)
 
 
-# Scripts written without spaces, where each character is a word of its own:
+# Scripts written without spaces, in which each character counts as a word:
 # Han, Hiragana, Katakana, Thai, Lao, Khmer, Myanmar.
 _UNSPACED: Final = re.compile(
     "[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
@@ -62,7 +61,8 @@ _UNSPACED: Final = re.compile(
 # Further scripts without spaces: Tibetan, Tai Le, New Tai Lue, Tai Tham, Balinese, Yi, Javanese,
 # Tai Viet.
 _WITHOUT_BLANKS: Final = re.compile(
-    rf"{_UNSPACED.pattern}|[\u0f00-\u0fff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\ua000-\ua4cf\ua980-\ua9df\uaa80-\uaadf]"
+    rf"{_UNSPACED.pattern}|[\u0f00-\u0fff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\ua000-\ua4cf"
+    r"\ua980-\ua9df\uaa80-\uaadf]"
 )
 _IS_ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
 _ASCII_WORD: Final = re.compile(r"\w+", re.ASCII)
@@ -70,32 +70,30 @@ _ASCII_SYMBOLS: Final = re.compile(r"\w+|[^\w\s]", re.ASCII)
 _DIGITS: Final = re.compile(r"\d+")
 
 
-# Marks above and below letters that writers may leave out: accents of Latin, Greek and Cyrillic,
-# points of Hebrew, Arabic and Syriac, and what chooses the form of a sign.
+# Marks above and below letters that writers may omit: accents of Latin, Greek and Cyrillic,
+# points of Hebrew, Arabic and Syriac, and variation selectors.
 _OPTIONAL_MARKS: Final = re.compile(
     "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f\u0591-\u05bd\u05bf-\u05c7"
-    "\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0711\u0730-\u074a\u0897-\u08ff\ufb1e\ufe00-\ufe0f"
+    "\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0711\u0730-\u074a\u0897-\u08ff\ufb1e"
+    "\ufe00-\ufe0f"
     f"{_INVISIBLES}\u200b]+"
 )
 _VIETNAMESE: Final = re.compile("[\u0309\u031b\u0323]|[\u0302\u0306][\u0300\u0301\u0303]")
-"""Marks that only Vietnamese has, where accents are tones: a horn, a hook, a dot below, and two
-marks on a vowel."""
+"""Marks of Vietnamese alone, where accents are tones: horn, hook, dot below, double marks."""
 _SYMBOLIC_SHARE: Final = 0.12
-"""Share of digits and symbols from which on a text is a table or a program, whose digits and
-symbols tell it apart."""
+"""Share of digits and symbols above which a text is a table or a program: there they matter."""
 _SYMBOL: Final = re.compile(r"\d|[^\w\s.,;:!?'\"()‘’“”«»…–—-]")
 MatchForm: TypeAlias = Literal["words", "numbers", "symbols"]
-"""What of a text is compared: words with any number alike, with each number as it is, or with all
-symbols too."""
+"""What is compared: words with any number replaced by 0, words and numbers, or symbols too."""
 
 
-# Made when the first text needs it: reading the categories of Unicode takes a tenth of a second.
-# Two of each, for a class with astral characters is slow: its ranges are tested one by one.
+# Built when the first text needs it: reading the categories of Unicode takes a tenth of a second.
+# There are two patterns, because classes with astral characters are slow.
 @cache
 def _word_pattern(astral: bool) -> re.Pattern[str]:
-    r"""Return the pattern of words, with the marks (such as vowel signs of Indic scripts) that `\w` does not match.
+    r"""Return the pattern of words, including marks (Indic vowel signs) that `\w` does not match.
 
-    A character of a script without blanks is a word, with the marks behind it.
+    A character of a script without blanks is a word, together with its marks.
     """
     marks = f"{_character_class('Mn', _BASIC)}{_character_class('Mc', _BASIC)}"
     basic = rf"(?!{_UNSPACED.pattern})[\w{marks}]"
@@ -112,12 +110,15 @@ NormalForm: TypeAlias = Literal["prose", "code", "sequence", "none"]
 
 
 def normalize(text: str) -> str:
-    r"""Return the stored form of prose: NFC, `\n` line ends, no control but tab, no trailing blanks, one empty line.
+    r"""Return the stored form of prose.
 
-    Soft hyphens and word joiners go; a zero-width space goes between letters of scripts that use
-    blanks, for in Khmer, Burmese, Thai and Lao it ends a word. Idempotent. Lone surrogates become
-    U+FFFD, so the result is always valid UTF-8. Not NFKC: superscripts, ligatures and full-width
-    forms stay.
+    It is NFC with `\n` line ends, no control character but tab, no trailing blanks, and at most one
+    empty line in succession.
+
+    Soft hyphens and word joiners are removed. A zero-width space is removed between letters of
+    scripts that use blanks; in Khmer, Burmese, Thai and Lao it ends a word. Lone surrogates become
+    U+FFFD, so the result is always valid UTF-8. Superscripts, ligatures and full-width forms stay
+    (NFC, not NFKC). Normalizing twice changes nothing more.
 
         "cafe\u0301 \r\n\r\n\r\nau\x00 lait " -> "café\n\nau lait"
     """
@@ -125,13 +126,13 @@ def normalize(text: str) -> str:
 
 
 def normalize_as(form: NormalForm, text: str) -> tuple[str, Changes]:
-    """Return the stored form of a text, and what it changed.
+    """Return the stored form of a text, and the number of changes by type.
 
-    `prose` is that of `normalize`. `code` changes nothing that a compiler, a diff or a string
-    literal can see: it drops a byte order mark at the start and NUL, and turns Windows line ends
+    `prose` is the form of `normalize`. `code` changes nothing that a compiler, a diff or a string
+    literal can see: it drops NUL and a byte order mark at the start, and turns Windows line ends
     into newlines where a text has no others. `sequence` is for DNA and proteins: capital letters
     without white space and controls, so that masked regions (lower case) and line ends change no
-    token. `none` only replaces what is no valid Unicode, as `code` does.
+    token. `none` only replaces invalid Unicode, as `code` does.
     """
     changes: Changes = Counter()
     return _FORMS[form](text, changes), +changes
@@ -146,7 +147,7 @@ def _normalize_characters(text: str, changes: Changes) -> str:
         text, changes["invisible_characters"] = _INVISIBLE.subn(
             "", _replace_surrogates(text, changes)
         )
-    # after dropping controls, which can bring a letter and its accent together
+    # after dropping controls, which may have separated a letter and its accent
     text = _compose(text, changes)
     if "\u200b" in text:
         spaced = _ZERO_WIDTH_SPACES.sub(_keep_zero_width_spaces, text)
@@ -156,7 +157,9 @@ def _normalize_characters(text: str, changes: Changes) -> str:
 
 
 def normalize_field(form: NormalForm, text: str) -> str:
-    """Return a field of a row in a stored form; `prose` and `sequence` leave its blanks and the case of its letters.
+    """Return a field of a row in a stored form.
+
+    `prose` and `sequence` keep its outer blanks and the case of its letters.
 
     A field may be a part of a text, a label or an id: blanks around it may belong to it.
     """
@@ -171,7 +174,7 @@ def _normalize_prose(text: str, changes: Changes) -> str:
     text = _normalize_characters(text, changes)
     size = len(text)
     if _BLANK_BEFORE_NEWLINE.search(text):
-        # line by line, because `[ \t]+$` is quadratic in a long run of blanks
+        # line by line, because `[ \t]+$` takes quadratic time in a long run of blanks
         text = "\n".join([line.rstrip() for line in text.split("\n")])
         changes["blanks_at_line_ends"] = size - len(text)
         size = len(text)
@@ -192,7 +195,7 @@ def _normalize_code(text: str, changes: Changes) -> str:
     if "\0" in text:
         changes["control_characters"] = text.count("\0")
         text = text.replace("\0", "")
-    # a patch for a file with Windows line ends has both, and applies only with both
+    # a patch for a file with Windows line ends has both kinds, and applies only with both
     if 0 < text.count("\r\n") == text.count("\n") == text.count("\r"):
         changes["line_ends"] = text.count("\r")
         text = text.replace("\r\n", "\n")
@@ -208,7 +211,7 @@ def _normalize_sequence(text: str, changes: Changes) -> str:
 
 
 def _replace_surrogates(text: str, changes: Changes) -> str:
-    """Return the text as valid Unicode: a lone surrogate is U+FFFD."""
+    """Return the text as valid Unicode, with U+FFFD for lone surrogates."""
     text, changes["surrogates"] = _SURROGATE.subn("\ufffd", text)
     return text
 
@@ -218,8 +221,7 @@ def _compose(text: str, changes: Changes) -> str:
     composed = unicodedata.normalize("NFC", text)
     if composed is not text and composed != text:
         shorter = len(text) - len(composed)
-        # a sign that has another one as its only form, such as the Angstrom sign, is as long as
-        # that one
+        # a sign with a single canonical form, such as the Angstrom sign, keeps its length
         changes["composed_characters"] += (
             shorter if shorter > 0 else sum(map(operator.ne, text, composed))
         )
@@ -240,7 +242,7 @@ _WIDE_MARKS: Final = re.compile(
 
 
 CHARACTERS_PER_WORD: Final = 3
-"""Characters of a word in scripts without blanks; Chinese has 1.5, Thai and Khmer 4 to 5."""
+"""Characters per word in scripts without blanks; Chinese has 1.5, Thai and Khmer 4 to 5."""
 
 
 def count_characters_without_blanks(text: str) -> int:
@@ -253,12 +255,14 @@ _ETHIOPIC_BLANK: Final = "\u1361"
 
 
 def split_at_blanks(text: str) -> list[str]:
-    """Return the runs of characters between white space, or between the marks that Ethiopic texts have in its place."""
+    """Return the strings between white space, or between the word marks of Ethiopic texts."""
     return text.replace(_ETHIOPIC_BLANK, " ").split()
 
 
 def count_words(text: str) -> int:
-    """Count the words of a text: runs between blanks, and one for three characters in scripts without blanks.
+    """Count the words of a text: strings between blanks.
+
+    In scripts without blanks, three characters count as a word.
 
     "two words" has 2, "河水从清晨就开始上涨" has 3.
     """
@@ -270,7 +274,7 @@ def count_words(text: str) -> int:
 
 
 def is_written_without_blanks(character: str) -> bool:
-    """Return whether a character is one of a script without blanks between words, or a mark of Chinese or Japanese."""
+    """Return whether a character needs no blank: of a script without blanks, or a CJK mark."""
     return (
         bool(character)
         and (_WITHOUT_BLANKS.match(character) or _WIDE_MARKS.match(character)) is not None
@@ -278,7 +282,7 @@ def is_written_without_blanks(character: str) -> bool:
 
 
 def _keep_zero_width_spaces(spaces: re.Match[str]) -> str:
-    """Return zero-width spaces, or nothing between two letters of scripts that use blanks."""
+    """Return the zero-width spaces, or "" between two letters of scripts that use blanks."""
     text = spaces.string
     start = spaces.start()
     end = spaces.end()
@@ -298,13 +302,13 @@ def _keep_zero_width_spaces(spaces: re.Match[str]) -> str:
 
 
 def join_lines(lines: Sequence[str]) -> str:
-    """Return the stored form of stripped lines, without control characters, of texts in stored form."""
+    """Return the stored form of lines of a text in stored form, stripped and without controls."""
     text = unicodedata.normalize("NFC", "\n".join(lines))
     return (_BLANK_LINES.sub("\n\n", text) if "\n\n\n" in text else text).strip()
 
 
 def is_unspaced(character: str) -> bool:
-    """Return whether a character is a letter or spacing mark of a script without spaces between words."""
+    """Return whether a character is a letter or spacing mark of a script without blanks."""
     return _UNSPACED.fullmatch(character) is not None and unicodedata.category(character) in (
         "Lo",
         "Lm",
@@ -314,16 +318,18 @@ def is_unspaced(character: str) -> bool:
 
 
 def choose_match_form(text: str) -> MatchForm:
-    """Return what of a text tells it apart: `symbols` for tables and programs, `words` for others."""
+    """Return `symbols` for tables and programs, which symbols tell apart, else `words`."""
     symbols = len(_SYMBOL.findall(text))
     return "symbols" if symbols > _SYMBOLIC_SHARE * len(text) else "words"
 
 
 def match_words(text: str, form: MatchForm = "words") -> list[str]:
-    """Return the words of the match form: casefolded, without optional marks, unspaced scripts by character.
+    """Return the words of the match form.
 
-    Digit runs are `0` in the form `words`; in the form `symbols` each symbol is a word, too. No
-    word crosses a blank.
+    They are casefolded, without optional marks; scripts without blanks are split by character.
+
+    In the form `words`, numbers are `0`; in the form `symbols`, each symbol is a word too. No word
+    crosses a blank.
 
     "Die Größe: 1,024 漢字" -> ["die", "grosse", "0", "0", "漢", "字"]
     """
@@ -338,10 +344,12 @@ def match_words(text: str, form: MatchForm = "words") -> list[str]:
             )
         else:
             folded = _OPTIONAL_MARKS.sub("", folded)
+
     if form == "words":
         folded = _DIGITS.sub("0", folded)
     if folded.isascii():
         return (_ASCII_SYMBOLS if form == "symbols" else _ASCII_WORD).findall(folded)
+
     words = _word_pattern(_IS_ASTRAL.search(folded) is not None)
     if form == "symbols":
         words = re.compile(rf"{words.pattern}|[^\w\s]")

@@ -1,4 +1,4 @@
-"""Compute text statistics for the quality filters: each at most once per document, on arrays."""
+"""Compute text statistics for the quality filters, at most once per document, on arrays."""
 
 from functools import cached_property
 from itertools import filterfalse
@@ -14,11 +14,14 @@ from clozeline.pipeline.text.word_tokens import TokenTable, shared_table
 from clozeline.pipeline.text.wrapped_lines import group_lines, join_paragraph
 
 UNSPACED_LANGUAGES: Final = frozenset({"zh", "ja", "th", "lo", "km", "my"})
-"""Languages without blanks between words, whose stop words count wherever they stand."""
+"""Languages without blanks between words; their stop words are searched as strings."""
 
 
 class Duplicates(NamedTuple):
-    """Number of lines or paragraphs, of those that copy an earlier one, and of the characters in these copies."""
+    """Number of lines or paragraphs, of copies among them, and of the characters in the copies.
+
+    A copy repeats an earlier line or paragraph.
+    """
 
     pieces: int
     copies: int
@@ -26,14 +29,14 @@ class Duplicates(NamedTuple):
 
 
 class _RepeatedNgrams(NamedTuple):
-    """The n-grams that occur more than once: their token positions, ascending, and the group id of each."""
+    """The n-grams that occur more than once: ascending token positions, and their group ids."""
 
     at: NDArray[np.int64]
     groups: NDArray[np.int64]
 
 
 class TextStatistics:
-    """Statistics of one text in stored form; tokens as in `word_tokens`, all lengths in characters."""
+    """Statistics of a text in stored form; tokens as in `word_tokens`, lengths in characters."""
 
     def __init__(self, text: str, *, as_written: bool = False) -> None:
         self.text = text
@@ -47,18 +50,21 @@ class TextStatistics:
 
     @cached_property
     def line_groups(self) -> list[list[str]]:
-        """The lines of the text as they are judged: those of a hard-wrapped paragraph together, each other one alone.
+        """The groups of lines that are judged together.
 
-        A text whose lines are judged `as_written` has no paragraphs of several lines.
+        The lines of a hard-wrapped paragraph form a group, and each other line is a group.
+
+        With `as_written`, every line is a group.
         """
         lines = self.text.split("\n")
         if self._as_written:
             return [[line] for line in lines]
-        return [[lines[number] for number in group] for group in group_lines(lines)]
+        groups = group_lines(lines)
+        return [[lines[number] for number in group] for group in groups]
 
     @cached_property
     def lines(self) -> list[str]:
-        """All lines, including empty ones; a hard-wrapped paragraph is one."""
+        """All lines, including empty ones; a hard-wrapped paragraph is one line."""
         return [join_paragraph(group) for group in self.line_groups]
 
     @cached_property
@@ -73,7 +79,7 @@ class TextStatistics:
 
     @cached_property
     def duplicate_paragraphs(self) -> Duplicates:
-        """Duplicates among the paragraphs, which empty lines separate."""
+        """Duplicates among the paragraphs, which are separated by empty lines."""
         return _count_duplicates("\n".join(self.lines).split("\n\n"))
 
     @cached_property
@@ -93,7 +99,10 @@ class TextStatistics:
 
     @cached_property
     def words(self) -> int:
-        """Words: tokens with a letter or a digit, and one for three characters of a script without blanks."""
+        """Number of words: tokens with a letter or a digit.
+
+        In scripts without blanks, three characters count as a word.
+        """
         table, ids = self._tokens
         return int(table.word_counts[ids].sum())
 
@@ -104,7 +113,7 @@ class TextStatistics:
 
     @property
     def has_blanks(self) -> bool:
-        """Whether most of the words are between blanks, so that their lengths mean something."""
+        """Whether blanks separate most of the words, so that word lengths are meaningful."""
         return 2 * self._word_tokens >= self.words
 
     @property
@@ -118,13 +127,13 @@ class TextStatistics:
 
     @property
     def mean_letters(self) -> float:
-        """Mean length of the same tokens without combining marks, such as the vowel signs of Tamil."""
+        """Mean length of these tokens without combining marks, such as the vowel signs of Tamil."""
         table, ids = self._tokens
         return int(table.letters[ids].sum()) / self._word_tokens if self._word_tokens else 0.0
 
     @cached_property
     def tokens_with_letter(self) -> int:
-        """Tokens with a letter."""
+        """Number of tokens with a letter."""
         table, ids = self._tokens
         return int(np.count_nonzero(table.has_letter[ids]))
 
@@ -136,7 +145,7 @@ class TextStatistics:
         return (len(self._chunks) - without) / max(1, len(self._chunks))
 
     def count_tokens_in(self, words: frozenset[str]) -> int:
-        """Return how many of some words are tokens."""
+        """Return how many of these words are tokens of the text."""
         table, ids = self._tokens
         return len(words.intersection(table.tokens[number] for number in ids.tolist()))
 
@@ -151,17 +160,17 @@ class TextStatistics:
     def _find_repeats(self, n: int) -> _RepeatedNgrams:
         """Return the n-grams of tokens that occur more than once.
 
-        An n-gram can only repeat where both of its (n-1)-grams do, so n only looks at what n - 1
-        left: in prose almost nothing from 5 on. Groups are exact, without hashing.
+        An n-gram can only repeat where both of its (n-1)-grams do, so n only looks at the repeats
+        of n - 1: in prose almost none from n = 5 on. Groups are exact, without hashing.
         """
         if n in self._repeats:
             return self._repeats[n]
+
         if n == 1:
             repeats = _RepeatedNgrams(*_group_repeats(self._tokens[1]))
         else:
             at, groups = self._find_repeats(n - 1)
-            # repeated (n-1)-grams at consecutive positions; the pair of their groups identifies the
-            # n-gram
+            # repeated (n-1)-grams at consecutive positions: their two groups identify the n-gram
             near = np.flatnonzero(at[1:] == at[:-1] + 1) if len(at) > 2 else at[:0]
             if len(near) < 2:
                 repeats = _RepeatedNgrams(at[:0], groups[:0])
@@ -174,9 +183,9 @@ class TextStatistics:
         return repeats
 
     def top_ngram_chars(self, n: int) -> int:
-        """Return length times frequency of the most frequent n-gram, joined by blanks; n 2 to 10; ties: the first.
+        """Return length times frequency of the most frequent n-gram, joined by blanks; n 2 to 10.
 
-        An n-gram that occurs once is no repetition: without a repeat the result is 0.
+        The first of equally frequent n-grams counts; without a repeated n-gram the result is 0.
         """
         at, groups = self._find_repeats(n)
         if not len(at):
@@ -187,7 +196,7 @@ class TextStatistics:
         return int(self._starts[start + n] - self._starts[start] + n - 1) * int(counts[first])
 
     def duplicate_ngram_chars(self, n: int) -> int:
-        """Count the characters of n-grams that occurred earlier in the text; n 2 to 10; no token counts twice."""
+        """Count the characters of n-grams that occurred earlier, each token once; n 2 to 10."""
         at, groups = self._find_repeats(n)
         if not len(at):
             return 0
@@ -218,7 +227,7 @@ def _group_repeats(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArra
 
 
 def read_stop_words(folder: Path) -> dict[str, list[str]]:
-    """Read the lists of a folder, by language code.
+    """Return the lists of stop words of a folder, by language code.
 
     Raises:
         ConfigurationError: if the folder has no lists.
@@ -227,8 +236,8 @@ def read_stop_words(folder: Path) -> dict[str, list[str]]:
     files = sorted(folder.glob("*.txt"))
     if not files:
         raise ConfigurationError(
-            f"stop_words_from: {folder}: expected files such as en.txt with a word in each line, "
-            "got none"
+            f"stop_words_from: {folder}: expected files such as en.txt with a word per line, "
+            "got no file"
         )
     try:
         return {file.stem: file.read_text(encoding="utf-8").split() for file in files}
@@ -237,7 +246,7 @@ def read_stop_words(folder: Path) -> dict[str, list[str]]:
 
 
 def count_stop_words(statistics: TextStatistics, words: frozenset[str], language: str) -> int:
-    """Return how many different stop words a text has: among its tokens, or as strings in scripts without blanks."""
+    """Return how many different stop words a text has, as tokens or (without blanks) as strings."""
     if language in UNSPACED_LANGUAGES:
         return sum(word in statistics.text for word in words)
     return statistics.count_tokens_in(words)

@@ -1,4 +1,4 @@
-"""Hash the words of the match form, and runs of them, by which near-duplicates and contamination are found."""
+"""Hash words and word n-grams of the match form, to find near-duplicates and contamination."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ _BASE: Final = 0x9E3779B97F4A7C15
 
 
 class _WordHashes(dict[str, bytes]):
-    """Cache of the XXH3-64 of match-form words, big-endian."""
+    """Cache of the XXH3-64 hashes of match-form words, big-endian."""
 
     def __missing__(self, word: str) -> bytes:
         if len(self) >= _MOST_CACHED:
@@ -26,10 +26,9 @@ class _WordHashes(dict[str, bytes]):
 
 
 class WordHashes(dict[str, bytes]):
-    """Hashes the words of texts, with a cache of tokens: the runs of characters between blanks.
+    """Hashes the words of texts, with a cache of tokens (the strings between blanks).
 
-    No match-form word crosses a blank, and most tokens recur, so the match form is computed for new
-    tokens only.
+    No match-form word crosses a blank and most tokens recur, so only new tokens are normalized.
     """
 
     def __init__(self, form: MatchForm = "words") -> None:
@@ -46,11 +45,11 @@ class WordHashes(dict[str, bytes]):
         return value
 
     def digests(self, text: str) -> bytes:
-        """Return the hashes of the words that `match_words` finds in a text: 8 bytes each, big-endian."""
+        """Return the hashes of the words of `match_words`: 8 bytes each, big-endian."""
         return b"".join(map(self.__getitem__, text.split()))
 
     def hashes(self, text: str) -> UInt64:
-        """Return the hashes of the words that `match_words` finds in a text, shape [words]."""
+        """Return the hashes of the words of `match_words`, shape [words]."""
         native = minhash.word_hashes(text, self.__getitem__) if self._form == "words" else None
         return unpack_hashes(self.digests(text)) if native is None else native
 
@@ -61,9 +60,9 @@ def unpack_hashes(digests: bytes) -> UInt64:
 
 
 def hash_ngrams(words: UInt64, ngram: int) -> UInt64:
-    """Return a polynomial hash for each run of `ngram` words, shape [words - ngram + 1], or [0] for fewer words.
+    """Return a polynomial hash of each n-gram, shape [words - ngram + 1], or [0] if too short.
 
-    Doubles the length of the runs: h(i, 2n) = h(i, n) * base**n + h(i + n, n) modulo 2**64.
+    It doubles the length of the n-grams: h(i, 2n) = h(i, n) * base**n + h(i + n, n) modulo 2**64.
     """
     combined = words
     length = 1

@@ -1,8 +1,8 @@
-"""Split text into words and punctuation marks as datatrove does: by the rules of spaCy's blank English tokenizer.
+"""Split text into words and punctuation marks like datatrove: spaCy's blank English tokenizer.
 
-The thresholds of the quality filters were set on such tokens. A mark is a token of its own, `don't`
-is two, and an abbreviation keeps its full stop. No model is needed; tests/pipeline/clean/filters
-compares it.
+The thresholds of the quality filters were set on such tokens. A mark is a separate token, `don't`
+is two, and an abbreviation keeps its full stop. No model is needed; the tests in
+tests/pipeline/clean/filters compare with spaCy.
 """
 
 import re
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from clozeline.pipeline.text.normal_form import count_words
 
-_LONGEST_WORD: Final = 256  # characters; a longer run without white space is no word and is split at marks, in linear time
+_LONGEST_WORD: Final = 256
+"""Maximum characters of a word; a longer string is split at marks, in linear time."""
 _SUFFIX_CHARS: Final = 32
 _MOST_CACHED: Final = 1 << 17
 _INITIAL_CAPACITY: Final = 1 << 12
@@ -38,34 +39,40 @@ _PREFIX: Final = re.compile(
     f"\\.\\.+|\\+(?![0-9])|(?:US|C|A)\\$|[§%=—–{_CURRENCY}{_MARKS}{_QUOTES}{_ICONS}]"
 )
 _SUFFIX: Final = re.compile(
-    f"(?:\\.\\.+|[—–{_MARKS}{_QUOTES}{_ICONS}]|['’][sS]|(?<=[0-9])(?:[+{_CURRENCY}]|[kcm]?m[²³]?|[kmµ]?g|km/h|[kMGT]B|[%KMT])"
+    f"(?:\\.\\.+|[—–{_MARKS}{_QUOTES}{_ICONS}]|['’][sS]"
+    f"|(?<=[0-9])(?:[+{_CURRENCY}]|[kcm]?m[²³]?|[kmµ]?g|km/h|[kMGT]B|[%KMT])"
     f"|(?<=[0-9{_LOWER}%²+\\-{_MARKS}{_QUOTES}])\\.|(?<=[{_UPPER}][{_UPPER}])\\.)$"
 )
 _INFIX: Final = re.compile(
-    f"\\.\\.+|[…{_UNSPACED_MARKS}{_ICONS}]|(?<=[0-9])[+\\-*^](?=[0-9-])|(?<=[{_LOWER}{_QUOTES}])\\.(?=[{_UPPER}{_QUOTES}])"
-    f"|(?<={_LETTER}),(?={_LETTER})|{_AFTER_WORD}(?:-{{1,3}}|[–~]|—+|[:<>=/])(?={_LETTER})"
+    f"\\.\\.+|[…{_UNSPACED_MARKS}{_ICONS}]|(?<=[0-9])[+\\-*^](?=[0-9-])"
+    f"|(?<=[{_LOWER}{_QUOTES}])\\.(?=[{_UPPER}{_QUOTES}])|(?<={_LETTER}),(?={_LETTER})"
+    f"|{_AFTER_WORD}(?:-{{1,3}}|[–~]|—+|[:<>=/])(?={_LETTER})"
 )
 _URL: Final = re.compile(
-    "(?:[\\w+.-]{2,20}://)?(?:[^\\s@]+@)?(?:[^\\W_](?:[\\w-]{0,62}[^\\W_])?\\.)+[a-z]{2,63}(?::\\d{2,5})?(?:[/?#]\\S*)?"
+    "(?:[\\w+.-]{2,20}://)?(?:[^\\s@]+@)?(?:[^\\W_](?:[\\w-]{0,62}[^\\W_])?\\.)+"
+    "[a-z]{2,63}(?::\\d{2,5})?(?:[/?#]\\S*)?"
 )
 _EMOTICON: Final = re.compile("[:;=8][o'-]?[()\\[\\]DPpOoX*/|03>]|[(\\[]-?[:;=]|\\)-?:|\\]=")
 _ABBREVIATION_WORDS: Final = (
     "a.m. p.m. e.g. E.g. i.e. I.e. vs. v.s. Ph.D. D.C. N.C. N.D. N.H. N.J. N.M. N.Y. S.C. Adm. "
-    "Ala. Apr. Ariz. Ark. "
-    "Aug. Bros. Calif. Co. co. Colo. Conn. Corp. Dec. Del. Dr. Feb. Fla. Ga. Gen. Gov. Ia. Id. "
-    "Ill. Inc. Ind. Jan. Jr. "
-    "Jul. Jun. Kan. Ky. La. Ltd. Mar. Mass. Md. Messrs. Mich. Minn. Miss. Mo. Mont. Mr. Mrs. Ms. "
-    "Mt. Neb. Nev. Nov. "
-    "Oct. Okla. Ore. Pa. Prof. Rep. Rev. Sen. Sep. Sept. St. Tenn. Va. Wash. Wis. and/or w/o C++ "
-    "\\n \\t '' 'd 'll 're "
-    "'s ’d ’ll ’re ’s a. b. c. d. e. f. g. h. i. j. k. l. m. n. o. p. q. r. s. t. u. v. w. x. y. "
-    "z. ä. ö. ü."
+    "Ala. Apr. Ariz. Ark. Aug. Bros. Calif. Co. co. Colo. Conn. Corp. Dec. Del. Dr. Feb. Fla. Ga. "
+    "Gen. Gov. Ia. Id. Ill. Inc. Ind. Jan. Jr. Jul. Jun. Kan. Ky. La. Ltd. Mar. Mass. Md. Messrs. "
+    "Mich. Minn. Miss. Mo. Mont. Mr. Mrs. Ms. Mt. Neb. Nev. Nov. Oct. Okla. Ore. Pa. Prof. Rep. "
+    "Rev. Sen. Sep. Sept. St. Tenn. Va. Wash. Wis. and/or w/o C++ \\n \\t '' 'd 'll 're 's ’d ’ll "
+    "’re ’s a. b. c. d. e. f. g. h. i. j. k. l. m. n. o. p. q. r. s. t. u. v. w. x. y. z. ä. ö. ü."
 )
 _ABBREVIATIONS: Final = frozenset(_ABBREVIATION_WORDS.split())
-_BEFORE_NOT: Final = "ai|are|ca|could|dare|did|do|does|had|has|have|is|may|might|must|need|ought|sha|should|was|were|wo|would"
-_BEFORE_APOSTROPHE: Final = "could|he|how|i|it|let|might|must|she|should|that|there|they|this|we|what|when|where|who|why|would|you"
+_BEFORE_NOT: Final = (
+    "ai|are|ca|could|dare|did|do|does|had|has|have|is|may|might|must|need|ought|sha|should|was|"
+    "were|wo|would"
+)
+_BEFORE_APOSTROPHE: Final = (
+    "could|he|how|i|it|let|might|must|she|should|that|there|they|this|we|what|when|where|who|why|"
+    "would|you"
+)
 _CONTRACTION: Final = re.compile(
-    f"((?:{_BEFORE_NOT})(?=n['’]t)|(?:{_BEFORE_APOSTROPHE})(?=['’]))(n?['’](?:d|ll|m|re|s|t|ve))(['’]ve)?|(can)(not)",
+    f"((?:{_BEFORE_NOT})(?=n['’]t)|(?:{_BEFORE_APOSTROPHE})(?=['’]))"
+    "(n?['’](?:d|ll|m|re|s|t|ve))(['’]ve)?|(can)(not)",
     re.IGNORECASE,
 )
 _PLAIN_MARKS: Final = (",", ";", "!", "?")
@@ -81,14 +88,14 @@ def word_tokens(text: str) -> list[str]:
 
 
 class TokenTable(dict[str, tuple[int, ...]]):
-    """The distinct tokens of many texts, each with an id, and what the filters ask of a token, by id.
+    """The distinct tokens of many texts, each with an id, and their properties by id.
 
-    Most chunks, the runs of characters between white space, recur; they are split once, and the
-    table maps each to the ids of its tokens. Ids index the arrays. `lengths` are in characters.
-    These are 0 for tokens without a letter or a digit: `sizes` and `letters`, the lengths with and
-    without combining marks, where a Korean syllable has two characters and one letter; and
-    `word_counts`, more than 1 for a run of a script without blanks. Nothing in the table refers to
-    it, so that one is freed with its last text.
+    Most chunks (strings between white space) recur; each is split once, and the table maps it to
+    the ids of its tokens. Ids index the arrays. `lengths` are in characters. For tokens with a
+    letter or digit, `sizes` and `letters` are the lengths with and without combining marks (a
+    Korean syllable has two characters and one letter), and `word_counts` is more than 1 in a script
+    without blanks; for others they are 0. Nothing in the table refers to it, so it is freed with
+    its last text.
     """
 
     def __init__(self) -> None:
@@ -116,7 +123,7 @@ class TokenTable(dict[str, tuple[int, ...]]):
         return ids
 
     def add(self, token: str) -> int:
-        """Return the id of a token, which is added if it is new."""
+        """Return the id of a token; a new token is added."""
         number = self._ids.setdefault(token, len(self.tokens))
         if number == len(self.tokens):
             if number == len(self.lengths):
@@ -130,7 +137,6 @@ class TokenTable(dict[str, tuple[int, ...]]):
             self.tokens.append(token)
             self.lengths[number] = len(token)
             # the first character nearly always decides; the patterns are for tokens such as `'s`
-            # and `--x`
             if token[0].isalnum() or _ALPHANUMERIC.search(token) is not None:
                 self.sizes[number] = len(token) + _count_syllables(token)
                 self.letters[number] = _count_letters(token)
@@ -142,14 +148,14 @@ class TokenTable(dict[str, tuple[int, ...]]):
 
 
 def _count_letters(token: str) -> int:
-    """Count the characters of a token but for combining marks: vowel signs of Tamil would double its words."""
+    """Count the characters of a token without combining marks, such as vowel signs of Tamil."""
     if token.isascii() or token.isalpha():
         return len(token)
     return sum(not unicodedata.category(character).startswith("M") for character in token)
 
 
 def _count_syllables(token: str) -> int:
-    """Count Korean syllables, which are written as one character of two letters or three."""
+    """Count Korean syllables, each of which is one character for two or three letters."""
     return 0 if token.isascii() else len(_KOREAN.findall(token))
 
 
@@ -157,7 +163,7 @@ _shared = TokenTable()
 
 
 def shared_table() -> TokenTable:
-    """Return the table of this process; a full one is replaced, and texts that use it keep it."""
+    """Return the table of this process; a full one is replaced, but texts may still use it."""
     global _shared
     if _shared.is_full:
         _shared = TokenTable()
@@ -169,8 +175,7 @@ def _split_any(chunk: str) -> tuple[str, ...]:
 
 
 def _split_chunk(chunk: str) -> tuple[str, ...]:
-    # most chunks are letters, or letters and a mark: no pattern but that of `cannot` matches inside
-    # of them
+    # most chunks are letters, or letters and a mark: only the pattern of `cannot` matches inside
     word, mark = (chunk[:-1], chunk[-1:]) if chunk[-1:] in _PLAIN_MARKS else (chunk, "")
     if word.isalpha() and not (len(word) == 6 and word.lower() == "cannot"):
         return (word, mark) if mark else (word,)
@@ -196,7 +201,8 @@ def _split_marks(chunk: str) -> tuple[str, ...]:
         if suffix is not None and suffix.start() >= start:
             after.append(suffix[0])
             end = suffix.start()
-    # join two neighbors that make an abbreviation or an emoticon, left to right
+
+    # join two neighbors that form an abbreviation or an emoticon, left to right
     tokens: list[str] = []
     last = ""
     for part in (*before, *_split_inside(chunk[start:end]), *reversed(after)):
@@ -222,7 +228,7 @@ def _split_known(word: str) -> tuple[str, ...]:
 
 
 def _split_inside(word: str) -> tuple[str, ...]:
-    """Return the tokens of a chunk whose outer marks are gone."""
+    """Return the tokens of a chunk without outer marks."""
     known = _split_known(word)
     if known or not word or word.isalpha() or _URL.fullmatch(word):
         return known or ((word,) if word else ())

@@ -1,8 +1,7 @@
-"""Find hard-wrapped paragraphs: consecutive lines that were broken because the next word did not fit into a width.
+"""Find hard-wrapped paragraphs: lines that were broken because the next word did not fit.
 
-Licenses, manuals, mails, RFCs and books are written so. Rules about lines would judge pieces of
-sentences there. Code, lists, tables, verse and menus have line ends that mean something, and stay
-as they are.
+Licenses, manuals, mails, RFCs and books are written so; rules about lines would judge fragments of
+sentences there. In code, lists, tables, verse and menus, line ends have a meaning and stay.
 """
 
 import re
@@ -14,38 +13,39 @@ from typing import Final, NamedTuple, TypeAlias
 from clozeline.pipeline.text.normal_form import is_written_without_blanks
 
 _FEWEST_BREAKS: Final = 3
-"""Forced breaks of a text at least, which are those of four lines."""
+"""Minimum forced breaks of a text, which has at least one line more."""
 _FORCED_SHARE: Final = 0.9
-"""Least share of the breaks inside sentences that the width forced."""
+"""Minimum share of the breaks inside sentences that the width forced."""
 _SLACK: Final = 16
-"""One column in so many may stay free: people and programs do not break each line as late as they
-could."""
+"""One column in so many may stay free: people and programs do not break every line as late as
+possible."""
 _NARROWEST: Final = 36
-"""Columns of a wrapped text at least."""
+"""Minimum columns of a wrapped text."""
 _NARROW: Final = 56
-"""Columns below which verse is as wide as prose, so that more breaks are needed."""
+"""Columns below which verse is as wide as prose, so that more breaks are required."""
 _BREAKS_IF_NARROW: Final = 8
 _SHORT_SHARE: Final = 0.6
-"""Share of the width below which a line that is broken too early is a heading."""
+"""A line that is broken too early is a heading if it is below this share of the width."""
 _WIDEST: Final = 200
-"""Mean characters of a line above which no text is wrapped: its lines are paragraphs."""
+"""Maximum mean characters of a line; above it, lines are paragraphs and no text is wrapped."""
 _SYMBOL_SHARE: Final = 0.05
-"""Most characters of prose that are symbols of ASCII."""
+"""Maximum share of ASCII symbols in prose."""
 _DIGIT_SHARE: Final = 0.2
 _WORDS_PER_LINE: Final = 4
 _MARKED_SHARE: Final = 0.5
-"""Most breaks of prose behind a mark; verse has more."""
+"""Maximum share of breaks of prose behind a mark; verse has more."""
 _LOWER_SHARE: Final = 0.3
-"""Least share of breaks of prose before a small letter, in scripts that have them; lists and logs
-have fewer."""
+"""Minimum share of breaks of prose before a small letter, in scripts that have them; lists and
+logs have fewer."""
 
 _MARKER: Final = re.compile(
-    r"(?:[-*+•–—·▪◦‣●○■]|\(?(?:\d{1,3}|[^\W\d_]|[ivxlc]{1,5})[.)]|#+|//+|--+|;+|%+|/\*|\*/|::+|\.\.|@\w+|\$|>>>)(?:\s|$)"
+    r"(?:[-*+•–—·▪◦‣●○■]|\(?(?:\d{1,3}|[^\W\d_]|[ivxlc]{1,5})[.)]|#+|//+|--+|;+|%+|/\*|\*/"
+    r"|::+|\.\.|@\w+|\$|>>>)(?:\s|$)"
 )
-"""The first characters of an item of a list, or of a comment in code."""
+"""The start of a list item, or of a comment in code."""
 _QUOTED: Final = re.compile(r"(?:>\s?)+")
 _COLUMNS: Final = re.compile(r"\t|\||\S {3,}\S|\.{4,}|(?:\. ){4,}")
-"""What separates the cells of a table, or an entry of a table of contents from its page."""
+"""Separators of table cells, or of an entry of a table of contents and its page."""
 _CODE: Final = re.compile(
     r"(?:[{}\\=<>(\[]|=>|\*/|[)\]}\"'\d];|\)\s*:)$|\w\(\)|\w\.\w+\(| (?:==?|[-+*/|&:!<>]=|->|=>) "
 )
@@ -60,7 +60,7 @@ MeasureWidth: TypeAlias = Callable[[str], int]
 
 
 class _Line(NamedTuple):
-    """A line without its indent and without marks of quotations."""
+    """A line without its indent and quotation marks."""
 
     text: str
     indent: int
@@ -69,25 +69,29 @@ class _Line(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Consecutive lines that are not empty: the number of the first one, and all of them."""
+    """Consecutive lines that are not empty, and the index of the first one."""
 
     first: int
     lines: list[_Line]
 
 
 def group_lines(lines: Sequence[str]) -> list[range]:
-    """Return the numbers of the lines of each paragraph: those of a hard-wrapped one together, each other line alone.
+    """Return the indices of the lines of each paragraph, in order.
 
-    A text is wrapped at a width if it has four lines or more, of whose breaks the width forced nine
-    in ten: the first word of the next line would not have fitted. Breaks between paragraphs, items
-    and quotations do not count.
+    The lines of a hard-wrapped paragraph form one range, and each other line is alone.
+
+    A text is wrapped at a width if it has four lines or more and the width forced nine in ten of
+    their breaks: the first word of the next line would not have fitted. Breaks between paragraphs,
+    items and quotations do not count.
 
     Args:
-        lines: the lines of a text, empty ones too; each is in one of the results, in this order.
+        lines: the lines of a text, including empty ones.
     """
     filled = [line for line in lines if line]
     if len(filled) <= _FEWEST_BREAKS or sum(map(len, filled)) > _WIDEST * len(filled):
         return [range(number, number + 1) for number in range(len(lines))]
+
+    # wide characters take two columns where a text is wrapped by columns
     measures: list[MeasureWidth] = [len]
     if any(is_written_without_blanks(line[-1]) for line in filled):
         measures.append(_count_columns)
@@ -95,6 +99,7 @@ def group_lines(lines: Sequence[str]) -> list[range]:
         joined = _find_continuations(lines, measure)
         if joined:
             break
+
     groups = []
     start = 0
     for number in range(1, len(lines) + 1):
@@ -105,7 +110,7 @@ def group_lines(lines: Sequence[str]) -> list[range]:
 
 
 def join_paragraph(lines: Sequence[str]) -> str:
-    """Return the lines of one paragraph as one line, without the indent and the marks of quotations of all but one."""
+    """Return the lines of a paragraph as one line, without indents and marks of quotations."""
     parts = [lines[0].rstrip()]
     for line in lines[1:]:
         text = (
@@ -120,9 +125,8 @@ def join_paragraph(lines: Sequence[str]) -> str:
 def unwrap(text: str) -> str:
     """Return a text with each hard-wrapped paragraph as one line."""
     lines = text.split("\n")
-    return "\n".join(
-        join_paragraph([lines[number] for number in group]) for group in group_lines(lines)
-    )
+    groups = group_lines(lines)
+    return "\n".join(join_paragraph([lines[number] for number in group]) for group in groups)
 
 
 def _needs_no_blank(left: str, right: str) -> bool:
@@ -135,7 +139,7 @@ def _count_columns(text: str) -> int:
 
 
 def _find_continuations(lines: Sequence[str], measure: MeasureWidth) -> set[int]:
-    """Return the numbers of the lines that continue the paragraph of the line before."""
+    """Return the indices of the lines that continue the paragraph of the previous line."""
     blocks = [block for block in _iter_blocks(lines, measure) if len(block.lines) > 1]
     widths = [(_measure_block(block), block) for block in blocks]
     seeds = [
@@ -144,7 +148,7 @@ def _find_continuations(lines: Sequence[str], measure: MeasureWidth) -> set[int]
         if _is_wrapped(block, width, _FEWEST_BREAKS, is_alone=True)
     ]
     if not seeds and blocks:
-        # paragraphs of two or three lines: all together
+        # paragraphs of two or three lines are judged together
         width = max(width for width, _ in widths)
         together = _Block(0, [line for block in blocks for line in block.lines])
         if sum(len(block.lines) for block in blocks) > _FEWEST_BREAKS and _is_wrapped(
@@ -153,6 +157,8 @@ def _find_continuations(lines: Sequence[str], measure: MeasureWidth) -> set[int]
             seeds = [(width, block) for block in blocks]
     if not seeds:
         return set()
+
+    # short paragraphs follow the usual width of the wrapped ones
     usual = median_low([width for width, block in seeds for _ in block.lines])
     if (
         usual < _NARROW
@@ -196,7 +202,7 @@ def _can_break(line: _Line) -> bool:
 
 
 def _last_line_indices(blocks: Sequence[_Block]) -> Iterator[int]:
-    """Yield the number of the last line of each block, counted over all of them."""
+    """Yield the index of the last line of each block, counted over all blocks."""
     count = 0
     for block in blocks:
         count += len(block.lines)
@@ -207,9 +213,8 @@ def _is_forced(line: _Line, following: _Line, width: int) -> bool:
     """Return whether the first word of the next line would not have fitted."""
     word = following.text.split(maxsplit=1)[0] if following.text else ""
     if is_written_without_blanks(word[:1]):
-        word = word[
-            :2
-        ]  # any character may begin a line, but for marks, which go to the line before
+        # any character may start a line, except marks, which belong to the previous line
+        word = word[:2]
     return line.columns + 1 + len(word) > width - width // _SLACK
 
 
@@ -218,7 +223,7 @@ def _ends_sentence(line: _Line) -> bool:
 
 
 def _is_boundary(block: _Block, number: int, width: int) -> bool:
-    """Return whether a line of a block begins a paragraph, an item of a list or a quotation."""
+    """Return whether a line of a block starts a paragraph, a list item or a quotation."""
     line = block.lines[number]
     before = block.lines[number - 1]
     if line.quotes != before.quotes or not line.text or not before.text:
@@ -226,9 +231,9 @@ def _is_boundary(block: _Block, number: int, width: int) -> bool:
     following = block.lines[number + 1] if number + 1 < len(block.lines) else None
     hangs = following is not None and following.indent > line.indent
     if line.indent > before.indent and (following is None or following.indent < line.indent):
-        return not _MARKER.match(
-            before.text
-        )  # an item of two lines; else the first line of a paragraph
+        # an item of two lines, or the first line of a paragraph
+        return not _MARKER.match(before.text)
+
     if _MARKER.match(line.text):
         if hangs or not _is_forced(before, line, width):
             return True
@@ -252,15 +257,15 @@ def _is_wrapped(
     is_alone: bool,
     ends: frozenset[int] | set[int] = frozenset(),
 ) -> bool:
-    """Return whether a block is prose whose breaks the width forced.
+    """Return whether a block is prose whose breaks were forced by the width.
 
     Args:
-        block: its lines.
-        width: of the text, in columns.
-        fewest: forced breaks at least.
-        is_alone: whether nothing else tells that the text is wrapped, so that its lines must look
+        block: the lines.
+        width: width of the text in columns.
+        fewest: minimum forced breaks.
+        is_alone: true if nothing else shows that the text is wrapped, so that its lines must look
             like prose.
-        ends: numbers of lines behind which no break counts.
+        ends: indices of lines behind which no break counts.
     """
     if width < _NARROWEST:
         return False
@@ -276,13 +281,14 @@ def _is_wrapped(
             closed += 1
         else:
             early += 1
+
     if len(forced) < max(fewest, closed) or len(forced) < _FORCED_SHARE * (len(forced) + early):
         return False
     return _is_prose(block.lines) and (not is_alone or _continues_sentences(block.lines, forced))
 
 
 def _is_prose(lines: Sequence[_Line]) -> bool:
-    """Return whether lines are made of words, without the marks of tables and code."""
+    """Return whether lines consist of words, without the marks of tables and code."""
     texts = [line.text for line in lines]
     together = "".join(texts)
     is_justified = len({line.columns for line in lines[:-1]}) == 1 and len(lines) > _FEWEST_BREAKS
@@ -295,6 +301,7 @@ def _is_prose(lines: Sequence[_Line]) -> bool:
         return False
     if len(_DIGIT.findall(together)) > _DIGIT_SHARE * len(together):
         return False
+
     words = [word for text in texts for word in text.split()]
     if 2 * sum(word.endswith(",") for word in words) > len(words):
         return False  # names or numbers, wrapped
@@ -302,7 +309,7 @@ def _is_prose(lines: Sequence[_Line]) -> bool:
 
 
 def _continues_sentences(lines: Sequence[_Line], forced: Sequence[int]) -> bool:
-    """Return whether sentences go on behind these breaks, as in prose and not as in verse, lists and logs."""
+    """Return whether sentences continue behind these breaks, unlike in verse, lists and logs."""
     marked = sum(unicodedata.category(lines[number - 1].text[-1])[0] == "P" for number in forced)
     starts = [lines[number].text.lstrip(_OPENING)[:1] for number in forced]
     has_cases = any(line.text != line.text.upper() for line in lines)
@@ -316,7 +323,7 @@ def _continues_sentences(lines: Sequence[_Line], forced: Sequence[int]) -> bool:
 
 
 def _join_block(block: _Block, width: int) -> set[int]:
-    """Return the numbers of the lines of a wrapped block that continue a paragraph."""
+    """Return the indices of the lines of a wrapped block that continue a paragraph."""
     joined = set[int]()
     for number in range(1, len(block.lines)):
         line = block.lines[number]

@@ -46,11 +46,9 @@ class ExtractorProcess:
         limits: ExtractorOptions = chosen.options
         self._patience_s = limits.timeout_s * _WALL_PER_CPU_SECOND
         self._too_slow = (
-            f"the extractor's process gave no answer for {self._patience_s:.0f} s, although a "
-            "page may only use "
-            f"{limits.timeout_s:g} s of CPU time: it was stopped, or the machine is overloaded; "
-            "run the stage again, "
-            "finished units are kept"
+            f"the extractor's process gave no answer for {self._patience_s:.0f} s, although a page "
+            f"may only use {limits.timeout_s:g} s of CPU time: it was stopped, or the machine is "
+            "overloaded; run the stage again, finished units are kept"
         )
         self._setup = {"extractor": chosen.as_dict(), "parent": os.getpid()}
         self._child: subprocess.Popen[bytes] | None = None

@@ -48,8 +48,7 @@ class Quality(ThresholdFilter):
         if options.label not in (labels := self._model.predict("a", k=-1, threshold=-1.0)[0]):
             raise ConfigurationError(
                 f"quality: {options.model} has no label {options.label!r}; name one of its "
-                f"{len(labels)} by `label`: "
-                f"{', '.join(sorted(labels)[:8])}"
+                f"{len(labels)} by `label`: {', '.join(sorted(labels)[:8])}"
             )
 
     def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:

@@ -82,8 +82,7 @@ class Url(Filter):
             ):
                 raise ValueError(
                     "expected at least one list, got none: name a file in `domains`, `urls`, "
-                    "`banned_words`, "
-                    "`soft_words` or `banned_subwords`"
+                    "`banned_words`, `soft_words` or `banned_subwords`"
                 )
 
     def __init__(self, options: Options) -> None:

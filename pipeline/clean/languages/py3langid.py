@@ -33,8 +33,8 @@ class _Script(NamedTuple):
 
 
 _LATIN: Final = (
-    "A-Za-z\xaa\xba\xc0-\xd6\xd8-\xf6\xf8-\u02ff\u1d00-\u1dbf\u1e00-\u1eff\u2c60-\u2c7f\ua722-\ua7ff\uab30-\uab6f"
-    "\ufb00-\ufb06\uff21-\uff3a\uff41-\uff5a"
+    "A-Za-z\xaa\xba\xc0-\xd6\xd8-\xf6\xf8-\u02ff\u1d00-\u1dbf\u1e00-\u1eff\u2c60-\u2c7f"
+    "\ua722-\ua7ff\uab30-\uab6f\ufb00-\ufb06\uff21-\uff3a\uff41-\uff5a"
 )
 _SCRIPTS: Final = (
     # a language that is in no row has this script alone

@@ -331,10 +331,9 @@ def _check_window(
     if window > allowed:
         raise ConfigurationError(
             f"{path}: expected a compression window of at most {allowed:,} bytes "
-            f"(limits.window_bytes{why}), found one "
-            f"of {window:,} at byte {member:,}: set limits.window_bytes={window}, and a smaller "
-            "executor.workers if "
-            "not all of them can have so much memory"
+            f"(limits.window_bytes{why}), found one of {window:,} at byte {member:,}: set "
+            f"limits.window_bytes={window}, and a smaller executor.workers if not all of them can "
+            "have so much memory"
         )
 
 

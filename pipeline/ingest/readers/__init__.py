@@ -150,8 +150,8 @@ def detect_reader(path: InputFile, named: str | None = None) -> tuple[str, bool]
 
     if head.startswith(b"filedesc://"):
         raise ConfigurationError(
-            f"{path}: ARC files are not supported: convert it to WARC with "
-            f"`warcio recompress {path.name} {path.name.partition('.')[0]}.warc.gz`"
+            f"{path}: ARC files are not supported: convert it to WARC with `warcio recompress "
+            f"{path.name} {path.name.partition('.')[0]}.warc.gz`"
         )
 
     by_suffix = None if named else _match_suffix(path)

@@ -85,7 +85,7 @@ def _write_message(message: Mapping[str, object], options: MessageOptions) -> st
     if role not in options.template:
         raise DialogueError(
             f"a message has the role {role!r}; give its text by messages: {{template: {{{role}: "
-            f"...}}}}"
+            "...}}"
         )
 
     before, _, after = options.template[role].partition(_CONTENT_FIELD)

@@ -12,9 +12,9 @@ from clozeline.pipeline.text.sentences import SentenceSplitter
 class Phrases(SentenceSplitter):
     """Splits at every newline, and at a blank once the phrase has enough characters.
 
-    Thai and Lao put blanks between phrases and mark no ends of sentences. At every blank the pieces
-    are far too short. Phrases are no sentences: objectives on pairs or orders of sentences learn
-    less from them.
+    Thai and Lao put blanks between phrases and do not mark the ends of sentences. Splitting at
+    every blank gives pieces that are far too short. Phrases are not sentences: objectives on pairs
+    or orders of sentences learn less from them.
 
     Example:
         With `characters: 6`, "abc de fgh ij" starts at 0 and 7.
@@ -25,12 +25,12 @@ class Phrases(SentenceSplitter):
     @config_class
     class Options:
         characters: Annotated[int, Field(ge=1)] = 40
-        """fewest characters of a phrase that ends at a blank"""
+        """minimum characters of a phrase that ends at a blank"""
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        # a line that is short enough stays whole; newlines always end a phrase, whose last
-        # character is no blank
+        # A short line is one phrase. Newlines always end a phrase, whose last character is not a
+        # blank.
         self._phrase = re.compile(
             rf"\s*+(?:[^\n]{{{options.characters},}}?(?<=\S)(?=\s)|[^\n]+)\s*+"
         )

@@ -1,4 +1,4 @@
-"""Split sentences by rules: marks, closing quotes, abbreviations, initials, ordinals, paragraphs."""
+"""Split sentences by rules: marks, quotes, abbreviations, initials, ordinals, paragraphs."""
 
 import re
 from functools import cache
@@ -17,7 +17,7 @@ from clozeline.pipeline.text.sentences.phrases import Phrases
 
 
 class _Rules(NamedTuple):
-    """The rules of a language; words in lower case, without their final full stop."""
+    """The rules of a language; words are in lower case, without their final full stop."""
 
     never: frozenset[str]  # a full stop after one of these ends no sentence
     numeric: frozenset[str]  # ends no sentence before a digit
@@ -36,62 +36,77 @@ def _make_rules(
 
 
 _ENGLISH: Final = _make_rules(
-    never="mr mrs ms messrs mme dr prof rev hon sr st mt ft gen col lt sgt capt cmdr maj adm gov pres "
-    "sen rep supt "
-    "e.g i.e eg ie viz cf vs v al approx dept est ext misc ave blvd",
-    numeric="no nos nr p pp fig figs vol vols ch chap sec secs art eq eqs par para ed eds pt tab ref refs "
-    "ver "
-    "jan feb mar apr jun jul aug sep sept oct nov dec c ca",
-    maybe="i etc inc ltd co corp bros jr ph.d m.d b.a m.a b.sc m.sc u.s u.k u.n e.u u.s.a d.c a.m p.m "
-    "a.d b.c "
-    "jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun",
-    openers="the a an this that these those he she it we they i you his her its our their my there here "
-    "in on at as "
-    "but and so if when while after before for from with by to what who where why how however "
-    "then no yes not all "
-    "some many most one two both each every another such although because since",
+    never=(
+        "mr mrs ms messrs mme dr prof rev hon sr st mt ft gen col lt sgt capt cmdr maj adm gov "
+        "pres sen rep supt e.g i.e eg ie viz cf vs v al approx dept est ext misc ave blvd"
+    ),
+    numeric=(
+        "no nos nr p pp fig figs vol vols ch chap sec secs art eq eqs par para ed eds pt tab "
+        "ref refs ver jan feb mar apr jun jul aug sep sept oct nov dec c ca"
+    ),
+    maybe=(
+        "i etc inc ltd co corp bros jr ph.d m.d b.a m.a b.sc m.sc u.s u.k u.n e.u u.s.a d.c a.m "
+        "p.m a.d b.c jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat "
+        "sun"
+    ),
+    openers=(
+        "the a an this that these those he she it we they i you his her its our their my there "
+        "here in on at as but and so if when while after before for from with by to what who "
+        "where why how however then no yes not all some many most one two both each every "
+        "another such although because since"
+    ),
 )
 _GERMAN: Final = _make_rules(
-    never="hr hrn fr dr prof dipl ing st sel z.b d.h u.a i.d.r bzw vgl ca sog evtl ggf inkl exkl insb "
-    "mind max min "
-    "geb gest verh allg bes dgl einschl engl franz lat griech kath ev jh jhd z.t z.zt u.u o.ä s.o "
-    "s.u i.a a.d v.a "
-    "m.e d.i zzgl abzgl gem lt rd str tel phil med jur rer nat theol hl",
+    never=(
+        "hr hrn fr dr prof dipl ing st sel z.b d.h u.a i.d.r bzw vgl ca sog evtl ggf inkl exkl "
+        "insb mind max min geb gest verh allg bes dgl einschl engl franz lat griech kath ev jh "
+        "jhd z.t z.zt u.u o.ä s.o s.u i.a a.d v.a m.e d.i zzgl abzgl gem lt rd str tel phil med "
+        "jur rer nat theol hl"
+    ),
     numeric="nr art abs bd s kap abb tab jg h aufl ziff § vers fig p vol no",
-    maybe="usw etc u.s.w v.chr n.chr jan feb mär apr jun jul aug sep sept okt nov dez gmbh ag co kg mio "
-    "mrd tsd "
-    "mo fr sa",
-    openers="der die das ein eine er sie es wir ihr ich du dies diese dieser dieses jene im in am an auf "
-    "aus bei mit "
-    "nach seit von zu als wenn weil und aber doch denn so da dann hier dort nun nur auch für "
-    "durch über unter vor "
-    "während obwohl nachdem man sein seine was wer wie wo warum",
+    maybe=(
+        "usw etc u.s.w v.chr n.chr jan feb mär apr jun jul aug sep sept okt nov dez gmbh ag co "
+        "kg mio mrd tsd mo fr sa"
+    ),
+    openers=(
+        "der die das ein eine er sie es wir ihr ich du dies diese dieser dieses jene im in am "
+        "an auf aus bei mit nach seit von zu als wenn weil und aber doch denn so da dann hier "
+        "dort nun nur auch für durch über unter vor während obwohl nachdem man sein seine was "
+        "wer wie wo warum"
+    ),
     ordinals=True,
 )
 _FRENCH: Final = _make_rules(
-    never="m mm mme mmes mlle mlles dr pr me mgr st ste vve cap lt col gén p.ex c.-à-d cf env av apr "
-    "boul bd dép éd "
-    "hab ex",
+    never=(
+        "m mm mme mmes mlle mlles dr pr me mgr st ste vve cap lt col gén p.ex c.-à-d cf env av "
+        "apr boul bd dép éd hab ex"
+    ),
     numeric="n no nos p pp fig vol t chap art al § éd tab sect janv févr avr juil sept oct nov déc",
     maybe="etc j.-c s.a s.a.r.l r.a.t.p s.n.c.f u.e o.n.u janv févr avr juil sept oct nov déc",
-    openers="le la les l un une des il elle ils elles on nous vous je tu ce cet cette ces son sa ses leur "
-    "leurs mais "
-    "et ou donc or car dans en à au aux de du d pour par avec sans sur sous après avant quand "
-    "lorsque si comme c qui "
-    "que quoi où pourquoi comment alors puis ainsi cependant",
+    openers=(
+        "le la les l un une des il elle ils elles on nous vous je tu ce cet cette ces son sa "
+        "ses leur leurs mais et ou donc or car dans en à au aux de du d pour par avec sans sur "
+        "sous après avant quand lorsque si comme c qui que quoi où pourquoi comment alors puis "
+        "ainsi cependant"
+    ),
 )
 _SPANISH: Final = _make_rules(
-    never="sr sra sres srta srtas dr dra dres prof profa lic ing arq gral cnel tte cap d dña dn fr sto "
-    "sta mons "
-    "p.ej ej cf vs av avda aprox depto dpto admón excmo excma ilmo ilma ud uds vd vds",
-    numeric="n no núm nº p pág págs pp fig vol cap art t c ed tab ene feb mar abr may jun jul ago sep "
-    "sept oct nov dic",
+    never=(
+        "sr sra sres srta srtas dr dra dres prof profa lic ing arq gral cnel tte cap d dña dn "
+        "fr sto sta mons p.ej ej cf vs av avda aprox depto dpto admón excmo excma ilmo ilma ud "
+        "uds vd vds"
+    ),
+    numeric=(
+        "n no núm nº p pág págs pp fig vol cap art t c ed tab ene feb mar abr may jun jul ago "
+        "sep sept oct nov dic"
+    ),
     maybe="etc s.a s.l ee.uu e.e.u.u u.e a.c d.c a.m p.m cía ltda jr c.v",
-    openers="el la los las lo un una unos unas él ella ellos ellas yo tú nosotros usted ustedes este esta "
-    "estos estas "
-    "ese esa eso esto su sus mi mis pero y o si no en a al de del con sin por para sobre entre "
-    "desde hasta cuando "
-    "donde como que quien qué cómo dónde después antes luego entonces así también hay es fue",
+    openers=(
+        "el la los las lo un una unos unas él ella ellos ellas yo tú nosotros usted ustedes "
+        "este esta estos estas ese esa eso esto su sus mi mis pero y o si no en a al de del con "
+        "sin por para sobre entre desde hasta cuando donde como que quien qué cómo dónde "
+        "después antes luego entonces así también hay es fue"
+    ),
 )
 _LANGUAGES: Final = {"en": _ENGLISH, "de": _GERMAN, "fr": _FRENCH, "es": _SPANISH}
 
@@ -102,8 +117,8 @@ _BASIC_MARKS: Final = SENTENCE_TERMINAL[: SENTENCE_TERMINAL.index("\U00010a56")]
 _WITHOUT_MARKS: Final = ("th", "lo")
 """Languages whose texts are split into phrases."""
 
-# Marks that need white space after them: they also stand in numbers, names and abbreviations. All
-# others end a sentence alone: texts in their scripts leave the blank out.
+# Marks that need white space after them, because numbers, names and abbreviations have them too.
+# All others end a sentence alone: texts in their scripts omit the blank.
 _SPACED = ".!?…‽؟\u061d\u061e։\u2024\u203c\u2047-\u2049\u2e2e᙮"
 # French puts a (narrow, no-break) space before its closing guillemet; German closes with “ and with
 # «. Informal English puts a blank before a closing bracket.
@@ -112,11 +127,11 @@ _CLOSERS = "(?:[ \u00a0\u202f]?»|[\"'”’“‘»«)\\]}）】」』》〉］
 
 @cache
 def _candidate_pattern(astral: bool, greek: bool) -> re.Pattern[str]:
-    """Return the pattern of what may end a sentence.
+    """Return the pattern of possible ends of sentences.
 
-    A single class first, so that the engine skips from mark to mark; look-behinds then tell the
-    cases apart. The second look-behind keeps a run of marks from being tried again at each of its
-    characters. Classes with astral characters are slow, and only for texts that have some.
+    It starts with a single class, so that the engine skips from mark to mark; look-behinds then
+    distinguish the cases. The second look-behind avoids trying a run of marks again at each of its
+    characters. Classes with astral characters are slow, and used only for texts that have some.
     """
     spaced = _SPACED + (GREEK_QUESTION if greek else "")
     terminal = SENTENCE_TERMINAL if astral else _BASIC_MARKS
@@ -145,13 +160,13 @@ class Regex(SentenceSplitter):
     """Splits after a mark that ends a sentence, and at every empty line.
 
     A full stop does not end a sentence before a lower-case letter or a comma, nor after a title, an
-    initial, an item number or (German) an ordinal; question and exclamation marks do before a
+    initial, an item number or (German) an ordinal. Question and exclamation marks do so before a
     lower-case letter, unless a quotation ends with them. Emoticons and rows of stars end a sentence
-    before a capital. Closing quotes and brackets go with the mark before them. Marks need a space
-    behind them if they are also used in numbers and names; those of Chinese, Japanese, Hindi, Urdu,
-    Amharic, Burmese, Khmer and others need none. There are rules for English, German, French and
-    Spanish; Thai and Lao are split into phrases, and other languages use the English rules. Linear
-    in the length of the text.
+    before a capital. Closing quotes and brackets belong to the mark before them. Marks that are
+    also used in numbers and names need a space behind them; those of Chinese, Japanese, Hindi,
+    Urdu, Amharic, Burmese, Khmer and others do not. English, German, French and Spanish have rules;
+    Thai and Lao are split into phrases, and other languages use the English rules. The time is
+    linear in the length of the text.
 
     Example:
         "Dr. No met J. R. Smith. “Hi!” he said. 3.5 km." starts at 0, 24 and 39.
@@ -176,6 +191,7 @@ class Regex(SentenceSplitter):
         language = language.partition("-")[0].partition("_")[0]
         if language in _WITHOUT_MARKS:
             return self._phrases.starts(text, language)
+
         rules = _LANGUAGES.get(language, _ENGLISH)
         first = len(text) - len(text.lstrip())
         last = len(text.rstrip())
@@ -183,7 +199,7 @@ class Regex(SentenceSplitter):
         candidates = _candidate_pattern(_IS_ASTRAL.search(text) is not None, language == "el")
         for match in candidates.finditer(text, first, last):
             if (start := match.end()) <= starts[-1]:
-                continue  # white space that is already passed
+                continue  # white space behind the last sentence
             while start < last and text[start].isspace():
                 start += 1
             if start < last and self._ends(text, match, start, rules):
@@ -196,6 +212,7 @@ class Regex(SentenceSplitter):
             return text[start].isupper()
         if match["more"] is None or _PARAGRAPH.search(text, match.end(), start):
             return True
+
         following = _NEXT.match(text, start, start + _LONGEST_WORD)
         word = following["word"] if following else ""
         if not word:
@@ -207,6 +224,7 @@ class Regex(SentenceSplitter):
             is_long = _LONG_WORD.match(text, max(0, match.start() - 4), match.start())
             if not (self.options.informal and match.group() == "." and is_long):
                 return False
+
         single = mark == "." and not match["more"]
         return not single or self._full_stop_ends(text, match.start(), word, rules)
 
@@ -221,6 +239,7 @@ class Regex(SentenceSplitter):
                 return True  # Abb. 3.
             item = len(words) == 1 or before[: -len(words[-1])].rstrip(" \t").endswith("\n")
             return not ((rules.ordinals and len(word) <= 2) or (item and len(word) <= 3))
+
         lower = word.lower()
         if lower in rules.never:
             return False

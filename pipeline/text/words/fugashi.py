@@ -1,4 +1,4 @@
-"""Japanese words by fugashi, which is MeCab with the dictionary of the package unidic-lite."""
+"""Japanese words by fugashi: MeCab with the dictionary of the package unidic-lite."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -9,7 +9,7 @@ from clozeline.pipeline.text.words import Segmenter, missing_package_error
 
 
 class Fugashi(Segmenter):
-    """Splits Japanese text into the short units of UniDic: endings of verbs and particles are words.
+    """Splits Japanese text into UniDic's short units: verb endings and particles are words.
 
     The packages are `fugashi` and `unidic-lite`.
 

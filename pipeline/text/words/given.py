@@ -1,4 +1,4 @@
-"""Words that come with the documents, from a segmenter of somebody else, or from a treebank."""
+"""Words that come with the documents, from a third-party segmenter or a treebank."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
@@ -8,14 +8,14 @@ from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.words import Segmenter
 
 _MOST_SKIPPED: Final = 1000
-"""Characters between two words in which the next one is looked for."""
+"""Maximum characters between two words of a text."""
 
 
 class Given(Segmenter):
     """Reads the words of a document from one of its fields, a list of texts in order.
 
-    Words are found in the text one after another; a word that is not there is passed over, and its
-    characters belong to the word before. A document without the field has the words of the
+    Words are searched in the text one after another. A word that is not there is skipped, and its
+    characters belong to the previous word. A document without the field has the words of the
     tokenizer, and is counted.
 
     Example:
@@ -27,15 +27,15 @@ class Given(Segmenter):
 
     @config_class
     class Options:
-        """Where the words are."""
+        """The field with the words."""
 
         key: str = "words"
-        """field of the documents with their words, a list of texts"""
+        """field of the documents with their words, a list of strings"""
 
     options: Options
 
     def split(self, piece: str) -> Iterable[str]:
-        """Return nothing: a text alone has no words."""
+        """Return nothing, because a text alone has no words."""
         return ()
 
     def starts(self, text: str, fields: Mapping[str, Any]) -> list[int]:
@@ -47,8 +47,8 @@ class Given(Segmenter):
         for word in words:
             visible = normalize(word) if isinstance(word, str) else ""
             limit = position + _MOST_SKIPPED + len(visible)
-            found = text.find(visible, position, limit) if visible else -1
-            if found >= 0:
-                starts.append(found)
-                position = found + len(visible)
+            start = text.find(visible, position, limit) if visible else -1
+            if start >= 0:
+                starts.append(start)
+                position = start + len(visible)
         return starts

@@ -1,4 +1,4 @@
-"""Chinese words by jieba: the most probable path through a dictionary, and a hidden Markov model of unknown words."""
+"""Chinese words by jieba: a dictionary, and a hidden Markov model of unknown words."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -9,9 +9,10 @@ from clozeline.pipeline.text.words import Segmenter, missing_package_error
 
 
 class Jieba(Segmenter):
-    """Splits Chinese text, simplified better than traditional, as whole-word masking for Chinese needs it.
+    """Splits Chinese text, as whole-word masking for Chinese needs it.
 
-    arXiv 1906.08101 takes another segmenter (LTP), with a model of its own. The package is `jieba`.
+    Simplified text is split better than traditional text. arXiv 1906.08101 uses another segmenter
+    (LTP), which needs a model. The package is `jieba`.
 
     Example:
         我们在北京大学学习 has the words 我们, 在, 北京大学, 学习.
@@ -23,7 +24,7 @@ class Jieba(Segmenter):
     def __init__(self, options: NoOptions) -> None:
         super().__init__(options)
         try:
-            import jieba  # noqa: F401 (the dictionary, which takes a second, is read with the first text)
+            import jieba  # noqa: F401 (the dictionary is read with the first text)
         except ImportError as error:
             raise missing_package_error("jieba", error) from error
 
@@ -36,8 +37,8 @@ class Jieba(Segmenter):
 def _tokenizer() -> Any:
     import jieba
 
-    # from the dictionary itself: jieba would trust a cache in the folder for temporary files, where
-    # anybody writes
+    # from the dictionary itself: jieba would trust a cache in the folder for temporary files, to
+    # which anybody can write
     tokenizer = jieba.Tokenizer()
     with tokenizer.get_dict_file() as file:
         tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(file)

@@ -8,9 +8,9 @@ from clozeline.pipeline.text.words import Segmenter, missing_package_error
 
 
 class Pythainlp(Segmenter):
-    """Splits Thai text by maximal matching, never inside of a cluster of a consonant and its vowels and tones.
+    """Splits Thai text by maximal matching, never inside a cluster of consonant, vowels and tones.
 
-    Its variant that bounds the time of ambiguous texts is taken. The package is `pythainlp`.
+    The variant with bounded time for ambiguous texts is used. The package is `pythainlp`.
 
     Example:
         ผมรักภาษาไทย has the words ผม, รัก, ภาษาไทย.

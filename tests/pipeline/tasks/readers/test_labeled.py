@@ -113,7 +113,7 @@ def test_rows_to_keep(tmp_path):
             "expected the columns text, got title, label without text",
         ),
         ("text,text\na,x\n", {"label": "label"}, "two columns have the name 'text'"),
-        ("text,label\n", {"label": "label"}, "got none that can be read"),
+        ("text,label\n", {"label": "label"}, "none can be read"),
         (
             "text,mark\na,3\nb,3\n",
             {"score": "mark"},
