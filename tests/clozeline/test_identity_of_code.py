@@ -47,9 +47,9 @@ def subclass_of(base):
 
 
 OF_RUNS = {
-    "head": ("model.heads.masked_lm:MaskedLM", {"model__heads": {"{}": 1.0}}),
+    "head": ("model.heads.masked_lm:MaskedLMHead", {"model__heads": {"{}": 1.0}}),
     "head_with_keys": (
-        "model.heads.classification:Classification",
+        "model.heads.classification:ClassificationHead",
         {"model__heads": {"{}": {"labels": ["a", "b"]}}},
     ),
     "family": ("model.families.encoder:Encoder", {"model__family": "{}"}),
@@ -58,7 +58,7 @@ OF_RUNS = {
         "train.optim.optimizers.adamw:AdamW",
         {"optimizer": {"name": "{}", "learning_rate": 0.1}},
     ),
-    "schedule": ("train.optim.schedules.linear:Linear", {"schedule": "{}"}),
+    "schedule": ("train.optim.schedules.linear:LinearSchedule", {"schedule": "{}"}),
     "regularizer": (
         "train.optim.regularizers.l2_sp:L2Sp",
         {
@@ -68,12 +68,12 @@ OF_RUNS = {
         },
     ),
     "pruning": (
-        "model.compression.pruning.magnitude:Magnitude",
+        "model.compression.pruning.magnitude:MagnitudePruning",
         {"prune": {"name": "{}", "sparsity": 0.5}},
     ),
     "hook": ("train.hooks.average:Average", {"hooks": ["{}"]}),
     "loss": (
-        "model.compression.distillation.losses.scores:Scores",
+        "model.compression.distillation.losses.scores:ScoresLoss",
         {"distil": {"teacher": "t", "losses": ["{}"]}},
     ),
     "objective": ("pipeline.corrupt.objectives.masked_lm:MaskedLM", {"data__corrupt": "{}"}),
@@ -124,7 +124,7 @@ def test_a_text_that_looks_like_a_name_is_none(module_of):
 
 def test_the_code_is_that_of_the_class_wherever_its_name_leads(module_of):
     """A package that imports the class, and a base class in another module of it."""
-    base = module_of("mylib.base", subclass_of("train.optim.schedules.linear:Linear"))
+    base = module_of("mylib.base", subclass_of("train.optim.schedules.linear:LinearSchedule"))
     file = module_of(
         "mylib.schedules", "from mylib.base import Mine\n\n\nclass Falling(Mine):\n    pass\n"
     )
@@ -163,10 +163,14 @@ OF_STAGES = {
     ),
     "reader": (
         "clean",
-        "pipeline.ingest.readers.jsonl:Jsonl",
+        "pipeline.ingest.readers.jsonl:JsonlReader",
         {"clean": {}, "input": [{"path": "x", "reader": "{}"}]},
     ),
-    "reader_of_tasks": ("tasks", "pipeline.tasks.readers.squad:Squad", {"tasks": {"reader": "{}"}}),
+    "reader_of_tasks": (
+        "tasks",
+        "pipeline.tasks.readers.squad:SquadReader",
+        {"tasks": {"reader": "{}"}},
+    ),
     "sentences": ("encode", "pipeline.text.sentences.lines:Lines", {"encode": {"sentences": "{}"}}),
     "words": ("encode", "pipeline.text.words.given:Given", {"encode": {"words": {"en": "{}"}}}),
     "tokenizer": (
@@ -175,7 +179,11 @@ OF_STAGES = {
         {"train_tokenizer": {"name": "{}", "size": 1000}},
     ),
     "objective": ("corrupt", "pipeline.corrupt.objectives.masked_lm:MaskedLM", {"corrupt": "{}"}),
-    "grouping": ("group", "pipeline.group.groupings.full_sentences:FullSentences", {"group": {}}),
+    "grouping": (
+        "group",
+        "pipeline.group.groupings.full_sentences:FullSentencesGrouping",
+        {"group": {}},
+    ),
 }
 
 
@@ -206,7 +214,7 @@ def test_a_stage_tells_other_code_of_every_kind(module_of, monkeypatch, kind):
 
 
 def test_evaluation_files_have_readers_too(module_of):
-    file = module_of("mine_items", subclass_of("pipeline.tasks.readers.squad:Squad"))
+    file = module_of("mine_items", subclass_of("pipeline.tasks.readers.squad:SquadReader"))
     keys = {"decontaminate": {"against": [{"path": "dev.json", "reader": "mine_items:Mine"}]}}
     stage = stages.stage_of(
         validate(Recipe, {"corpus": "c", "output": "out", **keys}, "test"), "decontaminate"
@@ -228,7 +236,7 @@ NAMED |= {
     if kind != "grouping"
 }
 NAMED["evaluation_items"] = (
-    "pipeline.tasks.readers.squad:Squad",
+    "pipeline.tasks.readers.squad:SquadReader",
     {"decontaminate": {"against": [{"path": "dev.json", "reader": "{}"}]}},
 )
 NAMED["executor"] = ("pipeline.execution.executors.local:Local", {"executor": {"name": "{}"}})
@@ -272,7 +280,7 @@ def test_each_key_that_names_an_algorithm_allows_its_import(tmp_path, monkeypatc
 def test_a_text_that_looks_like_a_name_allows_nothing(tmp_path, monkeypatch, module_of):
     """The type of a key says whether it names an algorithm: labels, sets and folders may have a
     colon."""
-    module_of("theirs", subclass_of("train.optim.schedules.linear:Linear"))
+    module_of("theirs", subclass_of("train.optim.schedules.linear:LinearSchedule"))
     monkeypatch.setenv(plugins.VARIABLE, "")
     own = tmp_path / "own.yaml"
     foreign = tmp_path / "foreign.yaml"

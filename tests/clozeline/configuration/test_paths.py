@@ -81,7 +81,7 @@ def test_a_file_of_a_folder_is_one(special):
     path, _ = special
     assert read_json(path) is None
     with pytest.raises(WeightsError, match="expected a file, got"):
-        tensor_files.read_json(path)
+        tensor_files.read_checkpoint_json(path)
 
 
 def test_a_command_with_a_pipe_ends_at_once(tmp_path):
