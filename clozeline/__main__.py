@@ -1,10 +1,10 @@
-"""The command `clozeline`: the pipeline and its stages, the trainer and every tool as subcommands."""
+"""The command `clozeline`: pipeline, stages, trainer and tools as subcommands."""
 
 import sys
 
 if __name__ == "__main__" and not sys.flags.safe_path:
-    # `python -m` puts the current folder first in the module path. Remove it, so that no file of the
-    # user replaces a module of ours
+    # `python -m` puts the current folder first in the module path. Remove it, so that no file of
+    # the user replaces a module of ours
     del sys.path[0]
 
 import difflib
@@ -99,11 +99,12 @@ def start() -> int:
 
 def main() -> int:
     """Run the subcommand of `sys.argv` and return its exit code."""
-    name, arguments = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else ("--help", [])
+    name, *arguments = sys.argv[1:] or ["--help"]
     if name == "help":
-        name, arguments = (
-            (arguments[0], ["--help"]) if arguments[:1] not in ([], ["--help"]) else ("--help", [])
-        )
+        # `help COMMAND` is `COMMAND --help`
+        is_general = arguments[:1] in ([], ["--help"])
+        name, *arguments = ["--help"] if is_general else [arguments[0], "--help"]
+
     if name in ("--help", "-h"):
         sys.stdout.write(_help())
     elif name == "--version":
@@ -111,18 +112,10 @@ def main() -> int:
 
         sys.stdout.write(f"clozeline {version('clozeline')}\n")
     elif name in _builtin_usages() and arguments[:1] in (["--help"], ["-h"]):
-        sys.stdout.write(
-            f"usage: clozeline {_builtin_usages()[name]}\n\n{_BUILTIN_COMMANDS[_builtin_usages()[name]]}\n"
-        )
+        usage = _builtin_usages()[name]
+        sys.stdout.write(f"usage: clozeline {usage}\n\n{_BUILTIN_COMMANDS[usage]}\n")
     elif name == "where":
-        # for launchers that start a file: `deepspeed $(clozeline where ...)`
-        path = HOME.joinpath(
-            *(each.replace("recipe:", "configs/recipes/", 1) for each in arguments)
-        )
-        recipe = path.with_name(f"{path.name}.yaml")  # a recipe of one file
-        if not (path.exists() or recipe.exists()):
-            raise _usage_error(f"{path}: no such file")
-        sys.stdout.write(f"{path if path.exists() else recipe}\n")
+        sys.stdout.write(f"{_find_path(arguments)}\n")
     else:
         known = {key: command for group in commands().values() for key, command in group.items()}
         dashed = _with_dashes(name)
@@ -131,6 +124,15 @@ def main() -> int:
         sys.argv = [f"clozeline {_with_dashes(name)}", *arguments]
         return known[dashed].run(arguments)
     return 0
+
+
+def _find_path(parts: list[str]) -> Path:
+    """Return a file or folder of Clozeline, for launchers: `deepspeed $(clozeline where ...)`."""
+    path = HOME.joinpath(*(part.replace("recipe:", "configs/recipes/", 1) for part in parts))
+    recipe = path.with_name(f"{path.name}.yaml")  # a recipe of one file
+    if not (path.exists() or recipe.exists()):
+        raise _usage_error(f"{path}: no such file")
+    return path if path.exists() else recipe
 
 
 def _suggest_command(name: str, known: Iterable[str]) -> str:

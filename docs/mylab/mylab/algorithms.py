@@ -39,9 +39,8 @@ class Shouting(ThresholdFilter):
 
     def measure(self, document, statistics):
         letters = [letter for letter in document.text if letter.isalpha()]
-        yield at_most(
-            "shouting", sum(map(str.isupper, letters)) / max(1, len(letters)), self._share
-        )
+        capitals = sum(map(str.isupper, letters))
+        yield at_most("shouting", capitals / max(1, len(letters)), self._share)
 
 
 class RareTokens(MaskedRow):
@@ -50,8 +49,8 @@ class RareTokens(MaskedRow):
     Options = RoleOptions
 
     def select_positions(self, keys, ids, budget):
-        times = [1 / (1 + token) for token in range(self.vocabulary.size)]
-        return choose_tokens(keys, ids, self.special, budget, np.array(times))
+        inverse_weights = 1 / (1 + np.arange(self.vocabulary.size))
+        return choose_tokens(keys, ids, self.special, budget, inverse_weights)
 
 
 class GradedTokens(RareTokens):
