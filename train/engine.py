@@ -27,7 +27,7 @@ from clozeline.model.parameters.freezing import frozen_modules
 from clozeline.seeding import hash64
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.global_batch import DeviceCopies, DeviceCopy, MicroBatch
-from clozeline.train.data.stream.labels import sample_words
+from clozeline.train.data.stream.labels import draw_sample_bits
 from clozeline.train.distributed.process_group import World
 from clozeline.train.hooks import Hook, HookContext, StepInfo
 from clozeline.train.hooks._progressive import Progressive
@@ -240,7 +240,9 @@ class Engine:
         """
         tensors = dict(batch.tensors)
         if SAMPLE_WORDS.name in self.model.reads:
-            tensors[SAMPLE_WORDS.name] = sample_words(self.config.seed, step, batch.origin, tensors)
+            tensors[SAMPLE_WORDS.name] = draw_sample_bits(
+                self.config.seed, step, batch.origin, tensors
+            )
         if (capacity := self.config.data.label_capacity) is not None:
             tensors = pad_labels(tensors, capacity, self.model.reads)
         if self._copies is None:

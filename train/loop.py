@@ -184,8 +184,7 @@ def _roll_back(job: TrainingJob, state: TrainState, steps: int, reason: str) -> 
             remedy = "no checkpoint is from before it: lower checkpoint.every"
         raise DivergedError(
             f"step {state.step}: {reason}; {remedy}; or lower optimizer.learning_rate or lengthen "
-            "schedule.warmup; "
-            "events.jsonl names the rows of each step"
+            "schedule.warmup; events.jsonl names the rows of each step"
         )
 
     # the checkpoint first: once it holds the new state, the run has gone back

@@ -154,12 +154,12 @@ def test_ruined_weights_are_not_gone_back_to_and_tools_know_the_rows(one_rank, t
     # explain-batch and where-is: the rows of each step, and those of no step
     feed = open_feed(FeedOptions(run=paths[0]))
     for step in range(1, 21):
-        visits = feed.batch(feed.samples(step))
-        assert sorted([visit.source, *(visit.stored or ())] for visit in visits) == sorted(
+        row_reads = feed.batch(feed.samples(step))
+        assert sorted([visit.source, *(visit.stored or ())] for visit in row_reads) == sorted(
             read[str(step)]
         )
         assert feed.state(feed.samples(step)) == "read"
-        assert {feed.step(visit.position * 4) for visit in visits} == {step}
+        assert {feed.step(visit.position * 4) for visit in row_reads} == {step}
     assert [feed.state(samples) for samples in (40, 48, 96, 112)] == [
         "read",
         "skipped",

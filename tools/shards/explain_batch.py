@@ -73,14 +73,14 @@ def explain(
     """
     if lane is not None and lane >= feed.lanes:
         raise ConfigurationError(f"lane={lane}: expected a lane below {feed.lanes}")
-    visits = [
+    row_reads = [
         (position, visit)
         for position, visit in enumerate(feed.batch(samples))
         if lane in (None, visit.lane)
     ]
     facts_by_position: dict[int, dict[str, object]] = {}
     for source, shards in enumerate(feed.sets):
-        of_set = [(position, visit) for position, visit in visits if visit.source == source]
+        of_set = [(position, visit) for position, visit in row_reads if visit.source == source]
         # rows of this set, their documents, and the epoch's corruption
         stored, unread = _read_rows(
             shards, {visit.stored for _, visit in of_set if visit.stored}, skip=feed.skip
@@ -116,7 +116,7 @@ def explain(
             elif visit.stored:
                 facts["filler"] = unread[visit.stored[0]]
             facts_by_position[position] = facts
-    return [facts_by_position[position] for position, _ in visits]
+    return [facts_by_position[position] for position, _ in row_reads]
 
 
 def _read_rows(

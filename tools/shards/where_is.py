@@ -91,7 +91,7 @@ def document_rows(feed: Feed, uids: Sequence[bytes]) -> tuple[list[FoundRow], st
     return rows, ", ".join(dict.fromkeys(undecided for _, _, undecided in per_set if undecided))
 
 
-def visits(
+def row_reads(
     feed: Feed, rows: Sequence[FoundRow], epochs: Sequence[range], variant: int | None = None
 ) -> list[dict[str, object]]:
     """Return every reading of some rows as plain data, in stream order; epochs are given per set."""
@@ -243,7 +243,7 @@ def _find_readings(options: WhereOptions) -> None:
     else:
         documents = _look_up_documents(options, feed)
         rows, undecided = document_rows(feed, list(documents))
-    readings = visits(feed, rows, epochs, options.variant)
+    readings = row_reads(feed, rows, epochs, options.variant)
     if not readings:
         raise _not_found_error(options, feed, rows, epochs)
 

@@ -38,7 +38,7 @@ from clozeline.train.checkpoint.stored_checkpoint import (
     ParameterRecord,
     StoredCheckpoint,
     candidates,
-    choose,
+    choose_valid,
     find_best,
     part_name,
     step_of,
@@ -52,8 +52,8 @@ from clozeline.train.engine import Engine
 Report = Callable[..., None]
 _MAX_FAILURES: Final = 3
 """Failed saves in a row that end the run."""
-_SCORES: Final = ("heldout_loss", "best")
-"""Keys of the state that an evaluation after the save changes."""
+_SCORE_KEYS: Final = ("heldout_loss", "best")
+"""Beginnings of the state's keys that an evaluation after the save changes."""
 _NO_SPACE: Final = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
 
 
@@ -63,7 +63,7 @@ class _PendingSave:
 
     state: TrainState
     shapes: dict[str, list[int]]
-    """of the parameters"""
+    """shapes of the parameters"""
     final: Path
     """directory under its final name"""
     written: Future[WrittenPart]
@@ -82,16 +82,16 @@ class Checkpoints:
         self._report = report
         self._failures = 0
         self._full = False
-        """The last save failed for lack of space."""
+        """The last save failed because the disk was full."""
         self._current: str | None = None
         """Name of the newest checkpoint."""
         self._refused: set[str] = set()
         """Names of damaged checkpoints."""
         self._pending: _PendingSave | None = None
-        """The save that is not committed yet."""
+        """A save that is not committed yet."""
         self._writer = ThreadPoolExecutor(1, "checkpoint")
         self._copies: dict[str, Tensor] = {}
-        """Copies for background saves, reused by the next one."""
+        """Copies for background saves, reused by the next save."""
 
     def prepare(self) -> None:
         """Create the directory and remove the files of interrupted saves."""
@@ -115,6 +115,7 @@ class Checkpoints:
             began = time.perf_counter()
             self.finish()
             self._report("save_waited", step=state.step, seconds=time.perf_counter() - began)
+
         # make room, or fail on all ranks
         final = self.directory / f"step-{state.step:08d}"
         hidden = self.directory / f"{HIDDEN}{final.name}"
@@ -122,6 +123,7 @@ class Checkpoints:
             self._make_room(hidden) if self.world.rank == 0 else None
         ):
             return self._report_end(state.step, final, problem)
+
         # write this rank's part
         try:
             content = snapshot(engine, None if wait else self._copies)
@@ -133,44 +135,46 @@ class Checkpoints:
         return self.finish() if wait else True
 
     def poll(self) -> bool:
-        """Commit a background save if all ranks have written their parts; False if the last save failed."""
+        """Commit a background save if all parts are written; return False if a save failed."""
         if self._pending is not None and all(self.world.gather(self._pending.written.done())):
             return self.finish()
         return not self._failures
 
     def finish(self) -> bool:
-        """Wait for a background save and commit it; False if the last save failed."""
+        """Wait for a background save and commit it; return False if a save failed."""
         pending = self._pending
         self._pending = None
         if pending is None:
             return not self._failures
-        return self._report_end(pending.state.step, pending.final, self._conclude(pending))
+        return self._report_end(pending.state.step, pending.final, self._commit_together(pending))
 
     def _report_end(self, step: int, final: Path, problem: str | None) -> bool:
+        """Report a save that was committed or failed; return whether it was committed."""
         # committed: prune old checkpoints
         if problem is None:
             self._failures = 0
             self._full = False
             self._current = final.name
             self._refused.discard(final.name)
-            # before pruning: status.json never names a removed one
+            # before pruning: status.json never names a removed checkpoint
             self._report("save", step=step, checkpoint=final.name)
             if self.world.rank == 0:
                 self._prune(final.name, self.config.keep_last)
             return True
+
         # failed: count it, and give up after three in a row
         self._failures += 1
         self._full = any(sign in problem for sign in _NO_SPACE)
         self._report("save_failed", step=step, error=problem, failures=self._failures)
         if self._failures >= _MAX_FAILURES:
             raise SaveError(
-                f"{final}: {problem}; {self._failures} saves in a row have failed; "
-                "the checkpoints before it are valid: free space, then start the same command again"
+                f"{final}: {problem}; {self._failures} saves in a row have failed; earlier "
+                "checkpoints are valid: free space, then start the same command again"
             )
         return False
 
     def score(self, state: TrainState) -> None:
-        """Add a held-out loss to the checkpoint of its step, which was saved before the evaluation."""
+        """Add a held-out loss to the checkpoint of its step, saved before the evaluation."""
         path = self.directory / f"step-{state.step:08d}"
         if self._pending is not None and self._pending.state.step == state.step:
             self.finish()
@@ -179,7 +183,7 @@ class Checkpoints:
         try:
             index = Index.read(path)
             scores = {
-                key: value for key, value in state.as_dict().items() if key.startswith(_SCORES)
+                key: value for key, value in state.as_dict().items() if key.startswith(_SCORE_KEYS)
             }
             replace(index, state={**index.state, **scores}).write(path)
             self._prune(path.name, self.config.keep_last)
@@ -187,13 +191,18 @@ class Checkpoints:
             self._report("score_failed", step=state.step, error=str(error))
 
     def is_best(self, state: TrainState) -> bool:
-        """Return whether `keep_best` asks to save an evaluated step: its held-out loss is below all that are saved."""
+        """Return whether `keep_best` asks to save an evaluated step.
+
+        It does if its held-out loss is below the losses of all checkpoints.
+        """
         if (
             not self.config.keep_best
             or state.heldout_loss is None
             or not math.isfinite(state.heldout_loss)
         ):
             return False
+
+        # compare with the checkpoints up to this step, on rank 0
         self.finish()
         lowest = None
         if self.world.rank == 0:
@@ -204,8 +213,8 @@ class Checkpoints:
         lowest = self.world.gather(lowest)[0]
         return lowest is None or state.heldout_loss < lowest[0]
 
-    def _conclude(self, pending: _PendingSave) -> str | None:
-        """Commit what all ranks have written; return the problem on every rank, or None."""
+    def _commit_together(self, pending: _PendingSave) -> str | None:
+        """Commit the parts of all ranks; return the problem on every rank, or None."""
         # wait for all ranks to finish writing
         hidden = pending.final.with_name(f"{HIDDEN}{pending.final.name}")
         try:
@@ -216,15 +225,13 @@ class Checkpoints:
             problem = f"rank {self.world.rank}: {error}"
         gathered = self.world.gather((written, problem))
         problem = next((text for _, text in gathered if text), None)
+
         # rank 0 commits, or removes everything
         if self.world.rank == 0:
             try:
                 if problem is None:
-                    _commit(
-                        _assemble(pending, [part for part, _ in gathered if part]),
-                        hidden,
-                        pending.final,
-                    )
+                    parts = [part for part, _ in gathered if part]
+                    _publish(_build_index(pending, parts), hidden, pending.final)
             except (OSError, CheckpointError) as error:
                 problem = str(error)
             if problem is not None:
@@ -235,7 +242,10 @@ class Checkpoints:
         return next((text for text in self.world.gather(problem) if text), None)
 
     def _make_room(self, hidden: Path) -> str | None:
-        """Create the hidden directory; if space is short, first remove the checkpoint that is next to go."""
+        """Create the hidden directory; if space is short, first remove the oldest checkpoint.
+
+        Return the problem, or None.
+        """
         try:
             remove(hidden)
             previous = max((size_of(path) for path in steps_in(self.directory)), default=0)
@@ -245,8 +255,8 @@ class Checkpoints:
                 self._prune(self._current, max(1, self.config.keep_last - 1))
             if (free := shutil.disk_usage(self.directory).free) < 1.2 * previous:
                 return (
-                    f"{self.directory}: {free} bytes are free, a checkpoint needs {previous} and "
-                    "a fifth more"
+                    f"{self.directory}: {free} bytes are free, a checkpoint needs "
+                    f"{math.ceil(1.2 * previous)}"
                 )
             hidden.mkdir()
         except OSError as error:
@@ -263,28 +273,29 @@ class Checkpoints:
 
         Raises:
             CheckpointError: there are checkpoints, but none is valid.
-            NewerFormatError: a newer version wrote the preferred one.
+            NewerFormatError: a newer version wrote the preferred checkpoint.
         """
         names, ignored = self.world.gather(candidates(self.directory))[0]
         if ignored:
             self._report("latest_ignored", reason=ignored)
-        checkpoint = choose(self.directory, names, self.validate, self._refuse)
+        checkpoint = choose_valid(self.directory, names, self.validate, self._refuse)
         self._current = None if checkpoint is None else checkpoint.folder.name
         return checkpoint
 
     def find_earlier(self, before: int, back: int) -> StoredCheckpoint | None:
-        """Return the checkpoint `back` saves before a step, the oldest one if there are fewer; None without one."""
+        """Return the checkpoint `back` saves before a step, else the oldest; None without any."""
         names = [
             path.name for path in reversed(steps_in(self.directory)) if step_of(path.name) < before
         ]
         names = self.world.gather(names)[0]
-        return choose(self.directory, names[back - 1 :] or names[-1:], self.validate, self._refuse)
+        allowed = names[back - 1 :] or names[-1:]
+        return choose_valid(self.directory, allowed, self.validate, self._refuse)
 
     def return_to(self, checkpoint: StoredCheckpoint, state: TrainState) -> None:
-        """Remove the checkpoints after one, then give it the state from which the run goes on, by one rename.
+        """Remove later checkpoints, then replace the state in this one by a rename.
 
-        A run that is killed before that rename has not gone back, and does so again; one that is
-        killed after it has.
+        `state` is the state from which the run goes on. If the run is killed before the rename, its
+        next start goes back again.
         """
         with self.world.sharing_errors():
             if self.world.rank == 0:
@@ -309,28 +320,30 @@ class Checkpoints:
         return checkpoint
 
 
-def _assemble(pending: _PendingSave, written: Sequence[WrittenPart]) -> Index:
-    """Return the index of all ranks' parts."""
+def _build_index(pending: _PendingSave, written: Sequence[WrittenPart]) -> Index:
+    """Return the index of the parts of all ranks."""
     # gather the slices of each parameter over the parts
     slices: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
-    kinds_of: dict[str, set[tuple[str, tuple[str, ...]]]] = defaultdict(set)
+    groups: dict[str, set[tuple[str, tuple[str, ...]]]] = defaultdict(set)
     for part, from_rank in enumerate(written):
         for name, group, start, count, keys in from_rank.content.rows:
             slices[name].append((part, start, count))
-            kinds_of[name].add((group, tuple(keys)))
+            groups[name].add((group, tuple(keys)))
+
     # every parameter must have one group, and slices that tile it
     parameters: dict[str, ParameterRecord] = {}
     for name, shape in pending.shapes.items():
-        kinds = kinds_of[name]
-        if len(kinds) != 1:
+        if len(groups[name]) != 1:
             raise CheckpointError(
-                f"{name}: ranks disagree about its group and states: {sorted(kinds)}"
+                f"{name}: ranks disagree about its group and states: {sorted(groups[name])}"
             )
-        ((group, state_keys),) = kinds
+        ((group, state_keys),) = groups[name]
         record = ParameterRecord(shape, group, list(state_keys), slices[name])
         if problem := tiling_problem(name, record):
             raise CheckpointError(problem)
         parameters[name] = record
+
+    # all ranks must have the same numbers
     first = written[0].content
     scalars = [from_rank.content.scalars for from_rank in written]
     if any(other != first.scalars for other in scalars):
@@ -347,7 +360,7 @@ def _assemble(pending: _PendingSave, written: Sequence[WrittenPart]) -> Index:
     )
 
 
-def _commit(index: Index, hidden: Path, final: Path) -> None:
+def _publish(index: Index, hidden: Path, final: Path) -> None:
     """Publish a complete hidden directory: index, rename, then `latest`."""
     index.write(hidden)
     sync(hidden)
@@ -367,7 +380,10 @@ def _name_latest(path: Path) -> None:
 
 
 def restore(engine: Engine, checkpoint: StoredCheckpoint | None, new: Collection[str]) -> None:
-    """Load a checkpoint into an engine, if there is one, and start its hooks."""
+    """Load a checkpoint into an engine, if there is one, and start its hooks.
+
+    `new`: parameters that `model.init_from` does not have.
+    """
     if checkpoint is not None:
         load(engine, checkpoint)
     for hook in engine.hooks:
@@ -375,12 +391,13 @@ def restore(engine: Engine, checkpoint: StoredCheckpoint | None, new: Collection
 
 
 def load(engine: Engine, checkpoint: StoredCheckpoint) -> None:
-    """Load a checkpoint into an engine; each rank reads its ranges, whatever world size or ZeRO stage wrote them.
+    """Load a checkpoint into an engine; each rank reads its ranges.
 
-    States of another optimizer are left there, and those of this one begin as in a new run.
+    Any world size and ZeRO stage may have written it. States of another optimizer are ignored: this
+    optimizer starts as in a new run.
 
     Raises:
-        CheckpointError: a part is not what the index says.
+        CheckpointError: a part contradicts the index.
         ConfigurationError: the checkpoint belongs to another model.
     """
     # refuse a checkpoint of another model
@@ -395,14 +412,15 @@ def load(engine: Engine, checkpoint: StoredCheckpoint) -> None:
         name = differing[0]
         raise ConfigurationError(
             f"{directory}: parameter {name} has shape {saved.get(name)} there and "
-            f"{expected.get(name)} in this model "
-            f"({len(differing)} parameters differ): the checkpoint belongs to another model"
+            f"{expected.get(name)} in this model ({len(differing)} parameters differ): the "
+            "checkpoint belongs to another model"
         )
     if (ours := sorted(partitions.buffers(engine))) != sorted(index.buffers):
         raise ConfigurationError(
-            f"{directory}: holds buffers {sorted(index.buffers)}, this model has {ours}"
+            f"{directory} has the buffers {sorted(index.buffers)}, this model has {ours}"
         )
-    # create optimizer states, then fill the slices of this rank
+
+    # create the optimizer states
     reader = CheckpointReader(directory, index)
     others = state.optimizer is not None and state.optimizer != engine.config.optimizer.name
     keys: dict[str, set[str]] = defaultdict(set)
@@ -411,6 +429,8 @@ def load(engine: Engine, checkpoint: StoredCheckpoint) -> None:
             key for key in record.keys if key != WEIGHT and (key in index.hooks or not others)
         )
     partitions.prepare_states(engine, keys, {} if others else index.scalars, index.hooks)
+
+    # fill the slices of this rank
     with torch.no_grad():
         for piece in partitions.fragments(engine, owned=False):
             for key, view in piece.tensors.items():

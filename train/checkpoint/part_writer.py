@@ -1,4 +1,4 @@
-"""Write a rank's part of a checkpoint, from the live state or from a copy."""
+"""Write a rank's part of a checkpoint, from the live state or a copy."""
 
 import os
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class Snapshot:
     """Content of a rank's part, and its entries of the index."""
 
     tensors: Mapping[str, Tensor]
-    """by name in the file, contiguous, on the CPU; none once they are written"""
+    """name in the file → contiguous tensor on the CPU; empty once they are written"""
     rows: list[tuple[str, str, int, int, list[str]]]
     """name, group, start, count and states of each slice of a parameter"""
     scalars: dict[str, dict[str, float]]
@@ -28,7 +28,7 @@ class Snapshot:
     buffers: list[str]
     """names of the buffers among the tensors"""
     whole: dict[str, list[int]]
-    """unsliced optimizer states among them → shape"""
+    """unsliced optimizer states among the tensors → shape"""
     hooks: list[str] = field(default_factory=list)
     """states that belong to hooks"""
 
@@ -42,10 +42,10 @@ class WrittenPart:
 
 
 def snapshot(engine: Engine, copies: dict[str, Tensor] | None = None) -> Snapshot:
-    """Collect what this rank writes of an engine's state.
+    """Collect the part of an engine's state that this rank writes.
 
-    `copies` is memory for copies, reused by the next call; None: return views of CPU state, to be
-    written before the next update.
+    `copies` is memory for copies, reused by the next call; None: return views of CPU state, which
+    must be written before the next update.
 
     Raises:
         CheckpointError: the optimizer has a state that the format cannot store.
@@ -90,7 +90,7 @@ def write_part(content: Snapshot, path: Path) -> WrittenPart:
     save_file(dict(content.tensors), path)
     mask = os.umask(0)
     os.umask(mask)
-    path.chmod(0o666 & ~mask)  # the usual permissions, which safetensors withholds
+    path.chmod(0o666 & ~mask)  # the usual permissions; safetensors sets others
     sync(path)
     return WrittenPart(
         replace(content, tensors={}), FileRecord(path.stat().st_size, file_hash(path))

@@ -1,4 +1,4 @@
-"""Remove old checkpoints by the retention rules; a rename first, so that a kill leaves no partial one."""
+"""Remove old checkpoints: a rename first, then the files, in case of a kill."""
 
 import shutil
 from collections.abc import Collection

@@ -13,7 +13,7 @@ LARGEST_SHARE: Final = 0.02
 
 
 class SavePace:
-    """Measures saves and the time since the last one, on the first rank; the others wait for its word.
+    """Measures saves and the time since the last one, on the first rank, which decides for all.
 
     A save that took 3 seconds is followed by at least 147 seconds of training: 3 of 150 are 2 %.
     """
@@ -30,6 +30,6 @@ class SavePace:
         return self._decides and time.monotonic() - self._resumed >= self._least
 
     def note_save(self, seconds: float) -> None:
-        """Take note of a save, for whatever reason, that ended now and took so many seconds."""
+        """Note that a save has just ended and took this many seconds."""
         self._resumed = time.monotonic()
         self._least = max(LEAST_SECONDS, seconds * (1 / LARGEST_SHARE - 1))

@@ -17,7 +17,7 @@ from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.optim.early_stopping import Best
 
 _Count: TypeAlias = Annotated[int, Field(ge=0)]
-_OF_STEP: Final = ("step", "tokens", "skipped", "skipped_in_a_row", "heldout_loss", "best")
+_STEP_KEYS: Final = ("step", "tokens", "skipped", "skipped_in_a_row", "heldout_loss", "best")
 """Keys of the state that a rollback takes from the checkpoint."""
 
 
@@ -36,12 +36,11 @@ class TrainState:
     skipped: _Count = 0
     """steps whose gradient was not finite"""
     skipped_in_a_row: _Count = 0
-    """of these, the latest consecutive ones"""
+    """latest consecutive steps whose gradient was not finite"""
     heldout_loss: float | None = None
     """loss on the first held-out set at this step, if it was evaluated"""
     heldout_losses: tuple[float, ...] = ()
-    """losses on the first held-out set every `evaluate.every` steps, if the optimizer follows
-    them"""
+    """losses on the first held-out set every `evaluate.every` steps, if the optimizer needs them"""
     best: Best | None = None
     """best value of the `early_stop` metric, if configured"""
     frozen: dict[str, Any] = field(default_factory=dict)
@@ -49,29 +48,33 @@ class TrainState:
     stream: dict[str, Any] = field(default_factory=dict)
     """`Stream.state_dict`"""
     base: str = ""
-    """digest of the weights copied from `model.init_from`: under an adapter, those that the
-    checkpoint does not hold; empty: none"""
+    """digest of the weights copied from `model.init_from`, which a checkpoint with an adapter does
+    not contain; empty without `init_from`"""
     distillation: dict[str, Any] = field(default_factory=dict)
-    """digest of a teacher's weights, and by loss the layers of the student with those of the
-    teacher; empty: none"""
+    """digest of a teacher's weights, and by loss the layers of the student with their layers of the
+    teacher; empty without a teacher"""
     token_rule: RuleRecord = field(default_factory=dict)
-    """rule by which `prune` makes the model drop tokens; empty: none"""
+    """rule by which `prune` makes the model drop tokens; empty without one"""
     skipped_rows: tuple[SkippedRows, ...] = ()
     """rows before this position that rollbacks skipped, in order"""
     rollbacks: _Count = 0
-    """rollbacks of the run so far, also those that a later one took back"""
+    """rollbacks of the run so far, also those before an earlier checkpoint was restored"""
     dataset: str = ""
     """the training sets with their digests, shares and phases, as text"""
     shape: dict[str, Any] = field(default_factory=dict)
-    """world size, ZeRO stage and so on: may change, results are then equal up to rounding"""
+    """world size, ZeRO stage and so on; if they change, results are equal up to rounding"""
     versions: dict[str, str] = field(default_factory=dict)
     """versions of the libraries"""
 
     @staticmethod
-    def read(plain: Mapping[str, object]) -> TrainState:
-        """Return the state in an index; refuse keys that are missing, unknown, of another type or contradictory."""
+    def read(data: Mapping[str, object]) -> TrainState:
+        """Return the state in an index.
+
+        Raises:
+            CheckpointError: a key is missing, unknown, of another type, or contradicts another key.
+        """
         try:
-            state: TrainState = adapter_of(TrainState).validate_json(json.dumps(plain))
+            state: TrainState = adapter_of(TrainState).validate_json(json.dumps(data))
         except ValidationError as error:
             raise CheckpointError(f"checkpoint state: {first_problem(error)}") from error
         if (of_stream := state.stream.get("samples", state.samples)) != state.samples:
@@ -81,7 +84,7 @@ class TrainState:
         return state
 
     def as_dict(self) -> dict[str, object]:
-        """Return the state as plain data for the index, without empty optional keys."""
+        """Return the state as a dictionary for the index, without empty optional keys."""
         optional = (
             "heldout_losses",
             "best",
@@ -108,7 +111,11 @@ class TrainState:
         )
 
     def roll_back(self, saved: TrainState, *, skip_rows: bool) -> TrainState:
-        """Return the state after a return to a `saved` one; the stream goes on from here, or from there again."""
+        """Return the state after a rollback to a `saved` state.
+
+        `skip_rows`: the stream continues here and skips the rows since then; else it reads them
+        again.
+        """
         samples = saved.samples
         skipped = saved.skipped_rows
         if skip_rows:
@@ -116,7 +123,7 @@ class TrainState:
             skipped = (*skipped, SkippedRows(saved.step, saved.samples, self.samples))
         moved = replace(
             self,
-            **{key: getattr(saved, key) for key in _OF_STEP},
+            **{key: getattr(saved, key) for key in _STEP_KEYS},
             samples=samples,
             skipped_rows=skipped,
         )
@@ -126,7 +133,7 @@ class TrainState:
 
     @property
     def optimizer(self) -> str | None:
-        """Name of the optimizer whose states the checkpoint holds; None where it does not say."""
+        """Name of the optimizer whose states are in the checkpoint; None if it is not known."""
         return self.frozen.get("optimizer.name")
 
     @property
@@ -136,25 +143,26 @@ class TrainState:
 
 
 def find_changes(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> list[str]:
-    """Return the frozen keys that differ between checkpoint and start, with both values, except allowed ones.
+    """Return the frozen keys that differ between checkpoint and start, with both values.
 
-    Code of one's own counts where both name it: the key that names an algorithm says when it is
-    another one.
+    Keys in `allowed` are ignored. Digests of custom code count only if both have them: if another
+    algorithm is configured, the key with its name differs, too.
     """
-    pairs = dict(saved.frozen), dict(now.frozen)
+    before = dict(saved.frozen)
+    after = dict(now.frozen)
+    shared = before.keys() & after.keys()
     keys = [
         key
-        for key in sorted({*pairs[0], *pairs[1]})
-        if pairs[0].get(key) != pairs[1].get(key)
-        and (not key.startswith("code.") or key in pairs[0].keys() & pairs[1])
+        for key in sorted({*before, *after})
+        if before.get(key) != after.get(key) and (not key.startswith("code.") or key in shared)
     ]
     return [
-        f"{key}: {pairs[0].get(key)!r} in the checkpoint, {pairs[1].get(key)!r} now"
+        f"{key}: {before.get(key)!r} in the checkpoint, {after.get(key)!r} now"
         for key in keys
         if not is_allowed(key.removesuffix(" (digest)"), allowed)
     ]
 
 
 def is_allowed(key: str, allowed: Sequence[str]) -> bool:
-    """Return whether a dotted key is one of `allowed`, or below one; `data` allows `data.seed`."""
+    """Return whether a dotted key or a key above it is in `allowed`: `data` allows `data.seed`."""
     return f"{key}.".startswith(tuple(f"{entry}." for entry in allowed))

@@ -1,10 +1,10 @@
-"""A checkpoint on disk, independent of world size and ZeRO stage: its index and parts, verified once and then read.
+"""Verify and read a checkpoint on disk, at any world size and ZeRO stage.
 
 `part-RRRRR.safetensors` holds 1-D tensors named `<key>/<parameter>`, the slices that rank R owned:
-`weight` is the fp32 master (a frozen parameter in its own type), other keys are optimizer states.
-`checkpoint.json` says which slice of which parameter is in which part, so that any range can be
-read without torch.distributed or DeepSpeed. States whose shape differs from their parameter's are
-the same on every rank and stored in part 0.
+`weight` is the fp32 master (a frozen parameter in its type), other keys are optimizer states.
+`checkpoint.json` says which slice of which parameter is in which part: any range can be read
+without torch.distributed or DeepSpeed. States whose shape differs from their parameter's are the
+same on every rank and stored in part 0.
 """
 
 from __future__ import annotations
@@ -43,8 +43,7 @@ if TYPE_CHECKING:  # both import torch, which a command that lists checkpoints d
     from clozeline.train.checkpoint.state import TrainState
 
 FORMAT: Final = 1
-"""Version of checkpoint.json. New keys raise it, so that a version that does not know them
-refuses."""
+"""Version of checkpoint.json. New keys raise it: older versions of Clozeline then refuse it."""
 INDEX: Final = "checkpoint.json"
 FROZEN: Final = "frozen"
 """Group name of frozen parameters."""
@@ -79,7 +78,7 @@ class ParameterRecord:
 
 @dataclass(frozen=True, config=_STRICT)
 class Index:
-    """Content of checkpoint.json, which also contains its own checksum."""
+    """Content of checkpoint.json, which also contains its checksum."""
 
     state: dict[str, Any]
     """counters and identity of the run: see train.checkpoint.state.TrainState"""
@@ -98,7 +97,7 @@ class Index:
     def write(self, directory: Path) -> None:
         """Write checkpoint.json atomically, and sync it to disk."""
         with replacing(directory / INDEX) as temporary:
-            temporary.write_bytes(_with_checksum(dataclasses.asdict(self)))
+            temporary.write_bytes(_encode_with_checksum(dataclasses.asdict(self)))
 
     @staticmethod
     def read(directory: Path) -> Index:
@@ -111,16 +110,18 @@ class Index:
         path = directory / INDEX
         try:
             raw = path.read_bytes()
-            plain = json.loads(raw)
+            data = json.loads(raw)
             # verify the checksum, then the version, then the schema
-            plain.pop("checksum", None)
-            if raw != _with_checksum(plain):
-                raise CheckpointError(f"{path}: changed after it was written, its checksum differs")
-            refuse_newer(path, plain, FORMAT)
-            index: Index = TypeAdapter(Index).validate_json(json.dumps(plain))
+            data.pop("checksum", None)
+            if raw != _encode_with_checksum(data):
+                raise CheckpointError(
+                    f"{path}: its checksum differs: it was changed after it was written"
+                )
+            refuse_newer(path, data, FORMAT)
+            index: Index = TypeAdapter(Index).validate_json(json.dumps(data))
         except FileNotFoundError as error:
             raise CheckpointError(
-                f"{path}: missing, so the checkpoint was never committed"
+                f"{path} is missing: the checkpoint was never committed"
             ) from error
         except (
             OSError,
@@ -140,10 +141,9 @@ class Index:
         return index
 
 
-def _with_checksum(plain: dict[str, object]) -> bytes:
-    return (
-        json.dumps({**plain, "checksum": canonical_sha256(plain)}, separators=(",", ":")) + "\n"
-    ).encode()
+def _encode_with_checksum(data: dict[str, object]) -> bytes:
+    checksummed = {**data, "checksum": canonical_sha256(data)}
+    return f"{json.dumps(checksummed, separators=(',', ':'))}\n".encode()
 
 
 def steps_in(directory: Path) -> list[Path]:
@@ -166,14 +166,14 @@ def part_name(rank: int) -> str:
 
 
 def tiling_problem(name: str, record: ParameterRecord) -> str:
-    """Return the gap, overlap or wrong end of a parameter's slices; "" if they tile it."""
+    """Return what is wrong with the slices of a parameter; "" if they tile it."""
     position = 0
     for part, start, count in sorted(record.slices, key=lambda piece: piece[1]):
         if start != position:
-            what = "a gap" if start > position else "an overlap"
+            fault = "a gap" if start > position else "an overlap"
             return (
-                f"{name}: {what} at element {min(start, position)}, slice of part {part} starts "
-                f"at {start}"
+                f"{name}: {fault} at element {min(start, position)}, the slice of part {part} "
+                f"starts at {start}"
             )
         position += count
     size = math.prod(record.shape)
@@ -193,7 +193,7 @@ class StoredCheckpoint:
         """Verify a checkpoint: its index, its state, and every `size`-th part from `rank` on.
 
         Raises:
-            CheckpointError: a file is missing, damaged, or of another step than the folder says.
+            CheckpointError: a file is missing, damaged, or of another step than the folder's name.
             NewerFormatError: a newer version wrote it.
         """
         from clozeline.train.checkpoint.state import TrainState
@@ -201,7 +201,7 @@ class StoredCheckpoint:
         index = Index.read(folder)
         state = TrainState.read(index.state)
         if folder.name != (name := f"step-{state.step:08d}"):
-            raise CheckpointError(f"{folder}: holds {name}, the folder was renamed")
+            raise CheckpointError(f"{folder} was renamed: it contains {name}")
         for part in range(rank, len(index.files), size):
             _check_part(folder / part_name(part), index.files[part_name(part)])
         return StoredCheckpoint(folder, index, state)
@@ -212,19 +212,22 @@ class StoredCheckpoint:
 
         Args:
             run: run directory.
-            step: of the checkpoint; best: the one with the lowest held-out loss; None: the
+            step: step of the checkpoint; best: the one with the lowest held-out loss; None: the
                 checkpoint to resume from.
 
         Raises:
-            ConfigurationError: not a run directory, or without such a checkpoint.
+            ConfigurationError: it is not a run directory, or it has no such checkpoint.
             CheckpointError: the checkpoint is damaged.
         """
+        # list the checkpoints
         checkpoints = run / "checkpoints"
         folders = {step_of(path.name): path for path in steps_in(checkpoints)}
         if not folders:
             raise ConfigurationError(
-                f"{run}: expected a run directory with checkpoints; train first, or wait"
+                f"{run} is not a run directory with checkpoints; train first, or wait"
             )
+
+        # choose one of them
         if step is None:
             newest = find_newest(checkpoints, _note_refused)
             assert newest is not None, "there are checkpoints: one is valid, or that was an error"
@@ -233,16 +236,17 @@ class StoredCheckpoint:
             best = find_best(folders.values())
             if best is None:
                 raise ConfigurationError(
-                    f"{checkpoints}: step=best: no checkpoint holds a held-out loss: set "
-                    "evaluate.every and "
-                    "checkpoint.keep_best=true before a training, or name a step"
+                    f"{checkpoints}: step=best: no checkpoint has a held-out loss: train with "
+                    "evaluate.every and checkpoint.keep_best=true, or name a step"
                 )
             step = step_of(best[1].name)
         if step not in folders:
             known = ", ".join(map(str, [*folders][-8:]))
             raise ConfigurationError(
-                f"{checkpoints}: holds no checkpoint of step {step}, only of {known}"
+                f"{checkpoints}: there is no checkpoint of step {step}, only of {known}"
             )
+
+        # verify it
         try:
             return StoredCheckpoint.open(folders[step])
         except CheckpointError as error:
@@ -256,7 +260,7 @@ class StoredCheckpoint:
         return file_hash(self.folder / INDEX)
 
     def read_weights(self) -> dict[str, Tensor]:
-        """Return the fp32 master weights of the model by name, or their averages where there are some."""
+        """Return the fp32 master weights by name, or their averages if there are any."""
         from clozeline.train.optim.optimizers import AVERAGE
 
         reader = CheckpointReader(self.folder, self.index)
@@ -270,15 +274,15 @@ class StoredCheckpoint:
 
 
 def find_newest(directory: Path, refuse: Callable[[str, str], None]) -> StoredCheckpoint | None:
-    """Return the checkpoint to resume from, without other ranks; see `choose`."""
+    """Return the checkpoint to resume from, without other ranks; see `choose_valid`."""
     names, ignored = candidates(directory)
     if ignored:
         refuse(LATEST, ignored)
-    return choose(directory, names, StoredCheckpoint.open, refuse)
+    return choose_valid(directory, names, StoredCheckpoint.open, refuse)
 
 
 def candidates(directory: Path) -> tuple[list[str], str]:
-    """Return the names of all checkpoints, preferred first, and why `latest` is ignored, or ""."""
+    """Return the names of all checkpoints, preferred first, and why `latest` is ignored or ""."""
     names = [path.name for path in reversed(steps_in(directory))]
     try:
         latest = (directory / LATEST).read_bytes().decode().strip()
@@ -289,19 +293,19 @@ def candidates(directory: Path) -> tuple[list[str], str]:
     return sorted(names, key=lambda name: name != latest), ignored if names else ""
 
 
-def choose(
+def choose_valid(
     directory: Path,
     names: Sequence[str],
     check: Callable[[Path], StoredCheckpoint],
     refuse: Callable[[str, str], None],
 ) -> StoredCheckpoint | None:
-    """Return the first valid checkpoint of `names`, preferred first; None if there is no checkpoint.
+    """Return the first valid checkpoint of `names`; None if there is no name.
 
     `refuse` gets name and reason of each skipped checkpoint, once a valid one is found.
 
     Raises:
         CheckpointError: there are checkpoints, but none is valid: a run never overwrites them.
-        NewerFormatError: a newer version wrote the preferred one.
+        NewerFormatError: a newer version wrote the preferred checkpoint.
     """
     reasons: dict[str, str] = {}
     for name in names:
@@ -318,16 +322,15 @@ def choose(
     if names:
         listed = "\n  ".join(reasons.values())
         raise CheckpointError(
-            f"{directory}: holds {len(names)} checkpoints, none of them is valid "
-            f"({', '.join(names[:4])}): "
-            "nothing was changed; copy a valid one back, or start from step 0 in another "
-            f"output\n  {listed}"
+            f"{directory} holds {len(names)} checkpoints, none of them is valid "
+            f"({', '.join(names[:4])}); nothing was changed: copy a valid one back, or start from "
+            f"step 0 in another output\n  {listed}"
         )
     return None
 
 
 def find_best(paths: Iterable[Path]) -> tuple[float, Path] | None:
-    """Return the lowest held-out loss of some checkpoints and the first that has it; None if none has a finite one."""
+    """Return the lowest finite held-out loss of checkpoints and the first with it, or None."""
     losses = [(state.get("heldout_loss"), path) for path, state in readable_states(paths).items()]
     return min(
         ((loss, path) for loss, path in losses if loss is not None and math.isfinite(loss)),
@@ -336,7 +339,7 @@ def find_best(paths: Iterable[Path]) -> tuple[float, Path] | None:
 
 
 def readable_states(paths: Iterable[Path]) -> dict[Path, dict[str, Any]]:
-    """Return the state in each index that can be read; the parts are not looked at."""
+    """Return the state in each index that can be read; the parts are not read."""
     states = {}
     for path in paths:
         with suppress(CheckpointError, NewerFormatError, OSError):
@@ -346,13 +349,16 @@ def readable_states(paths: Iterable[Path]) -> dict[Path, dict[str, Any]]:
 
 @lru_cache(maxsize=64)
 def _state_in(path: Path, written: int) -> dict[str, object]:
-    """Return the state in an index, read once for each time that it was written: one of 512 ranks takes seconds."""
+    """Return the state in an index, cached until it is written again.
+
+    Reading an index of 512 ranks takes seconds.
+    """
     return Index.read(path).state
 
 
 def _note_refused(name: str, reason: str) -> None:
     if os.environ.get("RANK", "0") == "0":
-        sys.stderr.write(message_text(f"note: {name} is passed over: {reason}\n"))
+        sys.stderr.write(message_text(f"note: {name} is not used: {reason}\n"))
 
 
 def _check_part(path: Path, record: FileRecord) -> None:
@@ -373,7 +379,7 @@ def _check_part(path: Path, record: FileRecord) -> None:
 
 
 class CheckpointReader:
-    """Read ranges from a checkpoint's parts; each part is opened once."""
+    """Reads ranges from a checkpoint's parts; each part is opened once."""
 
     def __init__(self, directory: Path, index: Index) -> None:
         self.directory = directory
@@ -388,8 +394,10 @@ class CheckpointReader:
         record = self.index.parameters.get(name)
         if record is None or key not in record.keys:
             raise CheckpointError(
-                f"{self.directory}: holds no {key} of parameter {name}; is this another model's?"
+                f"{self.directory} has no {key} of parameter {name}; is it of another model?"
             )
+
+        # join the parts of the slices that are in the range
         pieces: list[Tensor] = []
         for part, begin, length in sorted(record.slices, key=lambda piece: piece[1]):
             first = max(start, begin)

@@ -1,4 +1,4 @@
-"""A trained model on disk, found, verified and read once: a run at one of its checkpoints, or a folder with a model.
+"""Find, verify and read a trained model: a run at one of its checkpoints, or a model folder.
 
 Evaluation, prediction, generation, export, compression, teaching and initial weights begin here.
 """
@@ -43,43 +43,41 @@ if TYPE_CHECKING:  # they import torch, which a command without a model does not
 
 @dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """A trained model, and what its training recorded, if it was trained here."""
+    """A trained model, with the records of its training if it was trained here."""
 
     folder: Path
     checkpoint: Checkpoint
-    """configuration, special ids and weights by name: fp32 masters or their averages of a run; with
-    an adapter those of its base model, too"""
+    """configuration, special ids and weights by name: of a run the fp32 masters or their averages;
+    with an adapter also the weights of its base model"""
     recorded: tuple[RecordedSet, ...] = ()
-    """training sets, in the order of the phases; empty: a model folder that came from elsewhere"""
+    """training sets, in the order of the phases; empty for a third-party model folder"""
     config: TrainConfig | None = None
-    """configuration of the training; None: a model folder"""
+    """configuration of the training; None for a model folder"""
     stored: StoredCheckpoint | None = None
-    """checkpoint of the training; None: a model folder"""
+    """checkpoint of the training; None for a model folder"""
     token_rule: RuleRecord = field(default_factory=dict)
-    """rule by which the model drops tokens; empty: none"""
+    """rule by which the model drops tokens; empty if it drops none"""
 
     @staticmethod
     def open(
         folder: Path, step: StepChoice = None, *, key: str = "", quantized: bool = True
     ) -> TrainedModel:
-        """Find, verify and read a run, or a folder with a model.
+        """Find, verify and read a run or a model folder.
 
-        The shard sets of a run are not read, and DeepSpeed is not needed, whichever ZeRO stage
-        wrote the checkpoint.
+        The shard sets of a run are not read, and DeepSpeed is not needed at any ZeRO stage.
 
         Args:
-            folder: run directory, folder of `import-model` or `compress`, or one of transformers.
-            step: of the checkpoint; best: the one with the lowest held-out loss; None: the one to
-                resume from.
-            key: of the configuration that names the folder, for messages.
-            quantized: read integer weights, with which a model computes; False: refuse them,
-                because weights are trained or converted.
+            folder: run directory, or a folder of `import-model`, `compress` or transformers.
+            step: step of the checkpoint; best: the one with the lowest held-out loss; None: the one
+                to resume from.
+            key: configuration key that names the folder, for messages.
+            quantized: read integer weights, to compute with them; False: refuse them, because the
+                weights are to be trained or converted.
 
         Raises:
-            ConfigurationError: it is neither, or holds no such checkpoint; or the base model of its
-                adapter is missing.
-            CheckpointError: the checkpoint is damaged, or of another model than config.yaml
-                describes.
+            ConfigurationError: it is neither a run nor a model folder, or has no such checkpoint,
+                or the base model of its adapter is missing.
+            CheckpointError: the checkpoint is damaged, or of another model than in config.yaml.
             WeightsError: the weights of a model folder are damaged, or of another model.
         """
         folder = folder.expanduser()
@@ -94,18 +92,17 @@ class TrainedModel:
         """The training sets; ConfigurationError for a model folder without them."""
         if not self.recorded:
             raise ConfigurationError(
-                f"{self.folder}: expected a run, or what compress made of one: {SETS_FILE} says "
-                "what rows it was "
-                "trained on, and so how a text must start; got a model folder without it"
+                f"{self.folder} has no {SETS_FILE}, which describes its training rows and how a "
+                "text must start: give a run, or a folder that `clozeline compress` made of a run"
             )
         return self.recorded
 
     @property
     def objectives(self) -> list[ObjectiveRecord]:
-        """The objectives of its training, in all phases; of a model folder that came from elsewhere, that of its heads.
+        """The objectives of its training, in all phases.
 
-        A decoder whose tokenizer has a start token of its own reads it first; any other text
-        follows the end of one.
+        A third-party model folder has the objective of its heads. A decoder whose tokenizer has a
+        start token that differs from its end token reads it first.
         """
         config = self.checkpoint.config
         if self.recorded or config.architecture == "encoder_decoder":
@@ -134,8 +131,8 @@ class TrainedModel:
         """Return the configuration of the training; ConfigurationError for a model folder."""
         if self.config is None:
             raise ConfigurationError(
-                f"{self.folder}: is a model folder, which names no sets: name one (task=FOLDER, "
-                "data=SET), or a run"
+                f"{self.folder} is a model folder without sets: name a set (task=FOLDER, "
+                "data=SET), or give a run"
             )
         return self.config
 
@@ -146,7 +143,7 @@ class TrainedModel:
 
     @cached_property
     def digest(self) -> str:
-        """xxh3-128 (hex) of checkpoint.json, which holds the hashes of its parts; of a folder's files of weights."""
+        """xxh3-128 (hex) of checkpoint.json, or of the weight files of a model folder."""
         if self.stored is not None:
             return self.stored.digest
         hashes = [file_hash(path) for path in self.checkpoint.files]
@@ -154,27 +151,27 @@ class TrainedModel:
 
     @property
     def provenance(self) -> dict[str, object]:
-        """What a file that is made with the model records: its step, and the hashes of checkpoint and tokenizer."""
+        """Step, and hashes of checkpoint and tokenizer, for files that are made with the model."""
         fingerprint = self.tokenizer.vocabulary.fingerprint
         return {"step": self.step, "checkpoint": self.digest, "tokenizer": fingerprint}
 
     @cached_property
     def weights_digest(self) -> str:
-        """xxh3-128 (hex) of names, shapes and values of the weights, the same for all files that hold them."""
+        """xxh3-128 (hex) of names, shapes and values of the weights, in whatever file they are."""
         return digest_of(self.checkpoint.tensors, self.checkpoint.tensors)
 
     @cached_property
     def tokenizer_folder(self) -> Path | None:
-        """Folder of its tokenizer in our format; None: it was not copied with the model."""
+        """Folder of its tokenizer in our format; None if it was not copied with the model."""
         from clozeline.model.checkpoints import find_imported_tokenizer
 
         if self.stored is not None:
             with suppress(ConfigurationError):
                 return tokenizer_of_run(self.folder, self.recorded[0])
             return None
-        beside = self.folder / TOKENIZER_FOLDER
+        inside = self.folder / TOKENIZER_FOLDER
         return find_imported_tokenizer(self.folder) or (
-            beside if (beside / VOCABULARY_FILE).is_file() else None
+            inside if (inside / VOCABULARY_FILE).is_file() else None
         )
 
     @cached_property
@@ -183,17 +180,15 @@ class TrainedModel:
         if self.tokenizer_folder is not None:
             return load_tokenizer(self.tokenizer_folder)
         if self.stored is not None:
-            return load_tokenizer(
-                tokenizer_of_run(self.folder, self.recorded[0])
-            )  # raises, and says where it looked
+            # raises, and says where it looked
+            return load_tokenizer(tokenizer_of_run(self.folder, self.recorded[0]))
         raise ConfigurationError(
-            f"{self.folder}: expected a run, or a folder in our format with its tokenizer; import "
-            "the folder with "
-            "clozeline import-model, and give that"
+            f"{self.folder} has no tokenizer in our format: import it with `clozeline "
+            "import-model`, and give the imported folder"
         )
 
     def masked_row_ids(self, purpose: str) -> tuple[int, int, int]:
-        """Return the ids of [CLS], [SEP] and [MASK] for rows of a masked LM; `purpose` asks for them, for messages."""
+        """Return the ids of [CLS], [SEP] and [MASK]; `purpose` says what for, in messages."""
         vocabulary = self.tokenizer.vocabulary
         return (
             vocabulary.id_of("cls", purpose),
@@ -203,7 +198,7 @@ class TrainedModel:
 
     @cached_property
     def model(self) -> Model:
-        """The model on the weights of `checkpoint`, in evaluation mode, with the rule by which it drops tokens."""
+        """The model with the weights of `checkpoint` and its token rule, in evaluation mode."""
         from clozeline.model.checkpoints import build_checkpoint
         from clozeline.model.compression.token_pruning import prune_by
 
@@ -218,8 +213,8 @@ class TrainedModel:
     def max_length(self) -> int:
         """Maximum tokens per row, special tokens included.
 
-        The size of its position table; without one, what its export declares: `position.maximum`,
-        or the longest training row.
+        This is the size of its position table. Without a table it is `position.maximum`, as in its
+        export, or the longest training row.
         """
         limit = self.model.position_limit
         if limit is not None:
@@ -234,11 +229,12 @@ class TrainedModel:
     def row_length(self, asked: int | None, key: str) -> int:
         """Return the most tokens of a row: as `key` asks, by default `max_length`.
 
-        ConfigurationError for more than the position table has.
+        Raises:
+            ConfigurationError: the position table is smaller.
         """
         limit = self.model.position_limit
         if asked is not None and limit is not None and asked > limit:
-            raise ConfigurationError(f"{key}: the position table has room for {limit}, got {asked}")
+            raise ConfigurationError(f"{key}: the position table has {limit} entries, got {asked}")
         return asked or self.max_length
 
     def require_same_tokenizer(self, shards: ShardSet) -> None:
@@ -247,9 +243,8 @@ class TrainedModel:
         theirs = shards.manifest.tokenizer.fingerprint
         if ours != theirs:
             raise ConfigurationError(
-                f"{shards.path}: was made with the tokenizer {theirs[:16]}, the run with "
-                f"{ours[:16]}: make it with the "
-                "run's tokenizer"
+                f"{shards.path} was made with the tokenizer {theirs[:16]}, the run with "
+                f"{ours[:16]}: make the set with the run's tokenizer"
             )
 
 
@@ -260,9 +255,11 @@ def _open_run(folder: Path, step: StepChoice) -> TrainedModel:
     stored = StoredCheckpoint.find(folder, step)
     config = read_config(folder, stored.state)
     sets = read_sets(folder)
-    facts = sets[0].tokenizer
+    tokenizer = sets[0].tokenizer
+
+    # weights, with those of the base model under an adapter
     weights = stored.read_weights()
-    shapes = parameter_shapes(config.model, facts.vocab_size)
+    shapes = parameter_shapes(config.model, tokenizer.vocab_size)
     trained: tuple[str, ...] = ()
     if config.model.adapter is not None:
         # only parameters of heads are trained with an adapter
@@ -273,11 +270,13 @@ def _open_run(folder: Path, step: StepChoice) -> TrainedModel:
             stored, config, {name: shapes[name] for name in shapes.keys() - weights}
         )
     if shapes != {name: tensor.shape for name, tensor in weights.items()}:
-        raise CheckpointError(
-            f"{stored.folder}: holds another model than {folder / 'config.yaml'} describes"
-        )
-    ids = token_ids(facts, sets[0].objective)
-    checkpoint = Checkpoint(config.model, facts.vocab_size, weights, ids, None, (), trained=trained)
+        raise CheckpointError(f"{stored.folder} has another model than {folder / 'config.yaml'}")
+
+    # special ids
+    ids = token_ids(tokenizer, sets[0].objective)
+    checkpoint = Checkpoint(
+        config.model, tokenizer.vocab_size, weights, ids, None, (), trained=trained
+    )
     return TrainedModel(folder, checkpoint, sets, config, stored, stored.state.token_rule)
 
 
@@ -285,21 +284,20 @@ def _open_folder(folder: Path, key: str, *, quantized: bool) -> TrainedModel:
     from clozeline.model.checkpoints import IMPORT_RECORD, MODEL, read_checkpoint
 
     if not any((folder / name).is_file() for name in (MODEL, IMPORT_RECORD, "config.json")):
-        remedy = "give the directory of a run, or one with a model"
-        if runs := sorted(folder.glob("*/checkpoints")) or sorted(
-            folder.glob("*/*/checkpoints")
-        ):  # as of finetune
-            remedy = f"it holds runs: choose one, such as {runs[0].parent}"
-        named = f"{key}: " if key else ""
-        raise ConfigurationError(f"{named}{folder}: not a run or model directory; {remedy}")
+        remedy = "give the directory of a run or a model"
+        # `finetune` writes a folder of runs
+        if runs := sorted(folder.glob("*/checkpoints")) or sorted(folder.glob("*/*/checkpoints")):
+            remedy = f"it contains runs: choose one, such as {runs[0].parent}"
+        prefix = f"{key}: " if key else ""
+        raise ConfigurationError(f"{prefix}{folder}: not a run or model directory; {remedy}")
     recorded = read_sets(folder) if (folder / SETS_FILE).is_file() else ()
     return TrainedModel(folder, read_checkpoint(folder, quantized=quantized), recorded)
 
 
 def token_ids(tokenizer: TokenizerRecord, objective: ObjectiveRecord) -> dict[str, Any]:
-    """Return the special ids that a model is exported with, by their keys of config.json.
+    """Return the special ids of an exported model, by their keys in config.json.
 
-    Where each row has a start of its own, callers of `generate` give it.
+    If rows start differently, callers of `generate` give the start.
     """
     ids: dict[str, object] = {
         f"{name}_token_id": number for name, number in tokenizer.special_ids.items()
@@ -312,25 +310,30 @@ def token_ids(tokenizer: TokenizerRecord, objective: ObjectiveRecord) -> dict[st
 def _read_base(
     stored: StoredCheckpoint, config: TrainConfig, shapes: Mapping[str, Sequence[int]]
 ) -> dict[str, Tensor]:
-    """Return the weights of the base model under an adapter, as far as the checkpoint lacks them."""
+    """Return the weights of the base model under an adapter that the checkpoint does not have."""
     import torch
 
+    # open the base model, and compare it with the one of the training
     source = config.model.init_from
     if source is None or not source.expanduser().is_dir():
-        base = f"its base model {source} is missing: copy it back"
-        raise ConfigurationError(f"{stored.folder}: holds an adapter alone, and {base}")
+        raise ConfigurationError(
+            f"{stored.folder} has only an adapter, and its base model {source} is missing: copy it "
+            "back"
+        )
     tensors = TrainedModel.open(source, quantized=False).checkpoint.tensors
     names = [name for name in shapes if name in tensors]
     refuse_other_base(source, stored.state.base, digest_of(tensors, names))
+
+    # a token table may have other padding here
     weights = {name: torch.zeros(*shapes[name]) for name in names}
-    for name, weight in weights.items():  # a table may have other padding here
+    for name, weight in weights.items():
         rows = min(len(tensors[name]), len(weight))
         weight[:rows] = tensors[name][:rows]
     return weights
 
 
 def read_config(folder: Path, saved: TrainState | None = None) -> TrainConfig:
-    """Read config.yaml of a run directory; its model must be that of a `saved` state."""
+    """Read config.yaml of a run directory; its model must be the model of a `saved` state."""
     from clozeline.train.checkpoint.state import find_changes
     from clozeline.train.configuration.config import TrainConfig, frozen
 
@@ -344,7 +347,8 @@ def read_config(folder: Path, saved: TrainState | None = None) -> TrainConfig:
             for change in changes:
                 if change.startswith("model.") and not change.startswith("model.dropout."):
                     raise ConfigurationError(
-                        f"{path}: not the model of the checkpoint of step {saved.step}: {change}"
+                        f"{path} has another model than the checkpoint of step {saved.step}: "
+                        f"{change}"
                     )
     return config
 
@@ -355,13 +359,12 @@ def token_bytes(tokenizer: Tokenizer) -> list[bytes]:
 
 
 def refuse_other_base(source: Path, expected: str, digest: str) -> None:
-    """Refuse a source that is not the one that a run started from."""
+    """Refuse a source whose weights are not those that a run started from."""
     if expected != digest:
         raise ConfigurationError(
             f"model.init_from: {source}: the run started from weights with digest {expected}, "
-            "these have "
-            f"{digest}: a run that was resumed, or another model; give the weights that it "
-            "started from"
+            f"these have {digest}: it is another model, or was trained further; give the same "
+            "weights"
         )
 
 

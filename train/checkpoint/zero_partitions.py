@@ -1,7 +1,7 @@
 """Find the elements of each parameter that this rank holds, at every ZeRO stage.
 
 A `Fragment` is the part of a flat buffer that belongs to one parameter, with the states of the same
-elements: those of the optimizer, and of hooks.
+elements in the optimizer and in hooks.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -35,26 +35,25 @@ class Fragment:
 
 
 def shapes(engine: Engine) -> dict[str, list[int]]:
-    """Return the full shape of each parameter in a checkpoint; the base model of an adapter is not stored."""
-    kept = [
-        (name, p)
-        for name, p in engine.model.named_parameters()
-        if p.requires_grad or _holds_frozen(engine)
-    ]
-    return {name: list(full_shape(p)) for name, p in kept}
+    """Return the full shape of each parameter in a checkpoint, without the base of an adapter."""
+    return {
+        name: list(full_shape(parameter))
+        for name, parameter in engine.model.named_parameters()
+        if parameter.requires_grad or _stores_frozen(engine)
+    }
 
 
-def _holds_frozen(engine: Engine) -> bool:
+def _stores_frozen(engine: Engine) -> bool:
     return engine.config.model.adapter is None
 
 
 def buffers(engine: Engine) -> dict[str, Tensor]:
     """Return the persistent buffers, which every rank holds."""
     saved = engine.model.state_dict(keep_vars=True)
-    found = {name: buffer for name, buffer in engine.model.named_buffers() if name in saved}
+    buffers = {name: buffer for name, buffer in engine.model.named_buffers() if name in saved}
     for hook in engine.hooks:
-        found |= hook.buffers
-    return found
+        buffers |= hook.buffers
+    return buffers
 
 
 def whole_states(engine: Engine) -> dict[str, Tensor]:
@@ -77,11 +76,12 @@ def set_whole_states(engine: Engine, states: Mapping[str, Tensor]) -> None:
 def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
     """Return the fragments on this rank, in the order of the model's parameters.
 
-    `owned`: only what this rank writes; at stage 0, an equal share of all elements.
+    `owned`: only the fragments that this rank writes; at stage 0, an equal share of all elements.
     """
     trainable = list(engine.zero.segments())
     if owned and engine.config.zero.stage == 0:
-        trainable = list(_share(trainable, engine.world.rank, engine.world.size))
+        trainable = list(_take_share(trainable, engine.world.rank, engine.world.size))
+
     # views of the weights, and of all states in their shape
     fragments = []
     for piece in trainable:
@@ -93,23 +93,23 @@ def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
                 views[key] = piece.of(value)
             elif not isinstance(value, Tensor) or value.numel() != 1:
                 raise CheckpointError(
-                    f"optimizer state {key} of {piece.name} has a shape that no checkpoint holds "
-                    "yet"
+                    f"optimizer state {key} of {piece.name} has a shape that checkpoints do not "
+                    "support"
                 )
         fragments.append(Fragment(piece.name, piece.group, piece.start, piece.count, views))
-    return fragments + list(_frozen(engine, owned=owned))
+    return fragments + list(_frozen_fragments(engine, owned=owned))
 
 
 def states_of(engine: Engine, flat: Tensor) -> dict[str, Any]:
-    """Return the states of a flat buffer by name: of the optimizer, and of hooks."""
+    """Return the states of a flat buffer in the optimizer and in hooks, by name."""
     states: dict[str, object] = dict(engine.optimizer.state.get(flat, {}))
     for hook in engine.hooks:
         states |= hook.of.get(flat, {})
     return states
 
 
-def _share(slices: list[Segment], rank: int, size: int) -> Iterator[Segment]:
-    """Cut slices that every rank holds into equal element ranges of their concatenation."""
+def _take_share(slices: list[Segment], rank: int, size: int) -> Iterator[Segment]:
+    """Split slices that every rank holds into equal ranges; yield those of this rank."""
     total = sum(piece.count for piece in slices)
     first = total * rank // size
     last = total * (rank + 1) // size
@@ -122,13 +122,14 @@ def _share(slices: list[Segment], rank: int, size: int) -> Iterator[Segment]:
         begin += piece.count
 
 
-def _frozen(engine: Engine, *, owned: bool) -> Iterator[Fragment]:
+def _frozen_fragments(engine: Engine, *, owned: bool) -> Iterator[Fragment]:
     named: list[tuple[str, Any]] = (
-        [*engine.model.named_parameters()] if _holds_frozen(engine) else []
+        [*engine.model.named_parameters()] if _stores_frozen(engine) else []
     )
-    for index, (name, p) in enumerate((name, p) for name, p in named if not p.requires_grad):
-        start, elements = engine.zero.share_of(p)
-        # at stage 3 each rank has a share of each parameter; at others it writes some parameters
+    frozen = [(name, parameter) for name, parameter in named if not parameter.requires_grad]
+    for index, (name, parameter) in enumerate(frozen):
+        start, elements = engine.zero.share_of(parameter)
+        # at stage 3 each rank has a share of each parameter; else it writes some parameters
         if engine.config.zero.stage == 3:
             if len(elements):
                 yield Fragment(name, FROZEN, start, len(elements), {WEIGHT: elements})
@@ -160,17 +161,17 @@ def prepare_states(
     numbers: Mapping[str, Mapping[str, float]],
     of_hooks: Collection[str],
 ) -> None:
-    """Create the states of every flat buffer, zeros to be overwritten, as the first step would.
+    """Create the states of every flat buffer, as the first step would; zeros to be overwritten.
 
-    Every buffer gets its own scalar tensors: torch updates them in place. What an engine that has
-    trained holds is dropped.
+    Existing states are dropped. Every buffer gets its own scalar tensors: torch updates them in
+    place.
 
     Args:
-        engine: to prepare.
+        engine: the engine.
         keys: optimizer group → elementwise states in the checkpoint.
         numbers: optimizer group → scalar states.
-        of_hooks: which of `keys` belong to hooks; those of a hook that this run does not have are
-            dropped.
+        of_hooks: the keys that belong to hooks; keys of a hook that this run does not have are
+            ignored.
     """
     engine.optimizer.state.clear()
     for hook in engine.hooks:
@@ -185,6 +186,7 @@ def prepare_states(
         for key, value in numbers.get(group, {}).items():
             device = flat.device if on_device[group] else torch.device("cpu")
             state[key] = torch.tensor(value, dtype=torch.float32, device=device)
+
         # elementwise states
         names = set(keys.get(group, ()))
         for hook in engine.hooks:
@@ -198,7 +200,7 @@ def prepare_states(
 
 
 def memory(engine: Engine) -> dict[str, int]:
-    """Return the bytes that this rank holds, each storage counted once: weights, gradients, optimizer."""
+    """Return the bytes of weights, gradients and optimizer on this rank, each storage once."""
     weights = storage_sizes(engine.zero.weights())
     optimizer: list[Tensor | None] = [*whole_states(engine).values()]
     for flat, _ in engine.zero.flats():

@@ -51,8 +51,7 @@ class CheckpointConfig:
         ):
             raise ValueError(
                 "checkpoint.tokens_per_word: has no effect without words in checkpoint.at: remove "
-                "the key, or give at "
-                "entries such as 10M words"
+                "the key, or give at entries such as 10M words"
             )
 
     @property

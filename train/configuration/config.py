@@ -199,8 +199,7 @@ class TrainConfig:
         ):
             raise ValueError(
                 f"optimizer: {self.optimizer.name} needs statistics of an entire "
-                f"{kind.statistics}, and has no method "
-                "`bind` to find its pieces: set zero.stage=0"
+                f"{kind.statistics}, and has no method `bind` to find its pieces: set zero.stage=0"
             )
         # evaluation, profile
         if self.evaluate.every is None or self.evaluate.max_rows == 0:
@@ -244,8 +243,8 @@ class TrainConfig:
         """Check what a return to a checkpoint needs, and refuse what a running process cannot take back."""
         if self.prune is not None:
             raise ValueError(
-                f"on_divergence: what prune: {self.prune.name} removed stays so: remove one of "
-                "the two keys"
+                f"on_divergence: what prune: {self.prune.name} removed stays so: remove one of the "
+                "two keys"
             )
         if self.optimizer.type.needs_heldout_losses:
             raise ValueError(
@@ -318,8 +317,8 @@ class TrainConfig:
                 raise ValueError(f"model.heads.{head}.group_size: {why}")
             if self.data.length_buckets:
                 why = (
-                    f"changes which rows the head {head} compares, and with it the loss; set it "
-                    "to false"
+                    f"changes which rows the head {head} compares, and with it the loss; set it to "
+                    "false"
                 )
                 raise ValueError(f"data.length_buckets: {why}")
         if self.init_parts and self.model.init_from is None:
@@ -363,11 +362,9 @@ def check_world(config: TrainConfig, world_size: int) -> int:
         also = ", which must be one too" if data.global_batch % world_size else ""
         raise ConfigurationError(
             f"data.lanes: {data.lane_count} lanes cannot be shared by {world_size} ranks; start "
-            "with "
-            f"{', '.join(map(str, fits))} ranks, or set data.lanes to a multiple of {world_size} "
-            "that divides "
-            f"data.global_batch {data.global_batch}{also} (the order of the data depends on the "
-            "lanes)"
+            f"with {', '.join(map(str, fits))} ranks, or set data.lanes to a multiple of "
+            f"{world_size} that divides data.global_batch {data.global_batch}{also} (the order of "
+            "the data depends on the lanes)"
         )
     # micro-batches must divide the share of a rank
     share = data.global_batch // world_size
@@ -375,8 +372,7 @@ def check_world(config: TrainConfig, world_size: int) -> int:
         fits = [size for size in range(1, share + 1) if share % size == 0]
         raise ConfigurationError(
             f"data.micro_batch: {data.global_batch} rows over {world_size} ranks are {share} a "
-            "rank, which "
-            f"micro-batches of {data.micro_batch} do not divide; allowed: "
+            f"rank, which micro-batches of {data.micro_batch} do not divide; allowed: "
             f"{', '.join(map(str, fits))}"
         )
     return max(1, share // data.micro_batch)
@@ -388,18 +384,14 @@ def check_schedule(options: Any, end: int) -> None:
     if decay_from is not None and decay_from >= end:
         raise ConfigurationError(
             f"schedule.decay_from: expected a step before the end of the schedule at {end}, got "
-            f"{decay_from}: raise "
-            "steps (and schedule.steps, where it is given)"
+            f"{decay_from}: raise steps (and schedule.steps, where it is given)"
         )
     if options.warmup > end:
         raise ConfigurationError(
             f"schedule.warmup: expected at most {end}, the steps of the schedule (schedule.steps, "
-            "by default "
-            f"steps), got {options.warmup}: the learning rate would never reach its peak; set "
-            "schedule.warmup="
-            f"0.1 for a tenth, raise steps, or set schedule.steps to {options.warmup} or more "
-            "where this run is the "
-            "first part of a longer one"
+            f"by default steps), got {options.warmup}: the learning rate would never reach its "
+            "peak; set schedule.warmup=0.1 for a tenth, raise steps, or set schedule.steps to "
+            f"{options.warmup} or more where this run is the first part of a longer one"
         )
 
 

@@ -29,9 +29,8 @@ _PEER_SILENT: Final = "Timed out waiting"
 _NO_MEMORY: Final = ("can't allocate memory", "not enough memory", "out of memory")
 
 _LESS_MEMORY: Final = (
-    "use a smaller data.micro_batch, a higher zero.stage, more ranks, or precision=bf16; "
-    "--dry-run says what the state "
-    "takes at each stage"
+    "use a smaller data.micro_batch, a higher zero.stage, more ranks, or precision=bf16; --dry-run "
+    "says what the state takes at each stage"
 )
 
 
@@ -50,8 +49,8 @@ def explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, RuntimeError) and _PEER_SILENT in text:
         return PEER_LOST, (
             "another rank gave no answer within collective_timeout_s: it was stopped, killed, or "
-            "its machine is "
-            "overloaded or away; end what is left of it, then start the same command again"
+            "its machine is overloaded or away; end what is left of it, then start the same "
+            "command again"
         )
     if isinstance(error, DistError) or (
         isinstance(error, RuntimeError) and any(sign in text for sign in _PEER_GONE)

@@ -67,9 +67,9 @@ def fill_environment(environment: MutableMapping[str, str]) -> None:
     if missing := [name for name in names if name not in environment]:
         given = ", ".join(f"{name}={environment[name]}" for name in names if name in environment)
         raise ConfigurationError(
-            f"environment: {given} without {', '.join(missing)}; start several ranks by "
-            "deepspeed, torchrun or srun, "
-            "which set all of them, or unset RANK and WORLD_SIZE for a single process"
+            f"environment: {given} without {', '.join(missing)}; start several ranks by deepspeed, "
+            "torchrun or srun, which set all of them, or unset RANK and WORLD_SIZE for a single "
+            "process"
         )
     environment.setdefault("LOCAL_RANK", "0")
 

@@ -166,24 +166,21 @@ def join_process_group(timeout_s: float = 600.0, *, deterministic: bool = True) 
         port = os.environ["MASTER_PORT"]
         if "EADDRINUSE" in str(error) or "address already in use" in str(error).lower():
             raise ConfigurationError(
-                f"port {port} of {address} is in use, probably by another run: choose another "
-                "one, for example "
-                f"`deepspeed --master_port {free_port()} ...`"
+                f"port {port} of {address} is in use, probably by another run: choose another one, "
+                f"for example `deepspeed --master_port {free_port()} ...`"
             ) from error
         if not isinstance(error, dist.DistError):
             raise
         if "invalid usage" in str(error):
             raise ConfigurationError(
                 f"NCCL refuses two ranks on one GPU; rank {rank} of {size} sees "
-                f"{torch.cuda.device_count()} of them: "
-                "start one rank for each GPU (NCCL_DEBUG=WARN shows any other reason)"
+                f"{torch.cuda.device_count()} of them: start one rank for each GPU "
+                "(NCCL_DEBUG=WARN shows any other reason)"
             ) from error
         raise NoPeersError(
             f"rank {rank} of {size} on {socket.gethostname()} did not meet the others at "
-            f"{address}:{port} in "
-            f"{timeout_s:g} s ({str(error).splitlines()[0]}); start all ranks, and see that every "
-            "machine reaches this "
-            "address"
+            f"{address}:{port} in {timeout_s:g} s ({str(error).splitlines()[0]}); start all ranks, "
+            "and see that every machine reaches this address"
         ) from error
     set_determinism(deterministic)
     group = dist.new_group(backend="gloo", timeout=timeout)

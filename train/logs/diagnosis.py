@@ -215,8 +215,8 @@ def explain_diagnosis(
     steps = config.steps
     rate = config.optimizer.options.learning_rate
     longer = (
-        f"train on {more}, for more than {steps:,} steps, or with another learning rate "
-        f"(it was {rate:g})"
+        f"train on {more}, for more than {steps:,} steps, or with another learning rate (it was "
+        f"{rate:g})"
     )
 
     # the training rows were memorized

@@ -218,8 +218,8 @@ def describe_event(event: Mapping[str, Any]) -> str:
             )
         if name == "spike":
             unusual = ", ".join(
-                f"{key.replace('_', ' ')} {event[key]['value']:.4g} "
-                f"(usually {event[key]['median']:.4g})"
+                f"{key.replace('_', ' ')} {event[key]['value']:.4g} (usually "
+                f"{event[key]['median']:.4g})"
                 for key in WATCHED
                 if key in event
             )

@@ -66,7 +66,7 @@ def check_metric(
     listed += [f"{dataset}/losses/{head}" for dataset in sets for head in heads]
     raise ConfigurationError(
         "early_stop.metric: expected one of "
-        f"{', '.join(listed) or 'a held-out set, of which there is none'}, or "
+        f"{', '.join(listed) or 'a held-out set, but there is no held-out set'}, or "
         f"SET/figures/HEAD/NAME, got {config.metric!r}"
     )
 

@@ -29,24 +29,27 @@ class CheckedStart(NamedTuple):
     """A configuration that fits its data sets."""
 
     config: TrainConfig
-    """with the branch, the steps, the labels of its task, and the form of its head filled in"""
+    """the configuration with branch, steps, learning rate, labels and heads filled in"""
     datasets: Datasets
     untrained_heads: tuple[str, ...]
     """heads of the model in `init_from` that no training set serves"""
 
 
 def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
-    """Resolve a branch, open the data sets, and check that they fit the model and the number of ranks.
+    """Resolve a branch, open the data sets, and check that they fit the model and the ranks.
 
     The files of the shards are checked here for a single process; several ranks call
     `Datasets.check_files` together.
     """
+    # what needs no data
     config = fill_in_phases(resolve_branch(config))
     check_world(config, world_size)
     config = fit_micro_batch(config, world_size)
     check_tracker(config.log.tracker)
     check_exits(config)
     config, untrained_heads = drop_untrained_heads(config)
+
+    # what the data sets decide
     datasets = open_datasets(config, check_files=world_size == 1)
     config = fill_in_learning_rate(fill_in_steps(config, datasets), datasets)
     config = fill_in_task_heads(config, datasets)
@@ -60,7 +63,7 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
 
 
 def fit_micro_batch(config: TrainConfig, world_size: int) -> TrainConfig:
-    """Return the configuration with a micro-batch that is no larger than a rank's rows of a step, in any phase."""
+    """Return the configuration with a micro-batch of at most the rows of a rank per step."""
     data = config.data
     batches = [
         data.global_batch,
@@ -75,7 +78,7 @@ def fit_micro_batch(config: TrainConfig, world_size: int) -> TrainConfig:
 
 
 def fill_in_steps(config: TrainConfig, datasets: Datasets) -> TrainConfig:
-    """Return the configuration without `steps: auto`: a run that has a checkpoint keeps its number."""
+    """Return the configuration without `steps: auto`; a resumed run keeps its number of steps."""
     if config.steps != "auto":
         return config
     if steps_in(config.output / "checkpoints"):
@@ -84,7 +87,7 @@ def fill_in_steps(config: TrainConfig, datasets: Datasets) -> TrainConfig:
 
 
 def fill_in_learning_rate(config: TrainConfig, datasets: Datasets) -> TrainConfig:
-    """Return the configuration without `optimizer.learning_rate: auto`; a resumed run keeps its number."""
+    """Return the configuration without `optimizer.learning_rate: auto`; a resumed run keeps it."""
     chosen = config.optimizer
     if chosen.options.learning_rate != "auto":
         return config
@@ -92,13 +95,15 @@ def fill_in_learning_rate(config: TrainConfig, datasets: Datasets) -> TrainConfi
         rate = read_config(config.output).optimizer.options.learning_rate
     elif not chosen.type.has_rates_of_adam:
         raise ConfigurationError(
-            f"optimizer.learning_rate: auto is a rate of adamw, {chosen.name} needs a number"
+            f"optimizer.learning_rate: auto is for adamw and its like; give {chosen.name} a number"
         )
     elif config.model.init_from is None or not all(
         hold_task_rows(phase.sources) for phase in datasets.phases
     ):
-        needs = "a trained model (model.init_from) and the rows of a task"
-        raise ConfigurationError(f"optimizer.learning_rate: auto needs {needs}: give a number")
+        raise ConfigurationError(
+            "optimizer.learning_rate: auto needs a trained model (model.init_from) and rows of a "
+            "task: give a number"
+        )
     else:
         rate = plan_learning_rate(config.model.dim)
     options = replace(chosen.options, learning_rate=rate)
@@ -106,20 +111,19 @@ def fill_in_learning_rate(config: TrainConfig, datasets: Datasets) -> TrainConfi
 
 
 def check_exits(config: TrainConfig) -> None:
-    """Refuse to train off-ramps alone where the body or the head under them is not a trained one."""
+    """Refuse to train off-ramps alone unless the body and the head under them are trained."""
     model = config.model
     after = [name for name, head in model.heads.items() if head.exits == "after"]
     if after and (model.init_from is None or model.adapter is not None or len(model.heads) > 1):
         raise ConfigurationError(
             f"model.heads.{after[0]}.exits: after trains classifiers on a frozen body and head: "
-            "expected "
-            "model.init_from, a run that was fine-tuned with this head alone, and no "
+            "set model.init_from to a run that was fine-tuned with only this head, without "
             "model.adapter; or set it to joint"
         )
 
 
 def fill_in_phases(config: TrainConfig) -> TrainConfig:
-    """Return the configuration with the ends of phases that take a share of the steps of the schedule."""
+    """Return the configuration with ends for the phases that take a share of the steps."""
     if not config.data.shares:
         return config
     horizon = config.schedule.options.steps
@@ -129,12 +133,11 @@ def fill_in_phases(config: TrainConfig) -> TrainConfig:
 
 
 def fill_in_task_heads(config: TrainConfig, datasets: Datasets) -> TrainConfig:
-    """Return the configuration with the labels of the task that the sets hold, if they hold one."""
+    """Return the configuration with the labels of the task of its sets, if they have one."""
     if config.checkpoint.keep_best and not datasets.heldout:
         raise ConfigurationError(
-            "checkpoint.keep_best: compares losses on a held-out set, of which there is none: set "
-            "data.heldout to one, "
-            "or checkpoint.keep_best=false"
+            "checkpoint.keep_best compares losses on a held-out set, but there is no held-out set: "
+            "set data.heldout, or checkpoint.keep_best=false"
         )
     if config.early_stop is not None:
         check_metric(config.early_stop, datasets.heldout, config.model.heads)
@@ -142,7 +145,7 @@ def fill_in_task_heads(config: TrainConfig, datasets: Datasets) -> TrainConfig:
 
 
 def _manifests(datasets: Datasets) -> Iterator[tuple[str, Manifest]]:
-    """Yield the manifest of each set with a description; of samples, that of the examples they are corrupted to."""
+    """Yield a description and the manifest of the examples of each set."""
     sources = {source.key: source for phase in datasets.phases for source in phase.sources}
     for source in sources.values():
         yield f"the training set {source.shards.path}", source.manifest
@@ -151,9 +154,9 @@ def _manifests(datasets: Datasets) -> Iterator[tuple[str, Manifest]]:
 
 
 def resolve_branch(config: TrainConfig) -> TrainConfig:
-    """Return the configuration of a branch if `schedule.decay_from` asks for one, else the same configuration.
+    """Return the configuration of a branch if `schedule.decay_from` asks for one.
 
-    A branch at step N of the run RUN, whose own schedule has no such decay, is trained in
+    A branch at step N of the run RUN, whose schedule has no such decay, is trained in
     `RUN-decay-N`. Its schedule ends at `steps`, unless `schedule.steps` differs from the run's.
     """
     step = decay_step(config)
@@ -172,32 +175,36 @@ def resolve_branch(config: TrainConfig) -> TrainConfig:
 
 
 def decay_step(config: TrainConfig) -> int | None:
-    """Return the step from which the learning rate decays in a branch; None for schedules without one."""
+    """Return the step from which the learning rate decays in a branch; None without a branch."""
     step: int | None = getattr(config.schedule.options, "decay_from", None)
     return step
 
 
 def drop_untrained_heads(config: TrainConfig) -> tuple[TrainConfig, tuple[str, ...]]:
-    """Return the configuration with the heads of the model in `init_from` that its sets train, and the other heads.
+    """Drop the heads of the model in `init_from` that no training set trains.
 
-    Nothing is left out of a run, or if the configuration has another head that no set trains: that
-    is a mistake, which opening the sets reports.
+    Nothing is dropped if `init_from` is a run, or if the configuration has another head that no set
+    trains: opening the sets reports that mistake.
+
+    Returns:
+        the configuration, and the names of the dropped heads.
     """
     model = config.model
     source = config.model.init_from
     if source is None or len(model.heads) < 2 or (source.expanduser() / "config.yaml").is_file():
         return config, ()
-    objectives = [
-        of.manifest.objective
-        for phase in open_phases(config.data, check_files=False)
-        for of in phase.sources
-    ]
+
+    # heads that no objective of the sets serves
+    phases = open_phases(config.data, check_files=False)
+    objectives = [source.manifest.objective for phase in phases for source in phase.sources]
     served = {head for objective in objectives if objective is not None for head in objective.heads}
     unserved = tuple(sorted(name for name, target in model.targets.items() if target not in served))
     if not unserved or len(unserved) == len(model.heads):
         return config, ()
-    theirs = with_source({"init_from": str(source)}).get("heads", {})
-    if not set(unserved) <= theirs.keys():
+
+    # all of them must come from the source
+    heads_of_source = with_source({"init_from": str(source)}).get("heads", {})
+    if not set(unserved) <= heads_of_source.keys():
         return config, ()
     kept = {name: head for name, head in model.heads.items() if name not in unserved}
     return replace(config, model=replace(model, heads=kept)), unserved

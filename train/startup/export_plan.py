@@ -1,7 +1,7 @@
-"""Plan an export: the class of transformers that holds a model, its parts and its files, or why there is none.
+"""Plan an export: the class of transformers for a model, its parts and files, or a refusal.
 
-A plan needs a configuration and the facts of a vocabulary, and no weights: `new` and the start of a
-training print it, `export-model` writes by it.
+A plan needs a configuration and the size of a vocabulary, but no weights. `new` and the start of a
+training print the plan; `export-model` follows it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ from clozeline.train.data.sets.text_form import role_before_texts, text_form
 
 CARD: Final = "README.md"
 POOLS: Final = {"mean": "mean_tokens", "cls": "cls_token", "max": "max_tokens", "last": "lasttoken"}
-"""Pools of ours, and the modes of `Pooling` of sentence-transformers for them."""
+"""Our pools → modes of `Pooling` of sentence-transformers."""
 POOLER: Final = "pooler"
 _OF_RUN: Final = "run"
 POOLINGS: Final = (_OF_RUN, *POOLS, POOLER)
@@ -51,35 +51,35 @@ class ExportRequest:
     """What a user asks of an export."""
 
     model_type: str | None = None
-    """of transformers; None: the original one, or the first that computes the same"""
+    """model type of transformers; None: the original type, or the first that computes the same"""
     heads: tuple[str, ...] = ()
-    """heads that are exported; empty: all"""
+    """heads to export; empty: all"""
     body_alone: bool = False
-    """without the heads; of an encoder-decoder only the encoder"""
+    """export no heads, and of an encoder-decoder only the encoder"""
     pooling: str | None = None
-    """one of `POOLINGS`: write the modules of sentence-transformers, too"""
+    """one of `POOLINGS`: also write the modules of sentence-transformers"""
     max_shard_size: int = 50 * 10**9
     """bytes of the largest file of weights"""
     quantization: Quantization | None = None
-    """kind of integers of torchao; None: floating-point weights"""
+    """integers of torchao; None: floating-point weights"""
 
 
 @dataclass(frozen=True)
 class PlannedModel:
-    """A folder that an export writes: of a model, or of one of the models in it."""
+    """A folder that an export writes, for the model or one of its parts."""
 
     part: str
-    """name of the model, such as generator; empty: there is one"""
+    """name of the part, such as generator; empty if the model has no parts"""
     architecture: str
-    """class of transformers; empty: none"""
+    """class of transformers; empty if there is none"""
     heads: tuple[str, ...] = ()
     parameters: int = 0
     refusal: str = ""
-    """the keys by which it has no class, and the values that would give it one"""
+    """keys that no class supports, and the values that a class would support"""
     others: Mapping[str, str] = field(default_factory=dict)
-    """words for `export-model` under which it has a class, and this class"""
+    """arguments of `export-model` → class of transformers with them"""
     files: tuple[str, ...] = ()
-    """files of the folder; config.json, which every loader needs, is the last one written"""
+    """files of the folder in the order of writing; config.json is last"""
 
 
 @dataclass(frozen=True)
@@ -91,22 +91,21 @@ class ExportPlan:
     texts: TextForm
     """how the tokenizer must read texts"""
     tokenizer: Path | None = None
-    """folder of the tokenizer that is exported with the model; None: there is none"""
+    """folder of the tokenizer to export with the model; None if it has none"""
     pooling: str = ""
-    """pool of the vectors of texts, for sentence-transformers; empty: its modules are not
-    written"""
+    """pool of text vectors for sentence-transformers; empty: do not write its modules"""
     notes: tuple[str, ...] = ()
-    """what is left out, for people"""
+    """sentences on what is not exported"""
 
     def lines(self) -> list[str]:
-        """Return the lines that tell people of the plan."""
+        """Return the lines to print."""
         lines = []
         for model in self.models:
-            named = f"the {model.part} " if model.part else ""
+            part = f"the {model.part} " if model.part else ""
             if model.architecture:
-                lines.append(f"{named}as {model.architecture} of transformers")
+                lines.append(f"{part}as {model.architecture} of transformers")
                 continue
-            lines.append(f"{named}not as it is: {model.refusal}")
+            lines.append(f"{part}not possible: {model.refusal}")
             lines += [
                 f"  with {words} as {architecture}" for words, architecture in model.others.items()
             ]
@@ -134,16 +133,16 @@ def plan_export(
     tokenizer: Path | None = None,
     recorded: Sequence[RecordedSet] = (),
 ) -> ExportPlan:
-    """Return the plan of an export: it is the conversion itself on tensors without values, so that the two agree.
+    """Return the plan of an export, by a conversion of tensors without values.
 
     Args:
         checkpoint: the model in the form of `exported_form`; its weights are not read.
-        request: what is asked of the export; default: all of the model.
-        tokenizer: folder of its tokenizer; None: it is not there.
-        recorded: the sets on which it was trained; empty: they are not known.
+        request: what to export; default: the entire model.
+        tokenizer: folder of its tokenizer; None if it is missing.
+        recorded: the sets on which it was trained; empty if they are not known.
 
     Raises:
-        ConfigurationError: the model has no such head, or the pool of its training is another one.
+        ConfigurationError: the model has no such head, or was trained with another pool.
     """
     request = request or ExportRequest()
     pooling = _choose_pooling(checkpoint.config, request, tokenizer) if request.pooling else ""
@@ -162,7 +161,7 @@ def plan_export(
 
 
 def parts_of(checkpoint: Checkpoint, request: ExportRequest) -> dict[str, Checkpoint]:
-    """Return the models that an export writes, by name, with the heads that it writes."""
+    """Return the models that an export writes by name, with the exported heads."""
     checkpoint = without_off_ramps(checkpoint)
     return split(with_heads(checkpoint, request.heads) if request.heads else checkpoint)
 
@@ -185,12 +184,15 @@ def _plan_part(name: str, part: Checkpoint, plan: ExportPlan) -> PlannedModel:
 
 def _files_of(export: Export, part: Checkpoint, plan: ExportPlan) -> Iterator[str]:
     """Yield the files of a folder, in the order in which they are written."""
+    # tokenizer and weights
     if plan.tokenizer is not None:
         yield from sorted(map(str, tokenizer_files(plan.tokenizer)))
     if plan.request.quantization is None:
         yield from weight_files(export.tensors, plan.request.max_shard_size)
     else:
         yield "model.safetensors"
+
+    # the modules of sentence-transformers, and the settings of generation
     if plan.pooling:
         yield from ("modules.json", "sentence_bert_config.json", "1_Pooling/config.json")
         yield from (
@@ -203,7 +205,7 @@ def _files_of(export: Export, part: Checkpoint, plan: ExportPlan) -> Iterator[st
 
 
 def _other_exports(part: Checkpoint) -> Iterator[tuple[str, str]]:
-    """Yield the words under which a model has a class, and the class: with one of its heads, or without them."""
+    """Yield the arguments of exports with one head or without heads, and their classes."""
     heads = part.config.heads if len(part.config.heads) > 1 else ()
     attempts = [(f"head={head}", with_heads(part, [head]), False) for head in heads]
     for words, model, body_alone in [*attempts, ("parts=encoder", part, True)]:
@@ -214,17 +216,17 @@ def _other_exports(part: Checkpoint) -> Iterator[tuple[str, str]]:
 
 
 def _choose_pooling(config: ModelConfig, request: ExportRequest, tokenizer: Path | None) -> str:
-    """Return the pool of an export: that of the run's vectors, or the one that was asked for if the run has none.
+    """Return the pool of an export: the pool of its training, else the requested one.
 
     Raises:
-        ConfigurationError: a model that cannot be pooled, or a pool other than that of its
-            training.
+        ConfigurationError: the model cannot be pooled, or was trained with another pool.
     """
+    # check that the model can be pooled
     asked = request.pooling
     if config.architecture == "decoder":
-        later = "whose positions do not see later tokens"
         raise ConfigurationError(
-            f"pooling: expected a model with an encoder, got a decoder, {later}"
+            "pooling: expected a model with an encoder; the positions of a decoder do not see "
+            "later tokens"
         )
     if not request.body_alone:
         raise ConfigurationError(
@@ -234,6 +236,8 @@ def _choose_pooling(config: ModelConfig, request: ExportRequest, tokenizer: Path
         raise ConfigurationError(
             "pooling: a model of sentence embeddings needs its tokenizer, and none was found"
         )
+
+    # compare the pool with the one of the training
     trained = {
         name: pool for name in config.heads if (pool := _trained_pool(config, name)) is not None
     }
@@ -241,27 +245,25 @@ def _choose_pooling(config: ModelConfig, request: ExportRequest, tokenizer: Path
         if asked in (None, _OF_RUN, POOLER):
             raise ConfigurationError(
                 f"pooling: expected one of {', '.join(POOLS)}, got {asked}: no head of this model "
-                "was trained on "
-                "vectors of texts"
+                "was trained on vectors of texts"
             )
         return asked
     name, pool = next(iter(trained.items()))
     if pool not in (*POOLS, POOLER):
         raise ConfigurationError(
             f"pooling: model.heads.{name}.pool: expected one of {', '.join(POOLS)}, got {pool}, "
-            "for which "
-            "sentence-transformers has no module"
+            "for which sentence-transformers has no module"
         )
     if asked not in (_OF_RUN, pool):
         raise ConfigurationError(
-            f"pooling: expected {pool}, on which model.heads.{name} was trained, got {asked}: "
-            f"give pooling={_OF_RUN}"
+            f"pooling: expected {pool}, on which model.heads.{name} was trained, got {asked}: give "
+            f"pooling={_OF_RUN}"
         )
     return pool
 
 
 def _trained_pool(config: ModelConfig, name: str) -> str | None:
-    """Return the pool of the vectors on which a head was trained; None if it read no vector of one text."""
+    """Return the pool of the text vectors that a head was trained on; None if it read none."""
     pool = config.heads[name].pool
     if config.targets[name] == SIMILARITY:
         return pool or POOLER
@@ -273,7 +275,8 @@ def _trained_pool(config: ModelConfig, name: str) -> str | None:
 
 
 def exported_form(trained: TrainedModel) -> Checkpoint:
-    """Return the model as it is exported, an adapter merged, with the texts that its source was published by."""
+    """Return the model as it is exported: with its adapter merged, and its published files."""
+    # the longest rows, and the role that starts texts
     checkpoint = (
         with_row_length(trained.checkpoint, trained.recorded)
         if trained.config
@@ -285,13 +288,16 @@ def exported_form(trained: TrainedModel) -> Checkpoint:
         special_ids = first.tokenizer.special_ids
         start = None if role is None else special_ids.get(role)
         checkpoint = replace(checkpoint, token_ids={**checkpoint.token_ids, "bos_token_id": start})
+
+    # merge the adapter into a copy: a merge changes weights in place
     if checkpoint.config.adapter is not None:
-        # a merge changes weights in place, and those of the run stay
-        own = {name: tensor.clone() for name, tensor in checkpoint.tensors.items()}
-        model = build_checkpoint(replace(checkpoint, tensors=own))
+        copies = {name: tensor.clone() for name, tensor in checkpoint.tensors.items()}
+        model = build_checkpoint(replace(checkpoint, tensors=copies))
         merge_adapter(model, checkpoint.config.adapter.name)
         config = replace(checkpoint.config, adapter=None)
         checkpoint = replace(checkpoint, config=config, tensors=base_weights(model), trained=())
+
+    # the files of a published model that the training continued
     published = find_published(trained.folder)
     if trained.config is None:
         return replace(checkpoint, published=published)
@@ -299,16 +305,19 @@ def exported_form(trained: TrainedModel) -> Checkpoint:
 
 
 def base_weights(model: Model) -> dict[str, Tensor]:
-    """Return the weights of a model without those of its adapter."""
+    """Return the weights of a model without its adapter."""
     return {
-        name: own.detach()
-        for name, own in model.named_parameters()
+        name: parameter.detach()
+        for name, parameter in model.named_parameters()
         if not name.startswith("adapters.")
     }
 
 
 def with_row_length(checkpoint: Checkpoint, recorded: Sequence[RecordedSet]) -> Checkpoint:
-    """Return the model; without a position table, `position.maximum` records the longest rows of its first set."""
+    """Return the model with the row length of its first set in `position.maximum`.
+
+    A model with a position table stays as it is.
+    """
     position = checkpoint.config.position
     if position.kind != "rope":
         return checkpoint
@@ -319,14 +328,14 @@ def with_row_length(checkpoint: Checkpoint, recorded: Sequence[RecordedSet]) -> 
 def _with_published(
     checkpoint: Checkpoint, published: Mapping[str, str], tokenizer: Path | None
 ) -> Checkpoint:
-    """Return a trained model with the texts that its source was published by.
+    """Return a trained model with the published files of the model that it continues.
 
-    The id of a pad token that only ends texts is left out: transformers would give it no gradient.
+    The id of a pad token that only ends texts is removed: transformers would give it no gradient.
 
     Args:
         checkpoint: the model, without an adapter.
-        published: texts of the model that the training continued; empty: there is none.
-        tokenizer: folder of its tokenizer; None: it is not there.
+        published: files of the model that the training continued, as texts; may be empty.
+        tokenizer: folder of its tokenizer; None if it is missing.
     """
     pads = {key: value for key, value in checkpoint.token_ids.items() if key == "pad_token_id"}
     if tokenizer is not None and PublishedMetadata.find(tokenizer).pad_by_eos:
@@ -339,7 +348,7 @@ def _with_published(
 
 
 def without_off_ramps(checkpoint: Checkpoint) -> Checkpoint:
-    """Return the model without the classifiers at which rows leave early, which no class of transformers has."""
+    """Return the model without its early exits, which no class of transformers has."""
     config = checkpoint.config
     trained = {
         name: head
@@ -352,7 +361,7 @@ def without_off_ramps(checkpoint: Checkpoint) -> Checkpoint:
     tensors = {
         name: tensor for name, tensor in checkpoint.tensors.items() if ".off_ramps." not in name
     }
-    note = f"without the off-ramps of {', '.join(trained)}: these weights let no row leave early"
+    note = f"without the off-ramps of {', '.join(trained)}: no row can leave early"
     return replace(
         checkpoint,
         config=replace(config, heads=heads),
@@ -366,7 +375,8 @@ def without_off_ramps(checkpoint: Checkpoint) -> Checkpoint:
 
 
 def plan_of_run(config: TrainConfig, datasets: Datasets) -> ExportPlan:
-    """Return what `export-model` will write of a run that starts."""
+    """Return what `export-model` will write for a run that starts."""
+    # the sets and their tokenizer
     first = datasets.phases[0].sources[0]
     manifest = first.manifest
     source = config.model.init_from
@@ -374,22 +384,24 @@ def plan_of_run(config: TrainConfig, datasets: Datasets) -> ExportPlan:
     recorded = (describe_set(first.shards.path, first),)
     try:
         tokenizer = find_tokenizer(first.shards.path, manifest.tokenizer.fingerprint)
-    except ClozelineError:  # the sets came without it
+    except ClozelineError:  # the sets were copied without it
         tokenizer = None
+
+    # the model without weights
     ids = token_ids(manifest.tokenizer, manifest.objective)
     try:
-        # a resumed run has its own copy: its source may be gone
+        # a resumed run has a copy of the published files: their source may no longer exist
         published = find_published(config.output)
         if not published and source is not None:
             published = find_published(source.expanduser())
         checkpoint = model_without_weights(config.model, manifest.tokenizer.vocab_size, ids)
         checkpoint = _with_published(with_row_length(checkpoint, recorded), published, tokenizer)
         return plan_export(checkpoint, tokenizer=tokenizer, recorded=recorded)
-    except ClozelineError as error:  # it says what an export would say, and stops no training
+    except ClozelineError as error:  # the error of an export does not stop the training
         return ExportPlan(ExportRequest(), (PlannedModel("", "", refusal=str(error)),), TextForm())
 
 
 def plan_of_model(model: ModelConfig, special_ids: Mapping[str, int]) -> ExportPlan:
-    """Return what an export will write of a model whose tokenizer will have these special ids."""
+    """Return what an export will write for a model whose tokenizer will have these special ids."""
     ids = {f"{name}_token_id": number for name, number in special_ids.items()}
     return plan_export(model_without_weights(model, max(special_ids.values()) + 1, ids))

@@ -1,7 +1,7 @@
-"""Copy the weights of the run or model folder that `model.init_from` names into a model, and compare the tokenizers.
+"""Initialize a model from the run or model folder in `model.init_from`.
 
-It may have another architecture: an encoder-decoder starts from an encoder, for example (arXiv
-1907.12461).
+The source may have another architecture: an encoder-decoder can start from an encoder, for example
+(arXiv 1907.12461). Its tokenizer may be smaller.
 """
 
 import operator
@@ -39,7 +39,7 @@ _STACKS: Final = {
     "decoder": ("stack",),
     "encoder_decoder": ("encoder", "decoder"),
 }
-"""Families of plain stacks, with the names of their stacks."""
+"""Families of standard stacks → names of their stacks."""
 _CAUSAL: Final = {("decoder", "stack"), ("encoder_decoder", "decoder")}
 _FREE_ACROSS: Final = frozenset(
     {
@@ -67,36 +67,36 @@ class OtherTokenizer:
     """new id → ids of its text in the source's tokenizer; empty for an id without text"""
 
     def line(self) -> str:
-        """Return what a start prints."""
+        """Return the line that a start prints."""
         return (
-            f"           another tokenizer: {self.known} ids there, {self.size} here; shared ids "
-            "have equal pieces"
+            f"           another tokenizer: {self.known} ids there, {self.size} here; the first "
+            f"{min(self.known, self.size)} have the same pieces"
         )
 
 
 @dataclass(frozen=True)
 class RemappedWeights:
-    """A source under the names of a model of another architecture."""
+    """The weights of a source under the parameter names of the model to initialize."""
 
     config: ModelConfig
-    """of the stack to compare"""
+    """configuration of the stack to compare"""
     tensors: dict[str, Tensor]
-    """by names of the model; those that it cannot use keep their names"""
+    """name in the model → tensor; tensors that the model cannot use keep their names"""
     free: frozenset[str] = frozenset()
     """keys of the configuration that may differ"""
     lacking: tuple[str, ...] = ()
     """prefixes of names that the source may lack"""
     dropped: frozenset[str] = frozenset()
-    """tensors that the model cannot use"""
+    """names of tensors that the model cannot use"""
     folder: Path = Path()
-    """of the source"""
+    """folder of the source"""
     notes: tuple[str, ...] = ()
     """tensors and keys of a published folder that the model does not have"""
 
 
 @dataclass(frozen=True)
 class LoadReport:
-    """The parameters of a model by origin."""
+    """Which parameters of a model were copied, and which are new."""
 
     source: Path
     copied: list[str]
@@ -105,25 +105,22 @@ class LoadReport:
     unused: list[str]
     """parameters of the source that the model does not have"""
     digest: str
-    """xxh3-128 (hex) of names, shapes and values of the copied parameters, without those of an
-    adapter"""
+    """xxh3-128 (hex) of names, shapes and values of the copied parameters, without an adapter"""
     added: range = range(0)
     """ids that the source does not have"""
     notes: tuple[str, ...] = ()
     """tensors and keys of a published folder that the model does not have"""
 
     def lines(self) -> list[str]:
-        """Return what a start prints."""
+        """Return the lines that a start prints."""
         report = [f"weights    {len(self.copied)} parameters from {self.source}"]
         report += [f"           new: {_summarize(self.fresh)}"] if self.fresh else []
         if self.added:
             ids = f"ids {self.added.start} to {self.added.stop - 1}"
-            report.append(f"           new rows: {ids}, near the means of their parts")
+            report.append(f"           new rows: {ids}, near the mean of the pieces of their texts")
         report += [f"           {note}" for note in self.notes]
-        return [
-            *report,
-            *([f"           not used: {_summarize(self.unused)}"] if self.unused else []),
-        ]
+        report += [f"           not used: {_summarize(self.unused)}"] if self.unused else []
+        return report
 
 
 def _summarize(names: Sequence[str]) -> str:
@@ -133,19 +130,19 @@ def _summarize(names: Sequence[str]) -> str:
 
 
 def translate_source(here: ModelConfig, source: TrainedModel) -> RemappedWeights:
-    """Return the weights of a source under the names of a model that computes the same, with an adapter or without.
+    """Return the weights of a source under the names of the model that it initializes.
 
     `translate` maps the stacks of another architecture.
 
     Raises:
-        ConfigurationError: the source computes something else, or has another adapter.
+        ConfigurationError: the source has other settings, or another adapter.
     """
-    theirs = config_without_adapter(source, "model.init_from", here.adapter)
-    read = translate(here, theirs, source.checkpoint.tensors)
+    there = config_without_adapter(source, "model.init_from", here.adapter)
+    weights = translate(here, there, source.checkpoint.tensors)
     pairs = {
         key: pair
-        for key, pair in differences(here, read.config).items()
-        if key not in _FREE | read.free
+        for key, pair in differences(here, weights.config).items()
+        if key not in _FREE | weights.free
     }
     if pairs:
         listed = "; ".join(
@@ -154,7 +151,7 @@ def translate_source(here: ModelConfig, source: TrainedModel) -> RemappedWeights
         raise ConfigurationError(
             f"model.init_from: {source.folder} is another model: {listed}; take its values"
         )
-    return replace(read, folder=source.folder, notes=source.checkpoint.notes)
+    return replace(weights, folder=source.folder, notes=source.checkpoint.notes)
 
 
 def load_initial(
@@ -170,11 +167,11 @@ def load_initial(
     labels there is new.
 
     Args:
-        model: with random weights.
-        source: the other model under the names of this one, by `translate_source`.
-        placement: of its parameters.
+        model: the model, with random weights.
+        source: the weights, from `translate_source`.
+        placement: where the parameters of the model are.
         parts: patterns of the parameters to copy, as for `match_parameters`; empty: all; `none`: none.
-        other: tokenizer that extends the source's; its new ids start near the mean of their pieces.
+        other: tokenizer that extends the source's; new ids start near the mean of their pieces.
 
     Raises:
         ConfigurationError: the source has other parameters in its body, or another vocabulary.
@@ -195,23 +192,23 @@ def load_initial(
     added = range(0) if other is None else range(other.known, model.vocab_size)
     if not added:
         _refuse_other_rows(model, config, tensors, source.folder)
+
     # choose the parameters to copy
     here = model.config.heads
     there = config.heads
     other_labels = [
         name for name in here if name in there and here[name].labels != there[name].labels
     ]
-    others = tuple(f"heads.{module_name(name)}." for name in other_labels)
-    chosen = {
-        name
-        for part in parts
-        if part != "none"
-        for name in match_parameters("init_parts", part, ours)
-    }
-    taken = chosen if parts else ours.keys()
+    relabeled_heads = tuple(f"heads.{module_name(name)}." for name in other_labels)
+    patterns = [part for part in parts if part != "none"]
+    chosen = {name for part in patterns for name in match_parameters("init_parts", part, ours)}
+    allowed = chosen if parts else ours.keys()
     copied = [
-        name for name in ours if name in taken and name in tensors and not name.startswith(others)
+        name
+        for name in ours
+        if name in allowed and name in tensors and not name.startswith(relabeled_heads)
     ]
+
     # copy them, and extend tables over the vocabulary
     with torch.no_grad():
         for name in copied:
@@ -220,14 +217,14 @@ def load_initial(
                 if (
                     other is not None
                     and added
-                    and _of_vocabulary(name)
+                    and _is_over_vocabulary(name)
                     and len(ours[name]) >= added.stop
                 ):
                     ours[name][added.start : added.stop].copy_(_new_rows(tensors[name], other))
+
+    # the digest is over the parameters that an adapter freezes
     fresh = [name for name in ours if name not in copied]
-    base = [
-        name for name in copied if not name.startswith(_ADAPTER)
-    ]  # what stays frozen under an adapter
+    base = [name for name in copied if not name.startswith(_ADAPTER)]
     unused = sorted(tensors.keys() - copied)
     return LoadReport(
         source.folder, copied, fresh, unused, digest_of(tensors, base), added, source.notes
@@ -237,18 +234,24 @@ def load_initial(
 def config_without_adapter(
     source: TrainedModel, key: str, adapter: AdapterComponent | None = None
 ) -> ModelConfig:
-    """Return the configuration of a source without its adapter; refuse one other than `adapter`, which trains further.
+    """Return the configuration of a source without its adapter.
 
-    `key` names the source in the message.
+    Args:
+        source: the run or model folder.
+        key: the configuration key that names the source, for messages.
+        adapter: the adapter to train further; the source may have no other one.
+
+    Raises:
+        ConfigurationError: the source has another adapter.
     """
-    own = source.checkpoint.config.adapter
+    trained = source.checkpoint.config.adapter
     remedy = f"merge it: clozeline export-model {source.folder} FOLDER, and give that folder"
-    if own is not None and source.stored is not None:
+    if trained is not None and source.stored is not None:
         raise ConfigurationError(f"{key}: {source.folder} trained an adapter: {remedy}")
-    if own is not None and (adapter is None or adapter.as_dict() != own.as_dict()):
-        remedy = f"leave out model.adapter to train it further, or {remedy}"
+    if trained is not None and (adapter is None or adapter.as_dict() != trained.as_dict()):
+        remedy = f"remove model.adapter to train it further, or {remedy}"
         raise ConfigurationError(
-            f"{key}: {source.folder} holds another adapter, {own.name}: {remedy}"
+            f"{key}: {source.folder} has another adapter, {trained.name}: {remedy}"
         )
     return replace(source.checkpoint.config, adapter=None)
 
@@ -256,23 +259,22 @@ def config_without_adapter(
 def _refuse_other_rows(
     model: Model, config: ModelConfig, tensors: Mapping[str, Tensor], source: Path
 ) -> None:
-    """Refuse a token table with neither this vocabulary's padding nor the source's."""
+    """Refuse a token table with another number of rows than this vocabulary has when padded."""
     rows = len(tensors[_TABLE])
     here = full_shape(dict(model.named_parameters())[_TABLE])[0]
     if rows not in (here, table_rows(model.vocab_size, config.vocab_multiple)):
         remedy = "make the shards with the tokenizer of that model"
         if multiple := row_multiple(rows, model.vocab_size):
-            remedy = f"set model.vocab_multiple={multiple}, which pads this vocabulary to as many"
+            remedy = f"set model.vocab_multiple={multiple}, which pads this vocabulary to {rows}"
         raise ConfigurationError(
-            f"model.init_from: {source} has {rows} rows of the vocabulary, the shards' tokenizer "
-            f"{model.vocab_size} "
-            f"ids (padded: {here}); {remedy}"
+            f"model.init_from: {source} has {rows} rows in its token table, the shards' tokenizer "
+            f"{model.vocab_size} ids (padded: {here}); {remedy}"
         )
 
 
 def _copy(parameter: Tensor, tensor: Tensor, name: str, source: Path) -> None:
     if parameter.shape[1:] != tensor.shape[1:] or (
-        parameter.shape != tensor.shape and not _of_vocabulary(name)
+        parameter.shape != tensor.shape and not _is_over_vocabulary(name)
     ):
         shapes = f"{list(tensor.shape)} there, {list(parameter.shape)} here"
         raise ConfigurationError(f"model.init_from: {source}: {name} has shape {shapes}")
@@ -281,8 +283,11 @@ def _copy(parameter: Tensor, tensor: Tensor, name: str, source: Path) -> None:
 
 
 def _new_rows(tensor: Tensor, other: OtherTokenizer) -> Tensor:
-    """Return rows for new ids: the mean row of their pieces, plus noise of 2 % of the standard deviation."""
-    known = tensor[: other.known].float()  # further rows of a padded table belong to no id
+    """Return rows for new ids: the mean row of their pieces, plus noise.
+
+    The noise has 2 % of the standard deviation of the table.
+    """
+    known = tensor[: other.known].float()  # without the padding rows of the table
     rows = torch.stack(
         [known[list(parts)].mean(0) if parts else known.mean(0) for parts in other.parts.values()]
     )
@@ -294,7 +299,7 @@ def _new_rows(tensor: Tensor, other: OtherTokenizer) -> Tensor:
     return rows + known.std(0) * noise
 
 
-def _of_vocabulary(name: str) -> bool:
+def _is_over_vocabulary(name: str) -> bool:
     return name == _TABLE or (name.startswith("heads.") and ".projection." in name)
 
 
@@ -313,10 +318,10 @@ def translate(
         return RemappedWeights(there, dict(tensors))
     if here.adapter is not None:
         raise ConfigurationError(
-            f"model.adapter: an adapter needs a model of its own family, got {there.family} for "
-            f"{here.family}: train "
-            "without it, and adapt that run"
+            f"model.adapter: expected a source of the family {here.family}, got {there.family}: "
+            "train without an adapter first, and adapt that run"
         )
+
     # choose the source stack and the target stacks that can take it
     source = (
         "decoder"
@@ -330,6 +335,7 @@ def translate(
         for name in _STACKS[here.family]
         if name != "decoder" or widths(here.decoder) == widths(of)
     ]
+
     # rename the tensors of the stack; drop those that no target has
     renamed = {}
     dropped = set()
@@ -351,6 +357,7 @@ def translate(
         if not stacks:
             renamed[name] = tensor
             dropped.add(name)
+
     # names that may be missing in the source
     lacking: tuple[str, ...] = (
         ("family.decoder.", _CONNECTOR) if here.family == "encoder_decoder" else ()
@@ -381,11 +388,21 @@ def _has_parameter(here: ModelConfig, stack: str, rest: str) -> bool:
 def compare_tokenizers(
     source: TrainedModel, shards: ShardSet, key: str = "model.init_from"
 ) -> OtherTokenizer | None:
-    """Compare the pieces of the ids that both tokenizers have; return the extension, or None if they are equal.
+    """Compare the pieces of the ids that both tokenizers have.
 
-    Without a tokenizer nothing is compared. Another piece of an id is refused, with the `key` that
-    names the source.
+    Args:
+        source: the run or model folder.
+        shards: a set with the tokenizer of the run.
+        key: the configuration key that names the source, for messages.
+
+    Returns:
+        how the tokenizer of the shards extends the source's; None if they are equal, or if one of
+        them is missing.
+
+    Raises:
+        ConfigurationError: an id has another piece.
     """
+    # load both tokenizers
     try:
         ours = find_tokenizer(shards.path, shards.manifest.tokenizer.fingerprint)
     except ConfigurationError:  # the set was copied without it
@@ -396,15 +413,18 @@ def compare_tokenizers(
     here = load_tokenizer(ours)
     if there.vocabulary.fingerprint == here.vocabulary.fingerprint:
         return None
+
+    # compare the pieces of shared ids
     sizes = there.vocabulary.size, here.vocabulary.size
     for token in range(min(sizes)):
-        if (piece := there.piece(token)) != (own := here.piece(token)):
+        if (piece := there.piece(token)) != (expected := here.piece(token)):
             raise ConfigurationError(
                 f"{key}: {source.folder} has another tokenizer than the shards: id {token} is "
-                f"{piece!r} there, "
-                f"{own!r} here; make the shards with the tokenizer of that model "
-                f"({source.tokenizer_folder})"
+                f"{piece!r} there, {expected!r} here; make the shards with the tokenizer of that "
+                f"model ({source.tokenizer_folder})"
             )
+
+    # encode the texts of new ids with the tokenizer of the source
     texts = {
         token: "" if here.vocabulary.special[token] else here.decode_part([token])
         for token in range(*sizes)
@@ -420,31 +440,29 @@ def compare_tokenizers(
 def refuse_other_tokenizer(source: TrainedModel, shards: ShardSet, key: str) -> None:
     """Refuse a teacher that was not trained on the ids of the shards."""
     expected = shards.manifest.tokenizer.fingerprint
-    theirs = source.recorded[0].tokenizer.fingerprint if source.recorded else None
-    if theirs == expected:
+    recorded = source.recorded[0].tokenizer.fingerprint if source.recorded else None
+    if recorded == expected:
         return
     if source.tokenizer_folder is None:
-        what = (
+        problem = (
             "has no tokenizer"
-            if theirs is None
-            else f"was trained with the tokenizer {theirs[:16]}"
+            if recorded is None
+            else f"was trained with the tokenizer {recorded[:16]}"
         )
         raise ConfigurationError(
-            f"{key}: {source.folder} {what}, the shards have {expected[:16]}, and without its "
-            "files their ids cannot "
-            "be compared: copy the files of the teacher's tokenizer into its folder, or make the "
-            "shards with it"
+            f"{key}: {source.folder} {problem}, the shards have {expected[:16]}; to compare their "
+            "ids, copy the files of the teacher's tokenizer into its folder, or make the shards "
+            "with it"
         )
-    find_tokenizer(shards.path, expected)  # raises where the set was copied without it
+    find_tokenizer(shards.path, expected)  # raises if the set was copied without it
     refuse_other_ids(source, shards, key)
 
 
 def refuse_other_ids(source: TrainedModel, shards: ShardSet, key: str) -> None:
-    """Refuse shards whose tokenizer has other ids than that of a run or a model folder, or more."""
+    """Refuse shards whose tokenizer has other or more ids than the tokenizer of a source."""
     other = compare_tokenizers(source, shards, key)
     if other is not None and other.known != other.size:
         raise ConfigurationError(
             f"{key}: {source.folder} has a tokenizer of {other.known} ids, {shards.path} has "
-            f"{other.size}: expected "
-            "the same ids; make the shards with the tokenizer of that model"
+            f"{other.size}: make the shards with the tokenizer of that model"
         )

@@ -27,7 +27,7 @@ from clozeline.train.logs.journal import Journal, read_status
 from clozeline.train.logs.json_lines import last_lines
 from clozeline.train.startup.start_or_resume import StartingPoint
 
-_TRACES: Final = {
+_FILES_OF_START: Final = {
     ".lock",
     "checkpoints",
     "config.yaml",
@@ -36,12 +36,17 @@ _TRACES: Final = {
     "status.json",
 }.union({"tensorboard", SETS_FILE, TOKENIZER_FOLDER})
 """Files that a start writes before its first step."""
-_FOREIGN: Final = ("manifest.json", "report.json", "records")
+_FILES_OF_PIPELINE: Final = ("manifest.json", "report.json", "records")
 """Names that only folders of the pipeline contain."""
 
 
 def lock_run(config: TrainConfig) -> IO[Any]:
-    """Create the run directory and lock it until this process ends; a folder that is refused is not created."""
+    """Create the run directory, and lock it until this process ends.
+
+    Raises:
+        ConfigurationError: another process has the lock, or the folder is refused; a refused folder
+            is not created.
+    """
     refuse_output(config)
     output = config.output
     with writing(output):
@@ -51,18 +56,21 @@ def lock_run(config: TrainConfig) -> IO[Any]:
         lock_file.seek(0)
         owner = lock_file.read().strip()
         lock_file.close()
-        named = (
+        user = (
             f"process {owner}"
             if owner.isdigit() and psutil.pid_exists(int(owner))
             else "another process"
         )
-        how = "which still trains: stop it, or choose another output"
-        raise ConfigurationError(f"output: {output} is in use by {named}, {how}")
+        raise ConfigurationError(
+            f"output: {output} is in use by {user}, which still trains: stop it, or choose another "
+            "output"
+        )
     return lock_file
 
 
 def refuse_output(config: TrainConfig) -> None:
     """Refuse a folder that this start must not use."""
+    # list the folder
     output = config.output
     with writing(output):
         if output.exists() and not output.is_dir():
@@ -75,24 +83,27 @@ def refuse_output(config: TrainConfig) -> None:
         checkpoints = steps_in(output / "checkpoints")
         metrics = output / "metrics.jsonl"
         trained = bool(checkpoints) or (metrics.exists() and metrics.stat().st_size > 0)
-        if ".lock" in names and not trained and names <= _TRACES:
+        if ".lock" in names and not trained and names <= _FILES_OF_START:
             names = set()
-        other = [name for name in _FOREIGN if (output / name).exists()]
+        of_pipeline = [name for name in _FILES_OF_PIPELINE if (output / name).exists()]
+
     # folders of the pipeline
-    if other:
-        why = f"it holds {other[0]}: choose another one"
-        raise ConfigurationError(f"output: {output} is an output of the pipeline, {why}")
+    if of_pipeline:
+        raise ConfigurationError(
+            f"output: {output} is an output of the pipeline (it has {of_pipeline[0]}): choose "
+            "another folder"
+        )
+
     # what `resume` demands
     if config.resume == "must" and not checkpoints:
-        remedy = "choose another output, or start with resume=auto"
         raise ConfigurationError(
-            f"resume=must: {output / 'checkpoints'} holds no valid checkpoint: {remedy}"
+            f"resume=must: {output / 'checkpoints'} has no valid checkpoint: choose another "
+            "output, or start with resume=auto"
         )
     if config.resume == "never" and names:
         raise ConfigurationError(
-            f"resume=never: {output} is not empty, it holds {', '.join(sorted(names)[:4])}: "
-            "choose another output, or "
-            "resume with resume=auto"
+            f"resume=never: {output} is not empty, it has {', '.join(sorted(names)[:4])}: choose "
+            "another output, or resume with resume=auto"
         )
 
 
@@ -103,19 +114,19 @@ def prepare_directory(
     journal: Journal,
     announce: Callable[..., None],
 ) -> None:
-    """Write config.yaml, cut off metrics after the checkpoint, and announce what is missing or was interrupted."""
-    # read what the last start left, before anything is written
+    """Write config.yaml, remove metrics after the checkpoint, and announce what was lost."""
+    # read the files of the last start, before anything is written
     config = point.config
     before = read_status(config.output)
     evaluated = before.heldout if before is not None and state.step else {}
     next(last_lines(config.output / "metrics.jsonl"), None)  # refuses a line of a newer version
-    first = (
-        {} if point.trunk else {"metrics.jsonl": config.log.every, "events.jsonl": 1}
-    )  # the steps may be a trunk's
-    files = {name: config.output / name for name, step in first.items() if state.step >= step}
+    # the first steps of a branch are recorded in its trunk
+    first_steps = {} if point.trunk else {"metrics.jsonl": config.log.every, "events.jsonl": 1}
+    files = {name: config.output / name for name, step in first_steps.items() if state.step >= step}
     missing = [
         name for name, path in files.items() if not path.is_file() or not path.stat().st_size
     ]
+
     # write the configuration, start the journal and the tracker
     problem = write_description(config, datasets.phases)
     with writing(config.output):
@@ -124,7 +135,8 @@ def prepare_directory(
     heldout = {"heldout": evaluated} if evaluated else {}
     known = {"steps": config.steps, "samples": state.samples, "rollbacks": state.rollbacks}
     journal.status("running", **known, **heldout)
-    # announce what a person should know
+
+    # announce what was lost
     if before is not None and before.state == "running":
         announce("lost", process=before.process, step=before.step)
     if before is not None and before.step and point.saved is None:
@@ -140,9 +152,12 @@ def prepare_directory(
 
 
 def write_description(config: TrainConfig, phases: Sequence[Phase[Input]]) -> str:
-    """Write config.yaml, the training sets with their tokenizer, and the lock's owner; remove temporary files.
+    """Write config.yaml, the training sets with their tokenizer, and the owner of the lock.
 
-    Returns what is wrong with the tokenizer, of which the run then has no copy.
+    Temporary files of earlier starts are removed.
+
+    Returns:
+        why the run has no copy of its tokenizer; empty if it has one.
     """
     output = config.output
     with writing(output):
@@ -164,7 +179,7 @@ def writing(output: Path) -> Iterator[None]:
         yield
     except OSError as error:
         remedy = "free space, change its permissions, or choose another output"
-        path = error.filename2 or output  # the name that a file could not be given
+        path = error.filename2 or output  # filename2 is the target of a rename
         raise StorageError(
             f"output: {path} cannot be written ({error.strerror or error}): {remedy}"
         ) from error

@@ -1,4 +1,4 @@
-"""Load several adapter runs over one base model, whose weights are in memory once."""
+"""Load several adapter runs over one base model, with a single copy of its weights."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,9 +18,13 @@ _BODY = "family."
 
 
 class SharedBase:
-    """A base model, and the adapters and heads of runs, by name, that were trained on it; at least one.
+    """A base model with the adapters and heads of the runs that were trained on it.
 
-    A run without adapter, or with another base model than the first, is refused.
+    Args:
+        runs: name → run, at least one.
+
+    Raises:
+        ConfigurationError: a run has no adapter, or another base model than the first run.
     """
 
     def __init__(self, runs: Mapping[str, Path]) -> None:
@@ -31,12 +35,12 @@ class SharedBase:
         self.use(None)
 
     def use(self, name: str | None) -> Model:
-        """Return the model with the adapter and heads of a run; None: the base model with its own heads.
+        """Return the model with the adapter and heads of a run, in evaluation mode.
 
-        It is the same object each time, in evaluation mode.
+        None: the base model with its heads. Every call returns the same object.
         """
         if name not in self._heads:
-            raise ConfigurationError(f"no run '{name}'; there are: {', '.join(self._runs)}")
+            raise ConfigurationError(f"no run '{name}'; the runs are: {', '.join(self._runs)}")
         self.model.use_heads(*self._heads[name])
         self.model.use_adapter(name)
         return self.model.eval()
@@ -47,8 +51,10 @@ class SharedBase:
         rows = opened.vocab_size
         weights = opened.tensors
         if config.adapter is None or config.init_from is None:
-            raise ConfigurationError(f"{run}: trained no adapter: load it on its own")
-        if None not in self._heads:  # build the base model of the first run
+            raise ConfigurationError(f"{run} trained no adapter: open it with TrainedModel.open")
+
+        # build the base model of the first run
+        if None not in self._heads:
             source = TrainedModel.open(config.init_from, quantized=False)
             base = config_without_adapter(source, str(run), config.adapter)
             tensors = source.checkpoint.tensors
@@ -61,19 +67,20 @@ class SharedBase:
             )
             self._heads[None] = self._build_heads(base, tensors) if complete else (base, Heads({}))
         self._refuse_other_body(run, rows, weights)
+
+        # add the adapter and the heads of the run
         add_adapter(self.model, name, config.adapter)
-        own = f"adapters.{config.adapter.name}."
-        fill_adapter(
-            self.model,
-            name,
-            {key.removeprefix(own): weights[key] for key in weights if key.startswith(own)},
-        )
+        prefix = f"adapters.{config.adapter.name}."
+        of_adapter = {
+            key.removeprefix(prefix): weights[key] for key in weights if key.startswith(prefix)
+        }
+        fill_adapter(self.model, name, of_adapter)
         self._heads[name] = self._build_heads(config, weights)
 
     def _build_heads(
         self, config: ModelConfig, weights: Mapping[str, Tensor]
     ) -> tuple[ModelConfig, Heads]:
-        """Build the heads of a configuration with their weights; tied tables stay the model's."""
+        """Build heads with their weights; tied heads use the model's table."""
         heads = build_heads(config, self.model.family, self.model.vocab_size)
         table = self.model.family.tokens.weight
         with torch.no_grad():
@@ -92,12 +99,12 @@ class SharedBase:
         }
         differing = sorted((ours.keys() | theirs.keys()) - equal)
         if rows != self.model.vocab_size or differing:
-            what = (
-                differing[0]
+            difference = (
+                f"{differing[0]} differs"
                 if differing
-                else f"a vocabulary of {rows} ids, not {self.model.vocab_size}"
+                else f"its vocabulary has {rows} ids, not {self.model.vocab_size}"
             )
-            why = f"{what} differs; load runs together that share model.init_from"
             raise ConfigurationError(
-                f"{run}: has another base model than {next(iter(self._runs.values()))}: {why}"
+                f"{run} has another base model than {next(iter(self._runs.values()))}: "
+                f"{difference}; load only runs together that share model.init_from"
             )

@@ -1,9 +1,9 @@
-"""Find where a run starts, at step 0 or at a checkpoint, and refuse a configuration that cannot continue it.
+"""Find where a run starts: at step 0, or at a checkpoint that its configuration can continue.
 
 Also choose `precision`, `compile` and `deterministic` where the configuration says `auto`. On
 processors `auto` is fp32, not compiled and deterministic. On a GPU it is bf16 where the GPU has it,
-compiled, and with the fastest kernels, as far as the other keys allow. A resumed run keeps what its
-first start chose.
+compiled, and with the fastest kernels, as far as the other keys allow. A resumed run keeps the
+choices of its first start.
 """
 
 from collections.abc import Mapping
@@ -28,11 +28,11 @@ from clozeline.train.startup.checks import decay_step
 _ON_HOST: Final[dict[str, Any]] = {"precision": "fp32", "compile": False, "deterministic": True}
 _ON_GPU: Final[dict[str, Any]] = {"precision": "bf16", "compile": True, "deterministic": False}
 _BF16: Final = (8, 0)
-"""Compute capability from which on a GPU multiplies in bf16 and TF32."""
-_VOCABULARY: Final = 1024
-"""Ids of two models whose shapes are compared."""
+"""Least compute capability of a GPU that multiplies in bf16 and TF32."""
+_COMPARED_VOCABULARY: Final = 1024
+"""Vocabulary size with which the shapes of two models are compared."""
 _COMPILED: Final = (7, 0)
-"""Compute capability from which on torch.compile has a backend."""
+"""Least compute capability for which torch.compile has a backend."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class StartingPoint:
     """Step 0 or a checkpoint; finding it has changed nothing in the run directory."""
 
     config: TrainConfig
-    """with `schedule.steps` filled in, and without `auto`"""
+    """the configuration with `schedule.steps` filled in, and without `auto`"""
     state: TrainState
-    """state before step 1, as this start describes the run"""
+    """state before step 1, with the description of the run by this start"""
     checkpoint: StoredCheckpoint | None
     """the checkpoint to resume from"""
     choices: tuple[str, ...] = ()
-    """lines about what was chosen for the device"""
+    """lines on the choices for the device"""
 
     @property
     def name(self) -> str | None:
@@ -60,7 +60,7 @@ class StartingPoint:
 
     @property
     def trunk(self) -> Path | None:
-        """The run from which this one branches off here; None where it does not."""
+        """The run from which this run branches off at this point; None without a branch."""
         return self.config.branch_from if _is_branch(self.config, self.checkpoint) else None
 
     @property
@@ -72,10 +72,10 @@ class StartingPoint:
         """Check that all ranks start with the same configuration, data, shape and versions."""
         mine = (self.state.frozen, self.state.dataset, self.state.shape, self.state.versions)
         for rank, theirs in enumerate(world.gather(mine)):
-            for own, other in zip(mine, theirs, strict=True):
-                if own != other:
+            for here, there in zip(mine, theirs, strict=True):
+                if here != there:
                     raise ConfigurationError(
-                        f"ranks disagree: rank {world.rank} has {own}, rank {rank} has {other}"
+                        f"ranks disagree: rank {world.rank} has {here}, rank {rank} has {there}"
                     )
 
     def position(self, stream: Stream, base: str, distillation: Mapping[str, object]) -> TrainState:
@@ -96,41 +96,41 @@ class StartingPoint:
         )
 
     def schedule_note(self) -> str:
-        """Describe a long warm-up, or the rate after the schedule's last step; empty where there is nothing to say."""
+        """Return a note on a long warm-up or on steps after the schedule; empty without either."""
         horizon = self.config.schedule.options.steps
         steps = self.config.last_step
         schedule = self.config.schedule.build(horizon)
         if 2 * schedule.warmup > horizon:
             return (
-                f"schedule.warmup: the rate rises for {schedule.warmup} of {horizon} steps; 0.1 "
-                "is a tenth of them"
+                f"schedule.warmup: the rate rises for {schedule.warmup} of {horizon} steps; write "
+                "0.1 for a tenth of the steps"
             )
         if steps > horizon and schedule(steps) == schedule(horizon):
             return (
-                f"the schedule ends at step {horizon}: up to step {steps} the rate keeps its last "
+                f"the schedule ends at step {horizon}: until step {steps} the rate keeps its last "
                 "value"
             )
         return ""
 
     def lines(self, status: RunStatus | None) -> list[str]:
-        """Return what a dry run prints about a run that exists; `status` is its status.json, if there is one."""
+        """Return the lines of a dry run on a run that exists; `status` is its status.json."""
         report = [] if status is None else [f"run        {status.text}"]
         if status is not None and status.step and self.saved is None:
-            report.append("start      no checkpoint was saved: from step 1")
+            report.append("start      at step 1: no checkpoint was saved")
         if self.saved is not None:
             report = report or [
                 "run        not known, status.json is missing; a start writes it again"
             ]
             steps = self.config.last_step
             horizon = self.config.schedule.options.steps
-            began = f", apart from {self.trunk}" if self.trunk else ", as the run began"
-            left = (
+            origin = f", apart from {self.trunk}" if self.trunk else ", as at its first start"
+            progress = (
                 f"{self.step:,} of {steps:,} steps are done"
                 if self.step < steps
-                else "nothing is left to do"
+                else "all steps are done"
             )
             report.append(
-                f"resume     from {self.name}: {left}; the schedule ends at {horizon:,}{began}"
+                f"resume     from {self.name}: {progress}; the schedule ends at {horizon:,}{origin}"
             )
         return [*report, *filter(None, [self.schedule_note()])]
 
@@ -142,24 +142,27 @@ def find_starting_point(
     device: torch.device,
     checkpoint: StoredCheckpoint | None,
 ) -> StartingPoint:
-    """Return where a run starts: at a checkpoint, at the branch point of another run, or at step 0."""
+    """Return where a run starts: at a checkpoint, at a branch of another run, or at step 0."""
     checkpoint = checkpoint or branch_point(config)
     if checkpoint is None and config.resume == "must":
         raise ConfigurationError(
-            f"resume=must: {config.output / 'checkpoints'} holds no valid checkpoint"
+            f"resume=must: {config.output / 'checkpoints'} has no valid checkpoint"
         )
+
     # read the state of the checkpoint
     saved = None if checkpoint is None else checkpoint.state
     branches = _is_branch(config, checkpoint)
-    # choose what the configuration leaves to the device
+
+    # fill in the keys that say `auto`
     asked = config
     config = fill_in_defaults(config, device, saved)
     choices = describe_defaults(asked, config, device, saved)
     if saved is not None and saved.optimizer not in (None, config.optimizer.name):
         choices.append(
-            f"optimizer  {config.optimizer.name} begins anew: the saved states are those of "
-            f"{saved.optimizer}"
+            f"optimizer  {config.optimizer.name} starts without states: the checkpoint has states "
+            f"of {saved.optimizer}"
         )
+
     # fix the end of the schedule
     horizon = config.schedule.options.steps
     if horizon is None and saved is not None and not branches:
@@ -167,6 +170,7 @@ def find_starting_point(
     config = config.with_horizon(horizon or config.last_step)
     check_schedule(config.schedule.options, config.schedule.options.steps)
     _refuse_rates(config)
+
     # describe this start, and compare it with the checkpoint
     shape: dict[str, object] = {"world_size": world_size, "zero_stage": config.zero.stage}
     shape |= {"micro_batch": config.data.micro_batch, "device": device.type} | shape_of(config)
@@ -208,35 +212,38 @@ def _refuse_changes(
     if changes := find_changes(saved, now, (*config.checkpoint.allow_changed, *free)):
         listed = "\n  ".join(changes)
         keys = [change.partition(": ")[0].removesuffix(" (digest)") for change in changes]
-        remedy = f"choose another output, or allow it: checkpoint.allow_changed=[{', '.join(keys)}]"
+        remedy = (
+            "choose another output, or allow the change: "
+            f"checkpoint.allow_changed=[{', '.join(keys)}]"
+        )
         if not _fits_weights(config):
             remedy = (
-                "choose another output, or take these keys back: its weights do not fit the model "
-                "with them"
+                "choose another output, or undo the change: the saved weights do not fit the "
+                "changed model"
             )
         raise ConfigurationError(
-            f"{config.output}: its checkpoint belongs to another run:\n  {listed}\n{remedy}"
+            f"{config.output} has a checkpoint of another configuration:\n  {listed}\n{remedy}"
         )
 
 
 def _fits_weights(config: TrainConfig) -> bool:
-    """Return whether the model has the parameters of the run in its folder, with the same shapes."""
+    """Return whether the model has parameters of the same shapes as the run in its folder."""
     try:
         before = read_config(config.branch_from or config.output).model
-    except ConfigurationError:  # nothing says what it was
+    except ConfigurationError:  # the earlier model is not known
         return True
-    return parameter_shapes(before, _VOCABULARY) == parameter_shapes(config.model, _VOCABULARY)
+    size = _COMPARED_VOCABULARY
+    return parameter_shapes(before, size) == parameter_shapes(config.model, size)
 
 
 def _refuse_rates(config: TrainConfig) -> None:
-    """Refuse a schedule, which may be one's own, that gives no multiplier from 0 to 1 at 100 steps of the run."""
+    """Refuse a custom schedule whose multiplier is outside 0..1 at one of 100 steps."""
     schedule = config.schedule.build(config.schedule.options.steps)
     for step in (max(1, config.last_step * part // 100) for part in range(1, 101)):
         if not 0 <= (rate := schedule(step)) <= 1:
             raise ConfigurationError(
-                f"schedule {config.schedule.name}: expected a multiplier of the learning rate "
-                f"from 0 to 1, got {rate} "
-                f"at step {step}"
+                f"schedule {config.schedule.name}: expected a multiplier of the learning rate from "
+                f"0 to 1, got {rate} at step {step}"
             )
 
 
@@ -247,31 +254,31 @@ def _refuse_standstill(config: TrainConfig, saved: TrainState | None) -> None:
     first = max(done, horizon or config.last_step) + 1
     if first > config.last_step or config.schedule.build(horizon)(config.last_step):
         return
-    ways = f"set schedule.steps={config.last_step}, or choose another schedule"
+    remedy = f"set schedule.steps={config.last_step}, or choose another schedule"
     if saved is not None:
-        ways = (
-            "a longer schedule needs `schedule.steps=` at the first start; to continue from here "
-            "with one: "
-            f"checkpoint.allow_changed=[schedule.steps] schedule.steps={config.last_step} (or "
-            "allow schedule, and "
-            "choose another one); the rate then jumps up from where it is"
+        remedy = (
+            "for a longer schedule, set schedule.steps at the first start; to continue from here, "
+            f"set checkpoint.allow_changed=[schedule.steps] schedule.steps={config.last_step} (or "
+            "allow schedule, and choose another one); the rate then jumps up"
         )
     raise ConfigurationError(
-        f"steps: the learning rate of the schedule {config.schedule.name} is 0 from step "
-        f"{horizon} on, steps {first} "
-        f"to {config.last_step} would learn nothing: {ways}"
+        f"steps: the learning rate of the schedule {config.schedule.name} is 0 from step {horizon} "
+        f"on, and steps {first} to {config.last_step} would learn nothing: {remedy}"
     )
 
 
 def fill_in_defaults(
     config: TrainConfig, device: torch.device, saved: TrainState | None
 ) -> TrainConfig:
-    """Return the configuration without `auto`: as in the checkpoint, else as this device and the other keys allow."""
-    kept = {} if saved is None else _saved(saved)
+    """Return the configuration without `auto`.
+
+    The values are those of the checkpoint, else the fastest that device and other keys allow.
+    """
+    saved_values = {} if saved is None else _read_values(saved)
     fastest = _ON_GPU | _limits(device) if device.type == "cuda" else _ON_HOST
-    for key in automatic(config):
-        if key in kept:
-            config = replace(config, **{key: kept[key]})
+    for key in automatic_keys(config):
+        if key in saved_values:
+            config = replace(config, **{key: saved_values[key]})
             continue
         try:  # the checks across keys decide, such as no bf16 at stage 0
             config = replace(config, **{key: fastest[key]})
@@ -280,13 +287,16 @@ def fill_in_defaults(
     return config
 
 
-def automatic(config: TrainConfig) -> list[str]:
+def automatic_keys(config: TrainConfig) -> list[str]:
     """Return the keys that say `auto`."""
     return [key for key in _ON_HOST if getattr(config, key) == "auto"]
 
 
 def shape_of(config: TrainConfig) -> dict[str, object]:
-    """Return what a checkpoint records about these keys, next to its frozen ones: what differs from a processor's."""
+    """Return the values of `compile` and `deterministic` that differ from those of a processor.
+
+    A checkpoint records them next to its frozen keys.
+    """
     return {
         key: getattr(config, key)
         for key in ("compile", "deterministic")
@@ -297,8 +307,8 @@ def shape_of(config: TrainConfig) -> dict[str, object]:
 def describe_defaults(
     asked: TrainConfig, config: TrainConfig, device: torch.device, saved: TrainState | None
 ) -> list[str]:
-    """Return the lines of a start: what was chosen on a GPU; on another device than before, what is kept."""
-    chosen = automatic(asked)
+    """Return the lines on what `auto` became: chosen for a GPU, or kept on another device."""
+    chosen = automatic_keys(asked)
     lines = []
     values = ", ".join(f"{key}={str(getattr(config, key)).lower()}" for key in chosen)
     before = device.type if saved is None else saved.shape.get("device", device.type)
@@ -307,17 +317,20 @@ def describe_defaults(
     if device.type != "cuda":
         return lines
     if chosen and before == device.type:
-        lines.append(f"device     {device.type}: chosen are {values}")
+        lines.append(f"device     {device.type}: chose {values}")
     if config.precision == "fp32" and torch.cuda.get_device_capability(device) >= _BF16:
         lines.append(
-            "device     products of fp32 matrices in TF32; NVIDIA_TF32_OVERRIDE=0 makes them "
-            "exact, and slow"
+            "device     fp32 matrices are multiplied in TF32; NVIDIA_TF32_OVERRIDE=0 multiplies "
+            "exactly, and slowly"
         )
     return lines
 
 
 def set_up_kernels(config: TrainConfig, device: torch.device) -> None:
-    """Ask torch for deterministic or for fast kernels; a GPU multiplies fp32 in TF32, which rounds to 10 bits."""
+    """Ask torch for deterministic or for fast kernels.
+
+    A GPU multiplies fp32 in TF32, which rounds to 10 bits.
+    """
     set_determinism(config.deterministic is True)
     if device.type == "cuda" and config.precision == "fp32":
         torch.set_float32_matmul_precision("high")
@@ -325,13 +338,14 @@ def set_up_kernels(config: TrainConfig, device: torch.device) -> None:
 
 
 def _limits(device: torch.device) -> dict[str, Any]:
-    """Return the CPU's defaults of what an older GPU lacks: bf16, compilation."""
+    """Return the CPU's values of the keys that an older GPU does not support."""
     capability = torch.cuda.get_device_capability(device)
     needs: Mapping[str, tuple[int, int]] = {"precision": _BF16, "compile": _COMPILED}
     return {key: _ON_HOST[key] for key, least in needs.items() if capability < least}
 
 
-def _saved(saved: TrainState) -> dict[str, Any]:
+def _read_values(saved: TrainState) -> dict[str, Any]:
+    """Return the values of the keys in a checkpoint that may say `auto`."""
     precision = saved.frozen.get("precision")
     known = {key: saved.shape.get(key, _ON_HOST[key]) for key in ("compile", "deterministic")}
     return known | ({"precision": precision} if precision in ("fp32", "bf16") else {})

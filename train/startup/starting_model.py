@@ -1,4 +1,4 @@
-"""Build the model that a run starts with: from the seed, `model.init_from`, and the teacher of a distillation."""
+"""Build the model that a run starts with: random weights, `model.init_from`, distillation."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -43,9 +43,9 @@ class StartingModel(NamedTuple):
 
     model: Model
     lines: list[str]
-    """report of the initialization, to print"""
+    """lines on the initialization, to print"""
     base: str
-    """digest of the weights from `model.init_from`; empty: none"""
+    """digest of the weights from `model.init_from`; empty if it is not set"""
     new: list[str]
     """parameters that `model.init_from` does not have"""
     teacher: Teacher | None = None
@@ -53,20 +53,24 @@ class StartingModel(NamedTuple):
     distillation: Mapping[str, Any] = MappingProxyType({})
     """digest of the teacher's weights, and the layers that each loss compares"""
     unread: str = ""
-    """why a resumed run could not read `model.init_from`, to print; empty: it could, or has none"""
+    """a line on why a resumed run could not read `model.init_from`; empty if it could"""
 
 
 def build_random_model(
     config: TrainConfig, shards: ShardSet, placement: Placement = UNSHARDED
 ) -> Model:
-    """Return the model with random weights, a function of `seed` only."""
-    facts = shards.manifest.tokenizer
+    """Return the model with random weights, which depend on `seed` only."""
+    tokenizer = shards.manifest.tokenizer
     spellings = None
     if FAMILIES.load_class(config.model.family).reads_characters:
-        spellings = token_bytes(load_tokenizer(find_tokenizer(shards.path, facts.fingerprint)))
-    seed = hash64("weights", config.seed)
+        spellings = token_bytes(load_tokenizer(find_tokenizer(shards.path, tokenizer.fingerprint)))
     return build_model(
-        config.model, facts.vocab_size, facts.special_ids, spellings, seed=seed, placement=placement
+        config.model,
+        tokenizer.vocab_size,
+        tokenizer.special_ids,
+        spellings,
+        seed=hash64("weights", config.seed),
+        placement=placement,
     )
 
 
@@ -76,8 +80,7 @@ def build_starting_model(
     """Build and initialize the model; with `distil`, as the student of a teacher.
 
     Raises:
-        ClozelineError: see `_build_model` and `prepare_student`; or a resumed run has another
-            teacher.
+        ClozelineError: the weights or the teacher do not fit, or a resumed run has another teacher.
     """
     starting = _build_model(point, shards, placement)
     config = point.config
@@ -87,6 +90,8 @@ def build_starting_model(
         )
     if config.distil is None:
         return starting
+
+    # wrap it as a student
     resumed = point.saved is not None
     student, teacher, record, lines = prepare_student(
         config, starting.model, shards, placement, resumed=resumed
@@ -101,7 +106,7 @@ def build_starting_model(
 
 
 def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -> StartingModel:
-    """Build the model, initialize it from `model.init_from`, and freeze what the configuration freezes.
+    """Build the model, initialize it from `model.init_from`, and freeze parameters.
 
     A resumed run also reads `model.init_from`, to record the distance from it. Only an adapter
     needs it there: other checkpoints hold all weights.
@@ -114,12 +119,14 @@ def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -
         return StartingModel(model, freeze(model, config.frozen_parameters), "", [])
     if saved is None or model.adapter_in_use is not None:
         return _initialize(point, model, folder, shards, placement)
+
+    # of a resumed run, the weights are in the checkpoint: the source may be missing
     try:
         starting = _initialize(point, model, folder, shards, placement)
     except ClozelineError as error:
         lines = freeze(model, config.frozen_parameters)
         new = [name for name, _ in model.named_parameters()]
-        unread = f"distance   not recorded, for the initial weights cannot be read: {error}"
+        unread = f"distance   not recorded, because the initial weights cannot be read: {error}"
         return StartingModel(model, lines, saved.base, new, unread=unread)
     return starting._replace(lines=freeze(model, config.frozen_parameters))
 
@@ -135,15 +142,16 @@ def _initialize(
     if adapter is not None and other is not None and any(other.parts.values()):
         raise ConfigurationError(
             f"model.init_from: {folder} has {other.known} ids, the tokenizer of the shards "
-            f"{other.size}: an adapter "
-            "freezes the embeddings, so that the rows of new ids would never be trained; continue "
-            "the training without "
-            "model.adapter first, and give that run as model.init_from"
+            f"{other.size}: an adapter freezes the embeddings, and the rows of new ids would never "
+            "be trained; train without model.adapter first, and give that run as model.init_from"
         )
+
+    # copy the weights
     translated = translate_source(model.config, source)
     filled = load_initial(
         model, translated, placement, config.init_parts, other if adapter is None else None
     )
+
     # start the adapter on top of them, and freeze them
     if point.saved is not None:
         refuse_other_base(folder, point.saved.base, filled.digest)
@@ -161,7 +169,7 @@ def _initialize(
 
 
 class Distillation(NamedTuple):
-    """A student, its teacher, and what a checkpoint says of them."""
+    """A student, its teacher, and their description in checkpoints."""
 
     student: Student
     teacher: Teacher | None
@@ -177,94 +185,100 @@ def prepare_student(
     *,
     resumed: bool = False,
 ) -> Distillation:
-    """Wrap a model as a student, open its teacher, and copy the layers that the student starts from.
+    """Wrap a model as a student, open its teacher, and copy the layers to start from.
 
     Raises:
         ConfigurationError: the teacher has another tokenizer or architecture, or lacks what a loss
             or a copy needs.
         CheckpointError: the teacher's run has no valid checkpoint.
     """
+    # check that there is a teacher, or its scores
     distil = config.distil
     assert distil is not None
     stored = read_stored_scores(shards)
     if distil.teacher is None and not (distil.active and stored):
         names = ", ".join(loss.name for loss in distil.losses)
         raise ConfigurationError(
-            f"distil.teacher: expected a run or a model folder, with which {names} compares, got "
-            "none, and "
-            f"{shards.path} has no scores of a teacher"
+            f"distil.teacher: {names} needs a teacher: set it to a run or a model folder, or use a "
+            f"set with scores of a teacher ({shards.path} has none)"
         )
 
     @cache
-    def opened(source: Path) -> TrainedModel:
+    def open_source(source: Path) -> TrainedModel:
         key = "distil.teacher" if source == distil.teacher else "distil.start"
         return open_teacher(source, config.model, shards, key)
 
+    # start from the layers of the teacher, unless a checkpoint has the weights
     lines: list[str] = []
-    # start from the layers of the teacher; a resumed run has its own weights
     if distil.start is not None and distil.start_from is not None and not resumed:
-        source = opened(distil.start_from)
+        source = open_source(distil.start_from)
         lines += copy_layers(model, source, distil.start.layers, placement)
-    # the student, with projections of its own
-    theirs = None if distil.teacher is None else opened(distil.teacher)
+
+    # the student, with its projections
+    trained = None if distil.teacher is None else open_source(distil.teacher)
     seed = hash64("weights", config.seed)
     student = Student(
         model,
         distil.active,
-        None if theirs is None else theirs.checkpoint.config,
+        None if trained is None else trained.checkpoint.config,
         seed,
         placement,
         distil.progressive,
     )
     lines += student.lines()
-    # the teacher, in memory
-    if theirs is None:
+
+    # without a teacher: stored scores
+    record: dict[str, Any] = {"layers": student.layer_maps}
+    if trained is None:
         skipped = [loss.name for loss in distil.losses if loss not in distil.active]
-        skipped += (
-            ["start.layers"] if distil.start is not None and distil.start_from is None else []
-        )
-        lines += (
-            [f"           no teacher in memory: without {', '.join(skipped)}"] if skipped else []
-        )
-        record = {"layers": student.layer_maps} | (
-            {} if stored is None else {"digest": stored.digest}
-        )
-        return Distillation(
-            student, None, record, lines + ([] if stored is None else [f"           {stored}"])
-        )
-    teacher = Teacher(theirs.model, student.needed_of_teacher)
+        if distil.start is not None and distil.start_from is None:
+            skipped.append("start.layers")
+        if skipped:
+            lines.append(f"           no teacher in memory: without {', '.join(skipped)}")
+        if stored is not None:
+            record["digest"] = stored.digest
+            lines.append(f"           {stored}")
+        return Distillation(student, None, record, lines)
+
+    # the teacher in memory
+    teacher = Teacher(trained.model, student.needed_of_teacher)
     lines.append(
-        f"           teacher {theirs.folder}: {teacher.model.num_parameters():,} parameters, "
-        f"{theirs.weights_digest}"
+        f"           teacher {trained.folder}: {teacher.model.num_parameters():,} parameters, "
+        f"{trained.weights_digest}"
     )
-    return Distillation(
-        student, teacher, {"digest": theirs.weights_digest, "layers": student.layer_maps}, lines
-    )
+    record["digest"] = trained.weights_digest
+    return Distillation(student, teacher, record, lines)
 
 
 def refuse_other_teacher(
     saved: Mapping[str, object], now: Mapping[str, object], source: Path | None
 ) -> None:
-    """Refuse to resume with other weights of the teacher than those that the checkpoint was trained with."""
+    """Refuse to resume with a teacher whose weights are not those of the checkpoint."""
     if (before := saved.get("digest")) != (after := now.get("digest")):
         source = source or Path("the stored scores")
         raise ConfigurationError(
-            f"distil.teacher: {source}: the student was trained with a teacher of digest "
-            f"{before}, this one has "
-            f"{after}: a run that was resumed, or another model; give the weights that it started "
-            "with"
+            f"distil.teacher: {source}: the student was trained with a teacher of digest {before}, "
+            f"this one has {after}: it is another model, or was trained further; give the same "
+            "weights"
         )
 
 
 def open_teacher(
     source: Path, student: ModelConfig | None, shards: ShardSet, key: str
 ) -> TrainedModel:
-    """Read a run or a model folder, and check that it can read what its student reads; None: there is no student yet.
+    """Open a teacher, and check that it can read what its student reads.
+
+    Args:
+        source: a run or a model folder.
+        student: the student; None if there is none yet.
+        shards: a set that both read.
+        key: the configuration key that names the source, for messages.
 
     Raises:
         ConfigurationError: it has another tokenizer, architecture, vocabulary or family, or too few
             positions.
     """
+    # family and architecture
     opened = TrainedModel.open(source, key=key, quantized=False)
     config = config_without_adapter(opened, key)
     student = student or config
@@ -275,9 +289,10 @@ def open_teacher(
     if config.architecture != student.architecture:
         raise ConfigurationError(
             f"{key}: {source}: expected a model of the student's architecture "
-            f"{student.architecture}, got "
-            f"{config.architecture}"
+            f"{student.architecture}, got {config.architecture}"
         )
+
+    # tokenizer, vocabulary, positions and inputs
     refuse_other_tokenizer(opened, shards, key)
     vocab_size = shards.manifest.tokenizer.vocab_size
     rows = len(opened.checkpoint.tensors[_TABLE])
@@ -290,13 +305,12 @@ def open_teacher(
     if limit is not None and longest > limit:
         raise ConfigurationError(
             f"{key}: {source}: rows of {shards.path} have up to {longest} tokens, the teacher has "
-            f"{limit} positions: "
-            "group into shorter rows, or take another teacher"
+            f"{limit} positions: group into shorter rows, or take another teacher"
         )
     theirs, ours = (FAMILIES.load_class(model.family).reads for model in (config, student))
     if missing := names_of(theirs) - names_of(ours):
         raise ConfigurationError(
-            f"{key}: {source}: reads {', '.join(sorted(missing))}, which the student does not"
+            f"{key}: {source} reads {', '.join(sorted(missing))}, which the student does not read"
         )
     config = replace(config, vocab_multiple=multiple, init_from=None)
     checkpoint = replace(opened.checkpoint, config=config, vocab_size=vocab_size)
@@ -312,11 +326,12 @@ def copy_layers(
         model: the student.
         source: the teacher.
         layers: layer of the teacher for each layer of every stack of the student, from 0.
-        placement: of the student's parameters.
+        placement: where the student's parameters are.
 
     Raises:
         ConfigurationError: there is no such layer, or it has another shape.
     """
+    # check the numbers of layers
     ours = dict(model.named_parameters())
     tensors = source.checkpoint.tensors
     there = _count_layers(tensors)
@@ -330,6 +345,8 @@ def copy_layers(
                 f"distil.start.layers: {source.folder} has the layers 0 to "
                 f"{there.get(stack, 0) - 1}, got {beyond[0]}"
             )
+
+    # copy
     copied = 0
     new = []
     with torch.no_grad():
@@ -342,8 +359,7 @@ def copy_layers(
             if (shape := list(full_shape(parameter))) != (other := list(tensors[origin].shape)):
                 raise ConfigurationError(
                     f"distil.start: {source.folder}: {origin} has shape {other} there, {shape} "
-                    "here: a student of "
-                    "other widths cannot start from layers; remove the key"
+                    "here: a student of other widths cannot start from layers; remove the key"
                 )
             with placement.gather([parameter]):
                 parameter.copy_(tensors[origin])

@@ -129,10 +129,8 @@ class TaskHead(HeadTensors, ABC):
         if head.labels and head.labels != facts.labels:
             raise ConfigurationError(
                 f"{key}.labels: expected {', '.join(facts.labels)} in this order, as {where} has, "
-                "got "
-                f"{', '.join(head.labels)}: an index would mean another label; train on sets of "
-                "one task, or "
-                f"{unset_head_key(model, name, 'labels')}"
+                f"got {', '.join(head.labels)}: an index would mean another label; train on sets "
+                f"of one task, or {unset_head_key(model, name, 'labels')}"
             )
         if head.classes not in (None, len(facts.labels)):
             why = f"got {head.classes}: {unset_head_key(model, name, 'classes')}, the set says it"

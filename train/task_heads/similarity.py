@@ -77,9 +77,8 @@ class SimilarityTaskHead(RegressionTaskHead):
         if facts.positive_threshold is None and head.negatives != "none":
             raise ConfigurationError(
                 f"model.heads.{name}.negatives: {where} also holds pairs with a low score, which "
-                "are no positives: set "
-                "it to none, or make the set again with tasks.similarity.positive, the lowest score "
-                "of a positive pair"
+                "are no positives: set it to none, or make the set again with "
+                "tasks.similarity.positive, the lowest score of a positive pair"
             )
         unset = head.negatives == "none" and head.range == UNIT_RANGE
         return replace(

@@ -48,7 +48,7 @@ def test_the_bytes_do_not_depend_on_the_processes(tuned, size):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["step=5"], "holds no checkpoint of step 5"),
+        (["step=5"], "there is no checkpoint of step 5"),
         (["suite=blimp"], "input"),
         (["window=4"], "window"),
         (["suite=blimp", "input=a", "perplexity=b"], "suite"),

@@ -249,7 +249,7 @@ def test_refusals(decoder, labeled, tmp_path, capsys):
     for words, message in (
         (["shots=2"], "shots=2: expected train=FILE"),
         (["shots=30", f"train={labeled}"], "with more labeled rows than that, got 10"),
-        (["window=65"], "window: the position table has room for 64, got 65"),
+        (["window=65"], "window: the position table has 64 entries, got 65"),
         (["mode=cloze"], "mode=cloze: the run was not trained for it"),
         (["answers=[yes]"], "answers: expected two or more different texts, got 1"),
         ([f"template={tmp_path / 'open.yaml'}"], "open.yaml: has no labels"),

@@ -17,7 +17,7 @@ from clozeline.train.checkpoint.stored_checkpoint import (
     FileRecord,
     Index,
     ParameterRecord,
-    _with_checksum,
+    _encode_with_checksum,
     part_name,
     steps_in,
     tiling_problem,
@@ -91,7 +91,7 @@ def reseal(folder, change):
     plain = json.loads((folder / "checkpoint.json").read_text())
     del plain["checksum"]
     change(plain)
-    (folder / "checkpoint.json").write_bytes(_with_checksum(plain))
+    (folder / "checkpoint.json").write_bytes(_encode_with_checksum(plain))
 
 
 @pytest.mark.parametrize(

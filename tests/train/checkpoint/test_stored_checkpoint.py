@@ -21,7 +21,7 @@ from clozeline.train.checkpoint.stored_checkpoint import (
     ParameterRecord,
     StoredCheckpoint,
     candidates,
-    choose,
+    choose_valid,
     find_newest,
     part_name,
 )
@@ -79,7 +79,7 @@ def test_the_first_whole_one_is_taken_and_those_before_are_named(states):
         )
 
     def look():
-        return choose(Path("c"), names, check, lambda name, why: refused.append((name, why)))
+        return choose_valid(Path("c"), names, check, lambda name, why: refused.append((name, why)))
 
     if "whole" in states:
         first = states.index("whole")
@@ -109,7 +109,7 @@ def test_a_checkpoint_of_a_newer_version_ends_the_search(error):
         raise error
 
     with pytest.raises(type(error), match="newer"):
-        choose(Path("c"), NAMES, check, lambda name, why: pytest.fail(why))
+        choose_valid(Path("c"), NAMES, check, lambda name, why: pytest.fail(why))
 
 
 def write_step(run, step):
@@ -122,7 +122,7 @@ def write_step(run, step):
 
 
 def test_the_newest_or_the_one_asked_for(tmp_path):
-    with pytest.raises(ConfigurationError, match="expected a run directory with checkpoints"):
+    with pytest.raises(ConfigurationError, match="is not a run directory with checkpoints"):
         StoredCheckpoint.find(tmp_path)
     for step in (3, 5):
         write_step(tmp_path, step)

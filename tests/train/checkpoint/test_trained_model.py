@@ -22,7 +22,7 @@ def test_parameters_are_those_of_the_parts(shard_sets, tmp_path):
     with pytest.raises(ConfigurationError, match="not a run or model directory"):
         TrainedModel.open(tmp_path)
     (tmp_path / "seed-0" / "checkpoints").mkdir(parents=True)
-    with pytest.raises(ConfigurationError, match=r"holds runs: choose one, such as .*seed-0$"):
+    with pytest.raises(ConfigurationError, match=r"contains runs: choose one, such as .*seed-0$"):
         TrainedModel.open(tmp_path)
     model = write_run(tmp_path, shard_sets, [12], 3)
     found = TrainedModel.open(tmp_path)
@@ -56,18 +56,20 @@ def test_any_checkpoint_of_a_run_is_read(shard_sets, tmp_path, capsys):
     """By its step; a damaged one is an error then, and passed over where none was asked for."""
     write_run(tmp_path, shard_sets, [12, 24], 2)
     assert [TrainedModel.open(tmp_path, step).step for step in (None, 12, 24)] == [24, 12, 24]
-    with pytest.raises(ConfigurationError, match="holds no checkpoint of step 1, only of 12, 24"):
+    with pytest.raises(
+        ConfigurationError, match="there is no checkpoint of step 1, only of 12, 24"
+    ):
         TrainedModel.open(tmp_path, 1)
     assert capsys.readouterr().err == ""
     part = tmp_path / "checkpoints" / "step-00000024" / part_name(1)
     part.write_bytes(part.read_bytes()[:-1])
     assert TrainedModel.open(tmp_path).step == 12
-    assert "note: step-00000024 is passed over" in capsys.readouterr().err
+    assert "note: step-00000024 is not used" in capsys.readouterr().err
     with pytest.raises(CheckpointError, match="truncated or replaced"):
         TrainedModel.open(tmp_path, 24)
     path = tmp_path / "config.yaml"
     path.write_text(path.read_text().replace("ffn_dim: ", "ffn_dim: 1"))
-    with pytest.raises(CheckpointError, match="holds another model than"):
+    with pytest.raises(CheckpointError, match="has another model than"):
         TrainedModel.open(tmp_path)
 
 
@@ -89,7 +91,7 @@ def test_the_base_of_an_adapter_comes_from_where_it_was(tmp_path, one_rank, shar
     with pytest.raises(ConfigurationError, match="the run started from weights with digest"):
         TrainedModel.open(output)
     shutil.move(base, tmp_path / "gone")
-    with pytest.raises(ConfigurationError, match="holds an adapter alone, and its base model"):
+    with pytest.raises(ConfigurationError, match="has only an adapter, and its base model"):
         TrainedModel.open(output)
 
 

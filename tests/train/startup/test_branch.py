@@ -74,14 +74,16 @@ def test_what_a_branch_cannot_be(trunk, capsys):
         "resume     from step-00000002: 2 of 8 steps are done; the schedule ends at 8"
         in capsys.readouterr().out
     )
-    with pytest.raises(ConfigurationError, match="holds no checkpoint of step 3, only of 2, 4, 6"):
+    with pytest.raises(
+        ConfigurationError, match="there is no checkpoint of step 3, only of 2, 4, 6"
+    ):
         dry_run(configured("schedule={name: wsd, decay_from: 3}", "steps=8"))
     with pytest.raises(
         ConfigurationError, match="decay_from: expected a step before the end of the schedule at 6"
     ):
         dry_run(configured("schedule={name: wsd, decay_from: 6}"))
     with pytest.raises(
-        ConfigurationError, match=r"another run:\n  seed: 7 in the checkpoint, 8 now"
+        ConfigurationError, match=r"another configuration:\n  seed: 7 in the checkpoint, 8 now"
     ):
         dry_run(configured("schedule={name: wsd, decay_from: 2}", "steps=8", "seed=8"))
     with pytest.raises(ConfigurationError, match=r"branch_from: .* needs schedule\.decay_from"):

@@ -18,13 +18,13 @@ NO_SETS = SimpleNamespace(phases=(), heldout={})
 
 def test_early_stopping_needs_a_held_out_set():
     config = tiny(early_stop={"metric": "heldout/loss"}, evaluate={"every": 1})
-    with pytest.raises(ConfigurationError, match="of which there is none"):
+    with pytest.raises(ConfigurationError, match="no held-out set"):
         fill_in_task_heads(config, NO_SETS)
 
 
 def test_keeping_the_best_needs_evaluations():
     config = tiny(checkpoint={"keep_best": True}, evaluate={"every": 1})
-    with pytest.raises(ConfigurationError, match="of which there is none"):
+    with pytest.raises(ConfigurationError, match="no held-out set"):
         fill_in_task_heads(config, NO_SETS)
     for evaluate in ({}, {"every": 1, "max_rows": 0}):
         with pytest.raises(ConfigurationError, match="keep_best"):
@@ -101,7 +101,7 @@ def test_other_heads_are_the_users(published, shards, heads):
     [
         ({}, False, "rows of a task"),
         ({"model__init_from": None}, True, "init_from"),
-        ({"optimizer": {"name": "muon", "learning_rate": "auto"}}, True, "muon needs a number"),
+        ({"optimizer": {"name": "muon", "learning_rate": "auto"}}, True, "give muon a number"),
     ],
 )
 def test_an_automatic_learning_rate_is_for_tasks(changes, of_task, message, monkeypatch, tmp_path):

@@ -227,9 +227,9 @@ def told(folder, shards, capsys, *keys):
         (["position={maximum: 16, offset: 2}"], "export as RobertaForMaskedLM of transformers"),
         (
             ["position={kind: rope}"],
-            "export not as it is: .* model.position.kind: expected learned, got rope",
+            "export not possible: .* model.position.kind: expected learned, got rope",
         ),
-        (["norm_place=pre"], "export not as it is: .* model.norm_place: expected post, got pre"),
+        (["norm_place=pre"], "export not possible: .* model.norm_place: expected post, got pre"),
     ],
 )
 def test_a_dry_run_says_as_what_a_run_is_exported(tmp_path, shards, capsys, keys, line):

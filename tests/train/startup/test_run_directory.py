@@ -39,7 +39,7 @@ def test_start_that_fails_early_leaves_the_folder_to_others(one_rank, tmp_path, 
     """
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=1)
     ((code, message),) = one_rank.run(start, config, ["resume=must"])
-    assert (code, "holds no valid checkpoint" in message) == (64, True)
+    assert (code, "has no valid checkpoint" in message) == (64, True)
     assert not (tmp_path / "run").exists()
     assert one_rank.run(start, config, ["steps=9"])[0][0] == 64, "beyond the schedule"
     assert [path.name for path in (tmp_path / "run").iterdir()] == [".lock"]

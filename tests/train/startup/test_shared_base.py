@@ -99,10 +99,10 @@ def test_the_page_shows_it(folder, monkeypatch):
 def test_runs_beside_other_models_are_refused(folder):
     runs = folder / "runs"
     with pytest.raises(
-        ConfigurationError, match=r"elsewhere: has another base model than .*lora: family\."
+        ConfigurationError, match=r"elsewhere has another base model than .*lora: family\."
     ):
         SharedBase({"one": runs / "lora", "two": runs / "elsewhere"})
-    with pytest.raises(ConfigurationError, match="own: trained no adapter"):
+    with pytest.raises(ConfigurationError, match="own trained no adapter"):
         SharedBase({"one": runs / "own"})
-    with pytest.raises(ConfigurationError, match="no run 'two'; there are: one"):
+    with pytest.raises(ConfigurationError, match="no run 'two'; the runs are: one"):
         SharedBase({"one": runs / "lora"}).use("two")

@@ -13,7 +13,11 @@ from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.checkpoint.stored_checkpoint import Index, StoredCheckpoint
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.startup.announcements import dry_run
-from clozeline.train.startup.start_or_resume import automatic, find_starting_point, set_up_kernels
+from clozeline.train.startup.start_or_resume import (
+    automatic_keys,
+    find_starting_point,
+    set_up_kernels,
+)
 from tests.train.masked_set import write_config
 from tests.train.runs import contents, start
 from tests.train.synthetic import tiny
@@ -54,18 +58,18 @@ def test_a_dry_run_shows_what_the_frozen_keys_of_a_run_do(folder, capsys):
     said = re.sub(r"\n +", " ", capsys.readouterr().out)
     assert "run        done, step 4, step-00000004" in said
     assert (
-        "resume     from step-00000004: 4 of 10 steps are done; the schedule ends at 4, as the "
-        "run began" in said
+        "resume     from step-00000004: 4 of 10 steps are done; the schedule ends at 4, as at "
+        "its first start" in said
     )
     assert "length     10 steps (schedule ends at 4)" in said
     assert "parameters: tokens " in said
     assert "optimizer 0.1 MiB; activations come on top" in said
     assert "stage 0: " not in said, "of one process, only --verbose prints them"
-    assert "the schedule ends at step 4: up to step 10 the rate keeps its last value" in said
+    assert "the schedule ends at step 4: until step 10 the rate keeps its last value" in said
     assert dry(folder, f"output={folder / 'new'}", "steps=4", "schedule.warmup=3") == 0
     assert "schedule.warmup: the rate rises for 3 of 4 steps" in capsys.readouterr().out
     assert dry(folder, "steps=3") == 0
-    assert "from step-00000004: nothing is left to do" in capsys.readouterr().out
+    assert "from step-00000004: all steps are done" in capsys.readouterr().out
 
 
 def test_a_dry_run_refuses_what_a_start_refuses(folder, capsys):
@@ -128,7 +132,7 @@ def test_a_gpu_gets_what_it_has_and_the_keys_allow(capability, major, changes, e
     capability(major)
     point = begin(tiny(**changes), GPU)
     assert chosen(point) == expected
-    assert automatic(point.config) == []
+    assert automatic_keys(point.config) == []
 
 
 def test_a_processor_gets_what_it_always_had():

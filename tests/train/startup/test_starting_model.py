@@ -101,14 +101,14 @@ def test_without_a_teacher_in_memory(folder, prepare, monkeypatch):
     for losses in ("scores", "cosine"):
         with pytest.raises(
             ConfigurationError,
-            match=f"with which {losses} compares, got none, and .* has no scores",
+            match=f"distil.teacher: {losses} needs a teacher: .* has none",
         ):
             prepare("distil.teacher=null", f"distil.losses=[{losses}]")
     stored = StoredScores(
         source="bert", digest="d", head="masked_lm", k=2, how="top", temperature=1, seed=0, batch=32
     )
     monkeypatch.setattr(starting_model, "read_stored_scores", lambda shards: stored)
-    with pytest.raises(ConfigurationError, match="with which cosine compares, got none"):
+    with pytest.raises(ConfigurationError, match=r"distil\.teacher: cosine needs a teacher"):
         prepare("distil.teacher=null", "distil.losses=[cosine]")
     made = prepare(
         "distil.teacher=null", "distil.losses=[scores, cosine]", "distil.start.layers=[0, 1]"

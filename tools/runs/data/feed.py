@@ -101,7 +101,7 @@ class Feed:
             raise ConfigurationError(
                 f"samples={samples}: expected a multiple of the {self.lanes} lanes"
             )
-        return self.reading.visits(samples // self.lanes, self.rows(samples) // self.lanes)
+        return self.reading.row_reads(samples // self.lanes, self.rows(samples) // self.lanes)
 
     def batch_start(self, visit: RowRead) -> int:
         """Return the stream position at which the global batch of a visit starts."""

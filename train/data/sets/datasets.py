@@ -104,9 +104,8 @@ def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
     }
     if config.optimizer.type.needs_heldout_losses and not heldout:
         raise ConfigurationError(
-            f"data.heldout: {config.optimizer.name} follows the held-out loss, and no held-out "
-            "set was found next "
-            f"to {train.path}: name one"
+            f"data.heldout: {config.optimizer.name} follows the held-out loss, and no held-out set "
+            f"was found next to {train.path}: name one"
         )
     corruptions = {}
     for name, shards in heldout.items():
@@ -122,8 +121,7 @@ def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
         if ours != theirs:
             raise ConfigurationError(
                 f"{key}: {shards.path} was made with tokenizer {theirs[:16]}, the training set "
-                f"{train.path} with "
-                f"{ours[:16]}: make both with one tokenizer"
+                f"{train.path} with {ours[:16]}: make both with one tokenizer"
             )
     # batches of a mixture have the columns of all its sets
     manifests = [source.manifest for phase in phases for source in phase.sources]
@@ -191,14 +189,13 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
     if objective.architecture != model.architecture:
         raise ConfigurationError(
             f"model.family: {model.family} ({model.architecture}) cannot be trained on "
-            f"{shards.path}, whose objective "
-            f"{objective.name} is for the architecture {objective.architecture}"
+            f"{shards.path}, whose objective {objective.name} is for the architecture "
+            f"{objective.architecture}"
         )
     if not set(model.targets.values()) & set(objective.heads):
         raise ConfigurationError(
             f"model.heads: {', '.join(model.heads)} cannot be trained on {shards.path}, whose "
-            "objective "
-            f"{objective.name} serves {', '.join(objective.heads)}"
+            f"objective {objective.name} serves {', '.join(objective.heads)}"
         )
     # units of the loss
     by_row = [name for name, head in model.heads.items() if head.unit == "row"]
@@ -206,8 +203,7 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
     if by_row and weights:
         raise ConfigurationError(
             f"model.heads.{by_row[0]}.normalize: row would mix two units, for {shards.path} holds "
-            f"{weights[0]} per "
-            "label: set it to label, or train on objectives without weights"
+            f"{weights[0]} per label: set it to label, or train on objectives without weights"
         )
     # columns, lengths and languages
     where = f"{key}: {shards.path}"
@@ -220,8 +216,8 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
     ):
         raise ConfigurationError(
             f"{where}: prune: {config.prune.name} reads rows of one text each, padded on the "
-            "right, and "
-            f"these rows have {unread[0]}: group them without packing, in another frame than xlnet"
+            f"right, and these rows have {unread[0]}: group them without packing, in another frame "
+            "than xlnet"
         )
     several = "choice_starts" in manifest.roles  # each choice is a row of its own
     longest = (
@@ -242,8 +238,8 @@ def check_length(longest: int, config: TrainConfig, path: Path) -> None:
         taken = f" in addition to the {table - limit} of its adapter" if table > limit else ""
         raise ConfigurationError(
             f"model.position.maximum: rows of {path} have up to {longest} tokens, the model has "
-            f"{limit} "
-            f"positions{taken}; set it to {longest + table - limit} or group into shorter rows"
+            f"{limit} positions{taken}; set it to {longest + table - limit} or group into shorter "
+            "rows"
         )
 
 
@@ -256,7 +252,6 @@ def check_languages(manifest: Manifest, embeddings: int, path: Path) -> None:
         raise ConfigurationError(f"model.languages: rows of {path} store no languages: {how}")
     if (languages := len(manifest.languages)) > embeddings:
         raise ConfigurationError(
-            f"model.languages: {path} has {languages} languages "
-            f"({', '.join(manifest.languages)}), the model "
-            f"{embeddings} embeddings; set it to {languages}"
+            f"model.languages: {path} has {languages} languages ({', '.join(manifest.languages)}), "
+            f"the model {embeddings} embeddings; set it to {languages}"
         )

@@ -103,8 +103,8 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
         ]
         raise ConfigurationError(
             f"{key}: prediction_order says when each position is predicted; the family "
-            f"{model.family} would see "
-            f"the tokens that it predicts: set model.family to {' or '.join(ordered)}"
+            f"{model.family} would see the tokens that it predicts: set model.family to "
+            f"{' or '.join(ordered)}"
         )
     # check each head: pairs, labels of others, its own columns, a generator
     served = find_targets(manifest, model)
@@ -115,29 +115,26 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
         if head.pool == "pair" and _SEGMENTS not in columns:
             raise ConfigurationError(
                 f"{where}.pool: pair compares the two segments of a row, and the set has none: "
-                "take a task of pairs in "
-                f"the frame bert, or another pool: model.heads.{name}.pool=null"
+                "take a task of pairs in the frame bert, or another pool: "
+                f"model.heads.{name}.pool=null"
             )
         several = isinstance(head, ClassificationHead.Options) and head.multi_label
         if several and target in served and "labels" not in columns:
             raise ConfigurationError(
                 f"{where}.multi_label: expected false, as the column label of a shard set has one "
-                "class per row, got "
-                f"true: {unset_head_key(model, name, 'multi_label')}"
+                f"class per row, got true: {unset_head_key(model, name, 'multi_label')}"
             )
         if target not in served and LABEL_INDEX in HEADS.load_class(name).reads and labeled:
             raise ConfigurationError(
                 f"{where} would learn from labels that are for {', '.join(sorted(served))}: leave "
-                "the set or the head "
-                "out"
+                "the set or the head out"
             )
         if not family.generator_targets and target in served and judges_generator(target, served):
             raise ConfigurationError(
                 f"{where} judges the tokens of a generator, and the family {model.family} has "
-                "none; set "
-                "model.family=replaced_tokens and model.generator, corrupt with replacement: "
-                "uniform, unigram or "
-                f"shuffle, or leave the head out: data.ignore=[{target}]"
+                "none; set model.family=replaced_tokens and model.generator, corrupt with "
+                "replacement: uniform, unigram or shuffle, or leave the head out: "
+                f"data.ignore=[{target}]"
             )
 
 
@@ -152,9 +149,8 @@ def refuse_unread(manifest: Manifest, model: ModelConfig, ignore: Sequence[str],
     if unread:
         readers = "; ".join(f"{name} is for {reader}" for name, reader in unread.items())
         raise ConfigurationError(
-            f"{key} holds what this model does not read: {readers}. Add what reads it, or leave "
-            "it unread on purpose: "
-            f"data.ignore=[{', '.join([*ignore, *unread])}]"
+            f"{key} holds what this model does not read: {readers}. Add what reads it, or leave it "
+            f"unread on purpose: data.ignore=[{', '.join([*ignore, *unread])}]"
         )
 
 
@@ -163,8 +159,7 @@ def unread_lines(manifests: Sequence[Manifest], model: ModelConfig) -> list[str]
     tasks = [manifest for manifest in manifests if read_task_metadata(manifest) is not None]
     line = (
         f"{_SEGMENTS} stays unread: the model has no segment embeddings (model.type_vocab_size), "
-        "so special tokens "
-        "alone part the texts of a row"
+        "so special tokens alone part the texts of a row"
     )
     return [line] if any(_SEGMENTS in dict(_unread(manifest, model)) for manifest in tasks) else []
 
@@ -212,17 +207,16 @@ def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
         for part in unfit if family.left_padding else [f"model.family: {model.family}"]:
             raise ConfigurationError(
                 f"{key}: {part} reads rows padded on the right only, and these are padded on the "
-                "left: use another "
-                "frame than xlnet"
+                "left: use another frame than xlnet"
             )
     # the number of segment types
     modes = "attention" in tensors
     table = model.type_vocab_size
     if modes and _PAIR_TYPES < table < MODE_TYPES:
         raise ConfigurationError(
-            f"model.type_vocab_size: {key}: rows have modes of attention: expected {MODE_TYPES} "
-            "to tell modes and "
-            f"segments apart, {_PAIR_TYPES} for segments alone, or 0 for neither; got {table}"
+            f"model.type_vocab_size: {key}: rows have modes of attention: expected {MODE_TYPES} to "
+            f"tell modes and segments apart, {_PAIR_TYPES} for segments alone, or 0 for neither; "
+            f"got {table}"
         )
     needed = _PAIR_TYPES if ("segment_ids" if modes else "type_ids") in tensors else 0
     needed = _LEFT_PADDED_TYPES if "left_padding" in tensors and not modes else needed
@@ -242,8 +236,7 @@ def refuse_missing(collate: Collate, model: ModelConfig, key: str) -> None:
         if missing := names_of(reader.reads) - collate.tensor_names - {SAMPLE_WORDS.name}:
             raise ConfigurationError(
                 f"{key}: {part} needs {', '.join(sorted(missing))}, and these rows have no column "
-                "for it: "
-                "name sets of an objective that serves it, or leave it out"
+                "for it: name sets of an objective that serves it, or leave it out"
             )
         made = {field.name: field for fields in collate.fields.values() for field in fields}
         for field in reader.reads:
@@ -251,9 +244,8 @@ def refuse_missing(collate: Collate, model: ModelConfig, key: str) -> None:
             if (stored.per, stored.dtype) != (field.per, field.dtype):
                 raise ConfigurationError(
                     f"{key}: {part} reads {field.name} as {field.dtype} of each {field.per}, and "
-                    "by the role of the "
-                    f"column it is {stored.dtype} of each {stored.per}: take the fields of its "
-                    "Feature for `reads`"
+                    f"by the role of the column it is {stored.dtype} of each {stored.per}: take "
+                    "the fields of its Feature for `reads`"
                 )
 
 
@@ -279,10 +271,8 @@ def refuse_further_classes(sets: Sequence[tuple[str, Manifest]], model: ModelCon
             if known is not None and classes > known:
                 raise ConfigurationError(
                     f"model.heads.{name}: it has scores for {known} classes, and the column "
-                    f"{column} of {where} has "
-                    f"labels below {classes}: give the head {classes} classes, or make the set "
-                    "with labels below "
-                    f"{known}"
+                    f"{column} of {where} has labels below {classes}: give the head {classes} "
+                    f"classes, or make the set with labels below {known}"
                 )
 
 

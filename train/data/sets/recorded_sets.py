@@ -300,11 +300,9 @@ def describe_rereading(
             ]
             lines.append(
                 f"note: {label}: each stored variant (of {variants}) is read {reads:,} times, and "
-                "the model learns "
-                f"these corruptions by heart. Store {math.ceil(reads * variants):,} (`variants` "
-                "in the recipe), or "
-                "corrupt anew in each pass: the recipe's entry as data.corrupt, and "
-                f"group/{(samples or ['...'])[0]} "
-                "as data.shards"
+                "the model learns these corruptions by heart. Store "
+                f"{math.ceil(reads * variants):,} (`variants` in the recipe), or corrupt anew in "
+                "each pass: the recipe's entry as data.corrupt, and "
+                f"group/{(samples or ['...'])[0]} as data.shards"
             )
     return lines

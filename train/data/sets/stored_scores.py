@@ -42,9 +42,8 @@ class StoredScores:
 
     def __str__(self) -> str:
         return (
-            f"stored scores of {self.source} (digest {self.digest}), head {self.head}: "
-            f"{self.how}, k {self.k}, "
-            f"temperature {self.temperature:g}"
+            f"stored scores of {self.source} (digest {self.digest}), head {self.head}: {self.how}, "
+            f"k {self.k}, temperature {self.temperature:g}"
         )
 
     def to_config(self) -> dict[str, object]:
@@ -95,9 +94,8 @@ def refuse_unfit_scores(config: TrainConfig, phases: Sequence[Phase[Input]]) -> 
         )
         raise ConfigurationError(
             f"data.shards.columns: {opened[0][0].path}: nothing reads {' and '.join(COLUMNS)} "
-            f"({why}): set distil "
-            "with the loss scores and without a teacher, leave the column set out, or set "
-            f"data.ignore=[{', '.join(COLUMNS)}]"
+            f"({why}): set distil with the loss scores and without a teacher, leave the column set "
+            f"out, or set data.ignore=[{', '.join(COLUMNS)}]"
         )
     # the loss must read what was stored
     first = opened[0][1]
@@ -123,6 +121,5 @@ def refuse_unfit_scores(config: TrainConfig, phases: Sequence[Phase[Input]]) -> 
                 if ours is not None and ours != (theirs := getattr(stored, name)):
                     raise ConfigurationError(
                         f"distil.losses.{loss.name}.{name}: {where} was computed with {theirs}, "
-                        f"got {ours}: set it to "
-                        f"{theirs}, or teach again with {name}={ours}"
+                        f"got {ours}: set it to {theirs}, or teach again with {name}={ours}"
                     )

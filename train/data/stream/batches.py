@@ -1,4 +1,4 @@
-"""Build batches ahead of the training thread: gather the rows, cut them into micro-batches, collate them."""
+"""Build batches ahead of the training thread: gather rows, split and collate them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,19 +18,22 @@ from clozeline.train.data.stream.reading_order import ReadingOrder
 from clozeline.train.data.stream.rounds import Rounds, Source
 from clozeline.train.data.stream.threads import BackgroundBuilder, LoaderThreads
 
-_BUILT_AHEAD: Final = 2  # results of `Builder` that wait for the training thread
-_ROWS_AT_ONCE: Final = 1024  # of a rank: enough to make the cost of a batch small
-_VALUES_AT_ONCE: Final = 1 << 19  # 4 MiB of int64, so that the rows stay in cache
+_BUILT_AHEAD: Final = 2
+"""Results of `Builder` that wait for the training thread."""
+_ROWS_AT_ONCE: Final = 1024
+"""Rows of a rank that are gathered at once: enough to make the cost of a batch small."""
+_VALUES_AT_ONCE: Final = 1 << 19
+"""Values that are gathered at once: 4 MiB of int64 stay in cache."""
 
 
 class Batch(NamedTuple):
-    """One micro-batch, owned by the caller: writing into its tensors changes no other batch.
+    """One micro-batch. The caller may write into its tensors, except `position_ids`.
 
-    The rows of `position_ids` may share memory.
+    Its rows may share memory.
     """
 
     tensors: dict[str, Tensor]
-    """model inputs by name, `row_weight` among them"""
+    """model inputs by name, with `row_weight`"""
     row_weight: Tensor
     """float32 [B]; 0 = filler row"""
     origin: NDArray[np.int64]
@@ -38,7 +41,7 @@ class Batch(NamedTuple):
     samples: int
     """position of the stream after the global batch that this micro-batch belongs to"""
     epoch: float
-    """the same in epochs, a fraction"""
+    """the same position in epochs, a fraction"""
 
     def __repr__(self) -> str:
         shapes = (f"{name} {list(tensor.shape)}" for name, tensor in self.tensors.items())
@@ -61,13 +64,16 @@ class Assembly:
     collate: Collate
     micro_batch: int
     row_values: int
-    """maximum of values in a row; it limits the rows that are built at once"""
+    """most values of a row; it limits the rows that are gathered at once"""
     by_length: bool
-    """sort a rank's rows of a global batch by length before they are cut"""
+    """sort a rank's rows of a global batch by length before they are split"""
 
 
 class Builder:
-    """Build consecutive global batches of `count` lane rows (None: as each phase says), a few in each call."""
+    """Builds consecutive global batches, a few in each call.
+
+    `count`: lane rows of a batch; None: those of its phase.
+    """
 
     def __init__(
         self,
@@ -86,8 +92,8 @@ class Builder:
         self._read: list[Rounds] = []  # of the span, by source
 
     def __call__(self) -> list[list[Batch]]:
-        """Return the next global batches, each as the rank's micro-batches."""
-        # the span of the phase at this position, and how many of its batches to build at once
+        """Return the next global batches, each as the micro-batches of this rank."""
+        # find the span at this position, and how many of its batches to build at once
         position = self.position
         assembly = self.assembly
         count = self._count or self.reading.span_at(position).global_batch // self.reading.lanes
@@ -97,30 +103,29 @@ class Builder:
         batches = max(1, min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // assembly.row_values) // size)
         if span.stop is not None:
             batches = min(batches, (span.stop - position) // count)
-        if (
-            len(self._read) == 1
-        ):  # a damaged block of the next round does not concern the batches of this one
+        # stop at the end of the round: a damaged block of the next one must not fail this call
+        if len(self._read) == 1:
             (next_row,) = span.rows(0, lanes[:1], np.array([position]))[0].tolist()
             batches = max(1, min(batches, self._read[0].remaining(next_row) // count))
-        # the rows of these batches
+
+        # gather the rows of these batches
         positions = np.arange(position, position + batches * count)
         rows = self._gather(span, lanes, positions, batches)
         if assembly.by_length:
             lengths = rows.columns["input_ids"].lengths.reshape(batches, size)
             order = np.argsort(lengths, axis=1, kind="stable") + np.arange(batches)[:, None] * size
             rows = rows.take(order.reshape(-1))
-        # collate them
+
+        # split them into micro-batches, and collate each
         ends = positions[count - 1 :: count] + 1
         self.position = int(ends[-1])
-        return [
-            [
-                self._batch(rows, start, end * self.reading.lanes, epoch)
-                for start in range(number * size, (number + 1) * size, assembly.micro_batch)
-            ]
-            for number, (end, epoch) in enumerate(
-                zip(ends.tolist(), self._epochs(span, ends), strict=True)
-            )
-        ]
+        epochs = self._epochs(span, ends)
+        global_batches = []
+        for number, (end, epoch) in enumerate(zip(ends.tolist(), epochs, strict=True)):
+            starts = range(number * size, (number + 1) * size, assembly.micro_batch)
+            samples = end * self.reading.lanes
+            global_batches.append([self._batch(rows, start, samples, epoch) for start in starts])
+        return global_batches
 
     def _enter(self, span: PhaseSpan) -> PhaseSpan:
         """Start a span: drop the loaded rows of sets that it does not read."""
@@ -134,9 +139,11 @@ class Builder:
         return span
 
     def _gather(self, span: PhaseSpan, lanes: Int64, positions: Int64, batches: int) -> RowBatch:
-        """Return the rows of consecutive batches, each lane by lane: a cell takes the next row of the set it draws."""
-        # part and row [lanes, positions]: row `row` of `parts[part]` is in the cell; row 0 is
-        # filler
+        """Return the rows of consecutive batches, each batch lane by lane.
+
+        A cell takes the next row of the set that its lane draws there.
+        """
+        # part and row [lanes, positions]: the cell has row `row` of `parts[part]`; row 0 is filler
         drawn = span.draw_sources(lanes, positions)
         parts: list[RowBatch] = []
         part = np.zeros_like(drawn)
@@ -145,33 +152,36 @@ class Builder:
             lane, at = np.nonzero(drawn == k)
             if len(lane):
                 lane_rows = span.rows(k, lanes, positions)
-                first = int(
-                    lane_rows[:, 0].min()
-                )  # a lane that draws nothing here may be at an earlier row
-                for rows, here, found in rounds.find(first, lane, lane_rows[lane, at]):
+                # a lane that draws nothing here may be at an earlier row
+                first = int(lane_rows[:, 0].min())
+                for rows, here, row_here in rounds.find(first, lane, lane_rows[lane, at]):
                     part[lane[here], at[here]] = len(parts)
-                    row[lane[here], at[here]] = found
+                    row[lane[here], at[here]] = row_here
                     parts.append(rows)
+
+        # order the cells by batch, then lane, then position
         part, row = (
             cells.reshape(len(lanes), batches, -1).swapaxes(0, 1).reshape(-1)
             for cells in (part, row)
         )
+
         # one gather from one round, else one from each round and one to put the rows in order
         names = dict.fromkeys(name for rounds in self._read for name in rounds.source.columns)
         if len(parts) == 1:
-            return _with_columns(parts[0], names).take(row)
+            return _add_empty_columns(parts[0], names).take(row)
         cells = [np.flatnonzero(part == number) for number in range(len(parts))]
         chosen = [
-            _with_columns(rows, names).take(row[of]) for rows, of in zip(parts, cells, strict=True)
+            _add_empty_columns(rows, names).take(row[cell])
+            for rows, cell in zip(parts, cells, strict=True)
         ]
         return RowBatch.concatenate(chosen).take(np.argsort(np.concatenate(cells)))
 
     def _epochs(self, span: PhaseSpan, ends: Int64) -> list[float]:
-        """Return the epochs of the set that is furthest, at each lane row of the stream."""
+        """Return the largest number of epochs read of any set, at each lane row of the stream."""
         lane = np.zeros(1, np.int64)
         read = [
-            span.rows(k, lane, ends)[0] / of.source.order.lane_rows
-            for k, of in enumerate(self._read)
+            span.rows(k, lane, ends)[0] / rounds.source.order.lane_rows
+            for k, rounds in enumerate(self._read)
         ]
         epochs: list[float] = np.max(read, axis=0).tolist()
         return epochs
@@ -191,8 +201,8 @@ class Builder:
         return Batch(tensors, tensors["row_weight"], origin, samples, epoch)
 
 
-def _with_columns(rows: RowBatch, names: Mapping[str, None]) -> RowBatch:
-    """Return rows with empty lists in those of the named columns that their set does not have."""
+def _add_empty_columns(rows: RowBatch, names: Mapping[str, None]) -> RowBatch:
+    """Return rows with the named columns, empty where their set does not have the column."""
     empty = empty_rows(len(rows), np.uint8)
     return RowBatch(rows.fixed, {name: rows.columns.get(name, empty) for name in names})
 
@@ -222,11 +232,11 @@ class Batches:
 
     @property
     def wait_seconds(self) -> float:
-        """Return the seconds that `take` has waited for the building thread."""
+        """Seconds that `take` has waited for the building thread."""
         return self._waited + (self._ahead.wait_seconds if self._ahead else 0.0)
 
     def take(self, position: int, count: int | None) -> list[Batch]:
-        """Return the global batch at `position`, of `count` lane rows; None: the phase's own size.
+        """Return the global batch at `position`, of `count` lane rows; None: those of the phase.
 
         Unless `stop` was called since, `position` must be where the last batch ended.
         """
@@ -240,9 +250,11 @@ class Batches:
         return batches
 
     def stop(self, *, keep_rounds: bool = False, wait: bool = True) -> None:
-        """Drop the batches that were built ahead, and the loaded rows unless `keep_rounds` and the thread ends in time.
+        """Drop the batches that were built ahead, and the loaded rows.
 
-        `wait` for that thread, less than a second.
+        Args:
+            keep_rounds: keep the loaded rows if the building thread ends in time.
+            wait: wait for that thread, less than a second.
         """
         self._built = iter(())
         self._build = None

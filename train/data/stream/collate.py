@@ -1,7 +1,7 @@
-"""Build the tensors of a micro-batch from stored columns: a rule for each column, or one for each role.
+"""Build the tensors of a micro-batch from stored columns.
 
-Rows are padded to the longest row of the micro-batch. Then come `padding.py` (ragged columns to
-matrices), `labels.py` (labels and decoder inputs) and `head_features.py` (what single heads read).
+Rows are padded to the longest row of the micro-batch (`padding.py`). `labels.py` builds labels and
+decoder inputs, `head_features.py` and `fields.py` the tensors that single heads read.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Collate:
 
     Args:
         architecture: encoder, decoder or encoder_decoder.
-        roles: roles of the list columns of the examples; those kept to undo are left out.
-        special_ids: ids by name; `pad` is needed, `mask` where an encoder-decoder predicts masked
+        roles: roles of the list columns of the examples; columns with the use `undo` are ignored.
+        special_ids: ids by name; `pad` is needed, `mask` if an encoder-decoder predicts masked
             positions.
         decoder_start: first id of decoder inputs, or `target_end`: the last id of the row's target;
             needed by encoder-decoders.
@@ -72,11 +72,11 @@ class Collate:
             `previous` for i - 1.
         restart_segments: whether positions restart at 0 with every segment.
 
-    With `document_starts`, documents are kept apart: `document_ids` is given, positions restart
-    with every document and no label crosses a boundary.
+    With `document_starts`, documents do not see each other: batches have `document_ids`, positions
+    restart with every document, and no label crosses a boundary.
 
     Raises:
-        ConfigurationError: a needed id or column is absent.
+        ConfigurationError: a needed id or column is missing.
     """
 
     def __init__(
@@ -91,18 +91,19 @@ class Collate:
         restart_segments: bool = False,
     ) -> None:
         self.architecture = architecture
-        self._use({name: role for name, role in roles.items() if role.use != "undo"})
+        self._use_roles({name: role for name, role in roles.items() if role.use != "undo"})
         start = -1 if decoder_start is None else decoder_start
         self._decoder_start = TARGET_END if start == "target_end" else start
         self._mask = special_ids.get("mask", -1)
-        # the rules for positions and labels
+
+        # choose the rules for positions and labels
         self._previous = predict_from == "previous"
         self._restart_segments = restart_segments
         causal = architecture == "decoder" or "attention" in self.roles
         self.predicts_next = causal and self.roles.keys().isdisjoint(
             {"label_positions", "tags", "choice_starts"}
         )
-        """Causal labels: every token but the first, predicted at the position before it."""
+        """Every token but the first is a label, predicted at the position before it."""
         self._copied = architecture == "encoder_decoder" and self.roles.keys().isdisjoint(
             {"target_ids", "label_ids"}
         )
@@ -113,6 +114,7 @@ class Collate:
         self._ids_only = (
             architecture == "encoder" and self.columns == ("input_ids",) and not self._left
         )
+
         # refuse columns and ids that do not go together
         _check_tags(self.roles)
         if "input_ids" not in self.roles:
@@ -121,8 +123,7 @@ class Collate:
             have_ids = ", ".join(special_ids) or "none"
             raise ConfigurationError(
                 "batches need the special token 'pad', the tokenizer of the shards has: "
-                f"{have_ids}; make them "
-                "with `tokenizer.add: true`, or give the role to a piece: "
+                f"{have_ids}; make them with `tokenizer.add: true`, or give the role to a piece: "
                 "`tokenizer.specials='{pad: PIECE}'`"
             )
         self._pad = special_ids["pad"]
@@ -144,48 +145,49 @@ class Collate:
                     "an encoder-decoder needs target_ids, or labels and a mask id"
                 )
 
-    def _use(self, roles: Mapping[str, Role]) -> None:
-        """Choose what turns columns of these roles into tensors."""
+    def _use_roles(self, roles: Mapping[str, Role]) -> None:
+        """Choose how columns with these roles become tensors."""
         self.roles = roles
         self._restart = "document_starts" in roles
         self._head_rules = find_head_rules(roles)
-        ruled = {
-            *COLUMNS,
-            *(name for rule in self._head_rules for name in columns_of_rule(rule, roles)),
-        }
+        columns_with_rules = set(COLUMNS)
+        for rule in self._head_rules:
+            columns_with_rules.update(columns_of_rule(rule, roles))
         self.fields = {
-            name: role.fields(name, roles) for name, role in roles.items() if name not in ruled
+            name: role.fields(name, roles)
+            for name, role in roles.items()
+            if name not in columns_with_rules
         }
-        """tensors of the columns that need no other one: those that follow from their roles"""
+        """tensors of the columns without a rule, which follow from the role of the column alone"""
         self._refuse_names()
 
     def _refuse_names(self) -> None:
-        """Refuse columns that would replace a tensor of Clozeline's or of another column, or that have no form."""
+        """Refuse columns whose tensors would have a name that is taken, or no shape."""
         made: set[str] = set()
         for name, role in self.roles.items():
             refuse_reserved(name, role)
         for name, fields in self.fields.items():
             if taken := made & names_of(fields):
                 raise ConfigurationError(
-                    f"column {name}: another column makes the tensor {min(taken)}, too; give one "
-                    "of them another name"
+                    f"column {name}: another column also makes the tensor {min(taken)}; rename one "
+                    "of the columns"
                 )
             made |= names_of(fields)
             if "choice_starts" in self.roles and self.roles[name].of:
                 raise ConfigurationError(
                     f"column {name}: expected one value or several values of a row, as the rows "
-                    "have choices, got the "
-                    f"role {self.roles[name]}: leave it out of sets with choice_starts"
+                    f"have choices, got the role {self.roles[name]}: remove it from sets with "
+                    "choice_starts"
                 )
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The list columns that are read."""
+        """List columns that are read."""
         return tuple(self.roles)
 
     @staticmethod
     def from_manifests(manifests: Sequence[Manifest]) -> Collate:
-        """Return the rules for the example sets of one stream; a row's source index says which rules apply to it.
+        """Return the rules for the example sets of one stream, by the source index of a row.
 
         Sets may differ in columns and objectives, not in architecture, padding or tokenizer.
         Columns that a row's set does not have are empty.
@@ -194,36 +196,37 @@ class Collate:
         parts = tuple(Collate.from_manifest(manifest) for manifest in manifests)
         first = parts[0]
         for manifest, part in zip(manifests, parts, strict=True):
-            if part._kind != first._kind:
+            if part._batch_format != first._batch_format:
                 raise ConfigurationError(
-                    f"shard sets '{manifests[0].name}' and '{manifest.name}' cannot be read by "
-                    "one stream: their "
-                    "batches differ in architecture or padding, or in where labels are: "
-                    f"{first._kind} and {part._kind}"
+                    f"shard sets '{manifests[0].name}' and '{manifest.name}' cannot be read by one "
+                    "stream: their batches differ in architecture or padding, or in where labels "
+                    f"are: {first._batch_format} and {part._batch_format}"
                 )
             if manifest.tokenizer.fingerprint != manifests[0].tokenizer.fingerprint:
                 both = f"'{manifests[0].name}' and '{manifest.name}'"
                 raise ConfigurationError(
                     f"data.shards: the sets {both} were made with two tokenizers; make the later "
-                    "one again with the "
-                    "tokenizer of the other: tokenizer.path=OUT, instead of train_tokenizer"
+                    "one again with the tokenizer of the other: tokenizer.path=OUT, instead of "
+                    "train_tokenizer"
                 )
+
         # rules that differ are applied row by row
-        if any(part._rule != first._rule for part in parts):
+        if any(part._row_rules != first._row_rules for part in parts):
             if any("teacher_ids" in part.roles for part in parts):
                 both = " and ".join(f"'{manifest.name}'" for manifest in manifests[:2])
                 raise ConfigurationError(
                     f"shard sets {both} cannot be read by one stream: stored scores of a teacher "
-                    "belong to the "
-                    "labels of one objective; give all sets of the run the same columns, or none"
+                    "belong to the labels of one objective; give all sets of the run the same "
+                    "columns, or none"
                 )
             merged = copy(first)
-            merged._use({name: role for part in parts for name, role in part.roles.items()})
+            merged._use_roles({name: role for part in parts for name, role in part.roles.items()})
             merged._ids_only = False
             merged._parts = parts
             first = merged
             next_tokens = ("label_positions",) if any(part.predicts_next for part in parts) else ()
             _check_tags({*merged.roles, *next_tokens})
+
         # number the objectives in order of appearance
         objectives = [manifest.objective for manifest in manifests if manifest.objective]
         keys = [
@@ -236,7 +239,7 @@ class Collate:
 
     @property
     def tensor_names(self) -> frozenset[str]:
-        """Return the names of the tensors of every batch."""
+        """Names of the tensors of every batch."""
         return frozenset(
             self(
                 dict.fromkeys(self.columns, empty_rows(1)), np.zeros(1, np.float32), np.full(1, -1)
@@ -248,7 +251,7 @@ class Collate:
         return self._parts[source].columns if self._parts else self.columns
 
     @property
-    def _rule(self) -> tuple[object, ...]:
+    def _row_rules(self) -> tuple[object, ...]:
         return (
             set(self.roles),
             self._decoder_start,
@@ -258,7 +261,7 @@ class Collate:
         )
 
     @property
-    def _kind(self) -> str:
+    def _batch_format(self) -> str:
         padded = f"{self.architecture} padded on the left" if self._left else self.architecture
         if self.architecture == "encoder_decoder" and "target_ids" in self.roles:
             return f"{padded} with target_ids"
@@ -276,11 +279,9 @@ class Collate:
         """Return the rules for an example set."""
         objective = manifest.objective
         if objective is None:
-            remedy = (
-                "name the manifest below corrupt/, or give the stream an Input with a corruption"
-            )
             raise ConfigurationError(
-                f"shard set '{manifest.name}' holds {manifest.kind}, not examples: {remedy}"
+                f"shard set '{manifest.name}' has {manifest.kind}, not examples: give a folder "
+                "below corrupt/, or an Input with a corruption"
             )
         return Collate(
             objective.architecture,
@@ -298,25 +299,31 @@ class Collate:
         row_weight: NDArray[np.float32] | None,
         sources: Int64 | None = None,
     ) -> dict[str, Tensor]:
-        """Return tensors by name; int64 except `row_weight`, `label_weight`, `target` and bounds (`cu_seqlens`).
+        """Return the tensors of a micro-batch by name.
 
-        Shapes: [B, T], lengths [B]; labels [N], flat indices into B * T. Where documents are kept
-        apart there are also `document_ids` [B, T], and for kernels over flat rows `cu_seqlens`
-        int32 [documents + 1] over the flattened batch and `max_seqlen`; for targets the same with
-        `decoder_`. Where a set declares weights there are `label_weight` float32 [N] and
-        `label_count` [B], what each row adds to the divisor. Where the sets have several
-        objectives, `objective` [B] is the index of the row's objective, in order of appearance; 0
-        for filler. With multiple choice, each choice is a row of the inputs, and `choices` [B]
-        counts those of each example. With attention modes, `type_ids` encode mode and segment, and
-        `segment_ids`, if any, the segment alone.
+        All are int64, except `row_weight`, `label_weight`, `target` and `cu_seqlens`. Shapes:
+        [B, T], lengths [B]; labels [N] are flat indices into B * T. Further tensors:
+
+        - if documents do not see each other: `document_ids` [B, T], and for kernels over flat rows
+          `cu_seqlens` int32 [documents + 1] and `max_seqlen`; for targets the same with `decoder_`;
+        - if a set declares weights: `label_weight` float32 [N] and `label_count` [B], the part of
+          each row in the divisor of the loss;
+        - with several objectives: `objective` [B], the index of the row's objective in order of
+          appearance; 0 for filler;
+        - with multiple choice: each choice is a row of the inputs, and `choices` [B] counts the
+          choices of each example;
+        - with attention modes: `type_ids` encode mode and segment, and `segment_ids`, if any, the
+          segment alone.
 
         Args:
-            columns: list columns; may lack those that are empty in all rows.
+            columns: list columns; columns that are empty in all rows may be missing.
             row_weight: [B]; None: all are 1.
-            sources: source index of each row [B], below 0 for filler; needed where sets differ.
+            sources: source index of each row [B], below 0 for filler; needed if sets differ.
         """
         if "choice_starts" not in self.roles:
             return self._tensors(columns, row_weight, sources)
+
+        # one row per choice
         rows, chosen = rows_of_choices(columns, self.roles)
         counts = chosen["choices"].numpy()
         of_rows = None if sources is None else np.repeat(sources, counts)
@@ -325,7 +332,8 @@ class Collate:
             tensors["objective"] = tensors["objective"][np.cumsum(counts) - counts]
         weight = np.ones(len(counts), np.float32) if row_weight is None else row_weight
         chosen["row_weight"] = torch.from_numpy(weight)
-        # further columns have values of the example, such as its class
+
+        # further columns have one value per example, such as its class
         lists = {name: columns.get(name, empty_rows(len(counts))) for name in self.roles}
         batch = HeadBatch(
             self.roles, lists, chosen, *pad_rows(lists["input_ids"], self._pad), self._pad
@@ -353,25 +361,27 @@ class Collate:
         starts = None
         if len(self._objectives) and sources is not None:
             tensors["objective"] = torch.from_numpy(self._objectives[np.maximum(sources, 0)])
-        # documents kept apart: document and position ids [B, T], and their bounds in the flat batch
+
+        # documents: document and position ids [B, T], and their bounds in the flat batch
         if self._restart and "document_starts" in columns:
             starts = start_marks(columns["document_starts"], *ids.shape)
             tensors["document_ids"] = torch.from_numpy(np.maximum(np.cumsum(starts, axis=1) - 1, 0))
             tensors["position_ids"] = torch.from_numpy(restarting_positions(starts))
             tensors |= bound_tensors(document_bounds(starts, lengths))
-        # segments: type ids and languages [B, T]; `of` [B] is the set of each row where rules
-        # differ
+
+        # segments: type ids and languages [B, T]; `of` [B] is the set of each row if rules differ
         of = None if not self._parts or sources is None else np.maximum(sources, 0)
         parts = self._parts or (self,)
         restarts = np.array([part._restart_segments for part in parts])[0 if of is None else of]
         segments = segment_tensors(columns, lengths, ids.shape[1], restarts)
-        if "position_ids" in segments:  # those of documents restart as well
+        if "position_ids" in segments:  # positions restart with documents, too
             segments["position_ids"] = torch.minimum(
                 segments["position_ids"], tensors["position_ids"]
             )
         tensors |= segments
         if "prefix_length" in columns:
             tensors["prefix_length"] = torch.from_numpy(scalar_column(columns["prefix_length"]))
+
         # attention modes [B]; type ids then encode the mode as well
         if "attention" in columns:
             mode = scalar_column(columns["attention"])
@@ -382,6 +392,7 @@ class Collate:
             if "type_ids" in tensors:
                 tensors["segment_ids"] = tensors["type_ids"]
             tensors |= {"attention": torch.from_numpy(mode), "type_ids": torch.from_numpy(types)}
+
         # labels [N] with weights, and the inputs of single heads
         tensors.update(self._labels(columns, tensors, lengths, starts, of))
         if "decoder_document_ids" in tensors:
@@ -392,6 +403,8 @@ class Collate:
             tensors.update(build_label_weights(columns, tensors))
         if "teacher_ids" in self.roles:
             tensors.update(build_stored_scores(columns, tensors))
+
+        # tensors of single heads
         if not (self._head_rules or self.fields) or "choice_starts" in self.roles:
             return tensors
         empty = empty_rows(len(ids))
@@ -402,13 +415,13 @@ class Collate:
         return tensors | self._build_further(batch)
 
     def _build_further(self, batch: HeadBatch) -> dict[str, Tensor]:
-        """Return the tensors of single heads: by their rules, and those that follow from the role of one column."""
-        found: dict[str, Tensor] = {}
+        """Return the tensors of single heads, by their rules or by the role of one column."""
+        tensors: dict[str, Tensor] = {}
         for rule in self._head_rules:
-            found |= rule.tensors(batch)
+            tensors |= rule.tensors(batch)
         for name, fields in self.fields.items():
-            found |= build_fields(fields, self.roles[name], batch)
-        return found
+            tensors |= build_fields(fields, self.roles[name], batch)
+        return tensors
 
     def _labels(
         self,
@@ -418,7 +431,8 @@ class Collate:
         starts: Int64 | None,
         of: Int64 | None,
     ) -> dict[str, Tensor]:
-        """Return labels and decoder inputs; `of` [B] is the set of each row where the rules of sets differ."""
+        """Return labels and decoder inputs; `of` [B] is the set of each row if rules differ."""
+        # encoder-decoders: labels are those of the decoder
         ids = tensors["input_ids"].numpy()
         if self.architecture == "encoder_decoder":
             begin = (
@@ -432,6 +446,8 @@ class Collate:
             if "target_ids" in columns:
                 return build_target_rows(columns, tensors, begin, self._pad, self._restart)
             return build_decoder_rows(columns, tensors, lengths, begin, self._pad, self._mask)
+
+        # one rule for all rows
         prefix = scalar_column(columns["prefix_length"]) if "prefix_length" in columns else None
         if of is None:
             if "tags" in columns:
@@ -443,10 +459,11 @@ class Collate:
             return (
                 build_next_token_labels(ids, lengths, prefix, starts) if self.predicts_next else {}
             )
+
         # several rules: build the labels of each, then sort all by position
         following = np.array([part.predicts_next for part in self._parts])[of]
         if self.architecture == "encoder":
-            prefix = None  # there it belongs to the attention mode and does not limit the labels
+            prefix = None  # the prefix of an attention mode does not limit the labels
         parts = [build_next_token_labels(ids, np.where(following, lengths, 0), prefix, starts)]
         if "label_positions" in columns:
             previous = np.array([part._previous for part in self._parts])[of]
@@ -465,10 +482,9 @@ class Collate:
 
 
 def _check_tags(have: Collection[str]) -> None:
-    # all heads read the same labeled positions of a batch
+    # all heads of a batch read the same labeled positions
     if "tags" in have and not {"label_positions", "prediction_order"}.isdisjoint(have):
         raise ConfigurationError(
-            "the columns tags, classes of words, and labels that are tokens cannot be read by one "
-            "stream: a head would "
-            "take one for the other; train on them in two runs"
+            "one stream cannot read both tags (classes of words) and labels that are tokens: a "
+            "head would confuse them; train on them in two runs"
         )

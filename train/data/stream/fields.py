@@ -1,4 +1,4 @@
-"""Build the tensors that follow from the roles of single columns, by what has an entry in them."""
+"""Build the tensors of columns whose role alone decides them: a value per row, label, or token."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -17,9 +17,9 @@ from clozeline.train.data.stream.padding import flatten, pad_rows, part_numbers,
 
 
 def build_fields(fields: tuple[BatchField, ...], role: Role, batch: HeadBatch) -> dict[str, Tensor]:
-    """Return the tensors of a column: those that `Role.fields` declares for its name.
+    """Return the tensors of a column that `Role.fields` declares.
 
-    A row, a label or a token without a value has the filler of the field.
+    A row, a label or a token without a value gets the filler of the field.
     """
     field = fields[0]
     column = batch.columns[field.name]
@@ -45,7 +45,7 @@ def _several_a_row(
 def _entries(
     field: BatchField, role: Role, column: Ragged, batch: HeadBatch
 ) -> NDArray[np.generic]:
-    """Return one value for each position of a column; positions themselves are indices into its padded text."""
+    """Return one value for each entry of a column; positions become indices into the batch."""
     if role.use != "position":
         return column.values.astype(field.dtype)
     positions, rows = flatten(column)
@@ -65,7 +65,11 @@ def _of_tokens(
 def _of_labels(
     field: BatchField, role: Role, column: Ragged, batch: HeadBatch
 ) -> NDArray[np.generic]:
-    """Return a value for each label [N], in the order of `label_index`; labels of other objectives have the filler."""
+    """Return a value for each label [N], in the order of `label_index`.
+
+    Labels of other objectives get the filler.
+    """
+    # compare the numbers of values and labels in each row
     values = column.values.astype(field.dtype)
     index = (
         batch.tensors["label_index"].numpy()
@@ -80,10 +84,11 @@ def _of_labels(
         row = int(wrong[0])
         raise IntegrityError(
             f"{field.name}: expected a value for each of the {counts[row]} labels of a row, got "
-            f"{column.lengths[row]}: "
-            f"make the set again with as many as {role.of} has"
+            f"{column.lengths[row]}: make the set again with as many as {role.of} has"
         )
-    if batch.sorted_labels:  # those of several objectives are in the order of their positions
+
+    # put the values in the order of the labels
+    if batch.sorted_labels:  # labels of several objectives are sorted by position
         positions, rows = flatten(batch.columns[role.of])
         values = values[np.lexsort((positions, rows))]
     of_labels = np.full(len(index), field.filler, field.dtype)
@@ -94,7 +99,7 @@ def _of_labels(
 def _part_numbers(
     field: BatchField, role: Role, column: Ragged, batch: HeadBatch
 ) -> NDArray[np.generic]:
-    """Return the index of the part that each token of the column `of` is in."""
+    """Return the index of the part of each token of the column `of`."""
     lengths = batch.columns[role.of].lengths
     numbers = part_numbers(column, lengths, max(1, int(lengths.max())))
     return _move_right(numbers, batch) if field.per == "token" else numbers
@@ -108,7 +113,7 @@ def _left_padding(batch: HeadBatch) -> Int64:
 
 
 def _move_right(matrix: NDArray[np.generic], batch: HeadBatch) -> NDArray[np.generic]:
-    """Return values of tokens where rows that are padded on the left have their tokens."""
+    """Move the values of tokens to the right in rows that are padded on the left."""
     source = (np.arange(matrix.shape[1]) - _left_padding(batch)[:, None]) % matrix.shape[1]
     return np.take_along_axis(matrix, source, axis=1)
 

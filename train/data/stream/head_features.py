@@ -19,14 +19,14 @@ from clozeline.train.registries import TASK_HEADS
 
 @dataclass(frozen=True)
 class HeadBatch:
-    """Columns of a micro-batch, from which answers build the tensors of single heads."""
+    """A micro-batch, from which task heads build the tensors of single heads."""
 
     roles: Mapping[str, Role]
-    """of the columns that the sets of the stream hold"""
+    """roles of the columns in the sets of the stream"""
     columns: Mapping[str, Ragged]
-    """those of this micro-batch; a column that no row has is empty"""
+    """columns of this micro-batch; a column that no row has is empty"""
     tensors: Mapping[str, Tensor]
-    """of the batch, its labels among them"""
+    """tensors of the batch so far, with its labels"""
     ids: Int64
     """padded input ids [B, T]"""
     lengths: Int64
@@ -34,18 +34,18 @@ class HeadBatch:
     pad: int
     """id of padding"""
     sorted_labels: bool = False
-    """several objectives share the batch, so that labels are in the order of their positions"""
+    """several objectives share the batch, and labels are sorted by position"""
 
 
 def find_head_rules(roles: Mapping[str, Role]) -> tuple[Any, ...]:
-    """Return the classes of `train/task_heads/HEAD.py` that build tensors from several columns with these roles."""
+    """Return the task heads that build tensors from several columns with these roles."""
     heads = {role.head for role in roles.values() if role.head}
-    found = [TASK_HEADS.load_class(head) for head in sorted(heads & {*TASK_HEADS.available()})]
-    return tuple(rule for rule in found if columns_of_rule(rule, roles))
+    classes = [TASK_HEADS.load_class(head) for head in sorted(heads & {*TASK_HEADS.available()})]
+    return tuple(rule for rule in classes if columns_of_rule(rule, roles))
 
 
 def columns_of_rule(rule: Any, roles: Mapping[str, Role]) -> list[str]:
-    """Return the columns with these roles that a head's rule turns into tensors."""
+    """Return the columns with these roles from which a task head builds tensors."""
     declared = {feature.name: feature.role for feature in rule.columns}
     return [
         name
@@ -57,18 +57,24 @@ def columns_of_rule(rule: Any, roles: Mapping[str, Role]) -> list[str]:
 def rows_of_choices(
     columns: Mapping[str, Ragged], roles: Mapping[str, Role]
 ) -> tuple[dict[str, Ragged], dict[str, Tensor]]:
-    """Split multiple-choice examples into one row per choice; return `choices` [B] and `label` [B] too, int64.
+    """Split multiple-choice examples into one row per choice.
 
     Rows are in the order of the examples, then of their choices. Filler becomes one empty row with
     label -100. The `input_ids` of an example are those of all choices end to end, or of a pair in
     both orders.
 
+    Returns:
+        the columns of the rows, and int64 `choices` [B] and `label` [B] of the examples.
+
     Example (an example of two choices, and filler):
-        >>> lists = {"input_ids": [[7, 8, 9], []], "choice_starts": [[0, 2], []], "choice": [[1], []]}
+        >>> lists = {"input_ids": [[7, 8, 9], []], "choice_starts": [[0, 2], []]}
+        >>> lists |= {"choice": [[1], []]}
         >>> columns = {name: Ragged.from_lists(rows, np.int64) for name, rows in lists.items()}
         >>> rows, chosen = rows_of_choices(columns, {})
-        >>> [row.tolist() for row in rows["input_ids"]], chosen["choices"].tolist(), chosen["label"].tolist()
-        ([[7, 8], [9], []], [2, 1], [1, -100])
+        >>> [row.tolist() for row in rows["input_ids"]]
+        [[7, 8], [9], []]
+        >>> chosen["choices"].tolist(), chosen["label"].tolist()
+        ([2, 1], [1, -100])
     """
     # row bounds in the flat ids: the starts of all choices, and of examples without any
     ids = columns["input_ids"].values

@@ -1,4 +1,4 @@
-"""Build the labels of a micro-batch (positions, ids, weights), and the decoder inputs that predict them."""
+"""Build the labels of a micro-batch (positions, ids, weights), and its decoder inputs."""
 
 from collections.abc import Mapping
 from functools import lru_cache, reduce
@@ -48,13 +48,13 @@ _DENSE: Final = frozenset(
         *("segment_ids", "attention", "prefix_length", "objective"),
     }
 )
-"""Tensors that `dense_labels` reads, or whose content another one holds."""
+"""Tensors that `dense_labels` reads, or that it does not need."""
 _DENSE_DOCUMENTS: Final = frozenset({"document_ids", "cu_seqlens", "max_seqlen"})
 _DENSE_TARGETS: Final = frozenset({"decoder_input_ids", "decoder_lengths", "decoder_position_ids"})
-"""Those of encoder-decoders; packed documents of two sides have no mask there."""
+"""The same for encoder-decoders; a Hugging Face model has no mask for packed documents there."""
 
 TARGET_END: Final = -2
-"""Instead of the first id of decoder inputs: the last id of the row's target."""
+"""Decoder inputs start with the last id of the row's target."""
 
 
 def build_labels(
@@ -110,7 +110,10 @@ def _predicting_indices(rows: int, width: int) -> Int64:
 def build_next_token_labels(
     ids: Int64, lengths: Int64, prefix: Int64 | None, starts: Int64 | None
 ) -> dict[str, Tensor]:
-    """Return next-token labels: token i, predicted at i - 1, from max(1, prefix) on, unless it opens a document."""
+    """Return next-token labels: token i is predicted at position i - 1.
+
+    Labels start after the prefix; the first token of a document is not a label.
+    """
     # full rows without prefix or documents: shared indices
     rows, width = ids.shape
     if prefix is None and starts is None and int(lengths.min()) == width:
@@ -118,6 +121,7 @@ def build_next_token_labels(
             "label_index": torch.from_numpy(_predicting_indices(rows, width).copy()),
             "label_ids": torch.from_numpy(ids[:, 1:].astype(np.int64).reshape(-1)),
         }
+
     # valid [B, T]: the tokens that are labels
     columns = np.arange(width)
     first = np.ones(rows, np.int64) if prefix is None else np.maximum(prefix, 1)
@@ -134,7 +138,10 @@ def build_next_token_labels(
 def build_label_weights(
     columns: Mapping[str, Ragged], tensors: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return label weights [N] and each row's share of the divisor [B]; default: 1, and the row's label count."""
+    """Return label weights [N], and each row's part of the divisor of the loss [B].
+
+    Defaults: weight 1, and the number of labels of the row.
+    """
     rows = (
         tensors["label_index"].numpy()
         // tensors.get("decoder_input_ids", tensors["input_ids"]).shape[1]
@@ -155,7 +162,7 @@ def build_label_weights(
 def build_stored_scores(
     columns: Mapping[str, Ragged], tensors: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Return `teacher_ids` int64 and `teacher_weights` fp32 [N, k], one row per label in the order of `label_ids`.
+    """Return `teacher_ids` int64 and `teacher_weights` fp32 [N, k], in the order of `label_ids`.
 
     Without token labels there is one row per row of the batch, [B, k], 0 in filler.
 
@@ -185,14 +192,20 @@ def build_target_rows(
     tensors: Mapping[str, Tensor],
     begin: int | Int64,
     pad: int,
-    apart: bool,
+    isolate_documents: bool,
 ) -> dict[str, Tensor]:
-    """Return decoder inputs: the target shifted right after `begin`; every target position is a label.
+    """Return decoder inputs: the target shifted right; every target position is a label.
 
     MASS targets (`target_start`) keep their positions in the source, and start with the source
-    token before them. Where documents are kept `apart`, each starts with `begin` and at position 0;
-    `begin` is one for all rows, or [B], and `TARGET_END` is the last token of the row's target
-    (mBART).
+    token before them.
+
+    Args:
+        columns: list columns with `target_ids`.
+        tensors: tensors of the encoder.
+        begin: first id of all rows, or of each row [B]; `TARGET_END`: the last id of the row's
+            target (mBART).
+        pad: id of padding.
+        isolate_documents: start each document with `begin`, at position 0.
     """
     # shift the targets right [B, T]
     targets, lengths = pad_rows(columns["target_ids"], pad)
@@ -205,9 +218,11 @@ def build_target_rows(
         begin = np.where(np.equal(begin, TARGET_END), last, begin)
     inputs[:, 0] = begin
     inputs[:, 1:] = targets[:, :-1]
-    positions, documents = None, None
+    positions = None
+    documents = None
+
     # start every document with `begin`, at position 0
-    if apart:
+    if isolate_documents:
         starts = (
             part_counts(columns[_STARTS], *shape)
             if _STARTS in columns
@@ -221,6 +236,8 @@ def build_target_rows(
     if "target_start" in columns:
         positions = np.broadcast_to(in_order, shape) if positions is None else positions
         positions = _align_with_source(inputs, columns, tensors, positions)
+
+    # pad, and collect the labels
     inputs[~valid] = pad
     index = np.flatnonzero(valid)
     decoder = _decoder_tensors(inputs, lengths, index, targets.reshape(-1)[index])
@@ -234,7 +251,10 @@ def build_target_rows(
 def _align_with_source(
     inputs: Int64, columns: Mapping[str, Ragged], tensors: Mapping[str, Tensor], positions: Int64
 ) -> Int64:
-    """Return the target's positions in the source [B, T]; write the source token before it into `inputs`."""
+    """Return the positions of targets in the source [B, T].
+
+    Also write the source token before each target into `inputs`.
+    """
     source = tensors["input_ids"].numpy()
     source_positions = tensors["position_ids"].numpy()
     # one target per row or document [N]: its start in the source, its row, and its first decoder
@@ -244,10 +264,12 @@ def _align_with_source(
     if _STARTS in columns:
         documents, in_row = flatten(columns[_STARTS])
         heads[np.isin(row, in_row)] = documents[np.isin(in_row, row)]
+
     # start each target with the source token before it, unless it is the first of its text
     begins = source_positions[row, starts]
     inside = np.flatnonzero(begins)
     inputs[row[inside], heads[inside]] = source[row[inside], starts[inside] - 1]
+
     # shift the positions of each part by the offset of its first column
     offsets = np.zeros_like(inputs)
     offsets[row, heads] = begins
@@ -265,11 +287,12 @@ def build_decoder_rows(
     pad: int,
     mask: int,
 ) -> dict[str, Tensor]:
-    """Return decoder inputs for masked positions: the label of the previous position, or [MASK] if it has none.
+    """Return decoder inputs for masked positions.
 
-    A row starts with `begin`; where documents are kept apart, each document does.
+    The input is the label of the previous position, or [MASK] if it has no label. Each row starts
+    with `begin`, or each document if documents do not see each other.
     """
-    # write each label one column to the right, unless that leaves its row
+    # write each label one column to the right, unless it would leave its row
     rows, width = tensors["input_ids"].shape
     inputs = np.full((rows, width), mask, np.int64)
     labels = build_labels(columns, width)
@@ -277,6 +300,7 @@ def build_decoder_rows(
     ids = labels["label_ids"].numpy()
     inside = index % width + 1 < np.repeat(lengths, width)[index]
     inputs.reshape(-1)[index[inside] + 1] = ids[inside]
+
     # opening [B, T]: the first position of each row or document
     opening = np.zeros((rows, width), np.bool_)
     opening[:, 0] = True
@@ -295,7 +319,7 @@ def build_decoder_rows(
 def build_copied_rows(
     ids: Int64, lengths: Int64, begin: int | Int64, pad: int
 ) -> dict[str, Tensor]:
-    """Return decoder inputs of rows that both stacks read: the row shifted right after `begin` (arXiv 1910.13461)."""
+    """Return decoder inputs of rows that both stacks read: the row shifted right (BART)."""
     first = np.broadcast_to(np.asarray(begin), len(ids))[:, None]
     inputs = np.concatenate((first, ids[:, :-1]), axis=1)
     inputs[np.arange(inputs.shape[1]) >= lengths[:, None]] = pad
@@ -318,36 +342,38 @@ def _decoder_tensors(inputs: Int64, lengths: Int64, index: Int64, ids: Int64) ->
 def dense_labels(tensors: Mapping[str, Tensor], *, next_token: bool = False) -> dict[str, Tensor]:
     """Return the inputs of a Hugging Face model: dense labels, -100 where there is no loss.
 
-    A model that has none of these inputs raises; to train without one on purpose, drop it from the
+    A model that has no such input raises; to train without an input on purpose, drop it from the
     result.
 
     Args:
-        tensors: of a `Batch`; filler rows have no labels.
+        tensors: tensors of a `Batch`; filler rows have no labels.
         next_token: whether the model is causal and shifts labels itself; each label then stays at
             its token.
 
     Returns:
         `input_ids`, `attention_mask` and `labels`, int64 [B, T]; for an encoder-decoder also
-        `decoder_input_ids`, with `labels` as long as they are. Where rows have segments,
-        `token_type_ids`; where positions do not count from the start of the row, `position_ids`,
-        from 0 (add 2 for RoBERTa). Where documents are kept apart, or with a prefix or modes of
-        attention, the mask is fp32 [B, 1, T, T], added to scores: a model also applies it to local
-        layers.
+        `decoder_input_ids`, with `labels` of the same length. If rows have segments,
+        `token_type_ids`; if positions do not count from the start of the row, `position_ids`,
+        from 0 (add 2 for RoBERTa). If documents do not see each other, or with a prefix or
+        attention modes, the mask is fp32 [B, 1, T, T], to be added to scores: a model also applies
+        it to local layers.
 
     Raises:
-        ConfigurationError: rows hold what no input of these models says.
+        ConfigurationError: rows have tensors for which these models have no input.
 
     Example, label 7 at position 1 of the only row of three tokens:
         label_index [1], label_ids [7]    labels [-100, 7, -100]
     """
+    # refuse tensors that the model would ignore
     paired = "decoder_input_ids" in tensors
     if unread := sorted(tensors.keys() - _DENSE - (_DENSE_TARGETS if paired else _DENSE_DOCUMENTS)):
         raise ConfigurationError(
             f"dense_labels: rows with {', '.join(unread)}: a Hugging Face model has no input for "
-            "that and would learn "
-            "another objective; use a model of Clozeline, or drop these tensors to train without "
-            "them on purpose"
+            "that and would learn another objective; use a model of Clozeline, or drop these "
+            "tensors to train without them on purpose"
         )
+
+    # the inputs
     ids = tensors["input_ids"].long()
     inputs = {"input_ids": ids, "attention_mask": _attention_mask(tensors, next_token)}
     if not torch.equal(tensors["position_ids"], expand_positions(*ids.shape)):
@@ -358,6 +384,8 @@ def dense_labels(tensors: Mapping[str, Tensor], *, next_token: bool = False) -> 
     if paired:
         labeled = inputs["decoder_input_ids"] = tensors["decoder_input_ids"]
         _refuse_moved_targets(tensors["decoder_position_ids"], tensors["decoder_lengths"])
+
+    # the labels
     labels = torch.full_like(labeled, IGNORED)
     labels.view(-1)[tensors["label_index"] + int(next_token)] = tensors["label_ids"]
     labels[tensors["row_weight"] == 0] = IGNORED
@@ -365,7 +393,10 @@ def dense_labels(tensors: Mapping[str, Tensor], *, next_token: bool = False) -> 
 
 
 def _attention_mask(tensors: Mapping[str, Tensor], causal: bool) -> Tensor:
-    """Return which positions are tokens, int64 [B, T]; or scores to add, where a position reads a part of its row."""
+    """Return which positions are tokens, int64 [B, T].
+
+    If positions read only a part of their row: return fp32 [B, 1, T, T] to add to scores.
+    """
     padding = batch_padding(tensors)
     pairs = pair_mask(tensors)
     prefix = None
@@ -384,20 +415,20 @@ def _attention_mask(tensors: Mapping[str, Tensor], causal: bool) -> Tensor:
 
 
 def _refuse_moved_targets(positions: Tensor, lengths: Tensor) -> None:
-    counted = torch.arange(positions.shape[1]).expand(positions.shape)
-    if bool(((positions != counted) & (counted < lengths[:, None])).any()):
+    expected = torch.arange(positions.shape[1]).expand(positions.shape)
+    if bool(((positions != expected) & (expected < lengths[:, None])).any()):
         raise ConfigurationError(
             "dense_labels: decoder_position_ids do not count from the start of the target, and a "
-            "Hugging Face "
-            "encoder-decoder has no input for them: use a model of Clozeline"
+            "Hugging Face encoder-decoder has no input for them: use a model of Clozeline"
         )
 
 
-def sample_words(seed: int, step: int, origin: Int64, tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return random bits below 2^32 for each label [N], int64, with which a generator samples replacement tokens.
+def draw_sample_bits(seed: int, step: int, origin: Int64, tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return random bits below 2^32 for each label, int64 [N].
 
-    They depend on the stored row, `origin` [B, 3], not on its batch: ranks, micro-batches and
-    padding change nothing. The step is that of the optimizer, 0 in an evaluation.
+    A generator samples replacement tokens with them. They depend on the stored row, `origin`
+    [B, 3], not on its batch: ranks, micro-batches and padding change nothing. `step` is the
+    optimizer step, 0 in an evaluation.
     """
     # one key per row from (seed, step, origin), then as many bits as the row has labels
     parts = origin.astype(np.uint64)

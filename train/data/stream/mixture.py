@@ -1,9 +1,9 @@
-"""Mix several shard sets in exact proportions, and change the mixture from phase to phase; pure arithmetic.
+"""Mix several shard sets in exact proportions, and change the mixture from phase to phase.
 
-Every set keeps its own order over the same lanes. A mixture says which set a lane reads at a
-position, so that each lane reads consecutive lane rows of each set: every row of every set comes
-once an epoch, and the state is one integer. A timeline puts mixtures one after another; a set that
-comes back continues where it stopped.
+Every set has its order over the same lanes. A mixture says which set a lane reads at a position,
+and each lane reads consecutive lane rows of each set: every row of every set is read once per
+epoch, and the state is one integer. A timeline puts mixtures one after another; a set of an earlier
+phase continues where it stopped.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ PERIOD."""
 
 
 class SourceMixture:
-    """Periodic pattern in which lanes read several sources: source(lane, x) = table[(x + lane) mod period].
+    """Periodic pattern of sources: a lane reads table[(x + lane) mod period] at position x.
 
     Weights become counts per period by largest remainders. The next entry is always the source
     furthest below its share, so any part of the table holds each source in proportion to within
@@ -51,8 +51,7 @@ class SourceMixture:
         if not self.counts.all():
             raise ConfigurationError(
                 f"weights: {list(weights)} leave source {int(np.argmin(self.counts))} without a "
-                "row among "
-                f"{self.period} rows; give it at least 1/{self.period} of the sum"
+                f"row among {self.period} rows; give it at least 1/{self.period} of the sum"
             )
         self.table = _interleave(self.counts)
         self._prefix = np.zeros((len(weights), self.period + 1), np.int64)
@@ -64,13 +63,13 @@ class SourceMixture:
         return len(self.counts)
 
     def row_shares(self, rows: Sequence[int], lanes: int) -> list[float]:
-        """Return each source's share of what is no filler, given the rows of the sources.
+        """Return each source's share of the real rows, given the rows of the sources.
 
-        Each epoch of a source fills the lanes up, so that a source with few rows has a smaller
-        share than its weight.
+        Filler rows complete the lanes at the end of each epoch of a source. A source with few rows
+        therefore has a smaller share than its weight.
 
-        Example: of equal weights, 10 rows on 16 lanes, where 6 of 16 are filler, make .385 of the
-        rows of 1,600.
+        Example: with equal weights, 10 rows on 16 lanes (6 of 16 are filler) and 1,600 rows have
+        shares of .385 and .615.
         """
         filled = self.counts * [count / (-(-count // lanes) * lanes) for count in rows]
         shares: list[float] = (filled / filled.sum()).tolist()
@@ -83,13 +82,16 @@ class SourceMixture:
         return taken
 
     def find_entry(self, source: int, number: int) -> int:
-        """Return the index of a source's entry `number` in the endless table: the inverse of `count_drawn`."""
+        """Return the index of a source's entry `number` in the endless table.
+
+        This is the inverse of `count_drawn`.
+        """
         period, inside = divmod(number, int(self.counts[source]))
         return period * self.period + int(self._entries[source][inside])
 
 
 class SourceKey(NamedTuple):
-    """Identity of a source: a shard set, and the corruption of its samples in the stream ("" for examples)."""
+    """Identity of a source: a shard set, and the corruption of its samples ("" for examples)."""
 
     name: str
     rows: int
@@ -99,18 +101,18 @@ class SourceKey(NamedTuple):
 
     @property
     def order(self) -> tuple[str, int, int]:
-        """SourceKey of the row order; a set and its copy in another container share it."""
+        """Identity of the row order; a set and its copy in another container share it."""
         return self[:3]
 
     @property
     def content(self) -> tuple[str, int, int, str]:
-        """Identity of the set, however its samples are corrupted."""
+        """Identity of the set, whatever the corruption of its samples."""
         return self[:4]
 
 
 @dataclass(eq=False)
 class Counter:
-    """Lane rows that each lane has read from a set, and from copies that continued where it stopped."""
+    """Lane rows that each lane has read from a set and its copies."""
 
     order: tuple[str, int, int]
     rows: Int64
@@ -119,7 +121,7 @@ class Counter:
 
 
 class SkippedRows(NamedTuple):
-    """Rows that a rollback skipped: after `step` steps, the stream went on from `stop` instead of `start`."""
+    """Rows that a rollback skipped: after `step` steps, the stream moved from `start` to `stop`."""
 
     step: NonNegativeInt
     start: NonNegativeInt
@@ -136,34 +138,36 @@ class Phase(Generic[SourceT]):
     sources: tuple[SourceT, ...]
     """sets to mix, each once (with their corruptions), or their keys"""
     weights: tuple[float, ...] = ()
-    """their shares; empty: equal shares"""
+    """shares of the sources; empty: equal shares"""
     until_samples: int | None = None
-    """position of the stream at which the phase ends; None: never, only for the last"""
+    """position of the stream at which the phase ends; None for the last phase, which never ends"""
     global_batch: int | None = None
-    """rows of a step; None: the stream's own"""
+    """rows of a step; None: those of the stream"""
 
     def mixture(self, period: int = PERIOD) -> SourceMixture:
-        """Return the mixture of the phase; weights 1 and 1 give the same one as 2 and 2."""
+        """Return the mixture of the phase; weights (1, 1) and (2, 2) give the same mixture."""
         return SourceMixture(self.weights or (1.0,) * len(self.sources), period)
 
 
 @dataclass(frozen=True, eq=False)
 class PhaseSpan:
-    """Lane rows `start .. stop` of the stream, which one phase decides (None: no end), `global_batch` rows a step.
-
-    `base[k, lane]`: lane rows of source k that were read before, counted by `counters[k]`.
-    """
+    """The lane rows of the stream that belong to one phase."""
 
     start: int
+    """first lane row"""
     stop: int | None
+    """lane row after the last; None: the span never ends"""
     sources: tuple[SourceKey, ...]
     mixture: SourceMixture
     global_batch: int
+    """rows of a step"""
     base: Int64
+    """[sources, lanes]: lane rows of each source that earlier phases have read"""
     counters: tuple[Counter, ...]
+    """counters of these lane rows, by source"""
 
     def index_of(self, key: SourceKey) -> int | None:
-        """Return the index of the source that reads a set's rows: the set itself, or a copy of it."""
+        """Return the index of the source that is this set or a copy of it, or None."""
         known = [source.content for source in self.sources]
         if key.content in known:
             return known.index(key.content)
@@ -179,14 +183,14 @@ class PhaseSpan:
         return drawn
 
     def rows(self, k: int, lanes: Int64, positions: Int64) -> Int64:
-        """Return the next lane row of source k for each lane at each position, [lanes, positions]."""
+        """Return the next lane row of source k for each lane and position, [lanes, positions]."""
         lane = lanes[:, None]
         before = self.base[k][lane] - self.mixture.count_drawn(k, lane)
         rows: Int64 = before + self.mixture.count_drawn(k, positions - self.start + lane)
         return rows
 
     def position(self, k: int, lane: int, row: int) -> int | None:
-        """Return the position at which a lane reads a lane row of source k in this span, or None."""
+        """Return the position at which a lane reads a lane row of source k here, or None."""
         number = row - int(self.base[k, lane]) + int(self.mixture.count_drawn(k, np.array(lane)))
         if row < self.base[k, lane]:
             return None
@@ -219,17 +223,16 @@ class Timeline:
         start = 0
         for number, phase in enumerate(phases):
             stop = _find_stop(phases, number, start * lanes, lanes, sizes[number], read)
-            counted = counters.of(phase.sources)
-            base = np.stack([counter.rows for counter in counted])
+            of_phase = counters.of(phase.sources)
+            base = np.stack([counter.rows for counter in of_phase])
             span = PhaseSpan(
-                start, stop, phase.sources, phase.mixture(period), sizes[number], base, counted
+                start, stop, phase.sources, phase.mixture(period), sizes[number], base, of_phase
             )
             self.spans.append(span)
             if stop is not None:
                 for k, key in enumerate(phase.sources):
-                    counters.stop(
-                        key, counted[k], span.rows(k, np.arange(lanes), np.array([stop]))[:, 0]
-                    )
+                    rows_at_stop = span.rows(k, np.arange(lanes), np.array([stop]))[:, 0]
+                    counters.stop(key, of_phase[k], rows_at_stop)
                 start = stop
 
     def at(self, position: int, count: int = 1) -> PhaseSpan:
@@ -238,8 +241,7 @@ class Timeline:
         if span.stop is not None and position + count > span.stop:
             raise ConfigurationError(
                 f"a global batch of {count * self.lanes} at {position * self.lanes} crosses the "
-                "end of a phase at "
-                f"{span.stop * self.lanes}"
+                f"end of a phase at {span.stop * self.lanes}"
             )
         return span
 
@@ -247,10 +249,10 @@ class Timeline:
 class _Counters:
     """Counters of all sets, phase by phase.
 
-    A set is identified by its content. One with new content is taken for a copy in another
-    container if an unread set has its name, rows and blocks: it continues that counter. Otherwise
-    it starts at its first row. Two sets that shared a counter are not copies once a phase reads
-    both: each continues where it stopped.
+    A set is identified by its content. A set with new content counts as a copy in another container
+    if a set that the phase does not read has its name, rows and blocks: it continues that counter.
+    Otherwise it starts at its first row. Once a phase reads two sets that shared a counter, they
+    are not copies: each continues where it stopped.
     """
 
     def __init__(self, lanes: int) -> None:
@@ -260,7 +262,7 @@ class _Counters:
         self._stopped: dict[tuple[str, int, int, str], Int64] = {}
 
     def of(self, sources: Sequence[SourceKey]) -> tuple[Counter, ...]:
-        """Return the counter of each source of the next phase; no two share one."""
+        """Return the counter of each source of the next phase; all counters differ."""
         known = [self._of[key.content] for key in sources if key.content in self._of]
         for key in sources:
             counter = self._of.get(key.content)
@@ -292,8 +294,12 @@ def _find_stop(
     global_batch: int,
     read: int,
 ) -> int | None:
-    """Return the lane row at which phase `number` ends; it starts at `start` samples, `read` samples are consumed."""
+    """Return the lane row at which phase `number` ends; None: never.
+
+    It starts at `start` samples; `read` samples are consumed.
+    """
     until = phases[number].until_samples
+
     # only the last phase is endless
     if until is None:
         if number + 1 < len(phases):
@@ -311,8 +317,9 @@ def _find_stop(
         )
     if until <= read:
         return until // lanes
+
     # a phase that is not over must end with a global batch, and with a full row of the lanes
-    for size, first, what in (
+    for size, first, unit in (
         (global_batch, max(start, read), "its global batch"),
         (lanes, 0, "the lanes"),
     ):
@@ -320,15 +327,15 @@ def _find_stop(
             fits = first + (until - first) // size * size
             where = "where the checkpoint is" if read > start else "where it begins"
             raise ConfigurationError(
-                f"phases: until_samples {until} of phase {number} is not a multiple of {size}"
-                f"{f', counted from {first}, {where}' if first else ''}, {what}; nearest: {fits} "
-                f"or {fits + size}"
+                f"phases: until_samples {until} of phase {number} is not a multiple of "
+                f"{size}{f', counted from {first}, {where}' if first else ''}, {unit}; nearest: "
+                f"{fits} or {fits + size}"
             )
     return until // lanes
 
 
 def _interleave(counts: Int64) -> Int64:
-    """Return a table with each source `counts` times: next comes the largest deficit, ties by index."""
+    """Return a table with each source `counts` times, the largest deficit next, ties by index."""
     period = int(counts.sum())
     table = np.empty(period, np.int64)
     deficit = np.zeros(len(counts), np.int64)

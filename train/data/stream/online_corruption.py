@@ -29,19 +29,22 @@ class Corruption:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The objective's options as plain data."""
+        """The objective's options as a dictionary."""
         options: dict[str, object] = to_data(self.objective.options)
         return options
 
     @property
     def identity(self) -> str:
-        """Label and hash of everything that decides the examples; part of the stream's state."""
+        """Label of the objective, and a hash of everything that decides the examples.
+
+        It is a part of the stream's state.
+        """
         objective = self.objective
         counts = objective.vocabulary.token_counts
         drawn = "" if counts is None else hashlib.sha256(counts.tobytes()).hexdigest()
         version = objective.version_with(objective.options)
-        facts = [objective.name, version, objective.label, self.options, self.seed, drawn]
-        return f"{objective.label} {canonical_sha256(facts)[:16]}"
+        parts = [objective.name, version, objective.label, self.options, self.seed, drawn]
+        return f"{objective.label} {canonical_sha256(parts)[:16]}"
 
     def __call__(
         self, samples: SampleBatch, variants: NDArray[np.uint16]
@@ -52,7 +55,7 @@ class Corruption:
     def manifest(self, samples: Manifest) -> Manifest:
         """Return the manifest that these examples would have if they were stored."""
         objective = self.objective
-        facts = ObjectiveRecord(
+        record = ObjectiveRecord(
             name=objective.name,
             label=objective.label,
             options=self.options,
@@ -61,17 +64,24 @@ class Corruption:
             frame=FrameRecord(**asdict(objective.layout)),
         )
         columns = tuple(feature_columns(objective.features, objective.vocabulary.size))
-        # special tokens are not in the samples: those around a text, and between two
+
+        # the longest row: special tokens around and between texts are not in the samples
         framed = len(objective.add_special_tokens(np.zeros(samples.max_length, np.int64)))
         added = self.options.get("max_length", 0) - objective.content_length
         longest = max(framed, samples.max_length + added)
-        # not `model_copy`, which would carry over cached properties of the samples
-        rows = {"objective": facts, "kind": "examples", "columns": columns, "max_length": longest}
-        return Manifest.model_construct(**{**dict(samples), **rows})
+
+        # not `model_copy`, which would copy cached properties of the samples
+        changes = {
+            "objective": record,
+            "kind": "examples",
+            "columns": columns,
+            "max_length": longest,
+        }
+        return Manifest.model_construct(**{**dict(samples), **changes})
 
 
 def corruption_of(entries: Sequence[NamedObjective], shards: ShardSet) -> Corruption:
-    """Return the corruption of a sample set: the one configured objective that reads its grouping."""
+    """Return the corruption of a sample set by the only objective that reads its grouping."""
     corruptions = []
     problem = None
     for entry in entries:
@@ -84,9 +94,8 @@ def corruption_of(entries: Sequence[NamedObjective], shards: ShardSet) -> Corrup
     if problem is not None and not corruptions:
         raise problem
     raise ConfigurationError(
-        f"data.corrupt: {len(corruptions)} of its {len(entries)} objectives read {shards.path}: "
-        "expected one, with a "
-        "grouping of its own"
+        f"data.corrupt: {len(corruptions)} of its {len(entries)} objectives read the grouping of "
+        f"{shards.path}: expected one"
     )
 
 
@@ -100,6 +109,7 @@ def _build_corruption(entry: NamedObjective, shards: ShardSet) -> Corruption:
         raise ConfigurationError(
             f"{error}: start in a folder that has the recipe's train_tokenizer/"
         ) from error
+
     # the grouping of the set must be the one that the objective reads
     objective = entry.build(replace(vocabulary, languages=manifest.languages))
     expected = objective.grouping.entry()
@@ -107,17 +117,15 @@ def _build_corruption(entry: NamedObjective, shards: ShardSet) -> Corruption:
     different = [key for key in {**expected, **stored} if expected.get(key) != stored.get(key)]
     if different:
         key = different[0]
-        want = expected.get(key)
-        have = stored.get(key)
         raise ConfigurationError(
-            f"data.corrupt: '{objective.label}' reads samples with {key} {want!r}, {shards.path} "
-            f"has {have!r}: give "
-            f"data.shards the folder group/{objective.grouping.label}/train"
+            f"data.corrupt: '{objective.label}' reads samples with {key} {expected.get(key)!r}, "
+            f"{shards.path} has {stored.get(key)!r}: give data.shards the folder "
+            f"group/{objective.grouping.label}/train"
         )
     return Corruption(objective, manifest.seed)
 
 
 def _stored_grouping(samples: Manifest) -> dict[str, object]:
-    """Return the grouping of a sample set as an objective's entry: a manifest's lists become tuples."""
+    """Return the grouping of a sample set in the form of an objective's entry."""
     grouping = samples.grouping
     return GroupingSpec.of(grouping.name, grouping.options).entry() if grouping else {}

@@ -1,12 +1,13 @@
-"""Compute the order of one set in closed form: the row in a cell, and the cell of a row; no files, no torch.
+"""Compute the order of one set in closed form: the row in a cell, and the cell of a row.
 
 N rows in blocks of R are dealt to L lanes, one block per lane and round. The blocks that do not
 fill a round, and the rows that do not fill a block, are dealt row by row in the epoch's last round.
-Every row comes exactly once an epoch; the epoch's last lane row ends with fewer than L filler rows.
+Every row is read exactly once per epoch; the epoch's last lane row ends with fewer than L filler
+rows.
 
 A *position* is a lane row of the set. A *logical block* has R rows: the full blocks of the files
-first, then the short last blocks of all files, joined and cut into R rows. The fewer than R rows
-that remain are the *rest*.
+first, then the short last blocks of all files, joined and split into R rows. The remaining rows,
+fewer than R, are the *rest*.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,10 +44,9 @@ class LogicalBlocks:
 
     def __init__(self, rows: NDArray[np.integer], block_rows: int) -> None:
         self._rows = block_rows
-        self._stored = np.argsort(
-            rows < block_rows, kind="stable"
-        )  # the full blocks, then the tails
-        self._ends = np.cumsum(rows[self._stored], dtype=np.int64)  # of their rows, laid end to end
+        # the full blocks, then the tails; and where each ends if all are laid end to end
+        self._stored = np.argsort(rows < block_rows, kind="stable")
+        self._ends = np.cumsum(rows[self._stored], dtype=np.int64)
 
     def pieces(self, block: int) -> list[Piece]:
         """Return the stored pieces of a logical block, in row order."""
@@ -70,9 +70,8 @@ class LogicalBlocks:
         blocks = np.repeat(
             [piece.block for piece in pieces], [piece.stop - piece.start for piece in pieces]
         )
-        return blocks[rows], np.concatenate(
-            [np.arange(piece.start, piece.stop) for piece in pieces]
-        )[rows]
+        indices = np.concatenate([np.arange(piece.start, piece.stop) for piece in pieces])
+        return blocks[rows], indices[rows]
 
     def to_logical(self, stored: int, row: int) -> tuple[int, int]:
         """Return the logical block of a stored row, and its index in it."""
@@ -84,8 +83,8 @@ class LogicalBlocks:
 class ReadingRound:
     """Lane rows `start .. start + length`, during which every lane stays in its block.
 
-    `skip`: lane rows of the round before `start`; 0 unless memory allows only a part of the round
-    at a time.
+    `skip`: lane rows of the round before `start`; above 0 only if the round does not fit into
+    memory at once.
     """
 
     epoch: int
@@ -97,7 +96,7 @@ class ReadingRound:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """One read of a logical block for some lanes: entries `rows` of its shuffled order go to `slots`.
+    """One read of a logical block: the rows `rows` of its shuffled order go to `slots`.
 
     Slots count lanes x round length, lane by lane.
     """
@@ -152,7 +151,7 @@ class FeistelPermutation:
 
 
 def row_permutations(n: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return an order of n rows for each key, shape [keys, n]: the argsort of distinct 64-bit hashes."""
+    """Return an order of n rows for each key, [keys, n]: the argsort of 64-bit hashes."""
     return np.argsort(random_bits(keys, 0, n), axis=1)
 
 
@@ -174,9 +173,8 @@ class BlockOrder:
         self.lanes = lanes
         self.blocks, self.rest = divmod(rows, block_rows)
         self.rounds, remaining = divmod(self.blocks, lanes)
-        self._share, self._longer = divmod(
-            remaining * block_rows + self.rest, lanes
-        )  # of the rows in the last round
+        # in the last round, each lane has `share` rows, and the first `longer` lanes one more
+        self._share, self._longer = divmod(remaining * block_rows + self.rest, lanes)
         self.lane_rows = -(-rows // lanes)
         """P: lane rows of an epoch, filler included."""
         self._permutation = lru_cache(maxsize=4)(
@@ -188,7 +186,7 @@ class BlockOrder:
         return hash64(*self._identity, purpose, epoch, block)
 
     def block(self, epoch: int, index: int) -> int:
-        """Return the logical block at an index of the epoch's block order; the rest is always last."""
+        """Return the logical block at an index of the epoch's order; the rest is always last."""
         return self.blocks if index == self.blocks else self._permutation(epoch)(index)
 
     def row_order(self, epoch: int, block: int) -> NDArray[np.int64]:
@@ -196,7 +194,10 @@ class BlockOrder:
         return self.row_orders(epoch, [block])[0]
 
     def row_orders(self, epoch: int, blocks: Sequence[int]) -> list[NDArray[np.int64]]:
-        """Return the shuffled orders of several logical blocks' rows; only the last block may be the rest."""
+        """Return the shuffled orders of the rows of logical blocks.
+
+        Only the last block may be the rest.
+        """
         keys = np.array([self.key("rows", epoch, block) for block in blocks], np.uint64)
         full = len(blocks) - (blocks[-1] == self.blocks)
         return [
@@ -218,6 +219,7 @@ class BlockOrder:
 
     def loads(self, round_: ReadingRound, first: int, last: int) -> Iterator[Load]:
         """Yield the loads of lanes `first .. last` in one round; each logical block once."""
+        # one block per lane
         if round_.number < self.rounds:
             for lane in range(first, last):
                 start = (lane - first) * round_.length
@@ -225,8 +227,9 @@ class BlockOrder:
                 rows = slice(round_.skip, round_.skip + round_.length)
                 yield Load(round_.epoch, block, rows, slice(start, start + round_.length))
             return
-        # last round: z [lanes, t] numbers its rows; each lane has a contiguous share, which may
-        # span blocks
+
+        # last round: z [lanes, t] is the index of a row in it; each lane has a contiguous share,
+        # which may span blocks
         lanes = np.arange(first, last)[:, None]
         t = np.arange(round_.skip, round_.skip + round_.length)
         z = lanes * self._share + np.minimum(lanes, self._longer) + t
@@ -236,7 +239,7 @@ class BlockOrder:
         parts = zip(
             blocks.tolist(), np.split(i, starts[1:]), np.split(slots, starts[1:]), strict=False
         )
-        for index, block_rows, targets in parts:  # empty where all rows of these lanes are filler
+        for index, block_rows, targets in parts:  # no parts if all rows of these lanes are filler
             yield Load(
                 round_.epoch,
                 self.block(round_.epoch, self.rounds * self.lanes + index),

@@ -1,4 +1,4 @@
-"""Pad ragged columns to matrices, on the right or left, and number their parts: positions, segments, languages."""
+"""Pad ragged columns to matrices, and build ids of positions, documents, segments, languages."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -18,7 +18,7 @@ _PREFIX_MODE: Final = 3
 
 
 def expand_positions(rows: int, width: int) -> Tensor:
-    """Return position ids [rows, width]; all rows share the memory of one."""
+    """Return position ids [rows, width]; all rows share memory."""
     row = np.arange(width)  # views by numpy take a fifth of the time of torch's
     return torch.from_numpy(np.ndarray((rows, width), row.dtype, row, strides=(0, row.itemsize)))
 
@@ -30,9 +30,8 @@ def pad_rows(column: Ragged, pad: float, dtype: DTypeLike = np.int64) -> tuple[I
     if (lengths == width).all():
         return column.values.astype(dtype).reshape(-1, width), lengths
     matrix = np.full((len(column), width), pad, dtype)
-    matrix[np.arange(width) < lengths[:, None]] = (
-        column.values
-    )  # the mask selects in row order, like the values
+    # the mask selects in row order, the order of the values
+    matrix[np.arange(width) < lengths[:, None]] = column.values
     return matrix, lengths
 
 
@@ -47,10 +46,10 @@ def flatten(column: Ragged) -> tuple[Int64, Int64]:
 
 
 def scalar_column(column: Ragged, missing: float = 0, dtype: DTypeLike = np.int64) -> NDArray[Any]:
-    """Return the single value of each row [B]; `missing` for filler rows, which have none.
+    """Return the single value of each row [B]; `missing` for rows without a value.
 
     Raises:
-        IntegrityError: a row has several; a batch has no form for several classes of a row.
+        IntegrityError: a row has several values.
     """
     counts = column.lengths
     if (most := int(counts.max())) > 1:
@@ -63,7 +62,7 @@ def scalar_column(column: Ragged, missing: float = 0, dtype: DTypeLike = np.int6
 
 
 def start_marks(column: Ragged, rows: int, width: int) -> Int64:
-    """Return 1 where a part starts [rows, width]; an empty part after the last position has no mark."""
+    """Return 1 where a part starts [rows, width]; a part after the last position has no mark."""
     values, row = flatten(column)
     marks = np.zeros((rows, width + 1), np.int64)
     marks[row, values] = 1
@@ -71,7 +70,10 @@ def start_marks(column: Ragged, rows: int, width: int) -> Int64:
 
 
 def part_counts(column: Ragged, rows: int, width: int) -> Int64:
-    """Count the parts that start at each position [rows, width]; all but the last of several are empty."""
+    """Count the parts that start at each position [rows, width].
+
+    Of several parts at one position, all but the last are empty.
+    """
     values, row = flatten(column)
     counts = np.bincount(row * (width + 1) + values, minlength=rows * (width + 1))
     return counts.reshape(rows, width + 1)[:, :width]
@@ -85,7 +87,7 @@ def restarting_positions(starts: Int64) -> Int64:
 
 
 def document_bounds(starts: Int64, lengths: Int64) -> Int64:
-    """Return the document bounds in the flattened batch; the padding of a row is its own document."""
+    """Return the document bounds in the flattened batch; the padding of a row is a document."""
     marks = starts.copy()
     marks[:, 0] = 1
     padded = np.flatnonzero(lengths < starts.shape[1])
@@ -94,14 +96,15 @@ def document_bounds(starts: Int64, lengths: Int64) -> Int64:
 
 
 def paired_bounds(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return the document bounds of the two sides of an encoder-decoder, those of the target with `decoder_`.
+    """Return the document bounds of both sides of an encoder-decoder.
 
-    Both sides have the same documents, so that cross-attention can read them in pairs: one that a
-    side lacks is empty there. The padding of a source is a document that no target reads; that of a
-    target belongs to its last document.
+    Names of the target's bounds start with `decoder_`. Both sides have the same documents, which
+    cross-attention reads in pairs: a document that one side lacks is empty there. The padding of a
+    source is a document that no target reads; the padding of a target belongs to its last document.
 
     Example (two documents and one token of padding, of which the second has no target):
-        >>> ids = {"document_ids": torch.tensor([[0, 0, 1, 1]]), "decoder_document_ids": torch.tensor([[0, 0, 0]])}
+        >>> ids = {"document_ids": torch.tensor([[0, 0, 1, 1]])}
+        >>> ids |= {"decoder_document_ids": torch.tensor([[0, 0, 0]])}
         >>> found = paired_bounds({**ids, "lengths": torch.tensor([3])})
         >>> found["cu_seqlens"].tolist(), found["decoder_cu_seqlens"].tolist()
         ([0, 2, 3, 4], [0, 3, 3, 3])
@@ -111,8 +114,9 @@ def paired_bounds(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     in_order = np.arange(source.shape[1])
     lengths = tensors["lengths"].numpy()
     source = np.where(in_order < lengths[:, None], source, padding)
-    # sizes of both sides' documents [2, documents], in the order of the rows, without those that
-    # neither side has
+
+    # sizes of the documents of both sides [2, documents], in the order of the rows, without
+    # documents that neither side has
     first = np.arange(len(source))[:, None] * (padding + 1)
     most = len(source) * (padding + 1)
     sizes = np.stack(
@@ -124,7 +128,7 @@ def paired_bounds(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def bound_tensors(bounds: Int64, side: str = "") -> dict[str, Tensor]:
-    """Return `cu_seqlens` and `max_seqlen`, what kernels over flat rows read."""
+    """Return `cu_seqlens` and `max_seqlen` for kernels over flat rows."""
     longest = torch.tensor(int(np.diff(bounds).max()))
     return {
         f"{side}cu_seqlens": torch.from_numpy(bounds.astype(np.int32)),
@@ -142,12 +146,13 @@ def part_numbers(column: Ragged, lengths: Int64, width: int) -> Int64:
 def segment_tensors(
     columns: Mapping[str, Ragged], lengths: Int64, width: int, restarts: bool | Bool
 ) -> dict[str, Tensor]:
-    """Return tensors [B, T] from `segment_starts` and `languages`, int64; absent columns give none.
+    """Return int64 tensors [B, T] from `segment_starts` and `languages`, if there are such columns.
 
     `type_ids` are segment indices. `languages` are language codes, stored per row or per segment.
-    `position_ids` restart at 0 with every segment of the rows `restarts`; without any there are
-    none.
+    `position_ids` restart at 0 with every segment of the rows `restarts`; without such rows there
+    are none.
     """
+    # segments
     numbers = np.zeros((len(lengths), width), np.int64)
     tensors = {}
     if "segment_starts" in columns:
@@ -158,6 +163,8 @@ def segment_tensors(
                 restarts, (-1, 1)
             )
             tensors["position_ids"] = torch.from_numpy(restarting_positions(marks))
+
+    # languages
     if "languages" in columns:
         # table [B, most codes in a row]: the codes of each row by segment; 0 in filler rows
         codes, rows = flatten(columns["languages"])
@@ -186,16 +193,18 @@ def types_of_modes(
 
 
 def pad_left(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Move the padding of a batch from the end of its rows to their start, for XLNet (arXiv 1906.08237).
+    """Move the padding of rows from their end to their start, for XLNet (arXiv 1906.08237).
 
-    Every matrix is one of positions, [B, T]. `left_padding` [B] counts the padding of each row. The
-    last token, [CLS], gets the segment type 2.
+    Every matrix has the shape [B, T]. `left_padding` [B] counts the padding of each row. The last
+    token, [CLS], gets the segment type 2.
 
     Example:
-        >>> batch = {"input_ids": torch.tensor([[7, 8, 3, 4], [9, 3, 4, 0]]), "lengths": torch.tensor([4, 3])}
-        >>> moved = pad_left(batch)
-        >>> moved["input_ids"][1].tolist(), moved["type_ids"][1].tolist(), moved["left_padding"].tolist()
-        ([0, 9, 3, 4], [0, 0, 0, 2], [0, 1])
+        >>> ids = torch.tensor([[7, 8, 3, 4], [9, 3, 4, 0]])
+        >>> moved = pad_left({"input_ids": ids, "lengths": torch.tensor([4, 3])})
+        >>> moved["input_ids"][1].tolist(), moved["type_ids"][1].tolist()
+        ([0, 9, 3, 4], [0, 0, 0, 2])
+        >>> moved["left_padding"].tolist()
+        [0, 1]
     """
     # [CLS], the last token of each row, has its own segment type
     rows, width = tensors["input_ids"].shape
@@ -207,12 +216,14 @@ def pad_left(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     )
     types[np.arange(rows), lengths - 1] = _CLASS_TYPE
     moved = {**tensors, "type_ids": torch.from_numpy(types)}
+
     # rotate each row to the right by its padding
     padding = width - lengths
     source = (np.arange(width) - padding[:, None]) % width
     for name in [name for name, tensor in moved.items() if tensor.dim() > 1]:
         moved[name] = torch.from_numpy(np.take_along_axis(moved[name].numpy(), source, axis=1))
     moved["left_padding"] = torch.from_numpy(padding)
+
     # shift labels [N], flat indices into B * T, with their row
     if "label_index" in tensors:
         index = tensors["label_index"]

@@ -17,7 +17,7 @@ _DIGEST_DIGITS = 32
 
 
 class Input(NamedTuple):
-    """A shard set, and the objective that corrupts its samples in the stream; None for examples."""
+    """A shard set, and the corruption of its samples in the stream; None for examples."""
 
     shards: ShardSet
     corruption: Corruption | None = None
@@ -46,7 +46,7 @@ def phase_of(
     global_batch: int | None = None,
     corruptions: Sequence[Corruption | None] = (),
 ) -> Phase[Input]:
-    """Return a phase of shard sets; `corruptions`: one per set (None for examples), or empty."""
+    """Return a phase of shard sets; `corruptions` has one per set (None for examples), or none."""
     inputs = tuple(
         Input(*pair) for pair in zip(sets, corruptions or (None,) * len(sets), strict=True)
     )
@@ -58,12 +58,12 @@ def as_phases(data: ShardSet | Input | Sequence[Phase[Input]]) -> list[Phase[Inp
     single = Input(data) if isinstance(data, ShardSet) else data
     phases = [Phase((single,))] if isinstance(single, Input) else list(single)
     if not phases or not all(phase.sources for phase in phases):
-        raise ConfigurationError("data: expected a shard set or more in every phase, got none")
+        raise ConfigurationError("data: expected at least one shard set in every phase, got none")
     return phases
 
 
 def distinct_inputs(phases: Sequence[Phase[Input]]) -> dict[SourceKey, Input]:
-    """Return the inputs of all phases, each once, in order of appearance, which is its source index."""
+    """Return the inputs of all phases, each once; their order gives the source indices."""
     inputs: dict[SourceKey, Input] = {}
     for phase in phases:
         for source in phase.sources:
@@ -81,7 +81,7 @@ def distinct_sets(phases: Sequence[Phase[Input]]) -> list[ShardSet]:
 
 
 def set_labels(sets: Sequence[ShardSet]) -> list[str]:
-    """Return a name for each set; sets of the same name and different content get their digests too."""
+    """Return a name for each set, with its digest if another set has the same name."""
     identities = [(shards.manifest.name, shards.digest) for shards in sets]
     contents = Counter(name for name, _ in set(identities))
     return [
@@ -90,7 +90,7 @@ def set_labels(sets: Sequence[ShardSet]) -> list[str]:
 
 
 def key_phases(phases: Sequence[Phase[Input]]) -> list[Phase[SourceKey]]:
-    """Return the phases as states store them: keys instead of sets, counts per period instead of weights."""
+    """Return the phases as states store them: with keys of sets, and counts per period."""
     keyed: list[Phase[SourceKey]] = []
     for phase in phases:
         sources = tuple(source.key for source in phase.sources)
@@ -109,8 +109,8 @@ def key_phases(phases: Sequence[Phase[Input]]) -> list[Phase[SourceKey]]:
     return keyed
 
 
-def plain_phases(phases: Sequence[Phase[SourceKey]]) -> list[object]:
-    """Return phases as plain data: sources, counts, end and global batch of each phase."""
+def phases_to_data(phases: Sequence[Phase[SourceKey]]) -> list[object]:
+    """Return phases as lists: sources, counts, end and global batch of each phase."""
     return [
         [
             [list(key) for key in phase.sources],
@@ -122,8 +122,8 @@ def plain_phases(phases: Sequence[Phase[SourceKey]]) -> list[object]:
     ]
 
 
-def read_phases(plain: Any) -> list[Phase[SourceKey]]:
-    """Return the phases from the plain data of `plain_phases`."""
+def read_phases(data: Any) -> list[Phase[SourceKey]]:
+    """Return the phases from the lists of `phases_to_data`."""
     try:
         return [
             Phase(
@@ -132,23 +132,23 @@ def read_phases(plain: Any) -> list[Phase[SourceKey]]:
                 until,
                 global_batch,
             )
-            for keys, counts, until, global_batch in plain
+            for keys, counts, until, global_batch in data
         ]
     except (TypeError, ValueError) as error:
         raise ConfigurationError(
-            f"stream state: data: expected the phases of a stream, got {plain!r}"
+            f"stream state: data: expected the phases of a stream, got {data!r}"
         ) from error
 
 
 def continue_phases(
     saved: Sequence[Phase[SourceKey]], phases: Sequence[Phase[SourceKey]], samples: int
 ) -> list[Phase[SourceKey]]:
-    """Return the phases of a stream that has read `samples` of the phases `saved`, and continues with `phases`.
+    """Return the phases of a stream that continues with `phases` after `samples` of `saved`.
 
-    If both agree from this position on, return the saved ones. Otherwise what was read stays, and
-    the first remaining phase starts at this position: no row is repeated or skipped.
+    If both agree from this position on, return the saved phases. Otherwise the phases that were
+    read stay, and the first remaining phase starts at this position: no row is repeated or skipped.
     """
-    if _after(saved, samples) == _after(phases, samples):
+    if _remaining(saved, samples) == _remaining(phases, samples):
         return list(saved)
     past: list[Phase[SourceKey]] = []
     start = 0
@@ -157,10 +157,10 @@ def continue_phases(
         if end > start:
             past.append(replace(phase, until_samples=end))
             start = end
-    return [*past, *_after(phases, samples)]
+    return [*past, *_remaining(phases, samples)]
 
 
-def _after(phases: Sequence[Phase[SourceKey]], samples: int) -> list[Phase[SourceKey]]:
+def _remaining(phases: Sequence[Phase[SourceKey]], samples: int) -> list[Phase[SourceKey]]:
     return [
         phase for phase in phases if phase.until_samples is None or phase.until_samples > samples
     ]
@@ -190,22 +190,24 @@ def describe(phases: Sequence[Phase[Input]]) -> str:
 
 
 def open_phases(data: DataConfig, *, check_files: bool = True) -> tuple[Phase[Input], ...]:
-    """Open the configured training sets, each once, and find the objectives that corrupt their samples.
+    """Open the configured training sets, each once, with the corruptions of their samples.
 
-    Without `check_files`, the files of the shards are not looked at, see `open_shards`.
+    `check_files`: check the files of the shards, see `open_shards`.
     """
     opened: dict[tuple[Path, tuple[Path, ...]], ShardSet] = {}
     phases = []
     for phase in data.all_phases.values():
         named = list(zip(phase.sets, phase.columns, strict=True))
+        # open each set once, with its column sets
         for path, columns in named:
             if (path, columns) not in opened:
                 options: dict[str, Any] = {"options": data.store, "check_files": check_files}
                 shards = open_shards(path, **options)
-                parts = [open_shards(own, **options) for own in columns]
+                parts = [open_shards(column_set, **options) for column_set in columns]
                 opened[path, columns] = JoinedShards(shards, parts) if parts else shards
         sets = tuple(opened[entry] for entry in named)
-        # a batch size equal to the run's own is not recorded: naming it does not change the phase
+
+        # a batch size equal to the run's is not recorded: naming it does not change the phase
         batch = None if phase.global_batch == data.global_batch else phase.global_batch
         entries = phase.corrupt or data.corrupt
         corruptions = tuple(

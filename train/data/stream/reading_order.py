@@ -1,4 +1,4 @@
-"""Locate every row of a stream in closed form, without reading a block, for the stream and for tools."""
+"""Locate every row of a stream in closed form, without reading a block."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RowRead(NamedTuple):
     position: int
     """lane row of the stream"""
     epoch: int
-    """of the set"""
+    """epoch of the set"""
     stored: tuple[int, int] | None
     """(block over all shards, row in it); None: a filler row"""
 
@@ -67,18 +67,18 @@ class ReadingOrder:
         ]
 
     def continue_from(self, saved: Sequence[Phase[SourceKey]], samples: int) -> ReadingOrder:
-        """Return the order of a stream that has read `samples` of the saved phases, and continues with these."""
+        """Return the order of a stream that read `samples` of `saved`, and continues with these."""
         new = copy(self)
         new.phases = continue_phases(saved, self.phases, samples)
         new.timeline = Timeline(new.phases, self.lanes, self.global_batch, read=samples)
         return new
 
     def number(self, key: SourceKey) -> int | None:
-        """Return the index of a source; None if an earlier phase read it and it is not open now."""
+        """Return the index of a source; None if only an earlier phase read it, before a resume."""
         return self._numbers.get(key)
 
     def names(self, span: PhaseSpan) -> list[str]:
-        """Return the names of a span's sources, with digests where names repeat."""
+        """Return the names of a span's sources, with digests if names repeat."""
         labels = set_labels(self.sets)
         names = [key.name for key in span.sources]
         opened = [self.number(key) for key in span.sources]
@@ -88,20 +88,23 @@ class ReadingOrder:
         ]
 
     def shares(self, span: PhaseSpan) -> dict[str, float]:
-        """Return the share of each source of a span, by name: of rows that are no filler."""
+        """Return the share of each source in the real rows of a span, by name."""
         rows = [key.rows for key in span.sources]
         return dict(zip(self.names(span), span.mixture.row_shares(rows, self.lanes), strict=True))
 
     def span_at(self, position: int, count: int = 1) -> PhaseSpan:
-        """Return the span of `count` lane rows from a position on; refuse rows of sets that are not configured."""
+        """Return the span of `count` lane rows from a position on.
+
+        Raises:
+            ConfigurationError: the rows belong to two phases, or to a set that is not configured.
+        """
         span = self.timeline.at(position, count)
         if not self._numbers.keys() >= set(span.sources):
             named = zip(span.sources, self.names(span), strict=True)
             absent = [name for key, name in named if key not in self.keys]
             raise ConfigurationError(
                 f"the batch at {position * self.lanes} samples was read from {', '.join(absent)}, "
-                "which the "
-                "configuration no longer names"
+                "which the configuration no longer names"
             )
         return span
 
@@ -118,7 +121,10 @@ class ReadingOrder:
         return np.array([self._numbers[key] for key in span.sources])[drawn], rows
 
     def origins(self, position: int, count: int) -> Int64:
-        """Return the origin [lanes x count, 3] (source, stored block, row) of a global batch; -1 for filler."""
+        """Return (source, stored block, row) of each row of a global batch; -1 for filler.
+
+        The shape is [lanes x count, 3].
+        """
         sources, rows = self.cells(position, count)
         origin = np.full((self.lanes, count, 3), -1, np.int64)
         for source in np.unique(sources).tolist():
@@ -126,21 +132,21 @@ class ReadingOrder:
             origin[lane, at] = self._origins(source, lane, rows[lane, at], count)
         return origin.reshape(-1, 3)
 
-    def visits(self, position: int, count: int) -> list[RowRead]:
+    def row_reads(self, position: int, count: int) -> list[RowRead]:
         """Return the rows of a global batch in order, with epochs."""
         sources, rows = (cells.ravel().tolist() for cells in self.cells(position, count))
         stored = self.origins(position, count)[:, 1:].tolist()
-        visits = []
+        row_reads = []
         for index, (source, row, (block, number)) in enumerate(
             zip(sources, rows, stored, strict=True)
         ):
             epoch = row // self.orders[source].lane_rows
-            found = None if block < 0 else (block, number)
-            visits.append(RowRead(source, index // count, position + index % count, epoch, found))
-        return visits
+            at = None if block < 0 else (block, number)
+            row_reads.append(RowRead(source, index // count, position + index % count, epoch, at))
+        return row_reads
 
     def find(self, source: int, stored: tuple[int, int], epoch: int) -> RowRead | None:
-        """Return the read of a stored row in an epoch; None if the phases end before."""
+        """Return the read of a stored row in an epoch; None if the phases end before it."""
         key = self.keys[source]
         lane, lane_row = self.orders[source].where(*self.blocks[source].to_logical(*stored), epoch)
         for span in self.timeline.spans:
@@ -164,7 +170,7 @@ class ReadingOrder:
         return {key: number for number, key in enumerate(self.keys)}
 
     def _origins(self, source: int, lane: Int64, rows: Int64, limit: int) -> Int64:
-        """Return the origins of lane rows, from one table per part of a round of at most `limit` lane rows."""
+        """Return the origins of lane rows, from tables of at most `limit` lane rows."""
         order = self.orders[source]
         blocks = self.blocks[source]
         origin = np.full((len(rows), 3), -1, np.int64)

@@ -1,10 +1,10 @@
 """Load the rounds of a shard set: threads read, verify and corrupt blocks while the model computes.
 
-All rows of a rank's round are joined, so that each feature is one ragged column, and `cells` names
-the row in each cell. A batch is then one gather, whatever the lengths of its rows and the number of
-lanes. That has a price: joining copies every value, and a gather is slower than a strided copy of
-equally long rows. Packed rows of bare ids take about twice the processor time of such a copy; rows
-with labels, or of many lengths, take no more.
+All rows of a rank's round are joined: each feature is one ragged column, and `cells` has the row in
+each cell. A batch is then one gather, whatever the lengths of its rows and the number of lanes.
+This costs time: joining copies every value, and a gather is slower than a strided copy of equally
+long rows. Packed rows with only ids take about twice the processor time of such a copy; rows with
+labels, or of many lengths, take no more.
 
 Threads suffice: reading, hashing, decompressing and copying release the interpreter lock.
 """
@@ -29,13 +29,17 @@ from clozeline.train.data.stream.padding import empty_rows
 from clozeline.train.data.stream.threads import LoaderThreads
 
 _REREADS: Final = 2
+"""Further attempts to read a damaged block."""
 _PAUSE_S: Final = 0.05
-_ROW_BYTES: Final = 64  # of a row in addition to its columns: origin, weight, offsets, index
-_ORDERS_AT_ONCE: Final = 64  # blocks whose rows are shuffled together, in the calling thread
+"""Seconds before the first of them."""
+_ROW_BYTES: Final = 64
+"""Bytes of a row in addition to its columns: origin, weight, offsets, index."""
+_ORDERS_AT_ONCE: Final = 64
+"""Blocks whose rows are shuffled together, in the calling thread."""
 
 
 class StreamStats:
-    """Counters over all sets since the stream was opened: blocks and bytes read, loads in flight, what was skipped."""
+    """Counters over all sets since the stream was opened: blocks, bytes, loads, skipped rows."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -51,13 +55,13 @@ class StreamStats:
 
 
 class LoadedBlock(NamedTuple):
-    """Rows of one load, and which of them is in each of its slots."""
+    """The rows of one load, and the row in each of its slots."""
 
     slots: Int64 | slice
     row: Int64
-    """1 + the row in each slot; 0: none, because its stored block was skipped"""
+    """1 + the row in each slot; 0 if its stored block was skipped"""
     rows: RowBatch
-    """with the fixed columns of `LoadedRound.rows`"""
+    """rows with the fixed columns of `LoadedRound.rows`"""
 
 
 class LoadedRound(NamedTuple):
@@ -72,7 +76,7 @@ class LoadedRound(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """One set of a stream, and how its blocks are loaded."""
+    """One set of a stream, with the settings for loading its blocks."""
 
     shards: ShardSet
     number: int
@@ -82,32 +86,33 @@ class Source:
     """this rank's lanes, [first, end)"""
     columns: Sequence[str]
     corruption: Corruption | None
-    """of samples"""
+    """corruption of samples; None for examples"""
     stats: StreamStats
     memory_bytes: int
-    """limit for rows loaded at once"""
+    """most bytes of rows that are loaded at once"""
     max_damaged_fraction: float
-    """of blocks whose rows may become filler, while no other row moves; 0: the first damaged block
-    is an error"""
+    """share of the blocks that may be damaged: filler replaces their rows, and no other row moves;
+    0: the first damaged block is an error"""
     skipped: set[int] = field(default_factory=set)
-    """Damaged blocks skipped so far."""
+    """damaged blocks that were skipped"""
 
     @cached_property
     def max_lane_rows(self) -> int | None:
         """Lane rows of a round that fit into memory at once; None: all.
 
-        Example: rows of 1 KiB on 16,384 lanes take 17 MiB a lane row, so 120 of a block's 1,920 fit
-        into 2 GiB.
+        Example: rows of 1 KiB on 16,384 lanes take 17 MiB per lane row, so 120 of the 1,920 rows of
+        a block fit into 2 GiB.
         """
-        manifest, (first, last) = self.shards.manifest, self.lanes
+        manifest = self.shards.manifest
+        first, last = self.lanes
         row_bytes = manifest.max_block_bytes // int(self.shards.index.rows.max()) + _ROW_BYTES
         fitting = max(1, self.memory_bytes // ((last - first) * row_bytes))
         return None if fitting >= min(manifest.block_rows, self.order.lane_rows) else fitting
 
     def load(self, load: Load, order: Int64) -> LoadedBlock | None:
-        """Read a logical block: its row `order[i]` is for slot i of the load.
+        """Read a logical block, whose row `order[i]` is for slot i of the load.
 
-        None if no row is readable.
+        Return None if no row is readable.
         """
         self.stats.add(in_flight=1)
         try:
@@ -116,31 +121,37 @@ class Source:
             self.stats.add(in_flight=-1)
 
     def _load(self, load: Load, order: Int64) -> LoadedBlock | None:
-        # read the stored pieces; None for a skipped one
+        # read the stored pieces; None for a skipped piece
         pieces = self.blocks.pieces(load.block)
         parts = [self._read(piece) for piece in pieces]
         readable = [part for part in parts if part is not None]
         if not readable:
             return None
         rows = readable[0] if len(readable) == 1 else RowBatch.concatenate(readable)
-        # row: 1 + the row in each slot, 0 for skipped ones; numbers: of the rows in the logical
+
+        # row: 1 + the row in each slot, 0 if skipped; numbers: index of each row in the logical
         # block
         present = np.repeat(
             [part is not None for part in parts], [piece.stop - piece.start for piece in pieces]
         )
         row = np.where(present, np.cumsum(present), 0)[order]
         numbers = np.flatnonzero(present)
+
         # drop the rows of other lanes before corrupting
         taken = row[row > 0] - 1
         if len(taken) < len(rows):
             rows = rows.take(taken)
             numbers = numbers[taken]
             row[row > 0] = np.arange(1, len(taken) + 1)
+
+        # corrupt; a row that the objective skips has weight 0
         weight = np.ones(len(rows), np.float32)
         if self.corruption is not None:
             rows, skips = self.corruption(rows, np.full(len(rows), load.epoch % 65536, np.uint16))
             weight[skips != 0] = 0
             self.stats.add(skipped_rows=int(np.count_nonzero(skips)))
+
+        # add the origin of each row
         stored, stored_row = self.blocks.locate(load.block, numbers)
         origin = np.stack((np.full(len(rows), self.number), stored, stored_row), axis=1)
         columns = {name: rows.columns[name] for name in self.columns}
@@ -171,7 +182,7 @@ class Source:
         )
 
     def _skip(self, block: int, error: DamagedBlock) -> None:
-        """Record a damaged block as skipped, or raise if too many are."""
+        """Record a damaged block as skipped, or raise if too many are skipped."""
         with self.stats.lock:
             skipped = len(self.skipped | {block})
             blocks = len(self.shards.index)
@@ -187,7 +198,7 @@ class Source:
 
 @dataclass
 class _LoadingRound:
-    """A round whose blocks are being loaded, or were."""
+    """A round whose blocks are being loaded, or are loaded."""
 
     round_: ReadingRound
     loads: list[Future[LoadedBlock | None]]
@@ -195,7 +206,7 @@ class _LoadingRound:
 
 
 class Rounds:
-    """The rows of one set by lane row; loads the rounds after the last request ahead.
+    """The rows of one set by lane row, loaded some rounds ahead of the last request.
 
     Lane rows from `end` on are filler (a finite pass); None: the set is endless.
     """
@@ -211,12 +222,19 @@ class Rounds:
         self._closed = False
 
     def find(self, first: int, lane: Int64, row: Int64) -> Iterator[tuple[RowBatch, Int64, Int64]]:
-        """Yield, for each round with some of the cells, its rows, the indices of those cells, and the row in each.
+        """Find the rows of cells, round by round.
 
-        `lane`, counted from the rank's first, and lane row `row` of all cells are [n]. The rounds
-        before the lane row `first` are dropped; no later request needs them.
+        Args:
+            first: no request reads an earlier lane row from now on; earlier rounds are dropped.
+            lane: lane of each cell [n], counted from the rank's first lane.
+            row: lane row of each cell [n].
+
+        Yields:
+            for each round with some of the cells: its rows, the indices of these cells, and the row
+            in each of them.
         """
-        for start in [s for s, item in self._pending.items() if s + item.round_.length <= first]:
+        past = [s for s, item in self._pending.items() if s + item.round_.length <= first]
+        for start in past:
             del self._pending[start]
         stop = int(row.max()) + 1 if self._end is None else min(int(row.max()) + 1, self._end)
         while first < stop:
@@ -228,11 +246,10 @@ class Rounds:
             first = round_.start + round_.length
 
     def remaining(self, row: int) -> int:
-        """Return the lane rows from one to the end of its round or of the pass."""
+        """Return the lane rows from `row` to the end of its round or of the pass."""
         round_ = self._round(row)
-        return max(
-            0, min(round_.start + round_.length, self._end or round_.start + round_.length) - row
-        )
+        end = round_.start + round_.length
+        return max(0, min(end, self._end or end) - row)
 
     def clear(self) -> None:
         """Drop all loaded rows, and cancel loads that have not started."""
@@ -253,6 +270,7 @@ class Rounds:
     def _wait(self, round_: ReadingRound) -> LoadedRound:
         """Start loading a round and the rounds ahead, and wait for this one."""
         item = self._begin(round_)
+
         # start the rounds ahead
         for _ in range(self._ahead):
             after = round_.start + round_.length
@@ -260,12 +278,12 @@ class Rounds:
                 break
             round_ = self._round(after)
             self._begin(round_)
-        # wait for the blocks of this one, and join them
+
+        # wait for the blocks of this round, and join them
         if item.loaded is None:
             try:
-                done, _ = wait(
-                    item.loads, return_when=FIRST_EXCEPTION
-                )  # report an error even while another read hangs
+                # raise an error even while another read hangs
+                done, _ = wait(item.loads, return_when=FIRST_EXCEPTION)
                 for load in done:
                     load.result()
                 item.loaded = self._join(item)
@@ -282,31 +300,33 @@ class Rounds:
             order = self.source.order
             item = _LoadingRound(round_, [])
             loads = list(order.loads(round_, *self.source.lanes))
-            for group in (
-                loads[n : n + _ORDERS_AT_ONCE] for n in range(0, len(loads), _ORDERS_AT_ONCE)
-            ):
+            for start in range(0, len(loads), _ORDERS_AT_ONCE):
+                group = loads[start : start + _ORDERS_AT_ONCE]
                 orders = order.row_orders(round_.epoch, [load.block for load in group])
                 for load, rows in zip(group, orders, strict=True):
-                    mine = rows[load.rows].copy()  # a view would keep the orders of the group alive
-                    item.loads.append(self._threads.submit(self.source.load, load, mine))
+                    of_load = rows[load.rows].copy()  # a view would hold the orders of the group
+                    item.loads.append(self._threads.submit(self.source.load, load, of_load))
             self._pending[round_.start] = item
-            self._check_open()  # another thread may have called `close` before these loads were recorded
+            # another thread may have called `close` before these loads were recorded
+            self._check_open()
         return self._pending[round_.start]
 
     def _join(self, item: _LoadingRound) -> LoadedRound:
-        """Join the blocks of a round into one set of rows, a filler row before them."""
+        """Join the blocks of a round into one set of rows, with a filler row at index 0."""
         blocks = [block for load in item.loads if (block := load.result()) is not None]
         types = (
             {name: column.values.dtype for name, column in blocks[0].rows.columns.items()}
             if blocks
             else {}
         )
-        # row 0: filler, with columns of the types of the others
+
+        # row 0: filler, with columns of the same types
         filler = RowBatch(
             {"weight": np.zeros(1, np.float32), "origin": np.full((1, 3), -1, np.int64)},
             {name: empty_rows(1, types.get(name, np.uint16)) for name in self.source.columns},
         )
-        # cells [lanes x lane rows]: a row of a block becomes its index among the joined ones
+
+        # cells [lanes x lane rows]: the index in the joined rows
         first, last = self.source.lanes
         cells = np.zeros((last - first) * item.round_.length, np.int64)
         before = 0

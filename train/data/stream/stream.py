@@ -21,13 +21,14 @@ from clozeline.train.configuration.data import default_lanes
 from clozeline.train.data.stream.batches import Assembly, Batch, Batches, Builder
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import Phase, Timeline
-from clozeline.train.data.stream.phases import Input, as_phases, plain_phases, read_phases
+from clozeline.train.data.stream.phases import Input, as_phases, phases_to_data, read_phases
 from clozeline.train.data.stream.reading_order import ReadingOrder
 from clozeline.train.data.stream.rounds import Rounds, Source, StreamStats
 from clozeline.train.data.stream.threads import LoaderThreads
 
 _FORMAT: Final = 2
-_WARN_SHARE_GAP: Final = 0.01  # by which a set's share of the rows may fall behind its weight
+_WARN_SHARE_GAP: Final = 0.01
+"""A set whose share of the rows is this much below its weight gets a warning."""
 
 
 class Stream:
@@ -36,22 +37,23 @@ class Stream:
     Args:
         data: a shard set, an `Input` (a sample set and the objective that corrupts it), or phases
             of mixtures of them.
-        rank: of this process.
+        rank: rank of this process.
         world_size: number of data-parallel processes; divides `lanes`.
         lanes: number of lanes; part of the order, so choose a multiple of every world size you may
             use. None: gcd(64, global_batch).
-        seed: of the order.
+        seed: seed of the order.
         global_batch: samples of a step over all ranks, unless a phase has its own; a multiple of
             `lanes`.
         micro_batch: samples of one `Batch`; divides the rank's share of the global batch.
         io_threads: threads that load blocks, plus one that builds batches; 0 does both in the
             calling thread.
         prefetch_blocks: blocks to load ahead per lane.
-        by_length: sort a rank's rows of a global batch by length before cutting micro-batches.
-        max_damaged_fraction: share of a set's blocks that may be damaged; their rows come as filler
+        by_length: sort a rank's rows of a global batch by length before they are split into
+            micro-batches.
+        max_damaged_fraction: share of a set's blocks that may be damaged; filler replaces their
             rows.
-        memory_bytes: for loaded rows on this rank. If rounds need more, blocks are read again for
-            every part of a round: slower, in the same order.
+        memory_bytes: most bytes of loaded rows on this rank. If a round needs more, its blocks are
+            read again for every part of the round: slower, in the same order.
 
     Raises:
         ConfigurationError: the numbers do not divide each other, a set is empty, or sets do not go
@@ -161,8 +163,8 @@ class Stream:
         self._position = position
 
     def state_dict(self) -> dict[str, object]:
-        """Return the state after the batches *returned*, the same on every rank."""
-        data = plain_phases(self.reading.phases)
+        """Return the state after the last returned batch, the same on every rank."""
+        data = phases_to_data(self.reading.phases)
         return {
             "samples": self.samples,
             "seed": self.seed,
@@ -177,13 +179,13 @@ class Stream:
         """Continue from a saved state, before the first step or after any.
 
         Args:
-            state: what `state_dict` gave.
+            state: a state of `state_dict`.
             allow_changed: keys that may differ: `seed`, `lanes`, or `data` (sets, weights,
-                objectives, phases): then those of this stream apply from the state's position on.
-                With another seed or other lanes, rows of the epoch come again, or not at all.
+                objectives, phases). The values of this stream then apply from the state's position
+                on. With another seed or other lanes, rows of the epoch may repeat or be missing.
 
         Raises:
-            StateMismatch: a key differs or is absent.
+            StateMismatch: a key differs or is missing.
             ConfigurationError: `samples` is not a multiple of the lanes, or a phase ends within a
                 global batch.
         """
@@ -201,11 +203,12 @@ class Stream:
             raise ConfigurationError(
                 f"stream state: samples: expected an integer, got {state['samples']!r}"
             )
+
         # continue the phases at the position
         samples = self._lane_row(state["samples"]) * self.lanes
         reading = self.reading.continue_from(read_phases(state["data"]), samples)
-        if "data" not in allow_changed and plain_phases(reading.phases) != state["data"]:
-            raise StateMismatch("data", state["data"], plain_phases(self.reading.phases))
+        if "data" not in allow_changed and phases_to_data(reading.phases) != state["data"]:
+            raise StateMismatch("data", state["data"], phases_to_data(self.reading.phases))
         self.set_position(samples)
         if reading.phases != self.reading.phases:
             self.reading = reading
@@ -241,10 +244,11 @@ class Stream:
     def one_pass(
         self, global_batch: int | None = None, steps: int | None = None
     ) -> Iterator[list[Batch]]:
-        """Yield every row of the first set once, in the order of epoch 0, with variant 0; filler ends the last batch.
+        """Yield every row of the first set once, in the order of epoch 0, with variant 0.
 
-        Every rank gets the same number of steps, at most `steps`. The stream's position does not
-        move. A step has `global_batch` samples over all ranks; None: the stream's own.
+        Filler completes the last batch. Every rank gets the same number of steps, at most `steps`.
+        The stream's position does not move. A step has `global_batch` samples over all ranks; None:
+        as many as the stream's.
         """
         size = self.global_batch if global_batch is None else global_batch
         count = self._lane_rows(size)
@@ -261,13 +265,16 @@ class Stream:
             rounds.clear()
 
     def explain(self, samples: int, global_batch: int | None = None) -> NDArray[np.int64]:
-        """Return the origin [global batch, 3] (source, stored block, row) of a batch; no block is read."""
+        """Return (source, stored block, row) of each row of a batch, [global batch, 3].
+
+        No block is read.
+        """
         position = self._lane_row(samples)
         count = self._lane_rows(global_batch or self.timeline.at(position).global_batch)
         return self.reading.origins(position, count)
 
     def stats(self) -> dict[str, float]:
-        """Return counters: seconds waited for data, blocks and bytes read, loads in flight, skipped blocks and rows.
+        """Return counters: seconds of waiting, blocks, bytes, loads in flight, skipped rows.
 
         Remote sets add requests, retries and bytes fetched.
         """
@@ -302,23 +309,23 @@ class Stream:
 
     def _check_open(self) -> None:
         if self._process != os.getpid():
-            why = "threads do not survive a fork; open the stream after forking"
             raise StreamError(
-                f"the stream belongs to process {self._process}, this is {os.getpid()}: {why}"
+                f"the stream belongs to process {self._process}, this is {os.getpid()}: threads do "
+                "not survive a fork; open the stream after forking"
             )
         if self._closed:
             raise StreamError("the stream is closed")
 
     def _lane_row(self, samples: int) -> int:
         if samples < 0 or samples % self.lanes:
-            expected = (
-                f"expected a multiple of the {self.lanes} lanes, 0 or more: no batch begins there"
+            raise ConfigurationError(
+                f"position {samples}: no batch begins there; expected a multiple of the "
+                f"{self.lanes} lanes"
             )
-            raise ConfigurationError(f"position {samples}: {expected}")
         return samples // self.lanes
 
     def _lane_rows(self, global_batch: int) -> int:
-        """Return the lane rows of a global batch, and check that lanes and micro-batches divide it."""
+        """Return the lane rows of a global batch; check that lanes and micro-batches divide it."""
         if global_batch < 1 or global_batch % self.lanes:
             raise ConfigurationError(
                 f"global_batch {global_batch} is not a multiple of the {self.lanes} lanes"
@@ -326,8 +333,10 @@ class Stream:
         first, last = self._rank_lanes
         share = global_batch // self.lanes * (last - first)
         if self.micro_batch < 1 or share % self.micro_batch:
-            of_rank = f"this rank's {share} of {global_batch} samples"
-            raise ConfigurationError(f"micro_batch {self.micro_batch} does not divide {of_rank}")
+            raise ConfigurationError(
+                f"micro_batch {self.micro_batch} does not divide this rank's {share} of "
+                f"{global_batch} samples"
+            )
         return global_batch // self.lanes
 
 
@@ -335,8 +344,9 @@ def _lanes_of_rank(lanes: int, rank: int, world_size: int) -> tuple[int, int]:
     """Return the lanes of a rank, [first, end)."""
     if not 0 <= rank < world_size or lanes % world_size:
         allowed = [n for n in range(1, lanes + 1) if lanes % n == 0]
-        must = f"the world size must divide the {lanes} lanes: {allowed}"
-        raise ConfigurationError(f"rank {rank} of {world_size}: {must}")
+        raise ConfigurationError(
+            f"rank {rank} of {world_size}: the world size must divide the {lanes} lanes: {allowed}"
+        )
     share = lanes // world_size
     return rank * share, (rank + 1) * share
 
@@ -347,12 +357,9 @@ def _warn_of_partial_rounds(sources: Sequence[Source], memory_bytes: int) -> Non
             first, last = source.lanes
             sys.stderr.write(
                 f"{source.shards.manifest.name}: {source.order.block_rows} rows of {last - first} "
-                "lanes on one rank do "
-                f"not fit into data.memory_bytes ({memory_bytes:,}); {source.max_lane_rows} are "
-                "loaded at a time and "
-                "blocks are read again for every part: take more ranks or memory, or smaller "
-                "blocks "
-                "(clozeline repack-shards)\n"
+                f"lanes per rank do not fit into data.memory_bytes ({memory_bytes:,}); "
+                f"{source.max_lane_rows} are loaded at a time and blocks are read again for every "
+                "part: take more ranks or memory, or smaller blocks (clozeline repack-shards)\n"
             )
 
 
@@ -363,8 +370,6 @@ def _warn_of_small_sets(reading: ReadingOrder) -> None:
             if weight - share > _WARN_SHARE_GAP:
                 sys.stderr.write(
                     f"{name}: {share:.3g} of the rows come from this set, less than its weight of "
-                    f"{weight:.3g}: its "
-                    f"epochs are short for {reading.lanes} lanes and end with filler rows; take "
-                    "fewer lanes "
-                    "(data.lanes), or raise its weight\n"
+                    f"{weight:.3g}: its epochs are short for {reading.lanes} lanes and end with "
+                    "filler rows; take fewer lanes (data.lanes), or raise its weight\n"
                 )

@@ -18,7 +18,10 @@ _CLOSING_S: Final = 0.8
 
 
 class LoaderThreads:
-    """A fixed pool of daemon threads, which never delays the end of the interpreter; of 0, the caller does the work."""
+    """A fixed pool of daemon threads, which never delay the end of the interpreter.
+
+    With `count` 0 the caller does the work.
+    """
 
     def __init__(self, count: int, name: str) -> None:
         self.count = count
@@ -31,7 +34,7 @@ class LoaderThreads:
             thread.start()
 
     def submit(self, function: Callable[..., Result], *arguments: object) -> Future[Result]:
-        """Run `function(*arguments)` in a thread; without threads here and now, so that its error is raised here."""
+        """Run `function(*arguments)` in a thread; without threads, run it now."""
         future: Future[Result] = Future()
         if self.count:
             self._tasks.put((future, function, arguments))
@@ -61,13 +64,13 @@ def _work(tasks: SimpleQueue[_Task | None]) -> None:
                 future.set_result(function(*arguments))
             except BaseException as error:  # raised again by `Future.result`
                 future.set_exception(error)
-        del task, future, function, arguments  # an idle thread must not keep a round alive
+        del task, future, function, arguments  # an idle thread must not hold a round in memory
 
 
 class BackgroundBuilder(Generic[Result]):
-    """A thread that calls `build` repeatedly, at most `depth` results ahead; it starts at the first `get`.
+    """A thread that calls `build` repeatedly, at most `depth` results ahead.
 
-    An exception of `build` ends the thread and is raised by `get`.
+    It starts at the first `get`. An exception of `build` ends the thread and is raised by `get`.
     """
 
     def __init__(self, build: Callable[[], Result], depth: int) -> None:

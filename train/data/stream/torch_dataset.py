@@ -1,4 +1,4 @@
-"""Wrap a stream as a `torch.utils.data.IterableDataset`, for the training loops of other libraries."""
+"""Wrap a stream as a `torch.utils.data.IterableDataset`, for training loops of other libraries."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -18,14 +18,14 @@ accelerate fetch one."""
 
 
 class MicroBatchTensors(dict[str, Tensor]):
-    """Tensors of a micro-batch by column, which no collation puts into a larger batch."""
+    """Tensors of a micro-batch by name; a collation into a larger batch is refused."""
 
 
 def _refuse_collation(batch: Any, **_: Any) -> NoReturn:
     raise StreamError(
         f"StreamDataset: each item is a micro-batch, of which a loader would stack {len(batch)}: "
-        "use "
-        "DataLoader(dataset, batch_size=None), and Stream(..., micro_batch=N) for the rows of each"
+        "use DataLoader(dataset, batch_size=None), and Stream(..., micro_batch=N) for the rows of "
+        "each"
     )
 
 
@@ -33,15 +33,15 @@ default_collate_fn_map[MicroBatchTensors] = _refuse_collation
 
 
 class StreamDataset(IterableDataset[MicroBatchTensors]):
-    """Micro-batches of a stream, as dictionaries of tensors: endless, or one pass over a held-out set.
+    """Micro-batches of a stream as dictionaries: endless, or one pass over a held-out set.
 
-    A stream loads in its own threads and splits rows over ranks: use
+    A stream loads in its threads and splits rows over ranks: use
     `DataLoader(StreamDataset(stream), batch_size=None)` without workers, sampler or collation, or
     iterate directly. Another batch size is refused.
 
     Args:
-        stream: what to read, from its position on.
-        passes: 1: every row of the stream's only set once, filler rows at the end; `len` then
+        stream: the stream to read, from its position on.
+        passes: 1: every row of the stream's only set once, with filler rows at the end; `len` then
             counts micro-batches of this rank. None: endless.
     """
 
@@ -57,12 +57,11 @@ class StreamDataset(IterableDataset[MicroBatchTensors]):
         self.stream = stream
         self.passes = passes
         self._steps = 0
-        self._positions = deque(
-            [stream.samples], maxlen=_FETCHED_AHEAD + 1
-        )  # after each of the last steps
+        # positions after each of the last steps
+        self._positions = deque([stream.samples], maxlen=_FETCHED_AHEAD + 1)
 
     def __iter__(self) -> Iterator[MicroBatchTensors]:
-        """Yield the tensors of each micro-batch, from the stream's position on or of one pass."""
+        """Yield the tensors of each micro-batch, from the stream's position on or for one pass."""
         if get_worker_info() is not None:  # each worker would read all rows
             raise StreamError(
                 "StreamDataset: expected num_workers=0; the stream loads in threads of its own"
@@ -77,7 +76,8 @@ class StreamDataset(IterableDataset[MicroBatchTensors]):
                 "StreamDataset: an endless stream has no length; a held-out set has one with "
                 "passes=1"
             )
-        stream, (first, last) = self.stream, self.stream.sources[0].lanes
+        stream = self.stream
+        first, last = stream.sources[0].lanes
         steps = -(-stream.samples_per_epoch // stream.global_batch)
         return steps * (stream.global_batch // stream.lanes * (last - first) // stream.micro_batch)
 
@@ -88,26 +88,26 @@ class StreamDataset(IterableDataset[MicroBatchTensors]):
         )
 
     def set_epoch(self, epoch: int) -> None:
-        """Refuse a loader that accelerate prepared for several processes: only such loaders call this.
+        """Refuse a loader that accelerate prepared for several processes.
 
-        The loader would divide this rank's rows among all ranks, and rows of other ranks would
-        never come.
+        The loader would divide this rank's rows among all ranks, and most rows would never be read.
         """
         if distributed.is_initialized() and distributed.get_world_size() > 1:
             raise StreamError(
                 "StreamDataset: the stream has given each process its own rows already, and a "
-                "loader that accelerate "
-                "prepares divides them again: return DataLoader(dataset, batch_size=None) from "
-                "get_train_dataloader "
-                "and get_eval_dataloader, and do not pass the loader to accelerator.prepare"
+                "loader that accelerate prepares divides them again: return DataLoader(dataset, "
+                "batch_size=None) from get_train_dataloader and get_eval_dataloader, and do not "
+                "pass the loader to accelerator.prepare"
             )
 
     def state_dict(self, *, step: int) -> dict[str, object]:
-        """Return the stream's state after `step` steps of the optimizer, however far ahead the loop has fetched.
+        """Return the stream's state after `step` steps of the optimizer.
+
+        The loop may have fetched further batches already.
 
         Args:
-            step: counts from the start of the training, across resumes, as `global_step` of a
-                trainer does.
+            step: steps since the start of the training, across resumes, such as `global_step` of a
+                trainer.
 
         Raises:
             StreamError: the loop is not near this step of the stream.
@@ -116,11 +116,9 @@ class StreamDataset(IterableDataset[MicroBatchTensors]):
         if not 0 <= ahead < len(self._positions):
             raise StreamError(
                 f"StreamDataset: expected a step from {self._steps + 1 - len(self._positions)} to "
-                f"{self._steps}, the "
-                f"steps of {self.stream.global_batch} samples that were fetched, got {step}: "
-                "accumulate as many "
-                "micro-batches in an optimizer step as a global batch has, and load the state "
-                "when you resume"
+                f"{self._steps}, the steps of {self.stream.global_batch} samples that were "
+                f"fetched, got {step}: accumulate as many micro-batches in an optimizer step as a "
+                "global batch has, and load the state when you resume"
             )
         return {**self.stream.state_dict(), "samples": self._positions[-1 - ahead], "step": step}
 
@@ -131,10 +129,8 @@ class StreamDataset(IterableDataset[MicroBatchTensors]):
                 f"stream state: step: expected an integer, got {state.get('step')!r}"
             )
         self.stream.load_state_dict(state)
-        self._steps, self._positions = (
-            state["step"],
-            deque([self.stream.samples], maxlen=_FETCHED_AHEAD + 1),
-        )
+        self._steps = state["step"]
+        self._positions = deque([self.stream.samples], maxlen=_FETCHED_AHEAD + 1)
 
     def _take_steps(self) -> Iterator[list[Batch]]:
         for step in self.stream:

@@ -15,7 +15,7 @@ from clozeline.tools.runs.data.run_sets import MovedSets, SetPaths, locate_sets
 from clozeline.tools.runs.data.run_steps import RunSteps, Step
 from clozeline.tools.shards.explain_batch import explain
 from clozeline.tools.shards.provenance.row_search import find_rows
-from clozeline.tools.shards.where_is import visits
+from clozeline.tools.shards.where_is import row_reads
 from clozeline.train.configuration.data import DataConfig, PhaseConfig
 from clozeline.train.data.sets.recorded_sets import record_sets
 from clozeline.train.data.stream.mixture import Phase, SkippedRows, Timeline
@@ -67,9 +67,9 @@ def test_mixtures_and_phases_are_those_of_the_stream(tmp_path):
     assert len(found[0][1]) == 4
     assert len(found[6][1]) == 8
     for step, (samples, origin) in enumerate(found, start=1):
-        visits = feed.batch(samples)
+        row_reads = feed.batch(samples)
         assert [
-            (visit.source, *visit.stored) if visit.stored else (-1, -1, -1) for visit in visits
+            (visit.source, *visit.stored) if visit.stored else (-1, -1, -1) for visit in row_reads
         ] == [tuple(row) for row in origin.tolist()]
         assert (feed.samples(step), feed.step(samples), feed.rows(samples)) == (
             samples,
@@ -101,7 +101,7 @@ def test_visits_of_mixtures_and_phases_are_the_inverse_of_batches(tmp_path):
     for uid in range(1, 25):
         found = {
             (one["set"], one["epoch"], one["step"], one["place"])
-            for one in visits(
+            for one in row_reads(
                 feed,
                 [(n, row) for n, part in enumerate(feed.sets) for row in find_rows(part, uid)],
                 [range(40)] * 2,

@@ -108,7 +108,7 @@ def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary(decoder,
 def test_what_has_no_perplexity_is_refused(decoder, texts, shard_sets, tmp_path):
     _, trained = decoder
     for given, message in (
-        ((texts, 65, None), "window: the position table has room for 64, got 65"),
+        ((texts, 65, None), "window: the position table has 64 entries, got 65"),
         ((texts, 8, 9), "stride: expected at most the window 8, got 9"),
         (
             (example_sets(shard_sets)["masked_lm"][0], None, None),

@@ -12,7 +12,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.data.feed import Feed
 from clozeline.tools.shards.explain_batch import explain
 from clozeline.tools.shards.provenance.document_table import rejections_at
-from clozeline.tools.shards.where_is import document_rows, visits
+from clozeline.tools.shards.where_is import document_rows, row_reads
 from clozeline.tools.shards.where_is import main as where_is
 from clozeline.train.data.stream.phases import as_phases
 from tests.shard_sets import IDS, list_column, quarantine, rows, toy_set, write_set
@@ -77,7 +77,7 @@ def test_all_readings_of_a_document_are_named(shard_sets, label):
     inside = 0
     for uid, places in shown.items():
         rows, untold = document_rows(feed, [bytes.fromhex(uid)])
-        found = {(one["samples"], one["place"]) for one in visits(feed, rows, [range(1)])}
+        found = {(one["samples"], one["place"]) for one in row_reads(feed, rows, [range(1)])}
         assert (
             found <= places
         )  # a row may begin with the separator after a document, and no more of it

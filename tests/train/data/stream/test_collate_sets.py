@@ -169,7 +169,7 @@ def test_a_column_of_labels_is_aligned_with_those_of_other_objectives():
     )
     causal = Collate("encoder", roles_of(["input_ids", "attention"]), SPECIAL)
     merged = copy(masked)
-    merged._use({**masked.roles, **causal.roles})
+    merged._use_roles({**masked.roles, **causal.roles})
     merged._parts = (masked, causal)
     lists = {
         "input_ids": [[5, 6, 7], [8, 9, 10], [11, MASK, MASK]],
@@ -221,7 +221,7 @@ def test_values_of_tokens_and_of_segments_are_padded(side):
         ({"label_ids": ROW}, r"column label_ids: expected the role label\(label_positions\)"),
         (
             {"view": IDS, "lengths_view": ROW},
-            "column lengths_view: another column makes the tensor lengths_view",
+            "column lengths_view: another column also makes the tensor lengths_view",
         ),
         (
             {"choice_starts": STARTS, "at": POSITIONS},

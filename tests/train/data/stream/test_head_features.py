@@ -44,7 +44,9 @@ def test_tags_beside_labels_that_are_tokens(tmp_path):
         "label_positions": [[1]],
         "label_ids": [[9]],
     }
-    with pytest.raises(ConfigurationError, match="one for the other; train on them in two runs"):
+    with pytest.raises(
+        ConfigurationError, match="a head would confuse them; train on them in two runs"
+    ):
         Collate("encoder", roles_of(lists), SPECIAL)
     masked = [IDS, *(list_column(name) for name in ("label_positions", "label_ids"))]
     tagged = [IDS, *(list_column(name) for name in ("tag_positions", "tags"))]

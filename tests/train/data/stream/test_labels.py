@@ -20,7 +20,7 @@ from clozeline.train.data.stream.labels import (
     build_stored_scores,
     build_target_rows,
     dense_labels,
-    sample_words,
+    draw_sample_bits,
 )
 from clozeline.train.data.stream.padding import pad_rows
 from tests.model.checkpoints.published import saved
@@ -122,7 +122,9 @@ SPECIAL = {"pad": MBART_PAD, "eos": EOS}
 def test_rows_of_two_sets_start_as_their_sets_say():
     targets = {"target_ids": Ragged.from_lists([[8, 9, EOS, 31], [8, EOS], []], np.uint16)}
     begin = np.array([TARGET_END, 6, TARGET_END])
-    found = build_target_rows(targets, {}, begin, MBART_PAD, apart=False)["decoder_input_ids"]
+    found = build_target_rows(targets, {}, begin, MBART_PAD, isolate_documents=False)[
+        "decoder_input_ids"
+    ]
     assert found.tolist() == [[31, 8, 9, EOS], [6, 8, MBART_PAD, MBART_PAD], [MBART_PAD] * 4]
 
 
@@ -310,7 +312,7 @@ ORIGIN = np.array([[0, 2, 5], [0, 2, 6], [1, 2, 5], [0, 6, 2], [0, 0, 0], [-1, -
 def words(rows=slice(0, 6), seed=1, step=3):
     """The words of each row of a batch."""
     tensors = random_rows(4, rows.stop - rows.start, rows.start, 6)
-    found = sample_words(seed, step, ORIGIN[rows], tensors)
+    found = draw_sample_bits(seed, step, ORIGIN[rows], tensors)
     counts = torch.bincount(tensors["label_index"] // LENGTH, minlength=rows.stop - rows.start)
     return [part.tolist() for part in found.split(counts.tolist())]
 

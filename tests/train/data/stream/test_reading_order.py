@@ -228,11 +228,11 @@ class Play:
 
     def check_tools(self, expected):
         """The tools' view of the batch, and of the position of some of its rows."""
-        visits = self.feed.batch(self.samples)
+        row_reads = self.feed.batch(self.samples)
         assert [
-            [visit.source, *visit.stored] if visit.stored else [-1] * 3 for visit in visits
+            [visit.source, *visit.stored] if visit.stored else [-1] * 3 for visit in row_reads
         ] == expected
-        for visit in visits[:: max(1, len(visits) // 3)]:
+        for visit in row_reads[:: max(1, len(row_reads) // 3)]:
             if visit.stored:
                 assert self.feed.reading.find(visit.source, visit.stored, visit.epoch) == visit
 

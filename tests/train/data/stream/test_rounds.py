@@ -195,7 +195,7 @@ def test_no_more_is_held_than_fits(tmp_path, reads, capsys):
     assert set(reads.values()) == {-(-40 // limit)}
     message = capsys.readouterr().err
     assert (
-        "toy/train: 40 rows of 12 lanes on one rank do not fit into data.memory_bytes (50,000)"
+        "toy/train: 40 rows of 12 lanes per rank do not fit into data.memory_bytes (50,000)"
         in message
     )
     assert message.count("\n") == 1

@@ -157,7 +157,7 @@ def test_positions_are_whole_lane_rows(shards):
             for ask in (stream.set_position, stream.explain):
                 with pytest.raises(
                     ConfigurationError,
-                    match=f"position {samples}: expected a multiple of the 4 lanes",
+                    match=f"position {samples}: no batch begins there; expected a multiple of the 4 lanes",
                 ):
                     ask(samples)
         for samples in (4.5, "4", None):
