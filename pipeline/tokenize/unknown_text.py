@@ -1,8 +1,8 @@
-"""Count the text that a tokenizer replaces by unknown tokens, by language and reason, and say what can be done.
+"""Count the text that becomes unknown tokens, by language and reason, and name remedies.
 
-A published or trained vocabulary may lack letters and words, and some tokenizers read no word
-beyond a length. Their unknown token keeps nothing of the text, and one of them may stand for a
-thousand characters: both are counted.
+A vocabulary may lack letters and words, and some tokenizers do not read words beyond a length. An
+unknown token loses its text, and may replace a thousand characters: both tokens and characters are
+counted.
 """
 
 from collections import Counter
@@ -13,19 +13,18 @@ from typing import Any, Final, TypeAlias
 from clozeline.pipeline.tokenize.tokenizers._pieces import Encoding, Tokenizer, UnknownReason
 
 NOTICED_SHARE: Final = 0.01
-"""Share of a language's characters above which unknown text is told with reasons and ways out."""
+"""share of a language's unknown characters above which a warning gives reasons and remedies"""
 UNKNOWN_COUNTS: Final = ("unknown_text", "unknown_reasons", "unknown_examples")
-"""Keys of the counts of unknown text."""
+"""keys of the counts of unknown text"""
 _EXAMPLES: Final = 8
 _WORDS: Final = 3
-"""Long words in a message."""
+"""most long words in a message"""
 _HELD_CHARACTERS: Final = 1 << 22
 _HELD_EXAMPLES: Final = 1 << 14
 _SHOWN_LANGUAGES: Final = 6
 
 LanguageCounts: TypeAlias = dict[str, int]
-"""`characters` and `tokens` of a language, and `unknown_characters` and `unknown_tokens` among
-them."""
+"""`characters`, `tokens`, `unknown_characters` and `unknown_tokens` of a language."""
 
 
 @dataclass
@@ -37,9 +36,9 @@ class UnknownText:
     _reasons: Counter[UnknownReason] = field(default_factory=Counter)
     _examples: dict[UnknownReason, Counter[str]] = field(default_factory=dict)
     _parts: Counter[str] = field(default_factory=Counter)
-    """unknown parts of texts that are not explained yet, with the times that they occur"""
+    """unknown parts of texts that are not explained yet, with their counts"""
     _held: int = 0
-    """characters of these parts, at most"""
+    """upper limit of the characters in these parts"""
 
     def add(self, language: str, text: str, encoding: Encoding) -> None:
         """Count a text and its tokens."""
@@ -61,17 +60,17 @@ class UnknownText:
             counted = self._examples.setdefault(reason, Counter())
             for example in examples:
                 counted[example] += times
-            if len(counted) > _HELD_EXAMPLES:  # the most frequent of them stay
+            if len(counted) > _HELD_EXAMPLES:  # keep the most frequent ones
                 self._examples[reason] = Counter(dict(counted.most_common(_HELD_EXAMPLES // 2)))
         self._parts.clear()
         self._held = 0
 
     def counts(self) -> dict[str, Any]:
-        """Return plain counts that can be added to those of other texts, see `UnknownShares`.
+        """Return counts that can be added to those of other texts; see `UnknownShares`.
 
         `unknown_text` has the counts by language, `unknown_reasons` the unknown characters by
-        reason, and `unknown_examples` letters or words of each reason, with the number of unknown
-        tokens that they are in.
+        reason. `unknown_examples` has letters or words by reason, with the number of unknown tokens
+        that contain them.
         """
         self._explain()
         return {
@@ -97,20 +96,20 @@ class UnknownShares:
 
     @staticmethod
     def of(counts: Mapping[str, Any]) -> "UnknownShares":
-        """Read the counts of a stage or of `UnknownText`."""
+        """Return the shares from the counts of a stage or of `UnknownText`."""
         return UnknownShares(*(counts.get(key, {}) for key in UNKNOWN_COUNTS))
 
     def total(self, name: str) -> int:
-        """Return a count of all languages."""
+        """Return a count, summed over all languages."""
         return sum(counts[name] for counts in self.by_language.values())
 
     @property
     def share(self) -> float:
-        """Share of all characters that unknown tokens stand for, 0 to 1."""
+        """Return the share of all characters that become unknown tokens, 0 to 1."""
         return self.total("unknown_characters") / max(1, self.total("characters"))
 
     def language_shares(self) -> dict[str, float]:
-        """Return the share of each language that has unknown characters, the largest first."""
+        """Return the shares of languages with unknown characters, the largest first."""
         shares = {
             language: counts["unknown_characters"] / max(1, counts["characters"])
             for language, counts in self.by_language.items()
@@ -119,7 +118,10 @@ class UnknownShares:
         return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
 
     def summary(self) -> str:
-        """Return the amounts in a line, "" if all text is known: `unknown: 3 tokens for 41 characters (0.10 %): …`."""
+        """Return the amounts in a line: `unknown: 3 tokens for 41 characters (0.10 %): en 0.10 %`.
+
+        The line is empty if all text is known.
+        """
         if not (characters := self.total("unknown_characters")):
             return ""
         tokens = self.total("unknown_tokens")
@@ -132,16 +134,19 @@ class UnknownShares:
             f"{language} {percent(share)}"
             for language, share in list(shares.items())[:_SHOWN_LANGUAGES]
         ]
-        rest = len(shares) - len(shown)
-        languages = ", ".join(shown) + (f" and {rest} more" if rest else "")
+        others = len(shares) - len(shown)
+        languages = ", ".join(shown) + (f" and {others} more" if others else "")
         return f"unknown: {amounts} ({percent(self.share)}): {languages}"
 
     def is_noticed(self) -> bool:
-        """Return whether more than 1 % of the characters of all texts, or of a language, are unknown."""
+        """Return whether more than 1 % of all characters, or of a language, are unknown."""
         return max((self.share, *self.language_shares().values()), default=0.0) > NOTICED_SHARE
 
     def explanation(self) -> Iterator[str]:
-        """Yield a sentence for each reason, the one with most characters first: what is unknown, and the ways out."""
+        """Yield a sentence for each reason: what is unknown, and remedies.
+
+        The reason with the most characters comes first.
+        """
         for name, characters in sorted(self.reasons.items(), key=lambda item: (-item[1], item[0])):
             reason = UnknownReason(name)
             named = sorted(
@@ -152,28 +157,27 @@ class UnknownShares:
             yield f"{name} ({characters:,} characters), such as {shown}: {_REMEDIES[reason]}"
 
     def message(self) -> str:
-        """Return the summary, and below it a line for each reason."""
+        """Return the summary, followed by a line for each reason."""
         return "\n".join((self.summary(), *(f"  {line}" for line in self.explanation())))
 
 
 def percent(share: float) -> str:
-    """Return a share as `12.3 %`; a small one with more digits, so that it is never shown as 0."""
+    """Return a share as `12.3 %`; a small share has more digits, so that it never reads 0."""
     return f"{100 * share:.1f} %" if share >= 0.001 or not share else f"{100 * share:.2g} %"
 
 
 _REMEDIES: Final = {
     UnknownReason.LONG_WORD: (
-        "train byte_bpe, unigram or character, which read words of any length, or put blanks into "
-        "the text"
+        "train byte_bpe, unigram or character, which read words of any length, or insert spaces "
+        "into the text"
     ),
     UnknownReason.LETTERS: (
-        "raise train_tokenizer.size, train on text that has them, or train byte_bpe, unigram or "
-        "character, which spell "
-        "every letter by its bytes; `clozeline extend-tokenizer` adds letters to a WordPiece"
+        "raise train_tokenizer.size, train on text that has these letters, or train byte_bpe, "
+        "unigram or character, which encode every letter by its bytes; `clozeline "
+        "extend-tokenizer` adds letters to a WordPiece"
     ),
     UnknownReason.WORDS: (
-        "raise train_tokenizer.size or lower train_tokenizer.options.min_frequency, or train a "
-        "tokenizer of pieces, "
-        "such as byte_bpe"
+        "raise train_tokenizer.size, lower train_tokenizer.options.min_frequency, or train a "
+        "subword tokenizer such as byte_bpe"
     ),
 }

@@ -52,7 +52,7 @@ _TIMES = re.compile(
     r"|^.*(operations a second|ms, batch| x\)|saves ).*$",
     re.MULTILINE,
 )
-_CACHES = (tokenize_documents._tokenizer, tokenizer_stage._import, ngram_index.open_index)
+_CACHES = (tokenize_documents._load_once, tokenizer_stage._import, ngram_index.open_index)
 """Caches that a fresh process would not have in memory; a kept index maps a file that the hunt
 overwrites."""
 

@@ -65,7 +65,7 @@ def extend_tokenizer(options: ExtendOptions) -> str:
     tokenizer: Any = load_tokenizer(source.folder)
     if not hasattr(tokenizer, "extend"):
         raise ConfigurationError(
-            f"{model}: tokenizer type {source.kind} takes no pieces, only WordPiece and "
+            f"{model}: tokenizer type {source.algorithm} takes no pieces, only WordPiece and "
             "byte-level BPE do"
         )
     if options.output.exists():
@@ -91,7 +91,7 @@ def extend_tokenizer(options: ExtendOptions) -> str:
                     f"{options.input}: no two pieces are neighbors {options.min_frequency} times"
                 )
             larger = spelled.extend(merges, written)
-            save_tokenizer(larger, source.kind, written)
+            save_tokenizer(larger, source.algorithm, written)
             if (source.folder / SOURCE).is_dir():
                 shutil.copytree(source.folder / SOURCE, written / SOURCE)
             written.rename(output)

@@ -82,7 +82,7 @@ def add_tokenizer(source: Path, folder: Path, rows: int) -> str:
         f"{tokenizer.vocabulary.fingerprint[:16]}"
     )
     return "\n  ".join(
-        [line, *(f"guessed: {note}" for note in PublishedMetadata.find(folder).notes)]
+        [line, *(f"assumed: {note}" for note in PublishedMetadata.find(folder).notes)]
     )
 
 

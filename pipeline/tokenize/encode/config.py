@@ -1,4 +1,4 @@
-"""Options of `encode`: sentence splitter, segmenters of words and code switching."""
+"""Options of `encode`: sentence splitter, word segmenters and code switching."""
 
 from dataclasses import field
 from typing import Annotated
@@ -12,33 +12,34 @@ from clozeline.pipeline.text.code_switching import CodeSwitchConfig
 
 @config_class
 class EncodeConfig:
-    """Options of the tokenization."""
+    """How documents are tokenized and split into sentences and words."""
 
     sentences: SentencesComponent = field(default_factory=SENTENCES.default("regex"))
-    """sentence splitter, a file of pipeline/text/sentences/: `regex`, or `lines` where each line is
-    a sentence"""
+    """sentence splitter, a file of pipeline/text/sentences/: `regex`, or `lines` if each line is a
+    sentence"""
     words: dict[str, SegmenterComponent] = field(default_factory=dict)
-    """segmenters of languages without blanks between words, files of pipeline/text/words/, by the
-    language of the documents: {zh: jieba, ja: fugashi, th: pythainlp}, with `pip install
-    'clozeline[words]'`, or {zh: {name: given, key: words}} for words that come with the documents.
-    Where words start is stored with the tokens, for objectives over whole words. Without, each
-    piece of the tokenizer is a word there"""
+    """word segmenters by language, for languages without spaces between words; files of
+    pipeline/text/words/: {zh: jieba, ja: fugashi, th: pythainlp} with `pip install
+    'clozeline[words]'`, or {zh: {name: given, key: words}} if the documents include their words.
+    The word starts are stored with the tokens, for objectives that mask words. Without a segmenter
+    each piece of the tokenizer counts as a word in these languages"""
     code_switch: CodeSwitchConfig | None = None
-    """translate words of the training documents by dictionaries, sentence by sentence, so that
-    masked and translation LM learn from mixed languages: {dictionaries: [en-de.txt], sentence_rate:
-    0.5, word_rate: 0.3}; null: none"""
+    """replace words of the training documents with translations from dictionaries, sentence by
+    sentence, so that masked and translation LM learn from mixed languages: {dictionaries:
+    [en-de.txt], sentence_rate: 0.5, word_rate: 0.3}; null: no replacement"""
     extra: list[str] = field(default_factory=list)
-    """columns of the records that travel with the documents, such as [license, score]:
-    `inspect-shard` shows them, and the manifest has documents and tokens of each value, or count,
-    sum, least and greatest of numbers"""
+    """columns of the records to store with the documents, such as [license, score]. `inspect-shard`
+    shows them. The manifest records documents and tokens for each value, or count, sum, minimum
+    and maximum of numbers"""
     max_unknown: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """share of all characters that may become unknown tokens, 0 to 1; above it, encode ends with an
-    error"""
+    """largest share of all characters that may become unknown tokens, 0 to 1; above it, encode
+    stops with an error"""
 
     def __post_init__(self) -> None:
         for language, chosen in self.words.items():
             known = chosen.type.languages
             if known and language not in known:
                 raise ValueError(
-                    f"words: {chosen.name} is for {', '.join(known)}, got the language {language!r}"
+                    f"words: {chosen.name} segments {', '.join(known)}, got the language "
+                    f"{language!r}"
                 )

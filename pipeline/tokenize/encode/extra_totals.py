@@ -1,4 +1,4 @@
-"""Declared columns of `extra`, such as licenses and scores: carry them with documents, and sum them up for a set."""
+"""Declared columns of `extra`, such as licenses and scores: select them, and total them by set."""
 
 import json
 import math
@@ -6,27 +6,29 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 _MOST_VALUES: Final = 256
-"""Values of a key with amounts of their own; those of fewer documents are summed up as `others`."""
+"""most values of a key that are counted separately; rarer values are summed up as `others`"""
 _MOST_CHARACTERS: Final = 1000
 
 ExtraTotals: TypeAlias = dict[str, dict[str, Any]]
-"""By key: `documents` that have it; `values` with documents and tokens of each, and `others`; and
-of `numbers` count, sum, min and max."""
+"""By key: the `documents` that have it; documents and tokens of each of its `values`, and of
+`others`; count, sum, min and max of `numbers`."""
 
 
 def select_extra(extra: Mapping[str, object], keys: Sequence[str]) -> str | None:
-    """Return the declared keys that a document has as a JSON object; None if it has none of them."""
+    """Return the declared keys of a document as a JSON object; None if it has none of them."""
     chosen = {key: extra[key] for key in keys if extra.get(key) is not None}
     return json.dumps(chosen, sort_keys=True, ensure_ascii=False) if chosen else None
 
 
 def count_extra(rows: Iterable[tuple[str | None, int]], keys: Sequence[str]) -> ExtraTotals:
-    """Return the totals of documents, each with its JSON object and its number of tokens."""
-    totals: ExtraTotals = {key: _empty() for key in keys}
+    """Return the totals over documents, given the JSON object and the tokens of each."""
+    totals: ExtraTotals = {key: _empty_total() for key in keys}
     for content, tokens in rows:
         for key, value in json.loads(content or "{}").items():
             total = totals[key]
             total["documents"] += 1
+
+            # numbers are summed up, all other values are counted
             if (
                 isinstance(value, int | float)
                 and not isinstance(value, bool)
@@ -46,8 +48,8 @@ def count_extra(rows: Iterable[tuple[str | None, int]], keys: Sequence[str]) -> 
 
 
 def merge_totals(parts: Iterable[ExtraTotals], keys: Sequence[str]) -> ExtraTotals:
-    """Return the sum of totals, in any order of the parts but for the last bits of sums of fractions."""
-    totals: ExtraTotals = {key: _empty() for key in keys}
+    """Return the sum of totals; the order of the parts matters only for the rounding of sums."""
+    totals: ExtraTotals = {key: _empty_total() for key in keys}
     for part in parts:
         for key, added in part.items():
             total = totals[key]
@@ -62,7 +64,7 @@ def merge_totals(parts: Iterable[ExtraTotals], keys: Sequence[str]) -> ExtraTota
     return {key: _limit_values(total) for key, total in totals.items()}
 
 
-def _empty() -> dict[str, object]:
+def _empty_total() -> dict[str, object]:
     return {"documents": 0, "values": {}, "others": {"documents": 0, "tokens": 0}, "numbers": {}}
 
 
@@ -79,7 +81,7 @@ def _add_numbers(numbers: dict[str, Any], added: Mapping[str, Any]) -> None:
 
 
 def _limit_values(total: dict[str, Any]) -> dict[str, Any]:
-    """Return totals whose rare values are summed up."""
+    """Return a total whose rare values are summed up as `others`."""
     ranked = sorted(total["values"].items(), key=lambda item: (-item[1]["documents"], item[0]))
     others = dict(total["others"])
     for _, amounts in ranked[_MOST_VALUES:]:

@@ -1,4 +1,4 @@
-"""Later passes of encode: assign codes for the set, merge runs into token shards, write the manifest."""
+"""The later passes of encode: assign codes, merge runs into token shards, write the manifest."""
 
 import io
 import json
@@ -52,7 +52,7 @@ _CODES: Final = "tmp/codes.json"
 
 @dataclass(frozen=True)
 class AssignCodes(Pass[EncodeCounts]):
-    """One unit: compute what all shards share from the counts of the first pass.
+    """Compute codes and block size for all shards, from the counts of the first pass; one unit.
 
     The code of a language or a source group is its index in the sorted list, so it depends only on
     the set.
@@ -63,25 +63,30 @@ class AssignCodes(Pass[EncodeCounts]):
     id_bytes: int
     max_unknown: float = 1.0
     words: bool = False
-    """whether segmenters found the words"""
+    """whether the configuration names word segmenters"""
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
-        """Write `tmp/codes.json`; ConfigurationError if there are no token documents, or more than 255 languages.
+        """Write `tmp/codes.json`; warn if more than 1 % of the text is unknown.
 
-        Unknown text above 1 % is a warning, above `max_unknown` a ConfigurationError.
+        Raises:
+            ConfigurationError: there are no documents, more than 255 languages, or more unknown
+                text than `max_unknown`.
         """
         counts: EncodeCounts = total_counts(output.folder, "tokenize")
         if not counts.get("documents_out"):
             raise ConfigurationError(
-                "no documents to encode: all were rejected, see the reports of the stages"
+                "there are no documents to encode: all were rejected; the reports of the stages "
+                "say why"
             )
         self._require_known_text(UnknownShares.of(counts))
         languages = sorted({*counts["tokens_by_language"], *counts.get("target_languages", {})})
         if len(languages) > _LANGUAGE_LIMIT:
             raise ConfigurationError(
-                f"{len(languages)} languages: a token set codes at most {_LANGUAGE_LIMIT}; keep "
+                f"{len(languages)} languages: a token set has at most {_LANGUAGE_LIMIT}; keep "
                 "fewer by clean.language"
             )
+
+        # the mean bytes of a row decide the rows of a block
         sentences = counts["sentences"]["found"] - counts["sentences"]["merged"]
         tokens = counts["tokens"] + counts.get("target_tokens", 0)
         starts = sentences + counts.get("words", 0)
@@ -99,13 +104,12 @@ class AssignCodes(Pass[EncodeCounts]):
         return {}
 
     def _require_known_text(self, unknown: UnknownShares) -> None:
-        """Warn of unknown text with its reasons and ways out, or raise ConfigurationError if it is too much."""
+        """Warn of unknown text; raise ConfigurationError if it exceeds `max_unknown`."""
         if unknown.share > self.max_unknown:
             raise ConfigurationError(
-                f"expected at most {percent(self.max_unknown)} of the characters as unknown "
-                "tokens, got "
-                f"{percent(unknown.share)}\n{unknown.message()}\n"
-                "  or raise encode.max_unknown, up to 1, to encode the texts all the same"
+                f"{percent(unknown.share)} of the characters would become unknown tokens, the "
+                f"limit is {percent(self.max_unknown)}\n{unknown.message()}\n"
+                "  or raise encode.max_unknown, up to 1, to encode these texts nevertheless"
             )
         if unknown.is_noticed():
             _LOG.warning("encode: %s", unknown.message())
@@ -121,7 +125,7 @@ def _extra_file(shard: int) -> str:
 
 @dataclass(frozen=True)
 class MergeRuns(Pass[EncodeCounts]):
-    """One unit per shard: merge its range of every run into `shard-*.arrow` and `documents-*.arrow`."""
+    """Merge the runs into `shard-*.arrow` and `documents-*.arrow`, one shard per unit."""
 
     name: str
     units: int
@@ -132,23 +136,26 @@ class MergeRuns(Pass[EncodeCounts]):
     extra: Sequence[str] = ()
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
-        """Write the shard sorted by (order, uid), its documents, and the counts for the manifest."""
+        """Write the shard sorted by (order, uid), its documents, and counts for the manifest."""
         vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)
         codes = _read_codes(output.folder)
+
         # the documents of the shard from all runs, sorted by (order, uid)
         schema = run_schema(vocabulary.id_dtype, words="words" in codes, extra=bool(self.extra))
         batches = read_range(output.folder, self.runs, unit, schema)
         table = pa.Table.from_batches(batches, schema=schema).combine_chunks()
         table = table.sort_by([("order", "ascending"), ("uid", "ascending")])
         uids = identities(table.column("uid"))
-        twice = np.flatnonzero((uids[1:] == uids[:-1]).all(axis=1))
-        if len(twice):
-            uid = uids[twice[0]].tobytes().hex()
+        repeated = np.flatnonzero((uids[1:] == uids[:-1]).all(axis=1))
+        if len(repeated):
+            uid = uids[repeated[0]].tobytes().hex()
             raise IntegrityError(
-                f"shard {unit}: {len(twice)} documents have the uid of another one, first {uid}: "
-                "two inputs with one "
-                "source name and position; give them different `source` labels"
+                f"shard {unit}: {len(repeated)} documents have the same uid as another one, first "
+                f"{uid}: two inputs share source name and position; give them different `source` "
+                "labels"
             )
+
+        # the shard, and a table of its documents
         rows = _rows(table, codes)
         info = _set_writer(vocabulary, codes, self.units).write_shard(output, unit, rows)
         counted = len(rows), len(rows.columns["token_ids"].values)
@@ -162,6 +169,8 @@ class MergeRuns(Pass[EncodeCounts]):
         require_equal(
             f"encode: {name}", "documents of the shard", len(rows), "rows written", written
         )
+
+        # the counts of the shard, and the totals of declared columns
         counts = self._count(unit, rows, vocabulary.size, output)
         if not self.extra:
             return counts
@@ -180,7 +189,8 @@ class MergeRuns(Pass[EncodeCounts]):
             "target_ids", Ragged(tokens.values[:0], np.zeros(len(rows) + 1, np.int64))
         )
         uids = rows.fixed["document_uid"]
-        # documents that are held out [N], and the tokens of the others
+
+        # which documents are held out [N], and the tokens of all others
         held_out = np.array(
             [is_heldout(uid.tobytes(), self.heldout, self.seed) for uid in uids], dtype=np.bool_
         )
@@ -191,6 +201,7 @@ class MergeRuns(Pass[EncodeCounts]):
                 training_targets, minlength=size
             )
             np.save(sink, token_counts.astype(np.uint64))
+
         merged = {"documents": len(rows), "tokens": len(tokens.values)}
         heldout_counts = {
             "documents": int(held_out.sum()),
@@ -225,8 +236,9 @@ def _rows(table: pa.Table, codes: Mapping[str, Any]) -> RowBatch:
         targets = _ragged_lists(table.column("target_ids"))
         names = table.column("target_language").drop_null()
         language = _encode_names(names, codes["languages"], np.uint8)
-        has = np.minimum(targets.lengths, 1)
-        columns |= {"target_ids": targets, "target_language": Ragged(language, offsets_of(has))}
+        has_target = np.minimum(targets.lengths, 1)
+        languages = Ragged(language, offsets_of(has_target))
+        columns |= {"target_ids": targets, "target_language": languages}
     if "words" in codes:
         columns[WORD_STARTS.name] = _ragged_lists(table.column(WORD_STARTS.name))
     return RowBatch(fixed, columns)
@@ -245,7 +257,7 @@ def _ragged_lists(column: pa.ChunkedArray) -> Ragged:
 
 @dataclass(frozen=True)
 class TokenManifest(Pass[EncodeCounts]):
-    """The last unit: `token_counts.arrow`, `index.arrow` and `manifest.json`."""
+    """Write `token_counts.arrow`, `index.arrow` and `manifest.json`, in the last unit."""
 
     name: str
     units: int
@@ -255,15 +267,16 @@ class TokenManifest(Pass[EncodeCounts]):
     seed: int
     config: Mapping[str, Any]
     decontaminated: Path | None = None
-    """folder of `decontaminate`, whose index of evaluation items is a parent of the set"""
+    """folder of the stage `decontaminate`; its index of evaluation items is a parent of the set"""
     extra: Sequence[str] = ()
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
-        """Sum the token counts of the shards and write the manifest of the set."""
+        """Sum the token counts of all shards, and write the manifest of the set."""
         folder = output.folder
         check_files(self.tokenizer.parent, "000000", f"{self.tokenizer.name}/")
         vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)
         codes = _read_codes(folder)
+
         # occurrences of each id in training documents [V]
         totals = np.zeros(vocabulary.size, np.uint64)
         for shard in range(self.shards):
@@ -275,6 +288,8 @@ class TokenManifest(Pass[EncodeCounts]):
                 path, pa.table(columns, schema=TOKEN_COUNTS_SCHEMA), TOKEN_COUNTS_SCHEMA
             )
         require_equal(f"encode: {TOKEN_COUNTS_FILE}", "ids", vocabulary.size, "rows written", ids)
+
+        # the same tokens must be counted by documents and by ids
         counts = total_counts(folder, "merge")
         merged = counts["merged"]
         held_out = counts["held_out"]
@@ -282,6 +297,7 @@ class TokenManifest(Pass[EncodeCounts]):
         require_equal(
             "encode", "training tokens", training, "tokens counted by id", int(totals.sum())
         )
+
         parents = [
             {
                 "name": self.tokenizer.parent.name,
@@ -311,7 +327,7 @@ class TokenManifest(Pass[EncodeCounts]):
         return {}
 
     def _extra_totals(self, folder: Path) -> dict[str, Any]:
-        """Return the totals of the declared keys of `extra`, under the name that the manifest gives them."""
+        """Return the totals of declared columns, under their key of the manifest."""
         if not self.extra:
             return {}
         parts = (

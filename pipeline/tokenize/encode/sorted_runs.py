@@ -1,8 +1,8 @@
-"""Sorted runs of token documents, shuffled between the parts and the shards.
+"""Sorted runs of token documents, which are shuffled from parts to shards.
 
-A run is written in one or more *flushes*, record batches of Arrow sorted by (order, uid), so the
-documents of shard k are one slice of each flush. A piece is this slice as a message of Arrow, about
-1 kB in addition to its documents.
+A run consists of *flushes*, record batches of Arrow sorted by (order, uid), so the documents of
+shard k are a slice of each flush. A piece is this slice as a message of Arrow; it takes about 1 kB
+more than its documents.
 """
 
 from collections.abc import Sequence
@@ -20,16 +20,14 @@ from clozeline.pipeline.tokenize.encode.extra_totals import select_extra
 
 _FLUSH_BYTES: Final = 1 << 26
 _ROW_BYTES: Final = 256
-"""Approximate bytes of a document's identity and origin, in addition to its tokens."""
+"""approximate bytes of identity and origin of a document, in addition to its tokens"""
 
 
 def run_schema(id_dtype: object, *, words: bool = False, extra: bool = False) -> pa.Schema:
     """Return the columns of a run.
 
-    `order` is the sort key of a document, `order * shards >> 64` its shard.
-
-    With `words` it has the starts of words that segmenters found, with `extra` the declared columns
-    of documents.
+    `order` is the sort key of a document, and `order * shards >> 64` its shard. With `words` there
+    are word starts from segmenters, with `extra` the declared columns of documents.
     """
     ids = pa.from_numpy_dtype(id_dtype)
     types = {
@@ -49,11 +47,11 @@ def run_schema(id_dtype: object, *, words: bool = False, extra: bool = False) ->
         **({"extra": pa.utf8()} if extra else {}),
     }
     optional = ("target_language", "url", "extra")
-    return pa.schema([pa.field(name, kind, name in optional) for name, kind in types.items()])
+    return pa.schema([pa.field(name, type_, name in optional) for name, type_ in types.items()])
 
 
 class RunWriter:
-    """Buffers documents and writes a flush of about 64 MiB, a piece per shard, whenever the buffer is full."""
+    """Buffers documents; writes a flush of about 64 MiB, in a piece per shard, when it is full."""
 
     def __init__(
         self,
@@ -91,6 +89,7 @@ class RunWriter:
         )
         words = () if word_starts is None else (word_starts,)
         declared = (select_extra(document.extra, self._extra),) if self._extra else ()
+
         parts = (ids, sentence_starts, *other_side, *origin, document.url, *words, *declared)
         self._rows.append((order, document.uid, *parts))
         self._buffered += (
@@ -100,7 +99,7 @@ class RunWriter:
             self._flush()
 
     def close(self) -> None:
-        """Write the rest of the buffer."""
+        """Write the documents that are still in the buffer."""
         if self._rows:
             self._flush()
 
@@ -111,7 +110,7 @@ class RunWriter:
         self._write(rows)
 
     def _write(self, rows: list[tuple[Any, ...]]) -> None:
-        """Write sorted rows: one record batch, of which each shard gets a slice."""
+        """Write sorted rows as one record batch; each shard gets a slice of it."""
         columns = zip(self._schema, zip(*rows, strict=True), strict=True)
         batch = pa.record_batch(
             [pa.array(values, field.type) for field, values in columns], schema=self._schema
@@ -124,10 +123,13 @@ class RunWriter:
 
 
 def read_range(folder: Path, runs: Shuffle, shard: int, schema: pa.Schema) -> list[pa.RecordBatch]:
-    """Return the documents of one shard from all runs, a batch per flush that has any; `schema` is that of runs."""
+    """Return the documents of a shard from all runs, one batch per flush that has any.
+
+    `schema` is the result of `run_schema`.
+    """
     batches = []
     for piece in runs.read(folder, shard):
         source = pa.BufferReader(piece)
-        while source.tell() < len(piece):  # the piece of a bundle has a message per flush and run
+        while source.tell() < len(piece):  # the piece of a bundle has a message for each flush
             batches.append(pa.ipc.read_record_batch(pa.ipc.read_message(source), schema))
     return batches

@@ -1,4 +1,4 @@
-"""Split sentences and tokenize documents; the number of tasks changes no shard."""
+"""The stage `encode`: tokenize documents into token shards, equal for any number of tasks."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,19 +34,18 @@ from clozeline.terminal import size_text
 _VERSION: Final = 5
 """raised when the same documents give other shards"""
 _BASE_BYTES: Final = 300e6
-"""Memory of Python and its libraries."""
+"""memory of Python and its libraries"""
 _PER_DOCUMENT_BYTE: Final = 15.0
-"""Memory for each byte of documents in a shard, which is sorted: 117 MB of documents took 2.0
-GB."""
+"""memory for each byte of documents in a shard, which is sorted: 117 MB of documents took 2.0 GB"""
 
 
 def worker_memory(shards: int, documents: float) -> float:
-    """Return about how many bytes of memory a worker needs for one of the shards of all documents."""
+    """Estimate the bytes of memory that a worker needs for one of `shards` shards."""
     return _BASE_BYTES + _PER_DOCUMENT_BYTE * documents / shards
 
 
 def check_memory(executor: ExecutorConfig, shards: int, documents: float) -> str:
-    """Return a warning if a worker may need more memory than it has, or ""."""
+    """Return a warning if a worker may need more memory than it has, else ""."""
     options = executor.chosen().options
     remedy = "lower executor.workers"
     if executor.name == "local":
@@ -59,14 +58,13 @@ def check_memory(executor: ExecutorConfig, shards: int, documents: float) -> str
     if (needed := worker_memory(shards, documents)) <= available:
         return ""
     return (
-        f"memory: a worker of 'encode' needs about {size_text(needed)}, got {size_text(available)}: "
-        f"{remedy}, or set "
-        "plan.shard_bytes to less"
+        f"memory: a worker of 'encode' needs about {size_text(needed)}, but has "
+        f"{size_text(available)}: {remedy}, or lower plan.shard_bytes"
     )
 
 
 class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
-    """Tokenizes each part into sorted runs, assigns codes, merges the runs shard by shard and writes the manifest."""
+    """Tokenize each part into sorted runs, assign codes, merge the runs, write the manifest."""
 
     name: ClassVar[str] = "encode"
     needs: ClassVar[tuple[str, ...]] = ("clean",)
@@ -89,7 +87,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         return _VERSION + int(self.config.sentences.type.VERSION) + tokenizer + segmenters
 
     def validate(self) -> Iterator[str]:
-        """Check that the recipe has a tokenizer, and that the packages of segmenters are there."""
+        """Check that the recipe has a tokenizer, and that segmenters are installed."""
         tokenizer_stage(self.recipe)
         for chosen in self.config.words.values():
             try:
@@ -117,6 +115,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         tokenizer = source.folder / "tokenizer"
         id_bytes = np.dtype(source.expected_tokenizer().vocabulary.id_dtype).itemsize
         index = recipe.folder("decontaminate") if recipe.has("decontaminate") else None
+
         return [
             TokenizeDocuments(
                 "tokenize",
@@ -160,7 +159,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
 
     @property
     def _recorded_config(self) -> Mapping[str, Any]:
-        """The options that the manifest records; without segmenters or declared keys, nothing of them."""
+        """Return the options that the manifest records; `words` and `extra` only if given."""
         config: dict[str, Any] = to_data(self.config)
         return {
             key: value for key, value in config.items() if value or key not in ("words", "extra")
@@ -173,21 +172,25 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         return "\n".join(filter(None, lines))
 
     def _explain_words(self) -> str:
-        """Return what a word is in languages without blanks that have no segmenter, where an objective takes words.
+        """Return a warning about languages whose words no segmenter finds, else "".
 
-        Segmenters of which no document has the language are named too: they find nothing.
+        It concerns languages without spaces between words, if an objective masks words. Segmenters
+        for languages that no document has are reported, too.
         """
         if not self.recipe.has("clean"):
             return ""
-        found = total_counts(self.recipe.folder("clean"), "main").get("languages", {})
-        if unused := sorted(self.config.words.keys() - found.keys()):
+
+        # segmenters for languages that no document has
+        documents = total_counts(self.recipe.folder("clean"), "main").get("languages", {})
+        if unused := sorted(self.config.words.keys() - documents.keys()):
             return (
-                f"words: encode.words names {', '.join(unused)}, but the documents have the "
-                "languages "
-                f"{', '.join(sorted(found))}: give them by clean.language, or by `language` of "
-                "the input"
+                f"words: encode.words names {', '.join(unused)}, but the languages of the "
+                f"documents are {', '.join(sorted(documents))}: set them by clean.language, or by "
+                "`language` of the input"
             )
-        wanted = self._objectives_of_words()
+
+        # languages without spaces and without a segmenter
+        wanted = self._find_word_objectives()
         if not wanted:
             return ""
         segmenters = {
@@ -195,16 +198,16 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             for name in SEGMENTERS.available()
             for language in SEGMENTERS.load_class(name).languages
         }
-        unspaced = (
-            UNSPACED_LANGUAGES | segmenters.keys()
-        ) & found.keys() - self.config.words.keys()
+        candidates = UNSPACED_LANGUAGES | segmenters.keys()
+        unspaced = candidates & documents.keys() - self.config.words.keys()
         if not unspaced:
             return ""
-        number = sum(found[language] for language in unspaced)
+
+        number = sum(documents[language] for language in unspaced)
         line = (
-            f"words: {plural(number, 'document')} of {sum(found.values()):,} "
-            f"({', '.join(sorted(unspaced))}) have no "
-            f"blanks between words, so each piece of the tokenizer is a word of {', '.join(wanted)}"
+            f"words: {plural(number, 'document')} of {sum(documents.values()):,} "
+            f"({', '.join(sorted(unspaced))}) have no spaces between words, so each piece "
+            f"of the tokenizer counts as a word in {', '.join(wanted)}"
         )
         named = [
             f"{language}: {segmenters[language]}"
@@ -215,8 +218,8 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         )
         return line + remedy if named else line
 
-    def _objectives_of_words(self) -> list[str]:
-        """Return the labels of the recipe's objectives that read words."""
+    def _find_word_objectives(self) -> list[str]:
+        """Return the labels of objectives that read words."""
         vocabulary = tokenizer_stage(self.recipe).expected_tokenizer().vocabulary
         entries = self.recipe.config_of("corrupt") if self.recipe.has("corrupt") else []
         return [entry.set_label for entry in entries if entry.build(vocabulary).reads_words]
@@ -224,14 +227,13 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
     def row(self, counts: EncodeCounts) -> StageRow:
         out = f"{plural(counts['documents_out'], 'document')}\n{counts['tokens']:,} tokens"
         if counts.get("target_tokens"):
-            out += f"\n{counts['target_tokens']:,} of other sides"
+            out += f"\n{counts['target_tokens']:,} in the other sides of pairs"
         if lacking := counts.get("without_words"):
-            out += f"\n{plural(lacking, 'document')} without words of encode.words"
+            out += f"\n{plural(lacking, 'document')} without words (encode.words)"
         documents = counts.get("with_extra", {})
         absent = [key for key in self.config.extra if not documents.get(key)]
         lacks = (
-            f"no document has {', '.join(absent)} (encode.extra): are the names those of the "
-            "records?"
+            f"no document has {', '.join(absent)} (encode.extra): do the records use these names?"
         )
         notes = tuple(filter(None, [UnknownShares.of(counts).summary(), lacks if absent else ""]))
         row = StageRow.of(counts, self.equations, plural(counts["documents_in"], "document"), out)

@@ -1,4 +1,4 @@
-"""First pass of encode: tokenize the documents of a part into a run sorted by shard order."""
+"""The first pass of encode: tokenize the documents of a part into a run sorted by shard order."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -47,30 +47,30 @@ class EncodeCounts(Counts, total=False):
     target_languages: dict[str, int]
     """target tokens by language"""
     sentences: dict[str, int]
-    """sentences `found`, and those `merged` because they start at the same token as another one"""
+    """sentences `found`, and sentences `merged` because another one starts at the same token"""
     words: int
-    """words, where `encode.words` names segmenters"""
+    """words, if `encode.words` names segmenters"""
     without_words: int
-    """documents in which the segmenter of their language found none"""
+    """documents without words from the segmenter of their language"""
     code_switch: dict[str, int]
-    """`words` of the sentences that were chosen, and those that a translation `replaced`"""
+    """`words` in the chosen sentences, and words that a translation `replaced`"""
     tokens_by_language: dict[str, int]
     text_by_language: dict[str, dict[str, int]]
     """`words` and `characters` of the documents, or of the first sides of pairs"""
     unknown_text: dict[str, dict[str, int]]
-    """`characters` and `tokens` by language, with both sides of pairs, and `unknown_characters`,
-    `unknown_tokens`"""
+    """`characters`, `tokens`, `unknown_characters` and `unknown_tokens` by language, of both sides
+    of pairs"""
     unknown_reasons: dict[str, int]
     """unknown characters by reason"""
     unknown_examples: dict[str, dict[str, int]]
-    """letters or words of each reason, with the number of unknown tokens that they are in"""
+    """letters or words by reason, with the number of unknown tokens that contain them"""
     tokens_by_source: dict[str, int]
     merged: dict[str, int]
     """content of the shards: `documents`, `tokens`, and `target_tokens` of pairs"""
     held_out: dict[str, int]
-    """held-out part of the shards"""
+    """content of the shards that is held out"""
     with_extra: dict[str, int]
-    """documents that have a declared key of `extra`"""
+    """documents by declared key of `extra`"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,25 +81,25 @@ class TokenDocument:
     ids: NDArray[Any]
     sentence_starts: NDArray[np.uint32]
     sentences: int
-    """sentences before merging those that start at the same token"""
+    """number of sentences before merging those that start at the same token"""
     target_ids: NDArray[np.generic]
-    """tokens of a pair's target side"""
+    """tokens of the target side of a pair"""
     word_starts: NDArray[np.uint32] | None = None
-    """first token of each word, where segmenters are named"""
+    """first token of each word, if the configuration names segmenters"""
     lacks_words: bool = False
-    """true if the segmenter of its language found none"""
+    """whether the segmenter of its language found no word"""
 
 
 @dataclass(frozen=True)
 class SentenceSwitcher:
-    """Translates words of the sentences of training documents; held-out documents stay as they are."""
+    """Translates words in sentences of training documents; held-out documents stay unchanged."""
 
     words: WordSwitcher
     splitter: SentenceSplitter
     heldout: float
 
     def switch(self, document: Document, counts: EncodeCounts) -> Document:
-        """Return a document with translated words on both sides, and count them."""
+        """Return a document with translated words in both sides, and count the words."""
         if is_heldout(document.uid, self.heldout, self.words.seed):
             return document
         text = self._switch_text(document, "text", document.text, document.language, counts)
@@ -128,16 +128,16 @@ def sentence_starts(
     token_starts: NDArray[np.int64],
     token_ends: NDArray[np.int64] | None = None,
 ) -> NDArray[np.uint32]:
-    """Return the first token of each sentence: starts with 0, strictly increasing.
+    """Return the first token of each sentence, ascending and distinct, the first 0.
 
-    A sentence starts at the token of its first visible character; leading white space of a token is
-    ignored, so ` The` starts a sentence. A whitespace token, or one that spans a boundary (`。他`),
+    A sentence starts at the token of its first visible character. Leading white space of a token is
+    ignored, so ` The` starts a sentence. A token of white space, or one across a boundary (`。他`),
     belongs to the previous sentence. Sentences that start at the same token are merged, so the
     result may be shorter than `starts`.
 
     Args:
         text: the document.
-        starts: character offsets of the sentences; visible characters, except the first.
+        starts: character offsets of the sentences, at visible characters except for the first.
         token_starts: `Encoding.starts`, [T], T >= 1.
         token_ends: `Encoding.ends`, [T], for tokens of a space and the first byte of a letter; None
             if no token ends inside a character.
@@ -145,16 +145,17 @@ def sentence_starts(
     Example:
         "Hi. The end." with sentences at 0, 4 and the tokens `Hi` `.` `Ġthe` `Ġend` `.` gives 0, 2.
     """
-    # first token at or after each sentence start [S]; unsure where the token before may hold the
-    # character
+    # tokens [S]: the first token at or after each sentence start; ambiguous [S]: the token before
+    # may contain the first character
     visible = np.asarray(starts, dtype=np.int64)
     tokens = np.searchsorted(token_starts, visible)
-    at = np.minimum(tokens, len(token_starts) - 1)
-    unsure = (token_starts[at] != visible) | (tokens == len(token_starts))
+    nearest = np.minimum(tokens, len(token_starts) - 1)
+    ambiguous = (token_starts[nearest] != visible) | (tokens == len(token_starts))
     if token_ends is not None:
-        unsure |= token_ends[np.maximum(tokens - 1, 0)] > visible
-    # the token before starts the sentence if only white space precedes the character in it
-    for row in np.flatnonzero(unsure).tolist():
+        ambiguous |= token_ends[np.maximum(tokens - 1, 0)] > visible
+
+    # the token before starts the sentence if it has only white space before the character
+    for row in np.flatnonzero(ambiguous).tolist():
         before = int(tokens[row]) - 1
         if before >= 0 and text[int(token_starts[before]) : int(visible[row])].isspace():
             tokens[row] = before
@@ -165,9 +166,9 @@ def sentence_starts(
 def find_word_starts(
     document: Document, encoding: Encoding, vocabulary: Vocabulary, segmenter: Segmenter | None
 ) -> tuple[NDArray[np.uint32], bool]:
-    """Return the first token of each word, first 0, and whether the segmenter found none, so that the pieces tell.
+    """Return the first token of each word (first 0), and whether the segmenter found no word.
 
-    A token that spans two words belongs to the first of them.
+    Without words of a segmenter, the pieces decide. A token across two words belongs to the first.
     """
     starts = [] if segmenter is None else segmenter.starts(document.text, document.extra)
     if not starts:
@@ -186,25 +187,29 @@ def token_documents(
     unknown: UnknownText | None = None,
     segmenters: Mapping[str, Segmenter] = MappingProxyType({}),
 ) -> Iterator[TokenDocument]:
-    """Yield the tokens and sentence starts of a batch of documents; a document without text has no tokens.
+    """Yield the tokens and sentence starts of a batch of documents.
 
-    What the tokenizer does not know of them is counted in `unknown`. With segmenters, by language,
-    also where words start.
+    A document without text has no tokens. Unknown text is counted in `unknown`. With segmenters, by
+    language, word starts are included.
     """
-    none = np.empty(0, tokenizer.vocabulary.id_dtype)
+    # encode both sides in one call each
+    no_ids = np.empty(0, tokenizer.vocabulary.id_dtype)
     paired = [item for item in documents if item.target_text is not None]
     others = tokenizer.encode([item.target_text or "" for item in paired]) if paired else []
     targets = {item.uid: encoding.ids for item, encoding in zip(paired, others, strict=True)}
     encodings = tokenizer.encode([item.text for item in documents])
+
     if unknown is not None:
         for item, encoding in zip(documents, encodings, strict=True):
             unknown.add(item.language, item.text, encoding)
         for item, encoding in zip(paired, others, strict=True):
             unknown.add(item.target_language or "und", item.target_text or "", encoding)
+
+    # find where sentences and words start
     for document, encoding in zip(documents, encodings, strict=True):
-        target = targets.get(document.uid, none)
+        target = targets.get(document.uid, no_ids)
         if len(encoding.ids) == 0:
-            yield TokenDocument(document, encoding.ids, np.empty(0, np.uint32), 0, none)
+            yield TokenDocument(document, encoding.ids, np.empty(0, np.uint32), 0, no_ids)
             continue
         starts = splitter.starts(document.text, document.language)
         tokens = sentence_starts(document.text, starts, encoding.starts, encoding.ends)
@@ -218,7 +223,7 @@ def token_documents(
 
 @dataclass(frozen=True)
 class TokenizeDocuments(Pass[EncodeCounts]):
-    """One unit per part: write its run."""
+    """Write the sorted run of each part, one part per unit."""
 
     name: str
     units: int
@@ -234,7 +239,7 @@ class TokenizeDocuments(Pass[EncodeCounts]):
     extra: Sequence[str] = ()
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
-        tokenizer = _tokenizer(
+        tokenizer = _load_once(
             self.tokenizer, (self.tokenizer / VOCABULARY_FILE).stat().st_mtime_ns
         )
         splitter: SentenceSplitter = self.sentences.build()
@@ -245,10 +250,12 @@ class TokenizeDocuments(Pass[EncodeCounts]):
             "rejected": {"no_tokens": 0},
         }
         unknown = UnknownText(tokenizer)
+
         switcher: SentenceSwitcher | None = None
         if self.code_switch is not None:
             words = read_switcher(self.code_switch, self.limits, self.seed, "encode")
             switcher = SentenceSwitcher(words, splitter, self.heldout)
+
         with self.runs.write(output, unit) as pieces:
             segmenters = {language: chosen.build() for language, chosen in self.words.items()}
             ids = tokenizer.vocabulary.id_dtype
@@ -271,6 +278,7 @@ class TokenizeDocuments(Pass[EncodeCounts]):
 def _count(item: TokenDocument) -> EncodeCounts:
     if len(item.ids) == 0:
         return {"documents_in": 1, "rejected": {"no_tokens": 1}}
+
     tokens = len(item.ids)
     other = len(item.target_ids)
     counts: EncodeCounts = {
@@ -291,6 +299,8 @@ def _count(item: TokenDocument) -> EncodeCounts:
         },
         "tokens_by_source": {item.document.source_group: tokens},
     }
+
+    # counts that only some documents have
     if item.word_starts is not None:
         counts["words"] = len(item.word_starts)
         if item.lacks_words:
@@ -316,7 +326,7 @@ def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
 
 
 @lru_cache(maxsize=1)
-def _tokenizer(folder: Path, written: int) -> Tokenizer:
-    """Load a tokenizer once per process; `written` is the time of its file, so a new file is loaded again."""
+def _load_once(folder: Path, written: int) -> Tokenizer:
+    """Load a tokenizer once per process, and again if its file is newer than `written`."""
     check_files(folder.parent, "000000", f"{folder.name}/")
     return load_tokenizer(folder)

@@ -1,4 +1,4 @@
-"""Options of `tokenizer`: the published files and what they do not say."""
+"""Options of `tokenizer`: the published files, and metadata that they lack."""
 
 from dataclasses import field
 from pathlib import Path
@@ -18,23 +18,22 @@ class TokenizerConfig:
     path: Annotated[Path, HOME_EXPANDED, TOKENIZER_FETCHED, Common()]
     """`tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` next to its merges, a
     SentencePiece `.model`, a tiktoken file, or a Hugging Face folder, also as `hf://org/name`; or a
-    tokenizer, an output of the pipeline or a run of Clozeline"""
+    tokenizer folder, a pipeline output or a training run of Clozeline"""
     specials: dict[str, str] = field(default_factory=dict)
-    """piece of each role (`pad cls sep mask bos eos unk`) that the files do not name"""
+    """pieces of roles (`pad cls sep mask bos eos unk`) that the files do not name"""
     sentinels: str | list[str] = field(default_factory=list)
-    """sentinel pieces in order of use, or a pattern with `{}` for their numbers: `[unused{}]`;
-    default: those named `<extra_id_0>`"""
+    """sentinel pieces in order of use, or a pattern with `{}` for their numbers, such as
+    `[unused{}]`; default: pieces with names such as `<extra_id_0>`"""
     tokenizer_class: str | None = None
-    """transformers' class of the tokenizer; default: as the folder says, else a guess by the file
-    that the log names"""
+    """class of transformers that reads the files; default: the class that the folder names, else a
+    guess from the file, which the log reports"""
     add: bool = False
-    """append the special tokens that the recipe's objectives, task template and padding need and
-    the tokenizer lacks; otherwise rows are filled up with the end token if there is no pad"""
+    """append special tokens that the tokenizer lacks and that objectives, the task template or
+    padding need; false: rows without a pad token are padded with the end token"""
 
     def __post_init__(self) -> None:
-        from clozeline.pipeline.vocabulary import (
-            SPECIALS,
-        )  # imports numpy, which help does not need
+        # imports numpy, which help does not need
+        from clozeline.pipeline.vocabulary import SPECIALS
 
         if unknown := sorted(self.specials.keys() - set(SPECIALS)):
             raise ValueError(

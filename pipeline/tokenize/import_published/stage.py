@@ -1,4 +1,4 @@
-"""Import a published tokenizer instead of training one."""
+"""The stage `tokenizer`: import a published tokenizer instead of training one."""
 
 import json
 import logging
@@ -28,26 +28,26 @@ from clozeline.seeding import hash64
 
 _LOG: Final = logging.getLogger(__name__)
 _SIZE: Final = 1024
-"""Ids of a vocabulary to check the users of special tokens with."""
+"""size of the placeholder vocabulary that checks which special tokens are needed"""
 _LISTED: Final = 12
-"""Added pieces listed in the log; the report lists all."""
+"""added pieces that the log lists; the report lists all"""
 
 
-User: TypeAlias = Callable[[Vocabulary], object]
-"""Checks a vocabulary; raises ConfigurationError if it lacks a token."""
+TokenUser: TypeAlias = Callable[[Vocabulary], object]
+"""Raises ConfigurationError if a vocabulary lacks a token that it uses."""
 
 
 class TokenizerCounts(Counts, total=False):
     """Counts of the unit."""
 
     vocabulary: dict[str, int]
-    """ids of the vocabulary: `published` and `added`"""
+    """number of ids: `published` and `added`"""
     added: dict[str, int]
     """id of each added piece"""
 
 
 class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
-    """Imports a tokenizer into the folder layout of `train_tokenizer`."""
+    """Import a tokenizer into the same folder layout as `train_tokenizer`."""
 
     name: ClassVar[str] = "tokenizer"
     writes_tokenizer: ClassVar[bool] = True
@@ -72,8 +72,8 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
 
     def expected_tokenizer(self) -> ExpectedTokenizer:
         """Return the vocabulary itself: its files exist before the run."""
-        (kind,) = self.algorithms()
-        return ExpectedTokenizer(self._import_once(self._add()).vocabulary, kind.VERSION)
+        (algorithm,) = self.algorithms()
+        return ExpectedTokenizer(self._import_once(self._add()).vocabulary, algorithm.VERSION)
 
     def algorithms(self) -> Sequence[type[Versioned]]:
         """Return the class that reads the tokenizer."""
@@ -81,22 +81,24 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
         return [TOKENIZERS.load_class(name)]
 
     def validate(self) -> Iterator[str]:
-        """Yield what prevents importing the tokenizer or padding rows; later stages check the rest."""
+        """Yield errors of the import and of padding; later stages check other tokens."""
         vocabulary = self.expected_tokenizer().vocabulary
         if check_pad in special_token_users(self.recipe):
             try:
                 check_pad(vocabulary)
             except ConfigurationError as error:
-                role = "tokenizer.specials='{pad: PIECE}'"
-                yield f"tokenizer.path {self.config.path}: {error}; {role} gives the role to a piece that it has"
+                yield (
+                    f"tokenizer.path {self.config.path}: {error}; or give the role to a piece of "
+                    "the vocabulary by tokenizer.specials='{pad: PIECE}'"
+                )
 
     def version(self) -> int:
-        """Return a hash of the vocabulary, and of the publisher's files, such as a chat template."""
+        """Return a hash of the vocabulary and of the publisher's files, such as a chat template."""
         imported = self._import_once(self._add())
-        kept: list[str | bytes] = []
+        published: list[str | bytes] = []
         for name, content in imported.files.items():
-            kept += [name, content] if name.startswith(f"{SOURCE}/") else []
-        return hash64(imported.vocabulary.fingerprint, *kept)
+            published += [name, content] if name.startswith(f"{SOURCE}/") else []
+        return hash64(imported.vocabulary.fingerprint, *published)
 
     def passes(self) -> Sequence[Pass[TokenizerCounts]]:
         return [
@@ -109,7 +111,7 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
 
 @plain_dataclass(frozen=True)
 class ImportTokenizer(Pass[TokenizerCounts]):
-    """Publish a tokenizer that the driver has imported."""
+    """Write a tokenizer that the driver has imported."""
 
     name: str
     units: int
@@ -117,13 +119,15 @@ class ImportTokenizer(Pass[TokenizerCounts]):
     files: Mapping[str, bytes]
 
     def run(self, unit: int, output: Output) -> TokenizerCounts:
-        """Publish the model file, `published.json`, `vocabulary.json` and `name` in `tokenizer/`."""
+        """Write the model file, `published.json`, `vocabulary.json` and `name` to `tokenizer/`."""
         for relative, content in self.files.items():
             with output.file(f"tokenizer/{relative}") as path:
                 path.write_bytes(content)
         published = PublishedMetadata.find(output.folder / "tokenizer")
         for note in published.notes:
-            _LOG.warning("tokenizer: guessed: %s", note)
+            _LOG.warning("tokenizer: assumed: %s", note)
+
+        # list the added pieces with their ids
         first = Vocabulary.load(output.folder / "tokenizer" / VOCABULARY_FILE).size - len(
             published.added
         )
@@ -141,7 +145,7 @@ class ImportTokenizer(Pass[TokenizerCounts]):
 
 @plain_dataclass(frozen=True)
 class _ImportedTokenizer:
-    """A tokenizer that is imported once in the driver, for all stages that ask for it."""
+    """A tokenizer that the driver imports once, for all stages that need it."""
 
     vocabulary: Vocabulary
     files: Mapping[str, bytes]
@@ -171,13 +175,13 @@ def _import(
         )
 
 
-def special_token_users(recipe: Recipe) -> list[User]:
+def special_token_users(recipe: Recipe) -> list[TokenUser]:
     """Return the users of special tokens: each objective, the template of a task, and padding.
 
-    Padding is always checked: rows are padded only when they are read, so a missing pad would fail
-    first in training.
+    Padding is always checked: rows are padded only when they are read, so a missing pad token would
+    otherwise fail in training.
     """
-    users: list[User] = [
+    users: list[TokenUser] = [
         entry.check_tokens
         for entry in (recipe.config_of("corrupt") if recipe.has("corrupt") else ())
     ]
@@ -189,20 +193,22 @@ def special_token_users(recipe: Recipe) -> list[User]:
 
 
 def check_pad(vocabulary: Vocabulary) -> None:
-    """Raise ConfigurationError if the vocabulary has no pad."""
+    """Raise ConfigurationError if the vocabulary has no pad token."""
     vocabulary.id_of("pad", "padding of rows")
 
 
-def find_missing_roles(users: Sequence[User], vocabulary: Vocabulary) -> Iterator[str]:
-    """Yield the roles (specials, `sentinels`, `modes`) that some user needs and the vocabulary lacks.
+def find_missing_roles(users: Sequence[TokenUser], vocabulary: Vocabulary) -> Iterator[str]:
+    """Yield the roles that the vocabulary lacks and some user needs.
 
-    Each user checks a complete vocabulary, then one without the role: a role is needed if the
-    second check fails.
+    Roles are those of special tokens, `sentinels` and `modes`. Each user checks a complete
+    vocabulary, then one without the role: the role is needed if the second check fails.
 
     Raises:
         SentinelError: a user needs more sentinels than can be added.
     """
     complete = expected_vocabulary(_SIZE, special_pieces(0))
+
+    # the complete vocabulary without each role that is missing
     lacking: dict[str, Vocabulary] = {
         role: replace(
             complete,
@@ -217,15 +223,14 @@ def find_missing_roles(users: Sequence[User], vocabulary: Vocabulary) -> Iterato
     lacking["modes"] = replace(
         complete, modes={name: complete.modes[name] for name in vocabulary.modes}
     )
+
     able = [user for user in users if _accepts(user, complete)]
-    yield from (
-        role
-        for role, partial in lacking.items()
-        if not all(_accepts(user, partial) for user in able)
-    )
+    for role, partial in lacking.items():
+        if not all(_accepts(user, partial) for user in able):
+            yield role
 
 
-def _accepts(user: User, vocabulary: Vocabulary) -> bool:
+def _accepts(user: TokenUser, vocabulary: Vocabulary) -> bool:
     try:
         user(vocabulary)
     except SentinelError:

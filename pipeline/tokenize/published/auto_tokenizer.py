@@ -1,7 +1,8 @@
-"""Read published tokenizers with transformers' `AutoTokenizer`: a child process without torch, network and their code.
+"""Read published tokenizers by transformers' `AutoTokenizer`, in a child process.
 
-The child reads requests from its standard input and writes answers to its standard output, a line
-of JSON each. It does not import torch, which would take four times as long as the rest.
+The process has no network, and runs no code of the published folder. It reads requests from
+standard input and writes answers to standard output, one line of JSON each. It does not import
+torch, which would take four times as long as everything else.
 """
 
 import base64
@@ -28,10 +29,10 @@ DESCRIPTIONS: Final = (
     ),
     *("merges.txt", "vocab.bpe"),
 )
-"""Files that belong to a file next to them."""
+"""files that belong to a file next to them"""
 _RENAMED: Final = {"encoder.json": "vocab.json", "vocab.bpe": "merges.txt"}
-"""GPT-2's own names, and those that transformers reads: given the former, it makes an empty
-tokenizer."""
+"""names of GPT-2's files, and the names that transformers reads; from GPT-2's names it would make
+an empty tokenizer"""
 _MODELS: Final = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model", "spm.model")
 _BINARY: Final = (".model", ".tiktoken")
 _RANKS: Final = re.compile(rb"[A-Za-z0-9+/]+={0,2} \d+\r?\n")
@@ -44,13 +45,13 @@ _NAMES: Final = {
     "eos": ("</s>", "[EOS]", "<|endoftext|>", "<|end_of_text|>"),
     "unk": ("[UNK]", "<unk>"),
 }
-"""Names of special pieces by role, if neither the class nor the template names one."""
+"""usual names of special pieces by role, if neither the class nor the template names one"""
 _LONGEST: Final = 10**9
-"""A larger `model_max_length` is transformers' word for none."""
-_MOST_IDS_A_PIECE: Final = 2
+"""a larger `model_max_length` means no limit in transformers"""
+_MOST_IDS_PER_PIECE: Final = 2
 _MOST_HOLES: Final = 2**17
-"""Ids without a piece, of which published vocabularies have some thousands, beyond those of
-`_MOST_IDS_A_PIECE`."""
+"""most ids without a piece, in addition to `_MOST_IDS_PER_PIECE`; published vocabularies have some
+thousands"""
 _COPY_AGAIN: Final = "copy the folder again from where it was published"
 
 
@@ -59,9 +60,9 @@ def describe(
 ) -> dict[str, Any]:
     """Return the tokenizer of a folder or file as transformers reads it, and its ids of texts.
 
-    `model` stands for the config.json next to it.
+    `model` replaces the config.json next to it.
 
-    The answer has `tokenizer` (the JSON of the `tokenizers` library), `roles` (piece by role),
+    The answer has `tokenizer` (the JSON of the `tokenizers` library), `roles` (pieces by role),
     `tokenizer_class` (if the folder names it), `padding_side`, `max_length`, `ids` (without special
     tokens), and `notes`, a line for each assumption.
 
@@ -69,6 +70,8 @@ def describe(
         ConfigurationError: transformers cannot read the folder, or has other ids than its files.
     """
     source = Path(path)
+
+    # load links to the files, and find the ids that the files state
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         _link_files(source, folder)
@@ -79,14 +82,17 @@ def describe(
         _refuse_distant_ids(source, folder)
         stated: dict[str, int | None] = dict(_convert_ranks(folder, named))
         tokenizer = _load(source, temporary)
-        stated |= _stated_ids(folder, tokenizer.vocab_files_names.values())
-        pad_id = _read(folder / "config.json").get("pad_token_id")
+        stated |= _find_stated_ids(folder, tokenizer.vocab_files_names.values())
+        pad_id = _read_json(folder / "config.json").get("pad_token_id")
         needed = {name for name in tokenizer.vocab_files_names.values() if (folder / name).exists()}
+
     backend = tokenizer.backend_tokenizer
-    kind = type(tokenizer).__name__
+    class_name = type(tokenizer).__name__
     if rate := getattr(backend.model, "dropout", None):
-        notes.append(f"BPE dropout {rate:g} is off: the ids of a text are always the same")
+        notes.append(f"BPE dropout {rate:g} is off: a text always gets the same ids")
         backend.model.dropout = None
+
+    # compare the ids of transformers with those of the files
     ids: dict[str, int] = backend.get_vocab(with_added_tokens=True)
     if wrong := [
         piece
@@ -95,11 +101,11 @@ def describe(
     ]:
         raise ConfigurationError(
             f"tokenizer.path {source}: {len(wrong):,} of its {len(stated):,} pieces have other "
-            f"ids in {kind}, such as "
-            f"{wrong[0]!r}: {stated[wrong[0]]} in the files, {ids.get(wrong[0])} there; name its "
-            "class by "
-            "tokenizer.tokenizer_class"
+            f"ids in {class_name}, such as {wrong[0]!r}: {stated[wrong[0]]} in the files, "
+            f"{ids.get(wrong[0])} in the class; name the right class by tokenizer.tokenizer_class"
         )
+
+    # note special pieces that the files do not name
     spec = json.loads(backend.to_str())
     special = {entry["content"]: entry["id"] for entry in spec["added_tokens"] if entry["special"]}
     if appended := [
@@ -110,11 +116,12 @@ def describe(
             if len(appended) > 3
             else ", ".join(appended)
         )
-        notes.append(f"{kind} appends {listed}, which the files do not name")
+        notes.append(f"{class_name} appends {listed}, which the files do not name")
+
     return {
         "tokenizer": spec,
         "roles": _find_roles(tokenizer, ids, special, backend.encode("a"), pad_id),
-        "tokenizer_class": kind
+        "tokenizer_class": class_name
         if has_class and all((source / name).exists() for name in needed)
         else "",
         "padding_side": tokenizer.padding_side,
@@ -125,46 +132,50 @@ def describe(
 
 
 def _refuse_distant_ids(source: Path, folder: Path) -> None:
-    """Refuse ids that far exceed the number of pieces, before a library makes room for all ids below them.
+    """Raise ConfigurationError if ids far exceed the number of pieces.
 
-    What is not shaped like a tokenizer is left to the library, which says so.
+    Otherwise a library would allocate memory for all ids below them. Files that do not look like a
+    tokenizer are passed on, because the library reports them.
     """
+    # all ids that the files name
     ids: list[Any] = []
     damaged = (LookupError, TypeError, ValueError, AttributeError, IntegrityError)
     with suppress(*damaged):
-        ids += _read(folder / "tokenizer_config.json").get("added_tokens_decoder", {})
+        ids += _read_json(folder / "tokenizer_config.json").get("added_tokens_decoder", {})
     for name in ("added_tokens.json", "vocab.json"):
         with suppress(*damaged):
-            ids += _read(folder / name).values()
+            ids += _read_json(folder / name).values()
     with suppress(*damaged):
-        if spec := _read(folder / "tokenizer.json"):
+        if spec := _read_json(folder / "tokenizer.json"):
             ids += [entry["id"] for entry in spec["added_tokens"]]
             pieces = spec["model"]["vocab"]
             ids += pieces.values() if isinstance(pieces, dict) else range(len(pieces))
     for name in ("vocab.txt", *_MODELS):
         if (folder / name).is_file() and not _is_ranked(folder / name):
             with suppress(*damaged):
-                is_text = name == "vocab.txt"
-                ids += range(
-                    len(_lines(folder / name) if is_text else _sentencepiece(folder / name).pieces)
+                pieces = (
+                    _read_lines(folder / name)
+                    if name == "vocab.txt"
+                    else _read_sentencepiece(folder / name).pieces
                 )
+                ids += range(len(pieces))
             break
     ranks = next(
         (file for file in folder.iterdir() if file.name.endswith(_BINARY) and _is_ranked(file)),
         None,
     )
     ids += () if ranks is None else _read_ranks(str(ranks)).values()
+
     numbers = [int(token) for token in ids if isinstance(token, int) or str(token).isdecimal()]
-    if numbers and max(numbers) > (most := _MOST_IDS_A_PIECE * len(numbers) + _MOST_HOLES):
+    if numbers and max(numbers) > (most := _MOST_IDS_PER_PIECE * len(numbers) + _MOST_HOLES):
         raise ConfigurationError(
-            f"tokenizer.path {source}: the id {max(numbers):,} is far above its number of pieces, "
-            f"{len(numbers):,}; "
-            f"expected at most {most:,}: {_COPY_AGAIN}"
+            f"tokenizer.path {source}: the id {max(numbers):,} is far above the number of pieces, "
+            f"{len(numbers):,}; expected at most {most:,}: {_COPY_AGAIN}"
         )
 
 
 def _load(source: Path, folder: str) -> Any:
-    """Return the tokenizer of a folder, or say why transformers does not read it."""
+    """Load the tokenizer of a folder by transformers; raise ConfigurationError if it cannot."""
     from transformers import AutoTokenizer, TokenizersBackend
 
     try:
@@ -176,15 +187,15 @@ def _load(source: Path, folder: str) -> Any:
         reason = f"transformers cannot read it: {type(error).__name__}: {text}; {_COPY_AGAIN}"
         if "trust_remote_code" in text:
             reason = (
-                "its tokenizer is code of its own (auto_map), which is never run: name a class by "
-                "tokenizer_class"
+                "its tokenizer needs code of the folder (auto_map), which is never run: name a "
+                "class of transformers by tokenizer_class"
             )
         raise ConfigurationError(f"tokenizer.path {source}: {reason}") from error
     if not isinstance(tokenizer, TokenizersBackend):
         raise ConfigurationError(
             f"tokenizer.path {source}: transformers reads it by {type(tokenizer).__name__}, which "
-            "has no form in the "
-            "`tokenizers` library: give a folder with its tokenizer.json, or train a tokenizer"
+            "the `tokenizers` library cannot represent: give a folder with a tokenizer.json, or "
+            "train a tokenizer"
         )
     return tokenizer
 
@@ -192,7 +203,7 @@ def _load(source: Path, folder: str) -> Any:
 def _find_roles(
     tokenizer: Any, ids: Mapping[str, int], special: Mapping[str, int], framed: Any, pad_id: Any
 ) -> dict[str, str]:
-    """Return the piece of each role: by its class, else by the template and the model, else by the pieces' names."""
+    """Return the piece of each role: by its class, the template, the model, or its usual name."""
     roles = {
         role: piece for role, names in _NAMES.items() for piece in reversed(names) if piece in ids
     }
@@ -213,22 +224,19 @@ def _find_roles(
 
 
 def _link_files(source: Path, folder: Path) -> None:
-    """Link the files of a tokenizer under the names that transformers knows."""
+    """Link the files of a tokenizer under the names that transformers expects."""
     if source.is_dir():
         files = {file.name: file for file in sorted(source.iterdir()) if file.is_file()}
     else:
         names = {".txt": "vocab.txt", ".json": "tokenizer.json"}
-        own = (
-            source.name
-            if source.name in ("vocab.json", "encoder.json")
-            else names.get(source.suffix, source.name)
-        )
-        files = {name: file for name in DESCRIPTIONS if (file := source.parent / name).is_file()}
-        files[own] = source
+        is_named = source.name in ("vocab.json", "encoder.json")
+        name = source.name if is_named else names.get(source.suffix, source.name)
+        files = {other: file for other in DESCRIPTIONS if (file := source.parent / other).is_file()}
+        files[name] = source
     files |= {new: files[old] for old, new in _RENAMED.items() if old in files and new not in files}
     models = [file for name, file in files.items() if name.endswith(".model")]
     if len(models) == 1 and "tokenizer.json" not in files and not _is_ranked(models[0]):
-        files |= dict.fromkeys(_MODELS, models[0])  # each class has its own name for this file
+        files |= dict.fromkeys(_MODELS, models[0])  # each class expects another name of this file
     for name, file in files.items():
         (folder / name).symlink_to(file.resolve())
     if not any(
@@ -237,19 +245,18 @@ def _link_files(source: Path, folder: Path) -> None:
     ):
         raise ConfigurationError(
             f"tokenizer.path {source}: expected tokenizer.json, vocab.txt, vocab.json with "
-            "merges.txt, a `.model` or a "
-            f"`.tiktoken` file, got {', '.join(files) or 'nothing'}"
+            f"merges.txt, a `.model` or a `.tiktoken` file, got {', '.join(files) or 'no files'}"
         )
 
 
 def _is_ranked(path: Path) -> bool:
-    """Return whether a file begins with a line of ranks, as `*.tiktoken` and Llama 3's `tokenizer.model` do."""
+    """Return whether a file starts with a line of ranks, as `*.tiktoken` and Llama 3's do."""
     with path.open("rb") as file:
         return _RANKS.fullmatch(file.readline(4096)) is not None
 
 
 def _convert_ranks(folder: Path, chosen: str) -> dict[str, int]:
-    """Give a file of ranks the form that its class reads; return its pieces, none if there is no such file."""
+    """Convert a file of ranks for the class; return its pieces, none without such a file."""
     from transformers import TokenizersBackend
     from transformers.convert_slow_tokenizer import TikTokenConverter
     from transformers.models.auto.tokenization_auto import tokenizer_class_from_name
@@ -274,7 +281,7 @@ def _convert_ranks(folder: Path, chosen: str) -> dict[str, int]:
 
 
 def _read_ranks(path: str) -> dict[bytes, int]:
-    """Read a file of ranks: a token in base64, a space and a rank in each line; Whisper's has `=` for no token."""
+    """Read a file of ranks: each line has a token in base64 (Whisper: `=` for none) and a rank."""
     lines = [line.split() for line in Path(path).read_bytes().splitlines() if line]
     try:
         return {
@@ -289,17 +296,17 @@ def _read_ranks(path: str) -> dict[bytes, int]:
 
 
 def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, bool, list[str]]:
-    """Return the class of a tokenizer, whether its folder says so, and assumptions.
+    """Return the class of a tokenizer, whether its folder names it, and assumptions.
 
-    What the folder does not say is written into its configuration.
+    A class that the folder does not name is written into its configuration.
     """
     from transformers.models.auto.tokenization_auto import (
         TOKENIZER_MAPPING_NAMES,
         tokenizer_class_from_name,
     )
 
-    config = _read(folder / "tokenizer_config.json")
-    model = _read(folder / "config.json")
+    config = _read_json(folder / "tokenizer_config.json")
+    model = _read_json(folder / "config.json")
     stated = config.get("tokenizer_class") or model.get("tokenizer_class")
     named = stated or TOKENIZER_MAPPING_NAMES.get(str(model.get("model_type")))
     if given:
@@ -311,7 +318,7 @@ def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, boo
         chosen = {"tokenizer_class": given}
         notes = list[str]()
     elif "auto_map" in config or stated:
-        notes = ["auto_map is not used: no code of a folder is run"] if "auto_map" in config else []
+        notes = ["auto_map is not used: no code of the folder runs"] if "auto_map" in config else []
         return str(stated), bool(named) and source.is_dir(), notes
     elif named:
         notes = [
@@ -321,32 +328,37 @@ def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, boo
         return named, source.is_dir(), notes
     elif (folder / "tokenizer.json").is_file():
         notes = [
-            "no tokenizer_class: the roles of special tokens are those that their names and the "
-            "template say"
+            "no tokenizer_class: the roles of special tokens follow from their names and the "
+            "template"
         ]
         return "", False, notes
     else:
         chosen = _guess_class(source, folder)
         stated = ", ".join(f"{key} {value}" for key, value in chosen.items())
         notes = [
-            f"no tokenizer_class and no model_type: {stated}, by the file; "
-            "tokenizer.tokenizer_class names another"
+            f"no tokenizer_class and no model_type: {stated}, by the file; set another one by "
+            "tokenizer.tokenizer_class"
         ]
+
     (folder / "tokenizer_config.json").unlink(missing_ok=True)
     (folder / "tokenizer_config.json").write_text(json.dumps(config | chosen), encoding="utf-8")
     return str(chosen["tokenizer_class"]), False, notes
 
 
 def _guess_class(source: Path, folder: Path) -> dict[str, Any]:
-    """Return the class that a bare file most likely belongs to; ConfigurationError if any would be a guess."""
+    """Return the class that a single file most likely belongs to.
+
+    Raises:
+        ConfigurationError: the file fits several classes.
+    """
     if (folder / "vocab.txt").is_file():
-        pieces = _lines(folder / "vocab.txt")
+        pieces = _read_lines(folder / "vocab.txt")
         lower = not any(
             "A" <= letter <= "Z" for piece in pieces if piece[:1] != "[" for letter in piece
         )
         return {"tokenizer_class": "BertTokenizer", "do_lower_case": lower}
     if (folder / "spiece.model").is_file():
-        model = _sentencepiece(folder / "spiece.model")
+        model = _read_sentencepiece(folder / "spiece.model")
         pieces = [piece.piece for piece in model.pieces]
         if model.trainer_spec.model_type == 1 and pieces[:5] == [
             "<pad>",
@@ -365,29 +377,27 @@ def _guess_class(source: Path, folder: Path) -> dict[str, Any]:
     elif (folder / "vocab.json").is_file():
         from tokenizers.pre_tokenizers import ByteLevel
 
-        if _read(folder / "vocab.json").keys() >= set(ByteLevel.alphabet()):
+        if _read_json(folder / "vocab.json").keys() >= set(ByteLevel.alphabet()):
             return {"tokenizer_class": "GPT2Tokenizer"}
     raise ConfigurationError(
-        f"tokenizer.path {source}: the file does not say how its library cuts texts: name the "
-        "class by "
+        f"tokenizer.path {source}: the file does not say how texts are split: name the class by "
         "tokenizer.tokenizer_class, such as T5Tokenizer, XLMRobertaTokenizer, OpenAIGPTTokenizer, "
-        "Qwen2Tokenizer or, "
-        "for the ranks of Llama 3, PreTrainedTokenizerFast"
+        "Qwen2Tokenizer or, for the ranks of Llama 3, PreTrainedTokenizerFast"
     )
 
 
-def _stated_ids(folder: Path, names: Iterable[str]) -> dict[str, int | None]:
-    """Return the pieces that the files name, with their ids; None where the class orders them."""
-    config = _read(folder / "tokenizer_config.json")
+def _find_stated_ids(folder: Path, names: Iterable[str]) -> dict[str, int | None]:
+    """Return the pieces that the files name, with their ids; None if the class orders them."""
+    config = _read_json(folder / "tokenizer_config.json")
     added: dict[str, int | None] = {
-        _content(entry): int(token)
+        _piece_text(entry): int(token)
         for token, entry in config.get("added_tokens_decoder", {}).items()
     }
-    added |= _read(folder / "added_tokens.json")
-    if spec := _read(folder / "tokenizer.json"):
+    added |= _read_json(folder / "added_tokens.json")
+    if spec := _read_json(folder / "tokenizer.json"):
         return piece_ids(spec) | added
-    # the file that the class reads, else any: a class that finds none of its files makes an empty
-    # tokenizer
+
+    # the file that the class reads, else any: without its files a class makes an empty tokenizer
     known = ("vocab.txt", "vocab.json", *_MODELS)
     ordered = (
         folder / name for name in (*names, *known) if name in known or name.endswith(".model")
@@ -396,15 +406,17 @@ def _stated_ids(folder: Path, names: Iterable[str]) -> dict[str, int | None]:
     if file is None or _is_ranked(file):
         return added
     if file.suffix == ".txt":
-        return {piece.rstrip(): token for token, piece in enumerate(_lines(file))} | added
+        return {piece.rstrip(): token for token, piece in enumerate(_read_lines(file))} | added
     if file.suffix == ".json":
-        return _read(file) | added
+        return _read_json(file) | added
     return {
-        piece.piece: None for piece in _sentencepiece(file).pieces if piece.type == piece.NORMAL
+        piece.piece: None
+        for piece in _read_sentencepiece(file).pieces
+        if piece.type == piece.NORMAL
     } | added
 
 
-def _sentencepiece(path: Path) -> Any:
+def _read_sentencepiece(path: Path) -> Any:
     from sentencepiece import sentencepiece_model_pb2
 
     try:
@@ -413,29 +425,29 @@ def _sentencepiece(path: Path) -> Any:
         raise IntegrityError(f"{path.resolve()}: not a SentencePiece model ({error})") from error
 
 
-def _lines(path: Path) -> list[str]:
+def _read_lines(path: Path) -> list[str]:
     lines = path.read_text(encoding="utf-8").split("\n")
     return lines[:-1] if lines[-1] == "" else lines
 
 
-def _content(entry: object) -> str:
+def _piece_text(entry: object) -> str:
     return str(entry["content"] if isinstance(entry, Mapping) else entry)
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise IntegrityError(
-            f"{path.resolve()}: not JSON ({error}); restore the file, or remove it"
+            f"{path.resolve()}: this is not valid JSON ({error}); restore the file, or remove it"
         ) from error
     return data if isinstance(data, dict) else {}
 
 
 def main() -> None:
-    """Answer the requests of standard input; what libraries print goes to standard error."""
+    """Answer requests from standard input; output of libraries goes to standard error."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     os.environ |= {
@@ -447,9 +459,8 @@ def main() -> None:
     from transformers.convert_slow_tokenizer import TikTokenConverter
 
     converter: Any = TikTokenConverter
-    converter.load_tiktoken_bpe = staticmethod(
-        _read_ranks
-    )  # instead of that of the package `tiktoken`
+    # replaces the reader of the package `tiktoken`
+    converter.load_tiktoken_bpe = staticmethod(_read_ranks)
     for line in sys.stdin:
         request = json.loads(line)
         try:

@@ -28,7 +28,7 @@ from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
 
 
 class ExportTemplate(NamedTuple):
-    """Roles of the special tokens before a text, between a pair, and after the last text."""
+    """Special tokens, by role, before a text, between two texts, and after the last text."""
 
     head: tuple[str, ...] = ()
     between: tuple[str, ...] = ()
@@ -47,8 +47,8 @@ _BLANKS: Final[Mapping[Blanks, Sequence[tuple[str, str]]]] = {
     "stripped": _STRIPPED,
     "single": (*_STRIPPED, (r"[\t-\r ]+", " ")),
 }
-"""What is replaced in a text, in order: a regular expression, for Python and for the library, and
-its replacement."""
+"""replacements in a text, in order: a regular expression (for Python and the library), and the new
+text"""
 _CONFIG_FILE: Final = "tokenizer_config.json"
 _MODEL_FILE: Final = "tokenizer.json"
 _LENGTH: Final = "model_max_length"
@@ -69,31 +69,31 @@ _CARRIED: Final = (
     ),
     "split_special_tokens",
 )
-"""Keys of a configuration that hold whatever class reads it."""
-_READ: Final = ("tokenizer", "roles", "padding_side")
-"""Answers of transformers that must be equal for a publisher's files in its folder and next to the
-exported model."""
+"""keys of a configuration that do not depend on the class"""
+_COMPARED: Final = ("tokenizer", "roles", "padding_side")
+"""properties that must be equal if transformers reads a publisher's files in their folder and next
+to the exported model"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextForm:
-    """How the training rows of a model have their texts, and so how its tokenizer must read them."""
+    """The form of texts in the training rows of a model, which its tokenizer must reproduce."""
 
     frame: ExportTemplate | None = None
-    """special tokens around texts, if the publisher's files are not written back; default: those of
-    a published `tokenizer.json`, else `PAIR` if the tokenizer has cls and sep, else none"""
+    """special tokens around texts, unless the publisher's files are written back; default: the
+    template of a published `tokenizer.json`, else `PAIR` if the tokenizer has cls and sep, else no
+    tokens"""
     start: str | None = "bos"
     """role of the special token that programs may put before a text, recorded as `bos_token`; None:
-    none. The publisher's files keep theirs"""
+    no such token. The publisher's files keep theirs"""
     max_length: int | None = None
-    """tokens of a row that the model reads, recorded as `model_max_length`; None: no limit is
-    known"""
+    """most tokens in a row that the model reads, recorded as `model_max_length`; None: unknown"""
     cuts_texts: bool = False
-    """record it in the publisher's files, too, because the model was trained on texts cut there"""
+    """record `max_length` in the publisher's files, too, because the model was trained on texts cut
+    to this length"""
     blanks: Blanks = "kept"
-    """how the rows have the blanks of a text: as they are, without those at its ends, or single
-    ones between words. The written tokenizer reads any text so, unless the publisher's files are
-    written back"""
+    """white space of texts in the rows: unchanged, stripped at both ends, or single spaces between
+    words. The written tokenizer does the same, unless the publisher's files are written back"""
     type_ids: bool = False
     """whether the model reads segment ids, as BERT does"""
 
@@ -105,14 +105,14 @@ class ProbeReport:
     texts: int
     """number of compared texts"""
     differing: Sequence[str] = ()
-    """those with other ids"""
+    """texts with other ids"""
     published: Sequence[str] = ()
-    """the publisher's files that were written back as they are"""
+    """files of the publisher that were written back unchanged"""
     changed: Sequence[str] = ()
-    """those that were written anew, because the vocabulary has further pieces or the files alone
-    name no class"""
+    """files of the publisher that were replaced, because the vocabulary has more pieces or the
+    files name no class"""
     edited: Sequence[str] = ()
-    """the keys of the publisher's tokenizer_config.json that are others here, with their values"""
+    """keys of the publisher's tokenizer_config.json that were changed, with their new values"""
 
 
 def export_tokenizer(
@@ -123,31 +123,32 @@ def export_tokenizer(
     texts: Sequence[str] = PROBE_TEXTS,
     model: Mapping[str, Any] | None = None,
 ) -> ProbeReport:
-    """Write a tokenizer that `AutoTokenizer` of transformers loads offline and without our code.
+    """Write a tokenizer that `AutoTokenizer` of transformers loads offline, without our code.
 
-    The files of an imported tokenizer are written back as they are. If it has further pieces, or
-    its files next to this model name no class or another one, its `tokenizer.json` is written anew,
-    and its configuration with the keys that changed.
+    The files of an imported tokenizer are written back unchanged. If it has more pieces, or if its
+    files next to this model name no class or another class, `tokenizer.json` and the configuration
+    are written again.
 
-    Sentinels and modes become additional special tokens. The mask strips the space before it, so
-    that the ids next to a mask equal those in shards. The written file is loaded again and compared
-    on `texts` with `split_special_tokens=True`: special tokens spelled in a text are ordinary text,
-    as in shards. A tokenizer that was imported is also compared around its special tokens with the
-    publisher's files.
+    Sentinels and modes become additional special tokens. The mask token strips the space before it,
+    so the ids next to a mask are as in shards. The written file is loaded again and compared on
+    `texts` with `split_special_tokens=True`: special tokens in a text are ordinary text, as in
+    shards. An imported tokenizer is also compared with the publisher's files on texts with special
+    tokens.
 
     Args:
         folder: tokenizer folder, written by `train_tokenizer` or `import_tokenizer`.
         out: output directory, created if missing.
-        form: of the texts in training rows; default: `TextForm()`.
+        form: form of the texts in training rows; default: `TextForm()`.
         texts: texts to compare; default: 200 in many scripts.
         model: config.json of the model, whose type may select the class of the tokenizer; default:
-            the publisher's.
+            that of the publisher.
 
     Raises:
         ConfigurationError: the tokenizer lacks the tokens of the template.
         IntegrityError: a piece would get another id in the written file, or the publisher's files
             are damaged.
     """
+    # copy the publisher's files that stay valid
     tokenizer = load_tokenizer(folder)
     published = PublishedMetadata.find(folder)
     form = form or TextForm()
@@ -156,6 +157,8 @@ def export_tokenizer(
     for name in copied:
         with publish(out / name) as temporary:
             shutil.copyfile(folder / SOURCE / name, temporary)
+
+    # the publisher's files describe the tokenizer: only the length may change
     if read is not None:
         differing = _find_differing_texts(tokenizer, read, texts)
         edited = list[str]()
@@ -169,12 +172,14 @@ def export_tokenizer(
         return ProbeReport(
             texts=len(texts), differing=differing, published=list(map(str, copied)), edited=edited
         )
+
+    # write tokenizer.json and its configuration
     library = _build_library(tokenizer, published, form)
-    kept = [name for name in published_files(folder) if name != Path(MODEL)]
+    theirs = [name for name in published_files(folder) if name != Path(MODEL)]
     config = _config(
-        tokenizer, published, form.start if not kept else "bos", type_ids=form.type_ids
+        tokenizer, published, form.start if not theirs else "bos", type_ids=form.type_ids
     )
-    # what the publisher's configuration says of rows and texts, not how its class reads the files
+    # keys about rows and texts stay as published, keys of the class do not
     stated = read_source_json(folder, _CONFIG_FILE)
     config |= {key: stated[key] for key in _CARRIED if key in stated}
     if form.max_length is not None and (form.cuts_texts or _LENGTH not in config):
@@ -182,22 +187,24 @@ def export_tokenizer(
     text = json.dumps(config, ensure_ascii=False, indent=2, sort_keys=True)
     publish_text(out / _MODEL_FILE, library.to_str(pretty=True))
     publish_text(out / _CONFIG_FILE, text + "\n")
+
+    # load the files again and compare
     written = tokenizers.Tokenizer.from_file(str(out / _MODEL_FILE))
-    compared = _compare_special_tokens(written, folder / SOURCE) if kept else {}
+    compared = _compare_special_tokens(written, folder / SOURCE) if theirs else {}
     differing = _find_differing_texts(tokenizer, written, texts, form.blanks)
     return ProbeReport(
         texts=len(texts) + len(compared),
         differing=[*differing, *(text for text, same in compared.items() if not same)],
         published=[str(name) for name in copied],
-        changed=[str(name) for name in kept if name not in copied],
+        changed=[str(name) for name in theirs if name not in copied],
     )
 
 
 def tokenizer_files(folder: Path) -> list[Path]:
-    """Return the files that an export of a tokenizer folder has, as far as the folder alone tells.
+    """Return the files that an export of a tokenizer folder will have.
 
-    Those of its publisher, where they are written back; they are written anew next to a model whose
-    type reads them by another class.
+    The publisher's files are written back. An exception is not known here: a model whose type reads
+    them by another class.
     """
     if _may_be_written_back(folder, PublishedMetadata.find(folder)):
         return [name for name in published_files(folder) if name != Path(MODEL)]
@@ -205,13 +212,16 @@ def tokenizer_files(folder: Path) -> list[Path]:
 
 
 def _may_be_written_back(folder: Path, published: PublishedMetadata) -> bool:
-    """Return whether the publisher's files still describe the tokenizer: a class is known, and no piece was added."""
+    """Return whether the publisher's files name a class, and no piece was added to them."""
     has_files = any(name != Path(MODEL) for name in published_files(folder))
     return has_files and bool(published.tokenizer_class) and not published.added
 
 
 def _portable_files(folder: Path) -> list[Path]:
-    """Return the publisher's files that hold for any spelling of the vocabulary: templates, generation defaults."""
+    """Return the publisher's files that do not depend on the vocabulary's format.
+
+    These are chat templates and generation defaults.
+    """
     return [
         name
         for name in published_files(folder)
@@ -225,18 +235,19 @@ def _load_published(
     tokenizer: Tokenizer,
     model: Mapping[str, Any] | None,
 ) -> tokenizers.Tokenizer | None:
-    """Return the publisher's tokenizer, as transformers reads its files next to a model; None: as another one."""
+    """Return the publisher's tokenizer, as transformers reads its files next to a model.
+
+    None: next to this model, transformers would read another tokenizer.
+    """
     if not _may_be_written_back(folder, published):
         return None
     source = _describe(folder / SOURCE, published.tokenizer_class)
     if "error" in source:
         raise IntegrityError(source["error"])
     answer = _describe(folder / SOURCE, None, model) if model else source
-    expected = {
-        **source,
-        "roles": _role_pieces(published, tokenizer),
-    }  # the user may have named further ones
-    if any(answer.get(key) != expected[key] for key in _READ):
+    # the user may have named further roles
+    expected = {**source, "roles": _role_pieces(published, tokenizer)}
+    if any(answer.get(key) != expected[key] for key in _COMPARED):
         return None
     return tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"]))
 
@@ -244,16 +255,15 @@ def _load_published(
 def _build_library(
     tokenizer: Tokenizer, published: PublishedMetadata, form: TextForm
 ) -> tokenizers.Tokenizer:
-    """Return a tokenizer of the library `tokenizers` that reads texts as the training rows have them."""
+    """Return a tokenizer of the library `tokenizers` that reads texts as in training rows."""
     library = tokenizer.to_tokenizers()
     vocabulary = tokenizer.vocabulary
     frame = form.frame
     _add_specials(library, tokenizer, published.added)
     if frame is None:
-        own = library.post_processor is not None  # a published file has its own template
-        frame = (
-            PAIR if not own and {"cls", "sep"} <= vocabulary.specials.keys() else ExportTemplate()
-        )
+        has_template = library.post_processor is not None  # from a published file
+        has_pair = not has_template and {"cls", "sep"} <= vocabulary.specials.keys()
+        frame = PAIR if has_pair else ExportTemplate()
     if any(frame):
         library.post_processor = _make_template(tokenizer, frame)
     _trim_offsets(library, framed=any(frame))
@@ -278,9 +288,10 @@ def _describe(
 
 
 def _compare_special_tokens(written: tokenizers.Tokenizer, source: Path) -> dict[str, bool]:
-    """Return whether texts with the publisher's special tokens, which may strip blanks, have the ids of its own files.
+    """Compare ids of texts with the publisher's special tokens, which may strip spaces.
 
-    Files that do not say which class reads them are not compared.
+    Return for each text whether they equal the ids of the publisher's files. Files that do not name
+    their class are not compared.
     """
     answer = _describe(source, None)
     if not answer.get("tokenizer_class"):
@@ -290,9 +301,9 @@ def _compare_special_tokens(written: tokenizers.Tokenizer, source: Path) -> dict
     texts = [f"the {piece}\n{piece} \u00a0the{piece}the" for piece in pieces]
     try:
         return {text: _ids(theirs, text) == _ids(written, text) for text in texts}
-    except Exception as error:  # the library has no class of its own
+    except Exception as error:  # the library raises no narrower class
         raise IntegrityError(
-            f"{source}: its tokenizer reads no text ({error}); import the model again"
+            f"{source}: its tokenizer cannot read text ({error}); import the model again"
         ) from error
 
 
@@ -305,7 +316,7 @@ def _add_specials(
 ) -> None:
     """Mark all pieces without text as special, in order of their ids, and check every id.
 
-    Those of a publisher keep their flags; `added` are ours.
+    Pieces of the publisher keep their flags; `added` are the pieces of the import.
     """
     vocabulary = tokenizer.vocabulary
     mask = vocabulary.specials.get("mask")
@@ -321,13 +332,14 @@ def _add_specials(
             if token not in known
         ]
     )
+
+    # compare all ids with the original
     written = model.get_vocab(with_added_tokens=True)
     for token in range(vocabulary.size):
         if (other := written.get(tokenizer.piece(token))) != token:
             raise IntegrityError(
-                f"{_MODEL_FILE}: piece {tokenizer.piece(token)!r} has id {token}, but would be "
-                f"written with {other}; "
-                "the vocabulary cannot be exported"
+                f"{_MODEL_FILE}: piece {tokenizer.piece(token)!r} has id {token}, but would get "
+                f"{other} in the file; the vocabulary cannot be exported"
             )
     if len(written) != vocabulary.size:
         raise IntegrityError(
@@ -352,7 +364,7 @@ def _make_template(tokenizer: Tokenizer, frame: ExportTemplate) -> Any:
 
 
 def _role_pieces(published: PublishedMetadata, tokenizer: Tokenizer) -> dict[str, str]:
-    """Return the piece of each role; a pad by the end token is that of the rows here, not of the publisher."""
+    """Return the piece of each role, without a pad that only the rows here need."""
     roles = {role: tokenizer.piece(token) for role, token in tokenizer.vocabulary.specials.items()}
     return {
         role: piece for role, piece in roles.items() if role != "pad" or not published.pad_by_eos
@@ -360,7 +372,7 @@ def _role_pieces(published: PublishedMetadata, tokenizer: Tokenizer) -> dict[str
 
 
 def _record_length(path: Path, length: int) -> bool:
-    """Write a length into a configuration, whose other keys stay; return whether it was another."""
+    """Write a length into a configuration; return whether it changed. Other keys stay."""
     config = parse_json(path.read_text(encoding="utf-8")) if path.exists() else {}
     if config.get(_LENGTH) == length:
         return False
@@ -394,9 +406,9 @@ def _config(
 
 
 def _trim_offsets(library: tokenizers.Tokenizer, *, framed: bool) -> None:
-    """Let the offsets of byte-level tokens begin and end at visible characters, where readers of entities look.
+    """Let offsets of byte-level tokens start and end at visible characters, for tagging pipelines.
 
-    A published template of its own keeps its offsets.
+    The offsets of a published template stay unchanged.
     """
     if library.post_processor is not None and not framed:
         return
@@ -413,7 +425,7 @@ def _trim_offsets(library: tokenizers.Tokenizer, *, framed: bool) -> None:
 
 
 def _normalize_blanks(library: tokenizers.Tokenizer, blanks: Blanks) -> None:
-    """Normalize the blanks of texts, if the tokenizer does not read them so already."""
+    """Normalize the white space of texts, unless the tokenizer already does."""
     if _ids(library, _spread(blanks)) == _ids(library, _prepare(_spread(blanks), blanks)):
         return
     steps = [normalizers.Replace(Regex(pattern), content) for pattern, content in _BLANKS[blanks]]
@@ -434,7 +446,10 @@ def _prepare(text: str, blanks: Blanks) -> str:
 def _find_differing_texts(
     tokenizer: Tokenizer, model: tokenizers.Tokenizer, texts: Sequence[str], blanks: Blanks = "kept"
 ) -> list[str]:
-    """Return the texts with other ids in an exported model; special tokens in a text are text, as in shards."""
+    """Return the texts to which an exported tokenizer gives other ids.
+
+    Special tokens in a text are ordinary text, as in shards.
+    """
     model.encode_special_tokens = True  # `split_special_tokens` of transformers
     pairs = zip(texts, tokenizer.encode([_prepare(text, blanks) for text in texts]), strict=True)
     return [text for text, each in pairs if each.ids.tolist() != _ids(model, text)]

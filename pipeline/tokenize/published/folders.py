@@ -1,4 +1,4 @@
-"""The folder of a tokenizer: that of Clozeline, where it stands, and the publisher's small files, kept as they are."""
+"""Tokenizer folders: find those of Clozeline, and copy the publisher's small files unchanged."""
 
 import shutil
 from collections.abc import Iterable
@@ -17,18 +17,20 @@ from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import NAME_FILE, VOCABULARY_FILE, read_name
 
 SOURCE: Final = "source"
-"""Folder of these files in a tokenizer folder."""
+"""folder of the publisher's files in a tokenizer folder"""
 GENERATION: Final = "generation_config.json"
 MODEL: Final = "config.json"
 _LARGEST: Final = 1 << 28
-"""Bytes of a file; the vocabularies of published models have up to 35 million."""
+"""most bytes of a file; vocabularies of published models have up to 35 million"""
 
 
 def copy_source_files(source: Path, folder: Path) -> None:
-    """Copy the small files of a published folder, or of the folder of a published file; no weights and no code.
+    """Copy the small files of a published folder (or of the folder of a file).
+
+    Weights and code are not copied.
 
     Raises:
-        ConfigurationError: a file is too large, or is a link to a file of another folder.
+        ConfigurationError: a file is too large, or links to another folder.
     """
     parent = source if source.is_dir() else source.parent
     root = parent.resolve()
@@ -40,11 +42,13 @@ def copy_source_files(source: Path, folder: Path) -> None:
             continue
         if not file.resolve().is_relative_to(root):
             raise ConfigurationError(
-                f"{file}: is a link to a file outside of {root}: copy the file into the folder"
+                f"{file}: this link leads to a file outside of {root}: copy the file into the "
+                "folder"
             )
         if (size := file.stat().st_size) > _LARGEST:
             raise ConfigurationError(
-                f"{file}: expected at most {_LARGEST:,} bytes in a tokenizer, got {size:,}"
+                f"{file}: a file of a tokenizer has at most {_LARGEST:,} bytes, this one has "
+                f"{size:,}"
             )
         target = folder / SOURCE / name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -52,13 +56,13 @@ def copy_source_files(source: Path, folder: Path) -> None:
 
 
 def published_files(folder: Path) -> list[Path]:
-    """Return the files that the publisher of a tokenizer folder gave, relative to `source/`."""
-    kept = folder / SOURCE
-    return sorted(file.relative_to(kept) for file in kept.rglob("*") if file.is_file())
+    """Return the publisher's files of a tokenizer folder, relative to `source/`."""
+    source = folder / SOURCE
+    return sorted(file.relative_to(source) for file in source.rglob("*") if file.is_file())
 
 
 def read_source_json(folder: Path | None, name: str) -> dict[str, Any]:
-    """Return a JSON file that the publisher of a tokenizer folder gave; empty if there is none."""
+    """Return a JSON file of the publisher; an empty object without this file."""
     path = None if folder is None else folder / SOURCE / name
     if path is None or not path.is_file():
         return {}
@@ -66,41 +70,42 @@ def read_source_json(folder: Path | None, name: str) -> dict[str, Any]:
         content = parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ConfigurationError(
-            f"{path}: not JSON ({error}); import the model again from files that are"
+            f"{path}: this is not valid JSON ({error}); import the model again from undamaged files"
         ) from error
     return content if isinstance(content, dict) else {}
 
 
 def end_ids(folder: Path | None, default: Iterable[int]) -> set[int]:
-    """Return the ids that end a generated text: of the publisher's generation defaults or model, else the default."""
+    """Return the ids that end a generated text, as the publisher's files state, else `default`."""
     for name in (GENERATION, MODEL):
         if (stated := read_source_json(folder, name).get("eos_token_id")) is not None:
             ids = stated if isinstance(stated, list) else [stated]
             if not all(type(token) is int and token >= 0 for token in ids):
                 raise ConfigurationError(
                     f"{name} of the publisher: eos_token_id: expected an id or a list of ids, got "
-                    f"{stated!r}; mend it "
-                    "there, and import the model again"
+                    f"{stated!r}; correct it there, and import the model again"
                 )
             return set(ids)
     return set(default)
 
 
 _SUBFOLDERS: Final = (".", "tokenizer", "train_tokenizer/tokenizer", "tokenizer/tokenizer")
-"""Tokenizer folders relative to the path: itself, in an imported model, in a pipeline output."""
+"""tokenizer folders relative to a path: the path itself, an imported model, a pipeline output"""
 
 
 @dataclass(frozen=True)
 class ClozelineTokenizer:
     """A tokenizer that Clozeline trained or imported: its algorithm, its folder and its files."""
 
-    kind: str
+    algorithm: str
     folder: Path
     files: tuple[Path, ...]
 
 
 def find_clozeline_tokenizer(path: Path) -> ClozelineTokenizer | None:
-    """Return the tokenizer of a tokenizer folder, pipeline output, imported model or training run; None otherwise.
+    """Find a tokenizer of Clozeline; return None if the path has none.
+
+    The path may be a tokenizer folder, a pipeline output, an imported model or a training run.
 
     Raises:
         ConfigurationError: the shards of a run, or their tokenizer, no longer exist.
@@ -129,19 +134,19 @@ def _of_folder(folder: Path) -> ClozelineTokenizer:
 def _first_set(config: Path) -> Path:
     """Return the manifest path of the first training set of a run."""
     try:
-        plain = parse_yaml(config.read_text(encoding="utf-8"))
+        keys = parse_yaml(config.read_text(encoding="utf-8"))
     except (ValueError, yaml.YAMLError) as error:
         raise IntegrityError(
-            f"{config}: is damaged ({error}); give the folder of its tokenizer"
+            f"{config}: the file is damaged ({error}); give the folder of the tokenizer instead"
         ) from error
-    data: object = plain.get("data") if isinstance(plain, dict) else None
+    data: object = keys.get("data") if isinstance(keys, dict) else None
     data = data if isinstance(data, dict) else {}
     phases = data.get("phases") or [{}]
     shards = data.get("shards") or phases[0].get("shards")
     first = shards[0] if isinstance(shards, list) else shards
     if not isinstance(first, str):
         raise ConfigurationError(
-            f"tokenizer.path {config.parent}: {config} names no shards, expected data.shards"
+            f"tokenizer.path {config.parent}: expected the key data.shards in {config}"
         )
     path = Path(first).expanduser()
     return path if path.name == "manifest.json" else path / "manifest.json"

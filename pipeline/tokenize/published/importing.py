@@ -1,4 +1,4 @@
-"""Import a published tokenizer as `tokenizer.json` with the roles of its special pieces, and add special tokens."""
+"""Import a published tokenizer as `tokenizer.json`, assign roles and add special tokens."""
 
 import json
 import re
@@ -58,29 +58,30 @@ _SENTENCES: Final = (
 )
 
 
-def _forms(text: str) -> tuple[str, ...]:
-    first, _, rest = text.partition(" ")
+def _vary(text: str) -> tuple[str, ...]:
+    """Return ten forms of a sentence: white space, capitals, special pieces, long words."""
+    first, _, others = text.partition(" ")
     return (
         text,
         f"  {text} ",
-        f"{first}  {rest}   {text}",
+        f"{first}  {others}   {text}",
         f"{text}\n\n{text}\n",
         f"\t{text}\r\n{text}",
         f"{text.upper()} {first}",
         f"({unicodedata.normalize('NFD', text)})",
-        f"{first} [MASK] <mask> </s> <extra_0> {rest}",
-        f"{first}\u2581{rest}\u00a0{text}\u3000.",
+        f"{first} [MASK] <mask> </s> <extra_0> {others}",
+        f"{first}\u2581{others}\u00a0{text}\u3000.",
         text.replace(" ", "") * 3,
     )
 
 
-PROBE_TEXTS: Final = tuple(form for text in _SENTENCES for form in _forms(text))
-"""200 texts to compare tokenizers on: 20 sentences in many scripts, in ten forms each."""
+PROBE_TEXTS: Final = tuple(form for text in _SENTENCES for form in _vary(text))
+"""200 texts to compare tokenizers on: 20 sentences in many scripts, each in ten forms"""
 ALGORITHM: Final = "tokenizer_json"
 _CHILD: Final = "clozeline.pipeline.tokenize.published.auto_tokenizer"
 _CHILD_BYTES: Final = 4 << 30
-"""Memory of that process; the largest published tokenizers, of 262,000 pieces, need less than half
-of it."""
+"""memory limit of the child process; the largest published tokenizers, with 262,000 pieces, need
+less than half of it"""
 _SENTINEL: Final = re.compile(r"<extra_(?:id_)?(\d+)>")
 _TEXTS: Final = (
     *PROBE_TEXTS,
@@ -92,7 +93,7 @@ _ALL_BYTES: Final = " ".join(
         chr, [*range(0x20, 0x800), *range(0xFFF, 0xD800, 0x1000), *range(0xE001, 0x110000, 0x1FFFF)]
     )
 )
-"""Letters, most of them in no vocabulary, whose UTF-8 has every byte of a text."""
+"""letters, most of them in no vocabulary, whose UTF-8 has every byte that a text can have"""
 
 
 def import_tokenizer(
@@ -105,68 +106,77 @@ def import_tokenizer(
     pad_by_eos: bool = False,
     tokenizer_class: str | None = None,
 ) -> Tokenizer:
-    """Write a tokenizer folder with the ids of transformers' `AutoTokenizer`, and load it; one of ours is copied.
+    """Write a tokenizer folder with the ids of transformers' `AutoTokenizer`, and load it.
+
+    A tokenizer of Clozeline is copied.
 
     Args:
         source: Hugging Face folder, or one of its files: `tokenizer.json`, `vocab.txt`,
             `vocab.json` or `encoder.json` next to its merges, a SentencePiece `.model`, a tiktoken
             file; or a path that `find_clozeline_tokenizer` accepts.
         folder: output folder for `tokenizer.json`, `published.json`, `vocabulary.json` and `name`.
-        specials: piece by role (`pad cls sep mask bos eos unk`), in addition to those of the
-            source.
+        specials: special pieces by role (`pad cls sep mask bos eos unk`), in addition to those of
+            the source.
         sentinels: pieces in order of use, or a pattern with `{}` for their numbers (`[unused{}]`);
-            default: those named `<extra_id_0>`.
+            default: pieces with names such as `<extra_id_0>`.
         add: roles to append if the vocabulary lacks them: specials, `sentinels`, `modes`.
-        pad_by_eos: fill rows up with the end token if there is no pad, as in many decoders; no
+        pad_by_eos: pad rows with the end token if there is no pad token, as in many decoders; no
             model reads it there.
-        tokenizer_class: transformers' class of bare files, or in place of the one that the folder
-            names.
+        tokenizer_class: class of transformers for a single file, or instead of the class that the
+            folder names.
 
     Raises:
         ConfigurationError: transformers cannot read the source, its ids are not unique, or a named
             piece is missing.
-        IntegrityError: its file is damaged.
+        IntegrityError: a file is damaged.
     """
-    own = find_clozeline_tokenizer(source)
+    ours = find_clozeline_tokenizer(source)
     keys = {
         "specials": specials,
         "sentinels": sentinels,
         "add": add,
         "tokenizer_class": tokenizer_class,
     }
-    where = own.folder if own else source
+    where = ours.folder if ours else source
     with (
         writing(folder),
         _name_original_paths({folder / TokenizerJson.FILE: source, folder: where}),
     ):
+        # copy a tokenizer of Clozeline, or read a published one
         texts: Mapping[str, Sequence[int]] = {}
-        if own is not None:
-            for file in own.files:
-                target = folder / file.relative_to(own.folder)
+        if ours is not None:
+            for file in ours.files:
+                target = folder / file.relative_to(ours.folder)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target)
             tokenizer: Tokenizer = load_tokenizer(folder)
             roles = tokenizer.vocabulary.specials
-            fills = pad_by_eos and own.kind == ALGORITHM and "pad" not in roles and "eos" in roles
-            if not any(keys.values()) and not fills:
+            is_published = ours.algorithm == ALGORITHM
+            lacks_pad = pad_by_eos and is_published and "pad" not in roles and "eos" in roles
+            if not any(keys.values()) and not lacks_pad:
                 return tokenizer
-            if own.kind != ALGORITHM or tokenizer_class:
+            if not is_published or tokenizer_class:
+                given = ", ".join(key for key, value in keys.items() if value)
                 raise ConfigurationError(
-                    f"tokenizer.path {source}: is a tokenizer of Clozeline ({own.kind}), whose "
-                    "ids models were trained "
-                    f"with: it takes no {', '.join(key for key, value in keys.items() if value)}"
+                    f"tokenizer.path {source}: models were trained with the ids of this "
+                    f"tokenizer of Clozeline ({ours.algorithm}), so it cannot be changed: leave "
+                    f"out {given}"
                 )
             spec = read_tokenizer_json(folder / TokenizerJson.FILE)
             published = PublishedMetadata.load(folder)
         else:
             spec, published, texts = _read_published(source, tokenizer_class)
             copy_source_files(source, folder)
+
+        # assign roles, add tokens and write the files
         spec, published = _assign_roles(
             spec, published, specials or {}, sentinels, add, pad_by_eos=pad_by_eos
         )
         text = json.dumps(spec, ensure_ascii=False, indent=1)
         (folder / TokenizerJson.FILE).write_text(text + "\n", encoding="utf-8")
         published.save(folder)
+
+        # compare the written tokenizer with the source
         written: Any = TokenizerJson.load(folder)
         _check_unknown(written)
         _check_ids(written, texts)
@@ -175,13 +185,13 @@ def import_tokenizer(
 
 
 def source_files(source: Path) -> list[Path]:
-    """Return the files that decide what a published tokenizer is: those of a folder, or next to a file of it."""
+    """Return the files that define a tokenizer: of the folder, or the file and those next to it."""
     if not source.exists():
         raise ConfigurationError(
-            f"tokenizer.path {source}: no such file or folder; give that of a tokenizer"
+            f"tokenizer.path {source}: no such file or folder; give the path of a tokenizer"
         )
-    if (own := find_clozeline_tokenizer(source)) is not None:
-        return list(own.files)
+    if (ours := find_clozeline_tokenizer(source)) is not None:
+        return list(ours.files)
     names = (
         source.iterdir()
         if source.is_dir()
@@ -193,27 +203,33 @@ def source_files(source: Path) -> list[Path]:
 def _read_published(
     source: Path, tokenizer_class: str | None
 ) -> tuple[dict[str, Any], PublishedMetadata, dict[str, list[int]]]:
-    """Return a published `tokenizer.json` without holes, the roles of its pieces, and transformers' ids of texts."""
+    """Read a published tokenizer by transformers.
+
+    Return its `tokenizer.json` without holes in the ids, its metadata, and its ids of the texts
+    `_TEXTS`.
+    """
     state = tuple(
         (file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in source_files(source)
     )
     answer = json.loads(_describe_cached(str(source.absolute()), tokenizer_class, state))
     if "error" in answer:
         raise (IntegrityError if answer["damaged"] else ConfigurationError)(answer["error"])
+
+    # fill holes, and note what changes
     spec = {**answer["tokenizer"], "truncation": None, "padding": None}
     notes = answer["notes"]
     fillers = _fill_holes(spec, source)
     if fillers:
         notes.append(
-            f"{fillers:,} ids have no piece of their own, or one that a later id has: no text "
-            "gives them"
+            f"{fillers:,} ids have no piece, or the piece of a later id: no text becomes them"
         )
     special = {entry["content"] for entry in spec["added_tokens"] if entry["special"]}
     _, lost = hide_pieces(spec, special | set(answer["roles"].values()))
     if lost:
         notes.append(
-            f"{lost:,} merges of letters to a special piece are left out: text never becomes one"
+            f"{lost:,} merges of letters to a special piece are dropped: text never becomes one"
         )
+
     published = PublishedMetadata(
         specials=answer["roles"],
         source=name
@@ -229,12 +245,15 @@ def _read_published(
 
 @lru_cache(maxsize=4)
 def _describe_cached(path: str, tokenizer_class: str | None, _state: tuple[object, ...]) -> str:
-    """Ask for a tokenizer once: the stages of a run need it several times."""
+    """Describe a tokenizer once: the stages of a run need it several times."""
     return describe_in_child({"path": path, "tokenizer_class": tokenizer_class, "texts": _TEXTS})
 
 
 def describe_in_child(request: Mapping[str, object]) -> str:
-    """Return the answer of `auto_tokenizer.describe` in a child process, as JSON: transformers is not imported here."""
+    """Run `auto_tokenizer.describe` in a child process, and return its answer as JSON.
+
+    So this process does not import transformers.
+    """
     command = python_command("-m", _CHILD)
     line = json.dumps(request) + "\n"
     limits = Limits(memory_bytes=_CHILD_BYTES)
@@ -244,27 +263,29 @@ def describe_in_child(request: Mapping[str, object]) -> str:
         if child.returncode == -signal.SIGXCPU:
             last = f"used {limits.cpu_s} s of CPU time"
         raise ConfigurationError(
-            f"tokenizer.path {request['path']}: the process that reads it by transformers ended "
-            "with "
-            f"{child.returncode} ({last})"
+            f"tokenizer.path {request['path']}: transformers could not read it; its process ended "
+            f"with {child.returncode} ({last})"
         )
     answer: str = child.stdout
     return answer
 
 
 def _fill_holes(spec: dict[str, Any], source: Path) -> int:
-    """Give ids without a piece one that no text spells, and return their number: a new token may not take them."""
+    """Give each id without a piece one that no text contains; return the number of such ids.
+
+    So no new token takes these ids.
+    """
     pieces = spec["model"]["vocab"]
     ids = piece_ids(spec)
     taken = {token: piece for piece, token in ids.items()}
-    if twice := next((piece for piece, token in ids.items() if taken[token] != piece), None):
+    repeated = next((piece for piece, token in ids.items() if taken[token] != piece), None)
+    if repeated:
         raise ConfigurationError(
-            f"tokenizer.path {source}: transformers gives the id {ids[twice]} to {twice!r} and "
-            f"{taken[ids[twice]]!r}: "
-            "the ids of its files have a hole that an added token fills; write the ids of added "
-            "tokens from "
-            f"{max(taken) + 1} on"
+            f"tokenizer.path {source}: transformers gives the id {ids[repeated]} to {repeated!r} "
+            f"and {taken[ids[repeated]]!r}: the ids of its files have a hole that an added token "
+            f"fills; number added tokens from {max(taken) + 1} on"
         )
+
     holes = {
         f"<|unused_{token}|>": token
         for token in range(max(taken, default=-1))
@@ -294,28 +315,30 @@ def _assign_roles(
     *,
     pad_by_eos: bool,
 ) -> tuple[dict[str, Any], PublishedMetadata]:
-    """Return a tokenizer with the roles that the user names, and the tokens that the vocabulary lacks."""
+    """Return a tokenizer with the roles that the user names, and with added special tokens."""
     names = piece_ids(spec).keys()
     roles = {**published.specials, **specials}
     notes = list(published.notes)
-    fills = pad_by_eos and "pad" not in roles and "eos" in roles
-    if fills:
+    lacks_pad = pad_by_eos and "pad" not in roles and "eos" in roles
+    if lacks_pad:
         roles["pad"] = roles["eos"]
-        notes.append(
-            f"no pad token: rows are filled up with {roles['pad']}, which is not read there"
-        )
-    found = {name: int(match[1]) for name in names if (match := _SENTINEL.fullmatch(name))}
+        notes.append(f"no pad token: rows are padded with {roles['pad']}, which no model reads")
+
+    # sentinels in order of use: named, published, or by the numbers in their names
+    numbers = {name: int(match[1]) for name in names if (match := _SENTINEL.fullmatch(name))}
     marks = (
         _parse_sentinels(sentinels, names)
         if sentinels
-        else published.sentinels or sorted(found, key=found.__getitem__)
+        else published.sentinels or sorted(numbers, key=numbers.__getitem__)
     )
+
+    # added tokens get the ids after all others
     added = _missing_pieces(roles, marks, names, {*add} - ({"modes"} if published.modes else set()))
     first = len(names)
     _append_special(spec, {piece: first + number for number, piece in enumerate(added.values())})
     published = replace(
         published,
-        pad_by_eos=fills or (published.pad_by_eos and "pad" not in specials),
+        pad_by_eos=lacks_pad or (published.pad_by_eos and "pad" not in specials),
         specials={**roles, **{role: piece for role, piece in added.items() if role in SPECIALS}},
         sentinels=[
             *marks,
@@ -334,7 +357,7 @@ def _assign_roles(
 
 @contextmanager
 def _name_original_paths(originals: Mapping[Path, Path]) -> Iterator[None]:
-    """Name the user's files, not our copies, in error messages."""
+    """Name the user's files instead of our copies in error messages."""
     try:
         yield
     except ClozelineError as error:
@@ -348,7 +371,10 @@ def _name_original_paths(originals: Mapping[Path, Path]) -> Iterator[None]:
 
 
 def _check_ids(tokenizer: Tokenizer, texts: Mapping[str, Sequence[int]]) -> None:
-    """Refuse a tokenizer that does not give transformers' ids of texts; those with a special piece are not compared."""
+    """Raise ConfigurationError if the tokenizer gives other ids than transformers.
+
+    Texts that become a special piece are not compared.
+    """
     special = tokenizer.vocabulary.special.copy()
     roles = dict(tokenizer.vocabulary.specials)
     if (unknown := roles.pop("unk", None)) is not None:
@@ -358,22 +384,23 @@ def _check_ids(tokenizer: Tokenizer, texts: Mapping[str, Sequence[int]]) -> None
     ):
         if not special[expected].any() and (ids := encoding.ids.tolist()) != expected:
             raise ConfigurationError(
-                f"tokenizer: the ids of {text!r} are {ids}, expected {expected} as by "
-                "transformers: this is a mistake "
-                "in Clozeline, please report it with the files"
+                f"tokenizer: the ids of {text!r} are {ids}, but {expected} in transformers: this "
+                "is a mistake in Clozeline, please report it with the files"
             )
 
 
 def _check_unknown(tokenizer: Tokenizer) -> None:
-    """Refuse a tokenizer that writes a piece with another role where it does not know a character.
+    """Raise ConfigurationError if an unknown character becomes a piece with another role.
 
-    Its rows would end, or be masked, inside a document. GPT-2 names `<|endoftext|>` as its unknown
-    token, too, but has a piece for each byte and never writes it.
+    Rows would then end, or be masked, inside a document. GPT-2 also names `<|endoftext|>` as its
+    unknown token, but has a piece for each byte and never uses it.
     """
     vocabulary = tokenizer.vocabulary
     (probe,) = tokenizer.encode([_ALL_BYTES])
     written = {int(token) for token in np.unique(probe.ids) if vocabulary.special[token]}
-    own = vocabulary.specials.get("unk")
+    unknown = vocabulary.specials.get("unk")
+
+    # the other roles that an unknown character takes
     others = {role: token for role, token in vocabulary.specials.items() if role != "unk"}
     others |= {
         f"sentinel {number}": token for number, token in enumerate(vocabulary.sentinels)
@@ -383,15 +410,13 @@ def _check_unknown(tokenizer: Tokenizer) -> None:
         piece = tokenizer.piece(others[shared[0]])
         named = (
             "specials.unk is the same piece"
-            if own == others[shared[0]]
+            if unknown == others[shared[0]]
             else "its model names it as unknown token"
         )
         raise ConfigurationError(
-            f"tokenizer: a character that it does not know becomes {piece!r}, which is "
-            f"{' and '.join(shared)} as well "
-            f"({named}): give the unknown token a piece of its own, or "
-            f"tokenizer.specials={{{shared[0]}: PIECE}} "
-            "another one"
+            f"tokenizer: an unknown character becomes {piece!r}, which is also "
+            f"{' and '.join(shared)} ({named}): give the unknown token a separate piece, or set "
+            f"another one by tokenizer.specials={{{shared[0]}: PIECE}}"
         )
 
 
@@ -403,11 +428,12 @@ def _parse_sentinels(pattern: str | Sequence[str], names: Collection[str]) -> li
         raise ConfigurationError(
             f"tokenizer.sentinels: expected a list, or a pattern with {{}}, got {pattern!r}"
         )
+
     numbered = re.compile(rf"{re.escape(before)}(\d+){re.escape(after)}")
     marks = sorted((int(match[1]), name) for name in names if (match := numbered.fullmatch(name)))
     if not marks:
         raise ConfigurationError(
-            f"tokenizer.sentinels: the vocabulary has no piece like {pattern!r}"
+            f"tokenizer.sentinels: no piece of the vocabulary matches {pattern!r}"
         )
     return [name for _, name in marks]
 
@@ -426,8 +452,7 @@ def _missing_pieces(
     taken = sorted(set(missing.values()) & set(names))
     if taken:
         raise ConfigurationError(
-            f"tokenizer.add: the vocabulary has {', '.join(taken)} already, without a role; name "
-            "their roles under "
-            "`tokenizer.specials`"
+            f"tokenizer.add: the vocabulary already has {', '.join(taken)} without a role; assign "
+            "their roles by `tokenizer.specials`"
         )
     return missing

@@ -1,4 +1,4 @@
-"""Tokenizers, one algorithm per file, and how to save, load and find them."""
+"""Tokenizers, one algorithm per file, and functions to save, load and find them."""
 
 from clozeline.pipeline.tokenize.tokenizers._pieces import Encoding, Tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import (

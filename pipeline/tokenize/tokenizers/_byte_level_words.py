@@ -1,4 +1,7 @@
-"""Encode a text as GPT-2's words with a cache: the library alone encodes a third to a half as many bytes a second."""
+"""Encode texts word by word with a cache, two to three times as fast as the library alone.
+
+It serves tokenizers that split texts into words like GPT-2's.
+"""
 
 import re
 from collections.abc import Collection, Mapping
@@ -16,7 +19,7 @@ _LETTERS: Final = (
     "\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fea\uac00-\ud7a3"
 )
 _MARKS: Final = "\xab\xbb\u2013\u2014\u2018-\u201d\u2026"
-"""Frequent punctuation marks beyond ASCII."""
+"""frequent punctuation marks beyond ASCII"""
 _SIGN: Final = f"\0-\x08\x0e-\x1f!-/:-@[-`{{-\x7f{_MARKS}"
 _ALONE: Final = f"(?![^\0-\x7f{_MARKS}{_LETTERS}])"
 WORDS: Final = re.compile(
@@ -24,19 +27,16 @@ WORDS: Final = re.compile(
     f"?[{_SIGN}]++{_ALONE}"
     f"|[{_SPACE}]+(?![^{_SPACE}])| ?[^{_SPACE}]+|[{_SPACE}]+"
 )
-"""GPT-2's words, spelled out for frequent characters; elsewhere what stands between white space,
-which may be several.
-
-The words of a text cover it, and no token crosses their bounds.
-"""
+"""GPT-2's words for frequent characters; for others the text between white space, which may hold
+several words. The matches cover a text, and no token crosses their bounds."""
 _CACHED_WORDS: Final = 1 << 18
 _WORD_CHARACTERS: Final = 64
 
 
-def has_byte_level_words(spec: Mapping[str, Any], bare: Collection[str]) -> bool:
-    """Return whether a `tokenizer.json` cuts texts as GPT-2's and its token bytes are the text's.
+def has_byte_level_words(spec: Mapping[str, Any], special: Collection[str]) -> bool:
+    """Return whether a `tokenizer.json` splits texts like GPT-2's and keeps all bytes of a text.
 
-    `bare` pieces never occur in text.
+    `special` pieces never occur in text.
     """
     level = spec.get("pre_tokenizer") or {}
     model = spec["model"]
@@ -46,18 +46,18 @@ def has_byte_level_words(spec: Mapping[str, Any], bare: Collection[str]) -> bool
         and not level["add_prefix_space"]
     )
     plain = not spec.get("normalizer") and all(
-        entry["content"] in bare for entry in spec["added_tokens"]
+        entry["content"] in special for entry in spec["added_tokens"]
     )
     return bool(
         as_gpt2
         and plain
         and model["type"] == "BPE"
-        and byte_alphabet().keys() <= model["vocab"].keys() - bare
+        and byte_alphabet().keys() <= model["vocab"].keys() - special
     )
 
 
 class ByteLevelWords:
-    """Encodes each different word once and caches short ones; very long ones are cut, which bounds memory."""
+    """Encodes each distinct word once and caches short words; very long words are split."""
 
     def __init__(self, library: tokenizers.Tokenizer, dtype: Any) -> None:
         self._library = library
@@ -71,6 +71,8 @@ class ByteLevelWords:
         words = WORDS.findall(text)
         if len(text) > ENCODING_CUT:
             words = [part for word in words for part in split_text(word, ENCODING_CUT)]
+
+        # encode the words that are not cached; long ones are not added
         new = set(words).difference(self._cache)
         long = {word: self._encode([word])[0] for word in new if len(word) > _WORD_CHARACTERS}
         short = list(new.difference(long))

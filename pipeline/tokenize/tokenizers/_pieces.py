@@ -1,4 +1,4 @@
-"""Shared by all tokenizers: their interface, special pieces, pieces as bytes, offsets, splitting of long texts."""
+"""Shared by all tokenizers: the interface, special pieces, token bytes, offsets, long texts."""
 
 import hashlib
 import json
@@ -21,17 +21,17 @@ from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
 SPECIAL_PIECES: Final = {name: f"<{name}>" for name in SPECIALS} | {"bos": "<s>", "eos": "</s>"}
 
 ENCODING_CUT: Final = 1 << 16
-"""Maximum characters per call of a library: bounds its memory, and costs grow faster than
-linearly."""
+"""most characters in a call of a library: bounds its memory and time, which grows faster than
+linearly"""
 TRAINING_CUT: Final = 1 << 10
-"""Maximum characters of a training text: a megabyte without a space would be one word, scanned for
-every merge."""
+"""most characters in a training text: a megabyte without a space would be one word, which every
+merge scans"""
 TRAINING_DOCUMENT: Final = 1 << 20
-"""Maximum characters of a document in training, so that no single document dominates."""
+"""most characters of a document in training, so that no document dominates"""
 
 
 def spare_pieces(spares: int | Sequence[str]) -> list[str]:
-    """Return the names of the spare pieces, from their names or their number."""
+    """Return the names of the spare pieces, given their names or their number."""
     return (
         [f"<reserved_{number}>" for number in range(spares)]
         if isinstance(spares, int)
@@ -47,7 +47,7 @@ def sentinel_pieces(sentinels: int) -> list[str]:
 def special_pieces(
     spares: int | Sequence[str], sentinels: int = SENTINELS, *, modes: bool = True
 ) -> list[str]:
-    """Return the pieces without text, in order of their ids from 0: specials, sentinels, modes, spares."""
+    """Return the special pieces in order of their ids: roles, sentinels, modes, spares."""
     return [
         *(SPECIAL_PIECES[name] for name in SPECIALS),
         *sentinel_pieces(sentinels),
@@ -57,9 +57,9 @@ def special_pieces(
 
 
 def expected_vocabulary(size: int, reserved: Sequence[str]) -> Vocabulary:
-    """Return a placeholder for the vocabulary of a tokenizer not trained yet: its special ids and dummy pieces.
+    """Return a placeholder vocabulary before training: special ids and dummy pieces.
 
-    `reserved` are its `special_pieces`.
+    `reserved` are the `special_pieces` of the tokenizer.
     """
     reserved = list(reserved)
     ordinary = size - len(reserved)
@@ -68,16 +68,16 @@ def expected_vocabulary(size: int, reserved: Sequence[str]) -> Vocabulary:
 
 
 def byte_alphabet() -> dict[str, int]:
-    """Return GPT-2's printable character of each byte: itself if printable, else one from U+0100 on."""
+    """Return GPT-2's character for each byte: the byte if printable, else one from U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    rest = [byte for byte in range(256) if byte not in printable]
+    others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {
-        chr(256 + index): byte for index, byte in enumerate(rest)
+        chr(256 + index): byte for index, byte in enumerate(others)
     }
 
 
 def fingerprint(content: object) -> str:
-    """Return the SHA-256 (hex) of everything that determines the ids of a tokenizer, as canonical JSON."""
+    """Return the SHA-256 (hex) of `content`, which determines the ids of a tokenizer, as JSON."""
     return hashlib.sha256(
         json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
     ).hexdigest()
@@ -86,8 +86,8 @@ def fingerprint(content: object) -> str:
 def split_text(text: str, limit: int) -> list[str]:
     """Split a text into slices of at most `limit` characters.
 
-    The cut is before white space if the last half of a slice has any: no piece of ours crosses it,
-    so the tokens stay the same.
+    A slice ends before white space if its last half has any. No piece of a trained tokenizer
+    crosses this point, so the tokens stay the same.
     """
     slices = []
     start = 0
@@ -104,31 +104,31 @@ def split_text(text: str, limit: int) -> list[str]:
 
 
 def training_texts(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the texts for training: a bounded part of each document, in short slices."""
+    """Yield texts for training: the start of each document, in short slices."""
     for text in texts:
         yield from split_text(text[:TRAINING_DOCUMENT], TRAINING_CUT)
 
 
 WordMarks: TypeAlias = Literal["start", "end", "each", "none"]
-"""Marks of words in pieces: white space (or a prefix, spelled as such) in front of a word, white
-space (or a suffix) after it, nothing because each piece is a word, nothing at all."""
+"""How pieces mark words: white space (or a prefix) before a word, white space (or a suffix) after
+it, no mark because each piece is a word, or no mark at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """The tokens of a text; several tokens of one character share it."""
+    """The tokens of a text, with character offsets; several tokens may share a character."""
 
     ids: NDArray[Any]
-    """[T] uint16 or uint32"""
+    """token ids, [T] uint16 or uint32"""
     starts: NDArray[np.int64]
     """[T] character at which each token starts"""
     ends: NDArray[np.int64]
-    """[T] character after the last one that each token overlaps; a token of bytes may end inside a
+    """[T] end of the last character that each token overlaps; a token of bytes may end inside the
     character"""
 
 
 class UnknownReason(Enum):
-    """Why a text becomes an unknown token, as messages and reports say it."""
+    """Reason why text becomes an unknown token, in the words of messages and reports."""
 
     LONG_WORD = "words too long for the tokenizer"
     LETTERS = "letters that the vocabulary lacks"
@@ -137,23 +137,23 @@ class UnknownReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class UnknownParts:
-    """What a tokenizer does not know of a text."""
+    """The parts of a text that are unknown to a tokenizer."""
 
     tokens: int = 0
-    """unknown tokens; none where a tokenizer has none, and leaves out what it does not know"""
+    """number of unknown tokens; 0 for tokenizers that drop unknown text"""
     characters: int = 0
-    """characters that they stand for, or that are left out"""
+    """number of characters that the unknown tokens replace, or that are dropped"""
     parts: Sequence[str] = ()
-    """the unknown parts of the text, as often as each occurs"""
+    """all unknown parts of the text, with repetitions"""
 
 
 class PieceTable:
-    """The bytes of each id, to compute offsets, texts and masks without the library.
+    """The bytes of each token, to compute offsets, texts and masks without the library.
 
     Args:
         pieces: bytes of each id, None for special ids.
         names: the piece of each id as text.
-        marks: how the pieces tell words apart.
+        marks: how pieces mark words.
     """
 
     def __init__(
@@ -167,29 +167,29 @@ class PieceTable:
             for piece, name in zip(pieces, names, strict=True)
         ]
         self.special = np.array([piece is None for piece in pieces])
-        # a special id has no bytes: if one were produced, the lengths would not add up in
-        # `_encoding`
+        # a special id has no bytes, so `encodings` detects it if text becomes one
         self.lengths = np.array([len(piece or b"") for piece in pieces], dtype=np.int32)
 
     def word_starts(self) -> NDArray[np.bool_]:
-        """Return the mask of pieces that start a word by themselves, [size] bool."""
+        """Return the mask of pieces that start a word in any context, [size] bool."""
         if self._marks == "each":
             return ~self.special
-        # a space in front of a piece that ends words is the end of the word before
+
+        # if spaces mark ends, a space at the start of a piece ends the previous word
         silent = b" " if self._marks == "end" else b""
         opens = (
             np.array([_opens_word(piece.lstrip(silent)) for piece in self.bytes], dtype=np.bool_)
             & ~self.special
         )
-        # without any mark, words are known only where nearly each piece is one: of scripts without
-        # spaces
+
+        # without marks, word starts are known only if most pieces open words, without spaces
         unknown = self._marks == "none" and 2 * opens.sum() < len(opens) - self.special.sum()
         return np.zeros_like(opens) if unknown else opens
 
     def word_ends(self) -> NDArray[np.bool_]:
         """Return the mask of pieces after which a word starts, [size] bool.
 
-        If spaces mark starts, a piece such as `▁` may be followed by the rest of its word.
+        If spaces mark starts, a piece such as `▁` may come before the other pieces of its word.
         """
         ends = np.zeros(len(self.bytes), np.bool_)
         if self._marks in ("each", "none"):
@@ -203,7 +203,7 @@ class PieceTable:
     def byte_pieces(self) -> NDArray[np.bool_]:
         """Return the mask of pieces that are a single byte of a rare character, [size] bool.
 
-        These are `<0x41>`, and one byte beyond ASCII in the alphabet of byte-level BPE.
+        These are pieces such as `<0x41>`, and single bytes beyond ASCII in byte-level BPE.
         """
         single: NDArray[np.bool_] = np.array(
             [len(piece) == 1 for piece in self.bytes], dtype=np.bool_
@@ -215,7 +215,7 @@ class PieceTable:
         return single
 
     def vocabulary(self, fingerprint_hex: str) -> Vocabulary:
-        """Return the vocabulary with the fingerprint `fingerprint_hex`."""
+        """Return the vocabulary with this fingerprint."""
         ids = {name: index for index, name in enumerate(self.names) if self.special[index]}
         return Vocabulary(
             size=len(self.names),
@@ -234,7 +234,7 @@ class PieceTable:
         return b"".join([self.bytes[int(token)] for token in ids]).decode("utf-8", errors="replace")
 
     def encodings(self, texts: Sequence[str], ids: Iterable[NDArray[Any]]) -> list[Encoding]:
-        """Return the encodings of texts, with offsets from the lengths of the pieces.
+        """Return the encodings of texts; offsets follow from the lengths of the pieces.
 
         Raises:
             IntegrityError: the pieces of a text have more or fewer bytes than the text.
@@ -248,8 +248,7 @@ class PieceTable:
             if actual != expected:
                 raise IntegrityError(
                     f"the tokenizer lost or added text: text {row} of a batch has {expected} "
-                    "bytes, its tokens stand "
-                    f"for {actual}; the text begins {text[:60]!r}"
+                    f"bytes, but its tokens have {actual}; the text starts with {text[:60]!r}"
                 )
             starts = ends - widths
             if not text.isascii():
@@ -261,7 +260,7 @@ class PieceTable:
 
 
 class Tokenizer(ABC):
-    """The interface of tokenizers, with what a table of their pieces gives.
+    """The interface of tokenizers, with methods that a table of their pieces implements.
 
     No text encodes to a special id other than the unknown token. If `LOSS` is empty,
     `decode(encode(text)) == text`.
@@ -272,54 +271,53 @@ class Tokenizer(ABC):
     FILE: ClassVar[str]
     """name of the model file"""
     LOSS: ClassVar[str] = ""
-    """parts of a text that decoding does not restore; empty if lossless"""
+    """how decoded text can differ from the original; empty if it never does"""
     MIN_PIECES: ClassVar[tuple[int, str]] = (1, "a piece")
-    """pieces that a vocabulary has in addition to the special ones, and what they are"""
+    """least number of pieces in addition to special pieces, and a description of them"""
     vocabulary: Vocabulary
     _table: PieceTable
 
     @classmethod
     def min_pieces(cls, options: object) -> tuple[int, str]:
-        """Return the pieces that a vocabulary with these options needs in addition to the special ones; `MIN_PIECES`."""
+        """Return how many pieces these options need in addition to special pieces."""
         return cls.MIN_PIECES
 
     @classmethod
     def check_size(cls, options: Any) -> None:
-        """Raise ConfigurationError if `size` has no room for the special pieces and the least others."""
-        reserved, (more, what) = options.special_pieces(), cls.min_pieces(options)
+        """Raise ConfigurationError if `size` is too small for special and other needed pieces."""
+        reserved = options.special_pieces()
+        more, description = cls.min_pieces(options)
         if options.size < len(reserved) + more:
             raise ConfigurationError(
                 f"{cls.__module__.rpartition('.')[2]}: size {options.size} is too small: "
-                f"{options.describe_reserved()} "
-                f"and {what} need {len(reserved) + more}; what is `quoted` is a key of "
-                "train_tokenizer.options, and "
-                "may be less"
+                f"{options.describe_reserved()} and {description} need {len(reserved) + more}; "
+                "raise size, or lower the `quoted` keys in train_tokenizer.options"
             )
 
     @property
     def loss(self) -> str:
-        """Parts of a text that decoding does not restore, with the options that it was trained with; see `LOSS`."""
+        """Return how decoded text can differ, given the options of the training; see `LOSS`."""
         return self.LOSS
 
     @classmethod
     @abstractmethod
     def load(cls, folder: Path) -> Self:
-        """Read `FILE`; IntegrityError if it is missing or damaged."""
+        """Read `FILE`; raise IntegrityError if it is missing or damaged."""
 
     @abstractmethod
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Return the tokens of each text."""
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of all ids of a text, as the tokenizer's own library does.
+        """Return the text of all ids of a text, like the tokenizer's library.
 
         The space that some tokenizers prepend to a text is removed. Special ids become their pieces
-        (`<mask>`), broken UTF-8 becomes U+FFFD.
+        (`<mask>`), and broken UTF-8 becomes U+FFFD.
         """
         return self._table.decode(ids)
 
     def decode_part(self, ids: Iterable[int]) -> str:
-        """Return the text of ids inside a text, with the leading space of a word: `▁mask` is " mask"."""
+        """Return the text of ids inside a text, leading space included: `▁mask` is " mask"."""
         return self._table.decode(ids)
 
     def piece(self, token: int) -> str:
@@ -328,11 +326,11 @@ class Tokenizer(ABC):
 
     @cached_property
     def unknown_id(self) -> int:
-        """The id of the unknown token, -1 if there is none."""
+        """Return the id of the unknown token; -1 without one."""
         return self.vocabulary.specials.get("unk", -1)
 
     def unknown_parts(self, text: str, encoding: Encoding) -> UnknownParts:
-        """Return the unknown tokens of a text, and what they stand for."""
+        """Return the unknown tokens of a text, and the text that they replace."""
         unknown = np.flatnonzero(encoding.ids == self.unknown_id)
         if not len(unknown):
             return UnknownParts()
@@ -344,12 +342,12 @@ class Tokenizer(ABC):
         return UnknownParts(len(unknown), int(np.maximum(ends - begins, 0).sum()), parts)
 
     def explain_unknown(self, text: str) -> tuple[UnknownReason, tuple[str, ...]]:
-        """Return why a part of a text is unknown, and the letters or the words that are the reason."""
+        """Return why a part of a text is unknown, and the letters or words that cause it."""
         return UnknownReason.LETTERS, tuple(dict.fromkeys(text.strip()))
 
     @abstractmethod
     def to_tokenizers(self) -> tokenizers.Tokenizer:
-        """Convert the model to the `tokenizers` library, without special tokens, for `export_tokenizer`."""
+        """Convert the model to the `tokenizers` library, without special tokens, for an export."""
 
 
 def characters_of(text: str) -> NDArray[np.int64]:
@@ -359,10 +357,9 @@ def characters_of(text: str) -> NDArray[np.int64]:
 
 
 def _opens_word(piece: bytes) -> bool:
-    """Return whether a piece starts a word: it starts with white space or a character of an unspaced script.
+    """Return whether a piece starts with white space or a character of a script without spaces.
 
-    A piece with only the first bytes of a character has the script of most letters that start with
-    them.
+    If it has only the first bytes of a character, most letters with these bytes decide.
     """
     text = piece.decode("utf-8", errors="ignore")
     if text and piece.startswith(text[0].encode()):
@@ -373,7 +370,7 @@ def _opens_word(piece: bytes) -> bool:
 
 @lru_cache
 def _letters_from(start: bytes) -> list[str]:
-    """Return the letters whose UTF-8 starts with some bytes, or about 64 of them, evenly spaced."""
+    """Return about 64 letters, evenly spaced, whose UTF-8 starts with these bytes."""
     lengths = {2: range(0xC2, 0xE0), 3: range(0xE0, 0xF0), 4: range(0xF0, 0xF5)}
     missing = next(
         (length for length, leads in lengths.items() if start and start[0] in leads), 0
@@ -391,10 +388,7 @@ def _letters_from(start: bytes) -> list[str]:
 
 
 class TrainableTokenizer(Tokenizer):
-    """A tokenizer that learns its pieces from texts; the others only read published files.
-
-    It also has `Options`.
-    """
+    """A tokenizer that learns its pieces from texts, and has `Options`; others are published."""
 
     SAMPLE_BYTES: ClassVar[int]
     """default size of the training sample, in bytes of UTF-8"""
@@ -402,4 +396,4 @@ class TrainableTokenizer(Tokenizer):
     @classmethod
     @abstractmethod
     def train(cls, texts: Iterable[str], options: Any, folder: Path) -> Tokenizer:
-        """Train on texts and write `FILE`: the same texts in the same order give the same fingerprint."""
+        """Train on texts and write `FILE`; equal texts in equal order give the same fingerprint."""

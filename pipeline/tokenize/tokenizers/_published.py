@@ -1,4 +1,4 @@
-"""Metadata of a tokenizer that its model file lacks: roles of pieces, and what transformers says of its rows."""
+"""Metadata that the model file of a tokenizer lacks: roles of pieces, padding, length, class."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import rebuild_hint
 
 PUBLISHED_FILE: Final = "published.json"
-_DECISIVE: Final = ("specials", "sentinels", "modes", "spares", "lower_case")
-"""Fields that decide ids or roles, and so the fingerprint."""
+_FINGERPRINTED: Final = ("specials", "sentinels", "modes", "spares", "lower_case")
+"""fields that decide ids or roles, and so belong to the fingerprint"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedMetadata:
-    """Roles and layout of the ids."""
+    """Roles of pieces, and metadata of the publisher."""
 
     specials: Mapping[str, str] = field(default_factory=dict)
-    """piece by role (`pad cls sep mask bos eos unk`)"""
+    """special pieces by role (`pad cls sep mask bos eos unk`)"""
     sentinels: Sequence[str] = ()
-    """pieces in order of use"""
+    """sentinel pieces in order of use"""
     modes: Mapping[str, str] = field(default_factory=dict)
-    """piece by mode (`R`, `S`, `X`)"""
+    """mode pieces by mode (`R`, `S`, `X`)"""
     added: Sequence[str] = ()
-    """pieces that the publisher does not have, in order of their ids"""
+    """pieces that the import added to the publisher's, in order of their ids"""
     spares: Sequence[str] = ()
     """unused pieces for later roles"""
     lower_case: bool = False
-    """WordPiece lower-cases its text and strips accents"""
+    """whether WordPiece lower-cases texts and strips accents"""
     pad_by_eos: bool = False
-    """true if the publisher has no pad, and rows are filled up with the end token"""
+    """whether the publisher has no pad token, so that rows are padded with the end token"""
     padding_side: str = "right"
     max_length: int | None = None
     """`model_max_length` of the publisher, in tokens"""
     tokenizer_class: str = ""
-    """class of transformers that reads the publisher's files; empty if it needs another name for
-    one, or for itself"""
+    """class of transformers that reads the publisher's files; empty if the folder does not name it,
+    or if a file must be renamed"""
     notes: Sequence[str] = ()
-    """assumptions of the import that the published files do not state, one per line"""
+    """assumptions of the import, which the published files do not state"""
     source: str = ""
     """`hf://org/name@commit` of a tokenizer from a hub"""
 
@@ -56,7 +56,7 @@ class PublishedMetadata:
 
     @staticmethod
     def load(folder: Path) -> PublishedMetadata:
-        """Read `published.json`; IntegrityError if it is missing or damaged."""
+        """Read `published.json`; raise IntegrityError if it is missing or damaged."""
         path = folder / PUBLISHED_FILE
         try:
             return PublishedMetadata(
@@ -64,43 +64,42 @@ class PublishedMetadata:
             )
         except (OSError, ValueError, TypeError) as error:
             raise IntegrityError(
-                f"{path}: not the metadata of an imported tokenizer ({error}); import the tokenizer "
-                "again: "
-                f"{rebuild_hint(path)}"
+                f"{path}: not the metadata of an imported tokenizer ({error}); import the "
+                f"tokenizer again: {rebuild_hint(path)}"
             ) from error
 
     @staticmethod
     def find(folder: Path) -> PublishedMetadata:
-        """Read `published.json`, without roles if a folder has none: a SentencePiece model that was trained here."""
+        """Read `published.json`; a folder without it (trained by SentencePiece) has no roles."""
         return (
             PublishedMetadata.load(folder)
             if (folder / PUBLISHED_FILE).is_file()
             else PublishedMetadata()
         )
 
-    def bare(self) -> set[str]:
-        """Return all pieces without text."""
+    def special_names(self) -> set[str]:
+        """Return all pieces that have a role, and no text."""
         return {*self.specials.values(), *self.sentinels, *self.modes.values(), *self.spares}
 
     def check(self, names: Sequence[str]) -> None:
         """Raise ConfigurationError if a role names a missing piece."""
-        if lacking := sorted(self.bare() - set(names)):
+        if lacking := sorted(self.special_names() - set(names)):
             raise ConfigurationError(
                 f"tokenizer: the vocabulary of {len(names)} pieces has no "
-                f"{', '.join(map(repr, lacking))}; name pieces "
-                "that it has under `tokenizer.specials` and `tokenizer.sentinels`"
+                f"{', '.join(map(repr, lacking))}; name existing pieces under "
+                "`tokenizer.specials` and `tokenizer.sentinels`"
             )
 
     def vocabulary(self, table: PieceTable, decisive: Mapping[str, Any]) -> Vocabulary:
-        """Return the vocabulary of a model; ConfigurationError if a role names a missing piece.
+        """Return the vocabulary of a model; raise ConfigurationError if a role has no piece.
 
         `decisive` is everything in the model file that determines the ids of a text.
         """
         self.check(table.names)
         ids = {name: index for index, name in enumerate(table.names)}
-        published = {name: getattr(self, name) for name in _DECISIVE}
+        published = {name: getattr(self, name) for name in _FINGERPRINTED}
         special = table.special.copy()
-        special[[ids[name] for name in self.bare()]] = True
+        special[[ids[name] for name in self.special_names()]] = True
         return Vocabulary(
             size=len(table.names),
             specials={role: ids[piece] for role, piece in self.specials.items()},

@@ -1,4 +1,4 @@
-"""Base of the models trained by SentencePiece (arXiv 1808.06226), with lossless settings."""
+"""The base of models trained by SentencePiece (arXiv 1808.06226), with lossless settings."""
 
 import io
 import re
@@ -32,29 +32,29 @@ from clozeline.repair import rebuild_hint
 
 PIECE_TYPES: Final = sentencepiece_model_pb2.ModelProto.SentencePiece
 SPACE: Final = "\u2581"
-"""The mark of a space; this character in a text is encoded as its three bytes."""
+"""mark of a space; if this character occurs in a text, it is encoded as its three bytes"""
 _TOO_SMALL: Final = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 _TOO_LARGE: Final = re.compile(r"vocabulary size too high.*<= (\d+)", re.IGNORECASE | re.DOTALL)
 
 
 class TrainedSentencepiece(TrainableTokenizer):
-    """A model in `spiece.model`: no normalization, no dummy prefix, bytes for rare characters if `bytes` is true."""
+    """A model in `spiece.model`, without normalization and dummy prefix; `bytes` as fallback."""
 
     NAME: ClassVar[str]
     """name of the algorithm"""
     MODEL: ClassVar[str]
-    """its name in the library"""
+    """name of the algorithm in the library"""
     FILE: ClassVar[str] = "spiece.model"
     SAMPLE_BYTES: ClassVar[int] = 10**9
 
     @config_class
     class Options(TrainingOptions):
         character_coverage: Annotated[float, Field(gt=0.9, le=1)] = 0.9995
-        """share of the sample's characters that get their own piece, 0.9 to 1; the rest are encoded
-        as bytes"""
+        """share of the characters in the sample that are covered by pieces, 0.9 to 1; rarer
+        characters are encoded as bytes"""
         bytes: bool = True
-        """256 ids for the bytes of rare characters; false: a run of characters without a piece is
-        the unknown token"""
+        """add 256 ids for the bytes of rare characters; false: consecutive characters without a
+        piece become one unknown token"""
 
     def __init__(self, model: sentencepiece.SentencePieceProcessor) -> None:
         self._model = model
@@ -74,7 +74,7 @@ class TrainedSentencepiece(TrainableTokenizer):
 
     @classmethod
     def min_pieces(cls, options: Any) -> tuple[int, str]:
-        """Return the bytes, if there are any, the newline and a piece."""
+        """Return the number of bytes, if the options have them, plus the newline and one piece."""
         return (
             (258, "256 `bytes`, the newline and a piece")
             if options.bytes
@@ -83,12 +83,15 @@ class TrainedSentencepiece(TrainableTokenizer):
 
     @property
     def loss(self) -> str:
-        """Characters without a piece, if there are no bytes."""
-        return "" if self._has_bytes else "characters without a piece, and U+2581"
+        """Return what decoding changes if the vocabulary has no bytes."""
+        unknown = "characters without a piece, and U+2581, become the unknown token"
+        return "" if self._has_bytes else unknown
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Any, folder: Path) -> Self:
-        """Train the pieces and write `spiece.model`; too little text for `size` gives a smaller vocabulary.
+        """Train the pieces and write `spiece.model`.
+
+        If the text is too short for `size`, the vocabulary is smaller.
 
         Raises:
             ConfigurationError: `size` is too small, or the texts are empty.
@@ -101,14 +104,13 @@ class TrainedSentencepiece(TrainableTokenizer):
             # the trainer's message has the largest vocabulary that the sample supports
             if too_small := _TOO_SMALL.search(str(error)):
                 raise ConfigurationError(
-                    f"{cls.NAME}: size {options.size} is too small for this text: its characters "
-                    f"need {too_small[1]}; "
-                    "give that size or more, or a character_coverage below "
-                    f"{options.character_coverage}"
+                    f"{cls.NAME}: size {options.size} is too small for the characters of this "
+                    f"text, which need {too_small[1]}; raise size to that or more, or lower "
+                    f"character_coverage from {options.character_coverage}"
                 ) from error
             if not (too_large := _TOO_LARGE.search(str(error))):
                 raise ConfigurationError(
-                    f"{cls.NAME}: the sample cannot be trained on: {error}"
+                    f"{cls.NAME}: SentencePiece cannot train on this text: {error}"
                 ) from error
             proto = _train(sample, cls.MODEL, options, int(too_large[1]))
         folder.mkdir(parents=True, exist_ok=True)
@@ -117,7 +119,7 @@ class TrainedSentencepiece(TrainableTokenizer):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Read `spiece.model`; IntegrityError if it is missing or damaged."""
+        """Read `spiece.model`; raise IntegrityError if it is missing or damaged."""
         path = folder / cls.FILE
         try:
             return cls(sentencepiece.SentencePieceProcessor(model_proto=path.read_bytes()))
@@ -130,18 +132,20 @@ class TrainedSentencepiece(TrainableTokenizer):
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         if not self._has_bytes:
             return [self._encode_without_bytes(text) for text in texts]
+
+        # encode all slices in one call, then join the slices of each text
         slices = [list(_slices(text)) for text in texts]
-        flat = [piece for row in slices for piece in row if piece != SPACE]
+        flat = [part for row in slices for part in row if part != SPACE]
         pieces = iter(self._model.encode(flat, return_type="numpy", num_threads=1))
         rows = []
         for row in slices:
-            parts = [self._literal if piece == SPACE else next(pieces) for piece in row]
+            parts = [self._literal if part == SPACE else next(pieces) for part in row]
             rows.append(np.concatenate(parts).astype(self.vocabulary.id_dtype))
         return self._table.encodings(texts, rows)
 
     def _encode_without_bytes(self, text: str) -> Encoding:
-        """Return the tokens of a text, with offsets by the library: it tells how long an unknown token is."""
-        # id, first byte and end
+        """Return the tokens of a text, with the library's offsets, which cover unknown tokens."""
+        # id, first byte and end of each token
         tokens = list[tuple[int, int, int]]()
         start = 0
         for part in _slices(text):
@@ -151,6 +155,7 @@ class TrainedSentencepiece(TrainableTokenizer):
                 pieces = self._model.encode(part, return_type="proto", num_threads=1).pieces
                 tokens += [(piece.id, start + piece.begin, start + piece.end) for piece in pieces]
             start += len(part.encode())
+
         ids, starts, ends = np.array(tokens, np.int64).reshape(-1, 3).T
         characters = characters_of(text)
         return Encoding(
@@ -158,13 +163,13 @@ class TrainedSentencepiece(TrainableTokenizer):
         )
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
-        """Convert the model; the ids differ only for ties, which `export_tokenizer` counts."""
+        """Convert the model; ids may differ in ties, which `export_tokenizer` reports."""
         pieces = self._proto.pieces
         unknown = SPECIAL_PIECES["unk"]
         ids = {piece.piece: number for number, piece in enumerate(pieces)}
-        kind: object
+        algorithm: object
         if self.MODEL == "bpe":
-            kind = models.BPE(
+            algorithm = models.BPE(
                 ids,
                 _merges(pieces),
                 unk_token=unknown,
@@ -172,10 +177,11 @@ class TrainedSentencepiece(TrainableTokenizer):
                 byte_fallback=self._has_bytes,
             )
         else:
-            kind = models.Unigram(
+            algorithm = models.Unigram(
                 [(piece.piece, piece.score) for piece in pieces], ids[unknown], self._has_bytes
             )
-        model = tokenizers.Tokenizer(kind)
+
+        model = tokenizers.Tokenizer(algorithm)
         model.normalizer = normalizers.Replace(" ", SPACE)
         model.pre_tokenizer = pre_tokenizers.Split("\n", "isolated")
         model.decoder = decoders.Sequence(
@@ -185,7 +191,7 @@ class TrainedSentencepiece(TrainableTokenizer):
 
 
 def piece_bytes(piece: Any) -> bytes | None:
-    """Return the bytes of a piece; None if it has no text."""
+    """Return the bytes of a piece; None for pieces without text."""
     if piece.type in (PIECE_TYPES.CONTROL, PIECE_TYPES.UNKNOWN):
         return None
     if piece.type == PIECE_TYPES.BYTE:
@@ -195,7 +201,7 @@ def piece_bytes(piece: Any) -> bytes | None:
 
 
 def _decisive_parts(name: str, proto: Any) -> dict[str, Any]:
-    """Return what determines the ids of a text: pieces, normalizer and flags, not the options of the trainer."""
+    """Return the parts that determine the ids of a text: pieces, normalizer and flags."""
     normalizer = proto.normalizer_spec
     return {
         "name": name,
@@ -211,7 +217,7 @@ def _decisive_parts(name: str, proto: Any) -> dict[str, Any]:
 
 
 def _merges(pieces: Sequence[Any]) -> list[tuple[str, str]]:
-    """Return a merge for each split of a piece into two pieces, by the score of the piece."""
+    """Return a merge for each split of a piece into two pieces, ordered by the piece's score."""
     scores = {piece.piece: piece.score for piece in pieces if piece.type == PIECE_TYPES.NORMAL}
     return [
         (piece[:end], piece[end:])
@@ -222,7 +228,7 @@ def _merges(pieces: Sequence[Any]) -> list[tuple[str, str]]:
 
 
 def _slices(text: str) -> Iterator[str]:
-    """Split a text for the library; each U+2581 is a slice of its own."""
+    """Split a text for the library; each U+2581 is a separate slice."""
     for number, part in enumerate(text.split(SPACE)):
         if number:
             yield SPACE
@@ -230,6 +236,7 @@ def _slices(text: str) -> Iterator[str]:
 
 
 def _train(sample: list[str], model_type: str, options: Any, size: int) -> bytes:
+    """Train a model with the library, and return its file."""
     pad, *controls = options.special_pieces()
     begin, end, unknown = controls[3:6]
     model = io.BytesIO()

@@ -19,11 +19,11 @@ from clozeline.repair import rebuild_hint
 VOCABULARY_FILE: Final = "vocabulary.json"
 NAME_FILE: Final = "name"
 _STAGES: Final = ("train_tokenizer", "tokenizer")
-"""Stages that write a tokenizer."""
+"""stages that write a tokenizer"""
 
 
 def list_trainable() -> list[str]:
-    """Return the algorithms that can be trained; the others only read published files."""
+    """Return the names of algorithms that can be trained; all others read published files."""
     return list(filter(is_trainable, TOKENIZERS.available()))
 
 
@@ -39,7 +39,7 @@ def special_ids(tokenizer: Tokenizer) -> dict[str, int]:
 
 
 def pieces_pattern(pieces: Iterable[str]) -> str:
-    """Return a regular expression of pieces, the longest first."""
+    """Return a regular expression that matches any of the pieces, the longest first."""
     return "|".join(map(re.escape, sorted(pieces, key=len, reverse=True))) or "(?!)"
 
 
@@ -50,7 +50,7 @@ def save_tokenizer(tokenizer: Tokenizer, name: str, folder: Path) -> None:
 
 
 def read_name(folder: Path) -> str:
-    """Return the name of the algorithm of a tokenizer; raise IntegrityError if it is missing."""
+    """Return the name of a tokenizer's algorithm; raise IntegrityError if it is missing."""
     path = folder / NAME_FILE
     try:
         return path.read_bytes().decode(errors="replace").removesuffix("\n")
@@ -61,11 +61,11 @@ def read_name(folder: Path) -> str:
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Load a folder written by `train_tokenizer`.
+    """Load a tokenizer folder, such as that of `train_tokenizer`.
 
     Raises:
-        ConfigurationError: the folder holds no tokenizer.
-        IntegrityError: a file is missing or damaged, or the model file and `vocabulary.json` do not
+        ConfigurationError: the folder has no tokenizer.
+        IntegrityError: a file is missing or damaged, or model file and `vocabulary.json` do not
             belong together.
     """
     try:
@@ -74,8 +74,9 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         if (folder / VOCABULARY_FILE).is_file():
             raise
         raise ConfigurationError(
-            f"{folder}: no tokenizer here; run train_tokenizer first"
+            f"{folder}: this folder has no tokenizer; run train_tokenizer first"
         ) from error
+
     if not TOKENIZERS.is_known(name):
         known = ", ".join(TOKENIZERS.available())
         raise IntegrityError(
@@ -86,9 +87,9 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     stored = Vocabulary.load(folder / VOCABULARY_FILE)
     if stored.fingerprint != tokenizer.vocabulary.fingerprint:
         raise IntegrityError(
-            f"{folder}: {VOCABULARY_FILE} has the fingerprint {stored.fingerprint}, "
-            f"{tokenizer.FILE} has "
-            f"{tokenizer.vocabulary.fingerprint}; restore both files from one training: "
+            f"{folder}: {VOCABULARY_FILE} has the fingerprint {stored.fingerprint}, but "
+            f"{tokenizer.FILE} has {tokenizer.vocabulary.fingerprint}; restore both files from "
+            "the same training: "
             f"{rebuild_hint(folder / VOCABULARY_FILE)}"
         )
     tokenizer.vocabulary = stored  # the same vocabulary, with its folder
@@ -96,7 +97,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
 
 def tokenizer_metadata(folder: Path, vocabulary: Vocabulary) -> dict[str, Any]:
-    """Return what manifests record of the tokenizer in a folder."""
+    """Return the metadata that manifests record of the tokenizer in a folder."""
     return {
         "name": (folder / NAME_FILE).read_text(encoding="utf-8").strip(),
         "fingerprint": vocabulary.fingerprint,
@@ -109,12 +110,12 @@ def tokenizer_metadata(folder: Path, vocabulary: Vocabulary) -> dict[str, Any]:
 def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
     """Return the folder of the tokenizer of a shard set.
 
-    Searches `train_tokenizer/tokenizer/` and `tokenizer/tokenizer/` in the folder of the manifest
-    and all its parents, first along the path as written, then with symbolic links resolved.
+    Search `train_tokenizer/tokenizer/` and `tokenizer/tokenizer/` in the folder of the manifest and
+    all its parents, first along the given path, then with symbolic links resolved.
 
     Raises:
         ConfigurationError: no tokenizer has this fingerprint; the message lists the candidates.
-        IntegrityError: a vocabulary is damaged, or it is missing and no other has this fingerprint.
+        IntegrityError: a vocabulary is damaged, or is missing and no other one fits.
     """
     candidates = []
     unread = []
@@ -132,15 +133,16 @@ def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
                 unread.append(candidate / VOCABULARY_FILE)
     if unread:
         raise IntegrityError(
-            f"{unread[0]}: missing, or no file, in the folder of a tokenizer; "
-            f"{rebuild_hint(unread[0])}"
+            f"{unread[0]}: this file of a tokenizer is missing; {rebuild_hint(unread[0])}"
         )
     seen = "; ".join(candidates) or f"no train_tokenizer/tokenizer above {manifest_path}"
-    raise ConfigurationError(f"{manifest_path}: made with the tokenizer {fingerprint}; {seen}")
+    raise ConfigurationError(
+        f"{manifest_path}: no tokenizer has the fingerprint {fingerprint} of this set; {seen}"
+    )
 
 
 def find_vocabulary(manifest_path: Path, fingerprint: str) -> Vocabulary:
-    """Return the vocabulary of a shard set, with the token counts of its corpus if available.
+    """Return the vocabulary of a shard set, with the token counts of its corpus if stored.
 
     Raises:
         ConfigurationError: no tokenizer in the folders of the manifest has this fingerprint.
@@ -150,10 +152,9 @@ def find_vocabulary(manifest_path: Path, fingerprint: str) -> Vocabulary:
 
 
 def add_token_counts(vocabulary: Vocabulary, path: Path) -> Vocabulary:
-    """Return a vocabulary with the counts of its ids in the token set of a folder above the path, if there is one."""
-    from clozeline.pipeline.shards.column_set import (
-        find_token_counts,
-    )  # imports pyarrow: checking a recipe does not
+    """Return a vocabulary with the token counts of the token set above the path, if one exists."""
+    # imports pyarrow, which checking a recipe does not need
+    from clozeline.pipeline.shards.column_set import find_token_counts
 
     counts = find_token_counts(path)
     return (

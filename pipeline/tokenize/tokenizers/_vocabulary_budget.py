@@ -1,4 +1,4 @@
-"""Shared by the tokenizers we train ourselves: options, vocabulary budget, alphabet, special pieces."""
+"""Shared by trained tokenizers: options, vocabulary budget, alphabet, special pieces."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
@@ -19,7 +19,8 @@ from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 def _require_distinct(names: list[str]) -> list[str]:
     if len({*names, *special_pieces(0)}) < len(names) + len(special_pieces(0)):
         raise ValueError(
-            f"expected names that differ from each other and from <pad>, <mask> ..., got {names}"
+            f"expected distinct names, none of them <pad>, <mask> or another special piece, got "
+            f"{names}"
         )
     return names
 
@@ -36,21 +37,22 @@ class TrainingOptions:
     """Options of every trained tokenizer."""
 
     size: Annotated[int, Field(ge=1, le=2**31)] = 32000
-    """number of ids, including specials, bytes and characters; too little text gives fewer"""
+    """vocabulary size, including special tokens, bytes and characters; smaller if the text is too
+    short"""
     reserved: Annotated[int, Field(ge=0, le=4096)] | SparePieces = 16
     """spare special ids, 0 to 4096, or their names, such as the language tokens `[<de>, <en>]`"""
     sentinels: Annotated[int, Field(ge=0, le=SENTINELS)] = SENTINELS
-    """sentinels, 0 to 128, which span corruption writes for the spans of a row; no other objective
-    needs them"""
+    """number of sentinels, 0 to 128; span corruption replaces spans with them, and no other
+    objective needs them"""
     modes: bool = True
-    """the mode tokens `<R>`, `<S>` and `<X>` of UL2"""
+    """add the mode tokens `<R>`, `<S>` and `<X>` of UL2"""
 
     def special_pieces(self) -> list[str]:
-        """Return the pieces without text, in order of their ids from 0."""
+        """Return the special pieces in order of their ids, which start at 0."""
         return special_pieces(self.reserved, self.sentinels, modes=self.modes)
 
     def describe_reserved(self) -> str:
-        """Return the number of special pieces of each kind, the kinds that a key lowers in backticks."""
+        """Return the number of special pieces by type; a type in backticks is a key of options."""
         amounts = {"sentinels": self.sentinels, "modes": len(MODES) * self.modes}
         amounts["reserved"] = len(spare_pieces(self.reserved))
         return ", ".join(
@@ -66,16 +68,17 @@ class FrequencyOptions(TrainingOptions):
     """Options of tokenizers that count pairs or words."""
 
     min_frequency: Annotated[int, Field(ge=1)] = 2
-    """minimum count of a pair (of a word for the tokenizer word) to become a piece, >= 1"""
+    """minimum count of a pair (for the tokenizer `word`: of a word) to become a piece, at least
+    1"""
 
 
 def count_letters(words: Mapping[str, int], letters: Callable[[str], Sequence[str]]) -> list[str]:
-    """Return the letters of words, most frequent first; ties keep the order of first appearance."""
+    """Return the letters of words by frequency; equally frequent ones in order of appearance."""
     counts: dict[str, int] = {}
     for word, count in words.items():
         for letter in letters(word):
             counts[letter] = counts.get(letter, 0) + count
-    return sorted(counts, key=counts.__getitem__, reverse=True)  # a stable sort
+    return sorted(counts, key=counts.__getitem__, reverse=True)  # the sort is stable
 
 
 def special_piece_roles(options: TrainingOptions, *, lower_case: bool = False) -> PublishedMetadata:

@@ -24,18 +24,18 @@ from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
 _END: Final = "_"
-"""End-of-word mark of textbooks."""
+"""end-of-word mark, as in textbooks"""
 _UNDERSCORE: Final = "\0"
-"""Replaces an underscore of the text, which would be confused with the mark and has no piece."""
+"""replaces an underscore of the text, which would be confused with the mark; it has no piece"""
 _SPACE: Final = r"\s\x{1c}-\x{1f}"
-"""White space of Python, at which training splits words."""
+"""white space of Python, at which training splits words"""
 
 
 class Bpe(TokenizerJson, TrainableTokenizer):
-    """Merges the most frequent pair; in a tie, the first one in the corpus as merged so far.
+    """Byte-pair encoding of textbooks: merge the most frequent pair, again and again.
 
-    Words are separated by white space, which decodes to a single space. An underscore is the
-    unknown token.
+    Of equally frequent pairs, the first one in the corpus is merged. White space separates words,
+    and decodes to a single space. An underscore becomes the unknown token.
 
     Example:
         low x5, lowest x2, newer x6, wider x3, new x2 give er, er_, ne, new, lo, low, newer_, low_;
@@ -45,27 +45,32 @@ class Bpe(TokenizerJson, TrainableTokenizer):
     SAMPLE_BYTES: ClassVar[int] = 10**8
     MIN_PIECES: ClassVar[tuple[int, str]] = (2, "2 letters")
     LOSS: ClassVar[str] = (
-        "white space but one space, underscores, and characters that the training text does not "
-        "have"
+        "several spaces become one; underscores, and characters that are missing in the training "
+        "text, become the unknown token"
     )
 
     Options: TypeAlias = FrequencyOptions
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Bpe:
-        """Train the merges and write `tokenizer.json`; ConfigurationError if `size` is too small."""
+        """Train the merges and write `tokenizer.json`.
+
+        Raises:
+            ConfigurationError: `size` is too small.
+        """
         cls.check_size(options)
-        words = Counter(
-            word + _END
-            for text in training_texts(texts)
-            for word in text.split()
-            if _END not in word
-        )
+
+        # the words that the most frequent letters can spell
+        words: Counter[str] = Counter()
+        for text in training_texts(texts):
+            words.update(word + _END for word in text.split() if _END not in word)
         reserved = options.special_pieces()
         budget = options.size - len(reserved)
         letters = count_letters(words, list)[:budget]
         known = set(letters)
         spelled = {word: count for word, count in words.items() if known.issuperset(word)}
+
+        # special pieces, letters and merges, as a model of the library
         merges = learn_merges(spelled, budget - len(letters), options.min_frequency, reserved)
         names = dict.fromkeys([*reserved, *letters, *(left + right for left, right in merges)])
         ids = {name: token for token, name in enumerate(names)}
@@ -80,10 +85,11 @@ class Bpe(TokenizerJson, TrainableTokenizer):
 def learn_merges(
     words: Mapping[str, int], limit: int, min_frequency: int = 2, banned: Collection[str] = ()
 ) -> list[tuple[str, str]]:
-    """Return at most `limit` merges of pairs that occur `min_frequency` times, in the order in which they are learned.
+    """Return at most `limit` merges of pairs that occur `min_frequency` times, in training order.
 
-    `words` counts the words, in order of first appearance. No merge creates one of `banned`.
+    `words` counts the words, in order of first appearance. No merge creates a `banned` piece.
     """
+    # the symbols of each word, and for each pair its count and its words
     corpus = [list(word) for word in words]
     counts = list(words.values())
     totals: Counter[tuple[str, str]] = Counter()
@@ -98,10 +104,10 @@ def learn_merges(
                 words_of[pair].discard(number)
 
     def rank(pair: tuple[str, str]) -> tuple[int, int, int, tuple[str, str]]:
-        """Sort by count, then by the first word with the pair and the characters before it."""
+        """Return the sort key of a pair: its count, its first word, the characters before it."""
         number = min(words_of[pair])
-        at = list(pairwise(corpus[number])).index(pair)
-        return -totals[pair], number, len("".join(corpus[number][:at])), pair
+        index = list(pairwise(corpus[number])).index(pair)
+        return -totals[pair], number, len("".join(corpus[number][:index])), pair
 
     for number in range(len(corpus)):
         add(number, 1)
@@ -112,31 +118,33 @@ def learn_merges(
         *_, pair = entry = heapq.heappop(queue)
         if totals[pair] < min_frequency or "".join(pair) in banned:
             continue
-        # a pair only gets rarer and its first word later, until a merge makes it again, so the old
-        # rank is too early
+
+        # a pair gets rarer, and its first word later, so a stored rank may be too early
         if entry != (current := rank(pair)):
             heapq.heappush(queue, current)
             continue
+
+        # merge the pair in all its words, and rank the new pairs
         merges.append(pair)
         changed = list(words_of[pair])
         for number in changed:
             add(number, -1)
             corpus[number] = _merge(corpus[number], pair)
             add(number, 1)
-        made = {
-            new for number in changed for new in pairwise(corpus[number]) if "".join(pair) in new
-        }
-        for new in made:
+        new_pairs: set[tuple[str, str]] = set()
+        for number in changed:
+            new_pairs.update(new for new in pairwise(corpus[number]) if "".join(pair) in new)
+        for new in new_pairs:
             heapq.heappush(queue, rank(new))
     return merges
 
 
 def _merge(word: list[str], pair: tuple[str, str]) -> list[str]:
-    """Return the symbols of a word with a pair merged, from left to right."""
+    """Return the symbols of a word after merging a pair, from left to right."""
     merged: list[str] = []
-    at = 0
-    while at < len(word):
-        size = 2 if (*word[at : at + 2],) == pair else 1
-        merged.append("".join(word[at : at + size]))
-        at += size
+    index = 0
+    while index < len(word):
+        size = 2 if (*word[index : index + 2],) == pair else 1
+        merged.append("".join(word[index : index + size]))
+        index += size
     return merged

@@ -1,4 +1,4 @@
-"""Byte-level byte-pair encoding: 256 bytes and the most frequent merges (arXiv 1508.07909; bytes as in GPT-2)."""
+"""Byte-level BPE as in GPT-2: 256 bytes and the most frequent merges (arXiv 1508.07909)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 class ByteBpe(TokenizerJson, TrainableTokenizer):
     """Byte-level BPE, trained by the `tokenizers` library; lossless.
 
-    Text is first split into words with their leading space, numbers, punctuation and white space;
-    merges stay inside these. Training breaks ties by id, so it is deterministic.
+    A text is first split into words (with the space before), numbers, punctuation and white space.
+    Merges stay inside these parts. Ties in training are decided by id, so training is
+    deterministic.
 
     Example:
-        "the mask" becomes the pieces `the` `Ġmask`, and the text "<mask>" becomes `<` `mask` `>`,
-        never the special.
+        "the mask" becomes the pieces `the` `Ġmask`. The text "<mask>" becomes `<` `mask` `>`, never
+        the special token.
     """
 
     SAMPLE_BYTES: ClassVar[int] = 10 * 10**9
@@ -35,7 +36,11 @@ class ByteBpe(TokenizerJson, TrainableTokenizer):
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> ByteBpe:
-        """Train the merges and write `tokenizer.json`; ConfigurationError if `size` is too small."""
+        """Train the merges and write `tokenizer.json`.
+
+        Raises:
+            ConfigurationError: `size` is too small.
+        """
         cls.check_size(options)
         model = Tokenizer(models.BPE())
         model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)

@@ -1,4 +1,4 @@
-"""Characters as tokens; rare ones are encoded as their UTF-8 bytes, or as unknown tokens."""
+"""Characters as tokens; rare characters become their UTF-8 bytes, or the unknown token."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _BYTES: Final = [f"<0x{byte:02X}>" for byte in range(256)]
 
 
 class Character(TokenizerJson, TrainableTokenizer):
-    """The 256 bytes and the most frequent characters; lossless, unless `bytes` is false.
+    """The 256 bytes and the most frequent characters; lossless unless `bytes` is false.
 
-    Letters of proteins or DNA need no bytes: `size: 33` with `sentinels: 0`, `modes: false`,
-    `reserved: 1` and `bytes: false` are 7 special ids, a spare one and 25 letters, as many as in
+    Letters of proteins or DNA need no bytes. `size: 33` with `sentinels: 0`, `modes: false`,
+    `reserved: 1` and `bytes: false` gives 7 special ids, a spare id and 25 letters, as many as in
     ESM (Rives et al., 2021).
 
     Example:
-        "a 中" becomes `a` ` ` `中`, or `a` ` ` `<0xE4>` `<0xB8>` `<0xAD>` if the training text has no
-        中.
+        "a 中" becomes `a` ` ` `中`, or without 中 in the training text `a` ` ` `<0xE4>` `<0xB8>`
+        `<0xAD>`.
     """
 
     SAMPLE_BYTES: ClassVar[int] = 10**9
@@ -44,28 +44,33 @@ class Character(TokenizerJson, TrainableTokenizer):
     @config_class
     class Options(TrainingOptions):
         size: Annotated[int, Field(ge=1, le=2**31)] = 8192
-        """number of ids, including specials and bytes; a small text may have fewer characters"""
+        """vocabulary size, including special tokens and bytes; smaller if the text has fewer
+        characters"""
         bytes: bool = True
-        """256 ids for the bytes of rare characters; false: a character without an id is the unknown
-        token"""
+        """add 256 ids for the bytes of rare characters; false: characters without an id become the
+        unknown token"""
 
     @classmethod
     def min_pieces(cls, options: Any) -> tuple[int, str]:
-        """Return the bytes, if there are any, and one character."""
+        """Return the number of bytes, if the options have them, plus one character."""
         return (257, "256 `bytes` and a character") if options.bytes else (1, "a character")
 
     @property
     def loss(self) -> str:
-        """Characters without an id, if there are no bytes."""
+        """Return what decoding changes if the vocabulary has no bytes."""
         return (
             ""
             if self._spec["model"]["byte_fallback"]
-            else "characters that the training text does not have"
+            else "characters that are missing in the training text become the unknown token"
         )
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Character:
-        """Count the characters and write `tokenizer.json`; ConfigurationError if `size` is too small."""
+        """Count the characters and write `tokenizer.json`.
+
+        Raises:
+            ConfigurationError: `size` is too small.
+        """
         cls.check_size(options)
         counts = Counter(chain.from_iterable(training_texts(texts)))
         front = [*options.special_pieces(), *(_BYTES if options.bytes else [])]

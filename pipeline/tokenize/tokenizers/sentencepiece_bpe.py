@@ -6,9 +6,10 @@ from clozeline.pipeline.tokenize.tokenizers._sentencepiece_trainer import Traine
 
 
 class SentencepieceBpe(TrainedSentencepiece):
-    r"""BPE pieces of the `sentencepiece` library: no normalization, no dummy prefix, bytes for rare characters.
+    r"""BPE trained by the `sentencepiece` library, without normalization and dummy prefix.
 
-    The pieces depend neither on the number of threads nor on the order of the texts.
+    Rare characters become bytes. The pieces depend neither on the number of threads nor on the
+    order of the texts.
 
     Example:
         "the mask" becomes the pieces `the` `▁mask`; "\n" is a piece, and "<mask>" becomes `<`

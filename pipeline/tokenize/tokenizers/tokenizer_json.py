@@ -1,4 +1,4 @@
-"""Imported tokenizers: a `tokenizer.json` encoded by the `tokenizers` library, whatever files were published."""
+"""Tokenizers in a `tokenizer.json`, which the `tokenizers` library encodes: imported or trained."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from clozeline.repair import rebuild_hint
 
 _BYTE: Final = re.compile("<0x[0-9A-F]{2}>")
 _PRIVATE: Final = f"\uffff{secrets.token_hex(16)}"
-"""Prefix of the names of special pieces: drawn in each process and never written, so that no text
-can contain it."""
+"""prefix for the names of special pieces: random in each process and never written, so that no text
+contains it"""
 _SHOWN: Final = 24
-"""Characters of an unknown word that are shown."""
+"""most characters of an unknown word that are shown"""
 _BLANKS: Final = " \u2581\u0120"
-"""A space in text, in pieces of SentencePiece and in the byte alphabet."""
+"""a space in text, in pieces of SentencePiece and in the byte alphabet"""
 
 
 class TokenizerJson(Tokenizer):
-    """A `tokenizer.json` with the ids of its library, without truncation and padding; trained here or published.
+    """A `tokenizer.json` with the ids of its library, without truncation and padding.
 
     Example:
         GPT-2's splits "the mask" into `the` `Ġmask`, and "<|endoftext|>" into seven ordinary
@@ -53,7 +53,7 @@ class TokenizerJson(Tokenizer):
     """
 
     FILE: ClassVar[str] = "tokenizer.json"
-    LOSS: ClassVar[str] = "what its normalizer changes, and characters without a piece"
+    LOSS: ClassVar[str] = "its normalizer may change text, and characters without a piece are lost"
 
     def __init__(
         self, spec: dict[str, Any], published: PublishedMetadata, where: str = FILE
@@ -61,31 +61,31 @@ class TokenizerJson(Tokenizer):
         self._spec = spec
         self._published = published
         names = list_pieces(spec, where)
-        bare = published.bare() | {
+        special = published.special_names() | {
             entry["content"] for entry in spec["added_tokens"] if entry["special"]
         }
-        hidden, _ = hide_pieces(spec, bare)
+        hidden, _ = hide_pieces(spec, special)
         self._model = _read_text(json.dumps(hidden), where)
         self._model.encode_special_tokens = True
         _check_added(self._model, spec, hidden, where)
         marks = _find_marks(spec, self._model)
         to_bytes = _byte_converter(spec, self._model)
         self._table = PieceTable(
-            [None if name in bare else to_bytes(name) for name in names], names, marks
+            [None if name in special else to_bytes(name) for name in names], names, marks
         )
         decisive = {
             name: spec[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")
         }
         self.vocabulary = published.vocabulary(self._table, {"name": "tokenizer_json", **decisive})
         self._ids_of_names = {name: number for number, name in enumerate(names)}
-        self._left_out: dict[str, bool] = {}
+        self._dropped: dict[str, bool] = {}
         self._lossless = not self.loss
-        by_words = has_byte_level_words(spec, bare)
+        by_words = has_byte_level_words(spec, special)
         self._words = ByteLevelWords(self._model, self.vocabulary.id_dtype) if by_words else None
 
     @classmethod
     def write(cls, folder: Path, model: tokenizers.Tokenizer, published: PublishedMetadata) -> Self:
-        """Write a model and the roles of its pieces, and load them."""
+        """Write a model and the roles of its pieces, and load both."""
         spec = {
             **json.loads(model.to_str()),
             "added_tokens": [],
@@ -124,7 +124,7 @@ class TokenizerJson(Tokenizer):
         return np.array(row.ids, self.vocabulary.id_dtype)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Decode with the file's decoder up to the first special id; the rest as pieces."""
+        """Decode by the file's decoder up to the first special id, and other ids as pieces."""
         tokens = [int(token) for token in ids]
         special = self.vocabulary.special
         end = next((index for index, token in enumerate(tokens) if special[token]), len(tokens))
@@ -135,33 +135,33 @@ class TokenizerJson(Tokenizer):
 
     @cached_property
     def unknown_id(self) -> int:
-        """The id of the unknown token: by its role, or as the model names it; -1 if there is none."""
+        """Return the id of the unknown token, by its role or from the model; -1 without one."""
         model = self._spec["model"]
         named = self._ids_of_names.get(model.get("unk_token") or "", model.get("unk_id"))
         return self.vocabulary.specials.get("unk", -1 if named is None else named)
 
     def unknown_parts(self, text: str, encoding: Encoding) -> UnknownParts:
-        """Return the unknown tokens, or the letters that a BPE without an unknown token leaves out.
+        """Return the unknown tokens, or the letters that a BPE without an unknown token drops.
 
-        The offsets of the library do not tell where it left letters out.
+        The offsets of the library do not show where it dropped letters.
         """
         model = self._spec["model"]
         if self._words is not None or model["type"] != "BPE" or model.get("unk_token"):
             return super().unknown_parts(text, encoding)
-        left_out = {letter for letter in set(text) if self._leaves_out(letter)}
-        lost = [letter for letter in text if letter in left_out] if left_out else []
+        dropped = {letter for letter in set(text) if self._drops(letter)}
+        lost = [letter for letter in text if letter in dropped] if dropped else []
         return UnknownParts(0, len(lost), lost)
 
-    def _leaves_out(self, letter: str) -> bool:
-        """Return whether a visible letter that the normalizer keeps has no token."""
-        if letter not in self._left_out:
+    def _drops(self, letter: str) -> bool:
+        """Return whether a letter, visible after normalization, has no token."""
+        if letter not in self._dropped:
             normalizer = self._model.normalizer
             normal = normalizer.normalize_str(letter) if normalizer else letter
-            seen = not normal.isspace() and normal.isprintable() and bool(normal)
-            self._left_out[letter] = (
-                seen and not self._model.encode(letter, add_special_tokens=False).ids
+            is_visible = not normal.isspace() and normal.isprintable() and bool(normal)
+            self._dropped[letter] = (
+                is_visible and not self._model.encode(letter, add_special_tokens=False).ids
             )
-        return self._left_out[letter]
+        return self._dropped[letter]
 
     def explain_unknown(self, text: str) -> tuple[UnknownReason, tuple[str, ...]]:
         model = self._spec["model"]
@@ -174,6 +174,8 @@ class TokenizerJson(Tokenizer):
             )
         if model["type"] == "WordLevel" and len(word) > 1:
             return UnknownReason.WORDS, (word if len(word) <= _SHOWN else f"{word[:_SHOWN]}…",)
+
+        # the letters without a piece
         lacking = self.lacking_letters(word) or [
             letter for letter in word if letter not in self._ids_of_names
         ]
@@ -189,13 +191,16 @@ class TokenizerJson(Tokenizer):
         return max(map(len, self._ids_of_names), default=1)
 
     def lacking_letters(self, word: str) -> list[str]:
-        """Return the pieces of letters that a WordPiece needs to spell a normalized word; none if it is too long.
+        """Return the letter pieces that a WordPiece lacks to spell a normalized word.
 
-        A letter inside a word has a piece of its own: `##x`.
+        A letter inside a word has another piece than at its start: `##x`. A word that is too long
+        gives none.
         """
         model = self._spec["model"]
         if model["type"] != "WordPiece" or len(word) > model["max_input_chars_per_word"]:
             return []
+
+        # match the longest pieces, as the model does
         lacking = list[str]()
         start = 0
         while start < len(word):
@@ -216,15 +221,14 @@ class TokenizerJson(Tokenizer):
     def words(self, texts: Iterable[str]) -> Iterator[str]:
         """Yield the words of texts as the model reads them; no piece crosses their boundaries."""
         normalizer = self._model.normalizer
-        cutter = self._model.pre_tokenizer
+        splitter = self._model.pre_tokenizer
         for text in training_texts(texts):
             text = normalizer.normalize_str(text) if normalizer else text
-            yield from (
-                word for word, _ in (cutter.pre_tokenize_str(text) if cutter else [(text, None)])
-            )
+            pairs = splitter.pre_tokenize_str(text) if splitter else [(text, None)]
+            yield from (word for word, _ in pairs)
 
     def split_word(self, word: str) -> list[str]:
-        """Return the pieces of a word; empty if the unknown token is among them."""
+        """Return the pieces of a word; empty if one of them is the unknown token."""
         ids = [token.id for token in self._model.model.tokenize(word)]
         return (
             []
@@ -239,13 +243,13 @@ class TokenizerJson(Tokenizer):
     def extend(
         self, merges: Sequence[tuple[str, str]], folder: Path, letters: Sequence[str] = ()
     ) -> Self:
-        """Write the vocabulary with further letters and merges, each with a new piece at the end; existing ids stay.
+        """Write the vocabulary with new letters and merges, whose pieces come last.
 
-        Letters are those of `lacking_letters`.
+        Existing ids stay the same. Letters are as in `lacking_letters`.
 
         Raises:
-            ConfigurationError: it is neither WordPiece nor a byte-level BPE, or has ids after those
-                of the model.
+            ConfigurationError: the tokenizer is neither WordPiece nor byte-level BPE, or has ids
+                after those of the model.
         """
         model = self._spec["model"]
         pre_tokenizer = json.dumps(self._spec.get("pre_tokenizer"))
@@ -255,11 +259,11 @@ class TokenizerJson(Tokenizer):
             last = [entry["content"] for entry in self._spec["added_tokens"] if entry["id"] >= size]
             raise ConfigurationError(
                 f"{self.FILE}: expected a byte-level BPE or WordPiece without ids after its "
-                f"{size:,} pieces, got a "
-                f"{model['type']} with {self.vocabulary.size:,} ids: a new piece would take that "
-                "of "
-                f"{', '.join(last[:3]) or 'another'}"
+                f"{size:,} pieces, got a {model['type']} with {self.vocabulary.size:,} ids: a new "
+                f"piece would take the id of {', '.join(last[:3]) or 'another piece'}"
             )
+
+        # number the new pieces after the others
         added = [*letters, *(self.join_pieces(*pair) for pair in merges)]
         new = {piece: size + number for number, piece in enumerate(added)}
         larger = {**model, "vocab": model["vocab"] | new}
@@ -268,16 +272,15 @@ class TokenizerJson(Tokenizer):
                 pair.split(" ") if isinstance(pair, str) else list(pair) for pair in model["merges"]
             ]
             larger["merges"] = [*pairs, *map(list, merges)]
-        grown = replace(
-            self._published, tokenizer_class=""
-        )  # the publisher's files do not say what it is any more
-        return self._write(folder, {**self._spec, "model": larger}, grown)
+        # the publisher's files do not describe the larger vocabulary
+        extended = replace(self._published, tokenizer_class="")
+        return self._write(folder, {**self._spec, "model": larger}, extended)
 
     def to_tokenizers(self) -> tokenizers.Tokenizer:
         return _read_text(json.dumps(self._spec), self.FILE)
 
     def rename_specials(self, names: Mapping[int, str]) -> tokenizers.Tokenizer:
-        """Return the library with these names of special ids, which a text can spell."""
+        """Return the library's tokenizer with other names of special ids, which texts may hold."""
         spec, _ = rename_pieces(
             self._spec, {self.piece(token): name for token, name in names.items()}
         )
@@ -291,7 +294,7 @@ class TokenizerJson(Tokenizer):
 
 
 def read_tokenizer_json(path: Path) -> dict[str, Any]:
-    """Read a `tokenizer.json`; IntegrityError if it is missing or not a tokenizer."""
+    """Read a `tokenizer.json`; raise IntegrityError if it is missing or not a tokenizer."""
     try:
         spec: dict[str, Any] = parse_json(path.read_text(encoding="utf-8"))
         _ = spec["added_tokens"], spec["model"]["vocab"]
@@ -323,15 +326,19 @@ def piece_ids(spec: dict[str, Any]) -> dict[str, int]:
 
 
 def hide_pieces(spec: dict[str, object], special: Collection[str]) -> tuple[dict[str, object], int]:
-    """Return a `tokenizer.json` that gives the same ids, but none of a special piece, and the number of lost merges."""
+    """Return a `tokenizer.json` whose special pieces no text can spell.
+
+    All other ids stay the same. The second result is the number of lost merges.
+    """
     return rename_pieces(spec, {piece: _PRIVATE + piece for piece in special})
 
 
 def rename_pieces(spec: dict[str, Any], names: Mapping[str, str]) -> tuple[dict[str, Any], int]:
-    """Return a `tokenizer.json` with other names of special pieces wherever they stand, and the number of lost merges.
+    """Rename special pieces in a `tokenizer.json`; also return the number of lost merges.
 
-    They are not removed, because the library would number the added tokens behind them anew. Merges
-    that build or use one are left out. So are truncation, padding, the template and BPE dropout.
+    The pieces are not removed, because the library would renumber the added tokens after them.
+    Merges that build or use one are dropped. So are truncation, padding, the template and BPE
+    dropout.
     """
     model = dict(spec["model"])
     pieces = spec["model"]["vocab"]
@@ -357,24 +364,25 @@ def rename_pieces(spec: dict[str, Any], names: Mapping[str, str]) -> tuple[dict[
         else entry
         for entry in spec["added_tokens"]
     ]
-    plain = dict.fromkeys(("truncation", "padding", "post_processor"))
-    return {**spec, **plain, "model": model, "added_tokens": added}, len(merges) - len(
-        model.get("merges") or []
-    )
+    dropped = dict.fromkeys(("truncation", "padding", "post_processor"))
+    renamed = {**spec, **dropped, "model": model, "added_tokens": added}
+    return renamed, len(merges) - len(model.get("merges") or [])
 
 
 def list_pieces(spec: dict[str, object], where: str) -> list[str]:
-    """Return the pieces in order of their ids; ConfigurationError if ids are missing or used twice."""
+    """Return the pieces in order of their ids.
+
+    Raises:
+        ConfigurationError: ids are missing or used twice.
+    """
     ids = piece_ids(spec)
     names = sorted(ids, key=ids.__getitem__)
     for number, name in enumerate(names):
         if ids[name] != number:
             raise ConfigurationError(
                 f"{where}: expected the ids 0 .. {len(ids) - 1} without holes, got {ids[name]} "
-                f"({name!r}) where "
-                f"{number} should be; a new token would get an id that is taken: give the missing "
-                "ids pieces of their "
-                "own, `[unused0]`"
+                f"({name!r}) instead of {number}; a new token would get an id that is taken: "
+                "give each missing id a piece, such as `[unused0]`"
             )
     return names
 
@@ -382,21 +390,21 @@ def list_pieces(spec: dict[str, object], where: str) -> list[str]:
 def _check_added(
     model: tokenizers.Tokenizer, spec: dict[str, Any], hidden: dict[str, Any], where: str
 ) -> None:
-    """Raise ConfigurationError unless the library gives each added token the id of the file: it counts them anew."""
+    """Raise ConfigurationError if the library gives an added token another id than the file."""
     for entry, private in zip(spec["added_tokens"], hidden["added_tokens"], strict=True):
-        if (found := model.token_to_id(private["content"])) != entry["id"]:
+        if (library_id := model.token_to_id(private["content"])) != entry["id"]:
             raise ConfigurationError(
                 f"{where}: the added token {entry['content']!r} has the id {entry['id']} in the "
-                f"file, {found} in the "
-                "`tokenizers` library: the ids of a model's tokens may not change"
+                f"file, but {library_id} in the `tokenizers` library: the ids of a model's tokens "
+                "must not change"
             )
 
 
 def _word_suffix(spec: dict[str, Any]) -> str:
-    """Return the mark of a word's end, which the model appends, or its normalizer if the decoder removes it."""
+    """Return the end-of-word mark of the model, or of the decoder if a normalizer appends it."""
     decoder = spec.get("decoder") or {}
-    own = decoder["suffix"] if decoder.get("type") == "BPEDecoder" else ""
-    suffix: str = spec["model"].get("end_of_word_suffix") or own
+    removed = decoder["suffix"] if decoder.get("type") == "BPEDecoder" else ""
+    suffix: str = spec["model"].get("end_of_word_suffix") or removed
     return (
         suffix if suffix and any(name.endswith(suffix) for name in spec["model"]["vocab"]) else ""
     )
@@ -414,7 +422,7 @@ def _keeps_spaces(library: tokenizers.Tokenizer) -> bool:
 
 
 def _find_marks(spec: dict[str, Any], library: tokenizers.Tokenizer) -> WordMarks:
-    """Return how the pieces of a file tell words apart."""
+    """Return how the pieces of a file mark words."""
     if spec["model"]["type"] == "WordLevel":
         return "each"
     if _word_suffix(spec):
@@ -427,12 +435,12 @@ def _find_marks(spec: dict[str, Any], library: tokenizers.Tokenizer) -> WordMark
 
 
 def _byte_converter(spec: dict[str, Any], library: tokenizers.Tokenizer) -> Callable[[str], bytes]:
-    """Return the function from a piece to its bytes, with a space where its mark says that a word starts or ends."""
+    """Return a function from a piece to its bytes; marks of word starts and ends become spaces."""
     model = spec["model"]
-    kinds = json.dumps([spec.get("pre_tokenizer"), spec.get("decoder")])
+    steps = json.dumps([spec.get("pre_tokenizer"), spec.get("decoder")])
     prefix = model.get("continuing_subword_prefix") or ""
     suffix = _word_suffix(spec)
-    alphabet = byte_alphabet() if '"ByteLevel"' in kinds else {}
+    alphabet = byte_alphabet() if '"ByteLevel"' in steps else {}
 
     def to_bytes(name: str) -> bytes:
         if alphabet and set(name) <= alphabet.keys():

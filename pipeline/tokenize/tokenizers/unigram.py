@@ -9,10 +9,10 @@ from clozeline.pipeline.tokenize.tokenizers._sentencepiece_trainer import Traine
 
 
 class Unigram(TrainedSentencepiece):
-    r"""Unigram pieces of the `sentencepiece` library: no normalization, no dummy prefix, bytes for rare characters.
+    r"""Unigram model of the `sentencepiece` library, without normalization and dummy prefix.
 
-    The pieces depend on the number of threads of the trainer, so it is an option and part of the
-    configuration.
+    Rare characters become bytes. The pieces depend on the number of threads in training, so this
+    number is an option.
 
     Example:
         "the mask" becomes the pieces `the` `▁mask`; "\n" is a piece, and "<mask>" becomes `<`
@@ -25,4 +25,4 @@ class Unigram(TrainedSentencepiece):
     @config_class
     class Options(TrainedSentencepiece.Options):
         num_threads: Annotated[int, Field(ge=1, le=128)] = 4
-        """threads of the trainer, 1 to 128; changing it may change the pieces"""
+        """threads in training, 1 to 128; another number may give other pieces"""

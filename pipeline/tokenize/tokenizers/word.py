@@ -1,4 +1,4 @@
-"""Words as tokens, as before subword models; a word outside the vocabulary is the unknown token."""
+"""Words as tokens, as before subword models; a word outside the vocabulary becomes `<unk>`."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _WITH_CLITICS: Final = rf"\w+?(?=(?i:n['’]t)\b)|{_CLITIC}|\w+|[^\w\s]"
 
 
 class Word(TokenizerJson, TrainableTokenizer):
-    """The most frequent words, punctuation marks and white space characters; a word keeps the space before it.
+    """The most frequent words, punctuation marks and white space characters.
 
-    With `clitics`, clitics are words as in the Penn Treebank, and white space is dropped: `decode`
-    writes one space before each word.
+    A word includes the space before it. With `clitics`, clitics are words as in the Penn Treebank,
+    and white space is dropped: `decode` writes one space before each word.
 
     Example:
         "the taaaasty cat." becomes `the` `<unk>` ` cat` `.` if the training text has no "taaaasty";
@@ -40,29 +40,37 @@ class Word(TokenizerJson, TrainableTokenizer):
 
     SAMPLE_BYTES: ClassVar[int] = 10**9
     LOSS: ClassVar[str] = (
-        "words that the training text does not have often enough; with clitics, white space"
+        "words that are rare in the training text become the unknown token; with clitics, white "
+        "space becomes single spaces"
     )
 
     @config_class
     class Options(FrequencyOptions):
         clitics: bool = False
-        """cut off English clitics (It 's, is n't, they 'll), and drop spaces: "hat" and " hat" are
-        one word"""
+        """split off English clitics (It 's, is n't, they 'll), and drop spaces: "hat" and " hat"
+        are the same word"""
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Word:
-        """Count the words and write `tokenizer.json`; ConfigurationError if `size` is too small."""
+        """Count the words and write `tokenizer.json`.
+
+        Raises:
+            ConfigurationError: `size` is too small.
+        """
         cls.check_size(options)
+
+        # the most frequent words after the special pieces
         cutter = pre_tokenizers.Split(Regex(_WITH_SPACES), "isolated")
         if options.clitics:
             cutter = pre_tokenizers.Split(Regex(_WITH_CLITICS), "removed", invert=True)
-        counts = Counter(
-            word for text in training_texts(texts) for word, _ in cutter.pre_tokenize_str(text)
-        )
+        counts: Counter[str] = Counter()
+        for text in training_texts(texts):
+            counts.update(word for word, _ in cutter.pre_tokenize_str(text))
         reserved = options.special_pieces()
         frequent = counts.most_common(options.size - len(reserved))
         words = [word for word, count in frequent if count >= options.min_frequency]
         ids = {name: token for token, name in enumerate([*reserved, *words])}
+
         model = Tokenizer(models.WordLevel(ids, unk_token=SPECIAL_PIECES["unk"]))
         model.pre_tokenizer = cutter
         model.decoder = decoders.WordPiece(cleanup=False) if options.clitics else decoders.Fuse()

@@ -1,4 +1,4 @@
-"""WordPiece (arXiv 1609.08144, 1810.04805): greedy longest-match-first split of words into pieces."""
+"""WordPiece (arXiv 1609.08144, 1810.04805): split words into their longest pieces, greedily."""
 
 from __future__ import annotations
 
@@ -26,21 +26,23 @@ _LONGEST_WORD: Final = 200
 
 
 class WordPiece(TokenizerJson, TrainableTokenizer):
-    """WordPiece as the `tokenizers` library encodes it for BERT; trained by its merges of pairs.
+    """WordPiece as in BERT, encoded and trained by the `tokenizers` library.
 
-    Control characters are removed; Chinese characters and punctuation marks are separate words;
-    `lower_case` strips accents too. A word over 200 characters, or that the pieces cannot spell, is
-    the unknown token. White space is not preserved: `decode` writes one space before each word.
+    Control characters are removed. Chinese characters and punctuation marks are separate words.
+    `lower_case` also strips accents. A word becomes the unknown token if it has more than 200
+    characters, or if the pieces cannot spell it. White space is lost: `decode` writes one space
+    before each word.
 
     Example:
-        "unaffable!" becomes `una` `##ffa` `##ble` `!`, and "[MASK]" becomes `[` `mask` `]`, never
-        the special.
+        "unaffable!" becomes `una` `##ffa` `##ble` `!`. The text "[MASK]" becomes `[` `mask` `]`,
+        never the special token.
     """
 
     VERSION: ClassVar[int] = 2
     SAMPLE_BYTES: ClassVar[int] = 10**8
     LOSS: ClassVar[str] = (
-        "white space, control characters, words that its letters cannot spell, and what it lowers"
+        "several spaces become one, control characters are removed, words with rare letters become "
+        "the unknown token, and with lower_case capitals and accents are lost"
     )
 
     @config_class
@@ -50,7 +52,11 @@ class WordPiece(TokenizerJson, TrainableTokenizer):
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> WordPiece:
-        """Train by merges of frequent pairs, write `tokenizer.json`; ConfigurationError if `size` is too small."""
+        """Train by merging frequent pairs, and write `tokenizer.json`.
+
+        Raises:
+            ConfigurationError: `size` is too small.
+        """
         cls.check_size(options)
         ids = {name: token for token, name in enumerate(options.special_pieces())}
         unknown = SPECIAL_PIECES["unk"]
@@ -60,20 +66,19 @@ class WordPiece(TokenizerJson, TrainableTokenizer):
         model.normalizer = normalizers.BertNormalizer(lowercase=options.lower_case)
         model.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         model.decoder = decoders.WordPiece(cleanup=False)
-        words = Counter(
-            word
-            for text in training_texts(texts)
-            for word, _ in model.pre_tokenizer.pre_tokenize_str(
-                model.normalizer.normalize_str(text)
-            )
-        )
+
+        # the words that the most frequent letters can spell
+        words: Counter[str] = Counter()
+        for text in training_texts(texts):
+            normal = model.normalizer.normalize_str(text)
+            words.update(word for word, _ in model.pre_tokenizer.pre_tokenize_str(normal))
         letters = count_letters(words, _letters)[: options.size - len(ids)]
         known = set(letters)
         spelled = Counter(
             {word: count for word, count in words.items() if known.issuperset(_letters(word))}
         )
-        # the library numbers letters that it does not know as it meets words, in another order each
-        # time
+
+        # all letters are given: the library would number others in a different order each time
         trainer = trainers.WordPieceTrainer(
             vocab_size=options.size,
             min_frequency=options.min_frequency,
@@ -86,5 +91,5 @@ class WordPiece(TokenizerJson, TrainableTokenizer):
 
 
 def _letters(word: str) -> list[str]:
-    """Return the pieces of the letters of a word; the library wants each one without `##`, too."""
+    """Return the pieces of the letters in a word, which the library also wants without `##`."""
     return [word[0], *(piece for letter in word[1:] for piece in (letter, f"##{letter}"))]

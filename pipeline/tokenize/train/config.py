@@ -1,4 +1,4 @@
-"""Options of `train_tokenizer`: algorithm, size and amount of text."""
+"""Options of `train_tokenizer`: algorithm, vocabulary size and amount of text."""
 
 from dataclasses import field
 from typing import Annotated, Any, cast
@@ -14,21 +14,21 @@ from clozeline.pipeline.registries import TOKENIZERS, TokenizerComponent
 
 @config_class
 class TrainTokenizerConfig:
-    """The tokenizer to train: algorithm, size, amount of text."""
+    """The tokenizer to train: algorithm, vocabulary size, amount of text."""
 
     name: Annotated[str, IsName(), Common()] = "byte_bpe"
-    """algorithm, a file of pipeline/tokenize/tokenizers/"""
+    """algorithm: the name of a file in pipeline/tokenize/tokenizers/"""
     size: Annotated[int, Field(ge=1, le=2**31), Common()] = 32000
-    """number of ids, including specials and sentinels; too little text gives a smaller vocabulary
-    and a warning"""
+    """vocabulary size, including special tokens and sentinels; if the text is too short, the
+    vocabulary is smaller and a warning says so"""
     sample_bytes: Annotated[int, Field(ge=1)] | None = None
     """approximate bytes of text to train on; default: 10 GB for byte_bpe, 100 MB for bpe and
-    wordpiece, 1 GB for the others (unigram needs about 30 bytes of memory per byte)"""
+    wordpiece, 1 GB for all others (unigram needs about 30 bytes of memory per byte)"""
     alpha: Annotated[float, Field(ge=0, le=1)] = 1
-    """exponent of language sampling, 0 (equal shares) to 1 (natural); 0.3 in XLM-R; at most 4
-    copies of a text"""
+    """exponent of language sampling, from 0 (equal shares) to 1 (natural shares); XLM-R: 0.3; a
+    text is repeated at most 4 times"""
     options: dict[str, Any] = field(default_factory=dict)
-    """further options of the algorithm, see its file"""
+    """further options of the algorithm"""
 
     def __post_init__(self) -> None:
         try:
@@ -45,12 +45,12 @@ class TrainTokenizerConfig:
         )  # imports numpy and tokenizers
 
         if "size" in self.options:
-            raise ConfigurationError("give `size` next to `options`, not inside")
+            raise ConfigurationError("give `size` next to `options`, not inside `options`")
         if self.name in TOKENIZERS.available() and not is_trainable(self.name):
             raise ConfigurationError(
-                f"{self.name} cannot be trained, it reads published files: give `tokenizer: "
-                f"{{path: FILE}}` instead of "
-                f"train_tokenizer, or one of {', '.join(list_trainable())}"
+                f"{self.name} cannot be trained, because it reads published files: use "
+                f"`tokenizer: {{path: FILE}}` instead of train_tokenizer, or name one of "
+                f"{', '.join(list_trainable())}"
             )
         chosen = TOKENIZERS.resolve({**self.options, "name": self.name, "size": self.size})
         return cast(TokenizerComponent, chosen)

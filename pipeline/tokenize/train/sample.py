@@ -1,4 +1,4 @@
-"""Draw the training text of a tokenizer, independently of the number of tasks."""
+"""Sample the training text of a tokenizer; the sample does not depend on the number of tasks."""
 
 import struct
 from collections import Counter
@@ -22,14 +22,14 @@ _BUCKET_BYTES: Final = 1 << 26
 _BUCKET_LIMIT: Final = 256
 _COLUMNS: Final = ("uid", "text", "target_text", "language", "target_language")
 MOST_COPIES: Final = 4
-"""Maximum copies of a text of a small language."""
+"""most copies of a text in a small language"""
 Part: TypeAlias = Path | RecordedFile
 _HEAD: Final = struct.Struct("<16sI")
 
 
 @dataclass
 class TrainingText:
-    """The sampled documents, distributed over files by the first bits of their uid, and counts of the others."""
+    """The sampled documents, in files by the first bits of their uids, and counts of all others."""
 
     documents: int = 0
     bytes: int = 0
@@ -40,22 +40,25 @@ class TrainingText:
     files: list[Path] = field(default_factory=list)
 
     def texts(self) -> Iterator[str]:
-        """Yield the texts by uid, both sides of a pair; a single file, about 64 MiB, is in memory at a time."""
+        """Yield the texts in the order of their uids, both sides of a pair.
+
+        One file, about 64 MiB, is in memory at a time.
+        """
         read = 0
         for path in self.files:
-            for _, text in sorted(_read(path)):
+            for _, text in sorted(_read_texts(path)):
                 read += len(text.encode())
                 yield text
         require_equal(
-            "train_tokenizer", "bytes of the sample", self.bytes, "bytes learned from", read
+            "train_tokenizer", "bytes of the sample", self.bytes, "bytes trained on", read
         )
 
 
 def mean_copies(available: Mapping[str, int], budget: int, alpha: float) -> dict[str, Fraction]:
-    """Return the mean number of copies of a text of each language in the sample, at most `MOST_COPIES`.
+    """Return the mean number of copies of a text by language, at most `MOST_COPIES`.
 
-    A language gets a share of `budget` bytes proportional to its own bytes to the power of alpha
-    (arXiv 1901.07291 §3.1, 1911.02116).
+    A language gets a share of `budget` bytes proportional to its bytes to the power of alpha (arXiv
+    1901.07291 §3.1, 1911.02116).
 
     Args:
         available: bytes of each language, > 0.
@@ -79,16 +82,19 @@ def choose_sample(
 ) -> TrainingText:
     """Sample about `budget` bytes of training documents and write their texts to `folder`.
 
-    A hash of a document's uid determines its copies (`mean_copies`), so the sample depends only on
-    the set of documents. It is within a few percent of the budget for many documents. The caller
-    removes the folder.
+    A hash of a document's uid determines the number of its copies (`mean_copies`), so the sample
+    depends only on the set of documents. With many documents it is within a few percent of the
+    budget. The caller removes the folder.
     """
+    # the mean copies of each language, from the bytes that are not held out
     available: Counter[str] = Counter()
     for uid, language, sides in _read_sides(parts):
         available[language] += 0 if is_heldout(uid, heldout, seed) else sum(map(len, sides))
     copies = mean_copies(+available, budget, alpha)
     expected = sum(int(available[language] * mean) for language, mean in copies.items())
     means = {language: divmod(float(mean), 1.0) for language, mean in copies.items()}
+
+    # write the copies of each document, distributed over files by the uid
     buckets = min(_BUCKET_LIMIT, 1 << (expected // _BUCKET_BYTES).bit_length())
     sample = TrainingText(files=[folder / f"{bucket:03d}" for bucket in range(buckets)])
     with ExitStack() as stack:
@@ -97,8 +103,8 @@ def choose_sample(
             if is_heldout(uid, heldout, seed):
                 sample.held_out += 1
                 continue
-            full, rest = means.get(language, (1.0, 0.0))  # a language without text has no mean
-            count = int(full) + (fraction(uid, "tokenizer", seed) < rest)
+            full, further = means.get(language, (1.0, 0.0))  # a language without text has no mean
+            count = int(full) + (fraction(uid, "tokenizer", seed) < further)
             sample.documents += count > 0
             sample.over_budget += count == 0
             for side in count * sides:
@@ -109,7 +115,7 @@ def choose_sample(
 
 
 def _read_sides(parts: Sequence[Part]) -> Iterator[tuple[bytes, str, list[bytes]]]:
-    """Yield the uid, language and text of each document; both languages and both texts of a pair."""
+    """Yield uid, language and text of each document; of a pair, both languages and both texts."""
     for batch in (batch for part in parts for batch in read_batches(part, _COLUMNS)):
         columns = (batch.column(name).to_pylist() for name in _COLUMNS)
         for uid, text, other, language, other_language in zip(*columns, strict=True):
@@ -119,7 +125,7 @@ def _read_sides(parts: Sequence[Part]) -> Iterator[tuple[bytes, str, list[bytes]
                 yield uid, f"{language}-{other_language or 'und'}", [text.encode(), other.encode()]
 
 
-def _read(path: Path) -> Iterator[tuple[bytes, str]]:
+def _read_texts(path: Path) -> Iterator[tuple[bytes, str]]:
     with path.open("rb") as file:
         while head := file.read(_HEAD.size):
             uid, size = _HEAD.unpack(head)

@@ -1,4 +1,4 @@
-"""Train a tokenizer on a sample of the documents."""
+"""The stage `train_tokenizer`: train a tokenizer on a sample of the documents."""
 
 import logging
 import shutil
@@ -34,13 +34,13 @@ class TrainTokenizerCounts(Counts, total=False):
     skipped: dict[str, int]
     """documents outside the sample, by reason"""
     sample: dict[str, Any]
-    """training text: `documents`, `bytes`, and bytes by language in `languages`"""
+    """training text: `documents`, `bytes`, and `languages` with the bytes of each language"""
     vocabulary: dict[str, int]
-    """number of ids: `asked` for, and the `size` that the text supports"""
+    """number of ids: `asked` in the configuration, and `size` of the trained vocabulary"""
 
 
 class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
-    """Trains on documents that are not held out."""
+    """Train a tokenizer on documents that are not held out."""
 
     name: ClassVar[str] = "train_tokenizer"
     needs: ClassVar[tuple[str, ...]] = ("clean",)
@@ -58,7 +58,7 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
         return SAMPLE_VERSION + int(self.config.algorithm().type.VERSION)
 
     def expected_tokenizer(self) -> ExpectedTokenizer:
-        """Return a placeholder vocabulary with the size and the special ids of the trained one."""
+        """Return a placeholder vocabulary with the size and special ids of the trained one."""
         chosen = self.config.algorithm()
         vocabulary = expected_vocabulary(chosen.options.size, chosen.options.special_pieces())
         return ExpectedTokenizer(vocabulary, int(chosen.type.VERSION))
@@ -83,11 +83,9 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
         ]
 
     def row(self, counts: TrainTokenizerCounts) -> StageRow:
-        """Show documents, those that it learned from, and those that it did not."""
-        learned = (
-            f"{plural(counts['sample']['documents'], 'document')}\n{counts['vocabulary']['size']:,} "
-            "ids"
-        )
+        """Show the documents, the documents that were read, and why others were not."""
+        documents = plural(counts["sample"]["documents"], "document")
+        learned = f"{documents}\n{counts['vocabulary']['size']:,} ids"
         kept = counts["skipped"]["held_out"]
         unread = counts["skipped"]["over_budget"]
         notes = [
@@ -117,7 +115,7 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
         """Publish the model file, `vocabulary.json` and `name` in `tokenizer/`.
 
         Raises:
-            ConfigurationError: there is no text to train on, or `size` has no room for the special
+            ConfigurationError: there is no text to train on, or `size` is too small for the special
                 pieces.
         """
         parts = [find_documents_file(self.documents, unit) for unit in range(self.parts)]
@@ -128,11 +126,12 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
             sample = choose_sample(parts, self.budget, self.heldout, self.seed, folder, self.alpha)
             if sample.bytes == 0:
                 raise ConfigurationError(
-                    f"no text to train a tokenizer on: of {sample.held_out + sample.over_budget} "
-                    "documents "
-                    f"{sample.held_out} are held out; see the reasons in the report of the stage "
-                    "before"
+                    "there is no text to train a tokenizer on: of "
+                    f"{sample.held_out + sample.over_budget} documents {sample.held_out} are held "
+                    "out; the report of the stage before says why others were dropped"
                 )
+
+            # train in the scratch folder, then publish the files
             tokenizer = self.chosen.type.train(
                 sample.texts(), self.chosen.options, folder / "tokenizer"
             )
@@ -140,21 +139,25 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
             for source in sorted((folder / "tokenizer").iterdir()):
                 with output.file(f"tokenizer/{source.name}") as path:
                     shutil.copyfile(source, path)
+
+        # warn about text that decoding changes, and about a small vocabulary
         if tokenizer.loss:
             _LOG.warning(
-                "train_tokenizer: %s does not give back: %s", self.chosen.name, tokenizer.loss
+                "train_tokenizer: text decoded from %s can differ from the original: %s",
+                self.chosen.name,
+                tokenizer.loss,
             )
         asked = self.chosen.options.size
         size = tokenizer.vocabulary.size
         if size < asked:
             _LOG.warning(
-                "train_tokenizer: %s bytes of text support %s pieces, not the %s asked for; the "
-                "vocabulary has %s",
-                sample.bytes,
-                size,
-                asked,
-                size,
+                "train_tokenizer: the text is too short for %s tokens (%s bytes); the vocabulary "
+                "has %s",
+                f"{asked:,}",
+                f"{sample.bytes:,}",
+                f"{size:,}",
             )
+
         return {
             "documents_in": sample.documents + sample.held_out + sample.over_budget,
             "skipped": {"held_out": sample.held_out, "over_budget": sample.over_budget},

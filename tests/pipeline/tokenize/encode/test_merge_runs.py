@@ -43,7 +43,7 @@ LANGUAGES = [
     ("found", "error", "said"),
     [
         (TWICE, IntegrityError, TWICE[2].uid.hex()),
-        ([], ConfigurationError, "no documents to encode"),
+        ([], ConfigurationError, "there are no documents to encode"),
         (LANGUAGES, ConfigurationError, "256 languages"),
     ],
     ids=["one uid twice", "none", "languages"],

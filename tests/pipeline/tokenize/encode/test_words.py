@@ -182,8 +182,8 @@ def test_without_segmenters_nothing_is_stored_of_them(tmp_path, capsys):
     assert "words" not in manifest.config
     said = " ".join("".join(capsys.readouterr()).split())
     assert (
-        "words: 60 documents of 80 (zh) have no blanks between words, so each piece of the "
-        "tokenizer is a word" in said
+        "words: 60 documents of 80 (zh) have no spaces between words, so each piece of the "
+        "tokenizer counts as a word in" in said
     )
     assert "whole_word_masking, span_boundary, sentence_order_prediction, text_infilling" in said
     assert "encode.words: {zh: jieba} finds words (pip install 'clozeline[words]')" in said
@@ -213,7 +213,7 @@ def test_words_that_come_with_the_documents_are_stored_and_those_without_are_cou
 ):
     """Chinese has a field of words here, English none."""
     out = run(tmp_path, words={"zh": {"name": "given", "key": "cut"}, "en": "given"})
-    assert "20 documents without words of encode.words" in " ".join(
+    assert "20 documents without words (encode.words)" in " ".join(
         "".join(capsys.readouterr()).split()
     )
     manifest = open_shards(out / "encode").manifest

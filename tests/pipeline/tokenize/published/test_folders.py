@@ -39,7 +39,7 @@ def test_its_own_folder_an_output_and_an_imported_model(ours, tmp_path):
     own = {"name", "published.json", "tokenizer.json", "vocabulary.json"}
     for folder in (ours, ours.parents[1], ours.parent, model):
         found = find_clozeline_tokenizer(folder)
-        assert found.kind == "tokenizer_json"
+        assert found.algorithm == "tokenizer_json"
         names = {str(path.relative_to(found.folder)) for path in found.files}
         assert {name for name in names if not name.startswith("source/")} == own < names
     for folder in (write_vocabulary(tmp_path / "published"), tmp_path, tmp_path / "nowhere"):

@@ -29,7 +29,8 @@ def test_too_little_text_is_said_plainly(tmp_path, caplog):
         counts = passes.train(source, tmp_path / "out", 1, size=30000)
     size = counts["vocabulary"]["size"]
     assert counts["vocabulary"] == {"asked": 30000, "size": size}
-    assert f"support {size} pieces, not the 30000 asked for" in caplog.text
+    assert "the text is too short for 30,000 tokens" in caplog.text
+    assert f"the vocabulary has {size:,}" in caplog.text
 
 
 @pytest.mark.parametrize(
