@@ -1,4 +1,4 @@
-"""The offline data pipeline: clean, deduplicate, tokenize, group, corrupt.
+"""The offline data pipeline: clean, deduplicate, tokenize, group and corrupt text.
 
 It never imports torch.
 """
@@ -20,18 +20,18 @@ _FOLDERS: Final[Mapping[str, str]] = {
     "corrupt": "corrupt",
     "tasks": "tasks",
 }
-"""Folder of each stage in `pipeline/`, in the order they run."""
+"""folder of each stage in `pipeline/`, in the order in which the stages run"""
 
 
 def all_stages() -> list[str]:
-    """Return the names of all stages in the order they run."""
+    """Return the names of all stages, in the order in which they run."""
     return [*_FOLDERS]
 
 
 def stage_module(stage: str, file: str = "stage") -> str:
-    """Return the name of the module that holds a stage, `clozeline.pipeline.dedup.stage`, or its `config`."""
+    """Return the name of a stage's module, such as `clozeline.pipeline.dedup.stage`."""
     return f"clozeline.pipeline.{_FOLDERS[stage]}.{file}"
 
 
-if __name__ == "pipeline":  # `python -m pipeline`: the same module under its only name
+if __name__ == "pipeline":  # `python -m pipeline` must not import the module a second time
     sys.modules[__name__] = importlib.import_module("clozeline.pipeline")

@@ -1,4 +1,4 @@
-"""`python -m pipeline [STAGE] --config RECIPE [key=value ...]`: run a recipe, or one of its stages."""
+"""Run a recipe or a stage: `python -m pipeline [STAGE] --config RECIPE [key=value ...]`."""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""Options of shards and of stores: rows of a block, compression, and requests.
+"""Options of shards and stores: rows per block, compression, and requests.
 
-They stand apart from `pipeline/shards/`, which imports pyarrow: a recipe is checked without it.
+They are not in `pipeline/shards/`, which imports pyarrow: checking a recipe does not need it.
 """
 
 from dataclasses import field
@@ -11,7 +11,7 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 
 BlockRows: TypeAlias = Annotated[int, Field(ge=1, le=65536)] | Literal["auto"]
-"""Rows of a block, or `auto`: the largest of 1920, 960, ... 60 whose full block takes at most 4 MiB
+"""Rows per block, or `auto`: the largest of 1920, 960, ... 60 for which a block takes at most 4 MiB
 uncompressed."""
 
 
@@ -27,13 +27,12 @@ class Compression:
 
 @config_class
 class StoreOptions:
-    """Requests to a store or web server; local files need none."""
+    """Requests to a store or web server; local files need no requests."""
 
     retries: Annotated[int, Field(ge=0)] = 4
-    """further tries after a request that failed by a timeout, a closed or cut connection, a short
-    answer, or the status 408, 429 or 5xx; a missing file and a denied access are never tried
-    again"""
+    """retries after a timeout, a broken connection, a short answer, or the status 408, 429 or 5xx;
+    a missing file or denied access is not retried"""
     timeout_s: Annotated[float, Field(gt=0, le=86400)] = 60.0
-    """seconds that one request may take, from the first byte sent to the last one received"""
+    """longest time of a request in seconds, from the first byte sent to the last byte received"""
     fsspec: dict[str, Any] = field(default_factory=dict)
-    """options of fsspec's file system, such as `endpoint_url` of S3; http takes none"""
+    """options of fsspec's file system, such as `endpoint_url` of S3; http has no options"""

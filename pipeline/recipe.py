@@ -1,7 +1,7 @@
-"""A recipe: the one YAML file that says what a pipeline run reads, does and writes.
+"""The recipe of a pipeline run: a YAML file that names its input, its stages and its output.
 
 A stage runs if the recipe has its key. `input` and `output` belong to the entire recipe: a stage
-writes `output/<stage>/` and reads the nearest earlier stage that wrote what it needs.
+writes `output/<stage>/`, and reads the nearest earlier stage with the files that it needs.
 """
 
 import importlib
@@ -39,43 +39,43 @@ from clozeline.pipeline.registries import EXECUTORS, ExecutorComponent
 from clozeline.pipeline.text.language_codes import require_code
 
 _CORPUS: Final = "default"
-"""Name of the corpus of a stage that runs without a recipe."""
+"""name of the corpus if a stage runs without a recipe"""
 
 
 def load_stage_part(stage: str, part: str) -> Any:
-    """Return what a stage holds under its own name: `DedupConfig` for `dedup` and `Config`.
+    """Load a class of a stage: `DedupConfig` for the stage `dedup` and the part `Config`.
 
-    A stage whose work imports large libraries has its keys in a `config.py`, so that a recipe is
-    checked without them.
+    If a stage imports large libraries, its keys are in a separate `config.py`, so that checking a
+    recipe does not import them.
     """
-    light = stage_module(stage, "config")
-    apart = part == "Config" and find_spec(light) is not None
-    module = importlib.import_module(light if apart else stage_module(stage))
+    config_module = stage_module(stage, "config")
+    is_separate = part == "Config" and find_spec(config_module) is not None
+    module = importlib.import_module(config_module if is_separate else stage_module(stage))
     return getattr(module, "".join(map(str.capitalize, stage.split("_"))) + part)
 
 
 @config_class
 class InputEntry:
-    """Files of one source and how to read them."""
+    """Files of one source, and how to read them."""
 
     WORD: ClassVar = "path"
 
     path: Annotated[str | list[str], HOME_EXPANDED, Common()]
-    """file, folder or glob (`**` descends), a URL of a file or of a glob, or a list of them"""
+    """file, folder or glob (`**` descends), a URL of a file or of a glob, or a list of these"""
     reader: Annotated[Annotated[str, IsName()] | None, Common()] = None
-    """name of a reader; default: found by magic bytes, then by extension"""
+    """name of a reader; default: chosen by the first bytes of a file, then by its extension"""
     source: Annotated[str, Common()] = "default"
-    """label of this source: filters, reports and mixtures go by it; part of the document uid"""
+    """label of this source for filters, reports and mixtures; part of the document uid"""
     language: str | None = None
-    """language code of all documents; default: identified per document"""
+    """language code of all documents; default: identified for each document"""
     target_language: str | None = None
     """language code of the other sides of pairs; default: `und`"""
     split: ChapterSplit | None = None
-    """chapters of books as documents of their own: `{pattern: "^CHAPTER ", min_words: 50}`"""
+    """split books into chapters, each a document: `{pattern: "^CHAPTER ", min_words: 50}`"""
     store: StoreOptions | None = None
     """requests to the store of a URL: `{retries, timeout_s, fsspec}`"""
     options: Annotated[dict[str, Any], Field(exclude=True)] = field(default_factory=dict)
-    """options of the reader; a recipe gives them next to the keys above"""
+    """options of the reader; in a recipe they are next to the keys above"""
 
     def __post_init__(self) -> None:
         try:
@@ -86,8 +86,8 @@ class InputEntry:
         require_code("target_language", self.target_language)
 
     @model_serializer(mode="wrap")
-    def _with_options(self, plain: SerializerFunctionWrapHandler) -> dict[str, object]:
-        values = {**plain(self), **self.options}
+    def _with_options(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
+        values = {**serialize(self), **self.options}
         return {
             key: value
             for key, value in values.items()
@@ -100,43 +100,41 @@ _INPUT_KEYS: Final = tuple(name for name in InputEntry.__dataclass_fields__ if n
 
 @config_class
 class ExecutorConfig:
-    """Distribution of units over processes; the output does not depend on it."""
+    """How units of work run in processes; the output does not depend on it."""
 
     name: Annotated[str, IsName(), Common()] = "local"
-    """executor of tasks: `local`, processes of this machine; `slurm`, array jobs; `ray`, actors of
-    a cluster"""
+    """`local`: processes on this machine; `slurm`: array jobs; `ray`: actors of a cluster"""
     tasks: Annotated[int, Field(ge=1), Common()] = 1
-    """tasks that a pass is dealt to, ≥ 1; task r of n runs units r, r + n, ..."""
+    """number of tasks that share the units of a pass, ≥ 1; task r of n runs units r, r + n, ..."""
     workers: Annotated[Annotated[int, Field(ge=1)] | None, Common()] = None
-    """tasks at a time, ≥ 1; default: min(tasks, CPU cores) for `local`, all that the cluster lets
-    run for the others"""
+    """tasks that run at the same time, ≥ 1; default: min(tasks, CPU cores) for `local`, for others
+    as many as the cluster runs"""
     retries: Annotated[int, Field(ge=0)] = 1
-    """times that a unit is tried again after its process died, ≥ 0; a unit whose data is at fault
-    is not tried again"""
+    """retries of a unit after its process died, ≥ 0; a unit that fails because of its data is not
+    retried"""
     options: dict[str, Any] = field(default_factory=dict)
     """options of the executor, such as the partition of Slurm"""
 
     def __post_init__(self) -> None:
         try:
-            self.chosen()
+            self.component()
         except ConfigurationError as error:
             raise ValueError(f"executor.options: {error}") from error
 
-    def chosen(self) -> ExecutorComponent:
+    def component(self) -> ExecutorComponent:
         """Return the executor with its validated options."""
         return EXECUTORS.resolve({**self.options, "name": self.name})
 
 
 @config_class
 class PlanConfig:
-    """Sizes of units, into which inputs are cut, and of shards."""
+    """Sizes of the units that inputs are split into, and of shards."""
 
     unit_bytes: Annotated[int, Field(ge=4096)] | None = None
-    """largest input range of a unit in bytes, where the format can be split; consecutive small
-    files share a unit up to it; ≥ 4096; default: the larger one of 256 MiB and 1/8,192 of the
-    input"""
+    """largest input of a unit in bytes, ≥ 4096, if the format can be split; consecutive small files
+    share a unit; default: 256 MiB or 1/8,192 of the input, whichever is larger"""
     shard_bytes: Annotated[int, Field(ge=4096)] | None = None
-    """input bytes per shard; the number of shards is ceil(bytes / shard_bytes); ≥ 4096; default: as
+    """input bytes per shard, ≥ 4096; the number of shards is ceil(bytes / shard_bytes); default: as
     for `unit_bytes`"""
 
 
@@ -145,7 +143,7 @@ class OnError:
     """Treatment of damaged input."""
 
     truncated: Literal["fail", "accept"] = "accept"
-    """`accept` keeps what a truncated file still gives and counts the loss; `fail` fails its
+    """`accept`: read a truncated file as far as possible, and count the loss; `fail`: fail its
     unit"""
 
 
@@ -154,11 +152,11 @@ class HeldoutConfig:
     """Held-out documents, chosen by a keyed hash of their uid."""
 
     fraction: Annotated[float, Field(ge=0, lt=1), Common()] = 0.01
-    """share of documents, 0 to 1; 0 makes no held-out set"""
+    """share of the documents, 0 to 1; 0: no held-out set"""
 
 
 class _StageConfig:
-    """Annotation of a stage's key. Its config class is imported when the key is read."""
+    """Annotation of a stage's key, whose config class is imported when the key is read."""
 
     def __init__(self, stage: str) -> None:
         self.stage = stage
@@ -169,7 +167,7 @@ class _StageConfig:
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        serializer = core_schema.plain_serializer_function_ser_schema(self._plain)
+        serializer = core_schema.plain_serializer_function_ser_schema(self._to_data)
         return core_schema.no_info_plain_validator_function(
             self._validate, serialization=serializer
         )
@@ -180,7 +178,7 @@ class _StageConfig:
         except ConfigurationError as error:
             raise ValueError(str(error)) from error
 
-    def _plain(self, value: Any) -> Any:
+    def _to_data(self, value: Any) -> Any:
         return (
             None
             if value is None
@@ -188,8 +186,8 @@ class _StageConfig:
         )
 
 
-def _entries(value: object) -> Any:
-    """Return entries with the options of their readers apart."""
+def _separate_options(value: object) -> Any:
+    """Return input entries whose reader options are moved to the key `options`."""
     items = value if isinstance(value, list) else [value]
     entries = [{"path": item} if isinstance(item, str) else item for item in items]
     for number, entry in enumerate(entries):
@@ -207,44 +205,44 @@ class Recipe:
     PART: ClassVar = "pipeline"
 
     corpus: Annotated[str, Common()]
-    """name of the corpus; part of every document uid: never change it after the first run"""
+    """name of the corpus, part of every document uid: never change it after the first run"""
     seed: Annotated[int, Field(ge=0, lt=1 << 63), Common()] = 1
-    """seed of every random choice of the pipeline"""
-    input: Annotated[list[InputEntry], BeforeValidator(_entries), Common()] = field(
+    """seed of all random choices in the pipeline"""
+    input: Annotated[list[InputEntry], BeforeValidator(_separate_options), Common()] = field(
         default_factory=list
     )
     """data to read: path, glob, or entries with a reader and a source"""
     output: Annotated[Path | None, HOME_EXPANDED, Common()] = None
-    """folder to write; each stage has its own below it"""
+    """output folder, with a subfolder for each stage"""
     executor: ExecutorConfig = field(default_factory=ExecutorConfig)
     plan_options: Annotated[PlanConfig, Field(alias="plan")] = field(default_factory=PlanConfig)
     limits: InputLimits = field(default_factory=InputLimits)
     on_error: OnError = field(default_factory=OnError)
     heldout: HeldoutConfig = field(default_factory=HeldoutConfig)
     limit: Annotated[Annotated[int, Field(ge=1)] | None, Common()] = None
-    """documents of a preview: the first of each unit, about as many of each; the same decisions as
-    in the complete run, which needs another `output`"""
+    """number of documents in a preview: the first of each unit, about equally many from each unit;
+    decisions are as in the complete run, which needs another `output`"""
     keep_intermediates: bool = False
     """keep the `tmp/` folder of each stage"""
-    # A key for each stage, null where the recipe leaves the stage out; its class is in the stage's
-    # folder.
+    # A key for each stage, null if the recipe omits it; the class is in the folder of the stage.
     __annotations__.update(
         {stage: Annotated[Any, _StageConfig(stage)] for stage in sorted(all_stages())}
     )
     locals().update(dict.fromkeys(sorted(all_stages())))
 
     def has(self, stage: str) -> bool:
+        """Return whether the recipe has the key of a stage."""
         return getattr(self, stage) is not None
 
     def config_of(self, stage: str) -> Any:
-        """Return the value of a stage's key; ConfigurationError if the recipe does not have the key."""
+        """Return the value of a stage's key; raise ConfigurationError if the recipe lacks it."""
         if not self.has(stage):
             raise ConfigurationError(f"the recipe has no key '{stage}'")
         return getattr(self, stage)
 
     @property
     def output_folder(self) -> Path:
-        """The folder of the run."""
+        """Return the folder of the run."""
         if self.output is None:
             raise ConfigurationError(
                 "no output folder: add output=DIR to the command, or `output:` to the recipe"
@@ -252,6 +250,7 @@ class Recipe:
         return self.output
 
     def folder(self, stage: str) -> Path:
+        """Return the output folder of a stage."""
         return self.output_folder / stage
 
 
@@ -261,11 +260,13 @@ def load_recipe(path: Path, overrides: Sequence[str] = (), *, is_users: bool = F
 
 
 def load_default_recipe(stage: str, overrides: Sequence[str]) -> tuple[Recipe, str]:
-    """Return the recipe of one stage on its defaults, with overrides, and a line that says what it is.
+    """Return the default recipe of a single stage, with overrides, and a line that describes it.
 
-    An output folder in which an earlier stage ran has a recipe: its keys stay, for uids and digests
-    depend on them. ConfigurationError if the stage has a key without a default that the overrides
-    do not give.
+    If an earlier stage ran in the output folder, its recipe is used, because uids and digests
+    depend on its keys.
+
+    Raises:
+        ConfigurationError: the stage has a key without a default, and no override sets it.
     """
     # a list of algorithms has no defaults
     defaults: dict[str, object] = (
@@ -276,6 +277,8 @@ def load_default_recipe(stage: str, overrides: Sequence[str]) -> tuple[Recipe, s
         f"{stage} runs on its defaults, corpus={recipe.corpus}; `clozeline {stage} --help` lists "
         "them"
     )
+
+    # the recipe of the nearest earlier stage, if it ran
     before = all_stages()[: all_stages().index(stage)]
     stored = (
         [recipe.folder(name) / "config.yaml" for name in reversed(before)]
@@ -287,16 +290,17 @@ def load_default_recipe(stage: str, overrides: Sequence[str]) -> tuple[Recipe, s
         has_stage = keys.get(stage) is not None
         recipe = load_keys(Recipe, keys if has_stage else {**keys, **defaults}, overrides)
         note = f"the recipe of {path}{'' if has_stage else f', and the defaults of {stage}'}"
+
     if not recipe.has(stage):
         raise ConfigurationError(
-            f"{stage}: has no defaults: name what it makes, such as {stage}=[NAME], or give "
-            "--config"
+            f"{stage}: this stage has no defaults: list its algorithms, such as {stage}=[NAME], or "
+            "give --config"
         )
     return recipe, f"no --config: {note}"
 
 
 def recipe_text(recipe: Recipe) -> str:
-    """Return a recipe as YAML without its secrets: the keys of stages last, in the order they run."""
-    plain = to_data(recipe)
-    stages = {name: plain.pop(name) for name in all_stages()}
-    return yaml_text({**plain, **stages})
+    """Return a recipe as YAML without secrets; the keys of stages come last, in their order."""
+    keys = to_data(recipe)
+    stages = {name: keys.pop(name) for name in all_stages()}
+    return yaml_text({**keys, **stages})

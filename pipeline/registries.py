@@ -1,4 +1,4 @@
-"""The registries of the pipeline: folders with an algorithm a file, and the interface of each."""
+"""The registries of the pipeline: folders with one algorithm per file, and their interfaces."""
 
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # help lists algorithms without their interfaces, which impor
 READERS: Registry["Reader"] = Registry(
     "clozeline.pipeline.ingest.readers", "Reader", suffix="Reader"
 )
-"""Readers of documents."""
+"""readers of documents"""
 EXTRACTORS: Registry["Extractor"] = Registry("clozeline.pipeline.clean.extractors", "Extractor")
 """Extractors of text from HTML."""
 LANGUAGES: Registry["LanguageIdentifier"] = Registry(

@@ -1,8 +1,8 @@
-"""Rows of token sets, sample sets and example sets, in memory: flat values and offsets per column.
+"""Rows of token sets, sample sets and example sets in memory: flat values and offsets per column.
 
-A `RowBatch` holds n rows. Fixed columns (`uid`, `variant`, ...) are plain arrays with n entries; list
-columns are `Ragged`. The same type serves samples (grouped, uncorrupted) and examples (corrupted):
-`SampleBatch` and `ExampleBatch` are names for what is inside.
+A `RowBatch` holds n rows. Fixed columns (`uid`, `variant`, ...) are arrays with n entries; list
+columns are `Ragged`. Samples (grouped, not corrupted) and examples (corrupted) have the same type:
+`SampleBatch` and `ExampleBatch` are aliases that say which of them a function takes.
 """
 
 from __future__ import annotations
@@ -25,16 +25,15 @@ FIXED_COLUMNS: Final[Mapping[str, str]] = {
     "part": "uint8",
     "language": "uint8",
 }
-"""Columns of every sample and example row; `binary16` is held as an array of shape [n, 16] of
-uint8."""
+"""columns of every sample and example row; `binary16` is an array of uint8, shape [n, 16]"""
 
-# Values of a column that a notebook shows, and bytes of a document's uid.
+# Most values of a column that a notebook shows, and bytes in the uid of a document.
 _SHOWN_VALUES: Final = 24
 _UID_BYTES: Final = 16
-# Index entries handled at once: 512 KiB stay in a core's second-level cache.
+# Index entries handled at once: 512 KiB stay in the second-level cache of a core.
 _CACHED_INDEX: Final = 1 << 16
-# Mean length from which segments are quicker copied one by one than gathered by an index.
-_LONG: Final = 192
+# Mean length of segments from which copying them one by one is faster than gathering by an index.
+_LONG_SEGMENT: Final = 192
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class Ragged:
 
     @property
     def width(self) -> int | None:
-        """Return the length of every list if all are equally long, else None."""
+        """Return the length of the lists if all are equally long, else None."""
         if not len(self):
             return None
         length = int(self.offsets[1] - self.offsets[0])
@@ -69,7 +68,7 @@ class Ragged:
 
     @staticmethod
     def from_lists(lists: Sequence[Any], dtype: Any) -> Ragged:
-        """Build from sequences of numbers."""
+        """Build ragged lists from sequences of numbers."""
         lengths = np.fromiter((len(item) for item in lists), dtype=np.int64, count=len(lists))
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         arrays = [np.asarray(item, dtype=dtype) for item in lists]
@@ -78,18 +77,19 @@ class Ragged:
 
     @staticmethod
     def from_matrix(matrix: NDArray[np.generic]) -> Ragged:
-        """Build from rows of equal length, shape [n, length], without a copy where memory allows."""
+        """Build lists of equal length from a matrix [n, length], without a copy if possible."""
         rows, length = matrix.shape
         return Ragged(matrix.reshape(-1), equal_offsets(rows, length))
 
     def take(self, rows: NDArray[np.integer[Any]]) -> Ragged:
-        """Return the lists at `rows`, in that order, gathered without a loop over them."""
+        """Return the lists at `rows`, in this order, gathered without a loop."""
         lengths = self.lengths[rows]
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         return Ragged(segments(self.values, self.offsets[rows], lengths), offsets)
 
     @staticmethod
     def concatenate(parts: Sequence[Ragged]) -> Ragged:
+        """Return the lists of all parts, one part after another."""
         starts = np.cumsum([0] + [int(part.offsets[-1] - part.offsets[0]) for part in parts[:-1]])
         offsets = [
             part.offsets[1:] - part.offsets[0] + start
@@ -101,7 +101,7 @@ class Ragged:
 
 @lru_cache(maxsize=64)
 def equal_offsets(rows: int, length: int) -> NDArray[np.int64]:
-    """Return offsets of equally long lists, one array for all that ask: read only."""
+    """Return the offsets of equally long lists; callers share one read-only array."""
     offsets = np.arange(rows + 1, dtype=np.int64) * length
     offsets.flags.writeable = False
     return offsets
@@ -110,11 +110,13 @@ def equal_offsets(rows: int, length: int) -> NDArray[np.int64]:
 def segments(
     values: NDArray[np.generic], starts: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> NDArray[np.generic]:
-    """Return the segments `values[starts[i] : starts[i] + lengths[i]]` concatenated, as a new array."""
+    """Concatenate the segments `values[starts[i] : starts[i] + lengths[i]]` in a new array."""
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
-    if len(lengths) and offsets[-1] >= _LONG * len(lengths):
-        return _long_segments(values, starts, lengths)
+    if len(lengths) and offsets[-1] >= _LONG_SEGMENT * len(lengths):
+        return _copy_long_segments(values, starts, lengths)
+
+    # gather by an index, as many segments at once as fit the cache
     shift = starts - offsets[:-1]
     out = np.empty(offsets[-1], dtype=values.dtype)
     bounds = np.searchsorted(
@@ -127,10 +129,10 @@ def segments(
     return out
 
 
-def _long_segments(
+def _copy_long_segments(
     values: NDArray[np.generic], starts: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> NDArray[np.generic]:
-    """Copy the segments one by one without an index array: 0.1 microseconds each."""
+    """Copy segments one by one without an index array, which takes 0.1 microseconds each."""
     view = np.ascontiguousarray(values).data
     pieces = [
         view[start:end]
@@ -138,13 +140,15 @@ def _long_segments(
     ]
     out = np.frombuffer(bytearray().join(pieces), values.dtype)
     if len(out) != lengths.sum():
-        raise IndexError(f"segments of {lengths.sum()} values end after the {len(values)} values")
+        raise IndexError(
+            f"segments of {lengths.sum()} values exceed the array of {len(values)} values"
+        )
     return out
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RowBatch:
-    """n rows: fixed columns by name, list columns by name."""
+    """A batch of n rows: fixed columns and list columns, by name."""
 
     fixed: Mapping[str, NDArray[Any]]
     columns: Mapping[str, Ragged] = field(default_factory=dict)
@@ -168,31 +172,29 @@ class RowBatch:
         """Return a table of the columns for a notebook."""
         from clozeline.report.html_page import fragment, table  # every worker loads this module
 
-        sizes = {name: len(column.values) for name, column in self.columns.items()}
-        listed = [
-            (
-                name,
-                str(column.values.dtype),
-                f"{sizes[name]:,}, {sizes[name] / max(1, len(self)):.1f} a row",
-            )
-            for name, column in self.columns.items()
-        ]
+        listed = []
+        for name, column in self.columns.items():
+            size = len(column.values)
+            amount = f"{size:,}, {size / max(1, len(self)):.1f} per row"
+            listed.append((name, str(column.values.dtype), amount))
         listed += [
             (name, str(column.dtype), "one for each row") for name, column in self.fixed.items()
         ]
         return fragment(f"{len(self):,} rows", [table(["column", "type", "values"], listed)])
 
     def row(self, index: int) -> ShardRow:
+        """Return one row."""
         fixed = {name: column[index] for name, column in self.fixed.items()}
         return ShardRow(fixed, {name: column[index] for name, column in self.columns.items()})
 
     def take(self, rows: NDArray[np.integer[Any]]) -> RowBatch:
-        """Return the given rows, in that order."""
+        """Return the given rows, in this order."""
         fixed = {name: column[rows] for name, column in self.fixed.items()}
         return RowBatch(fixed, {name: column.take(rows) for name, column in self.columns.items()})
 
     @staticmethod
     def concatenate(parts: Sequence[RowBatch]) -> RowBatch:
+        """Return the rows of all parts, one part after another."""
         fixed = {
             name: np.concatenate([part.fixed[name] for part in parts]) for name in parts[0].fixed
         }
@@ -205,7 +207,7 @@ class RowBatch:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ShardRow:
-    """One row: numbers and arrays by column name, with the provenance in `fixed`."""
+    """One row: arrays by column name; `fixed` has its provenance."""
 
     fixed: Mapping[str, Any]
     columns: Mapping[str, NDArray[Any]]
@@ -242,7 +244,7 @@ class ShardRow:
 
 
 def _first_values(values: NDArray[np.generic]) -> str:
-    """Return the first values of a column as text; bytes of a uid as hexadecimal digits."""
+    """Return the first values of a column as text, or a uid in hexadecimal digits."""
     if values.dtype == np.uint8 and len(values) == _UID_BYTES:
         return values.tobytes().hex()
     more = " …" if len(values) > _SHOWN_VALUES else ""

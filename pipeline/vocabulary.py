@@ -1,4 +1,4 @@
-"""Properties of a tokenizer that objectives use: sizes, special ids, and bitmaps over the ids."""
+"""Properties of a tokenizer that objectives use: size, special ids, and bitmaps over the ids."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from clozeline.repair import rebuild_hint
 
 SPECIALS: Final = ("pad", "cls", "sep", "mask", "bos", "eos", "unk")
 SENTINELS: Final = 128
-"""Sentinels reserved in every tokenizer from day one: enough for every part of UL2."""
+"""most sentinels of a tokenizer, and their default number; enough for every part of UL2"""
 MODES: Final = ("R", "S", "X")
 
 _BITMAPS: Final = ("special", "word_start", "word_end", "byte_piece")
 _OPTIONAL: Final = ("word_end", "byte_piece")
-"""Bitmaps that are left out of the file where no bit is set."""
+"""bitmaps that the file omits if no bit is set"""
 
 
 class SentinelError(ConfigurationError):
@@ -32,44 +32,44 @@ class SentinelError(ConfigurationError):
 
 
 ADD_SPECIALS: Final = (
-    "`tokenizer.add: true` adds what a published one lacks, `train_tokenizer.options` has "
-    "`sentinels` and `modes`"
+    "`tokenizer.add: true` adds missing tokens to a published tokenizer, "
+    "`train_tokenizer.options` has `sentinels` and `modes`"
 )
-"""The way out where an objective needs special tokens."""
+"""Remedy if an objective needs special tokens that the tokenizer lacks."""
 
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
     """Immutable properties of the ids of a tokenizer.
 
-    `folder`, and what belongs to a corpus (`token_counts`, `languages`), are not part of its
+    `folder`, and properties of a corpus (`token_counts`, `languages`), are not part of its
     identity.
     """
 
-    size: int  # number of ids, specials included
-    specials: dict[
-        str, int
-    ]  # name (`pad cls sep mask bos eos unk`) to id; absent names have no entry
-    sentinels: tuple[int, ...]  # ids in order of use
-    modes: dict[str, int]  # ids of the mode tokens `R`, `S`, `X`
-    special: NDArray[np.bool_] = field(
-        repr=False
-    )  # [size], ids without text; objectives never select them
+    size: int
+    """number of ids, special tokens included"""
+    specials: dict[str, int]
+    """id of each special token by name (`pad cls sep mask bos eos unk`), without absent ones"""
+    sentinels: tuple[int, ...]
+    """ids of the sentinels, in order of use"""
+    modes: dict[str, int]
+    """ids of the mode tokens `R`, `S`, `X`"""
+    special: NDArray[np.bool_] = field(repr=False)
+    """[size], ids without text; objectives never select them"""
     word_start: NDArray[np.bool_] = field(repr=False)
-    """[size], ids whose piece opens a word by itself; `opens_word` tells of tokens in a row"""
-    fingerprint: str  # SHA-256 (hex) over the pieces, their types and the normalizer
-    folder: Path | None = field(
-        default=None, repr=False
-    )  # of the tokenizer, None for one that was not loaded
+    """[size], ids whose piece opens a word in any context; see `opens_word` for tokens of a row"""
+    fingerprint: str
+    """SHA-256 (hex) over the pieces, their types and the normalizer"""
+    folder: Path | None = field(default=None, repr=False)
+    """folder of the tokenizer; None if it was not loaded from one"""
     token_counts: NDArray[np.uint64] | None = field(default=None, repr=False)
-    """[size], occurrences of each id in the corpus, None where unknown"""
+    """[size], occurrences of each id in the corpus; None: unknown"""
     languages: tuple[str, ...] = field(default=(), repr=False)
-    """language of each code in the rows of the corpus, empty where unknown"""
+    """language of each code in the rows of the corpus; empty: unknown"""
     word_end: NDArray[np.bool_] | None = field(default=None, repr=False)
-    """[size], ids after whose piece a word opens: `low</w>`, a newline. None is none of them."""
-
+    """[size], ids after whose piece a word opens: `low</w>`, a newline; None: no such ids"""
     byte_piece: NDArray[np.bool_] | None = field(default=None, repr=False)
-    """[size], ids that stand for a single byte of a rare character. None is none of them."""
+    """[size], ids of a single byte of a rare character; None: no such ids"""
 
     def __post_init__(self) -> None:
         for name in _BITMAPS:
@@ -88,7 +88,11 @@ class Vocabulary:
             )
 
     def id_of(self, name: str, wanted_by: str) -> int:
-        """Return the id of a special token; where the tokenizer lacks it, a ConfigurationError names what needs it."""
+        """Return the id of a special token.
+
+        Raises:
+            ConfigurationError: the tokenizer lacks it; the message names what needs it.
+        """
         if name not in self.specials:
             have = ", ".join(sorted(self.specials)) or "none"
             raise ConfigurationError(
@@ -98,12 +102,12 @@ class Vocabulary:
         return self.specials[name]
 
     def opens_word(self, ids: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which tokens open a word by their pieces and those before them, bool [tokens], from ids in text order.
+        """Return which tokens open a word, bool [tokens]; `ids` are in the order of the text.
 
-        A piece with the mark of a word start (`Ġthe`, `▁the`, without `##`) opens one, and so does
-        a piece after one with the mark of a word end (`low</w>`) or after a newline. Of scripts
-        without spaces, each piece that begins with a character opens one. The caller adds the first
-        token of a row, and the one after a special token.
+        A word opens at a piece with the mark of a word start (`Ġthe`, `▁the`, no `##`), after a
+        piece with the mark of a word end (`low</w>`) and after a newline. In scripts without
+        spaces, each piece that starts with a complete character opens a word. The caller adds the
+        first token of a row, and the token after a special token.
 
         Example: `the` `Ċ` `cat` `s` gives no, yes, yes, no; `low` `er</w>` `cat</w>` gives no, no,
         yes.
@@ -115,24 +119,24 @@ class Vocabulary:
 
     @property
     def ends_word(self) -> NDArray[np.bool_]:
-        """[size] bool: `word_end`, all false where it is None."""
+        """Return `word_end` as [size] bool; all false if it is None."""
         return np.zeros(self.size, np.bool_) if self.word_end is None else self.word_end
 
     def require_words(self, wanted_by: str) -> None:
-        """Raise a ConfigurationError, naming what needs words, if no piece marks where words start or end."""
+        """Raise ConfigurationError, naming what needs words, if no piece marks a word boundary."""
         if not (self.word_start | self.ends_word).any():
             raise ConfigurationError(
-                f"{wanted_by} needs words, but this tokenizer does not mark where they start: its "
-                "pieces carry no "
-                "white space, prefix or suffix; take an objective over tokens, or another tokenizer"
+                f"{wanted_by} needs words, but this tokenizer does not mark where words start: "
+                "its pieces have no white space, prefix or suffix; choose an objective over "
+                "tokens, or another tokenizer"
             )
 
     @cached_property
     def reserved(self) -> NDArray[np.bool_]:
-        """[size] bool: special ids that no text encodes to; an unknown token is content, unless its id has other roles.
+        """Return the special ids that no text encodes to, [size] bool.
 
-        Sentinels, modes, frames and separators are reserved. Rows that are edited as sequences hold
-        none of them.
+        The unknown token is content, unless its id has another role. Sentinels, modes, separators
+        and tokens around rows are reserved; rows of samples do not contain them.
         """
         reserved = self.special.copy()
         unknown = self.specials.get("unk")
@@ -144,10 +148,10 @@ class Vocabulary:
 
     @cached_property
     def replaceable(self) -> NDArray[np.int64]:
-        """The ids that random replacement draws from, ascending: those that occur in the corpus and are not special.
+        """Return the ids that random replacement draws from, ascending.
 
-        Where no counts are known, all ids that are not special, without single bytes of rare
-        characters.
+        These are the ids that occur in the corpus and are not special. Without known counts, they
+        are all ids that are neither special nor a single byte of a rare character.
         """
         text = ~self.special
         if self.token_counts is not None and (occurring := text & (self.token_counts > 0)).any():
@@ -157,11 +161,11 @@ class Vocabulary:
 
     @property
     def id_dtype(self) -> Any:
-        """The numpy type ids are stored with: uint16 up to 65,536 entries, else uint32."""
+        """Return the numpy type of stored ids: uint16 up to 65,536 ids, else uint32."""
         return np.uint16 if self.size <= 65536 else np.uint32
 
     def save(self, path: Path) -> None:
-        """Write as JSON; bitmaps packed to bits, base64."""
+        """Write a JSON file; bitmaps are packed to bits in base64."""
         fields = asdict(self)
         del fields["folder"], fields["token_counts"], fields["languages"]
         for name in _OPTIONAL:
@@ -176,6 +180,7 @@ class Vocabulary:
 
     @staticmethod
     def load(path: Path) -> Vocabulary:
+        """Read a file of `save`; raise IntegrityError if it is missing or damaged."""
         try:
             fields = verify_checksum(parse_json(path.read_text(encoding="utf-8")), path)
             for name in fields.keys() & {*_BITMAPS}:
@@ -185,5 +190,6 @@ class Vocabulary:
             return Vocabulary(**fields, folder=path.parent)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise IntegrityError(
-                f"{path}: not a vocabulary written by train_tokenizer ({error}); {rebuild_hint(path)}"
+                f"{path}: this is not a vocabulary of train_tokenizer ({error}); "
+                f"{rebuild_hint(path)}"
             ) from error

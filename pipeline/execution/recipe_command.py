@@ -175,7 +175,7 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
 
 def _detach(recipe: Recipe, words: Sequence[str]) -> int:
     """Submit this command as a job, after checking what can be checked now."""
-    executor = recipe.executor.chosen().build(recipe.executor)
+    executor = recipe.executor.component().build(recipe.executor)
     if not hasattr(executor, "detach"):
         raise ConfigurationError(
             f"--detach: expected executor.name=slurm, got {recipe.executor.name}"

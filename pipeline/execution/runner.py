@@ -374,7 +374,7 @@ def run_units(
     if not units:
         return
 
-    executor: Executor = config.chosen().build(config)
+    executor: Executor = config.component().build(config)
     deaths: Counter[int] = Counter()
     remaining = list(units)
     rounds_without_progress = 0

@@ -37,7 +37,7 @@ def test_a_vocabulary_is_read_as_it_was_saved(tmp_path, ends):
     )
     assert found.folder == tmp_path
     (tmp_path / "vocabulary.json").write_text("{}")
-    with pytest.raises(IntegrityError, match="not a vocabulary written by train_tokenizer"):
+    with pytest.raises(IntegrityError, match="this is not a vocabulary of train_tokenizer"):
         Vocabulary.load(tmp_path / "vocabulary.json")
 
 

@@ -46,7 +46,7 @@ def worker_memory(shards: int, documents: float) -> float:
 
 def check_memory(executor: ExecutorConfig, shards: int, documents: float) -> str:
     """Return a warning if a worker may need more memory than it has, else ""."""
-    options = executor.chosen().options
+    options = executor.component().options
     remedy = "lower executor.workers"
     if executor.name == "local":
         available = psutil.virtual_memory().total / min(

@@ -90,7 +90,7 @@ def test_a_driver_is_a_job_with_its_log_in_the_output(tmp_path, monkeypatch):
         lambda words: (f"--output={tmp_path}/driver-%j.out" not in words, "7;east"),
     )
     config = ExecutorConfig(name="slurm", options=OPTIONS)
-    driver = config.chosen().build(config).detach(tmp_path, ["true"])
+    driver = config.component().build(config).detach(tmp_path, ["true"])
     assert driver == ("7", tmp_path / "driver-7.out")
 
 

@@ -76,7 +76,7 @@ def test_the_manifest_leads_to_the_tokenizer(encoded, tokenizer):
     )
     assert manifest.totals.tokens == sum(manifest.totals.tokens_by_language.values())
     assert manifest.totals.tokens == sum(manifest.totals.tokens_by_source.values())
-    with pytest.raises(ConfigurationError, match="made with the tokenizer 00ff"):
+    with pytest.raises(ConfigurationError, match="no tokenizer has the fingerprint 00ff"):
         find_tokenizer(encoded / "manifest.json", "00ff")
 
 
@@ -87,7 +87,7 @@ def test_a_worker_has_the_memory_of_its_cores(name, more, monkeypatch):
     one, four = (ExecutorConfig(name=name, options=one) for one in options)
     assert check_memory(four, 8, 8e9) == check_memory(one, 32, 8e9) == ""
     said = check_memory(one, 8, 8e9)
-    assert "needs about 15.3 GB, got 4.3 GB: raise executor.options.mem_per_cpu_gb" in said
+    assert "needs about 15.3 GB, but has 4.3 GB: raise executor.options.mem_per_cpu_gb" in said
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=32 * 10**9))
     assert check_memory(ExecutorConfig(tasks=8, workers=2), 8, 8e9) == ""
     just_enough = (16e9 - worker_memory(1, 0)) / (worker_memory(1, 1) - worker_memory(1, 0))
@@ -95,7 +95,7 @@ def test_a_worker_has_the_memory_of_its_cores(name, more, monkeypatch):
     assert check_memory(ExecutorConfig(tasks=8, workers=4), 2, 2e9) == "", (
         "no more workers than shards"
     )
-    assert "got 8.0 GB: lower executor.workers" in check_memory(
+    assert "has 8.0 GB: lower executor.workers" in check_memory(
         ExecutorConfig(tasks=8, workers=4), 8, 8e9
     )
 
@@ -150,11 +150,11 @@ def test_both_sides_of_pairs_are_counted(tmp_path):
 def test_more_than_half_unknown_is_an_error_unless_a_key_allows_it(tmp_path):
     source, tokenizer = long_words(tmp_path, 9, 11)
     with pytest.raises(
-        ConfigurationError, match=r"at most 50\.0 % .* got 55\.0 %(.|\n)*raise encode\.max_unknown"
+        ConfigurationError, match=r"55\.0 % of .* limit is 50\.0 %(.|\n)*raise encode\.max_unknown"
     ):
         passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=2, max_unknown=0.5)
     passes.encode(source, tmp_path / "allowed", tokenizer, parts=2, shards=2, max_unknown=0.55)
     one = [passes.documents(1)[0].replace(text=f"{'the fox ' * 99}ж", language="en")]
     source = passes.write_parts(tmp_path / "one", one, 1)
-    with pytest.raises(ConfigurationError, match=r"at most 0\.0 % .* got 0\.1 %"):
+    with pytest.raises(ConfigurationError, match=r"0\.1 % of .* limit is 0\.0 %"):
         passes.encode(source, tmp_path / "none", tokenizer, parts=1, shards=1, max_unknown=0.0)

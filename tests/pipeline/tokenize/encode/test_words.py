@@ -203,7 +203,7 @@ def test_a_segmenter_of_a_language_that_no_document_has_is_named(tmp_path, capsy
     run(tmp_path, languages=("und", "en"), words={"zh": "jieba"})
     said = " ".join("".join(capsys.readouterr()).split())
     assert (
-        "words: encode.words names zh, but the documents have the languages en, und: give them by"
+        "words: encode.words names zh, but the languages of the documents are en, und: set them by"
         in said
     )
 

@@ -119,7 +119,7 @@ def test_without_a_pad_rows_are_filled_up_with_the_end_token(tmp_path, caplog, i
         size,
         dict.fromkeys(("bos", "eos", "pad", "unk"), size - 1),
     )
-    assert "no pad token: rows are filled up with <|endoftext|>" in caplog.text
+    assert "no pad token: rows are padded with <|endoftext|>" in caplog.text
 
 
 def test_roles_are_checked_when_the_recipe_is_read():

@@ -110,10 +110,13 @@ REFUSED = {
                 "auto_map": {"AutoTokenizer": [None, "own.Own"]},
             },
         ),
-        "code of its own",
+        "needs code of the folder",
     ),
     "XLM": (lambda folder: suffixed(folder, "XLM", "<unk>"), "sacremoses"),
-    "CTRL": (lambda folder: suffixed(folder, "CTRL", "<unk>"), "CTRLTokenizer, which has no form"),
+    "CTRL": (
+        lambda folder: suffixed(folder, "CTRL", "<unk>"),
+        "CTRLTokenizer, which the .tokenizers. library cannot",
+    ),
     "unknown is the end": (
         lambda folder: library(
             folder,
@@ -121,7 +124,7 @@ REFUSED = {
             pre_tokenizer=CUT(),
             config={"unk_token": "</s>", "eos_token": "</s>"},
         ),
-        "which is eos as well",
+        "which is also eos",
     ),
     "empty": (
         lambda folder: byte_level(folder, "Bert"),

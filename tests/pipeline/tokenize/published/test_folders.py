@@ -64,9 +64,9 @@ def test_a_run_leads_to_the_tokenizer_of_its_shards(tmp_path, listed):
         find_clozeline_tokenizer(run).files[0].parent
         == tmp_path / "sets" / "out" / "tokenizer" / "tokenizer"
     )
-    damaged = r"(?s)config\.yaml: is damaged .*; give the folder of its tokenizer"
+    damaged = r"(?s)config\.yaml: the file is damaged .*; give the folder of the tokenizer"
     for content, error, message in (
-        (b"data: {}\n", ConfigurationError, "names no shards"),
+        (b"data: {}\n", ConfigurationError, "expected the key data.shards"),
         (f"data: {{shards: {tmp_path / 'gone'}}}\n".encode(), ClozelineError, "gone"),
         (b"\xff\xfe", IntegrityError, damaged),
         (b"data: {a: 1, a: 2}\n", IntegrityError, damaged),
@@ -90,7 +90,7 @@ def test_importing_ours_is_a_copy_to_which_an_imported_one_adds_tokens(ours, tmp
         tmp_path / "other", tmp_path / "third", specials={"eos": "[SEP]"}, pad_by_eos=True
     )
     assert again.vocabulary.specials == {**copied.vocabulary.specials, "bos": size, "eos": 3}
-    with pytest.raises(ConfigurationError, match="takes no tokenizer_class"):
+    with pytest.raises(ConfigurationError, match="leave out tokenizer_class"):
         import_tokenizer(ours, tmp_path / "fourth", tokenizer_class="BertTokenizer")
     folder = tmp_path / "trained"
     save_tokenizer(
@@ -100,7 +100,7 @@ def test_importing_ours_is_a_copy_to_which_an_imported_one_adds_tokens(ours, tmp
         import_tokenizer(folder, tmp_path / "fifth", pad_by_eos=True).vocabulary.specials["pad"]
         == 0
     )
-    with pytest.raises(ConfigurationError, match="takes no add"):
+    with pytest.raises(ConfigurationError, match="leave out add"):
         import_tokenizer(folder, tmp_path / "sixth", add=["bos"])
 
 
@@ -148,7 +148,9 @@ def test_a_file_that_is_no_tokenizer_by_its_size_is_refused(tmp_path, monkeypatc
     monkeypatch.setattr(folders, "_LARGEST", 3)
     (tmp_path / "vocab.txt").write_text("abcd", encoding="utf-8")
     (tmp_path / "out").mkdir()
-    with pytest.raises(ConfigurationError, match="at most 3 bytes in a tokenizer, got 4"):
+    with pytest.raises(
+        ConfigurationError, match="a file of a tokenizer has at most 3 bytes, this one has 4"
+    ):
         copy_source_files(tmp_path, tmp_path / "out")
 
 

@@ -94,7 +94,7 @@ def test_roles_sentinels_and_added_pieces(tmp_path):
     ("options", "said"),
     [
         ({"specials": {"eos": "</s>"}}, "has no '</s>'"),
-        ({"sentinels": "<none{}>"}, "no piece like '<none{}>'"),
+        ({"sentinels": "<none{}>"}, "no piece of the vocabulary matches '<none{}>'"),
         ({"sentinels": "[unused0]"}, "a pattern with {}"),
     ],
 )
@@ -162,7 +162,7 @@ def test_an_id_far_above_the_number_of_pieces_is_refused_before_a_library_makes_
     library(tmp_path / "source", models.BPE(vocab=pieces, merges=[("t", "h")], unk_token="<unk>"))
     with_far_id(tmp_path / "source", name)
     with pytest.raises(
-        ConfigurationError, match="the id 4,000,000,000 is far above its number of pieces"
+        ConfigurationError, match="the id 4,000,000,000 is far above the number of pieces"
     ):
         import_tokenizer(tmp_path / "source", tmp_path / "out")
 

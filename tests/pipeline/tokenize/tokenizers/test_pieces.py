@@ -57,7 +57,7 @@ def test_lost_or_added_text_is_noticed(tokens, held):
     bad = np.array([first + 97 + token for token in tokens], np.int64)
     with pytest.raises(
         IntegrityError,
-        match=rf"text 1 of a batch has 3 bytes, its tokens stand for {held}; .*'abc'",
+        match=rf"text 1 of a batch has 3 bytes, but its tokens have {held}; .*'abc'",
     ):
         pieces.encodings(["a", "abc", "a"], [good, bad, good])
     with pytest.raises(IntegrityError, match="lost or added text"):

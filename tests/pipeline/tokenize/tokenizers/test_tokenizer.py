@@ -448,7 +448,7 @@ def test_missing_tokenizer_and_unknown_algorithm(tmp_path):
 
     One farther up may be taken.
     """
-    with pytest.raises(ConfigurationError, match="no tokenizer here"):
+    with pytest.raises(ConfigurationError, match="this folder has no tokenizer"):
         load_tokenizer(tmp_path)
     (tmp_path / "name").write_text("byte_bpee\n")
     expected = r"name: expected the name of a tokenizer \(bpe, byte_bpe.*got 'byte_bpee'"
@@ -461,7 +461,7 @@ def test_missing_tokenizer_and_unknown_algorithm(tmp_path):
     whole = trained("byte_bpe", far)
     shutil.copytree(far, near)
     (near / "vocabulary.json").unlink()
-    missing = r"vocabulary\.json: missing, or no file, in the folder of a tokenizer; copy"
+    missing = r"vocabulary\.json: this file of a tokenizer is missing; copy"
     with pytest.raises(IntegrityError, match=missing):
         find_tokenizer(tmp_path / "run/manifest.json", "abc")
     assert find_tokenizer(tmp_path / "run/manifest.json", whole.vocabulary.fingerprint) == far

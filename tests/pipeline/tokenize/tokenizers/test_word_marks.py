@@ -45,7 +45,7 @@ def test_objectives_of_words_are_refused_where_no_piece_marks_one(name, tmp_path
         "sentence_order_prediction",
         {"name": "text_infilling", "unit": "word"},
     ):
-        with pytest.raises(ConfigurationError, match="does not mark where they start"):
+        with pytest.raises(ConfigurationError, match="does not mark where words start"):
             build_objective(options, vocabulary)
     for options in (
         "masked_lm",

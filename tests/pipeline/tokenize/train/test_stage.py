@@ -36,7 +36,11 @@ def test_too_little_text_is_said_plainly(tmp_path, caplog):
 @pytest.mark.parametrize(
     ("count", "options", "said"),
     [
-        (COUNT, {"name": "unigram", "size": 440}, "too small for this text: its characters need 4"),
+        (
+            COUNT,
+            {"name": "unigram", "size": 440},
+            "too small for the characters of this text, which need 4",
+        ),
         (0, {}, "no text to train a tokenizer on"),
     ],
 )
