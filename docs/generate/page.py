@@ -26,8 +26,9 @@ _DOCS: Final = Path(__file__).resolve().parents[1]
 _GROUPINGS: Final = Path(__file__).with_name("groupings.txt")
 _HEAD: Final = """# Objectives
 
-`clozeline show NAME 'Your text.'` shows what an objective does to a text. Each [objective](glossary.md#objectives) has a
-section with an example, its features and all its options. The sections are on five pages:
+`clozeline show NAME 'Your text.'` shows what an objective does to a text. Each
+[objective](glossary.md#objectives) has a section with an example, its features and all its options.
+The sections are on five pages:
 
 """
 _HOW_TO_READ: Final = """\
