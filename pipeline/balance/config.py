@@ -1,4 +1,4 @@
-"""Options of `balance`: the share of languages and sources."""
+"""Options of `balance`: the shares of languages and sources."""
 
 from dataclasses import field
 from typing import Annotated
@@ -14,8 +14,8 @@ class BalanceConfig:
     """Share of each language and source in the training data."""
 
     alpha: Annotated[float, Field(ge=0, le=1), Common()] = 0.3
-    """exponent of the language sampling, 0 (equal shares) to 1 (natural proportions): 0.7 XLM and
-    mBERT, 0.3 XLM-R and mT5"""
+    """exponent of the language sampling, 0 (equal shares) to 1 (natural proportions): 0.7 in XLM
+    and mBERT, 0.3 in XLM-R and mT5"""
     max_copies: Annotated[int, Field(ge=1, le=255)] = 4
     """maximum copies of a document, 1 to 255; a language that needs more gets a smaller share, with
     a warning"""

@@ -1,4 +1,4 @@
-"""Repeat documents in training so that small languages and chosen sources get a larger share."""
+"""Repeat documents in training, so that small languages and chosen sources get larger shares."""
 
 import json
 import logging
@@ -46,7 +46,7 @@ class BalanceCounts(Counts, total=False):
 
     skipped: dict[str, int]  # documents without copies, by reason
     texts: dict[str, dict[str, LanguageCounts]]  # by language and source
-    pairs: dict[str, dict[str, LanguageCounts]]  # the same for aligned texts
+    pairs: dict[str, dict[str, LanguageCounts]]  # the same for pairs of aligned texts
     balanced: dict[str, int]  # expected tokens of the copies, by language
 
 
@@ -61,9 +61,8 @@ class CountTokens(Pass[BalanceCounts]):
     name: str = "count"
 
     def run(self, unit: int, output: Output) -> BalanceCounts:
-        check_files(
-            self.tokens, "manifest-000000", "manifest.json"
-        )  # it holds the hashes of all other files
+        # the manifest holds the hashes of all other files
+        check_files(self.tokens, "manifest-000000", "manifest.json")
         shards = open_shards(self.tokens)
         counts: BalanceCounts = {"documents_in": 0, "skipped": {"held_out": 0}}
         manifest = shards.manifest
@@ -77,6 +76,7 @@ class CountTokens(Pass[BalanceCounts]):
                 if "target_ids" in rows.columns
                 else [0] * len(rows)
             )
+
             for row, language in enumerate(iterate_languages(rows, manifest.languages)):
                 if is_heldout(rows.fixed["document_uid"][row].tobytes(), self.heldout, self.seed):
                     counts["skipped"]["held_out"] += 1
@@ -101,7 +101,7 @@ class WriteFactors(Pass[BalanceCounts]):
     units: int = 1
 
     def run(self, unit: int, output: Output) -> BalanceCounts:
-        """Sum the counts of the shards and write the factors; texts and pairs are balanced separately."""
+        """Sum the counts of the shards and write the factors, separately for texts and pairs."""
         counts: BalanceCounts = total_counts(output.folder, "count")
         content: dict[str, Any] = {
             "format": FACTORS_FORMAT,
@@ -110,9 +110,10 @@ class WriteFactors(Pass[BalanceCounts]):
         }
         factors: dict[str, dict[str, str]] = {}
         balanced: dict[str, int] = {}
-        for kind in _TEXT_TYPES:
-            if not (by_language := counts.get(kind)):
+        for text_type in _TEXT_TYPES:
+            if not (by_language := counts.get(text_type)):
                 continue
+
             # tokens, uncapped and capped factors, by language and source
             tokens = {
                 language: {source: documents["tokens"] for source, documents in by_source.items()}
@@ -124,12 +125,14 @@ class WriteFactors(Pass[BalanceCounts]):
                 language: {source: min(factor, most) for source, factor in by_source.items()}
                 for language, by_source in uncapped.items()
             }
-            content[kind] = report = _summarize_languages(by_language, tokens, capped)
+            content[text_type] = report = _summarize_languages(by_language, tokens, capped)
+
             for language, row in report.items():
                 if uncapped[language] != capped[language]:
                     _LOG.warning(
-                        "balance: %s: %.2f copies of a document wanted, max_copies allows %s: %.4f "
-                        "of the tokens, before %.4f",
+                        "balance: %s: %.2f copies per document are needed, max_copies allows %s: "
+                        "its "
+                        "share becomes %.4f of the tokens, before %.4f",
                         language,
                         max(uncapped[language].values()),
                         max(capped[language].values()),
@@ -140,6 +143,7 @@ class WriteFactors(Pass[BalanceCounts]):
                     source: str(factor) for source, factor in capped[language].items()
                 }
                 balanced[language] = row["balanced_tokens"]
+
         with output.file(FACTORS_FILE) as path:
             text = json.dumps(
                 {**content, "factors": factors}, indent=1, sort_keys=True, ensure_ascii=False
@@ -153,7 +157,10 @@ def _summarize_languages(
     tokens: Mapping[str, Mapping[str, int]],
     factors: Factors,
 ) -> dict[str, dict[str, Any]]:
-    """Return documents, tokens, shares and epochs of each language; shares are of all texts, or of all pairs."""
+    """Return documents, tokens, shares and epochs of each language.
+
+    Shares are of all texts, or of all pairs.
+    """
     before = {language: sum(by_source.values()) for language, by_source in tokens.items()}
     after = {
         language: sum(
@@ -161,6 +168,7 @@ def _summarize_languages(
         )
         for language, by_source in tokens.items()
     }
+
     total_before = sum(before.values())
     total_after = sum(after.values(), Fraction(0))
     return {
@@ -177,10 +185,10 @@ def _summarize_languages(
 
 
 def apportion(tokens: Mapping[str, int], alpha: float) -> dict[str, int]:
-    """Return the tokens of each language in training, proportional to tokens ** alpha, with the total unchanged.
+    """Return the training tokens of each language, proportional to tokens ** alpha.
 
-    Powers are decimals and shares are rounded by largest remainders, so every machine computes the
-    same numbers.
+    The total is unchanged. Powers are decimals and shares are rounded by largest remainders, so
+    that every machine computes the same numbers.
 
     Example: `apportion({"en": 900, "sw": 100}, 0.5)` is {"en": 750, "sw": 250}: the square roots
     are as 3 to 1.
@@ -193,7 +201,9 @@ def apportion(tokens: Mapping[str, int], alpha: float) -> dict[str, int]:
 def compute_copy_factors(
     tokens: Mapping[str, Mapping[str, int]], alpha: float, weights: Mapping[str, float]
 ) -> dict[str, dict[str, Fraction]]:
-    """Return the mean copies per document, by language and source, that give each language its share by `apportion`.
+    """Return the mean copies per document, by language and source.
+
+    They give each language its share by `apportion`.
 
     `weights` are extra factors of sources, default 1.
 
@@ -211,13 +221,14 @@ def compute_copy_factors(
 
 
 _MOST_NAMED: Final = 8
-"""Languages whose shares are named."""
+"""Maximum languages whose shares are shown."""
 
 
 class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
-    """Counts tokens and writes `factors.json`, which `group` reads; held-out documents always have one copy.
+    """Counts tokens and writes `factors.json`, which `group` reads.
 
-    Runs after `encode`, so that a changed exponent only repeats `group` and `corrupt`.
+    Held-out documents always have one copy. It runs after `encode`, so that a changed exponent only
+    repeats `group` and `corrupt`.
     """
 
     name: ClassVar[str] = "balance"
@@ -227,7 +238,7 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     equations: ClassVar[tuple[Equation, ...]] = (
         Equation(
             ["documents_in"],
-            [*((kind, EACH, EACH, "documents") for kind in ("texts", "pairs")), "skipped"],
+            [("texts", EACH, EACH, "documents"), ("pairs", EACH, EACH, "documents"), "skipped"],
         ),
     )
 
@@ -235,10 +246,13 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         return BALANCE_VERSION
 
     def validate(self) -> Iterator[str]:
-        """Report factors of sources that no input has."""
+        """Yield sources with a factor that no input has."""
         known = {entry.source for entry in self.recipe.input}
         for source in sorted(self.config.sources.keys() - known if known else ()):
-            yield f"balance.sources: no input has the source '{source}'; the inputs have {', '.join(sorted(known))}"
+            yield (
+                f"balance.sources: no input has the source '{source}'; the inputs have "
+                f"{', '.join(sorted(known))}"
+            )
 
     def passes(self) -> Sequence[Pass[BalanceCounts]]:
         tokens = self.recipe.folder("encode")
@@ -252,13 +266,14 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
         ]
 
     def row(self, counts: BalanceCounts) -> StageRow:
-        """Show all documents, and of the training documents the tokens before and after balancing."""
+        """Show all documents, and the training tokens before and after balancing."""
         documents, tokens = (
             sum(source[key] for source in _list_sources(counts)) for key in ("documents", "tokens")
         )
         balanced = counts["balanced"]
         total = sum(balanced.values())
         out = f"{plural(documents, 'document')}\n{tokens:,} tokens"
+
         largest = sorted(balanced.items(), key=lambda item: (-item[1], item[0]))[:_MOST_NAMED]
         shares = ", ".join(
             f"{language} {100 * count / max(1, total):.0f} %" for language, count in largest
@@ -284,7 +299,6 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
 
 
 def _list_sources(counts: BalanceCounts) -> list[LanguageCounts]:
-    kinds = (counts.get("texts", {}), counts.get("pairs", {}))
-    return [
-        source for kind in kinds for by_source in kind.values() for source in by_source.values()
-    ]
+    by_languages = (counts.get("texts", {}), counts.get("pairs", {}))
+    by_sources = [by_source for languages in by_languages for by_source in languages.values()]
+    return [source for by_source in by_sources for source in by_source.values()]

@@ -1,1 +1,1 @@
-"""The stage `clean`: read, extract, normalize, identify the language, filter."""
+"""The stage `clean`: read, extract, normalize, identify languages, and filter documents."""

@@ -28,16 +28,16 @@ class SourceConfig:
     extractor: ExtractorComponent | None = None
     """extractor for the pages of this source"""
     language: Literal["same"] | LanguageComponent | None = "same"
-    """language identifier of this source; null identifies nothing and keeps all"""
+    """language identifier of this source; null identifies nothing and keeps every document"""
     normalize: NormalForm | None = None
-    """stored form of the texts of this source; null: that of `clean`"""
+    """stored form of the texts of this source; null: as in `clean`"""
     unwrap: bool | None = None
     """whether hard-wrapped paragraphs of this source become one line each; null: as in `clean`"""
     line_rules: LineRules | None = None
-    """what rules about lines judge in texts of this source; null: as in `clean`"""
+    """what line rules judge in texts of this source; null: as in `clean`"""
     filters: list[FilterComponent] | None = None
-    """filters of this source; [] disables filtering; pairs of aligned texts only pass filters named
-    here"""
+    """filters of this source; [] disables filtering. Pairs of aligned texts pass only the filters
+    named here"""
 
 
 @config_class
@@ -54,14 +54,14 @@ class CleanConfig:
     """language identifier and the languages to keep; null identifies nothing and keeps all"""
     normalize: NormalForm = "prose"
     """stored form of texts: `prose` composes accents and drops controls, outer blanks and repeated
-    empty lines; `code` keeps all that a compiler or a diff can see; `sequence` keeps capital
-    letters without white space, for DNA and proteins; `none` only makes valid Unicode"""
+    empty lines; `code` keeps everything that a compiler or a diff can see; `sequence` keeps capital
+    letters without white space, for DNA and proteins; `none` only makes the text valid Unicode"""
     unwrap: bool = False
-    """store each hard-wrapped paragraph as one line; false stores texts as they are, and joins
-    lines only to judge"""
+    """store each hard-wrapped paragraph as one line; false stores texts unchanged, and joins lines
+    for judging alone"""
     line_rules: LineRules = "paragraphs"
-    """what rules about lines judge: `paragraphs`, hard-wrapped lines together, or `lines`, each as
-    published"""
+    """what line rules judge: `paragraphs`, with hard-wrapped lines joined, or `lines`, each line
+    alone as published"""
     filters: Annotated[list[FilterComponent], Common()] = field(
         default_factory=FILTERS.defaults("gopher_quality", "c4_quality", "gopher_repetition")
     )
@@ -69,7 +69,6 @@ class CleanConfig:
     sources: dict[str, SourceConfig] = field(default_factory=dict)
     """settings by the `source` label of the inputs, which replace those above"""
     exclude: Annotated[Path | None, HOME_EXPANDED] = None
-    """file with a uid, URL, host, `source` or path of an input on each line, which the run leaves
-    out"""
+    """file with a uid, URL, host, `source` or input path per line, which the run skips"""
     keep_text: Annotated[float, Field(ge=0, le=1)] = 0.01
     """fraction of rejections that store the start of the text, 0 to 1"""

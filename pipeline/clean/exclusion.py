@@ -1,4 +1,4 @@
-"""Documents and inputs that a run leaves out: the file of `clean.exclude`."""
+"""Documents and inputs that a run skips: the file of `clean.exclude`."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
@@ -14,18 +14,18 @@ from clozeline.pipeline.text.hosts import ascii_host, ascii_url, parent_domains
 
 @dataclass(frozen=True)
 class Exclusion:
-    """The lines of a file, each the name of a document, host, source or input.
+    """The lines of a file, each of which names a document, host, source or input.
 
-    Picklable without its lines.
+    It is pickled without its lines.
     """
 
     path: Path
     sha256: str
-    """of its content, which is a part of the stage's key"""
+    """hash of its content, which is part of the key of the stage"""
 
     @classmethod
     def open(cls, path: Path) -> "Exclusion":
-        """Return the exclusion with the hash of its file; ConfigurationError if the file cannot be read."""
+        """Return the exclusion with the hash of its file; ConfigurationError if unreadable."""
         exclusion = cls(path, hashlib.sha256(_read(path)).hexdigest())
         exclusion.lines()
         return exclusion
@@ -35,7 +35,8 @@ class Exclusion:
         content = _read(self.path)
         if hashlib.sha256(content).hexdigest() != self.sha256:
             raise StorageError(
-                f"clean.exclude: {self.path} has changed since this start: run the same command "
+                f"clean.exclude: {self.path} changed while this run was working: run the same "
+                "command "
                 "again"
             )
         try:
@@ -52,15 +53,15 @@ class Exclusion:
 
     @cached_property
     def _inputs(self) -> Mapping[str, list[int]]:
-        """Numbers of the lines as names of sources and files, whose case counts."""
+        """Line numbers by the names of sources and files, which are case-sensitive."""
         return self._index_lines(
             lambda line: {line, _comparable_url(line) if "://" in line else _absolute(line)}
         )
 
     @cached_property
     def _documents(self) -> Mapping[str, list[int]]:
-        """Numbers of the lines as uids and hosts in lower case, and as URLs."""
-        # uids are written in letters and digits, as hosts are, and have no case either
+        """Line numbers by uids, hosts in lower case, and URLs."""
+        # uids consist of letters and digits like hosts, and are not case-sensitive either
         return self._index_lines(
             lambda line: {
                 _comparable_url(line),
@@ -76,7 +77,7 @@ class Exclusion:
         return numbers
 
     def find_input(self, planned: PlannedRange) -> set[int]:
-        """Return the lines that name the source, the file with or without its folder, or a folder of an input."""
+        """Return the lines that name an input: its source, its file, or a folder above it."""
         names = {
             planned.source_group,
             planned.source,
@@ -92,7 +93,7 @@ class Exclusion:
 
     def find_document(self, uid: bytes, url: str | None, host: str | None) -> set[int]:
         """Return the lines that name a document, its URL, its host, or a domain above it."""
-        # a word without a dot is no host, but may be a source
+        # a word without a dot is not a host, but may be a source
         hosts = (
             name for name in parent_domains(ascii_host(host or "")) if "." in name or ":" in name
         )
@@ -100,7 +101,7 @@ class Exclusion:
         return {number for name in names for number in self._documents.get(name, ())}
 
     def list_unmatched(self, matched: Mapping[str, int]) -> Iterator[str]:
-        """Yield the lines that name nothing; `matched` holds the numbers of the others."""
+        """Yield the lines that match nothing; `matched` has the numbers of the others."""
         return (line for number, line in self.lines().items() if str(number) not in matched)
 
 

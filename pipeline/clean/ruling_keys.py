@@ -1,4 +1,4 @@
-"""Find the key of `clean` that rules each reason for which a document is rejected."""
+"""Find the configuration key behind each reason for rejecting a document."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -18,11 +18,11 @@ STEP_KEYS: Final[Mapping[str, str]] = {
         for reason, keys in LANGUAGE_KEYS.items()
     },
 }
-"""The key of the recipe that rules each reason of no filter."""
+"""The recipe key behind each reason that is not from a filter."""
 
 
 def filters_by_source(config: CleanConfig) -> dict[str | None, Sequence[FilterComponent]]:
-    """Return the filters of each source that has filters of its own, and of all others, under None."""
+    """Return the filters of each source that sets filters, and of all others under None."""
     filters: dict[str | None, Sequence[FilterComponent]] = {None: config.filters}
     for name, source in config.sources.items():
         if source.filters is not None:
@@ -31,10 +31,11 @@ def filters_by_source(config: CleanConfig) -> dict[str | None, Sequence[FilterCo
 
 
 def find_ruling_keys(config: CleanConfig) -> dict[str, str]:
-    """Return the key that rules each reason, such as `clean.language.keep` or a filter's `gopher_quality.words`."""
+    """Return the key behind each reason: `clean.language.keep`, or `gopher_quality.words`."""
     keys = dict(STEP_KEYS)
-    for chosen in (chosen for listed in filters_by_source(config).values() for chosen in listed):
-        for reason in chosen.type.reasons:
-            option = chosen.type.thresholds.get(reason)
-            keys[reason] = f"{chosen.name}.{option}" if option else chosen.name
+    for filters in filters_by_source(config).values():
+        for component in filters:
+            for reason in component.type.reasons:
+                option = component.type.thresholds.get(reason)
+                keys[reason] = f"{component.name}.{option}" if option else component.name
     return keys

@@ -1,4 +1,7 @@
-"""Read input files, extract text, identify the language and filter documents; every rejected one keeps its reason."""
+"""The stage `clean`: read input files, extract text, identify languages, filter documents.
+
+Every rejected document has a reason.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -29,12 +32,12 @@ _CLEAN_VERSION: Final = 4
 _NAME_ENCODING: Final = (
     "of another encoding than UTF-8: name it as `encoding` next to the path of the input"
 )
-# Lines of `exclude` that a message names.
 _MOST_NAMED: Final = 5
+"""Maximum lines of `exclude` in a message."""
 
 
 class CleanStage(Stage[CleanConfig, CleanCounts]):
-    """One pass over the units of the plan."""
+    """Cleans documents in one pass over the units of the plan."""
 
     name: ClassVar[str] = "clean"
     writes_documents: ClassVar[bool] = True
@@ -51,39 +54,49 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             if labels and label not in labels:
                 known = ", ".join(sorted(labels))
                 raise ConfigurationError(
-                    f"clean.sources.{label}: no input has this `source` label; they are: {known}"
+                    f"clean.sources.{label}: no input has this `source` label; the inputs have: "
+                    f"{known}"
                 )
 
     def validate(self) -> Iterator[str]:
-        """Report languages that the identifier does not know; ConfigurationError for files that cannot be used."""
-        _ = self._exclusion  # a file that cannot be read is an error before the work
+        """Yield languages that the identifier does not know.
+
+        Raises:
+            ConfigurationError: a file cannot be used.
+        """
+        _ = self._exclusion  # an unreadable file is an error before the work starts
         by_source = {
             f"clean.sources.{name}.language": source.language
             for name, source in self.config.sources.items()
         }
-        for key, chosen in {"clean.language": self.config.language, **by_source}.items():
-            if isinstance(chosen, Component) and chosen.options.keep:
-                known = chosen.build().languages() | {UNDECIDED}
-                for code in sorted(set(chosen.options.keep) - known):
-                    yield f"{key}.keep: {chosen.name} knows no language '{code}'; {suggest_codes(code, known)}"
+        for key, component in {"clean.language": self.config.language, **by_source}.items():
+            if isinstance(component, Component) and component.options.keep:
+                known = component.build().languages() | {UNDECIDED}
+                for code in sorted(set(component.options.keep) - known):
+                    yield (
+                        f"{key}.keep: {component.name} does not know the language '{code}'; "
+                        f"{suggest_codes(code, known)}"
+                    )
 
         named = (
             self.config.filters,
             *(source.filters or () for source in self.config.sources.values()),
         )
-        for chosen_filter in (each for filters in named for each in filters):
-            if hash_data_files(chosen_filter.options):
-                chosen_filter.build()  # a model or list that cannot be used is an error before the work
+        # an unusable model or list is an error before the work starts
+        for filters in named:
+            for filter_component in filters:
+                if hash_data_files(filter_component.options):
+                    filter_component.build()
 
     def algorithms(self) -> Sequence[type[Versioned]]:
-        """Return the classes of readers, extractors, identifiers and filters, those of each source."""
+        """Return the classes of the readers, extractors, identifiers and filters of all sources."""
         readers = {planned.reader for planned in self.plan.ranges}
-        if not readers.isdisjoint(ARCHIVES):  # any reader may read a member
+        if not readers.isdisjoint(ARCHIVES):  # a member may need any reader
             readers = readers.difference(ARCHIVES).union(READERS.available())
         algorithms: list[type[Versioned]] = [READERS.load_class(name) for name in readers]
         for source in self._source_steps().values():
-            chosen = (source.extractor, source.language, *source.filters)
-            algorithms += [step.type for step in chosen if step is not None]
+            components = (source.extractor, source.language, *source.filters)
+            algorithms += [step.type for step in components if step is not None]
         return algorithms
 
     def version(self) -> int:
@@ -113,7 +126,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         ]
 
     def files(self) -> Mapping[str, str]:
-        """Return the SHA-256 of models and lists that the filters read, by path, and of `exclude`."""
+        """Return the SHA-256 of models and lists of the filters, by path, and of `exclude`."""
         read = self._filter_files
         return read if self._exclusion is None else {**read, "exclude": self._exclusion.sha256}
 
@@ -122,13 +135,13 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         return {
             path: digest
             for source in self._source_steps().values()
-            for chosen in (*source.filters, *source.pair_filters)
-            for path, digest in hash_data_files(chosen.options).items()
+            for component in (*source.filters, *source.pair_filters)
+            for path, digest in hash_data_files(component.options).items()
         }
 
     @cached_property
     def _companions(self) -> dict[Path, FileState]:
-        """States of the files that the filters read, once their hashes are known."""
+        """States of the files of the filters, once their hashes are known."""
         return {Path(path): observe_file(Path(path)) for path in self._filter_files}
 
     @cached_property
@@ -162,9 +175,10 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         }
         not_utf8 = counts["malformed"].get("bad_utf8", 0)
         skipped = {
-            f"skipped by the name: {kind}": count
-            for kind, count in counts.get("files_skipped", {}).items()
+            f"skipped by the name: {suffix}": count
+            for suffix, count in counts.get("files_skipped", {}).items()
         }
+
         noticed = (
             ("", counts["notes"]),
             ("byte", {**lost, **without}),
@@ -173,6 +187,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             ("row", {_NAME_ENCODING: not_utf8} if not_utf8 else {}),
             *self._list_unmatched(counts),
         )
+
         documents = counts["documents_in"]
         records = counts.get("records_in", counts["documents_in"])
         amounts = [plural(records, "record")] * (records != documents) + [
@@ -192,7 +207,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         return find_ruling_keys(self.config).get(reason, self.name)
 
     def _list_unmatched(self, counts: CleanCounts) -> list[tuple[str, dict[str, int]]]:
-        """Return how many lines of `exclude` name nothing in this run, and the first ones."""
+        """Return how many lines of `exclude` match nothing in this run, and the first of them."""
         if self._exclusion is None:
             return []
         unmatched = list(self._exclusion.list_unmatched(counts.get("excluded_by", {})))
@@ -203,15 +218,18 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         ]
 
     def empty_output_error(self, counts: CleanCounts) -> ClozelineError:
-        """Return an error that says whether no record was found, none had a text, or all were rejected."""
+        """Return an error that says why no document is left: no record, no text, or all rejected."""
         if counts.get("documents_in", 0):
             return super().empty_output_error(counts)
-        if lacks := counts.get("text_lacks"):
+        if missing_texts := counts.get("text_lacks"):
             return ConfigurationError(
-                f"clean: no record has a text: {'; '.join(list(lacks)[:3])}. Where another key "
-                "holds it, name it: input.text_key=KEY on the command line, or `text_key: KEY` "
+                f"clean: no record has a text: {'; '.join(list(missing_texts)[:3])}. If another "
+                "key "
+                "holds the text, set it: input.text_key=KEY on the command line, or `text_key: "
+                "KEY` "
                 "next to the path of the input"
             )
+
         first = "".join(f"; {record}" for record in list(counts.get("first_records", {}))[:3])
         return PartialFailureError(
             f"clean: no document was found in the input ({self.list_reasons(counts)}){first}; "
@@ -220,7 +238,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
 
 
 def _describe_changes(normalized: Mapping[str, int]) -> Iterator[str]:
-    """Yield a line that says how many characters the stored form changed, by type of change; none without a change."""
+    """Yield a line with the number of characters that the stored form changed, by type."""
     changes = sorted(
         (-count, name.replace("_", " ")) for name, count in normalized.items() if count
     )

@@ -1,4 +1,4 @@
-"""The pass of `clean`: turn input ranges into documents and rejections, by the steps that clean a document."""
+"""The pass of `clean`: input ranges become documents and rejections."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -80,24 +80,21 @@ class SourceSteps:
 class CleaningSteps:
     """The cleaning steps of one source, built once per unit.
 
-    Both sides of a pair of aligned texts are normalized; their languages come from the
-    configuration, and only filters named for the source see the text.
+    Both sides of a pair of aligned texts are normalized. Their languages come from the
+    configuration, and only filters set for the source judge the text.
     """
 
     def __init__(self, source: SourceSteps, text_chars: int, tally: UnitCounts) -> None:
         self._extraction = shared_extractor_process(source.extractor)
         self._language = None if source.language is None else LanguageRule(source.language)
-        self._filters: list[tuple[str, Filter]]
-        self._pair_filters: list[tuple[str, Filter]]
-        self._filters, self._pair_filters = (
-            [(chosen.name, chosen.build()) for chosen in group]
-            for group in (source.filters, source.pair_filters)
-        )
+        self._filters = _build_filters(source.filters)
+        self._pair_filters = _build_filters(source.pair_filters)
         self._form = source.normalize
         self._unwrap = source.unwrap
         self._as_written = source.line_rules == "lines"
         self._text_chars = text_chars
         self._tally = tally
+
         self.reasons = [
             "too_long",
             "empty",
@@ -116,8 +113,8 @@ class CleaningSteps:
     ) -> Document | None:
         """Return the finished document, or None if it was rejected.
 
-        The text of `is_markup` is extracted, after the filters that need no text. A language stated in
-        the input's configuration is not identified.
+        With `is_markup`, the text is extracted after the filters that need no text. A language that
+        the configuration of the input states is not identified.
         """
         filters = self._filters if document.target_text is None else self._pair_filters
         unread = document.replace(text="", target_text=None)
@@ -127,6 +124,7 @@ class CleaningSteps:
         if first is None:
             return None
         document = document.replace(extra=first.extra, flags=first.flags)
+
         if is_markup:
             page = self._extraction.extract(document.text)
             document = document.replace(text=page.text)
@@ -135,6 +133,7 @@ class CleaningSteps:
                 return None
             if page.lenient:
                 self._tally.note("extract_fallback")
+
         is_pair = document.target_text is not None
         empty = "empty_side" if is_pair else "empty"
         if (text := self._normalize(document, document.text, empty)) is None:
@@ -151,6 +150,7 @@ class CleaningSteps:
                 target_text=target, target_language=target_language or "und"
             )
             stated_language = stated_language or document.language
+
         self._tally.add({"characters_in": document.characters})
         identified = self._identify_language(document, stated_language)
         if identified is None:
@@ -160,7 +160,7 @@ class CleaningSteps:
         )
 
     def split(self, items: Iterable[Item], split: ChapterSplit) -> Iterator[Item]:
-        """Yield the chapters of each text, its own or that of its page; a page without text stays as it is."""
+        """Yield the chapters of each text or page; other items, and pages without text, unchanged."""
         for item in items:
             text = item.text if isinstance(item, RawRecord) else ""
             if isinstance(item, RawRecord) and item.is_markup:
@@ -168,11 +168,12 @@ class CleaningSteps:
             if not isinstance(item, RawRecord) or item.target_text is not None or not text:
                 yield item
                 continue
+
             for offset, chapter in split.iter_chapters(text):
                 if item.locator_type in (
                     "text",
                     "html",
-                ):  # the chapter's place tells more than that of the file, 0
+                ):  # the offset of the chapter says more than that of the file, 0
                     size = len(chapter.encode("utf-8", "surrogatepass"))
                     yield item._replace(
                         locator_type="chapter",
@@ -195,6 +196,7 @@ class CleaningSteps:
             )
             return None
         text, changes = normalize_as(self._form, raw)
+
         if self._unwrap:
             joined = unwrap(text)
             if line_ends := text.count("\n") - joined.count("\n"):
@@ -202,6 +204,7 @@ class CleaningSteps:
             text = joined
         if changes:
             self._tally.add({"normalized": changes})
+
         if not text or text.isspace():
             self._tally.reject(document if side else document.replace(text=text), empty)
             return None
@@ -214,12 +217,13 @@ class CleaningSteps:
             return document.replace(language=stated_language, language_score=1.0)
         if self._language is None:
             return document
-        if document.language != UNDECIDED:  # the source states it
+        if document.language != UNDECIDED:  # stated by the source
             if not self._language.accepts(document.language):
                 self._tally.reject(document, "language", document.language)
                 self._tally.count_cut("language", document.characters)
                 return None
             return document
+
         language, score, reason, detail = self._language.judge(document.text)
         document = document.replace(language=language, language_score=score)
         if reason:
@@ -231,7 +235,7 @@ class CleaningSteps:
     def _apply_filters(
         self, filters: Iterable[tuple[str, Filter]], document: Document
     ) -> Document | None:
-        """Return the document as some filters leave it, or None if one rejects it."""
+        """Return the document after some filters, or None if one of them rejects it."""
         statistics = TextStatistics(document.text, as_written=self._as_written)
         for name, step in filters:
             verdict = step.judge(document, statistics)
@@ -241,6 +245,7 @@ class CleaningSteps:
                 self._tally.reject(document, verdict.reason, verdict.detail)
                 self._tally.count_cut(name, document.characters)
                 return None
+
             if verdict.columns:
                 document = document.replace(extra={**document.extra, **verdict.columns})
             if verdict.text is not None:
@@ -253,7 +258,10 @@ class CleaningSteps:
 
 @dataclass
 class CleanUnits(Pass[CleanCounts]):
-    """Per unit of the plan, one range of a file or several small files: write documents and rejections."""
+    """Per unit of the plan: write documents and rejections.
+
+    A unit is a range of a file, or several small files.
+    """
 
     planned: Sequence[Sequence[PlannedRange]]
     sources: dict[str, SourceSteps]
@@ -266,9 +274,9 @@ class CleanUnits(Pass[CleanCounts]):
     limit: int | None = None  # documents of all units together
     exclusion: Exclusion | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
-    """files that are no inputs by their names, which the first unit counts"""
+    """files that were skipped by their names, which the first unit counts"""
     companions: Mapping[Path, FileState] = field(default_factory=dict)
-    """of the models and lists that the filters read, when the run started"""
+    """states of the models and lists of the filters when the run started"""
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> CleanCounts:
@@ -281,6 +289,7 @@ class CleanUnits(Pass[CleanCounts]):
         planned = self.planned[unit]
         if unit == 0 and self.skipped:
             tally.add({"files_skipped": dict(self.skipped)})
+
         with output.file(f"documents/{unit:06d}.arrow") as temporary:
             require_unchanged(self.companions)
             steps = {
@@ -293,13 +302,19 @@ class CleanUnits(Pass[CleanCounts]):
                 for each in planned
             )
             documents = write_documents(temporary, chain.from_iterable(ranges))
-        kept = tally.counts["documents_out"]
-        require_equal(f"clean: unit {unit}", "documents_out", kept, "documents written", documents)
-        for each in planned if self.limit is None else ():  # a preview need not read all bytes
-            if isinstance(file := _find_input(each), Path):  # an object of a store has a version
+
+        expected = tally.counts["documents_out"]
+        require_equal(
+            f"clean: unit {unit}", "documents_out", expected, "documents written", documents
+        )
+
+        # a preview need not read all bytes, and an object of a store has a version
+        for each in planned if self.limit is None else ():
+            if isinstance(file := _find_input(each), Path):
                 output.inputs[range_name(each.source, each.start, each.end)] = range_hash(
                     file, each.start, each.end
                 )
+
         with output.file(f"rejects/{unit:06d}.arrow") as temporary:
             rejections = write_rejects(temporary, tally.rejections)
         listed = sum(tally.counts["rejected"].values()) + sum(
@@ -323,12 +338,13 @@ class CleanUnits(Pass[CleanCounts]):
         if self._is_excluded(planned, tally):
             tally.add({"bytes_in": planned.end - planned.start})
             return
+
         path = _find_input(planned)
         before = observe_file(path)
         if before != planned.state:
             raise StorageError(
-                f"{path}: changed since the inputs were listed: put the file back and run again, "
-                "or read the changed one into another output folder"
+                f"{path}: the file changed after the inputs were listed: restore it and run again, "
+                "or read the changed file into another output folder"
             )
         tally.add({"bytes_in": planned.end - planned.start})
         if planned.reader in ARCHIVES:
@@ -337,11 +353,12 @@ class CleanUnits(Pass[CleanCounts]):
             yield from self._clean_file(planned, path, tally, steps)
         if observe_file(path) != before:
             raise StorageError(
-                f"{path}: changed while it was read ({before.size} bytes before): run again later"
+                f"{path}: the file changed while it was read ({before.size} bytes before): run "
+                "again later"
             )
 
     def _is_excluded(self, planned: PlannedRange, tally: UnitCounts) -> bool:
-        """Return whether a line of `exclude` names this file, and count it."""
+        """Return whether a line of `exclude` names this file; count it if so."""
         if self.exclusion is None or not (lines := self.exclusion.find_input(planned)):
             return False
         tally.start_file(planned.source, (), ())
@@ -357,7 +374,7 @@ class CleanUnits(Pass[CleanCounts]):
         steps: CleaningSteps,
         scratch: Path,
     ) -> Iterator[Document]:
-        """Yield the finished documents of each member; what is not read is counted by its name."""
+        """Yield the finished documents of each member; count members that are not read."""
         named = None if planned.entry is None else planned.entry.reader
         records = 0
         for number, (member, reader) in enumerate(
@@ -377,6 +394,7 @@ class CleanUnits(Pass[CleanCounts]):
                 )
                 self._check_truncated(path, tally)
                 continue
+
             each = replace(
                 planned,
                 source=f"{planned.source}!{escape_name(member.name)}",
@@ -396,7 +414,7 @@ class CleanUnits(Pass[CleanCounts]):
     def _check_truncated(self, path: InputFile, tally: UnitCounts) -> None:
         if self.fail_truncated and tally.events.get("truncated"):
             raise StorageError(
-                f"{path}: truncated; repair it, or keep its readable part by "
+                f"{path}: the file is truncated; repair it, or keep its readable part with "
                 "on_error.truncated=accept"
             )
 
@@ -411,6 +429,7 @@ class CleanUnits(Pass[CleanCounts]):
         if path.stat().st_size == 0:
             tally.note("empty_file")
             return
+
         items = reader.read(path, planned.start, planned.end)
         for item in items if entry.split is None else steps.split(items, entry.split):
             if isinstance(item, SkippedRecord):
@@ -430,6 +449,7 @@ class CleanUnits(Pass[CleanCounts]):
                     tally.note("limit")
                     return
         self._check_truncated(path, tally)
+
         for key in reader.missing_keys():
             tally.note(f"{key} found in none of the first 1,000 rows")
         if (
@@ -446,7 +466,7 @@ class CleanUnits(Pass[CleanCounts]):
     def _make_document(
         self, record: RawRecord, planned: PlannedRange, tally: UnitCounts
     ) -> Document | None:
-        """Return the document of a record, or None if it is one that the run leaves out."""
+        """Return the document of a record, or None if the run excludes it."""
         document = Document(
             uid=document_uid(self.corpus, planned.source, record.locator_type, record.locator),
             text=record.text,
@@ -463,22 +483,27 @@ class CleanUnits(Pass[CleanCounts]):
             language=record.language or UNDECIDED,
             language_score=float(record.language not in (None, UNDECIDED)),
         )
+
         if record.flags & FLAG_TRUNCATED_SOURCE:
             tally.note("rest_cut_by_source")
         if "dropped" in record.extra:
             tally.add({"repairs": {"extra_dropped": 1}})
         if self.exclusion and (
-            found := self.exclusion.find_document(document.uid, document.url, document.host)
+            lines := self.exclusion.find_document(document.uid, document.url, document.host)
         ):
             tally.count(SkippedRecord("ignored", "excluded"))
-            tally.add({"excluded_by": {str(line): 1 for line in found}})
+            tally.add({"excluded_by": {str(line): 1 for line in lines}})
             return None
         tally.add_document(document.uid, planned.source, record.locator)
         return document
 
 
+def _build_filters(components: Sequence[FilterComponent]) -> list[tuple[str, Filter]]:
+    return [(component.name, component.build()) for component in components]
+
+
 def _is_empty(path: InputFile, limits: InputLimits) -> bool:
-    """Return whether a compressed file holds nothing, and is complete."""
+    """Return whether a compressed file is complete and empty."""
     return next(decompress_file(path, limits), b"") == b""
 
 

@@ -1,4 +1,7 @@
-"""Counts of a unit of `clean`: each record is ignored, malformed or a document; each document is kept or rejected."""
+"""Counts of a unit of `clean`.
+
+Each record is ignored, malformed or a document; each document is kept or rejected.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,38 +18,38 @@ from clozeline.pipeline.ingest.documents.files import Rejection
 from clozeline.pipeline.ingest.formats.decompression import explain_lost
 from clozeline.pipeline.ingest.readers import SkippedRecord
 
-_MOST_DISTINCT: Final = 20  # entries of `text_lacks` and `first_records` per unit
-_MOST_LISTED: Final = 100  # malformed records per unit and reason with a row in `rejects/`
+_MOST_DISTINCT: Final = 20
+"""Maximum entries of `text_lacks` and `first_records` per unit."""
+_MOST_LISTED: Final = 100
+"""Maximum malformed records per unit and reason with a row in `rejects/`."""
 
 
 class CleanCounts(Counts, total=False):
-    """Counts of a unit of `clean`; dicts are by reason, step, rule or language."""
+    """Counts of a unit of `clean`; dictionaries are by reason, step, rule or language."""
 
     bytes_in: int  # bytes of the input ranges
     text_lacks: dict[str, int]
     """records without a text and tables without a text column (`no_text`, `text_type` and `schema`
-    of `malformed`), by the keys they have"""
-    first_records: dict[str, int]  # files whose first record is malformed, by what is wrong
+    of `malformed`), by the keys that exist"""
+    first_records: dict[str, int]  # files whose first record is malformed, by its fault
     without_records: dict[str, int]  # bytes of input files without any record, per source
     bytes_lost: dict[str, int]  # bytes of compressed input files that do not decode, per source
     records_in: int  # records that are ignored, malformed or a document
     ignored: dict[str, int]
     malformed: dict[str, int]
-    malformed_listed: dict[str, int]  # those with a row in `rejects/`: the first of each unit
-    excluded_by: dict[
-        str, int
-    ]  # documents and input ranges left out, by the number of the line of `exclude`
+    malformed_listed: dict[str, int]  # malformed records with a row in `rejects/`
+    excluded_by: dict[str, int]
+    """documents and input ranges that were skipped, by the line number of `exclude`"""
     files_skipped: dict[str, int]  # files that folders skip by their names, by suffix
     notes: dict[str, int]  # events that are not records, such as an empty file
     by_source: dict[str, dict[str, int]]  # malformed records and notes, per file
     rejected: dict[str, int]  # rejected documents
-    characters_in: int  # of texts in stored form, before the languages are identified
-    cut: dict[str, int]  # characters that a step took, by edits and with rejected documents
+    characters_in: int  # of texts in stored form, before languages are identified
+    cut: dict[str, int]  # characters that a step removed, by edits or with rejected documents
     characters_out: int
     repairs: dict[str, int]
-    normalized: dict[
-        str, int
-    ]  # characters that the stored form dropped or rewrote, by type of change
+    normalized: dict[str, int]
+    """characters that the stored form dropped or rewrote, by type of change"""
     edits: dict[str, int]  # characters or lines that filters removed
     languages: dict[str, int]
 
@@ -58,7 +61,7 @@ class UnitCounts:
     seed: int
     keep_text: float
     left: int | None = None
-    """documents that it may still read; None: all"""
+    """documents that may still be read; None: all"""
     counts: CleanCounts = field(default_factory=CleanCounts)
     rejections: list[Rejection] = field(default_factory=list)
     _uids: set[bytes] = field(default_factory=set)
@@ -69,7 +72,7 @@ class UnitCounts:
         self.start_file("", (), ())
 
     def start_file(self, source: str, malformed: Iterable[str], rejected: Iterable[str]) -> None:
-        """Start a file with a zero for every possible reason, so that reports also show what did not happen."""
+        """Start a file, with a zero for every possible reason, so that reports show all of them."""
         self._source = source
         self.records_of_range = 0
         self.add(
@@ -99,41 +102,46 @@ class UnitCounts:
         add_counts(self.counts, more)
 
     def note(self, event: str) -> None:
-        """Count an event of the current file that is not about a record."""
+        """Count an event of the current file that does not concern a record."""
         self.add({"notes": {event: 1}, "by_source": {self._source: {event: 1}}})
 
-    def count(self, counted: SkippedRecord) -> None:
-        """Count a record without a document, or a note; list the first malformed records of each reason."""
-        if counted.group == "note":
-            self.note(counted.reason)
+    def count(self, skipped: SkippedRecord) -> None:
+        """Count a record without a document, or a note.
+
+        The first malformed records of each reason are listed in `rejects/`.
+        """
+        if skipped.group == "note":
+            self.note(skipped.reason)
             return
-        reason = {counted.reason: 1}
+
+        reason = {skipped.reason: 1}
         self.records_of_range += 1
-        if counted.group == "ignored":
+        if skipped.group == "ignored":
             self.add({"ignored": reason, "records_in": 1})
             return
         self.add({"malformed": reason, "records_in": 1, "by_source": {self._source: reason}})
-        if self.counts["malformed_listed"].get(counted.reason, 0) < _MOST_LISTED:
-            why = counted.detail or counted.missing_text or explain_lost(counted.lost_bytes)
+        if self.counts["malformed_listed"].get(skipped.reason, 0) < _MOST_LISTED:
+            why = skipped.detail or skipped.missing_text or explain_lost(skipped.lost_bytes)
             self.rejections.append(
-                Rejection.from_record(self._source, counted.locator, counted.reason, why)
+                Rejection.from_record(self._source, skipped.locator, skipped.reason, why)
             )
             self.add({"malformed_listed": reason})
-        if counted.lost_bytes:
-            self.add({"bytes_lost": {self._source: counted.lost_bytes}})
-        if counted.missing_text:
+
+        if skipped.lost_bytes:
+            self.add({"bytes_lost": {self._source: skipped.lost_bytes}})
+        if skipped.missing_text:
             known = self.counts.get("text_lacks", {})
-            lacks = (
-                counted.missing_text
-                if counted.missing_text in known or len(known) < _MOST_DISTINCT
+            explanation = (
+                skipped.missing_text
+                if skipped.missing_text in known or len(known) < _MOST_DISTINCT
                 else "no such key in other rows"
             )
-            self.add({"text_lacks": {lacks: 1}})
-        if counted.detail and len(self.counts.get("first_records", {})) < _MOST_DISTINCT:
-            self.add({"first_records": {f"{self._source}: {counted.detail}": 1}})
+            self.add({"text_lacks": {explanation: 1}})
+        if skipped.detail and len(self.counts.get("first_records", {})) < _MOST_DISTINCT:
+            self.add({"first_records": {f"{self._source}: {skipped.detail}": 1}})
 
     def add_document(self, uid: bytes, source: str, locator: int) -> None:
-        """Count a record that is a document; IntegrityError if another document of the unit has its uid."""
+        """Count a record that is a document; raise IntegrityError if its uid is not unique."""
         if uid in self._uids:
             raise IntegrityError(
                 f"{source}: two documents have the uid {uid.hex()}, the second at {locator}"
@@ -147,11 +155,11 @@ class UnitCounts:
         self.add({"edits": {f"{step}.{rule}": count for rule, count in removed.items()}})
 
     def count_cut(self, step: str, characters: int) -> None:
-        """Count the characters that a step took from a document, or with one that it rejected."""
+        """Count the characters that a step removed from a document, or with a rejected one."""
         self.add({"cut": {step: characters}})
 
     def reject(self, document: Document, reason: str, detail: str = "") -> None:
-        """Record a rejected document, with the text it had at that step."""
+        """Record a rejected document, with its text at that step."""
         self.rejections.append(
             Rejection.from_document(document, "clean", reason, detail, self.keep_text, self.seed)
         )

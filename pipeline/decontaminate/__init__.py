@@ -1,1 +1,1 @@
-"""The stage `decontaminate`: find evaluation items in the training documents, and drop what holds them."""
+"""The stage `decontaminate`: drop training documents that contain evaluation items."""

@@ -1,4 +1,4 @@
-"""Options of `decontaminate`: evaluation sets, and the length of a run."""
+"""Options of `decontaminate`: evaluation sets, and the length of the n-grams."""
 
 from typing import Annotated, ClassVar
 
@@ -11,22 +11,22 @@ from clozeline.pipeline.registries import TaskReaderComponent
 
 @config_class
 class EvaluationSet:
-    """Files of evaluation items that no training document may hold."""
+    """Files with evaluation items that no training document may contain."""
 
     WORD: ClassVar = "path"
 
     path: Annotated[str, HOME_EXPANDED]
-    """file, folder or glob (`**` descends): text files (.txt) with an item a line, or rows with
-    `text` or `fields`, or as BLiMP, minimal pairs and LAMA are published"""
+    """file, folder or glob (`**` descends): text files (.txt) with one item per line, or rows with
+    `text` or `fields`, or in the layout of BLiMP, other minimal pairs, or LAMA"""
     reader: TaskReaderComponent | None = None
-    """reader of a task's files: {name: squad}; null: the layouts above"""
+    """reader of the files of a task: {name: squad}; null: the layouts above"""
     suite: str | None = None
-    """name in reports; null: a folder's name, else the name of each file without ending, after that
-    of the task"""
+    """name in reports; null: the name of the folder, else that of each file without its suffix,
+    behind the name of the task"""
 
 
 def _parse_sets(value: object) -> object:
-    """Return a path, or paths in a list, as evaluation sets."""
+    """Return a path, or a list of paths, as evaluation sets."""
     return [
         {"path": entry} if isinstance(entry, str) else entry
         for entry in (value if isinstance(value, list) else [value])
@@ -35,11 +35,11 @@ def _parse_sets(value: object) -> object:
 
 @config_class
 class DecontaminateConfig:
-    """Evaluation items to find; documents that hold them are dropped."""
+    """Evaluation items to search; documents that contain one are dropped."""
 
     against: Annotated[list[EvaluationSet], Field(min_length=1), BeforeValidator(_parse_sets)]
     """evaluation sets: paths, or {path: squad/dev.json, reader: {name: squad}}"""
     ngram: Annotated[int, Field(ge=5, le=1000)] = 13
-    """words of a run, 5 to 1000; a shorter text of an item counts as one run if it has 5 words"""
+    """words of an n-gram, 5 to 1000; a shorter text of an item is one n-gram from 5 words on"""
     max_document_frequency: Annotated[int, Field(ge=1)] = 10
-    """documents, ≥ 1; a run that more of them hold is a common phrase: it is ignored, and listed"""
+    """documents, ≥ 1; an n-gram in more of them is a common phrase: it is ignored, and listed"""

@@ -1,4 +1,4 @@
-"""Read the items of evaluation files: through the readers of tasks, or from text files and lines of JSON."""
+"""Read the items of evaluation files: with readers of tasks, or from text and JSON lines."""
 
 import glob
 import re
@@ -32,7 +32,7 @@ _LAYOUTS: Final = (
     ("masked_sentence",),
     ("masked_sentences",),
 )
-"""Columns that hold the texts of an item: any text, minimal pairs (BLiMP), facts (LAMA)."""
+"""Columns with the texts of an item: any text, minimal pairs (BLiMP), facts (LAMA)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class EvaluationItem:
     """An item of an evaluation file."""
 
     row: int
-    """index of its first line, or of the row in files without lines"""
+    """index of its first line, or of its row in files without lines"""
     name: str
-    """its `id`, or else the row"""
+    """its `id`, or else its row"""
     texts: tuple[str, ...]
 
 
@@ -52,7 +52,7 @@ class EvaluationFile:
 
     suite: str
     name: str
-    """path below the folder, or below the folder before the first wildcard"""
+    """path below the folder, or below the last folder before a wildcard"""
     path: Path
     reader: TaskReaderComponent | None
 
@@ -68,44 +68,45 @@ def find_evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]
     for entry in sets:
         folder = Path(entry.path)
         if folder.is_dir():
-            paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-            paths = [
-                path
-                for path in paths
-                if not any(part.startswith(".") for part in path.relative_to(folder).parts)
-            ]
+            every_path = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+            paths = [path for path in every_path if not _is_hidden(path.relative_to(folder))]
             suite: str | None = entry.suite or folder.resolve().name
         else:
             exact = [folder] if folder.is_file() else []
-            found = glob.glob(entry.path, recursive=True)  # noqa: PTH207
-            matches = exact or sorted(map(Path, found))
+            matching = glob.glob(entry.path, recursive=True)  # noqa: PTH207
+            matches = exact or sorted(map(Path, matching))
             paths = [path for path in matches if path.is_file()]
             suite = entry.suite
             folder = Path(*takewhile(lambda part: not glob.has_magic(part), folder.parts[:-1]))
         if not paths:
             raise ConfigurationError(
-                f"decontaminate.against: {entry.path}: expected a file, a folder with files or a "
-                "pattern, got no file: correct the path"
+                f"decontaminate.against: {entry.path}: no file matches this path: name a file, a "
+                "folder with files, or a pattern"
             )
         task = "" if entry.reader is None else f"{entry.reader.build(InputLimits()).metadata.name}/"
+
         for path in paths:
-            own = suite or f"{task}{_ENDINGS.sub('', path.name)}"
-            owner = owners.setdefault(own, entry if suite else path)
+            suite_name = suite or f"{task}{_ENDINGS.sub('', path.name)}"
+            owner = owners.setdefault(suite_name, entry if suite else path)
             if owner is not (entry if suite else path):
                 raise ConfigurationError(
-                    "decontaminate.against: expected a name of its own for each suite, got "
-                    f"'{own}' for {path} and for "
-                    f"{owner.path if isinstance(owner, EvaluationSet) else owner}: name them, "
-                    f"{{path: {entry.path}, suite: NAME}}"
+                    "decontaminate.against: two suites have the same name: "
+                    f"'{suite_name}' for {path} and for "
+                    f"{owner.path if isinstance(owner, EvaluationSet) else owner}: give them "
+                    f"different names, {{path: {entry.path}, suite: NAME}}"
                 )
             files.append(
-                EvaluationFile(own, path.relative_to(folder).as_posix(), path, entry.reader)
+                EvaluationFile(suite_name, path.relative_to(folder).as_posix(), path, entry.reader)
             )
     return sorted(files, key=lambda file: (file.suite, file.name))
 
 
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
 def items_version(files: Sequence[EvaluationFile]) -> list[str | int]:
-    """Return what determines the items of files: names, contents, and the versions of readers."""
+    """Return all that determines the items: names, contents, and the versions of readers."""
     parts: list[str | int] = []
     for file in files:
         parts += [file.suite, file.name, file_hash(file.path)]
@@ -121,11 +122,13 @@ def check_first_item(file: EvaluationFile, limits: InputLimits) -> None:
 
 
 def read_items(file: EvaluationFile, limits: InputLimits) -> Iterator[EvaluationItem | Rejected]:
-    """Yield the items of a file: all rows with a text, also those that a task's reader rejects; and the other rows.
+    """Yield the items of a file: all rows with a text, and the other rows as rejected.
+
+    Rows that the reader of a task rejects are items too, if they have a text.
 
     Raises:
-        ConfigurationError: the layout is unknown, or a line of a file that no task's reader reads
-            is damaged.
+        ConfigurationError: the layout is unknown, or a line is damaged in a file without a task
+            reader.
     """
     if file.reader is None:
         rows: Iterator[EvaluationItem | Rejected | None] = _read_untasked_rows(file, limits)
@@ -137,12 +140,12 @@ def read_items(file: EvaluationFile, limits: InputLimits) -> Iterator[Evaluation
             for item in items
         )
         rows = (
-            EvaluationItem(item.index, str(item.index), found)
-            if found
+            EvaluationItem(item.index, str(item.index), item_texts)
+            if item_texts
             else item
             if isinstance(item, Rejected)
             else None
-            for item, found in texts
+            for item, item_texts in texts
         )
     yield from (item for item in rows if item is not None)
 
@@ -150,7 +153,7 @@ def read_items(file: EvaluationFile, limits: InputLimits) -> Iterator[Evaluation
 def _read_untasked_rows(
     file: EvaluationFile, limits: InputLimits
 ) -> Iterator[EvaluationItem | None]:
-    """Yield the items of a text file or of a table, and None for each empty line."""
+    """Yield the items of a text file or a table, and None for each empty line."""
     layout: tuple[str, ...] = ()
     is_text = ".txt" in file.path.suffixes
     for row, fields in (
@@ -162,17 +165,18 @@ def _read_untasked_rows(
             has_text = isinstance(fields, str) and fields.strip()
             yield EvaluationItem(row, str(row), (str(fields),)) if has_text else None
             continue
+
         layout = layout or next(
             (names for names in _LAYOUTS if all(name in fields for name in names)), ()
         )
         texts = [[*iterate_strings(fields.get(name))] for name in layout]
         if not texts or not all(texts):
             raise _layout_error(file, f"the fields {', '.join(fields) or 'none'} in line {row + 1}")
-        answer = str(fields.get("obj_label", _MASK))  # of a fact, whose gap it fills
+
+        answer = str(fields.get("obj_label", _MASK))  # fills the mask of a fact
         filled = tuple(text.replace(_MASK, answer) for text in chain.from_iterable(texts))
-        name = (
-            str(fields.get("id", row)).encode("utf-8", "replace").decode()
-        )  # no file can hold a lone surrogate
+        # files cannot hold a lone surrogate
+        name = str(fields.get("id", row)).encode("utf-8", "replace").decode()
         yield EvaluationItem(row, name, filled)
 
 
@@ -184,7 +188,7 @@ def _open_table(file: EvaluationFile, limits: InputLimits) -> RowFile:
 
 
 def list_item_texts(item: TaskItem) -> tuple[str, ...]:
-    """Return the texts of a task's row that a document could hold, also those that no two splits may share."""
+    """Return the texts of a task row that documents may contain, such as shared contexts."""
     if isinstance(item, Question):
         return item.question, item.context
     if isinstance(item, Choices):
@@ -199,14 +203,14 @@ def list_item_texts(item: TaskItem) -> tuple[str, ...]:
 def _damage_error(file: EvaluationFile, line: Rejected) -> ConfigurationError:
     return ConfigurationError(
         f"decontaminate.against: {file.path}: line {line.index + 1}: expected an item, but "
-        f"{line.explanation}: correct the line, for no item may be missed"
+        f"{line.explanation}: correct the line, because no item may be skipped"
     )
 
 
 def _layout_error(file: EvaluationFile, got: str) -> ConfigurationError:
     known = ", ".join(" and ".join(names) for names in _LAYOUTS)
     return ConfigurationError(
-        f"decontaminate.against: {file.path}: expected text (.txt) with an item a line, or a table "
-        f"or JSON lines with one of {known}; got {got}: for the files of a task name its reader, "
-        f"{{path: {file.path}, reader: {{name: squad}}}}"
+        f"decontaminate.against: {file.path}: expected text (.txt) with one item per line, or a "
+        f"table or JSON lines with one of {known}; got {got}. For the files of a task, name the "
+        f"reader: {{path: {file.path}, reader: {{name: squad}}}}"
     )

@@ -1,8 +1,8 @@
-"""Find the items of evaluation sets in the documents, and drop the documents that hold them.
+"""Find items of evaluation sets in the documents, and drop the documents that contain them.
 
-The items are indexed by their runs of 13 words in the match form, without case, marks and digits
-(GPT-3, arXiv 2005.14165, appendix C). Decisions depend on the sets of documents and items only, not
-on any order.
+The items are indexed by their 13-grams in the match form, without case, marks and digits (GPT-3,
+arXiv 2005.14165, appendix C). Decisions depend on the sets of documents and items alone, not on any
+order.
 """
 
 import io
@@ -64,29 +64,28 @@ class SuiteCounts(TypedDict, total=False):
     unreadable: int  # rows without a text: damaged or empty
     too_short: int  # items without a text of five words, which cannot be found
     words: int  # of all items that can be found
-    overlap_words: int  # those in runs that documents hold
-    contaminated: int  # items of which a document holds a run
-    documents: int  # documents that hold a run of an item
+    overlap_words: int  # words of them in n-grams that documents contain
+    contaminated: int  # items with an n-gram in a document
+    documents: int  # documents with an n-gram of an item
 
 
 class DecontaminateCounts(RewriteCounts, total=False):
     """Counts of a unit of `decontaminate`."""
 
-    entries: dict[
-        str, int
-    ]  # runs in the index: `full` of n words, `short` of shorter texts, `too_frequent` ignored
+    entries: dict[str, int]
+    """n-grams of the index: `full` of n words, `short` of shorter texts, `too_frequent` ignored"""
     suites: dict[str, SuiteCounts]
-    reported: dict[str, int]  # items by suite, counted where they are looked for in matches
+    reported: dict[str, int]  # items by suite, counted where they are searched in matches
     compared: int  # documents that were looked up
-    contaminated_documents: int  # of these with a run that is not too frequent
-    matches: dict[
-        str, int
-    ]  # pairs of documents and runs: `found`, `counted`, and for the action `taken`, `ignored`
+    contaminated_documents: int  # documents with an n-gram that is not too frequent
+    matches: dict[str, int]
+    """pairs of documents and n-grams: `found`, `counted`, and for the decision `taken`,
+    `ignored`"""
 
 
 @dataclass(frozen=True)
 class WriteIndex(Pass[DecontaminateCounts]):
-    """A single unit: read the items of all evaluation files and write the index of their runs."""
+    """A single unit: read the items of all evaluation files, and index their n-grams."""
 
     files: tuple[EvaluationFile, ...]
     ngram: int
@@ -118,10 +117,13 @@ class WriteIndex(Pass[DecontaminateCounts]):
                 for reason, count in sorted(reasons.items())
             )
             if listed:
-                _LOG.warning("decontaminate: %s: %s: without a text to look for", file.path, listed)
+                _LOG.warning(
+                    "decontaminate: %s: %s: these rows have no text to search", file.path, listed
+                )
+
             if not counts["items"]:
                 raise ConfigurationError(
-                    f"decontaminate.against: {file.path}: expected evaluation items, got none "
+                    f"decontaminate.against: {file.path}: there are no evaluation items "
                     f"({listed or 'no rows'}): correct the file or its reader, or remove it from "
                     "the list"
                 )
@@ -130,7 +132,7 @@ class WriteIndex(Pass[DecontaminateCounts]):
 
 @dataclass(frozen=True)
 class FindMatches(Pass[DecontaminateCounts]):
-    """Per part: look up all runs of words of the documents, and keep the pairs of documents and entries."""
+    """Per part: look up all n-grams of the documents, and store pairs of documents and entries."""
 
     units: int
     documents: Path
@@ -153,6 +155,7 @@ class FindMatches(Pass[DecontaminateCounts]):
                 entries = {entry for text in texts for _, entry in matcher.find(text or "")}
                 pairs += [(compared, entry) for entry in sorted(entries)]
                 compared += 1
+
         with output.file(_matches_file(unit)) as path, path.open("wb") as file:
             np.save(file, np.array(pairs, np.uint32).reshape(-1, 2))
         return {"compared": compared, "matches": {"found": len(pairs)}}
@@ -160,7 +163,7 @@ class FindMatches(Pass[DecontaminateCounts]):
 
 @dataclass
 class _SuiteOverlap:
-    """The items of a suite that documents hold, and the counts of all."""
+    """The items of a suite that documents contain, and the counts of all its items."""
 
     counts: SuiteCounts = field(
         default_factory=lambda: SuiteCounts(too_short=0, words=0, overlap_words=0, contaminated=0)
@@ -176,7 +179,7 @@ class _SuiteOverlap:
         ngram: int,
         holders: dict[str, set[tuple[int, int]]],
     ) -> None:
-        """Add an item; `holders` are the documents of each run that is not too frequent."""
+        """Add an item; `holders` are the documents of each n-gram that is not too frequent."""
         self.items += 1
         documents = set[tuple[int, int]]()
         words = 0
@@ -188,15 +191,13 @@ class _SuiteOverlap:
             starts = [start for start, run in enumerate(runs) if run in holders]
             documents.update(*(holders[runs[start]] for start in starts))
             ends = [start + runs[start].count(" ") + 1 for start in starts]
-            inside += len(
-                {
-                    word
-                    for start, end in zip(starts, ends, strict=True)
-                    for word in range(start, end)
-                }
-            )
+
+            # words in overlapping n-grams count once
+            spans = map(range, starts, ends)
+            inside += len(set[int]().union(*spans))
             words = words + len(text_words)
             can_be_found = can_be_found or bool(runs)
+
         add_counts(
             self.counts,
             {
@@ -232,7 +233,7 @@ class _SuiteOverlap:
 
 @dataclass(frozen=True)
 class DecideMatches(Pass[DecontaminateCounts]):
-    """A single unit: ignore entries of too many documents, and report the overlap of each item and suite."""
+    """A single unit: ignore too frequent entries, and report the overlap of items and suites."""
 
     files: tuple[EvaluationFile, ...]
     parts: int
@@ -253,17 +254,20 @@ class DecideMatches(Pass[DecontaminateCounts]):
         too_frequent = frequency > self.max_document_frequency
         with output.file(_TOO_FREQUENT) as path, path.open("wb") as file:
             np.save(file, too_frequent)
+
         holders: dict[str, set[tuple[int, int]]] = {}
         for part in range(self.parts):
             rows = read_matches(folder, part)
             for document, entry in rows[~too_frequent[rows[:, 1]]].tolist():
                 holders.setdefault(index.runs[entry].as_py(), set()).add((part, document))
+
         suites: dict[str, _SuiteOverlap] = {}
         for evaluation in self.files:
             suite = suites.setdefault(evaluation.suite, _SuiteOverlap())
             for item in read_items(evaluation, self.limits):
                 if not isinstance(item, Rejected):
                     suite.add(evaluation, item, index.ngram, holders)
+
         ignored: list[dict[str, Any]] = [
             {"words": index.runs[entry].as_py(), "documents": int(frequency[entry])}
             for entry in np.flatnonzero(too_frequent).tolist()
@@ -275,6 +279,7 @@ class DecideMatches(Pass[DecontaminateCounts]):
             "ignored": ignored,
             "suites": {name: suite.report() for name, suite in suites.items()},
         }
+
         with output.file("overlap.json") as path:
             text = json.dumps(add_checksum(content), sort_keys=True, ensure_ascii=False)
             path.write_text(text + "\n", encoding="utf-8")
@@ -293,7 +298,7 @@ class DecideMatches(Pass[DecontaminateCounts]):
 
 @dataclass(frozen=True)
 class DropContaminated(Pass[DecontaminateCounts]):
-    """Per part: drop the documents with matches, and write all others as they are."""
+    """Per part: drop the documents with matches, and write all others unchanged."""
 
     units: int
     documents: Path
@@ -307,7 +312,7 @@ class DropContaminated(Pass[DecontaminateCounts]):
         ignored = np.load(
             io.BytesIO(find_file(self.folder, "overlap-000000", _TOO_FREQUENT).buffer())
         )[rows[:, 1]]
-        # the first entry of each document: the first that an item holds
+        # the first entry of each document, in the order of the items
         entries = dict(reversed(rows[~ignored].tolist()))
 
         def decide(row: int, document: Document) -> Document | Rejection:
@@ -336,7 +341,10 @@ def _open_stage_index(folder: Path) -> NgramIndex:
 
 
 def read_matches(folder: Path, part: int) -> NDArray[np.uint32]:
-    """Return the matches of a part: rows (index of a document in the part, entry), sorted, shape [n, 2]."""
+    """Return the matches of a part, shape [n, 2]: document index in the part, and entry.
+
+    Rows are sorted.
+    """
     file = find_file(folder, f"matches-{part:06d}", _matches_file(part))
     rows: NDArray[np.uint32] = np.load(io.BytesIO(file.buffer()))
     return rows
@@ -347,7 +355,7 @@ def _matches_file(part: int) -> str:
 
 
 class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
-    """Index the items, look up the documents, decide which matches count, rewrite the parts."""
+    """Indexes items, looks up documents, decides which matches count, rewrites the parts."""
 
     name: ClassVar[str] = "decontaminate"
     needs: ClassVar[tuple[str, ...]] = ("clean",)
@@ -356,7 +364,7 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
 
     equations: ClassVar[tuple[Equation, ...]] = (
         *REWRITE_EQUATIONS,
-        # all documents are looked up, and each one with a match is dropped
+        # all documents are looked up, and each document with a match is dropped
         Equation(["documents_in"], ["compared"], of_stage=True),
         Equation([("matches", "found")], [("matches", "counted")], of_stage=True),
         Equation(
@@ -371,7 +379,7 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
         return hash64(INDEX_VERSION, MATCH_VERSION, *files)
 
     def validate(self) -> Iterator[str]:
-        """Yield what is wrong with evaluation files, as far as their first items tell."""
+        """Yield the faults of evaluation files that their first items show."""
         for file in find_evaluation_files(self.config.against):
             try:
                 check_first_item(file, self.recipe.limits)

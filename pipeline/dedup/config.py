@@ -17,17 +17,23 @@ Key: TypeAlias = Literal["text", "match", "url"]
 
 @config_class
 class ExactConfig:
-    """Removal of documents with the same key; the longest text stays, of equal ones that of the smallest uid."""
+    """Removal of documents with the same key.
+
+    The longest text is kept; of equally long ones, the smallest uid.
+    """
 
     key: Key = "text"
     """key that must be equal: `text` (stored text), `match` (words without case, marks and digits;
-    in tables and programs digits and symbols count) or `url` (without scheme and fragment, but with
-    one that begins with `#/` or `#!`)"""
+    in tables and programs digits and symbols count) or `url` (without scheme and fragment, except a
+    fragment that starts with `#/` or `#!`)"""
 
 
 @config_class
 class NearConfig:
-    """Removal of near-duplicates by MinHash LSH; the longest text stays, of equal ones that of the smallest uid."""
+    """Removal of near-duplicates by MinHash LSH.
+
+    The longest text is kept; of equally long ones, the smallest uid.
+    """
 
     ngram: Annotated[int, Field(ge=1, le=64)] = 5
     """words in a shingle, 1 to 64"""
@@ -38,7 +44,7 @@ class NearConfig:
     found at a Jaccard similarity near (1 / bands) ** (1 / rows)"""
     verify: Annotated[float, Field(ge=0, le=1)] = 0.7
     """minimum estimated Jaccard similarity to the kept document, 0 to 1; 0 drops chains A ~ B ~ C
-    for one document"""
+    in favor of one document"""
 
 
 @config_class
@@ -49,11 +55,11 @@ class LinesConfig:
     """documents, ≥ 1; a line in more of them is removed; lines are compared without case and
     marks"""
     numbers: bool = True
-    """lines with other numbers are other lines; false: any number equals any other, as in CCNet"""
+    """true: different numbers make different lines; false: all numbers are equal, as in CCNet"""
     keep: Literal["none", "first"] = "none"
-    """occurrence that stays: `none` (CCNet), or `first`, that in the document of smallest uid"""
+    """occurrence that stays: `none` (CCNet), or the `first`, in the document of smallest uid"""
     min_letters: Annotated[int, Field(ge=1, le=1000)] = 1
-    """lines with fewer letters stay, 1 to 1000; lines of digits and marks always do"""
+    """lines with fewer letters stay, 1 to 1000; lines of digits and marks always stay"""
     within: Within = "all"
     """documents that are counted: `all`, or those of the same `source` of the input"""
 
@@ -65,7 +71,7 @@ class SpansConfig:
     sentences: Annotated[int, Field(ge=1, le=100)] = 3
     """sentences of a span, 1 to 100"""
     numbers: bool = True
-    """sentences with other numbers are other sentences; false: any number equals any other"""
+    """true: different numbers make different sentences; false: all numbers are equal"""
     within: Within = "all"
     """documents among which spans are compared: `all`, or those of the same `source` of the
     input"""
@@ -82,15 +88,13 @@ class DedupConfig:
     lines: LinesConfig | None = None
     """lines that many of the remaining documents share"""
     spans: SpansConfig | None = None
-    """spans of sentences that occur again in what is left"""
+    """spans of sentences that occur again in the remaining text"""
     against: Annotated[Path | None, HOME_EXPANDED] = None
-    """another finished output: own documents that equal or resemble one of its documents are
-    removed, never its own; `exact` and `near` look at both"""
+    """another finished output: documents that equal or resemble one of its documents are removed
+    from this run, never from the other output; `exact` and `near` compare with it"""
 
     def __post_init__(self) -> None:
         if self.against is not None and self.exact is None and self.near is None:
-            raise ValueError(
-                "against: expected exact or near, which compare with it, got null for both"
-            )
+            raise ValueError("against: set exact or near, which compare with it; both are null")
         if not any((self.exact, self.near, self.lines, self.spans)):
-            raise ValueError("all types are null: leave the key `dedup` out of the recipe instead")
+            raise ValueError("all types are null: remove the key `dedup` from the recipe instead")

@@ -1,4 +1,7 @@
-"""Exact dedup: hash the stored text, the match form or the URL of documents, then find equal hashes range by range."""
+"""Exact deduplication by hashes of the stored text, the match form, or the URL.
+
+Hashes are sent to ranges, and equal hashes are found range by range.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,17 +42,18 @@ from clozeline.pipeline.text.normal_form import choose_match_form, match_words
 
 EXACT_VERSION: Final = 4
 """Raised when a hash, and so a decision, changes."""
-_PATHS_IN_PAGES: Final = ("/", "!")
+_PATH_FRAGMENTS: Final = ("/", "!")
 _COLUMNS: Final = ("uid", "text", "target_text", "url", "n_chars")
 _HASH_ROW: Final = (("hash", "S16"), ("uid", "S16"), ("priority", "<i8"), ("part", "<u4"))
 _digest: Callable[[bytes | memoryview], bytes] = xxhash.xxh3_128_digest
 
 
 def hash_contents(batch: pa.RecordBatch, key: Key) -> tuple[Uids, Bool]:
-    """Return the XXH3-128 of each document's key, 16 bytes [n], and which documents have a key, bool [n].
+    """Return the XXH3-128 of each document's key, 16 bytes [n], and which have a key, bool [n].
 
-    A document without a URL has no key, nor has one whose text, or a side of a pair, has no words
-    to match. The key of a pair covers both sides. The hash does not resist crafted collisions.
+    A document without a URL has no key; neither has a document if its text, or one side of a pair,
+    has no words to match. The key of a pair covers both sides. The hash does not resist crafted
+    collisions.
     """
     present = np.ones(len(batch), dtype=bool)
     if key == "text" and batch.column("target_text").null_count == len(batch):
@@ -74,18 +78,21 @@ def hash_contents(batch: pa.RecordBatch, key: Key) -> tuple[Uids, Bool]:
             documents = [[_join_match_words(side) for side in sides] for sides in documents]
             present = np.array([all(sides) for sides in documents], dtype=bool)
         digests = [_digest("\0".join(sides).encode()) for sides in documents]
+
     return np.frombuffer(b"".join(digests), dtype="S16"), present
 
 
 def _join_match_words(text: str) -> str:
-    """Return the words that must be equal; "" for a text without any."""
+    """Return the words that must be equal; "" for a text without words."""
     return " ".join(match_words(text, choose_match_form(text))) if match_words(text) else ""
 
 
 def normalize_url(url: str) -> str:
-    """Return a URL without scheme, default port and fragment, with the host in ASCII form; as it is without a host.
+    """Return a URL without scheme, default port and fragment, with its host in ASCII form.
 
-    A fragment that begins with `/` or `!` stays: it is the path of a page that a script shows.
+    A text without a host is unchanged. A fragment that starts with `/` or `!` stays, because it is
+    the path of a page that a script shows.
+
     "HTTPS://Example.org:443/A#top" -> "example.org/A", "http://example.org/#/a" ->
     "example.org/#/a"
     """
@@ -94,12 +101,12 @@ def normalize_url(url: str) -> str:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        return url  # not a valid URL, such as one with a non-numeric port: equal only to itself
+        return url  # an invalid URL, such as one with a non-numeric port, equals only itself
     if (host := extract_host(url)) is None:
         return url
     shown = "" if port in (None, 80, 443) else f":{port}"
     query = f"?{parts.query}" if parts.query else ""
-    path_in_page = f"#{parts.fragment}" if parts.fragment.startswith(_PATHS_IN_PAGES) else ""
+    path_in_page = f"#{parts.fragment}" if parts.fragment.startswith(_PATH_FRAGMENTS) else ""
     return f"{host}{shown}{parts.path or '/'}{query}{path_in_page}"
 
 
@@ -123,6 +130,8 @@ class ExactHashes(Pass[DedupCounts]):
             hashes.append(digests[present])
             uids.append(uid_column(batch.column("uid").to_pylist())[present])
             priority.append(self.parts.priorities(unit, batch)[present])
+
+        # rows sorted by hash, so that each range is a slice
         columns = {
             "hash": np.concatenate(hashes),
             "uid": np.concatenate(uids),
@@ -139,10 +148,10 @@ class ExactHashes(Pass[DedupCounts]):
 
 @dataclass
 class ExactSurvivors(Pass[DedupCounts]):
-    """Per hash range: group equal hashes, choose the document to keep, and send the drops to their parts.
+    """Per hash range: choose the document to keep of each group, and send drops to their parts.
 
-    Before near dedup, also record which parts hold copies of a kept document, because near dedup
-    may drop it.
+    Before near dedup, it also records which parts hold copies of a kept document, because near
+    dedup may drop that document.
     """
 
     units: int
@@ -155,32 +164,35 @@ class ExactSurvivors(Pass[DedupCounts]):
         uids = np.ascontiguousarray(rows["uid"])
         part = rows["part"]
         kept = choose_kept(np.ascontiguousarray(rows["hash"]), rows["priority"], uids)
-        own = part < self.parts.local_parts
-        # a record of both outputs is a copy of itself
-        ordered = np.flatnonzero(own)
+        is_local = part < self.parts.local_parts
+        # a uid may be in both outputs, but not twice in this one
+        ordered = np.flatnonzero(is_local)
         ordered = ordered[np.lexsort((uids[ordered], kept[ordered]))]
         same = (uids[ordered][1:] == uids[ordered][:-1]) & (kept[ordered][1:] == kept[ordered][:-1])
         if same.any():
             uid = uids[ordered][1:][same][0].ljust(16, b"\0").hex()
             raise IntegrityError(
-                f"dedup: document {uid} is there twice below {self.parts.documents}: the same "
+                f"dedup: document {uid} is twice below {self.parts.documents}: the same "
                 "record was read twice; name each input once"
             )
+
         # drops, sorted by part and uid
         dropped = np.flatnonzero(kept != np.arange(len(kept)))
         order = dropped[np.lexsort((uids[dropped], part[dropped]))]
         drops = pack_rows(DROP, {"uid": uids[order], "kept": uids[kept[order]]})
         bounds = find_number_bounds(part[order], self.parts.units)
         write_rows(output, self.parts.shuffle("exact-drops"), unit, drops, bounds)
+
         if self.before_near:
             # the distinct (kept uid, part) pairs
             copies = pack_rows(COPY, {"uid": drops["kept"], "part": part[order]})
             copies = copies[np.lexsort((copies["part"], copies["uid"]))]
             copies = copies[find_group_starts(copies)]
             write_rows(output, self.parts.shuffle("exact-kept"), unit, copies, [0, len(copies)])
+
         # clusters, named by their smallest uid
-        members = np.flatnonzero(np.isin(kept, kept[dropped[own[dropped]]]))
-        stays = (kept[members] == members) | ~own[members]
+        members = np.flatnonzero(np.isin(kept, kept[dropped[is_local[dropped]]]))
+        stays = (kept[members] == members) | ~is_local[members]
         columns = {
             "cluster": uids[members][smallest_uids(kept[members], uids[members])],
             "uid": uids[members],
@@ -189,5 +201,5 @@ class ExactSurvivors(Pass[DedupCounts]):
         with output.file(f"clusters/exact/{unit:06d}.arrow") as path:
             write_clusters(path, pack_rows(CLUSTER, columns))
         clusters = len(np.unique(kept[members]))
-        removed = int(own[dropped].sum())
+        removed = int(is_local[dropped].sum())
         return {"exact": {"compared": len(rows), "clusters": clusters, "dropped": removed}}

@@ -1,7 +1,7 @@
-"""Near dedup: MinHash signatures of each part, candidates of each range of band keys, then clusters in one unit.
+"""Near deduplication: MinHash signatures per part, candidates per range of keys, then clusters.
 
 A text is the set of its word n-grams in the match form; of tables and programs, digits and symbols
-count. Each of `bands * rows` hash functions keeps its minimum over the set; two texts agree in a
+count. Each of `bands * rows` hash functions keeps its minimum over the set. Two texts agree in a
 minimum with probability J, the Jaccard similarity of their sets. Texts that agree in all rows of a
 band are candidates: P(J) = 1 - (1 - J**rows) ** bands, one half at J = 0.685 for 14 x 8 (Broder
 1997; bands: Leskovec et al., chapter 3).
@@ -52,29 +52,31 @@ from clozeline.seeding import mix
 NEAR_VERSION: Final = 3
 """Raised when a signature, or the rule that forms clusters, and so a decision, changes."""
 MOST_CANDIDATES: Final = 1 << 30
-"""Band keys of candidates that one process takes in."""
+"""Maximum band keys of candidates that one process holds in memory."""
 
 _SHINGLE_BLOCK: Final = 256  # shingles hashed at once: 256 x 112 x 8 bytes fit into the L2 cache
 _PAIR_BLOCK: Final = 1 << 16  # pairs of sketches compared at once
-_MOST_ROUNDS: Final = 32  # of cutting clusters out of a component; later documents are kept, so that the time is linear
+_MOST_ROUNDS: Final = 32
+"""Rounds of splitting components; documents that are pending then are kept: linear time."""
 _KEY_ROW: Final = (("key", "<u8"), ("part", "<u4"), ("row", "<u4"))
 _CANDIDATE_ROW: Final = (("starts", "?"), ("part", "<u4"), ("row", "<u4"))
-"""Row of a document that has the band key of the rows before it, from the one that starts the
-group."""
+"""Row of a document in a group with one band key; `starts` marks the first of the group."""
 
 
 class MinHash:
-    """Computes signatures of texts: sets of shingles of `ngram` words; a text with fewer words is one shingle."""
+    """Computes the MinHash signatures of texts.
+
+    A text is the set of its shingles of `ngram` words; a shorter text is one shingle.
+    """
 
     def __init__(self, ngram: int = 5, bands: int = 14, rows: int = 8, seed: int = 1) -> None:
         self.ngram = ngram
         self.bands = bands
         self.rows = rows
-        # raw bits, which unlike the methods of Generator never change between numpy versions
+        # raw bits never change between numpy versions, unlike the methods of Generator
         raw = np.random.PCG64(seed).random_raw(2 * bands * rows).reshape(2, -1)
-        self._factors = raw[0] | np.uint64(
-            1
-        )  # odd, so that multiplication modulo 2**64 is a bijection
+        # odd factors, so that multiplication modulo 2**64 is a bijection
+        self._factors = raw[0] | np.uint64(1)
         self._offsets = raw[1]
         self._words: Mapping[MatchForm, WordHashes] = {
             "words": WordHashes(),
@@ -83,7 +85,7 @@ class MinHash:
         self._buffer = np.empty((_SHINGLE_BLOCK, bands * rows), dtype=np.uint64)
 
     def shingles(self, text: str) -> UInt64:
-        """Return a 64-bit hash per word n-gram, with repetitions, which do not change a minimum."""
+        """Return a 64-bit hash per word n-gram; repeated ones do not change a minimum."""
         form = choose_match_form(text)
         hashes = self._words[form].hashes(text)
         if len(hashes) < self.ngram:
@@ -93,10 +95,11 @@ class MinHash:
         return mix(hash_ngrams(hashes, self.ngram)) if native is None else native
 
     def signature(self, text: str) -> UInt64:
-        """Return the minima of all hash functions over the text's shingles, shape [bands * rows]."""
+        """Return the minima of all hash functions over the shingles, shape [bands * rows]."""
         shingles = self.shingles(text)
         if (native := minhash.minima(shingles, self._factors, self._offsets)) is not None:
             return native
+
         minima = np.full(len(self._factors), 2**64 - 1, dtype=np.uint64)
         for start in range(0, len(shingles), _SHINGLE_BLOCK):
             block = shingles[start : start + _SHINGLE_BLOCK]
@@ -107,7 +110,10 @@ class MinHash:
         return minima
 
     def band_keys(self, signatures: UInt64) -> UInt64:
-        """Return a 64-bit key per band of signatures [..., bands * rows], shape [..., bands]; the band is its seed."""
+        """Return a 64-bit key per band, shape [..., bands], of signatures [..., bands * rows].
+
+        The index of the band is the seed of its hash.
+        """
         keys = minhash.band_keys(
             signatures.reshape(-1, self.bands * self.rows), self.bands, self.rows
         )
@@ -124,7 +130,7 @@ class MinHash:
 
 
 def _document_schema(options: NearConfig) -> Schema:
-    """Return the row of a document in the file of a part: the low 16 bits of its minima estimate similarity."""
+    """Return the row type of a document; 16 bits of each minimum suffice to estimate similarity."""
     return ("uid", "S16"), ("priority", "<i8"), ("sketch", f"({options.bands * options.rows},)<u2")
 
 
@@ -134,7 +140,7 @@ def _documents_file(part: int) -> str:
 
 @dataclass
 class NearSignatures(Pass[DedupCounts]):
-    """Per part: write the sketches of the documents that exact dedup kept, and send their band keys to ranges."""
+    """Per part: write the sketches of documents that exact dedup kept, and send their band keys."""
 
     units: int
     parts: Parts
@@ -151,6 +157,7 @@ class NearSignatures(Pass[DedupCounts]):
         dropped = (
             self.parts.read_drops("exact-drops", unit)[0] if self.after_exact else uid_column([])
         )
+
         for batch in read_batches(
             self.parts.find_documents(unit), ("uid", "text", "target_text", "n_chars")
         ):
@@ -174,9 +181,11 @@ class NearSignatures(Pass[DedupCounts]):
                     {"uid": uids, "priority": priority, "sketch": signatures.astype(np.uint16)},
                 )
             )
+
         rows = np.concatenate(documents)
         with output.file(_documents_file(unit)) as path:
             path.write_bytes(rows.tobytes())
+
         # band keys [documents * bands], sorted by (key, row)
         flat = np.concatenate(keys).reshape(-1)
         owners = np.repeat(np.arange(len(rows), dtype=np.uint32), options.bands)
@@ -205,7 +214,7 @@ class NearCandidates(Pass[DedupCounts]):
         rows = read_rows(self.parts.folder, self.parts.shuffle("near-keys"), unit, _KEY_ROW)
         rows = rows[np.argsort(rows["key"], kind="stable")]
         starts = find_group_starts(rows["key"])
-        # a key that begins here and not in the next row belongs to one document
+        # a key that starts here, and whose next row starts another key, has one document
         shared = ~(starts & np.append(starts[1:], True))
         columns = {
             "starts": starts[shared],
@@ -219,10 +228,9 @@ class NearCandidates(Pass[DedupCounts]):
 
 @dataclass
 class NearClusters(Pass[DedupCounts]):
-    """A single unit: join candidates to clusters, write these, and send the drops to the parts that name them.
+    """A single unit: join candidates to clusters, write them, and send drops to their parts.
 
-    All candidates are in memory at once: about 75 bytes for each, and 330 for each document of
-    them.
+    All candidates are in memory at once: about 75 bytes each, and 330 per document.
     """
 
     parts: Parts
@@ -232,7 +240,7 @@ class NearClusters(Pass[DedupCounts]):
     units: int = 1
 
     def run(self, unit: int, output: Output) -> DedupCounts:
-        # nodes are documents, (part << 32 | row), and then indices into the sorted nodes
+        # nodes are documents (part << 32 | row), then indices into the sorted nodes
         rows = self._read_candidates()
         names = rows["part"].astype(np.uint64) << np.uint64(32) | rows["row"]
         nodes, holders = np.unique(names, return_inverse=True)
@@ -240,6 +248,7 @@ class NearClusters(Pass[DedupCounts]):
         documents = self._read_documents(nodes)
         uids = np.ascontiguousarray(documents["uid"])
         priority = np.ascontiguousarray(documents["priority"])
+
         groups = np.cumsum(rows["starts"], dtype=np.uint32)
         kept, similarity = choose_representatives(
             groups, holders, uids, priority, documents["sketch"], self.options.verify
@@ -247,6 +256,7 @@ class NearClusters(Pass[DedupCounts]):
         dropped = np.flatnonzero(kept != np.arange(len(uids)))
         members = np.flatnonzero(np.isin(kept, kept[dropped]))
         self._write_clusters(output, members, kept, uids, similarity)
+
         part = (nodes[dropped] >> np.uint64(32)).astype(np.uint32)
         self._send_drops(
             output, pack_rows(DROP, {"uid": uids[dropped], "kept": uids[kept[dropped]]}), part
@@ -270,9 +280,10 @@ class NearClusters(Pass[DedupCounts]):
             size += len(piece) // dtype.itemsize
             if size > MOST_CANDIDATES:
                 raise ConfigurationError(
-                    f"dedup.near: expected at most {MOST_CANDIDATES:,} band keys that documents "
-                    "share, which one process takes in, got more: raise near.rows, so that less "
-                    "similar documents share none, or clean the crawls one by one, each with "
+                    f"dedup.near: documents share more than {MOST_CANDIDATES:,} band keys, the "
+                    "most "
+                    "that one process can hold: raise near.rows, so that less similar documents "
+                    "share none, or clean the crawls one by one, each with "
                     "dedup.against=EARLIER_OUTPUT"
                 )
         return np.frombuffer(b"".join(pieces), dtype)
@@ -311,11 +322,13 @@ class NearClusters(Pass[DedupCounts]):
                 write_clusters(path, rows[bounds[number] : bounds[number + 1]])
 
     def _send_drops(self, output: Output, drops: NDArray[Any], part: NDArray[np.uint32]) -> None:
-        """Send drops to their parts, and to those with exact copies of a dropped document, which name what is kept."""
+        """Send drops to their parts, and to parts with exact copies of a dropped document."""
         if self.after_exact:
             order = np.argsort(drops["uid"])
             drops = drops[order]
             part = part[order]
+            # copies of a dropped document, which exact dedup removed, name the document kept
+            # instead
             more = [(drops, part)]
             for piece in self.parts.shuffle("exact-kept").read(self.parts.folder, 0):
                 copies = np.frombuffer(piece, np.dtype(list(COPY)))
@@ -335,18 +348,19 @@ def choose_representatives(
     sketches: NDArray[np.uint16],
     verify: float,
 ) -> tuple[Int64, NDArray[np.float32]]:
-    """Return the row that is kept for each of n documents (its own if it is kept), and the similarity to that row.
+    """Return the kept row for each of n documents, and the similarity to that row.
 
-    The result depends on the set of documents only, not on their order.
+    The row of a kept document is itself. The result depends on the set of documents, not their
+    order.
 
-    The representative of a component is the document of highest priority (ties: smallest uid). Members
-    less similar to it than `verify` leave, form new components by the band keys they share, and so
-    on. This breaks chains: of A ~ B ~ C where A and C differ, C is not dropped for A. With 0, no
-    component is split.
+    The representative of a component is the document of highest priority (ties: smallest uid).
+    Members less similar to it than `verify` leave, form new components by the band keys they share,
+    and so on. This breaks chains: of A ~ B ~ C where A and C differ, C is not dropped for A. With
+    `verify` 0, no component is split.
 
-    `groups` tell band keys apart, shape [m], equal ones next to each other; `nodes` are the rows
-    with each key, below n. The others have a row per document: uids of 16 bytes and priorities, shape
-    [n], and sketches, shape [n, functions].
+    `groups` [m] identify band keys, equal ones next to each other; `nodes` [m] are the rows with
+    each key, below n. Uids of 16 bytes [n], priorities [n] and sketches [n, functions] have a row
+    per document.
     """
     kept = np.arange(len(uids), dtype=np.int64)
     similarity = np.ones(len(uids), dtype=np.float32)
@@ -355,13 +369,15 @@ def choose_representatives(
         left, right = star_edges(groups, nodes)
         if not len(left):
             break
+
         pending = np.zeros(len(uids), dtype=bool)
         pending[left] = pending[right] = True
         active = np.flatnonzero(pending)
         numbers = np.cumsum(pending) - 1
         labels = find_components(len(active), numbers[left], numbers[right])
         representatives = active[choose_kept(labels, priority[active], uids[active])]
-        # a document of another output always stays: it waits until it is a representative itself
+
+        # a document of the other output always stays: it waits until it is a representative itself
         stays = (priority[active] == OTHER_PRIORITY) & (representatives != active)
         # members close enough to their representative are decided; the others stay pending
         similarities = estimate_similarities(sketches, active, representatives)
@@ -375,7 +391,7 @@ def choose_representatives(
 
 
 def star_edges(groups: NDArray[np.generic], nodes: Int64) -> tuple[Int64, Int64]:
-    """Return edges from the first node of each group to its others: k - 1 edges for k members, not k squared.
+    """Return edges from the first node of each group to the others: k - 1 edges for k members.
 
     groups [7, 7, 7, 9], nodes [3, 1, 5, 4] -> left [3, 3], right [1, 5]
     """
@@ -388,8 +404,8 @@ def star_edges(groups: NDArray[np.generic], nodes: Int64) -> tuple[Int64, Int64]
 def find_components(count: int, left: Int64, right: Int64) -> Int64:
     """Return the smallest node that each of `count` nodes can reach, shape [count].
 
-    Each round hooks the larger root of every edge under the smallest neighboring root, then jumps
-    pointers to the roots; edges inside a component are dropped, so the rounds get cheaper.
+    Each round attaches the larger root of every edge to the smallest neighboring root, then follows
+    pointers to the roots. Edges inside a component are dropped, so later rounds are cheaper.
 
     count 5, edges 3-1, 1-4 -> [0, 1, 2, 1, 1]
     """
@@ -397,11 +413,11 @@ def find_components(count: int, left: Int64, right: Int64) -> Int64:
     while True:
         roots_left = labels[left]
         roots_right = labels[right]
-        apart = roots_left != roots_right
-        if not apart.any():
+        is_separate = roots_left != roots_right
+        if not is_separate.any():
             return labels
-        left = roots_left[apart]
-        right = roots_right[apart]
+        left = roots_left[is_separate]
+        right = roots_right[is_separate]
         np.minimum.at(labels, np.maximum(left, right), np.minimum(left, right))
         while not np.array_equal(jumped := labels[labels], labels):
             labels = jumped
@@ -410,9 +426,9 @@ def find_components(count: int, left: Int64, right: Int64) -> Int64:
 def estimate_similarities(
     sketches: NDArray[np.uint16], left: Int64, right: Int64
 ) -> NDArray[np.float32]:
-    """Return the estimated Jaccard similarity of pairs of rows of sketches [n, functions]; standard error below 0.05.
+    """Return the estimated Jaccard similarity of pairs of rows of sketches [n, functions].
 
-    Low bits are enough (b-bit MinHash, arXiv 0910.3349).
+    The standard error is below 0.05; low bits are enough (b-bit MinHash, arXiv 0910.3349).
     """
     similarity = np.empty(len(left), np.float32)
     for start in range(0, len(left), _PAIR_BLOCK):

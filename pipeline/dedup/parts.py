@@ -1,4 +1,4 @@
-"""Passes of `dedup`: the parts that they read, and what they have in common."""
+"""Parts, rows and counts that the passes of `dedup` share."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ def uid_column(values: list[bytes]) -> Uids:
 
 
 def uid_bytes(column: Uids) -> list[bytes]:
-    """Return the uids as full 16 bytes each; numpy itself would strip trailing zero bytes."""
+    """Return the uids with all of their 16 bytes; numpy would strip trailing zero bytes."""
     raw = np.ascontiguousarray(column).tobytes()
     return [raw[start : start + 16] for start in range(0, len(raw), 16)]
 
@@ -64,9 +64,9 @@ def read_rows(folder: Path, shuffle: Shuffle, destination: int, schema: Schema) 
 
 
 def find_hash_bounds(hashes: NDArray[Any], ranges: int) -> list[int]:
-    """Return where each range starts in the sorted hashes (uint64 or 16 bytes, big-endian), and the end.
+    """Return where each range starts in the sorted hashes, and their number.
 
-    A hash belongs to the range floor(hash * ranges / 2**bits).
+    Hashes are uint64 or 16 bytes, big-endian. A hash belongs to floor(hash * ranges / 2**bits).
     """
     limits = [-(-(index << 8 * hashes.dtype.itemsize) // ranges) for index in range(ranges)]
     keys = limits if hashes.dtype == np.uint64 else [limit.to_bytes(16, "big") for limit in limits]
@@ -80,14 +80,14 @@ def find_number_bounds(numbers: NDArray[Any], count: int) -> list[int]:
 
 
 def find_group_starts(ordered: NDArray[Any]) -> Bool:
-    """Return which rows of an array in which equal rows are neighbors, shape [n], differ from the previous row."""
+    """Return which rows differ from the previous row, shape [n]; equal rows are neighbors."""
     starts = np.ones(len(ordered), dtype=bool)
     starts[1:] = ordered[1:] != ordered[:-1]
     return starts
 
 
 def locate_keys(keys: NDArray[Any], queries: NDArray[Any]) -> tuple[Int64, Bool]:
-    """Return an index into the sorted `keys` for each query, and whether the key there equals the query."""
+    """Return an index into the sorted `keys` per query, and whether that key equals the query."""
     if not len(keys):
         return np.zeros(len(queries), dtype=np.int64), np.zeros(len(queries), dtype=bool)
     index = np.minimum(np.searchsorted(keys, queries), len(keys) - 1)
@@ -95,7 +95,9 @@ def locate_keys(keys: NDArray[Any], queries: NDArray[Any]) -> tuple[Int64, Bool]
 
 
 def choose_kept(groups: NDArray[Any], priority: Int64, uids: Uids) -> Int64:
-    """Return for each row the row of its group that is kept, shape [n]: highest priority, then smallest uid.
+    """Return the kept row of the group of each row, shape [n].
+
+    It has the highest priority; of equal ones, the smallest uid.
 
     groups ["x", "y", "x"], priority [4, 9, 7] -> [2, 1, 2]
     """
@@ -107,21 +109,23 @@ def choose_kept(groups: NDArray[Any], priority: Int64, uids: Uids) -> Int64:
 
 
 def smallest_uids(groups: NDArray[Any], uids: Uids) -> Int64:
-    """Return for each row the row with the smallest uid of its group, which names a cluster."""
+    """Return the row with the smallest uid of the group of each row; it names a cluster."""
     return choose_kept(groups, np.zeros(len(groups), dtype=np.int64), uids)
 
 
 OTHER_PRIORITY: Final = 1 << 62
-"""Merit of a document of the other output: above that of any own one, which is the length of its
-text."""
+"""Priority of a document of the other output, above that of any document of this run, which is the
+length of its text."""
 _RANGES: Final = 256
 DROP: Final = (("uid", "S16"), ("kept", "S16"))
 """Row of a dropped document: its uid, and the uid of the document kept instead."""
 COPY: Final = (("uid", "S16"), ("part", "<u4"))
 """Row of a document that exact dedup keeps: its uid, and a part that holds a copy of it."""
 PIECE_DROP: Final = (("row", "<u4"), ("first", "<u4"), ("last", "<u4"))
-"""Row of a piece to remove: row of its document in the part, and its units (lines, sentences)
-[first, last)."""
+"""Row of a piece to remove: the row of its document in the part, and its units [first, last).
+
+Units are lines or sentences.
+"""
 CLUSTER: Final = (("cluster", "S16"), ("uid", "S16"), ("kept", "?"), ("similarity", "<f4"))
 """Row of a member of a cluster, see `CLUSTER_SCHEMA`."""
 CLUSTER_SCHEMA: Final = row_schema(
@@ -135,22 +139,18 @@ _Side = Literal["parts", "local", "ranges", "one"]
 SHUFFLES: Final[dict[str, tuple[_Side, _Side]]] = {
     "exact-hashes": ("parts", "ranges"),  # rows of documents, to ranges of their hash
     "exact-drops": ("ranges", "parts"),  # exact copies, to their parts
-    "exact-kept": (
-        "ranges",
-        "one",
-    ),  # kept by exact dedup, to the unit that forms clusters of near-duplicates
+    # kept by exact dedup, to the unit that forms clusters of near-duplicates
+    "exact-kept": ("ranges", "one"),
     "near-keys": ("parts", "ranges"),  # band keys, to ranges of the key
-    "near-candidates": (
-        "ranges",
-        "one",
-    ),  # documents that share a band key, to the unit that forms clusters
+    # documents that share a band key, to the unit that forms clusters
+    "near-candidates": ("ranges", "one"),
     "near-drops": ("one", "parts"),  # near copies, to the parts that name them
     "lines-hashes": ("local", "ranges"),  # hashes of lines, to their ranges
     "lines-drops": ("ranges", "local"),  # lines to remove, to their parts
     "spans-hashes": ("local", "ranges"),  # the same for spans of sentences
     "spans-drops": ("ranges", "local"),
 }
-"""Source and destination of each shuffle of rows; `own` excludes the parts of another output."""
+"""Source and destination of each shuffle of rows; `local` excludes parts of another output."""
 
 
 class DuplicateCounts(TypedDict, total=False):
@@ -160,7 +160,9 @@ class DuplicateCounts(TypedDict, total=False):
     compared_keys: int  # the same, counted where they are compared
     candidates: int  # band keys that two or more documents share, counted per document
     members: int  # documents that share a band key with another document
-    compared: int  # exact dedup: documents with a key; near dedup: candidates, counted where clusters are formed
+    compared: int
+    """exact dedup: documents with a key; near dedup: candidates, counted where clusters are
+    formed"""
     clusters: int
     dropped: int
 
@@ -168,12 +170,12 @@ class DuplicateCounts(TypedDict, total=False):
 class PieceCounts(TypedDict, total=False):
     """Counts of repeated pieces of texts."""
 
-    documents: int  # documents that earlier types of duplicates leave
-    pairs: int  # those of them with a translation, which are not looked at
+    documents: int  # documents that earlier types of duplicates keep
+    pairs: int  # documents among them with a translation, which are skipped
     hashed: int  # pieces
     compared: int  # the same, counted where they are compared
     repeated: int  # pieces that repeat
-    dropped: int  # those of them that are removed
+    dropped: int  # repeated pieces that are removed
     applied: int  # the same, counted where documents are written
 
 
@@ -181,7 +183,7 @@ class DedupCounts(RewriteCounts, total=False):
     """Counts of a unit of `dedup`."""
 
     hashed: int  # documents with a key for exact dedup
-    without_key: int  # documents without one, such as those without a URL
+    without_key: int  # documents without a key, such as a URL
     signatures: int  # documents with a signature
     other: dict[str, int]  # documents of another output that were hashed, or have a signature
     exact: DuplicateCounts
@@ -193,7 +195,7 @@ class DedupCounts(RewriteCounts, total=False):
 
 @dataclass(frozen=True, slots=True)
 class OtherOutput:
-    """The last documents of another finished output, whose copies dedup removes from its own documents."""
+    """The final documents of another finished output, whose copies dedup removes from this run."""
 
     documents: Path  # of a stage, which holds `documents/<unit:06d>.arrow`
     units: int  # number of parts
@@ -201,12 +203,16 @@ class OtherOutput:
 
     @staticmethod
     def open(path: Path) -> "OtherOutput":
-        """Return the last documents of an output; ConfigurationError if it has none, or their stage is incomplete."""
+        """Return the final documents of an output.
+
+        Raises:
+            ConfigurationError: there are none, or their stage is incomplete.
+        """
         written = (path / name for name in reversed(document_stages()))
         folder = next((folder for folder in written if (folder / "records").is_dir()), None)
         if folder is None:
             raise ConfigurationError(
-                f"dedup.against: {path}: expected the output of a run with documents, got none: "
+                f"dedup.against: {path}: expected the output of a run with documents, found none: "
                 "correct the path"
             )
         try:
@@ -231,13 +237,12 @@ class Parts:
     folder: Path  # of dedup
     local_parts: int  # number of parts of this run
     ranges: int  # number of hash ranges
-    other: OtherOutput | None = (
-        None  # whose parts come after the own ones, for exact and near dedup
-    )
+    other: OtherOutput | None = None
+    """its parts follow those of this run, for exact and near dedup"""
 
     @property
     def units(self) -> int:
-        """Number of parts, including the other output's."""
+        """Number of parts, including those of the other output."""
         return self.local_parts + (0 if self.other is None else self.other.units)
 
     def find_documents(self, part: int) -> RecordedFile:
@@ -246,30 +251,30 @@ class Parts:
         return find_documents_file(self.documents, part)
 
     def priorities(self, part: int, batch: pa.RecordBatch) -> Int64:
-        """Return the priority of each document of a part, shape [n]; of copies, the one with the highest is kept."""
+        """Return the priority of each document of a part, shape [n]; the highest copy is kept."""
         if part >= self.local_parts:
             return np.full(len(batch), OTHER_PRIORITY, np.int64)
         return np.asarray(batch.column("n_chars"), dtype=np.int64)
 
-    def shuffle(self, kind: str) -> Shuffle:
-        """Return a shuffle of rows between passes; `SHUFFLES` lists them."""
+    def shuffle(self, name: str) -> Shuffle:
+        """Return a shuffle of rows between passes; `SHUFFLES` lists all of them."""
         sizes = {"parts": self.units, "local": self.local_parts, "ranges": self.ranges, "one": 1}
-        source, destination = (sizes[side] for side in SHUFFLES[kind])
-        return Shuffle(kind, source, destination)
+        source, destination = (sizes[side] for side in SHUFFLES[name])
+        return Shuffle(name, source, destination)
 
-    def read_drops(self, kind: str, part: int) -> tuple[Uids, Uids]:
-        """Return the dropped uids that a part must know, sorted, and the uid kept instead of each.
+    def read_drops(self, name: str, part: int) -> tuple[Uids, Uids]:
+        """Return the dropped uids that concern a part, sorted, and the uid kept instead of each.
 
-        `exact-drops` are documents of the part; `near-drops` also documents that its exact copies
-        were dropped for.
+        `exact-drops` are documents of the part. `near-drops` also include kept documents of which
+        the part had exact copies.
         """
-        drops = read_rows(self.folder, self.shuffle(kind), part, DROP)
+        drops = read_rows(self.folder, self.shuffle(name), part, DROP)
         order = np.argsort(drops["uid"])
         return drops["uid"][order], drops["kept"][order]
 
 
 def count_ranges(shards: int) -> int:
-    """Return the number of hash ranges for a plan with `shards` shards: at most the hashes of 16 shards in each."""
+    """Return the number of hash ranges: at most 256, but one per 16 shards in large plans."""
     return min(shards, max(_RANGES, -(-shards // 16)))
 
 

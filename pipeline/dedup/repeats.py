@@ -1,6 +1,6 @@
-"""Pieces of texts that repeat, lines and spans of sentences: hash those of each part, then decide range by range.
+"""Find and remove repeated pieces of texts: lines, and spans of sentences.
 
-Pieces are compared by their words in the match form.
+Pieces are hashed part by part, and decided range by range.
 """
 
 import re
@@ -42,11 +42,11 @@ from clozeline.pipeline.text.word_hashes import WordHashes
 from clozeline.seeding import hash64
 
 REPEATS_VERSION: Final = 2
-"""Raised when a piece, its hash, or what is left of a text changes."""
+"""Raised when a piece, its hash, or the remaining text changes."""
 Hashes: TypeAlias = tuple[UInt64, Int64]
-"""Hashes of pieces, shape [n], and the unit at which each starts, shape [n]."""
+"""Hashes of pieces, shape [n], and the first unit of each, shape [n]."""
 _Documents: TypeAlias = Callable[[int], Iterator[tuple[int, Document]]]
-"""Yields the documents of a part that earlier types leave, each with its row in the part."""
+"""Yields the documents of a part that earlier types keep, each with its row in the part."""
 _PIECE_ROW: Final = (
     ("hash", "<u8"),
     ("uid", "S16"),
@@ -54,23 +54,26 @@ _PIECE_ROW: Final = (
     ("row", "<u4"),
     ("first", "<u4"),
 )
-"""Row of a piece: its hash, its document by uid and by part and row, and its first unit there."""
+"""Row of a piece: its hash, its document (uid, part and row), and its first unit there."""
 
 
 @dataclass
 class TextPieces(ABC):
-    """A type of pieces: runs of units (lines, sentences, words) of a text."""
+    """Base class of types of pieces: runs of units (lines, sentences, words) of a text."""
 
     NAME: ClassVar[str]
-    SEPARATOR: ClassVar[str] = "\n\n"  # between what is left before and after a removed run
+    SEPARATOR: ClassVar[str] = "\n\n"
+    """between the texts before and after a removed run"""
 
-    max_documents: (
-        int | None
-    )  # a piece in more documents repeats; None: a piece that occurs twice repeats
-    keep_first: bool  # whether the first occurrence, by (uid, unit), stays
+    max_documents: int | None
+    """a piece in more documents repeats; None: a piece that occurs twice repeats"""
+    keep_first: bool
+    """whether the first occurrence, by (uid, unit), stays"""
     within: Within
-    units: int  # of a piece
-    numbers: bool = True  # whether other numbers make another piece
+    units: int
+    """units of a piece"""
+    numbers: bool = True
+    """whether different numbers make different pieces"""
 
     @cached_property
     def words(self) -> WordHashes:
@@ -78,16 +81,16 @@ class TextPieces(ABC):
 
     @abstractmethod
     def starts(self, text: str, language: str) -> Sequence[int]:
-        """Return the character offset at which each unit starts; a unit ends where the next one starts."""
+        """Return the character offset of each unit, which ends where the next one starts."""
 
     @abstractmethod
     def hashes(self, text: str, language: str) -> Hashes:
-        """Return the hashes of all pieces of a text, those that may stay left out."""
+        """Return the hashes of the pieces of a text, without pieces that always stay."""
 
     def remove_runs(
         self, text: str, language: str, runs: Iterable[tuple[int, int]], form: NormalForm = "prose"
     ) -> str:
-        """Return the stored form of a text without runs of units [first, last), which may overlap."""
+        """Return the stored form of a text without runs of units [first, last); they may overlap."""
         starts = [*self.starts(text, language), len(text)]
         kept = list[str]()
         at = 0
@@ -97,8 +100,9 @@ class TextPieces(ABC):
                 kept.append(text[at : starts[first]])
             covered = max(covered, last)
             at = starts[covered]
-        left, _ = normalize_as(form, self.SEPARATOR.join([*kept, text[at:]]))
-        return left if left.strip() else ""
+
+        remaining, _ = normalize_as(form, self.SEPARATOR.join([*kept, text[at:]]))
+        return remaining if remaining.strip() else ""
 
 
 @dataclass
@@ -142,8 +146,7 @@ class SpanPieces(TextPieces):
     def hashes(self, text: str, language: str) -> Hashes:
         starts = [*self.starts(text, language), len(text)]
         words = [self.words.digests(text[first:last]) for first, last in pairwise(starts)]
-        # one hash a sentence, 8 bytes, so that equal words with other sentence ends are another
-        # span
+        # 8 bytes per sentence, so that equal words with other ends of sentences are another span
         digests = [xxhash.xxh3_64_digest(digest) for digest in words]
         # spans without words stay
         kept = [
@@ -161,9 +164,9 @@ def _hash_all(digests: Iterable[bytes]) -> UInt64:
 
 
 class PieceHashes(Pass[DedupCounts]):
-    """Per part: send the hashes of the pieces of the documents that earlier types leave to ranges of hashes.
+    """Per part: hash the pieces of the documents that earlier types keep, and send the hashes.
 
-    Texts with a translation are neither counted nor changed: their sides would no longer agree.
+    Texts with a translation are neither counted nor changed, because their sides would differ.
     """
 
     def __init__(
@@ -199,6 +202,7 @@ class PieceHashes(Pass[DedupCounts]):
             uids.append(document.uid)
             rows.append(row)
             sizes.append(len(first))
+
         # documents [n] repeated for each of their pieces [m]
         columns = {"hash": np.concatenate(hashes), "first": np.concatenate(firsts)}
         columns |= {
@@ -219,7 +223,7 @@ class PieceHashes(Pass[DedupCounts]):
 
 
 class PieceDrops(Pass[DedupCounts]):
-    """Per range of hashes: find the pieces that repeat, and send those to remove to their parts."""
+    """Per range of hashes: find repeated pieces, and send those to remove to their parts."""
 
     def __init__(self, parts: Parts, pieces: TextPieces) -> None:
         self.parts = parts
@@ -239,9 +243,11 @@ class PieceDrops(Pass[DedupCounts]):
             # count each document once, not each of its pieces
             counted = is_first | find_group_starts(rows["uid"])
             limit = self.pieces.max_documents
+
         groups = np.cumsum(is_first) - 1
         repeated = np.bincount(groups, weights=counted)[groups] > limit if len(rows) else is_first
         removed = rows[repeated & ~is_first] if self.pieces.keep_first else rows[repeated]
+
         # runs of units [first, last) of the documents, by part
         removed = removed[np.lexsort((removed["first"], removed["row"], removed["part"]))]
         bounds = find_number_bounds(removed["part"], parts.local_parts)
@@ -260,7 +266,7 @@ class PieceDrops(Pass[DedupCounts]):
 
 @dataclass(frozen=True)
 class RemovalTypes:
-    """Types of duplicates to remove, in this order: `exact`, `near`, then each type of pieces."""
+    """The types of duplicates to remove: `exact`, `near`, then each type of pieces."""
 
     parts: Parts
     exact: bool
@@ -268,23 +274,24 @@ class RemovalTypes:
     pieces: tuple[TextPieces, ...]
     seed: int
     forms: Mapping[str, NormalForm] = field(default_factory=dict)
-    """stored form of texts, by source group, where it is not that of prose"""
+    """stored form of texts, by source group, if it is not that of prose"""
 
     def earlier_types(self, pieces: TextPieces) -> "RemovalTypes":
-        """Return the types that are removed before these pieces are looked at."""
+        """Return the types that are removed before these pieces are compared."""
         return replace(self, pieces=self.pieces[: self.pieces.index(pieces)])
 
     def documents(self, part: int) -> Iterator[tuple[int, Document]]:
-        """Yield the row in the part and the rest of each document that stays."""
+        """Yield each document that stays, without removed pieces, and its row in the part."""
         removal = PartRemoval(self, part)
         for row, document in enumerate(read_documents(self.parts.find_documents(part))):
-            if isinstance(left := removal.decide(row, document), Document):
-                yield row, left
+            decided = removal.decide(row, document)
+            if isinstance(decided, Document):
+                yield row, decided
 
 
 @dataclass
 class PartRemoval:
-    """Decides what is left of the documents of a part, and counts what it cuts out of those that stay."""
+    """Decides about the documents of a part, and counts the pieces that it removes."""
 
     removals: RemovalTypes
     part: int
@@ -297,7 +304,7 @@ class PartRemoval:
         self._runs = {pieces.NAME: self._read_runs(pieces.NAME) for pieces in self.removals.pieces}
 
     def decide(self, row: int, document: Document) -> Document | Rejection:
-        """Return the rest of a document that stays, or the rejection of another one, by its row in the part."""
+        """Return a document without removed pieces, or its rejection, by its row in the part."""
         if (kept := self._exact.get(document.uid)) is not None:
             # the copy that exact dedup kept may itself have been dropped for a near-duplicate
             return self._reject(document, "exact_duplicate", self._near.get(kept, kept).hex())
@@ -306,19 +313,20 @@ class PartRemoval:
         return self._remove_pieces(row, document)
 
     def _remove_pieces(self, row: int, document: Document) -> Document | Rejection:
-        """Return the document without repeated pieces, or its rejection if nothing is left of it."""
+        """Return the document without repeated pieces, or its rejection if no text remains."""
         text = document.text
         removed = dict[str, int]()
         form = self.removals.forms.get(document.source_group, "prose")
         for pieces in self.removals.pieces:
             if not (runs := self._runs[pieces.NAME].get(row)):
                 continue
-            left = pieces.remove_runs(text, document.language, runs, form)
-            if not left:
+            remaining = pieces.remove_runs(text, document.language, runs, form)
+            if not remaining:
                 detail = f"{len(runs):,} repeated {pieces.NAME}"
                 return self._reject(document, f"repeated_{pieces.NAME}", detail)
-            removed[pieces.NAME] = len(text) - len(left)
-            text = left
+            removed[pieces.NAME] = len(text) - len(remaining)
+            text = remaining
+
         if not removed:
             return document
         add_counts(self.counts, {"edits": removed, "edited": 1})
@@ -331,9 +339,9 @@ class PartRemoval:
             document, stage="dedup", reason=reason, detail=detail, seed=self.removals.seed
         )
 
-    def _read_drops(self, kind: str) -> dict[bytes, bytes]:
-        """Return the kept uid of each dropped one; rows of near drops may repeat a uid."""
-        dropped, kept = map(uid_bytes, self.removals.parts.read_drops(kind, self.part))
+    def _read_drops(self, name: str) -> dict[bytes, bytes]:
+        """Return the kept uid of each dropped uid; near drops may repeat a uid."""
+        dropped, kept = map(uid_bytes, self.removals.parts.read_drops(name, self.part))
         return dict(zip(dropped, kept, strict=True))
 
     def _read_runs(self, name: str) -> dict[int, list[tuple[int, int]]]:
@@ -347,7 +355,7 @@ class PartRemoval:
         return runs
 
     def count_pieces(self) -> dict[str, PieceCounts]:
-        """Return the pieces that were read to be removed, by type."""
+        """Return the number of pieces to remove, by type."""
         return {
             name: {"applied": sum(map(len, by_row.values()))} for name, by_row in self._runs.items()
         }
@@ -355,7 +363,7 @@ class PartRemoval:
 
 @dataclass
 class RemoveDuplicates(Pass[DedupCounts]):
-    """Per part: write the rest of the documents in their order, and rejections that name the document kept instead."""
+    """Per part: write the remaining documents, and rejections that name the kept document."""
 
     units: int
     removals: RemovalTypes

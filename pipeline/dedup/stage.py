@@ -1,6 +1,6 @@
-"""Remove exact and near duplicates among documents, then lines and spans of sentences that repeat.
+"""Remove exact and near duplicates of documents, then repeated lines and spans of sentences.
 
-Decisions depend on the set of (uid, content) only, not on the order of documents, the number of
+Decisions depend on the set of (uid, content) alone, not on the order of documents, the number of
 tasks or the parts.
 """
 
@@ -34,14 +34,14 @@ _DUPLICATES: Final = (("rejected", "exact_duplicate"), ("rejected", "near_duplic
 
 
 class DedupStage(Stage[DedupConfig, DedupCounts]):
-    """Each type of duplicates: hashes per part, decisions per range; then a last pass rewrites the parts."""
+    """Removes duplicates: hashes per part, decisions per range, then rewritten parts."""
 
     name: ClassVar[str] = "dedup"
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_documents: ClassVar[bool] = True
     equations: ClassVar[tuple[Equation, ...]] = (
         *REWRITE_EQUATIONS,
-        # each type drops what the documents then lack
+        # the drops of each type equal the documents rejected for it
         Equation(
             [("exact", "dropped")],
             [("rejected", "exact_duplicate")],
@@ -62,8 +62,8 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
             counted="without_key",
             of_stage=True,
         ),
-        # near duplicates: signatures of what exact duplicates leave, and all keys and candidates
-        # are compared
+        # near duplicates: each document that exact dedup keeps has a signature, and all keys and
+        # candidates are compared
         Equation(
             ["documents_in"],
             [("exact", "dropped"), "signatures"],
@@ -79,7 +79,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
             counted=("near", "keys"),
             of_stage=True,
         ),
-        # repeated pieces: of the documents that are left, first lines, then spans
+        # repeated pieces of the remaining documents: first lines, then spans
         Equation(
             ["documents_in"],
             [("pieces", "lines", "documents"), *_DUPLICATES],
@@ -109,13 +109,16 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         return {} if self._other is None else {"against": self._other.digest}
 
     def validate(self) -> Iterator[str]:
-        """Yield what is wrong with the other output."""
+        """Yield the faults of the other output."""
         try:
             if (
                 self._other is not None
                 and self._other.documents.parent.resolve() == self.folder.parent.resolve()
             ):
-                yield f"dedup.against: {self.config.against}: expected another output, got that of this recipe"
+                yield (
+                    f"dedup.against: {self.config.against}: this is the output of this recipe; "
+                    "name another output"
+                )
         except ConfigurationError as error:
             yield str(error)
 
@@ -131,7 +134,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         parts = self._parts
         exact = self.config.exact
         near = self.config.near
-        bundles = {kind: parts.shuffle(kind).passes() for kind in SHUFFLES}
+        bundles = {name: parts.shuffle(name).passes() for name in SHUFFLES}
         passes: list[Pass[DedupCounts]] = []
         if exact is not None:
             passes += [ExactHashes(parts.units, parts, exact.key), *bundles["exact-hashes"]]
@@ -140,11 +143,13 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
                 *bundles["exact-drops"],
             ]
             passes += bundles["exact-kept"] if near is not None else []
+
         if near is not None:
             after_exact = exact is not None
             passes += [NearSignatures(parts.units, parts, near, after_exact), *bundles["near-keys"]]
             passes += [NearCandidates(parts.ranges, parts), *bundles["near-candidates"]]
             passes += [NearClusters(parts, near, after_exact), *bundles["near-drops"]]
+
         pieces = choose_pieces(self.config)
         removals = RemovalTypes(
             parts,
@@ -154,6 +159,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
             self.recipe.seed,
             self._stored_forms(),
         )
+
         for each in pieces:
             passes += [
                 PieceHashes(parts, each, removals.earlier_types(each).documents),
@@ -166,8 +172,10 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         """Return the stored form that `clean` gave the texts, by source group."""
         clean = self.recipe.config_of("clean")
         groups = {planned.source_group for planned in self.plan.ranges}
-        own = {group: clean.sources[group].normalize for group in groups & clean.sources.keys()}
-        return {group: own.get(group) or clean.normalize for group in groups}
+        of_sources = {
+            group: clean.sources[group].normalize for group in groups & clean.sources.keys()
+        }
+        return {group: of_sources.get(group) or clean.normalize for group in groups}
 
     def row(self, counts: DedupCounts) -> StageRow:
         before, after = (
@@ -186,7 +194,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
 
 
 def choose_pieces(config: DedupConfig) -> tuple[TextPieces, ...]:
-    """Return the types of pieces of texts to remove, in this order."""
+    """Return the types of pieces to remove, in this order."""
     lines = config.lines
     spans = config.spans
     types = list[TextPieces]()

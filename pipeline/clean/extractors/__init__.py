@@ -1,4 +1,4 @@
-"""Extractors: get the readable text out of HTML, in a child process (`_extraction.py`)."""
+"""Extractors: get the readable text of HTML, in a child process (`_extraction.py`)."""
 
 from abc import ABC, abstractmethod
 from typing import Annotated, ClassVar
@@ -13,21 +13,21 @@ class ExtractorOptions:
     """Limits per page, for every extractor."""
 
     timeout_s: Annotated[float, Field(gt=0, le=3600)] = 5.0
-    """CPU seconds per page, > 0; pages that need more are rejected as `timeout`"""
+    """CPU seconds per page, > 0; slower pages are rejected as `timeout`"""
     memory_bytes: Annotated[int, Field(ge=1 << 28)] = 1 << 31
     """address space of the extractor's process in bytes, ≥ 256 MiB; pages that need more are
-    rejected as `extractor_crash`, or `extractor_error` where the parser reports it"""
+    rejected as `extractor_crash`, or as `extractor_error` if the parser reports it"""
 
 
 class Extractor(ABC):
-    """An extractor."""
+    """Base class of extractors."""
 
     VERSION: ClassVar[int]
 
     @abstractmethod
     def extract(self, html: str) -> str:
-        """Return the text, empty if the page has none."""
+        """Return the text of a page; empty if it has none."""
 
     @abstractmethod
     def extract_leniently(self, html: str) -> str:
-        """Return the text by less strict rules, for a page in which `extract` finds none; empty if there is none."""
+        """Return the text by less strict rules, if `extract` finds none; may be empty."""

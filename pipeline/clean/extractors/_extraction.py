@@ -1,8 +1,8 @@
-"""Run extractors in a child process that can be killed, because parsers in C can hang, crash and use too much memory.
+"""Run extractors in a child process, because C parsers can hang, crash and exhaust memory.
 
-Pages and answers are lines of JSON on a socket, one page at a time, so that a page that exceeds its
-CPU time or crashes the child is the only one lost. Wall-clock time rejects no page, because a busy
-machine must not decide which documents are kept; a child that does not answer for very long ends
+Pages and answers are lines of JSON on a socket, one page at a time: a page that exceeds its CPU
+time or crashes the child is the only one lost. Wall-clock time rejects no page, because a busy
+machine must not decide which documents are kept. A child that does not answer for very long ends
 the stage.
 """
 
@@ -26,13 +26,17 @@ from clozeline.process import die_with, python_command, start_child
 EXTRACTION_KEYS: Final = dict.fromkeys(
     ("timeout", "extractor_crash", "extractor_error", "extract_empty"), "extractor"
 )
-"""The key that rules each reason of an extraction."""
+"""The configuration key behind each reason of an extraction."""
 _START_S: Final = 60.0
-_WALL_PER_CPU_SECOND: Final = 120  # wall-clock seconds per CPU second that a page may take
+_WALL_PER_CPU_SECOND: Final = 120
+"""Wall-clock seconds per CPU second that a page may take."""
 
 
 class ExtractionResult(NamedTuple):
-    """Text of a page, or the reason why there is none, and whether only the lenient rules found it."""
+    """The text of a page, or the reason why it has none.
+
+    `lenient` is true if only the lenient rules found the text.
+    """
 
     text: str
     reason: str | None = None
@@ -40,17 +44,17 @@ class ExtractionResult(NamedTuple):
 
 
 class ExtractorProcess:
-    """The parent's side: sends pages to the child process and ends it by `close`."""
+    """The child process from the parent's side: sends pages; `close` ends it."""
 
-    def __init__(self, chosen: ExtractorComponent) -> None:
-        limits: ExtractorOptions = chosen.options
+    def __init__(self, component: ExtractorComponent) -> None:
+        limits: ExtractorOptions = component.options
         self._patience_s = limits.timeout_s * _WALL_PER_CPU_SECOND
         self._too_slow = (
-            f"the extractor's process gave no answer for {self._patience_s:.0f} s, although a page "
+            f"the extractor's process did not answer for {self._patience_s:.0f} s, although a page "
             f"may only use {limits.timeout_s:g} s of CPU time: it was stopped, or the machine is "
-            "overloaded; run the stage again, finished units are kept"
+            "overloaded. Run the stage again: finished units are kept"
         )
-        self._setup = {"extractor": chosen.as_dict(), "parent": os.getpid()}
+        self._setup = {"extractor": component.as_dict(), "parent": os.getpid()}
         self._child: subprocess.Popen[bytes] | None = None
         self._stream: tuple[socket.socket, BinaryIO] | None = None
         self.restarts = 0
@@ -58,8 +62,8 @@ class ExtractorProcess:
     def extract(self, html: str) -> ExtractionResult:
         """Return the text of a page or the reason why there is none.
 
-        A page at which two processes die is to blame, unless for its time: one may have been killed
-        by someone else.
+        If two processes die at a page, the page is to blame; one process may have been killed by
+        somebody. A page that exceeds its time is not tried again.
         """
         page = json.dumps(html, ensure_ascii=False).encode("utf-8", "replace")
         reason = ""
@@ -74,7 +78,7 @@ class ExtractorProcess:
         return ExtractionResult("", reason)
 
     def _send_page(self, page: bytes) -> ExtractionResult | int:
-        """Return the answer to a page, or the exit status of the process that died."""
+        """Return the answer to a page, or the exit status of the process if it died."""
         if self._child is None:
             self._start()
         assert self._stream is not None
@@ -87,6 +91,7 @@ class ExtractorProcess:
                 line = answers.readline()
             if line.endswith(b"\n"):
                 return ExtractionResult(*json.loads(line))
+
             status = self._child.wait(_START_S)
         except TimeoutError as error:
             self.close()
@@ -94,6 +99,7 @@ class ExtractorProcess:
         except BaseException:  # also a stop by a signal: later pages must not get this answer
             self.close()
             raise
+
         self.close()
         return status
 
@@ -102,8 +108,7 @@ class ExtractorProcess:
         self._stream = ours, ours.makefile("rb")
         code = f"from {__name__} import serve; serve({theirs.fileno()})"
         with theirs:
-            # in its own process group, so that Ctrl-C only reaches the parent, which then ends the
-            # child
+            # a separate process group: Ctrl-C then only reaches the parent, which ends the child
             self._child = start_child(
                 python_command("-c", code),
                 stdin=subprocess.DEVNULL,
@@ -118,7 +123,7 @@ class ExtractorProcess:
         except (EOFError, OSError) as error:
             self.close()
             raise StorageError(
-                "the extractor's process does not start; see its message above"
+                "the extractor's process does not start; see its error above"
             ) from error
         ours.settimeout(self._patience_s)
 
@@ -134,35 +139,35 @@ class ExtractorProcess:
             each.close()
 
 
-def shared_extractor_process(chosen: ExtractorComponent) -> ExtractorProcess:
-    """Return the child shared by all units of this process with equal options; it ends with the process."""
-    return _shared(json.dumps(chosen.as_dict(), sort_keys=True), os.getpid())
+def shared_extractor_process(component: ExtractorComponent) -> ExtractorProcess:
+    """Return the child process that all units of this process share for equal options."""
+    return _shared(json.dumps(component.as_dict(), sort_keys=True), os.getpid())
 
 
 @cache
-def _shared(plain: str, process: int) -> ExtractorProcess:
-    # per process id, because a fork must not use its parent's socket
-    extraction = ExtractorProcess(EXTRACTORS.resolve(json.loads(plain)))
+def _shared(component: str, process: int) -> ExtractorProcess:
+    # one per process id, because a fork must not use its parent's socket
+    extraction = ExtractorProcess(EXTRACTORS.resolve(json.loads(component)))
     atexit.register(extraction.close)
     return extraction
 
 
 def serve(descriptor: int) -> None:
-    """Run the child's side: read the setup, then answer pages until the parent ends."""
+    """Run the child: read the setup, then answer pages until the parent ends."""
     os.dup2(2, 1)
     with socket.socket(fileno=descriptor) as sender, sender.makefile("rb") as pages:
         setup = json.loads(pages.readline())
         die_with(setup["parent"])
-        chosen = EXTRACTORS.resolve(setup["extractor"])
-        limits: ExtractorOptions = chosen.options
+        component = EXTRACTORS.resolve(setup["extractor"])
+        limits: ExtractorOptions = component.options
         resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        extractor = chosen.build()
+        extractor = component.build()
         sender.sendall(b"\n")
         try:
             for line in pages:
                 # the default action of SIGPROF ends the process even inside a parser that never
-                # returns to Python, and also ends a parser whose parent is gone
+                # returns to Python, also when the parent has ended
                 signal.setitimer(signal.ITIMER_PROF, limits.timeout_s)
                 answer = _extract_page(extractor, json.loads(line))
                 signal.setitimer(signal.ITIMER_PROF, 0)

@@ -1,4 +1,4 @@
-"""Prepare a page before any extractor: remove what it hides, and write what only its layout says."""
+"""Prepare a page for extractors: remove hidden parts, and write down what only layout shows."""
 
 import re
 from typing import Any, Final
@@ -11,13 +11,13 @@ from clozeline.pipeline.text.exponents import is_exponent
 _XHTML: Final = re.compile(
     r"(?i)<!doctype[^>]*\bXHTML\b|<html\b[^>]*\bxmlns\s*=[\s\"']*\S+/1999/xhtml"
 )
-# elements that HTML does not close where an XHTML page closes them itself
+# elements that XHTML closes with `/>`, but HTML does not
 _CLOSED: Final = re.compile(
     r"(?i)<(a|b|div|em|h\d|i|iframe|li|p|script|span|strong|style|td|title)\b([^<>]*)/>"
 )
 _TOUCHED: Final = re.compile(r"(?i)hidden|display|visibility|<(?:rt|rp|rb|rtc|sup|button)\b")
 _HIDDEN: Final = "[hidden], [aria-hidden='true' i], [style*='display' i], [style*='visibility' i]"
-# formulas have a form for the eye that is hidden from screen readers
+# formulas have a visual form that is hidden from screen readers
 _SHOWN: Final = "math, [class*='math' i], [class*='katex' i]"
 _MARK: Final = "data-unshown"
 _BUTTONS: Final = (
@@ -27,10 +27,12 @@ _NO_TEXT: Final = re.compile(r"(?is)<(script|style)\b.*?</\1\s*>|<[^>]*>|\s+")
 
 
 def prepare_page(html: str) -> str:
-    """Return a page without hidden elements, readings of characters and buttons around headings, with exponents marked.
+    """Return a page without hidden elements, ruby readings and buttons around headings.
 
-    XHTML is read as XML if it is well-formed, without entities and network. If more than half of
-    the text would be hidden, none is: a script shows it.
+    Exponents are marked with `^`.
+
+    Well-formed XHTML is parsed as XML, without entities and network. If more than half of the text
+    would be removed, nothing is: a script shows it.
 
         "<h2><button>Why?</button></h2><p hidden>No</p><p>10<sup>6</sup>" ->
         "<h2>Why?</h2><p>10^6</p>"
@@ -39,10 +41,11 @@ def prepare_page(html: str) -> str:
         html = _read_xhtml(html)
     if not _TOUCHED.search(html):
         return html
-    tree: Any = HTMLTree.parse(html)  # whose lists of nodes take quadratic time unless by `values`
+    tree: Any = HTMLTree.parse(html)  # its lists of nodes take quadratic time, except by `values`
     if tree.body is None:
         return html
     _remove_hidden(tree.body)
+
     for node in tree.body.query_selector_all("rt, rp, rtc").values():
         node.decompose()
     for node in tree.body.query_selector_all(f"ruby, {_BUTTONS}").values():
@@ -66,7 +69,7 @@ def _read_xhtml(html: str) -> str:
 
 
 def _remove_hidden(body: Any) -> None:
-    """Remove elements hidden by an attribute or a declaration of their own; show them if they are most of the page."""
+    """Remove elements that an attribute or style hides; show them if they are most of the page."""
     for node in body.query_selector_all(_HIDDEN).values():
         if _is_hidden(node):
             node.setattr(_MARK, "")
@@ -74,6 +77,7 @@ def _remove_hidden(body: Any) -> None:
             _show(node)
     unshown = body.query_selector_all(f"[{_MARK}]").values()
     outer = [node for node in unshown if not node.parent.closest(f"[{_MARK}]")]
+    # a script shows hidden elements that hold most of the text
     hidden, total = (
         sum(len(_NO_TEXT.sub("", node.html)) for node in nodes)
         for nodes in (outer, [body] if outer else [])
@@ -87,7 +91,7 @@ def _remove_hidden(body: Any) -> None:
 
 
 def _show(node: Any) -> None:
-    """Remove what extractors take for a sign of hidden text."""
+    """Remove the attributes that extractors take for signs of hidden text."""
     for name in ("hidden", "aria-hidden", "style"):
         node.delattr(name)
 

@@ -1,4 +1,7 @@
-"""Main-content extraction by Resiliparse (Bevendorff et al., ECIR 2018; https://resiliparse.chatnoir.eu)."""
+"""Main-content extraction by Resiliparse (Bevendorff et al., ECIR 2018).
+
+https://resiliparse.chatnoir.eu
+"""
 
 import re
 from typing import ClassVar, Final
@@ -11,14 +14,16 @@ from clozeline.pipeline.clean.extractors import Extractor, ExtractorOptions
 _INVISIBLE_ELEMENTS: Final = re.compile(
     r"<(noscript|script|style)\b.*?</\1\s*>", re.IGNORECASE | re.DOTALL
 )
-_LONG_LINE: Final = 60  # characters; shorter lines of a page are mostly menus and headings
-_FEWEST_CHARACTERS: Final = 500  # minimum characters in long lines of a page that has a text
+_LONG_LINE: Final = 60
+"""Characters of a long line; shorter lines of a page are mostly menus and headings."""
+_FEWEST_CHARACTERS: Final = 500
+"""Minimum characters in long lines of a page with a text."""
 
 
 class Resiliparse(Extractor):
-    r"""Plain text of a page with paragraphs and lists, without link targets and image texts.
+    r"""Extracts the text of a page with paragraphs and lists, without link targets and image texts.
 
-    If no main content is found, `extract_leniently` drops the invisible elements that mislead the
+    If there is no main content, `extract_leniently` removes invisible elements, which mislead the
     parser, or else takes the long lines of the page.
 
         "<nav>Home</nav><h1>Title</h1><p>One <b>two</b>.</p>" -> "Title\n\nOne two."
@@ -38,12 +43,12 @@ class Resiliparse(Extractor):
         return _parse(html, self._options.main_content)
 
     def extract_leniently(self, html: str) -> str:
-        """Return the main content without scripts, or else the long lines of the page if there are enough."""
-        bare = _INVISIBLE_ELEMENTS.sub(" ", html)
-        text = _parse(bare, self._options.main_content)
+        """Return the main content without scripts, or else the long lines if there are enough."""
+        visible = _INVISIBLE_ELEMENTS.sub(" ", html)
+        text = _parse(visible, self._options.main_content)
         if text.strip() or not self._options.main_content:
             return text
-        lines = map(str.strip, _parse(bare, False).split("\n"))
+        lines = map(str.strip, _parse(visible, False).split("\n"))
         prose = "\n\n".join(
             dict.fromkeys(
                 line for line in lines if len(line) >= _LONG_LINE and not line.startswith("•")

@@ -1,4 +1,7 @@
-"""Main-content extraction by trafilatura (Barbaresi, ACL 2021; https://trafilatura.readthedocs.io)."""
+"""Main-content extraction by trafilatura (Barbaresi, ACL 2021).
+
+https://trafilatura.readthedocs.io
+"""
 
 import logging
 from typing import ClassVar
@@ -8,7 +11,10 @@ from clozeline.pipeline.clean.extractors import Extractor, ExtractorOptions
 
 
 class Trafilatura(Extractor):
-    """Plain text of a page with paragraphs, lists and tables, without comments, link targets and image texts."""
+    """Extracts the text of a page with paragraphs, lists and tables.
+
+    Comments, link targets and image texts are dropped.
+    """
 
     VERSION: ClassVar[int] = 2
 
@@ -22,17 +28,16 @@ class Trafilatura(Extractor):
 
         self._options = options
         self._extract = extract
-        logging.getLogger("trafilatura").setLevel(
-            logging.CRITICAL
-        )  # it writes a line for each page without text
+        # it logs an error for each page without text
+        logging.getLogger("trafilatura").setLevel(logging.CRITICAL)
 
     def extract(self, html: str) -> str:
-        # its deduplication depends on the pages read before, in this process
+        # its deduplication depends on the pages that this process read before
         text = self._extract(
             html, fast=self._options.fast, deduplicate=False, include_comments=False
         )
         return text or ""
 
     def extract_leniently(self, html: str) -> str:
-        """Return nothing: the library has tried its lenient rules."""
+        """Return nothing, because the library already tried its lenient rules."""
         return ""

@@ -1,4 +1,7 @@
-"""Filters: each returns a verdict per document, from shared text statistics; reports rely on the reason names."""
+"""Filters: each returns a verdict per document, from shared text statistics.
+
+Reports rely on the names of their reasons.
+"""
 
 import hashlib
 import math
@@ -23,26 +26,29 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 class Verdict:
     """The verdict of a filter on a document."""
 
-    reason: str = ""  # why it is rejected; empty if it is kept
-    detail: str = ""  # the value and its threshold
-    text: str | None = None  # the edited text; None without an edit
-    removed: Mapping[str, int] = field(
-        default_factory=dict
-    )  # characters removed by the edit, by rule
-    columns: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # what it adds to `extra` of the document
-    flags: int = 0  # bits that it sets in `flags` of the document
-    note: str = ""  # what the report counts, without a rejection
+    reason: str = ""
+    """why the document is rejected; empty if it is kept"""
+    detail: str = ""
+    """the value and its threshold"""
+    text: str | None = None
+    """the edited text; None without an edit"""
+    removed: Mapping[str, int] = field(default_factory=dict)
+    """characters removed by the edit, by rule"""
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    """entries that are added to `extra` of the document"""
+    flags: int = 0
+    """bits that are set in `flags` of the document"""
+    note: str = ""
+    """event that the report counts, without a rejection"""
 
 
 KEEP: Final = Verdict()
 
 
 class Filter(ABC):
-    """A filter of documents; equal documents get equal verdicts.
+    """Base class of filters; equal documents get equal verdicts.
 
-    One with options has a nested dataclass `Options`.
+    A filter with options has a nested dataclass `Options`.
     """
 
     VERSION: ClassVar[int]
@@ -50,11 +56,10 @@ class Filter(ABC):
     reasons: ClassVar[tuple[str, ...]]
     """why it rejects documents; reports rely on these names"""
     thresholds: ClassVar[Mapping[str, str]] = {}
-    """the option that each reason compares with, for reports; a reason that is not listed is the
-    filter's own"""
+    """the option that each reason compares with, for reports; other reasons have no option"""
     before_extraction: ClassVar[bool] = False
-    """whether it judges before the text is extracted, by URL, date or source; its documents have no
-    text, and the page of a rejected one is never read"""
+    """true to judge before the text is extracted, by URL, date or source: documents have no text,
+    and the page of a rejected document is never parsed"""
     Options: ClassVar[Any] = NoOptions
 
     def __init__(self, options: Any) -> None:
@@ -65,11 +70,9 @@ class Filter(ABC):
         """Return the verdict on a document.
 
         Args:
-            document: its text in stored form, and what is known of it: language, URL, host, date,
-                source, and the other columns of its record in `extra`, such as a score or a
-                license.
-            statistics: of this text; each is computed once for all filters, when the first one asks
-                for it.
+            document: the text in stored form with its metadata: language, URL, host, date, source,
+                and other columns of the record in `extra`, such as a score or a license.
+            statistics: statistics of the text; each is computed once for all filters, on first use.
         """
 
 
@@ -78,11 +81,14 @@ Measure: TypeAlias = tuple[str, float, float, float, str]
 
 
 class ThresholdFilter(Filter):
-    """A filter whose rules each compare a measure of the text with thresholds; the first that fails is the reason."""
+    """Base class of filters that compare measures of the text with thresholds.
+
+    The first rule that fails is the reason.
+    """
 
     @abstractmethod
     def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:
-        """Yield the measures in the order of the rules, the cheapest first."""
+        """Yield the measures in the order of the rules, cheapest first."""
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the verdict of the first rule that fails."""
@@ -105,23 +111,23 @@ def at_least(reason: str, value: float, minimum: float, shown: str = "{:.3f}") -
 
 
 DATA_FILE: Final = {"data_file": True}
-"""Metadata of an option that names a file, a folder of files or a list of them, whose content
-decides verdicts."""
+"""Metadata of an option that names files or folders whose content affects verdicts."""
 
 
 def hash_data_files(options: Any) -> dict[str, str]:
-    """Return the SHA-256 (hex) of each file that options name, by path; ConfigurationError if one is missing."""
+    """Return the SHA-256 (hex) of each file that options name, by path.
+
+    Raises:
+        ConfigurationError: a file cannot be read.
+    """
     named = [
         getattr(options, option.name)
         for option in fields(options)
         if option.metadata.get("data_file")
     ]
-    listed = [
-        Path(item)
-        for value in named
-        if value is not None
-        for item in (value if isinstance(value, list) else [value])
-    ]
+    values = (value if isinstance(value, list) else [value] for value in named if value is not None)
+    listed = [Path(item) for items in values for item in items]
+
     digests = {}
     for path in listed:
         inside = (
@@ -139,7 +145,7 @@ def hash_data_files(options: Any) -> dict[str, str]:
 
 
 def read_terms(path: Path) -> Iterator[str]:
-    """Yield the terms of a file, one a line, without comments; ConfigurationError if it cannot be read."""
+    """Yield the terms of a file, one per line, without comments; fail if it cannot be read."""
     try:
         with path.open(encoding="utf-8-sig") as lines:
             for line in lines:
@@ -147,12 +153,12 @@ def read_terms(path: Path) -> Iterator[str]:
                     yield term
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(
-            f"{path}: expected a list in UTF-8, a term on each line; it cannot be read: {error}"
+            f"{path}: cannot be read as a UTF-8 list with one term per line: {error}"
         ) from error
 
 
 class HashedTerms:
-    """A set of strings as sorted hashes: 8 bytes each, kept once per process."""
+    """A set of strings as sorted hashes of 8 bytes, shared within a process."""
 
     def __init__(self, paths: Sequence[Path], normalize: Callable[[str], str] = str.lower) -> None:
         self._hashes = [_hash_terms(path, normalize, _file_state(path)) for path in paths]

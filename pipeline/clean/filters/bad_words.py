@@ -1,4 +1,4 @@
-"""Lists of words that texts may not have (the last rule of C4, Raffel et al. 2020, arXiv:1910.10683, section 2.2)."""
+"""Reject texts with listed words (last rule of C4, Raffel et al. 2020, arXiv:1910.10683)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
@@ -24,8 +24,8 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 class BadWords(ThresholdFilter):
     """Rejects texts with listed words, by language.
 
-    The lists are your files; none comes with Clozeline, and no recipe uses them: such lists also
-    hit dialects and texts about health. A text in a language without a list is kept, and counted as
+    You provide the lists: Clozeline has none, and no recipe uses them, because such lists also hit
+    dialects and texts about health. A text in a language without a list is kept, and counted as
     `bad_words_unavailable`. Words are compared without case and accents.
 
     With `damn` in the list of `en`, "Damn it." is rejected as `bad_words`: one word of two
@@ -37,19 +37,19 @@ class BadWords(ThresholdFilter):
 
     @config_class
     class Options:
-        """The lists, and how many words are too many."""
+        """The lists, and the share of listed words that is too high."""
 
         lists: Annotated[Path, HOME_EXPANDED] = field(metadata=DATA_FILE)
-        """folder with a file for each language, named by its code such as `en` or `en.txt`; a term
-        on each line"""
+        """folder with a file per language, named by its code such as `en` or `en.txt`, with one
+        term per line"""
         share: Share = 0.0
-        """maximum fraction of listed words, 0 to 1; 0 rejects a text with any"""
+        """maximum fraction of listed words, 0 to 1; 0 rejects a text with a single one"""
 
     def __init__(self, options: Options) -> None:
         self._share = options.share
         if not options.lists.is_dir():
             raise ConfigurationError(
-                f"bad_words.lists {options.lists}: expected a folder with a file for each language"
+                f"bad_words.lists {options.lists}: expected a folder with one file per language"
             )
         files = sorted(
             file
@@ -72,7 +72,7 @@ class BadWords(ThresholdFilter):
 
 
 def _group_by_first_word(path: Path) -> Mapping[str, Sequence[list[str]]]:
-    """Return the terms as words, those with the same first word together, the longest first."""
+    """Return the terms as lists of words, grouped by their first word, longest first."""
     by_first: dict[str, list[list[str]]] = {}
     for term in sorted(set(read_terms(path))):
         if words := match_words(term):
@@ -82,17 +82,16 @@ def _group_by_first_word(path: Path) -> Mapping[str, Sequence[list[str]]]:
 
 def _count_words(words: Sequence[str], terms: Mapping[str, Sequence[list[str]]]) -> int:
     """Count the words of a text that are in a listed term; no word counts twice."""
-    count = free = 0
+    count = 0
+    free = 0
     for start in [index for index, word in enumerate(words) if word in terms]:
-        if start >= free:
-            length = next(
-                (
-                    len(term)
-                    for term in terms[words[start]]
-                    if words[start : start + len(term)] == term
-                ),
-                0,
-            )
-            count = count + length
-            free = start + length
+        if start < free:
+            continue
+
+        # the longest term that starts here
+        candidates = terms[words[start]]
+        found = (len(term) for term in candidates if words[start : start + len(term)] == term)
+        length = next(found, 0)
+        count = count + length
+        free = start + length
     return count

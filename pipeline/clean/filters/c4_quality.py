@@ -18,7 +18,7 @@ _CITATION: Final = re.compile(r"\[\d*]|\[edit]|\[citation needed]")
 _FEWEST_FRAGMENTS: Final = 3
 _NEXT_START: Final = re.compile(r"[.?!] ([^\W\d_])")
 _QUOTES: Final = ('"', "'", "”", "’")
-"""Quotes that end a line of printed prose; the paper has the first one."""
+"""Quotes that end a line of printed prose; the paper has only the first one."""
 _POLICY: Final = (
     "terms of use",
     "privacy policy",
@@ -30,20 +30,23 @@ _POLICY: Final = (
 
 
 def _has_capitals(text: str) -> bool:
-    """Return whether sentences of a text begin with a capital, so that a line with a small letter begins inside one."""
+    """Return whether sentences of a text start with a capital."""
     starts = [match[1] for match in _NEXT_START.finditer(text)]
     return 2 * sum(map(str.isupper, starts)) >= len(starts)
 
 
 class _PageRejected(Exception):
-    """Raised for a line that rejects the entire page."""
+    """A line that rejects the entire page."""
 
 
 class C4Quality(Filter):
-    r"""Reduces the text to lines that are sentences, and rejects pages with code, filler or too few sentences.
+    r"""Reduces the text to lines that are sentences.
 
-    A hard-wrapped paragraph is judged as one line, and keeps its line ends. A text of which pieces
-    of sentences would remain is rejected. `clean.line_rules: lines` judges each line, as published.
+    Pages with code, filler or too few sentences are rejected.
+
+    A hard-wrapped paragraph is judged as one line, and keeps its line ends. A text of which only
+    fragments of sentences would remain is rejected. `clean.line_rules: lines` judges each line, as
+    published.
 
     The rules are for prose. On pages with code, disable `citations`, which would remove lists and
     indices. The report counts the characters that each rule removes, as `edits`.
@@ -78,8 +81,8 @@ class C4Quality(Filter):
         policy: bool = True
         """drop lines about cookies, privacy and terms of use"""
         citations: bool = True
-        """remove `[1]`, `[]`, `[edit]`, `[citation needed]`; disable for code, where they are lists
-        and indices"""
+        """remove `[1]`, `[]`, `[edit]`, `[citation needed]`; disable for code, in which they are
+        lists and indices"""
         lorem_ipsum: bool = True
         """reject pages with this phrase"""
         curly_bracket: bool = True
@@ -98,10 +101,14 @@ class C4Quality(Filter):
         ]
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
-        """Return the verdict on a page, with its edited text; empty lines stay, because they separate paragraphs."""
+        """Return the verdict on a page, with the edited text.
+
+        Empty lines stay, because they separate paragraphs.
+        """
         removed: Counter[str] = Counter()
         kept: list[str] = []
-        fragments, cuts_sentence = 0, False
+        fragments = 0
+        cuts_sentence = False
         lowered = statistics.text.lower()
         phrases = [phrase for phrase in self._phrases if phrase in lowered]
         try:
@@ -115,15 +122,17 @@ class C4Quality(Filter):
                     removed[rule] += sum(map(len, group)) + len(group)
                     cuts_sentence = rule == "terminal_punctuation"
                     continue
-                bare = [each.strip() for each in group]
-                edited = [self._remove_citations(each) for each in bare]
+                stripped = [each.strip() for each in group]
+                edited = [self._remove_citations(each) for each in stripped]
                 kept += edited
-                removed["citation"] += sum(map(len, bare)) - sum(map(len, edited))
-                removed["blank"] += sum(map(len, group)) - sum(map(len, bare))
+                removed["citation"] += sum(map(len, stripped)) - sum(map(len, edited))
+                removed["blank"] += sum(map(len, group)) - sum(map(len, stripped))
                 fragments += len(group) if cuts_sentence and line[:1].islower() else 0
                 cuts_sentence = False
         except _PageRejected as rejected:
             return Verdict(str(rejected))
+
+        # a page that would be reduced to fragments of sentences
         filled = sum(map(bool, kept))
         is_cut = fragments >= _FEWEST_FRAGMENTS and 2 * fragments > filled
         if is_cut and statistics.judges_paragraphs and _has_capitals(statistics.text):
@@ -131,7 +140,8 @@ class C4Quality(Filter):
                 "fragments",
                 f"{fragments} of {filled} lines that would be kept begin in mid-sentence",
             )
-        # count the sentences, up to the number required
+
+        # count the sentences, up to the required number
         sentences = 0
         for line in kept:
             if sentences >= self._options.sentences:
@@ -141,10 +151,11 @@ class C4Quality(Filter):
             return Verdict(
                 "too_few_sentences", f"{sentences} sentences < {self._options.sentences}"
             )
+
         if not any(removed.values()):
             return KEEP
         text = normalize("\n".join(kept)) if removed["citation"] else join_lines(kept)
-        # empty lines around dropped lines disappear with them
+        # empty lines around dropped lines are removed with them
         removed["blank"] += len(statistics.text) - len(text) - removed.total()
         return Verdict(text=text, removed={rule: count for rule, count in removed.items() if count})
 
@@ -156,19 +167,23 @@ class C4Quality(Filter):
     def _remove_citations(self, line: str) -> str:
         return _CITATION.sub("", line) if self._options.citations and "[" in line else line
 
-    def _find_dropping_rule(self, bare: str, phrases: list[str], language: str) -> str:
-        """Return the rule that drops a line; "" keeps it. Few pages have phrases."""
+    def _find_dropping_rule(self, stripped: str, phrases: list[str], language: str) -> str:
+        """Return the rule that drops a line; "" keeps it. `phrases` are those of the page."""
         options = self._options
-        if len(bare) > options.word_chars and max(map(len, bare.split())) > options.word_chars:
+        if (
+            len(stripped) > options.word_chars
+            and max(map(len, stripped.split())) > options.word_chars
+        ):
             return "long_word"
-        line = self._remove_citations(bare)
+        line = self._remove_citations(stripped)
         if options.terminal_punctuation and (
             not self._has_sentence_end(line, language) or line.endswith("...")
         ):
             return "terminal_punctuation"
-        few = len(bare.split(None, options.words_per_line)) < options.words_per_line
-        if few and count_words(bare) < options.words_per_line:
+        few = len(stripped.split(None, options.words_per_line)) < options.words_per_line
+        if few and count_words(stripped) < options.words_per_line:
             return "few_words"
+
         lowered = line.lower() if phrases else ""
         phrase = next((phrase for phrase in phrases if phrase in lowered), "")
         if phrase == "lorem ipsum":

@@ -1,4 +1,4 @@
-"""Words that a printed page hyphenates at the end of a line."""
+"""Join words that a printed page hyphenates at the end of a line."""
 
 import re
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
-# a hyphen at the end of a line, the rest of the word, what is attached to it, and a blank; a page
-# may end between them
+# a hyphen at the end of a line, the second part of the word, attached marks, and a blank; a page
+# may end in between
 _HYPHENATED: Final = re.compile(r"[-\u2010]\n\n?[ \t]*([^\W\d_]+)([^\s\-\u2010]*)( ?)")
 _BEFORE: Final = re.compile(r"[^\W\d_]+\Z")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
@@ -27,8 +27,8 @@ class Dehyphenate(Filter):
     r"""Joins words that were hyphenated at line ends; the line then ends behind the word.
 
     The hyphen stays where the document shows that it is part of the word, as in `well-known`, and
-    behind one letter. A part that begins with a capital is a word of its own, and so is one after a
-    suspended hyphen.
+    behind a single letter. A second part that starts with a capital, or a conjunction after a
+    suspended hyphen, is a separate word.
 
     "an exam-\nple of it" -> "an example\nof it"
     """
@@ -41,6 +41,8 @@ class Dehyphenate(Filter):
         text = statistics.text
         if not _HYPHENATED.search(text):
             return KEEP
+
+        # other words of the document show which hyphens belong to a word
         suspended = _CONJUNCTIONS.get(document.language, _CONJUNCTIONS["en"])
         words = set(_WORD.findall("".join(_uncut_pieces(text)).lower()))
         compounds = [word.split("-") for word in words if "-" in word]
@@ -68,13 +70,13 @@ class Dehyphenate(Filter):
 
 
 def _find_head(cut: re.Match[str]) -> str:
-    """Return the letters before the hyphen of a cut word."""
+    """Return the letters before the hyphen of a hyphenated word."""
     before = _BEFORE.search(cut.string[max(0, cut.start() - 40) : cut.start()])
     return "" if before is None else before[0]
 
 
 def _uncut_pieces(text: str) -> Iterator[str]:
-    """Yield the text between cut words."""
+    """Yield the text between hyphenated words."""
     at = 0
     for cut in _HYPHENATED.finditer(text):
         yield text[at : cut.start() - len(_find_head(cut))]

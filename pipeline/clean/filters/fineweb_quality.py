@@ -18,10 +18,12 @@ _MARKS: Final = SENTENCE_TERMINAL + OTHER_MARKS + "\u17d6\u17d9\u17da"
 
 
 class FinewebQuality(ThresholdFilter):
-    r"""Rejects lists, menus and tables: texts of short lines, of lines without a full stop, or of repeated lines.
+    r"""Rejects lists, menus and tables.
 
-    Empty lines count only as newlines. A closing quote after the full stop is no terminal mark, as
-    in datatrove; add it to `stop_chars` for dialogue.
+    These are texts of short lines, of lines without a full stop, or of repeated lines.
+
+    Empty lines count only as newlines. As in datatrove, a closing quote after the full stop is not
+    a terminal mark; add it to `stop_chars` for dialogue.
 
     "Home\nNews\nContact\nHelp" -> rejected as `line_punct_ratio`: no line ends in a full stop
     """
@@ -64,8 +66,10 @@ class FinewebQuality(ThresholdFilter):
         count = max(1, len(lines))
         ended = sum([self._ends_sentence(line[-1]) is not None for line in lines])
         yield at_least("line_punct_ratio", ended / count, options.line_punct_thr)
+
         short = sum([len(line) <= options.short_line_length for line in lines])
         yield at_most("short_line_ratio", short / count, options.short_line_thr)
+
         newlines = len(statistics.lines) - 1
         copied = statistics.duplicate_lines.copied_chars
         yield at_most(

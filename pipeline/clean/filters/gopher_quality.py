@@ -57,8 +57,8 @@ class GopherQuality(ThresholdFilter):
     """Keeps texts of a plausible length, made of words, with sentences rather than lists.
 
     The paper requires a letter in 80 % of the words. datatrove counts punctuation marks as words,
-    so that news pages with many quotes and numbers fail; here this rule splits at white space,
-    unless `letter_words: tokens`.
+    so that news pages with many quotes and numbers fail. Here this rule splits at white space,
+    unless `letter_words` is `tokens`.
 
     60 times "word" -> rejected as `gopher_enough_stop_words`: no English stop word occurs
     """
@@ -89,8 +89,8 @@ class GopherQuality(ThresholdFilter):
             3,
             10,
         )
-        """minimum of the mean word length in characters, maximum in letters, without vowel signs
-        and other marks on them; no effect on texts in scripts without blanks"""
+        """minimum of the mean word length in characters, and maximum in letters, without marks such
+        as vowel signs; no effect on texts in scripts without blanks"""
         symbols_per_word: Annotated[float, Field(ge=0)] = 0.1
         """maximum `#`, and maximum ellipses, per token"""
         bullet_lines: Share = 0.9
@@ -100,13 +100,13 @@ class GopherQuality(ThresholdFilter):
         tokens_with_letter: Share = 0.8
         """minimum fraction of words with a letter, 0 to 1"""
         letter_words: Literal["spaces", "tokens"] = "spaces"
-        """words of that rule: split at white space, or datatrove's tokens, which include
+        """words of this rule: split at white space, or datatrove's tokens, which include
         punctuation marks"""
         stop_words: Annotated[int, Field(ge=0)] = 2
         """minimum number of distinct stop words; no effect for languages without a list"""
         stop_words_from: Path | None = field(default=None, metadata=DATA_FILE)
-        """folder of lists, a word in each line: en.txt, de.txt, ...; they replace those of nine
-        languages"""
+        """folder of lists with one word per line: en.txt, de.txt, ...; they replace the lists of
+        nine languages"""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -128,12 +128,13 @@ class GopherQuality(ThresholdFilter):
         return Verdict(note="stop_words_unavailable") if is_off else verdict
 
     def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:
-        """Yield the measures, the cheapest first."""
+        """Yield the measures, cheapest first."""
         text = statistics.text
         lines = statistics.lines
         options = self._options
         yield at_least("gopher_short_doc", statistics.words, options.words[0], "{} words")
         yield at_most("gopher_long_doc", statistics.words, options.words[1], "{} words")
+
         if statistics.has_blanks:
             shortest, longest = options.mean_word_length
             shown = "mean word length {:.2f}"
@@ -141,14 +142,17 @@ class GopherQuality(ThresholdFilter):
                 "gopher_below_avg_threshold", statistics.mean_word_length, shortest, shown
             )
             yield at_most("gopher_above_avg_threshold", statistics.mean_letters, longest, shown)
+
         tokens = max(1, statistics.token_count)
         yield at_most("gopher_too_many_hashes", text.count("#") / tokens, options.symbols_per_word)
         ellipses = text.count("...") + text.count("…")
         yield at_most("gopher_too_many_ellipsis", ellipses / tokens, options.symbols_per_word)
+
         bullets = sum([line.lstrip().startswith(("•", "-")) for line in lines])
         yield at_most("gopher_too_many_bullets", bullets / len(lines), options.bullet_lines)
         trailing = sum([line.endswith(("...", "…")) for line in lines])
         yield at_most("gopher_too_many_end_ellipsis", trailing / len(lines), options.ellipsis_lines)
+
         by_tokens = options.letter_words == "tokens"
         share = statistics.tokens_with_letter / tokens if by_tokens else statistics.letter_share
         yield at_least("gopher_below_alpha_threshold", share, options.tokens_with_letter)

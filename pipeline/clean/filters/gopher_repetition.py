@@ -16,8 +16,8 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 class GopherRepetition(ThresholdFilter):
     """Rejects texts with many repeated lines, paragraphs or n-grams.
 
-    An n-gram that occurs once is no repetition. datatrove counts it, and so rejects nearly every
-    text of a sentence.
+    An n-gram that occurs once is not a repetition. datatrove counts it, and so rejects nearly every
+    text of a single sentence.
 
     40 times "the same words again " -> rejected as `top_2_gram`: 320 of 839 characters are "the
     same"
@@ -39,8 +39,8 @@ class GopherRepetition(ThresholdFilter):
         """Thresholds, as published."""
 
         min_words: Annotated[int, Field(ge=0)] = 0
-        """texts with fewer words pass; a phrase is a large share of a short text, and the
-        thresholds are for pages"""
+        """texts with fewer words pass: the thresholds are for pages, and a phrase is a large share
+        of a short text"""
         paragraphs: Share = 0.3
         """maximum fraction of paragraphs that repeat an earlier one, 0 to 1"""
         paragraph_chars: Share = 0.2
@@ -63,19 +63,22 @@ class GopherRepetition(ThresholdFilter):
         self._options = options
 
     def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:
-        """Yield the measures, the cheapest first."""
+        """Yield the measures, cheapest first."""
         options = self._options
         size = max(1, len(statistics.text))
         if options.min_words and statistics.words < options.min_words:
             return
+
         paragraphs = statistics.duplicate_paragraphs
         yield at_most(
             "dup_para_frac", paragraphs.copies / max(1, paragraphs.pieces), options.paragraphs
         )
         yield at_most("dup_para_char_frac", paragraphs.copied_chars / size, options.paragraph_chars)
+
         lines = statistics.duplicate_lines
         yield at_most("dup_line_frac", lines.copies / max(1, lines.pieces), options.lines)
         yield at_most("dup_line_char_frac", lines.copied_chars / size, options.line_chars)
+
         for n, threshold in sorted(options.top_ngrams.items()):
             yield at_most(f"top_{n}_gram", statistics.top_ngram_chars(n) / size, threshold)
         for n, threshold in sorted(options.duplicate_ngrams.items()):

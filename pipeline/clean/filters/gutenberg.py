@@ -1,4 +1,4 @@
-"""Frame of Project Gutenberg's books: the header before the text, the license after it, and the credits."""
+"""Remove what Project Gutenberg adds to a book: header, license and credits."""
 
 import re
 from typing import ClassVar, Final
@@ -9,7 +9,7 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 
 _BOOK: Final = r"(?:THE |THIS )?PROJECT GUTENBERG"
 _FLAGS: Final = re.MULTILINE | re.IGNORECASE
-# a title in the marker may go over several lines
+# a title in the START line may take several lines
 _START: Final = re.compile(
     rf"^[ \t]*\*{{3}} ?START OF {_BOOK}(?:[^*]{{0,300}}?\*{{3}}|[^\n]*)", _FLAGS
 )
@@ -23,14 +23,16 @@ _CREDITS: Final = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _FRAME_CHARACTERS: Final = 1000
-"""Characters between the last words of a book and its END line."""
+"""Maximum characters between the last words of a book and its END line."""
 
 
 class Gutenberg(Filter):
-    """Reduces a book of Project Gutenberg to its text: between the START and END lines, without credits.
+    """Reduces a book of Project Gutenberg to its text.
 
-    A text without these lines stays as it is. Of several books in a text, all from the first START
-    to the last END stay. The report counts the characters removed, as `edits`.
+    The text is between the START and END lines, without credits.
+
+    A text without these lines is unchanged. Of several books in a text, everything from the first
+    START to the last END stays. The report counts the removed characters, as `edits`.
 
     "*** START OF THE PROJECT GUTENBERG EBOOK EMMA *** Emma Woodhouse" -> "Emma Woodhouse"
     """
@@ -39,7 +41,7 @@ class Gutenberg(Filter):
     reasons: ClassVar[tuple[str, ...]] = ("gutenberg_frame_alone",)
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
-        """Return the text of the book; a frame around nothing is rejected."""
+        """Return the text of the book; a header and license without a text are rejected."""
         text = statistics.text
         first = _find_start(text)
         last = _find_end(text, first)
@@ -52,13 +54,12 @@ class Gutenberg(Filter):
 
 
 def _find_start(text: str) -> int:
-    """Return where the book begins, behind the first START line and the credits; 0 without one."""
+    """Return where the book starts, behind the first START line and the credits; 0 without one."""
     start = _START.search(text)
     if start is None:
         start = _SMALL_PRINT.search(text)
-        if start is None or 2 * start.end() > len(
-            text
-        ):  # the small print of some books is at their end
+        # the small print of some books is at their end
+        if start is None or 2 * start.end() > len(text):
             return 0
     first = start.end()
     while (credit := _CREDITS.match(text, first)) is not None:
@@ -67,7 +68,10 @@ def _find_start(text: str) -> int:
 
 
 def _find_end(text: str, first: int) -> int:
-    """Return where the book ends: at the last END line, or the last words before it; parts of a work have such, too."""
+    """Return where the book ends: at the last END line, or the closing words right before it.
+
+    Parts of a work may have such lines too.
+    """
     *_, end = (len(text), *(match.start() for match in _END.finditer(text, first)))
     if _START.search(text, end):
         end = len(text)

@@ -1,4 +1,4 @@
-"""Lines of a scanned or printed book that hold the number of its page."""
+"""Drop the lines of a scanned or printed book that hold a page number."""
 
 import re
 from itertools import pairwise
@@ -17,14 +17,14 @@ _ROMAN: Final = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 _END_OF_SENTENCE: Final = re.compile(r"""[.?!…:;"'”’»)\]。！？]\Z""")
 _LEAST_PAGES: Final = 3
 _LEAST_LINES: Final = 5
-"""Lines between two page numbers; items of a list are nearer."""
+"""Minimum lines between two page numbers; items of a list are closer."""
 
 
 class PageNumbers(Filter):
     """Drops lines that are page numbers, such as `12`, `- 12 -`, `[12]`, `Page 12 of 90` and `xii`.
 
-    They count up, lines apart, and at least half of them interrupt a sentence, which chapter
-    numbers never do. Where one interrupts a sentence, the empty lines around it go as well.
+    They count up, some lines apart, and at least half of them interrupt a sentence, which chapter
+    numbers never do. Where one interrupts a sentence, the empty lines around it are dropped too.
     """
 
     VERSION: ClassVar[int] = 1
@@ -37,12 +37,9 @@ class PageNumbers(Filter):
         inside = [page for page in pages if _is_inside_sentence(lines, page)]
         if not pages or 2 * len(inside) < len(pages):
             return KEEP
-        around = [
-            at
-            for page in inside
-            for at in (page - 1, page + 1)
-            if 0 <= at < len(lines) and not lines[at]
-        ]
+        # empty lines around a number would split the sentence
+        neighbors = (at for page in inside for at in (page - 1, page + 1))
+        around = [at for at in neighbors if 0 <= at < len(lines) and not lines[at]]
         dropped = {*pages, *around}
         text = "\n".join(line for at, line in enumerate(lines) if at not in dropped)
         text = re.sub(r"\n{3,}", "\n\n", text).strip()
@@ -50,17 +47,17 @@ class PageNumbers(Filter):
 
 
 def _find_pages(lines: list[str]) -> list[int]:
-    """Return the indices of lines whose numbers count up by one or two, some lines apart."""
-    found = [(at, value) for at, line in enumerate(lines) if (value := _page_number(line))]
+    """Return the indices of lines with page numbers that count up by one or two, lines apart."""
+    numbered = [(at, value) for at, line in enumerate(lines) if (value := _page_number(line))]
     pages = set[int]()
-    for (at, value), (next_at, next_value) in pairwise(found):
+    for (at, value), (next_at, next_value) in pairwise(numbered):
         if 1 <= next_value - value <= 2 and next_at - at > _LEAST_LINES:
             pages |= {at, next_at}
     return sorted(pages) if len(pages) >= _LEAST_PAGES else []
 
 
 def _page_number(line: str) -> int:
-    """Return the number of a line that is one, 0 of any other."""
+    """Return the page number that a line consists of; 0 for any other line."""
     if len(line) > 20 or (match := _NUMBER.fullmatch(line.strip())) is None:
         return 0
     if match[1]:
@@ -73,6 +70,6 @@ def _page_number(line: str) -> int:
 
 
 def _is_inside_sentence(lines: list[str], page: int) -> bool:
-    """Return whether the text before a line goes on behind it."""
+    """Return whether the text before a line continues behind it."""
     before = next((lines[at] for at in (page - 1, page - 2) if at >= 0 and lines[at]), "")
     return bool(before) and _END_OF_SENTENCE.search(before.rstrip()) is None

@@ -1,4 +1,7 @@
-"""Replace e-mail and IP addresses, phone numbers and IBANs by fixed tokens (FineWeb, arXiv:2406.17557, section 3.8)."""
+"""Replace personal data by tokens: e-mail and IP addresses, phone numbers, IBANs.
+
+FineWeb, arXiv:2406.17557, section 3.8.
+"""
 
 import ipaddress
 import re
@@ -14,13 +17,15 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 
 # every repetition is bounded, so that the time is linear in the text
 _EMAIL: Final = re.compile(
-    r"(?<![\w.+%'-])[\w.+%'-]{1,64}(?<![.'])@((?:[^\W_](?:[\w-]{0,62})\.){1,8}(?:xn--[a-z\d-]{1,59}|[^\W\d_]{2,24}))"
+    r"(?<![\w.+%'-])[\w.+%'-]{1,64}(?<![.'])@"
+    r"((?:[^\W_](?:[\w-]{0,62})\.){1,8}(?:xn--[a-z\d-]{1,59}|[^\W\d_]{2,24}))"
     r"(?![\w@])",
     re.IGNORECASE,
 )
 _IPV4: Final = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\w|\.\d)")
 _IPV6: Final = re.compile(
-    r"(?<![\w:.])[0-9A-Fa-f]{1,4}:(?:[0-9A-Fa-f]{0,4}:){1,7}(?:[0-9A-Fa-f]{1,4}|(?<=::))(?!\w|:[\w:])"
+    r"(?<![\w:.])[0-9A-Fa-f]{1,4}:(?:[0-9A-Fa-f]{0,4}:){1,7}"
+    r"(?:[0-9A-Fa-f]{1,4}|(?<=::))(?!\w|:[\w:])"
 )
 _IBAN_COUNTRIES: Final = {
     15: "NO",
@@ -43,7 +48,7 @@ _IBAN_COUNTRIES: Final = {
     33: "RU",
 }
 """Countries by the length of their account numbers (IBAN registry, release 101)."""
-# the length ends the match: a blank and the next word look like one more group
+# the length ends the match: a blank and the next word would look like another group
 _IBAN_FORMS: Final = "|".join(
     rf"(?:{countries})\d\d(?:[ \xa0]?[A-Z\d]{{4}}){{{length // 4 - 1}}}(?:[ "
     rf"\xa0]?[A-Z\d]{{{length % 4}}})"
@@ -60,11 +65,13 @@ _OTHER_NUMBER: Final = re.compile(
 
 
 class Pii(Filter):
-    """Replaces personal data by `<email>`, `<ip>`, `<phone>` and `<iban>`, and counts the characters it replaced.
+    """Replaces personal data by `<email>`, `<ip>`, `<phone>` and `<iban>`.
 
-    Tokens rather than plausible values, which a model would learn. Private IP addresses, IBANs with
-    a wrong checksum and `a@2x.png`, whose ending is no top-level domain, stay. Replaced documents
-    have flag 8. Rules cannot find everything: the documentation says what they find.
+    The report counts the replaced characters.
+
+    It inserts tokens, because a model would learn plausible values. Private IP addresses, IBANs
+    with a wrong checksum and `a@2x.png`, which has no top-level domain, stay. Changed documents
+    have the flag 8. Rules cannot find everything; the documentation says what they find.
 
     "Write to ann@example.org from 8.8.8.8." -> "Write to <email> from <ip>."
     """
@@ -82,7 +89,7 @@ class Pii(Filter):
         """replace public IPv4 and IPv6 addresses; version numbers such as 1.2.3.4 have the same
         form"""
         iban: bool = True
-        """replace bank account numbers (IBAN) with a right checksum"""
+        """replace bank account numbers (IBAN) with a valid checksum"""
         phone: bool = False
         """replace phone numbers of 8 to 15 digits; also hits other grouped numbers"""
 
@@ -95,11 +102,11 @@ class Pii(Filter):
         last = 0
         pieces: list[str] = []
         removed: Counter[str] = Counter()
-        for kind, start, end in self.find_spans(text):
-            token = f"<{kind}>"
+        for label, start, end in self.find_spans(text):
+            token = f"<{label}>"
             pieces += [text[last:start], token]
             last = end
-            removed[kind] += end - start
+            removed[label] += end - start
         if not removed:
             return KEEP
         return Verdict(
@@ -107,7 +114,7 @@ class Pii(Filter):
         )
 
     def find_spans(self, text: str) -> Iterator[tuple[str, int, int]]:
-        """Yield kind, start and end of what is replaced, in the order of the text; no two overlap."""
+        """Yield label, start and end of the spans to replace, in order; none overlap."""
         spans: list[tuple[int, int, str]] = []
         options = self._options
         if options.email and "@" in text:
@@ -134,15 +141,20 @@ class Pii(Filter):
             spans += [
                 (*match.span(), "phone") for match in _PHONE.finditer(text) if is_phone(match[0])
             ]
+
+        # of overlapping spans, the first and longest one is replaced
         free = 0
-        for start, end, kind in sorted(spans, key=lambda span: (span[0], -span[1])):
+        for start, end, label in sorted(spans, key=lambda span: (span[0], -span[1])):
             if start >= free:
-                yield kind, start, end
+                yield label, start, end
                 free = end
 
 
 def _find_host_end(address: re.Match[str]) -> int:
-    """Return where the longest host with a known top-level domain ends: `org` of `a@b.org.Then`; 0 for `a@2x.png`."""
+    """Return the end of the longest host with a known top-level domain; 0 if there is none.
+
+    It is `org` in `a@b.org.Then`, and `a@2x.png` has none.
+    """
     labels = address[1].split(".")
     while len(labels) > 1 and labels[-1].lower() not in top_level_domains():
         labels.pop()
@@ -150,7 +162,7 @@ def _find_host_end(address: re.Match[str]) -> int:
 
 
 def is_public(address: str) -> bool:
-    """Return whether a string is an IP address that the internet routes; of IPv6, the block 2000::/3."""
+    """Return whether a string is a public IP address; of IPv6, in the block 2000::/3."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -159,13 +171,16 @@ def is_public(address: str) -> bool:
 
 
 def has_iban_checksum(text: str) -> bool:
-    """Return whether the checksum of an account number is right: modulo 97 it is 1 (ISO 13616)."""
+    """Return whether the checksum of an account number is valid: 1 modulo 97 (ISO 13616)."""
     compact = re.sub(r"\s", "", text)
     digits = "".join(str(int(character, 36)) for character in compact[4:] + compact[:4])
     return int(digits) % 97 == 1
 
 
 def is_phone(text: str) -> bool:
-    """Return whether digits look like a phone number: 8 to 15 in groups or after a plus, no date, no 123-45-6789."""
+    """Return whether digits look like a phone number.
+
+    It has 8 to 15 digits, in groups or after a plus, and is not a date or like 123-45-6789.
+    """
     digits = sum(map(str.isdigit, text.partition("x")[0]))
     return 8 <= digits <= 15 and digits < len(text) and _OTHER_NUMBER.match(text) is None

@@ -1,4 +1,4 @@
-"""Scores of a fastText classifier of text quality (Li et al. 2024, DCLM, arXiv:2406.11794, section 4.4)."""
+"""Score texts with a fastText quality classifier (DCLM, arXiv:2406.11794, section 4.4)."""
 
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -21,9 +21,10 @@ _LOAD_SECONDS: Final = 120
 
 
 class Quality(ThresholdFilter):
-    """Rejects texts that a fastText model scores low, and writes the score of every document as `quality`.
+    """Rejects texts with a low score of a fastText model; writes each score as `quality`.
 
-    The score is the probability of a label. DCLM keeps the tenth of its pages with the highest one.
+    The score is the probability of a label. DCLM keeps the tenth of its pages with the highest
+    scores.
     """
 
     VERSION: ClassVar[int] = 2
@@ -32,11 +33,11 @@ class Quality(ThresholdFilter):
 
     @config_class
     class Options:
-        """The model, its label of good texts, and the minimum score."""
+        """The model, its label for good texts, and the minimum score."""
 
         model: Annotated[Path, HOME_EXPANDED] = field(metadata=DATA_FILE)
-        """classifier of fastText (.bin or .ftz); documents are cleaned again if its content
-        changes"""
+        """fastText classifier (.bin or .ftz); if its content changes, documents are cleaned
+        again"""
         label: str = "__label__hq"
         """label whose probability is the score"""
         threshold: Annotated[float, Field(ge=0, le=1)] = 0.0
@@ -47,8 +48,9 @@ class Quality(ThresholdFilter):
         self._model = _load_model(options.model)
         if options.label not in (labels := self._model.predict("a", k=-1, threshold=-1.0)[0]):
             raise ConfigurationError(
-                f"quality: {options.model} has no label {options.label!r}; name one of its "
-                f"{len(labels)} by `label`: {', '.join(sorted(labels)[:8])}"
+                f"quality: {options.model} has no label {options.label!r}; set `label` to one of "
+                "its "
+                f"{len(labels)} labels: {', '.join(sorted(labels)[:8])}"
             )
 
     def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:
@@ -65,16 +67,19 @@ class Quality(ThresholdFilter):
         return Verdict(reason, detail, columns={"quality": score})
 
     def _score(self, text: str) -> float:
-        # the model reads one line; probabilities exceed 1 by rounding
-        found = dict(
+        # the model reads one line; rounding may give probabilities above 1
+        probabilities = dict(
             zip(*self._model.predict(" ".join(text.split()), k=-1, threshold=-1.0), strict=True)
         )
-        return round(min(1.0, float(found[self._options.label])), 6)
+        return round(min(1.0, float(probabilities[self._options.label])), 6)
 
 
 @cache
 def _load_model(path: Path) -> Any:
-    """Load a model, first in a child process: the library may not return, or end the process, if a file is damaged."""
+    """Load a model, first in a child process.
+
+    The library may hang, or end the process, if a file is damaged.
+    """
     try:
         import fasttext
     except ImportError as error:
@@ -91,10 +96,11 @@ def _load_model(path: Path) -> Any:
             else ""
         )
     except subprocess.TimeoutExpired:
-        reason = f"the library reads it for more than {_LOAD_SECONDS} s"
+        reason = f"loading it takes more than {_LOAD_SECONDS} s"
+
     if reason:
         raise ConfigurationError(
-            f"quality: {path}: expected a classifier of fastText, .bin or .ftz ({reason}); copy "
+            f"quality: {path}: expected a fastText classifier, .bin or .ftz ({reason}); copy "
             "the file again"
         )
     return fasttext.load_model(str(path))

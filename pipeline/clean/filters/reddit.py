@@ -1,4 +1,4 @@
-"""Comments and posts of Reddit's dumps: deleted ones, and entities of HTML in the others."""
+"""Clean Reddit's dumps: reject deleted comments and posts, and decode HTML entities."""
 
 import html
 import re
@@ -10,17 +10,17 @@ from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 _DELETED: Final = re.compile(r"\[ ?(?:deleted|removed)(?: by [\w ]{1,20})? ?\]", re.IGNORECASE)
-# with a semicolon: `?a=1&copy=2` is an address
+# only with a semicolon: `?a=1&copy=2` is a URL
 _ENTITY: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 
 _INVISIBLE: Final = "\u200b\u200c\u200d \n"
-"""What posts without a text consist of."""
+"""Characters of posts without a text."""
 
 
 class Reddit(Filter):
-    r"""Rejects `[deleted]` and `[removed]`, and writes entities as their characters, once: `&gt;` is `>`.
+    r"""Rejects `[deleted]` and `[removed]`, and decodes entities once: `&gt;` is `>`.
 
-    The key with the text is `body` of comments and `selftext` of posts.
+    The text is in the key `body` of comments and `selftext` of posts.
 
     "&gt; Is it?\n\nYes &amp; no." -> "> Is it?\n\nYes & no."
     """
@@ -29,15 +29,15 @@ class Reddit(Filter):
     reasons: ClassVar[tuple[str, ...]] = ("reddit_deleted",)
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
-        """Return the text with characters for entities; a deleted one is rejected."""
+        """Return the text with decoded entities; a deleted one is rejected."""
         text = statistics.text
         if _DELETED.fullmatch(text.strip()):
             return Verdict("reddit_deleted", text.strip())
         if "&" not in text:
             return KEEP
-        plain = normalize(_ENTITY.sub(lambda entity: html.unescape(entity[0]), text))
-        if not plain.strip(_INVISIBLE):
+        decoded = normalize(_ENTITY.sub(lambda entity: html.unescape(entity[0]), text))
+        if not decoded.strip(_INVISIBLE):
             return Verdict("reddit_deleted", "nothing but entities of blanks")
-        if plain == text:
+        if decoded == text:
             return KEEP
-        return Verdict(text=plain, removed={"entities": len(text) - len(plain)})
+        return Verdict(text=decoded, removed={"entities": len(text) - len(decoded)})

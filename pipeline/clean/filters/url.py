@@ -1,4 +1,4 @@
-"""Lists of domains, addresses and words for URLs (Penedo et al. 2023, RefinedWeb, arXiv:2306.01116, appendix G.1)."""
+"""Reject URLs by lists of domains, addresses and words (RefinedWeb, arXiv:2306.01116, G.1)."""
 
 import re
 from dataclasses import field
@@ -36,9 +36,9 @@ Lists = Annotated[list[Path], HOME_EXPANDED]
 class Url(Filter):
     """Rejects pages by their URL, before their text is extracted.
 
-    The lists are your files, a term on each line; none comes with Clozeline. A listed domain covers
-    all hosts below it. Hosts compare in ASCII form: `bücher.example` is `xn--bcher-kva.example`. A
-    host that is too long for DNS is `url_host`. Documents without a URL are kept.
+    You provide the lists, with one term per line; Clozeline has none. A listed domain covers all
+    hosts below it. Hosts are compared in ASCII form: `bücher.example` is `xn--bcher-kva.example`. A
+    host that is too long for DNS is rejected as `url_host`. Documents without a URL are kept.
 
     With `example.org` in `domains`, `https://shop.example.org/a` is rejected as `url_domain`
     """
@@ -56,7 +56,7 @@ class Url(Filter):
 
     @config_class
     class Options:
-        """Lists; pages are cleaned again if the content of one changes."""
+        """The lists; if the content of one changes, pages are cleaned again."""
 
         domains: Lists = field(default_factory=list, metadata=DATA_FILE)
         """files of domains and hosts, such as `example.org`; `adult` covers all hosts below
@@ -64,11 +64,11 @@ class Url(Filter):
         urls: Lists = field(default_factory=list, metadata=DATA_FILE)
         """files of complete addresses; their scheme and a final slash do not count"""
         banned_words: Lists = field(default_factory=list, metadata=DATA_FILE)
-        """files of words that no URL may have; words end at marks, case does not count"""
+        """files of words that no URL may have; words end at marks, and case does not matter"""
         soft_words: Lists = field(default_factory=list, metadata=DATA_FILE)
-        """files of words of which a URL may have fewer than `soft_word_threshold`"""
+        """files of words; a URL must have fewer of them than `soft_word_threshold`"""
         soft_word_threshold: Annotated[int, Field(ge=1)] = 2
-        """number of different soft words that reject a page, ≥ 1"""
+        """number of different soft words that rejects a page, ≥ 1"""
         banned_subwords: Lists = field(default_factory=list, metadata=DATA_FILE)
         """files of strings that no URL may have, also across marks: `ab` is in `a-b`"""
 
@@ -88,10 +88,9 @@ class Url(Filter):
     def __init__(self, options: Options) -> None:
         self._domains = HashedTerms(options.domains, ascii_host)
         self._urls = HashedTerms(options.urls, strip_scheme)
-        self._banned, self._soft, self._subwords = (
-            frozenset("".join(split_words(term)) for path in paths for term in read_terms(path))
-            for paths in (options.banned_words, options.soft_words, options.banned_subwords)
-        )
+        self._banned = _read_words(options.banned_words)
+        self._soft = _read_words(options.soft_words)
+        self._subwords = _read_words(options.banned_subwords)
         self._threshold = options.soft_word_threshold
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
@@ -105,6 +104,7 @@ class Url(Filter):
             return Verdict("url_domain", host)
         if self._urls.contains_any([strip_scheme(url)]):
             return Verdict("url_listed", url)
+
         words = split_words(url)
         if banned := self._banned.intersection(words):
             return Verdict("url_banned_word", min(banned))
@@ -113,14 +113,23 @@ class Url(Filter):
                 "url_soft_words",
                 f"{len(soft)} soft words >= {self._threshold}: {', '.join(sorted(soft))}",
             )
+
         joined = "".join(words)
         if inside := [subword for subword in self._subwords if subword in joined]:
             return Verdict("url_banned_subword", min(inside))
         return KEEP
 
 
+def _read_words(paths: list[Path]) -> frozenset[str]:
+    terms = (term for path in paths for term in read_terms(path))
+    return frozenset("".join(split_words(term)) for term in terms)
+
+
 def split_words(text: str) -> list[str]:
-    """Return the words of a URL in lower case: `https://a.org/Free_Fun` -> ["https", "a", "org", "free", "fun"]."""
+    """Return the words of a URL in lower case.
+
+    `https://a.org/Free_Fun` -> ["https", "a", "org", "free", "fun"]
+    """
     return [word for word in _BETWEEN_WORDS.split(unquote(text).lower()) if word]
 
 

@@ -13,35 +13,35 @@ from clozeline.pipeline.registries import LanguageComponent
 Score = Annotated[float, Field(ge=0, le=1)]
 _SHORT_CHARACTERS: Final = 100
 _LONG_CHARACTERS: Final = 300
-"""Package of the identifiers."""
+"""Characters at which the minimum score starts to rise, and at which it is `long_threshold`."""
 LANGUAGE_KEYS: Final = {
     "language": "language.keep",
     "language_score": "language.threshold, language.long_threshold",
 }
-"""The key that rules each reason of a language rule."""
+"""The configuration key behind each reason of a language rule."""
 UNDECIDED: Final = "und"
-"""Code of a text whose language is undecided: too short, no letters, or two languages equally
-likely."""
+"""Code for an undecided language: a text that is too short, has no letters, or fits two languages
+equally well."""
 
 
 @config_class
 class LanguageOptions:
-    """Options of every identifier."""
+    """Options of all identifiers."""
 
     keep: list[str] = field(default_factory=list)
     """language codes (ISO 639-1) of the documents to keep, and `und` for undecided ones; empty
     keeps all"""
     threshold: Score = 0.65
-    """minimum score of a kept document of up to 100 characters, 0 to 1; no effect if `keep` is
+    """minimum score, 0 to 1, of a kept document of up to 100 characters; no effect if `keep` is
     empty"""
     long_threshold: Score = 0.9
-    """minimum score from 300 characters on, between them it rises in proportion: scores grow with
-    the length, of wrong answers too"""
+    """minimum score from 300 characters on; between 100 and 300 it rises linearly. Scores grow with
+    the length, even those of wrong answers"""
     thresholds: dict[str, Score] = field(default_factory=dict)
     """minimum scores of single languages at any length, such as `{af: 0.5}`"""
 
     def minimum_score(self, language: str, characters: int) -> tuple[float, str]:
-        """Return the minimum score of a text of a language, by its length, and the key that decides it."""
+        """Return the minimum score for a language and a length, and the key that decides it."""
         if language in self.thresholds:
             return self.thresholds[language], f"thresholds.{language}"
         if characters <= _SHORT_CHARACTERS or self.long_threshold <= self.threshold:
@@ -56,8 +56,8 @@ _DIGITS: Final = re.compile(r"\d+")
 
 
 def remove_noise(text: str) -> str:
-    """Replace each address and each other run of digits, which tell nothing of the language, with a blank."""
-    # one pattern for both would look at every character as the start of either
+    """Replace URLs and numbers, which say nothing about the language, with blanks."""
+    # one pattern for both would try every character as the start of either
     if "http" in text or "www." in text:
         text = _ADDRESS.sub(" ", text)
     return _DIGITS.sub(" ", text)
@@ -69,10 +69,10 @@ _LONGEST_CUT_WORD: Final = 40
 
 
 def sample_text(text: str, characters: int = _SAMPLE_CHARACTERS) -> str:
-    """Return a text, or at most so many of its characters: pieces at equal distances, from its start to its end.
+    """Return a text, or at most `characters` of it: evenly spaced pieces from start to end.
 
-    A document may begin with a menu, a license or a quotation in another language. Words that a
-    piece cuts are left out, as far as blanks show where they end.
+    A document may start with a menu, a license or a quotation in another language. Words cut by the
+    edges of a piece are dropped, as far as blanks show where they end.
     """
     if len(text) <= characters:
         return text
@@ -84,7 +84,7 @@ def sample_text(text: str, characters: int = _SAMPLE_CHARACTERS) -> str:
 
 
 def _trim_to_words(text: str, start: int, end: int) -> str:
-    """Return a part of a text without the words that its edges cut; long words are cut."""
+    """Return a part of a text without the words that its edges cut; long words stay cut."""
     if start and not text[start - 1].isspace():
         start += next(
             (
@@ -101,7 +101,7 @@ def _trim_to_words(text: str, start: int, end: int) -> str:
 
 
 class LanguageIdentifier(ABC):
-    """A language identifier."""
+    """Base class of language identifiers."""
 
     VERSION: ClassVar[int]
 
@@ -111,23 +111,23 @@ class LanguageIdentifier(ABC):
 
     @abstractmethod
     def identify(self, text: str) -> tuple[str, float]:
-        """Return the ISO 639-1 code (639-3 where 639-1 has none) and a score in [0, 1]; `und` where undecided."""
+        """Return an ISO 639-1 code (else 639-3) or `und` if undecided, and a score in [0, 1]."""
 
 
 class LanguageRule:
-    """An identifier with what decides whether a document stays: its language and its score."""
+    """Decides by language and score whether a document is kept."""
 
-    def __init__(self, chosen: LanguageComponent) -> None:
-        self._identifier: LanguageIdentifier = chosen.build()
-        self._options: LanguageOptions = chosen.options
+    def __init__(self, component: LanguageComponent) -> None:
+        self._identifier: LanguageIdentifier = component.build()
+        self._options: LanguageOptions = component.options
 
     def accepts(self, language: str) -> bool:
-        """Return whether documents stay whose source states this language, with or without a region or script."""
+        """Return whether to keep documents in a stated language, with or without its region."""
         keep = self._options.keep
         return not keep or not {language, re.split("[-_]", language)[0]}.isdisjoint(keep)
 
     def judge(self, text: str) -> tuple[str, float, str, str]:
-        """Return language and score of a text, and reason and detail of its rejection; empty if it is kept."""
+        """Return language and score of a text, and reason and detail of a rejection or ""."""
         language, score = self._identifier.identify(text)
         options = self._options
         if not options.keep:

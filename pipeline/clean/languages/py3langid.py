@@ -1,4 +1,4 @@
-"""Language identification by py3langid: naive Bayes over byte n-grams (Lui and Baldwin, ACL 2012, P12-3005)."""
+"""Identify languages with py3langid: naive Bayes over byte n-grams (Lui and Baldwin, 2012)."""
 
 import re
 from functools import cache
@@ -17,19 +17,19 @@ from clozeline.pipeline.clean.languages import (
 
 _NO_LETTER: Final = re.compile(r"[\W\d_]+")
 _SCRIPT_SHARE: Final = 0.8
-_FEWEST_LETTERS: Final = 20  # texts with fewer are undecided
+_FEWEST_LETTERS: Final = 20  # texts with fewer letters are undecided
 _LEAST_MARGIN: Final = 0.1  # minimum distance of the best score from the second
 
 
 class _Script(NamedTuple):
-    """A script that the model was trained on."""
+    """A script in the training data of the model."""
 
     characters: str
     """body of a character class"""
     languages: str
     """codes of the model's languages that are written in it"""
     names: str = ""
-    """the language of every text in this script; empty: the model decides"""
+    """the only language of this script; empty: the model decides"""
 
 
 _LATIN: Final = (
@@ -37,7 +37,7 @@ _LATIN: Final = (
     "\ua722-\ua7ff\uab30-\uab6f\ufb00-\ufb06\uff21-\uff3a\uff41-\uff5a"
 )
 _SCRIPTS: Final = (
-    # a language that is in no row has this script alone
+    # a language that is in no row is written in this script alone
     _Script(_LATIN, "ace az bs crh jv kk ku ms sr tk tt uz"),
     _Script(
         "\u0400-\u052f\u1c80-\u1c88\u2de0-\u2dff\ua640-\ua69f",
@@ -77,18 +77,18 @@ _SCRIPTS: Final = (
 _NAMING_SCRIPTS: Final = {
     script.names: re.compile(f"[{script.characters}]") for script in _SCRIPTS if script.names
 }
-"""Scripts that name a language, by its code."""
+"""Scripts of a single language, by its code."""
 _LATIN_LETTER: Final = re.compile(f"[{_LATIN}]")
 _ANY_SCRIPT: Final = re.compile(f"[{''.join(script.characters for script in _SCRIPTS)}]")
 
 
 @cache
 def _letter_pattern(language: str) -> re.Pattern[str]:
-    """Return the pattern of the letters that a language of the model is written in."""
+    """Return the pattern of the letters of a language of the model."""
     if language == _NO_LANGUAGE:
         return _ANY_SCRIPT
-    found = [script.characters for script in _SCRIPTS if language in script.languages.split()]
-    return re.compile(f"[{''.join(found) or _LATIN}]")
+    scripts = [script.characters for script in _SCRIPTS if language in script.languages.split()]
+    return re.compile(f"[{''.join(scripts) or _LATIN}]")
 
 
 _NO_LANGUAGE: Final = "zxx"
@@ -96,12 +96,12 @@ _NO_LANGUAGE: Final = "zxx"
 
 
 class Py3langid(LanguageIdentifier):
-    """Identifies by script if that is decisive, else by the model that comes with the package.
+    """Identifies a language by its script if that is decisive, else by the model of the package.
 
     The score is the probability among all languages of the model, so that a text in an unwanted
-    language is not forced into a wanted one. A text in another script than its language has is
-    undecided, and so is one in a script that the model was not trained on. A long text is judged by
-    eight pieces from its start to its end, without URLs and digits.
+    language is not forced into a wanted one. A text is undecided if its script is not one of its
+    language, or was not in the training data. A long text is judged by eight pieces from its start
+    to its end, without URLs and digits.
 
         "Ceci n'est pas une pipe, disait le peintre." -> ("fr", 0.99…)
     """
@@ -111,7 +111,7 @@ class Py3langid(LanguageIdentifier):
     Options = LanguageOptions
 
     def __init__(self, options: LanguageOptions) -> None:
-        """Take options that only `LanguageRule` uses."""
+        """Accept options that only `LanguageRule` uses."""
 
     def languages(self) -> frozenset[str]:
         return frozenset(_model().labels)
@@ -125,15 +125,16 @@ class Py3langid(LanguageIdentifier):
         for language, script in () if is_latin else _NAMING_SCRIPTS.items():
             if (count := len(script.findall(letters))) > least:
                 return language, count / len(letters)
+
         (best, score), (_, second), *_ = _model().rank(text)
-        # the model guesses some language for a script that it has not seen
-        is_unlike = len(_letter_pattern(best).findall(letters)) < least
-        if is_unlike or score - second < _LEAST_MARGIN:
+        # the model guesses a language even for a script that it has never seen
+        has_other_script = len(_letter_pattern(best).findall(letters)) < least
+        if has_other_script or score - second < _LEAST_MARGIN:
             return UNDECIDED, score
         return best, score
 
 
 @cache
 def _model() -> Model:
-    """Read the package's model once per process: half a second."""
+    """Return the model of the package, which is read once per process: half a second."""
     return Model.from_model_file(MODEL_FILE, norm_probs=True)

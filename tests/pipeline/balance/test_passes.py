@@ -101,7 +101,7 @@ def test_max_copies_bounds_the_factors_and_says_so(tmp_path, caplog):
         name: {"books": "5/2", "web": "1"} for name in NAMES
     }
     (said,) = [record.getMessage() for record in caplog.records if "sw" in record.getMessage()]
-    assert "copies of a document wanted, max_copies allows 2" in said
+    assert "copies per document are needed, max_copies allows 2" in said
     assert not any("en:" in record.getMessage() for record in caplog.records)
 
 

@@ -87,7 +87,7 @@ def test_a_file_that_changes_between_plan_and_reading_fails_by_name(
     path.write_bytes(content)
     change_before(monkeypatch, CleanUnits, lambda: change(path, other))
     with pytest.raises(
-        PartialFailureError, match=rf"{name}: changed since the inputs were listed"
+        PartialFailureError, match=rf"{name}: the file changed after the inputs were listed"
     ) as failed:
         run_clean(str(path), tmp_path / "out")
     assert failed.value.exit_code == 74

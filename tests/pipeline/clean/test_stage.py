@@ -155,13 +155,13 @@ def test_a_truncated_input_is_accepted_or_refused(tmp_path):
 def test_an_input_that_grows_while_it_is_read_fails_its_unit(tmp_path, monkeypatch):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"text": "one"}\n')
-    keep = UnitCounts.keep
+    keep = UnitCounts.count_kept
 
     def grow(self, document):
         path.write_text(path.read_text() * 2)
         keep(self, document)
 
-    monkeypatch.setattr(UnitCounts, "keep", grow)
+    monkeypatch.setattr(UnitCounts, "count_kept", grow)
     with pytest.raises(PartialFailureError, match="changed while it was read"):
         run_clean(str(path), tmp_path / "out")
     assert not list((tmp_path / "out").glob("clean/records/*ok*"))

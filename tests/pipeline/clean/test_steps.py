@@ -24,7 +24,7 @@ ENGLISH = (
 
 def steps(language=None, filters=(), pair_filters=(), text_chars=1000):
     tally = UnitCounts(0, 0.0)
-    tally.open("a", [], [])
+    tally.start_file("a", [], [])
     chosen = [[FILTERS.resolve(one) for one in some] for some in (filters, pair_filters)]
     identifier = None if language is None else LANGUAGES.resolve({"name": "py3langid", **language})
     extractor = EXTRACTORS.resolve("resiliparse")

@@ -87,7 +87,7 @@ def test_layouts(tmp_path, name, content, expected):
         (
             "a.csv",
             "words\na\n",
-            r"a\.csv: expected text .* got the fields words in line 2: .*\{path: .*a\.csv, reader:",
+            r"a\.csv: expected text .* got the fields words in line 2\. .*\{path: .*a\.csv, reader:",
         ),
         (
             "a.jsonl",
@@ -325,12 +325,12 @@ def test_names_of_suites_and_files(tmp_path):
     ]
     with pytest.raises(
         ConfigurationError,
-        match=r"evals/none\.jsonl: expected a file.*got no file: correct the path",
+        match=r"evals/none\.jsonl: no file matches this path",
     ):
         files({"path": f"{tmp_path}/evals/none.jsonl"})
     with pytest.raises(
         ConfigurationError,
-        match=r"got 'dev' for .*blimp.* and for .*dev\.jsonl\.gz: name them, .*suite: NAME",
+        match=r"'dev' for .*blimp.* and for .*dev\.jsonl\.gz: give them .*suite: NAME",
     ):
         files(
             {"path": f"{tmp_path}/evals/dev.jsonl.gz"},

@@ -69,6 +69,6 @@ def test_rows_that_a_reader_rejects_are_looked_for_and_rows_without_a_text_are_t
     (tmp_path / "dev.tsv").write_bytes(b"sentence\tlabel\n\xff\t7\n")
     assert run_stage("decontaminate", [*start, f"output={tmp_path}", sets]) == 64
     assert (
-        "dev.tsv: expected evaluation items, got none (1 row rejected as bad_utf8)"
+        "dev.tsv: there are no evaluation items (1 row rejected as bad_utf8)"
         in capsys.readouterr().err
     )

@@ -91,7 +91,7 @@ def test_a_changed_other_output_is_seen(folder, tmp_path):
     [
         ("none", "expected the output of a run with documents"),
         ("old", "finish that run first"),
-        ("new", "expected another output"),
+        ("new", "this is the output of this recipe"),
     ],
 )
 def test_what_is_no_finished_other_output_is_refused(folder, tmp_path, capsys, name, message):

@@ -112,7 +112,7 @@ def test_the_longest_text_of_equal_keys_stays(run_dedup):
 
 
 def test_the_same_record_twice_is_an_error(run_dedup):
-    with pytest.raises(IntegrityError, match="is there twice"):
+    with pytest.raises(IntegrityError, match="is twice below"):
         run_dedup([[document(1, "text")], [document(1, "text")]], EXACT)
 
 

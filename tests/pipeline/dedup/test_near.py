@@ -92,7 +92,7 @@ def test_candidates_are_the_documents_that_share_a_band_key(run_dedup, monkeypat
     monkeypatch.setattr(
         "clozeline.pipeline.dedup.near.MOST_CANDIDATES", counts["near"]["candidates"] - 1
     )
-    with pytest.raises(ConfigurationError, match=r"(?s)expected at most .* raise near\.rows"):
+    with pytest.raises(ConfigurationError, match=r"(?s)share more than .* raise near\.rows"):
         run_dedup(parts, {"exact": None, "near": {"verify": 0}}, shards=3)
 
 

@@ -72,7 +72,7 @@ def test_ranges_tile_sorted_hashes_by_their_leading_bits(values, ranges):
 
 
 def test_nothing_to_do_is_a_configuration_error():
-    with pytest.raises(ConfigurationError, match="leave the key"):
+    with pytest.raises(ConfigurationError, match="remove the key"):
         validate(DedupConfig, {"exact": None, "near": None}, "test")
     with pytest.raises(ConfigurationError, match=r"did you mean .near\.verify"):
         validate(DedupConfig, {"near": {"verfy": 1}}, "test")

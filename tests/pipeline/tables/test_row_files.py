@@ -175,8 +175,8 @@ def test_blank_lines_end_sentences(tmp_path):
 @pytest.mark.parametrize(
     ("raw", "limit", "message"),
     [
-        (b"{", 99, "expected one JSON value"),
-        (b"\xff", 99, "expected one JSON value"),
+        (b"{", 99, "not one valid JSON value"),
+        (b"\xff", 99, "not one valid JSON value"),
         (b'{"a": 1}\n{"a": 2}\n', 99, "it holds JSON lines"),
         (gzip.compress(b"[1, 2]", mtime=0)[:-4], 99, "truncated.*copy the file again"),
         (b"[1, 2, 3]", 4, "too large"),

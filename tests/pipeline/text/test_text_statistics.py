@@ -126,7 +126,7 @@ def test_lists_are_read(tmp_path):
 
 
 def test_folders_without_lists_and_damaged_lists_are_refused(tmp_path):
-    with pytest.raises(ConfigurationError, match=r"expected files such as en.txt .* got none"):
+    with pytest.raises(ConfigurationError, match=r"expected files such as en.txt .* got no file"):
         read_stop_words(tmp_path)
     (tmp_path / "en.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(StorageError, match="utf-8"):

@@ -90,7 +90,7 @@ def test_a_process_that_does_not_answer_ends_the_stage(monkeypatch, page):
         child = running._child
         os.kill(child.pid, signal.SIGSTOP)
         with pytest.raises(
-            StorageError, match=r"no answer for 0 s, although a page may only use 5 s"
+            StorageError, match=r"did not answer for 0 s, although a page may only use 5 s"
         ):
             running.extract(page)
         assert child.poll() == -signal.SIGKILL

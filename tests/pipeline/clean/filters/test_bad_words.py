@@ -74,7 +74,7 @@ def test_terms_match_as_in_a_text_searched_word_by_word(tmp_path):
 def test_a_missing_folder_is_refused(tmp_path):
     chosen = FILTERS.resolve({"name": "bad_words", "lists": str(tmp_path / "none")})
     with pytest.raises(
-        ConfigurationError, match="none: expected a folder with a file for each language"
+        ConfigurationError, match="none: expected a folder with one file per language"
     ):
         chosen.build()
 
@@ -82,7 +82,7 @@ def test_a_missing_folder_is_refused(tmp_path):
 def test_empty_lines_and_comments_are_no_terms(tmp_path):
     (tmp_path / "a").write_text("\ufeff# words\n\n  one \ntwo words\n#three\n", encoding="utf-8")
     assert list(read_terms(tmp_path / "a")) == ["one", "two words"]
-    with pytest.raises(ConfigurationError, match="none: expected a list in UTF-8"):
+    with pytest.raises(ConfigurationError, match="none: cannot be read as a UTF-8 list"):
         list(read_terms(tmp_path / "none"))
 
 

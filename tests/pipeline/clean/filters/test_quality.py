@@ -48,7 +48,9 @@ def test_a_threshold_compares_the_probability_of_the_label():
 
 
 def test_a_label_that_the_model_lacks_is_refused():
-    with pytest.raises(ConfigurationError, match="has no label '__label__hq'; name one of its 176"):
+    with pytest.raises(
+        ConfigurationError, match="has no label '__label__hq'; set `label` to one of its 176"
+    ):
         judge("text", label="__label__hq")
 
 
@@ -60,5 +62,5 @@ def test_a_damaged_model_is_refused(tmp_path, kind, monkeypatch):
         kind
     ]
     (tmp_path / "model.bin").write_bytes(content)
-    with pytest.raises(ConfigurationError, match=r"model\.bin: expected a classifier of fastText"):
+    with pytest.raises(ConfigurationError, match=r"model\.bin: expected a fastText classifier"):
         judge("text", model=str(tmp_path / "model.bin"))

@@ -75,7 +75,7 @@ def test_a_filter_without_a_list_and_a_damaged_list_are_refused(tmp_path):
     with pytest.raises(ConfigurationError, match="expected at least one list, got none"):
         FILTERS.resolve("url")
     (tmp_path / "latin").write_bytes(b"caf\xe9\n")
-    with pytest.raises(ConfigurationError, match="latin: expected a list in UTF-8"):
+    with pytest.raises(ConfigurationError, match="latin: cannot be read as a UTF-8 list"):
         judge(tmp_path, "http://a.example", domains=[str(tmp_path / "latin")])
 
 
