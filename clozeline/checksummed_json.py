@@ -1,6 +1,7 @@
-"""JSON objects with a checksum of their content, so that changed bytes are detected, and with a format number.
+"""Add a checksum and a format number to JSON objects, and verify them.
 
-A format number increases whenever earlier versions cannot read the file.
+The checksum detects changed bytes. The format number is raised when earlier versions cannot read
+the file.
 """
 
 import json
@@ -21,13 +22,15 @@ def add_checksum(data: Mapping[str, object]) -> dict[str, Any]:
 
 
 def verify_checksum(data: Mapping[str, Any], where: Path | str, newest: int = 1) -> dict[str, Any]:
-    """Verify and remove the checksum.
+    """Verify the checksum, and return the object without it.
 
-    ValueError if there is none or the content is not its own, NewerFormatError if a newer version
-    wrote it.
+    Raises:
+        ValueError: the checksum is missing or wrong.
+        NewerFormatError: a newer version wrote the object.
     """
     if not isinstance(data, Mapping):
-        raise ValueError(f"expected an object, got {type(data).__name__}")  # noqa: TRY004 (damage, as any other)
+        # ValueError, as for any other damage
+        raise ValueError(f"expected an object, got {type(data).__name__}")  # noqa: TRY004
     content = {name: value for name, value in data.items() if name != _KEY}
     if data.get(_KEY) != (checksum := _checksum(content)):
         raise ValueError(f"checksum: expected {data.get(_KEY)}, got {checksum}")
@@ -36,15 +39,16 @@ def verify_checksum(data: Mapping[str, Any], where: Path | str, newest: int = 1)
 
 
 def refuse_newer(where: Path | str, content: object, newest: int = 1) -> None:
-    """Refuse the content of a JSON file that a newer version wrote; a file without the key `format` has format 1.
+    """Raise NewerFormatError if a newer version wrote a JSON file.
 
-    The checksum is compared before, so that a damaged number does not pass for a newer version.
+    Without `format`, it has format 1. Compare the checksum before, so that a damaged number does
+    not pass for a newer version.
     """
     version = content.get("format") if isinstance(content, Mapping) else None
     if isinstance(version, int) and version > newest:
         raise NewerFormatError(
-            f"{where}: format {version} of a newer version, this version reads format {newest}: "
-            "install a newer Clozeline"
+            f"{where}: a newer version wrote this file (format {version}, this version reads "
+            f"format {newest}): install a newer Clozeline"
         )
 
 

@@ -1,8 +1,8 @@
-"""Columns of shard sets and tensors of batches: what their values are for, what has an entry, and what padding is.
+"""Declare columns of shard sets and tensors of batches.
 
-An objective or a task declares a column as a `Feature`, whose `Role` a manifest stores. The tensors
-of a batch that follow from a role are `BatchField`s. Heads and families declare the fields that
-they read by the same objects, so that batches, padding, checks and views agree on them.
+An objective or a task declares a column as a `Feature`, whose `Role` the manifest stores. The
+tensors of a batch that follow from a role are `BatchField`s. Heads and families declare the fields
+that they read by the same objects, so that batches, padding, checks and views agree on them.
 """
 
 import math
@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 from clozeline.errors import ConfigurationError
 
 IGNORED: Final = -100
-"""Label id without loss, as in torch's cross entropy; it does not count."""
+"""Label id without loss, as in torch's cross entropy; it is not counted."""
 
 Use: TypeAlias = Literal["ids", "position", "start", "label", "row", "weight", "undo"]
 Bound: TypeAlias = Literal["", "vocabulary", "languages", "classes"]
@@ -26,8 +26,8 @@ Per: TypeAlias = Literal["token", "choice", "row", "text", "segment", "label", "
 class BatchField:
     """A tensor of a batch.
 
-    `per` says what has an entry. B counts the rows of `input_ids`, which are those of the set, but
-    with multiple choice those of all choices:
+    `per` says what has an entry. B is the number of rows of `input_ids`; with multiple choice,
+    these are the choices of all rows:
         token    a token of the padded rows [B, T]
         choice   a row of `input_ids` [B]
         row      a row of the set [rows], or [rows, n]
@@ -42,49 +42,49 @@ class BatchField:
     per: Per
     dtype: Literal["int64", "int32", "float32", "bool"] = "int64"
     filler: float = 0
-    """entry of padding, and of a row or label without a value, which losses ignore"""
+    """value of padding, and of a row or label without a value; losses ignore it"""
     below: int | FieldBound = ""
-    """every value is below this number, or the number of these; `tokens`: a flat index into the
-    padded rows, `length`: an index into the row"""
+    """upper bound of values: a number, or the size of this; `tokens`: a flat index into the padded
+    rows, `length`: an index into the row"""
     of: str = ""
-    """the column of positions or starts that it has an entry for"""
+    """the column of positions or starts for whose entries it has an entry"""
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
     """Purpose of a list column.
 
-    Batches, checks and views follow it; what a model reads is declared here alone.
+    Batches, checks and views depend on it alone.
 
     `use` is one of:
         ids       token ids with special tokens
-        position  places in the column `of`, each once; those of labels ascend
-        start     places in the column `of` where its parts start, first 0, ascending
-        label     one entry for each entry of the column `of`; without `of`, as the rule of the column says
+        position  positions in the column `of`, without repetition; positions of labels ascend
+        start     positions in the column `of` at which its parts start, from 0, ascending
+        label     one value per entry of the column `of`; without `of`, by the column's own rule
         row       one value for the row
         weight    one factor of the row's loss
-        undo      kept for `restore`, scores or people; no batch holds it
+        undo      for `restore`, scores or people; batches omit it
     """
 
     use: Use
     of: str = ""
     head: str = ""
-    """the head that alone learns from it; empty: the body of the model, or every head"""
+    """the only head that learns from it; empty: the body of the model, or every head"""
     below: int | Bound = ""
-    """every value is below this number, or the number of these; empty: no bound"""
+    """upper bound of values: a number, or the size of this; empty: no bound"""
     fraction: bool = False
-    """values are fractions, not whole numbers"""
+    """true if values are fractions, not integers"""
 
     def __post_init__(self) -> None:
-        known = self.use in get_args(Use) and (
+        is_known = self.use in get_args(Use) and (
             isinstance(self.below, int) or self.below in get_args(Bound)
         )
-        if not known or (self.use in ("position", "start") and not self.of):
+        if not is_known or (self.use in ("position", "start") and not self.of):
             uses = ", ".join(get_args(Use))
             bounds = ", ".join(get_args(Bound)[1:])
             raise ValueError(
-                f"expected a use of {uses}, places with `of`, below a number or {bounds}, got "
-                f"{self!r}"
+                f"expected a use of {uses}, positions and starts with `of`, and below a number or "
+                f"{bounds}, got {self!r}"
             )
 
     def __str__(self) -> str:
@@ -93,13 +93,14 @@ class Role:
     def fields(
         self, name: str, roles: "Mapping[str, Role]" = MappingProxyType({})
     ) -> tuple[BatchField, ...]:
-        """Return the tensors that follow for a column of this name; a further text also has its lengths.
+        """Return the tensors of a column of this name; a further text also has its lengths.
 
-        `roles` are those of the set's columns, of which `of` may name one.
+        `roles` are the roles of the set's columns, one of which `of` may name.
         """
         if self.use == "ids":
             ids = BatchField(name, "text", below="vocabulary")
             return ids, BatchField(f"lengths_{name}", "row", of=name)
+
         dtype: Literal["int64", "float32"] = (
             "float32" if self.fraction or self.use == "weight" else "int64"
         )
@@ -115,6 +116,8 @@ class Role:
             return (BatchField(name, "token" if in_text else "text", of=self.of),)
         if self.use == "undo":
             return ()
+
+        # a label has an entry for each entry of the column `of`
         of = roles.get(self.of) or next(iter(COLUMNS.get(self.of, ())), None)
         per: Per = "token" if in_text else "segment"
         if of is not None and of.use == "position":
@@ -138,7 +141,7 @@ class Feature:
     float32, all other values unsigned integers. A scalar is stored as a list of one value.
 
     Raises:
-        ConfigurationError: Clozeline gives the name another meaning.
+        ConfigurationError: Clozeline uses the name for something else.
     """
 
     name: str
@@ -151,7 +154,7 @@ class Feature:
 
     @property
     def stored_role(self) -> Role:
-        """The role with what the type says: ids are below the vocabulary, float32 are fractions."""
+        """The role completed by the type: ids are below the vocabulary size, float32 are fractions."""
         role = replace(self.role, fraction=self.dtype == "float32")
         return replace(role, below="vocabulary") if self.dtype == "ids" else role
 
@@ -162,7 +165,7 @@ class Feature:
 
 
 class TextFields(NamedTuple):
-    """The fields of a text that a stack reads: of the row, of the decoder's side, or of a second view of the row."""
+    """Fields of a text that a stack reads: of the row, the decoder, or a second view of the row."""
 
     ids: BatchField
     positions: BatchField
@@ -220,7 +223,7 @@ FIELDS: Final[Mapping[str, BatchField]] = {
         ),
     )
 }
-"""Tensors that Clozeline makes itself: while it builds batches, in the engine, and in the model."""
+"""Tensors that Clozeline builds itself: for batches, in the engine, and in the model."""
 
 LABELED: Final = ("label_positions", "prediction_order", "tag_positions")
 """Columns with the positions of the labels of a row."""
@@ -244,10 +247,9 @@ COLUMNS: Final[Mapping[str, tuple[Role, ...]]] = {
     "choice": (Role("row", head="multiple_choice"),),
     "choice_starts": (Role("start", "input_ids", head="multiple_choice"),),
 }
-"""Columns of examples that make tensors together with others, with the uses and `of` that they may
-have."""
+"""Columns of examples that define tensors together with others, with their possible roles."""
 _SAMPLE_IDS: Final = "ids"
-"""Column of the text of a sample, which is `input_ids` of an example."""
+"""Column of the text of a sample, which becomes `input_ids` of an example."""
 
 
 def names_of(fields: Iterable[BatchField]) -> frozenset[str]:
@@ -256,7 +258,7 @@ def names_of(fields: Iterable[BatchField]) -> frozenset[str]:
 
 
 def refuse_reserved(name: str, role: Role) -> None:
-    """Refuse a column whose name Clozeline gives another meaning in batches.
+    """Raise ConfigurationError if Clozeline uses the name of a column for another purpose.
 
     Raises:
         ConfigurationError: see above.

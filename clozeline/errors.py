@@ -1,11 +1,11 @@
 """Errors that a user can correct.
 
-Each message states what was expected, what was found, where, and what to do.
+Each message says what was expected, what was found, where, and what to do.
 
-The exit codes are one table for all commands: 0 done, 64 configuration, 65 accounting, integrity, a
-batch or weights, 69 some units failed and the others were published, 70 watchdog, 71 another rank
-was lost, 74 input or output, 75 stop by a signal with the state saved (the same command resumes),
-76 diverged, 77 out of memory.
+All commands share the exit codes: 0 done, 64 configuration, 65 accounting, integrity, a batch or
+weights, 69 some units failed and the others were published, 70 watchdog, 71 another rank was lost,
+74 input or output, 75 stopped by a signal with saved state (the same command resumes), 76 diverged,
+77 out of memory.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from clozeline.configuration.redaction import redact_known_secrets, redact_text
 WATCHDOG: Final = 70
 """Exit code of a process that the watchdog ended."""
 PEER_LOST: Final = 71
-"""Exit code of a rank that lost another one, or that waited for one in vain."""
+"""Exit code of a rank that lost another rank, or timed out waiting for one."""
 STOPPED: Final = 75
 """Exit code after a stop request: the state is saved, and the same command resumes from it."""
 
@@ -29,27 +29,28 @@ _VALUE: Final = 200
 _LINE: Final = 1000
 _MESSAGE: Final = 20_000
 _LONG_VALUE: Final = re.compile(
-    rf"""\S{{{_VALUE + 1},}}"""  # a path, say
-    rf"""|(?<!\w)'(?:[^'\n\\]|\\.|(?<=\w)'(?=\w)){{{_VALUE},}}'"""  # a text; an apostrophe inside does not end it
+    rf"""\S{{{_VALUE + 1},}}"""  # such as a path
+    # a quoted string, which an apostrophe inside does not end
+    rf"""|(?<!\w)'(?:[^'\n\\]|\\.|(?<=\w)'(?=\w)){{{_VALUE},}}'"""
     rf"""|(?<!\w)"(?:[^"\n\\]|\\.){{{_VALUE},}}\""""
     rf"""|\[[^\[\]\n]{{{_VALUE},}}\]|\{{[^{{}}\n]{{{_VALUE},}}\}}"""
 )
 
 
 _CONTROLS: Final = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that move the cursor, change the order of letters, or are no text; not line ends, tabs
-and joiners."""
+"""Characters that move the cursor or change the order of letters, and lone surrogates; not line
+ends, tabs and joiners."""
 
 
 def show_controls(text: str) -> str:
-    r"""Return a text as a terminal may print it, with each control character as an escape: `\x1b`, `\u202e`."""
+    r"""Return a text as terminals may print it: control characters become escapes like `\x1b`."""
     return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def message_text(text: str) -> str:
-    """Return a text as every message shows it: without secrets and control characters, and with long values cut.
+    """Return a message without secrets and control characters, and with long values shortened.
 
-    A word, a quoted text, a list or a mapping has at most 200 characters, a line 1,000, all of it
+    A word, a quoted string, a list or a mapping has at most 200 characters, a line 1,000, a message
     20,000. So no message prints a document.
     """
     text = _cut(redact_known_secrets(text), _MESSAGE)
@@ -77,7 +78,7 @@ def join_names(names: Iterable[object], limit: int = 12) -> str:
 
 
 class ClozelineError(Exception):
-    """Root of every error that ends a command with a message instead of a traceback; see `message_text`."""
+    """Base of the errors that end a command with a message, without a traceback."""
 
     exit_code = 1
 
@@ -92,17 +93,17 @@ class ConfigurationError(ClozelineError):
 
 
 class NewerFormatError(ClozelineError):
-    """A file is intact, but of a later format than this version reads: install a newer version."""
+    """A file is intact, but needs a newer version: install a newer Clozeline."""
 
     exit_code = 64
 
 
 class TokenizerMissingError(ConfigurationError):
-    """An option has a text to encode, but the tokenizer does not exist yet."""
+    """An option holds text to encode, but the tokenizer does not exist yet."""
 
 
 class IntegrityError(ClozelineError):
-    """Counts do not add up, a hash differs, or a file is not what its record says."""
+    """Counts do not add up, a hash differs, or a file contradicts its record."""
 
     exit_code = 65
 
@@ -120,19 +121,19 @@ class StorageError(ClozelineError):
 
 
 class BatchError(ClozelineError):
-    """A batch lacks a tensor that the model reads, or has values out of range for the model."""
+    """A batch lacks a tensor that the model reads, or has values out of range."""
 
     exit_code = 65
 
 
 class WeightsError(ClozelineError):
-    """Weights of a checkpoint are damaged, incomplete, contradict each other, or belong to another model."""
+    """Weights of a checkpoint are damaged, incomplete, inconsistent, or belong to another model."""
 
     exit_code = 65
 
 
 class CheckpointError(IntegrityError):
-    """A checkpoint is torn, corrupted, or belongs to another run."""
+    """A checkpoint is incomplete, corrupted, or belongs to another run."""
 
 
 class SaveError(StorageError):
@@ -140,7 +141,7 @@ class SaveError(StorageError):
 
 
 class DivergedError(ClozelineError):
-    """Too many steps in a row had a gradient that is not finite."""
+    """Too many consecutive steps had a gradient that is not finite."""
 
     exit_code = 76
 
@@ -152,7 +153,7 @@ class OutOfMemoryError(ClozelineError):
 
 
 class RemoteRankError(ClozelineError):
-    """An error that happened on one rank and ends the run on all of them, with that rank's exit code."""
+    """An error of one rank that ends the run on all ranks, with that rank's exit code."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -160,31 +161,36 @@ class RemoteRankError(ClozelineError):
 
 
 class NoPeersError(ClozelineError):
-    """A rank that found no other one: no other one tells it."""
+    """A rank found no other ranks, so it must report the error itself."""
 
     exit_code = PEER_LOST
 
 
 @contextmanager
 def reading_run(path: Path, key: str = "") -> Iterator[None]:
-    """Name the way out where config.yaml of a run, named by a `key` of a configuration, cannot be read."""
+    """Add a remedy to the error of an unreadable config.yaml of a run.
+
+    `key` is the key that named it.
+    """
     try:
         yield
     except ConfigurationError as error:
         named = "" if str(path) in str(error) else f"{path}: "
         raise ConfigurationError(
             f"{key}{named}{error}\nthe start of a run writes this file: copy it back, or start "
-            "the run again with the "
-            "configuration that it was started with"
+            "the run again with its original configuration"
         ) from error
 
 
 class StreamError(ClozelineError):
-    """The stream is used after it was closed, or in a process forked from the one that opened it."""
+    """The stream was used after it was closed, or in a process forked from its owner."""
 
 
 class StateMismatch(ConfigurationError):
-    """A saved position belongs to another stream: `field` is `saved` in the state, but `current` in this stream."""
+    """A saved position belongs to another stream.
+
+    `field` has the value `saved` in the state, but `current` in this stream.
+    """
 
     def __init__(self, field: str, saved: object, current: object) -> None:
         super().__init__(

@@ -18,8 +18,8 @@ from clozeline.errors import StorageError
 from clozeline.repair import cannot_write
 
 _LEASE_S: Final = 3600
-# The start of the machine is known to a second, by a clock that may be slowed down or set between
-# two readings.
+# The boot time is known to a second, by a clock that may be slowed down or set between two
+# readings.
 _SAME_START_S: Final = 2.0
 _NO_LOCKS: Final = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK)
 _HOST: Final = xxhash.xxh32_hexdigest(platform.node().encode())
@@ -38,9 +38,9 @@ def file_hash(path: Path) -> str:
 def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Write a file atomically: yield a temporary path in the same folder, then rename it.
 
-    `durable` forces content and name to the disk. That takes some 6 ms a file instead of 0.3, so it
-    is left out for what may be lost with the machine: entries of a cache, and the status of a run
-    that is still going.
+    `durable` forces content and name to the disk. That takes about 6 ms per file instead of 0.3, so
+    it is off for files that may be lost in a crash of the machine: cache entries, and the status of
+    a running run.
     """
     temporary = path.with_name(f"{path.name}.{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
@@ -51,15 +51,14 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
         if durable:
             sync(path.parent)
     finally:
-        with suppress(
-            OSError
-        ):  # already renamed, or never made: an earlier error is the one to report
+        # already renamed, or never created because of an earlier error, which is the one to report
+        with suppress(OSError):
             temporary.unlink()
 
 
 @contextmanager
 def publish(path: Path) -> Iterator[Path]:
-    """Write a file by `replacing`, in a new folder if necessary; an unwritable one is a StorageError."""
+    """Write a file by `replacing`, and create its folder; StorageError if it cannot be written."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary:
@@ -67,13 +66,13 @@ def publish(path: Path) -> Iterator[Path]:
     except OSError as error:
         failed = path if error.filename is None else Path(os.fsdecode(error.filename))
         if failed.parent != path.parent and failed not in path.parents:
-            raise  # a file that was read meanwhile
+            raise  # the error of another file, which was being read
         raise StorageError(cannot_write(path, error)) from error
 
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Name the folder in an error of the system without a name of its own: one of a write, as on a full disk."""
+    """Add the folder to a system error that names no file, such as of a write to a full disk."""
     try:
         yield
     except OSError as error:
@@ -83,10 +82,9 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def open_unlinked(path: Path, mode: str) -> IO[Any]:
-    """Open a file at a name that others know, for writing; OSError where a symbolic link has that name.
+    """Open a file for writing; OSError if its name is a symbolic link.
 
-    What others link there, in a folder that they may write to, would be cut or continued in our
-    name.
+    In a folder that others may write to, such a link could make us overwrite another file.
     """
     return open(path, mode, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666))
 
@@ -101,14 +99,17 @@ def sync(path: Path) -> None:
 
 
 def process_start(process: int) -> float:
-    """Return the start time of a process in seconds since boot, which does not depend on the clock."""
-    import psutil  # most who publish a file ask about no process
+    """Return the start time of a process in seconds since boot, independent of the clock."""
+    import psutil  # imported here, because most callers of this module do not need it
 
     return float(psutil.Process(process).create_time() - psutil.boot_time())
 
 
 def still_runs(process: int, start: float) -> bool:
-    """Return whether a process runs, and is not a later one that reuses the id of a process started at `start`."""
+    """Return whether the process that started at `start` still runs.
+
+    Later ones may reuse its id.
+    """
     import psutil
 
     try:
@@ -118,7 +119,10 @@ def still_runs(process: int, start: float) -> bool:
 
 
 def sweep(folder: Path) -> None:
-    """Remove temporary files that killed processes left: of this host's dead processes, or older than an hour."""
+    """Remove temporary files of killed processes.
+
+    They are files of dead processes of this host, and others older than an hour.
+    """
     import psutil
 
     for path in folder.rglob("*.tmp"):
@@ -134,18 +138,18 @@ def sweep(folder: Path) -> None:
 
 
 def publish_text(path: Path, text: str) -> None:
-    """Publish a text as UTF-8."""
+    """Publish a string as UTF-8."""
     with publish(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 
 def publish_json(path: Path, data: object) -> None:
-    """Publish plain data as JSON with sorted keys."""
+    """Publish data as JSON with sorted keys."""
     publish_text(path, json.dumps(data, indent=1, sort_keys=True) + "\n")
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return the plain data of a JSON text; ValueError if it is malformed or nested too deeply."""
+    """Return the data of a JSON text; ValueError if it is malformed or nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -153,8 +157,8 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Return the object in a JSON file; None where the file is missing or holds something else."""
-    if not path.is_file():  # a pipe would be waited for
+    """Return the object in a JSON file; None if the file is missing or holds something else."""
+    if not path.is_file():  # reading a pipe would block
         return None
     try:
         data = parse_json(path.read_text(encoding="utf-8"))
@@ -164,7 +168,9 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def lock(file: IO[Any]) -> bool:
-    """Lock an open file for this process; return False where another one holds it, True on a disk without locks.
+    """Lock an open file for this process; return False if another process holds the lock.
+
+    On a file system without locks, return True.
 
     The system releases the lock when the file is closed or the process ends.
     """

@@ -1,8 +1,11 @@
-"""Fetch a published model or tokenizer by its name on a hub of Hugging Face: `hf://org/name` or `hf://org/name@revision`.
+"""Fetch a published model or tokenizer from the Hugging Face hub.
+
+Names are `hf://org/name` or `hf://org/name@revision`.
+
 
 `huggingface_hub` reads HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE and HF_HOME. A file is downloaded
-once; its folder in the cache is named by the commit, so that the configuration of a run or a
-pipeline records the commit with the path.
+once. Its folder in the cache is named by the commit, so the configuration of a run or a pipeline
+records the commit with the path.
 """
 
 import re
@@ -44,32 +47,31 @@ TOKENIZER_FILES: Final = (
     *("normalizer.json", "entity_vocab.json"),
     *("chat_template.jinja", "additional_chat_templates/*.jinja", "generation_config.json"),
 )
-"""Patterns of the small files of a published model: configurations, and what a tokenizer is made
-of."""
+"""Patterns of the small files of a published model: configurations and tokenizer files."""
 _WEIGHTS: Final = (
     ("model.safetensors",),
     ("model.safetensors.index.json", "model-*-of-*.safetensors"),
     ("adapter_config.json", "adapter_model.safetensors"),
 )
-"""Patterns of one file, of parts, and of an adapter of peft; the first that a repository has are
-taken."""
+"""Patterns of weights in one file, in parts, and of a peft adapter; the first that match are
+downloaded."""
 
 
 def fetch_folder(source: Path | str, *, weights: bool = True) -> Path:
-    """Return the local folder of a published model, downloaded unless it is in the cache; other paths as given.
+    """Return the local folder of a published model; download it unless the cache holds it.
 
-    Only the configuration, the files of the tokenizer and safetensors are downloaded, never a
-    pickled file.
+    Other paths are returned unchanged. Only the configuration, tokenizer files and safetensors are
+    downloaded, never pickled files.
 
     Args:
-        source: `hf://org/name`, with `@` and a branch, tag or commit for another revision than the
-            newest; or a path.
+        source: `hf://org/name`, or `hf://org/name@revision` with a branch, tag or commit; or a
+            path.
         weights: whether the weights are needed.
 
     Raises:
-        ConfigurationError: the name is malformed, there is no such repository or revision, or it
+        ConfigurationError: the name is malformed, the repository or revision does not exist, or it
             has no safetensors.
-        StorageError: the hub cannot be reached, and the cache does not hold the files.
+        StorageError: the hub cannot be reached, and the cache lacks the files.
     """
     text = str(source)
     if not text.startswith(_SCHEME):
@@ -77,12 +79,12 @@ def fetch_folder(source: Path | str, *, weights: bool = True) -> Path:
     if (match := _REFERENCE.fullmatch(text)) is None:
         raise ConfigurationError(
             f"{text}: expected hf://org/name, or hf://org/name@revision with a branch, a tag or a "
-            "commit, such as "
-            "hf://openai-community/gpt2@main"
+            "commit, such as hf://openai-community/gpt2@main"
         )
+
     name = match[1]
     revision = match[2] or "main"
-    # only these commands need the package, which takes 0.3 s to import
+    # imported here, because it takes 0.3 s and few commands need it
     import huggingface_hub as hub
     from huggingface_hub.errors import (
         HFValidationError,
@@ -91,7 +93,7 @@ def fetch_folder(source: Path | str, *, weights: bool = True) -> Path:
     )
 
     remember({"token": hub.get_token()})
-    at = redact_text(hub.constants.ENDPOINT)
+    endpoint = redact_text(hub.constants.ENDPOINT)
     try:
         names, cached = _list_files(hub, name, revision)
         chosen = _choose_files(text, names, weights=weights)
@@ -105,36 +107,32 @@ def fetch_folder(source: Path | str, *, weights: bool = True) -> Path:
             f"{text}: {name} has no revision {revision}: expected a branch, a tag or a commit of "
             "40 digits"
         ) from error
-    except (
-        RepositoryNotFoundError,
-        HFValidationError,
-    ) as error:  # also a model with terms that are not accepted
+    except (RepositoryNotFoundError, HFValidationError) as error:
+        # the model does not exist, or its terms are not accepted
         raise ConfigurationError(
-            f"{text}: {at} has no model {name} for you to read: correct the name, or accept its "
-            "terms on its page, and "
-            f"set HF_TOKEN to a token of that account ({type(error).__name__})"
+            f"{text}: {endpoint} has no model {name} that you may read: correct the name, or "
+            "accept the terms on its page and set HF_TOKEN to a token of your account "
+            f"({type(error).__name__})"
         ) from error
     except ConfigurationError:
         raise
     except Exception as error:  # errors of the network have no common class
         reason = (str(error).strip() or "no reason given").splitlines()[0]
         raise StorageError(
-            f"{text}: tried {at}, which cannot be read ({type(error).__name__}: {reason}), then "
-            "the cache "
-            f"{hub.constants.HF_HUB_CACHE}, which lacks files; without network, copy the model's "
-            "folder from "
-            "elsewhere, and give its path instead of the name"
+            f"{text}: {endpoint} cannot be read ({type(error).__name__}: {reason}), and the cache "
+            f"{hub.constants.HF_HUB_CACHE} lacks files; without network, copy the model's folder "
+            "from another machine, and give its path instead of the name"
         ) from error
 
 
 def origin_of(folder: Path) -> str:
-    """Return `hf://org/name@commit` of a folder in the cache of a hub, and the name of any other folder."""
+    """Return `hf://org/name@commit` of a folder in the hub cache, or the name of another folder."""
     match = _SNAPSHOT.search(folder.absolute().as_posix())
     return f"hf://{match[1]}/{match[2]}@{match[3]}" if match else folder.name
 
 
 def _list_files(hub: Any, name: str, revision: str) -> tuple[list[str], bool]:
-    """Return the files of a revision, and whether only the cache has them: the hub is not asked, or not reached."""
+    """Return the files of a revision, and whether they are known from the cache alone."""
     from huggingface_hub.errors import CachedRepoTreeNotFoundError, HfHubHTTPError
 
     cached = None
@@ -154,28 +152,24 @@ def _list_files(hub: Any, name: str, revision: str) -> tuple[list[str], bool]:
 
 
 def _choose_files(reference: str, names: list[str], *, weights: bool) -> list[str]:
-    """Return the files to download: weights lie at the top of the repository."""
+    """Return the files to download; weights are at the top of the repository."""
     top = [name for name in names if "/" not in name]
     chosen = [name for name in names if is_tokenizer_file(name)]
     if not weights:
         return chosen
-    found = next(
-        (files for patterns in _WEIGHTS if len(files := _matching(top, patterns)) >= len(patterns)),
-        None,
+    for patterns in _WEIGHTS:
+        files = _matching(top, patterns)
+        if len(files) >= len(patterns):
+            return [*chosen, *files]
+    raise ConfigurationError(
+        f"{reference}: expected model.safetensors, or model.safetensors.index.json with its "
+        f"parts, got {', '.join(top[:6]) or 'nothing'}: other formats, such as pickled weights, "
+        "are never downloaded; name a revision that has safetensors, or give a local folder"
     )
-    if found is None:
-        raise ConfigurationError(
-            f"{reference}: expected model.safetensors, or model.safetensors.index.json with its "
-            "parts, got "
-            f"{', '.join(top[:6]) or 'nothing'}: other formats, pickled ones above all, are never "
-            "downloaded; name a "
-            "revision that has safetensors, or give a local folder"
-        )
-    return [*chosen, *found]
 
 
 def is_tokenizer_file(name: str) -> bool:
-    """Return whether a file of a published model, named relative to its folder, is small and not code."""
+    """Return whether a file of a published model is a configuration or a tokenizer file."""
     return any(
         name.count("/") == each.count("/") and fnmatchcase(name, each) for each in TOKENIZER_FILES
     )
@@ -194,6 +188,6 @@ def _fetch(value: object, *, weights: bool) -> object:
 
 
 MODEL_FETCHED: Final = BeforeValidator(partial(_fetch, weights=True))
-"""Annotation of a key that holds the folder of a model, which may be on a hub."""
+"""Annotation of a key with the folder of a model, which may be on the hub."""
 TOKENIZER_FETCHED: Final = BeforeValidator(partial(_fetch, weights=False))
-"""Annotation of a key that holds a tokenizer, which may be on a hub."""
+"""Annotation of a key with a tokenizer, which may be on the hub."""

@@ -1,4 +1,4 @@
-"""How much memory a process may take: its share of that of the machine or container."""
+"""Compute how much memory a process may use: its share of the machine or container."""
 
 import os
 from contextlib import suppress
@@ -9,15 +9,15 @@ _CONTAINER_LIMITS: Final = (
     "/sys/fs/cgroup/memory.max",
     "/sys/fs/cgroup/memory/memory.limit_in_bytes",
 )
-"""Files of Linux that hold the limit of a container, in versions 2 and 1 of control groups."""
+"""Linux files with the memory limit of a container (control groups versions 2 and 1)."""
 _PART: Final = 2
-"""Half of the memory is left to everything else."""
+"""Divisor of the memory: half of it is left to everything else."""
 
 _processes = 1
 
 
 def share_memory(processes: int) -> None:
-    """Note how many processes share this machine with the same work; it holds for this process."""
+    """Set how many processes with equal work share this machine; it holds for this process."""
     global _processes
     _processes = processes
 
@@ -32,12 +32,12 @@ def find_memory() -> int:
 
 
 def memory_share() -> int:
-    """Return the bytes that this process may take for one thing, such as a window: half of its share."""
+    """Return the bytes that this process may use for one purpose, such as a window."""
     return find_memory() // _PART // _processes
 
 
 def explain_share() -> str:
-    """Return how `memory_share` was found."""
+    """Return how `memory_share` was computed, for messages."""
     gib = find_memory() / 2**30
     others = f", divided among {_processes} processes" if _processes > 1 else ""
     return f"half of {gib:.1f} GiB of memory{others}"

@@ -1,14 +1,15 @@
-"""Algorithms of one's own: classes of any installed or importable module, by `module:Class` or by an entry point.
+"""Load custom algorithms: classes of any installed or importable module.
 
     corrupt: [{name: mylab.objectives:FallingRate, rate: 0.2}]
 
     [project.entry-points."clozeline.objectives"]
     falling_rate = "mylab.objectives:FallingRate"
 
-An entry point gives a plain name. A module is imported only where the user's own words ask for it:
-a key that names an algorithm, in a file given to a command or on its command line, the variable
-`CLOZELINE_IMPORT`, or an installed entry point. What somebody else's run, set or model names is
-refused until one of these names it, too. The variable carries the names to workers.
+A configuration names a class as `module:Class`, or by the short name of an entry point. A module is
+imported only if the user asks for it: by a key that names an algorithm in a file given to a command
+or on its command line, by the variable `CLOZELINE_IMPORT`, or by an installed entry point. A name
+in the run, set or model of another person is refused until the user names it too. The variable
+passes the names on to workers.
 """
 
 import hashlib
@@ -26,7 +27,8 @@ from typing import Final
 from clozeline.errors import ConfigurationError
 
 VARIABLE: Final = "CLOZELINE_IMPORT"
-"""Variable with the names that may be imported, `module:Class` or `module`, between commas."""
+"""Environment variable with the names that may be imported: `module:Class` or `module`, by
+commas."""
 _NAME: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
@@ -35,14 +37,16 @@ def is_custom(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def name_of(kind: type) -> str:
-    """Return the name by which a class is chosen: that of its file in a registry, `module:Class` elsewhere."""
-    module = kind.__module__
-    return f"{module}:{kind.__qualname__}" if _is_outside(module) else module.rpartition(".")[2]
+def name_of(algorithm: type) -> str:
+    """Return the name that selects a class: its file name in a registry, else `module:Class`."""
+    module = algorithm.__module__
+    return (
+        f"{module}:{algorithm.__qualname__}" if _is_outside(module) else module.rpartition(".")[2]
+    )
 
 
 def short_name(name: str) -> str:
-    """Return a name for folders and tables: `falling_rate` of `mylab.objectives:FallingRate`."""
+    """Return a short name for folders: `falling_rate` of `mylab.objectives:FallingRate`."""
     return (
         re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition(":")[2]).lower()
         if is_custom(name)
@@ -51,7 +55,7 @@ def short_name(name: str) -> str:
 
 
 def allow(name: str) -> None:
-    """Allow the import of a name that the user's own words give, in this process and those that it starts."""
+    """Allow the import of a name that the user has given, in this process and its children."""
     if is_custom(name):
         os.environ[VARIABLE] = ",".join(sorted({*_allowed(), name}))
 
@@ -72,48 +76,47 @@ def _entry_points() -> SelectableGroups:
 
 
 def import_class(name: str, *, is_allowed: bool = False) -> type:
-    """Return the class of `module:Class`, whose import the user's words allow, or the caller.
+    """Return the class `module:Class`, whose import the user or the caller allows.
 
     Raises:
-        ConfigurationError: nobody but the configuration of a foreign folder names it, it is not
-            there, or is no class.
+        ConfigurationError: the user has not named it, it does not exist, or it is not a class.
     """
     module, _, attribute = name.partition(":")
     if not is_allowed and module not in sys.modules and {name, module}.isdisjoint(_allowed()):
         raise ConfigurationError(
-            f"{name}: only a file that you did not write names this class, so it was not "
-            "imported; where you trust its "
-            f"code, put {VARIABLE}={','.join(sorted({*_allowed(), name}))} before the command"
+            f"{name}: this class is only named by a file that you did not give, so it was not "
+            f"imported; if you trust its code, write "
+            f"{VARIABLE}={','.join(sorted({*_allowed(), name}))} before the command"
         )
     try:
-        found = getattr(_import(module), attribute)
+        loaded = getattr(_import(module), attribute)
     except ModuleNotFoundError as error:
-        where = (
-            "install its package in this environment, or set PYTHONPATH to the folder that holds it"
-        )
-        raise ConfigurationError(f"{name}: no module '{error.name}'; {where}") from error
+        raise ConfigurationError(
+            f"{name}: no module '{error.name}'; install its package in this environment, or set "
+            "PYTHONPATH to the folder that holds it"
+        ) from error
     except AttributeError as error:
         raise ConfigurationError(f"{name}: the module {module} has no '{attribute}'") from error
-    if not isinstance(found, type):
-        raise ConfigurationError(f"{name}: expected a class, got {found!r}")
-    return found
+    if not isinstance(loaded, type):
+        raise ConfigurationError(f"{name}: expected a class, got {loaded!r}")
+    return loaded
 
 
 def find_in_current_folder() -> None:
-    """Look for modules also in the current folder, if any name may be imported: behind all installed ones.
+    """Search modules also in the current folder, last, if any name may be imported.
 
-    A process calls it before it unpickles objects of such modules. A file `json.py` among the data
-    shadows nothing.
+    A process calls it before it unpickles objects of such modules. A file `json.py` next to the
+    data shadows nothing, because the folder comes last.
     """
-    here = os.getcwd()  # noqa: PTH109 (a string, as the others are)
+    here = os.getcwd()  # noqa: PTH109 (entries of sys.path are strings)
     if _allowed() and here not in sys.path:
         sys.path.append(here)
 
 
 def put_current_folder_last() -> None:
-    """Search the current folder after all others, or not at all if no name may be imported.
+    """Move the current folder to the end of the search path; remove it if nothing may be imported.
 
-    Ray puts the folder of its driver first in the path of its workers.
+    Ray prepends the driver's folder to the search path of its workers.
     """
     here = os.getcwd()  # noqa: PTH109
     sys.path[:] = [folder for folder in sys.path if folder != here]
@@ -126,29 +129,33 @@ def _import(module: str) -> ModuleType:
     return importlib.import_module(module)
 
 
-def digests(kinds: Iterable[type]) -> dict[str, str]:
-    """Return the SHA-256 of the source of each class of one's own, by its name; classes of Clozeline have versions.
+def digests(classes: Iterable[type]) -> dict[str, str]:
+    """Return the SHA-256 of the source of each custom class, by its name.
 
-    The source is that of the module that defines the class, and of the modules of the same package
-    whose classes it inherits from.
+    The source comprises the module that defines the class, and the modules of the same package
+    whose classes it inherits from. Classes of Clozeline are omitted: they have versions.
     """
-    found = {name_of(kind): kind for kind in kinds if _is_outside(kind.__module__)}
-    return {name: _source_digest(kind) for name, kind in sorted(found.items())}
+    custom = {name_of(each): each for each in classes if _is_outside(each.__module__)}
+    return {name: _source_digest(each) for name, each in sorted(custom.items())}
 
 
 def _is_outside(module: str) -> bool:
     return not f"{module}.".startswith("clozeline.")
 
 
-def _source_digest(kind: type) -> str:
-    package = kind.__module__.partition(".")[0]
+def _source_digest(algorithm: type) -> str:
+    package = algorithm.__module__.partition(".")[0]
     modules = dict.fromkeys(
-        base.__module__ for base in kind.__mro__ if base.__module__.partition(".")[0] == package
+        base.__module__
+        for base in algorithm.__mro__
+        if base.__module__.partition(".")[0] == package
     )
     digest = hashlib.sha256()
     for module in modules:
         file = sys.modules[module].__file__
         if file is None:
-            raise ConfigurationError(f"{name_of(kind)}: the module {module} has no source to hash")
+            raise ConfigurationError(
+                f"{name_of(algorithm)}: the module {module} has no source to hash"
+            )
         digest.update(Path(file).read_bytes())
     return digest.hexdigest()

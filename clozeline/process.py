@@ -1,12 +1,12 @@
-"""Streams and signals of a command's process, and every process that it starts.
+"""Set up streams and signals of a command's process, and start child processes.
 
-Messages that cannot be written are lost, and the work goes on: the terminal may be closed, the disk
-of a log full, the reader of a pipe gone, or no descriptor open. Only a command whose result is what
-it prints ends then.
+Messages that cannot be written are lost, and the work continues: the terminal may be closed, the
+disk of a log full, the reader of a pipe gone, or no descriptor open. Only a command whose result is
+its output stops then.
 
-A child process imports no module from the folder in which the user works: Python would look there
-first after `-c` and `-m`, so that a file `json.py` among somebody's data would run. Every child is
-started here, with limits of its memory and time.
+A child process imports no module from the current folder. With `-c` and `-m`, Python would search
+that folder first, so a file `json.py` among somebody's data would run. Every child is started here,
+with limits of memory and time.
 """
 
 from __future__ import annotations
@@ -29,40 +29,39 @@ from clozeline.errors import StorageError
 from clozeline.memory import find_memory
 
 WARNINGS: Final = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
-"""Warnings before a time limit: Slurm sends what `--signal` names, often SIGUSR1, and Grid Engine
-SIGUSR1, SIGUSR2 or SIGXCPU. The default action of each ends the process at once."""
+"""Warnings before a time limit: Slurm sends the signal of `--signal`, often SIGUSR1, and Grid
+Engine SIGUSR1, SIGUSR2 or SIGXCPU. The default action of each ends the process at once."""
 STOPS: Final = (signal.SIGTERM, signal.SIGHUP, *WARNINGS)
-"""Requests to stop: SIGHUP comes when a terminal is closed or a connection is lost."""
+"""Requests to stop; SIGHUP comes when a terminal is closed or a connection is lost."""
 READER_GONE: Final = 141
-"""Exit code of a command whose reader, such as `head`, left before the end: a shell's code for a
-death by SIGPIPE."""
+"""Exit code of a command whose reader, such as `head`, left early: the shell's code for SIGPIPE."""
 
 PROGRAMS: Final = Path(sys.executable).parent
 """Folder with the programs that are installed next to this Python."""
 SAFE_PATH: Final = "PYTHONSAFEPATH"
-"""Variable by which Python leaves the current folder, and that of its script, out of the path of
-modules."""
+"""Variable that makes Python omit the current folder, and the folder of its script, from the module
+path."""
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What a child may use before the system refuses it memory, or ends it.
+class ChildLimits:
+    """Limits of memory and CPU time of a child process.
 
-    They are far above what any sound file needs: they keep a crafted one from taking the machine.
+    They are far above the needs of valid files, and protect the machine from crafted ones.
     """
 
     memory_bytes: int | None = None
-    """memory that it may write to, in bytes; None: half of that of the machine"""
+    """writable memory in bytes; None: half of the memory of the machine"""
     cpu_s: int = 900
-    """CPU seconds; the slowest published tokenizer takes some 60 to convert"""
+    """CPU seconds; the slowest published tokenizer takes about 60 to convert"""
 
 
 class ReaderGone(Exception):
-    """Nobody reads the rest of a result."""
+    """The reader of the result has left."""
 
 
-class _Stream:
-    """A text stream that loses what cannot be written, unless it `is_result`; after the first error it is none."""
+class _GuardedStream:
+    """A text stream that drops text which cannot be written, until its output `is_result`."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -95,9 +94,9 @@ class _Stream:
 
 
 def guard_streams(*, result: bool = False) -> None:
-    """Let this process lose messages that cannot be written; a `result` on standard output must be written."""
-    # a descriptor that the caller closed: the next file that is opened would receive what libraries
-    # and children print
+    """Drop messages that cannot be written; a `result` on standard output must be written."""
+    # if the caller closed a descriptor, the next opened file would receive the output of libraries
+    # and children
     while (free := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(free, True)
     os.close(free)
@@ -106,10 +105,10 @@ def guard_streams(*, result: bool = False) -> None:
         if stream is None:
             stream = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
         elif stream is getattr(sys, f"__{name}__"):
-            if stream.errors == "strict":  # no character is worth the end of the work
+            if stream.errors == "strict":  # a character must not end the work
                 stream.reconfigure(errors="backslashreplace")
-            stream = _Stream(stream)
-        if isinstance(stream, _Stream):
+            stream = _GuardedStream(stream)
+        if isinstance(stream, _GuardedStream):
             stream.is_result = is_result
         setattr(sys, name, stream)
 
@@ -117,10 +116,10 @@ def guard_streams(*, result: bool = False) -> None:
 def catch(
     numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], None]
 ) -> dict[int, Any]:
-    """Handle signals in this process; return the handlers of before.
+    """Handle signals in this process; return the previous handlers.
 
-    SIGHUP and SIGINT stay ignored where they are: by `nohup`, and by a script for what it starts
-    with `&`.
+    Ignored SIGHUP and SIGINT stay ignored: `nohup` ignores the first, and scripts ignore both for
+    commands that they start with `&`.
     """
     may_be_ignored = (signal.SIGHUP, signal.SIGINT)
     caught = [
@@ -130,31 +129,28 @@ def catch(
 
 
 def python_command(*words: str) -> list[str]:
-    """Return a command line of this Python that looks for modules only where they are installed."""
+    """Return a command line of this Python that imports only installed modules."""
     return [sys.executable, "-P", *words]
 
 
 def start_child(
     command: Sequence[str],
     *,
-    limits: Limits | None = None,
+    limits: ChildLimits | None = None,
     env: dict[str, str] | None = None,
     **settings: Any,
 ) -> subprocess.Popen[Any]:
-    """Start a program whose Python, and that of its children, imports nothing from the current folder.
+    """Start a program; Python in it and its children imports nothing from the current folder.
 
     Args:
-        command: the program and its words, for this Python those of `python_command`.
-        limits: what it may use; None: no less than this process, as for a training or a command of
-            the cluster.
+        command: the program and its arguments; for this Python, use `python_command`.
+        limits: limits of the child; None: no limits, as for a training or a command of the cluster.
         env: its environment; None: that of this process.
         settings: of `subprocess.Popen`.
     """
     variables = {**(os.environ if env is None else env), SAFE_PATH: "1"}
     child = subprocess.Popen(command, env=variables, **settings)
-    if limits is not None and hasattr(
-        resource, "prlimit"
-    ):  # Linux; elsewhere the child sets what limits it has
+    if limits is not None and hasattr(resource, "prlimit"):  # only on Linux
         memory = find_memory() // 2 if limits.memory_bytes is None else limits.memory_bytes
         bounds = {
             resource.RLIMIT_DATA: memory,
@@ -162,33 +158,33 @@ def start_child(
             resource.RLIMIT_CORE: 0,
         }
         with suppress(ProcessLookupError):  # it has ended already
-            for kind, bound in bounds.items():
-                _lower_limit(child.pid, kind, bound)
+            for limit, bound in bounds.items():
+                _lower_limit(child.pid, limit, bound)
     return child
 
 
-def _lower_limit(process: int, kind: int, bound: int) -> None:
-    """Lower a limit of a process; one that is lower already stays."""
-    now, most = resource.prlimit(process, kind)
-    if now == resource.RLIM_INFINITY or bound < now:
-        resource.prlimit(process, kind, (bound, most))
+def _lower_limit(process: int, limit: int, bound: int) -> None:
+    """Lower a limit of a process; a lower limit stays."""
+    soft, hard = resource.prlimit(process, limit)
+    if soft == resource.RLIM_INFINITY or bound < soft:
+        resource.prlimit(process, limit, (bound, hard))
 
 
 def run_child(
     command: Sequence[str],
     *,
-    limits: Limits | None = None,
+    limits: ChildLimits | None = None,
     input: str | bytes | None = None,  # noqa: A002 (the name in `subprocess`)
     timeout_s: float | None = None,
     **settings: Any,
 ) -> subprocess.CompletedProcess[Any]:
-    """Run a program to its end by `start_child`, and return its exit code and what it wrote.
+    """Run a program by `start_child`, and return its exit code and output.
 
     Args:
         command: as for `start_child`.
         limits: as for `start_child`.
-        input: what it reads from its standard input; None: the input of this process.
-        timeout_s: seconds after which it is killed, and TimeoutExpired raised.
+        input: its standard input; None: the standard input of this process.
+        timeout_s: seconds after which it is killed and TimeoutExpired is raised.
         settings: of `subprocess.Popen`; default: both streams are captured.
     """
     pipe = subprocess.PIPE
@@ -201,19 +197,19 @@ def run_child(
     with start_child(command, limits=limits, **streams) as child:
         try:
             output, errors = child.communicate(input, timeout_s)
-        except BaseException:  # also a stop by a signal
+        except BaseException:  # also after a signal
             child.kill()
             raise
     return subprocess.CompletedProcess(command, child.returncode, output, errors)
 
 
 def shield_children() -> None:
-    """Let what libraries start, such as trackers of `multiprocessing`, import nothing from the current folder."""
+    """Let processes started by libraries import nothing from the current folder."""
     os.environ[SAFE_PATH] = "1"
 
 
 def child_context(method: Literal["spawn", "forkserver"]) -> Any:
-    """Return the context of `multiprocessing` whose processes import nothing from the current folder."""
+    """Return a `multiprocessing` context whose processes import nothing from the current folder."""
     import multiprocessing
 
     shield_children()
@@ -221,10 +217,10 @@ def child_context(method: Literal["spawn", "forkserver"]) -> Any:
 
 
 def die_with(process: int) -> None:
-    """Start a thread that ends this process when its driver is gone, so that a killed driver leaves no writer."""
+    """Start a thread that ends this process when its driver ends, so no writer is left behind."""
 
     def watch() -> None:
-        import psutil  # the options of executors are listed without it
+        import psutil  # imported here, because listing the options of executors does not need it
 
         try:
             psutil.Process(process).wait()

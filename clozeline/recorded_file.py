@@ -1,7 +1,7 @@
-"""Verify files of finished units against the records of those units when they are read.
+"""Read files of finished units, and verify them with the records of the units.
 
-The complete file is mapped and hashed once, right before it is parsed, so its bytes come from the
-disk a single time.
+The complete file is mapped and hashed once, right before it is parsed, so its bytes are read from
+the disk only once.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,10 @@ from clozeline.repair import rebuild_hint
 
 @dataclass(frozen=True, slots=True)
 class RecordedFile:
-    """One file that a stage published, with its recorded size and hash (hex); without a hash it is read as it is."""
+    """A file that a stage published, with its recorded size and hash.
+
+    Without a hash, it is not verified.
+    """
 
     path: Path
     stage: str = ""
@@ -27,7 +30,12 @@ class RecordedFile:
     xxh3_128: str = ""
 
     def buffer(self) -> pa.Buffer:
-        """Map the file and return its bytes; StorageError if it is missing, IntegrityError if it has changed."""
+        """Map the file and return its bytes.
+
+        Raises:
+            StorageError: it is missing or cannot be read.
+            IntegrityError: it has changed.
+        """
         try:
             if self.path.stat().st_size == 0:
                 content = pa.py_buffer(b"")
@@ -41,6 +49,7 @@ class RecordedFile:
             raise StorageError(f"{self.path}: {reason}; {rebuild_hint(self.path)}") from error
         if not self.xxh3_128:
             return content
+
         if content.size != self.bytes:
             expected = f"{self.bytes} bytes"
             got = f"{content.size}"
@@ -50,29 +59,31 @@ class RecordedFile:
         else:
             return content
         raise IntegrityError(
-            f"{self.path}: expected {expected}, got {got}: these are not the bytes that "
-            f"'{self.stage}' wrote; "
-            f"{rebuild_hint(self.path)}"
+            f"{self.path}: expected {expected}, got {got}: the file has changed since "
+            f"'{self.stage}' wrote it; {rebuild_hint(self.path)}"
         )
 
     def text(self) -> str:
-        """Return the content as text, compared in the same way."""
+        """Return the content as text, verified in the same way."""
         return str(self.buffer(), "utf-8")
 
 
 def find_file(folder: Path, record: str, relative: str) -> RecordedFile:
-    """Return a file with what the record of its unit says about it.
+    """Return a file with size and hash from the record of its unit.
 
-    The record of a unit is named `000003`, or `merge-000003` for a pass that has a name.
+    The record of a unit is named `000003`, or `merge-000003` for a named pass.
     """
-    facts = _outputs(folder, record).get(relative, {})
+    output = _outputs(folder, record).get(relative, {})
     return RecordedFile(
-        folder / relative, folder.name, facts.get("bytes", 0), facts.get("xxh3_128", "")
+        folder / relative, folder.name, output.get("bytes", 0), output.get("xxh3_128", "")
     )
 
 
 def check_files(folder: Path, record: str, prefix: str = "") -> None:
-    """Compare the files of a unit whose names begin with `prefix` with its record; StorageError or IntegrityError."""
+    """Verify the files of a unit whose names begin with `prefix`.
+
+    StorageError or IntegrityError.
+    """
     for relative in _outputs(folder, record):
         if relative.startswith(prefix):
             find_file(folder, record, relative).buffer()
@@ -88,6 +99,6 @@ def _outputs(folder: Path, record: str) -> dict[str, dict[str, Any]]:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise IntegrityError(
-            f"{path}: not the record of a unit ({error}); {rebuild_hint(path)}"
+            f"{path}: the record of the unit is damaged ({error}); {rebuild_hint(path)}"
         ) from error
     return outputs

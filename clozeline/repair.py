@@ -1,4 +1,4 @@
-"""Say what to do about a file that is damaged, or that cannot be read or written, as the end of a message."""
+"""Write the end of messages about files: how to repair, read or write them."""
 
 import errno
 import os
@@ -12,29 +12,29 @@ _IN_THE_WAY: Final = (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, er
 
 
 def rebuild_hint(path: Path | str) -> str:
-    """Return how to repair a missing or damaged file, as the end of a message.
+    """Return how to rebuild a missing or damaged file, as the end of a message.
 
-    A stage keeps its configuration and the records of its units in its folder: `--verify` compares
-    every file with them, and makes again what differs.
+    The folder of a stage holds its configuration and the records of its units: `--verify` compares
+    every file with them, and writes again what differs.
     """
     for folder in Path(path).absolute().parents:
         if (folder / "records").is_dir():
             command = f"clozeline {folder.name} --verify"
             if not (config := folder / "config.yaml").is_file():
                 return (
-                    f"run `{command}` with the same configuration, which makes it again, or copy "
+                    f"run `{command}` with the same configuration, which writes it again, or copy "
                     "it again"
                 )
             words = ("--config", str(config), f"output={folder.parent}")
-            return f"run `{command} {shlex.join(words)}`, which makes it again, or copy it again"
+            return f"run `{command} {shlex.join(words)}`, which writes it again, or copy it again"
         if (folder / "model.json").is_file():
             return "copy the folder again, or import the model again"
-    return "copy it again, or make it again where it was made"
+    return "copy it again, or write it again with the command that wrote it"
 
 
 def explain_error(error: OSError) -> str:
-    """Return a message for a file that cannot be read or written: the file, what failed, and the way out."""
-    if error.filename is None:  # the standard output, mostly
+    """Return a message about a file that cannot be read or written, with its remedy."""
+    if error.filename is None:  # usually the standard output
         return str(error.strerror or error)
     path = Path(os.fsdecode(error.filename))
     if error.errno in _FULL:
@@ -48,9 +48,9 @@ def explain_error(error: OSError) -> str:
 
 
 def cannot_write(path: Path, error: OSError) -> str:
-    """Return a message for a file or folder of the output that cannot be written: what failed, and the way out."""
+    """Return a message about an output that cannot be written, with its remedy."""
     if error.errno in _FULL:
-        remedy = "free some space, then run the same command again: what is finished is kept"
+        remedy = "free some space, then run the same command again: finished work is kept"
     elif error.errno in _REFUSED:
         remedy = "make it writable, or choose another folder with output=DIR"
     elif error.errno == errno.ELOOP:

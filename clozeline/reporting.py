@@ -1,4 +1,4 @@
-"""Turn exceptions while reporting into warnings, so that they never end work that goes on, or that is done."""
+"""Turn exceptions while reporting into warnings, so that they never end the work."""
 
 import sys
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ from clozeline.errors import message_text
 
 
 class Reporting:
-    """Guards parts of reporting; an exception becomes one warning per part, and the work continues.
+    """Guards parts of reporting: an exception becomes one warning per part, and the work continues.
 
     Args:
-        outcome: what the warning says of the work.
-        passed: errors that are raised nevertheless, as their messages tell the user what to do.
+        outcome: the end of the warning, about the work.
+        passed: errors that are raised, because their messages tell the user what to do.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Reporting:
             yield
         except self._passed:
             raise
-        except Exception as error:  # whatever it is, the work does not need it
+        except Exception as error:  # the work does not need the report
             if part not in self._failed:
                 self._failed.add(part)
                 with suppress(OSError, ValueError):  # stderr may be closed

@@ -1,8 +1,8 @@
-"""Counter-based randomness: every draw is a pure function of its key, independent of order, batch and worker.
+"""Counter-based randomness: every draw depends only on its key.
 
-For documents, `fraction` and `order_key` hash the document uid. For rows, a counter-based
-SplitMix64 stream per row, keyed by (seed, name, variant, uid), gives arrays of random bits. There
-is no generator state.
+Draws do not depend on order, batch or worker, and there is no generator state. For documents,
+`fraction` and `order_key` hash the document uid. For rows, a counter-based SplitMix64 stream per
+row, keyed by (seed, name, variant, uid), gives arrays of random bits.
 """
 
 import hashlib
@@ -50,12 +50,12 @@ def fraction(uid: bytes, purpose: str, seed: int) -> float:
 
 
 def order_key(uid: bytes, purpose: str, seed: int) -> int:
-    """Return the 64-bit key that documents are ordered by for a purpose and a seed."""
+    """Return the 64-bit sort key of a document for a purpose and a seed."""
     return xxhash.xxh3_64_intdigest(uid + purpose.encode() + struct.pack("<Q", seed & _MASK))
 
 
 def sample_uid(document_uid: bytes, copy: int, offset: int, label: str) -> int:
-    """Return the 64-bit uid of a sample: first document, copy, token offset in it, label of the grouping."""
+    """Return the 64-bit uid of a sample: hash of first document, copy, token offset and grouping."""
     return xxhash.xxh3_64_intdigest(
         document_uid + struct.pack("<IQ", copy, offset) + label.encode()
     )
@@ -72,7 +72,7 @@ def mix(x: UInt64) -> UInt64:
 
 
 def kernel_base(seed: int, name: str, variant: int) -> int:
-    """Return the part of the key that all rows of one name and variant share."""
+    """Return the part of the key that all rows of a name and variant share."""
     packed = struct.pack("<Q", seed & _MASK) + name.encode() + b"\0" + struct.pack("<I", variant)
     return int.from_bytes(hashlib.blake2b(packed).digest()[:8], "little")
 
@@ -86,7 +86,7 @@ def kernel_keys(seed: int, name: str, uids: UInt64, variants: NDArray[np.uint16]
 
 
 def random_bits(keys: UInt64, stream: int, count: int, start: int = 0) -> UInt64:
-    """Return entries `start .. start + count` of a stream, 64 random bits each, shape [len(keys), count].
+    """Return `count` entries of a stream, 64 random bits each, shape [len(keys), count].
 
     Entry j is mix(key + G * (2**32 * stream + j + 1)).
     """
@@ -96,13 +96,13 @@ def random_bits(keys: UInt64, stream: int, count: int, start: int = 0) -> UInt64
 
 
 def random_bits_of(base: int, uid: int, stream: int, index: int) -> int:
-    """Return 64 random bits of one row in plain integers, equal to `random_bits(kernel_keys(...))`."""
+    """Return 64 random bits of one row as a Python integer, equal to those of `random_bits`."""
     key = mix_one(mix_one(uid) ^ base)
     return mix_one((key + _GOLDEN * ((stream << 32) + index + 1)) & _MASK)
 
 
 def mix_one(x: int) -> int:
-    """Return what `mix` does to one number."""
+    """Return `mix` of one Python integer."""
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
     return x ^ (x >> 31)

@@ -1,4 +1,7 @@
-"""A console for tables, and times and sizes as people read them; help and mistakes do not wait for its library."""
+"""Print tables on a console, and format times and sizes.
+
+Only commands that print tables import it, because its library is slow to load.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -13,7 +16,10 @@ _BYTES: Final = ("bytes", "KB", "MB", "GB", "TB")
 
 
 class Terminal(Console):
-    """A console for tables that prints no control characters of foreign texts; of 80 columns where COLUMNS is 0."""
+    """A console that escapes control characters of foreign texts.
+
+    80 columns wide if COLUMNS is 0.
+    """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -28,17 +34,17 @@ class Terminal(Console):
 
 
 def pad_text(text: str, columns: int, *, right: bool = False) -> str:
-    """Return a text with spaces behind it, or in front of it (`right`), so that it fills columns of a terminal.
+    """Return a text padded with spaces to a number of columns, on the left if `right`.
 
-    A letter of East Asia or an emoji takes two columns, a combining mark none. A wider text stays
-    as it is.
+    An East Asian letter or an emoji takes two columns, a combining mark none. A wider text is
+    returned unchanged.
     """
     spaces = " " * (columns - cell_len(text))
     return spaces + text if right else text + spaces
 
 
 def align_rows(rows: Sequence[Sequence[str]], *, right: bool = False) -> Iterator[str]:
-    """Yield the rows of a table as lines, two spaces between columns; `right` aligns all columns but the first."""
+    """Yield the rows of a table as lines; `right` right-aligns all columns but the first."""
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = zip(row, widths, strict=True)
@@ -50,16 +56,17 @@ def align_rows(rows: Sequence[Sequence[str]], *, right: bool = False) -> Iterato
 
 
 def wrap_text(text: str, columns: int, indent: str = "", hanging: str = "") -> list[str]:
-    """Return a text in lines of at most `columns` columns, cut at spaces; a longer word is cut where it must be.
+    """Return a text in lines of at most `columns` columns, broken at spaces; long words are cut.
 
-    The first line begins with `indent`, the others with `hanging`, which is at least as long.
+    The first line begins with `indent`, the others with `hanging`, which is not shorter.
     """
-    room = columns - len(hanging)
+    width = columns - len(hanging)
     lines = list[str]()
     line = indent
     has_word = False
     for word in text.split(" "):
-        for number, part in enumerate(chop_cells(word, room) if cell_len(word) > room else [word]):
+        parts = chop_cells(word, width) if cell_len(word) > width else [word]
+        for number, part in enumerate(parts):
             joined = f"{line} {part}" if has_word else line + part
             if has_word and (number or cell_len(joined) > columns):
                 lines.append(line)
@@ -70,17 +77,21 @@ def wrap_text(text: str, columns: int, indent: str = "", hanging: str = "") -> l
 
 
 def duration(seconds: float) -> str:
-    """Return a time in the units that people use: 0.1 s, 24.6 s, 1 min 50 s, 2 h 3 min."""
+    """Return a time in readable units: 0.1 s, 24.6 s, 1 min 50 s, 2 h 3 min."""
     if seconds < 60:
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60:,} h {minutes % 60} min"
+    minutes, remainder = divmod(round(seconds), 60)
+    return (
+        f"{minutes} min {remainder} s"
+        if minutes < 60
+        else f"{minutes // 60:,} h {minutes % 60} min"
+    )
 
 
 def time_left(seconds: float) -> str:
-    """Return the rest of a run in hours, minutes and seconds: 0:49:00 left."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{rest:02} left"
+    """Return the time left in hours, minutes and seconds: 0:49:00 left."""
+    minutes, remainder = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{remainder:02} left"
 
 
 def duration_text(seconds: float) -> str:
@@ -91,7 +102,7 @@ def duration_text(seconds: float) -> str:
 
 
 def size_text(size: float) -> str:
-    """Return a number of bytes in decimal units: `7.3 GB`."""
+    """Return a size in decimal units: `7.3 GB`."""
     for unit in _BYTES[:-1]:
         if size < 1000:
             return f"{size:.0f} {unit}" if unit == _BYTES[0] else f"{size:.1f} {unit}"

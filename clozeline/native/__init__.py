@@ -1,1 +1,4 @@
-"""Compiled inner loops, optional: without them numpy gives the same bytes, slower (docs/decisions/0008)."""
+"""Compiled inner loops, optional.
+
+Without them, numpy gives the same bytes, slower (docs/decisions/0008).
+"""

@@ -1,7 +1,7 @@
-"""Compile the module of native functions: `python -m clozeline.native.build [COMPILER FLAG ...]`.
+"""Compile the native functions: `python -m clozeline.native.build [COMPILER FLAG ...]`.
 
-`pip install` calls it (hatch_build.py); call it by hand after you edit a source. It imports nothing
-of the project, because an installation runs it before the package can be imported.
+`pip install` calls it (hatch_build.py); call it yourself after you edit a source. It imports
+nothing of the project, because an installation runs it before the package can be imported.
 """
 
 import hashlib
@@ -30,7 +30,10 @@ _SAME_BITS: Final = ("-ffp-contract=off",)
 
 
 def source_hash() -> str:
-    """Return the hash of all sources, which the library repeats: one compiled from other sources is not used."""
+    """Return the hash of all sources.
+
+    A library that was compiled from other sources is not used.
+    """
     digest = hashlib.blake2b(digest_size=8)
     for path in sorted([*FOLDER.glob("*.cpp"), *FOLDER.glob("*.h")]):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -38,11 +41,14 @@ def source_hash() -> str:
 
 
 def build(*flags: str) -> Path:
-    """Compile the library and return its path; replaced atomically, since running processes may have it open.
+    """Compile the library and return its path.
+
+    It is replaced atomically, since running processes may have it open.
+
 
     Raises:
-        OSError: there is no compiler (`CXX`, by default c++), or the folder cannot be written.
-        subprocess.CalledProcessError: it fails; `stderr` says why.
+        OSError: the compiler (`CXX`, by default c++) is missing, or the folder is not writable.
+        subprocess.CalledProcessError: compilation failed; `stderr` says why.
     """
     compiler = shlex.split(os.environ.get("CXX") or "c++")
     hashed = f'-DCLOZELINE_SOURCES="{source_hash()}"'

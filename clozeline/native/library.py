@@ -1,4 +1,4 @@
-"""Open the compiled module if it was built, and call its functions on arrays whose types are checked."""
+"""Open the compiled module if it exists, and call its functions on arrays with checked types."""
 
 import ctypes
 import os
@@ -20,7 +20,7 @@ _switched_off = False
 
 @cache
 def _open() -> tuple[ctypes.CDLL | None, str]:
-    """Return the library, or None and why it is not used."""
+    """Return the library, or None and the reason why it is not used."""
     if os.environ.get(SWITCH) == "0":
         return None, f"disabled by {SWITCH}=0"
     if sys.byteorder != "little":
@@ -39,12 +39,12 @@ def _open() -> tuple[ctypes.CDLL | None, str]:
 
 
 def is_available() -> bool:
-    """Return whether the compiled module is in use; else callers take their numpy form."""
+    """Return whether the compiled module is in use; otherwise callers use numpy."""
     return not _switched_off and _open()[0] is not None
 
 
 def missing_note() -> str | None:
-    """Return what to tell the user if the module is not in use, and how to build it; None if it is."""
+    """Return a note for the user if the module is not in use, and how to build it; else None."""
     library, reason = _open()
     if library is not None:
         return None
@@ -58,20 +58,23 @@ def missing_note() -> str | None:
 
 @contextmanager
 def numpy_only() -> Iterator[None]:
-    """Use the numpy forms inside, for comparisons in tests and benchmarks; not for threads."""
+    """Use numpy in this block, for comparisons in tests and benchmarks; not thread-safe."""
     global _switched_off
-    before = _switched_off
+    previous = _switched_off
     _switched_off = True
     try:
         yield
     finally:
-        _switched_off = before
+        _switched_off = previous
 
 
 class Function:
-    """A function of the compiled module; `parameters` are `array_of(dtype)` and `ctypes.c_int64`, in C's order.
+    """A function of the compiled module.
 
-    ctypes releases the interpreter's lock during a call. The caller checks sizes: C code does not.
+    `parameters` are `array_of(dtype)` and `ctypes.c_int64`, in the order of the C function.
+
+
+    ctypes releases the GIL during a call. The caller checks sizes: the C code does not.
     """
 
     def __init__(self, name: str, *parameters: Any, returns: Any = None) -> None:
@@ -90,13 +93,12 @@ class Function:
         return function
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call the function; an array of another type, or one that is not contiguous, is a `ctypes.ArgumentError`."""
+        """Call the function; ctypes.ArgumentError for an array of a wrong type or layout."""
         return self._function(*arguments)
 
 
 _HEAD: Final = object.__basicsize__
-"""Offset of the data pointer in numpy's array object: it is the first field after the object's
-head."""
+"""Offset of the data pointer in numpy's array object: the first field after the object header."""
 
 
 def _read_pointer(array: NDArray[Any]) -> ctypes.c_void_p:
@@ -107,8 +109,8 @@ def _ask_numpy(array: NDArray[Any]) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-# numpy's way takes 2 to 4 microseconds an array, more than the copy of a small batch; the other one
-# a quarter
+# numpy's own access takes 2 to 4 microseconds per array, more than copying a small batch; reading
+# the pointer directly takes a quarter of that
 _probes = (np.zeros(3), np.arange(9)[3:], np.zeros((2, 2), np.uint8))
 _address = (
     _read_pointer if all(_read_pointer(a).value == a.ctypes.data for a in _probes) else _ask_numpy
@@ -117,7 +119,7 @@ _address = (
 
 @cache
 def array_of(dtype: DTypeLike | None) -> object:
-    """Return the parameter type of contiguous arrays of a dtype; None: of any, which the caller has checked."""
+    """Return the parameter type of contiguous arrays of a dtype; None accepts any dtype."""
     wanted = None if dtype is None else np.dtype(dtype)
 
     class Pointer:

@@ -1,4 +1,4 @@
-"""Draw the line charts of report pages as SVG; equal data give equal bytes.
+"""Draw line charts of report pages as SVG; equal data give equal bytes.
 
 Text stays text, colors are variables of the page, and every chart has a text alternative for screen
 readers. A picture is 340 units wide and scales with its box, so that it is legible on a phone.
@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from clozeline.report.html_page import escape
 
 SHADES: Final = 8
-"""Colors of series that are told apart."""
+"""Number of colors for series."""
 MUTED: Final = "var(--muted)"
 LINE: Final = "var(--line)"
 Points: TypeAlias = Sequence[tuple[float, float]]
@@ -22,12 +22,12 @@ Box: TypeAlias = tuple[float, float, float, float]
 _SIZE: Final = (340, 190)
 _BOX: Final = (46.0, 10.0, 328.0, 154.0)
 _FONT: Final = 10.5
-# Share of the height that is free above and below the points.
+# Share of the height that stays free above and below the points.
 _AIR: Final = 0.05
-# Points of a line, at most, and those of a line that shows each of them.
+# Most points of a line, and most points of a line that shows each as a dot.
 _POINTS: Final = 400
 _MARKED: Final = 24
-# Share of a smooth line's points that one mean is of.
+# Share of a smooth line's points in one running mean.
 _SMOOTHED: Final = 0.05
 
 
@@ -38,15 +38,15 @@ class Series:
     name: str
     points: Points
     smooth: bool = False
-    """draw the running mean of a long line, and the line itself pale"""
+    """true to draw the running mean of a long line, and the line itself pale"""
 
 
 def lines(
     title: str, series: Sequence[Series], x_name: str, *, levels: Mapping[str, float] | None = None
 ) -> str:
-    """Return lines on shared axes; "" where no series has a finite point.
+    """Return a chart of lines on shared axes; "" if no series has a finite point.
 
-    Eight series are told apart by color; long ones are thinned. `levels` are dashed horizontal
+    Eight series have different colors; long ones are thinned. `levels` are dashed horizontal
     lines, by name.
     """
     shown = [
@@ -60,11 +60,12 @@ def lines(
     xs, ys = zip(*(point for line in shown for point in line.points), strict=True)
     plot = Plot(xs, [*ys, *heights.values()], x_name)
     shapes = [plot.y_axis(), plot.x_axis()]
-    told = []
-    keys = []
-    # curves over the axes, each with its points or its running mean
+    described = []
+    legend = []
+
+    # curves, each with its points or its running mean
     for number, line in enumerate(shown):
-        points = plot.place(line.points)
+        points = plot.project(line.points)
         color = shade(number)
         name = line.name
         first = line.points[0][1]
@@ -77,27 +78,28 @@ def lines(
         shapes.append(polyline(points, color))
         if len(points) <= _MARKED:
             shapes += (dot(x, y, color) for x, y in points)
-        told.append(f"{line.name} from {short(first)} to {short(last)}")
-        keys.append(_key(name, color))
-    # levels have the colors after those of the curves
+        described.append(f"{line.name} from {short(first)} to {short(last)}")
+        legend.append(_legend_entry(name, color))
+
+    # levels use the colors after the curves
     for number, (name, level) in enumerate(heights.items(), len(shown)):
-        ends = plot.place([(x, level) for x in plot.xs])
+        ends = plot.project([(x, level) for x in plot.xs])
         shapes.append(polyline(ends, shade(number), width=1.3, dashed=True))
-        told.append(f"{name} {short(level)}")
-        keys.append(_key(told[-1], shade(number), mark="level"))
-    caption = (
-        f"<figcaption><b>{escape(title)}</b> {' '.join(keys) if len(keys) > 1 else ''}</figcaption>"
-    )
-    described = escape(f"{title}: {'; '.join(told)}")
-    return f"<figure>{caption}{picture([f'<title>{described}</title>', *shapes])}</figure>"
+        described.append(f"{name} {short(level)}")
+        legend.append(_legend_entry(described[-1], shade(number), mark="level"))
+
+    entries = " ".join(legend) if len(legend) > 1 else ""
+    caption = f"<figcaption><b>{escape(title)}</b> {entries}</figcaption>"
+    alternative = escape(f"{title}: {'; '.join(described)}")
+    return f"<figure>{caption}{picture([f'<title>{alternative}</title>', *shapes])}</figure>"
 
 
-def _key(name: str, color: str, mark: str = "line") -> str:
+def _legend_entry(name: str, color: str, mark: str = "line") -> str:
     return f'<small><i class={mark} style="border-color:{color}"></i>{escape(name)}</small>'
 
 
 def thin_points(points: Points) -> list[tuple[float, float]]:
-    """Return the finite points; where there are more than 400, means of equally many neighbors."""
+    """Return the finite points; more than 400 are averaged in groups of neighbors."""
     finite = [point for point in points if math.isfinite(point[1])]
     size = max(1, math.ceil(len(finite) / _POINTS))
     groups = [finite[start : start + size] for start in range(0, len(finite), size)]
@@ -105,7 +107,7 @@ def thin_points(points: Points) -> list[tuple[float, float]]:
 
 
 def running_mean(values: Sequence[float]) -> list[float]:
-    """Return the mean around each value, of as many before as after it: a twentieth of all, fewer at the ends."""
+    """Return the mean around each value, over a twentieth of all values; fewer at the ends."""
     half = max(1, round(_SMOOTHED * len(values) / 2))
     last = len(values) - 1
     reaches = (min(half, index, last - index) for index in range(len(values)))
@@ -114,8 +116,8 @@ def running_mean(values: Sequence[float]) -> list[float]:
 
 
 def short(value: float) -> str:
-    """Return a number as an axis shows it: 1.25e-4, 0.005, 4,096, 20k, 1.5M, 3e15."""
-    # rounded first: 9999.9 is 10k, and 0.0009999 a tick at 0.001
+    """Return a number as axes show it: 1.25e-4, 0.005, 4,096, 20k, 1.5M, 3e15."""
+    # round first: 9999.9 becomes 10k, and 0.0009999 becomes 0.001
     value = float(f"{value:.{4 if 1e-3 <= abs(value) < 1e4 else 3}g}")
     size = abs(value)
     if 1e4 <= size < 1e12:
@@ -130,10 +132,9 @@ def short(value: float) -> str:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Return three to eight round values between two: 1, 2, 2.5 or 5 times a power of ten apart."""
-    least = (
-        high - low
-    ) / 7  # eight ticks at most; the next step is at most twice as wide, hence three at least
+    """Return three to eight round values in a range, 1, 2, 2.5 or 5 times a power of ten apart."""
+    # at most eight ticks; the next step is at most twice as wide, hence at least three
+    least = (high - low) / 7
     power = 10.0 ** math.floor(math.log10(least))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= least)
     return [
@@ -143,12 +144,12 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def shade(number: int) -> str:
-    """Return the color of series `number`; after eight they repeat."""
+    """Return the color of a series; after eight, colors repeat."""
     return f"var(--c{number % SHADES})"
 
 
 def picture(shapes: Iterable[str], width: float = _SIZE[0], height: float = _SIZE[1]) -> str:
-    """Return the SVG of shapes, of which the first is the `title`; (0, 0) is at the top left."""
+    """Return the SVG of shapes, the first of which is the `title`; (0, 0) is at the top left."""
     return f'<svg role=img viewBox="0 0 {width:g} {height:g}">{"".join(shapes)}</svg>'
 
 
@@ -161,7 +162,7 @@ def text(
     color: str = "currentColor",
     anchor: str = "start",
 ) -> str:
-    """Return a text whose baseline is at y; `anchor`: start, middle or end of it is at x."""
+    """Return a text with its baseline at y and its `anchor` (start, middle or end) at x."""
     at = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
     return f'<text {at} style="font-size:{size:g}px;fill:{color}">{escape(content)}</text>'
 
@@ -183,7 +184,7 @@ def dot(x: float, y: float, color: str, radius: float = 2.3) -> str:
 
 
 class Plot:
-    """Axes inside a box, by default that of a chart, which cover some values; `x_name` is below the horizontal one."""
+    """Axes inside a box that cover some values; `x_name` is written below the horizontal axis."""
 
     def __init__(
         self, xs: Sequence[float], ys: Sequence[float], x_name: str, box: Box = _BOX
@@ -194,17 +195,17 @@ class Plot:
         self._x_name = x_name
 
     def x(self, value: float) -> float:
-        """Return the unit of the picture at which a value of the horizontal axis is."""
+        """Return the picture coordinate of a value of the horizontal axis."""
         (left, _, right, _), (low, high) = self.box, self.xs
         return left + (right - left) * (value - low) / (high - low)
 
     def y(self, value: float) -> float:
-        """Return the unit of the picture at which a value of the vertical axis is."""
+        """Return the picture coordinate of a value of the vertical axis."""
         (_, top, _, bottom), (low, high) = self.box, self.ys
         return bottom - (bottom - top) * (value - low) / (high - low)
 
-    def place(self, points: Points) -> list[tuple[float, float]]:
-        """Return points (x, y) in units of the picture."""
+    def project(self, points: Points) -> list[tuple[float, float]]:
+        """Return points (x, y) in picture coordinates."""
         return [(self.x(x), self.y(y)) for x, y in points]
 
     def y_axis(self) -> str:
@@ -226,8 +227,8 @@ class Plot:
 
 
 def _limits(values: Sequence[float], air: float) -> tuple[float, float]:
-    """Return the range of an axis with some air; a range of one value is widened around it."""
+    """Return the range of an axis with free space around it; a single value is widened."""
     low = min(values)
     high = max(values)
-    room = air * (high - low) if low < high else abs(low) / 20 or 0.5
-    return low - room, high + room
+    margin = air * (high - low) if low < high else abs(low) / 20 or 0.5
+    return low - margin, high + margin

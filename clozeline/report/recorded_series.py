@@ -1,4 +1,4 @@
-"""Numbers in the records of a run, and how a report draws them: declared where they are recorded."""
+"""Declare numbers in the records of a run, and how reports draw them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
@@ -10,22 +10,22 @@ from clozeline.configuration.config import config_class
 
 @config_class
 class RecordedSeries:
-    """A number that each record may hold, as one chart over steps."""
+    """A number that records may hold, drawn as a chart over steps."""
 
     name: Annotated[str, Field(min_length=1)]
-    """what is drawn, with a capital letter"""
+    """title of the chart, with a capital letter"""
     keys: Annotated[tuple[str, ...], Field(min_length=1)]
-    """where a record holds it, the outermost key first"""
+    """keys that lead to it in a record, the outermost first"""
     unit: str = ""
-    """unit of what is drawn"""
+    """unit of the drawn values"""
     factor: float = 1.0
-    """what the number is multiplied by"""
+    """factor of the number"""
     per: tuple[str, ...] = ()
-    """where a record holds its divisor; none: the number itself is drawn"""
+    """keys that lead to its divisor; none: the number itself is drawn"""
     window: Annotated[int, Field(ge=1)] = 1
     """with `per`: consecutive records over which both are summed before the division"""
     headline: bool = False
-    """the last value is one of the run's figures, too"""
+    """true if the last value is also one of the run's headline figures"""
 
     @property
     def title(self) -> str:
@@ -35,11 +35,11 @@ class RecordedSeries:
 
     @property
     def label(self) -> str:
-        """The name as a part of a sentence."""
+        """The name, for use within a sentence."""
         return f"{self.name[0].lower()}{self.name[1:]}"
 
     def points(self, records: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
-        """Return (step, value); of a quotient only where the sum of its divisors is above 0."""
+        """Return (step, value); a quotient only if the sum of its divisors is above 0."""
         values = read_points(records, "step", *self.keys)
         if not self.per:
             return [
@@ -47,17 +47,14 @@ class RecordedSeries:
                 for step, value in values
             ]
         divisors = [divisor for _, divisor in read_points(records, "step", *self.per)]
-        found = []
+        points = []
         for end in range(self.window, len(values) + 1):
-            divisor = sum(divisors[end - self.window : end])
+            window = slice(end - self.window, end)
+            divisor = sum(divisors[window])
             if divisor > 0:
-                found.append(
-                    (
-                        values[end - 1][0],
-                        sum(value for _, value in values[end - self.window : end]) / divisor,
-                    )
-                )
-        return found
+                total = sum(value for _, value in values[window])
+                points.append((values[end - 1][0], total / divisor))
+        return points
 
 
 def read_points(

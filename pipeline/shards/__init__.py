@@ -1,4 +1,4 @@
-"""Shard sets: blocks of rows in Arrow or WebDataset files, a block index, and a manifest written last."""
+"""Shard sets: blocks of rows in Arrow or WebDataset files, with an index and a manifest."""
 
 from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.shards.block import ColumnSpec, DamagedBlock, base_columns, feature_columns

@@ -1,7 +1,8 @@
-"""Decode blocks: each is one record batch message of Arrow, whose claims are checked before memory is taken for them.
+"""Encode and decode blocks, each of which is one Arrow record batch message.
 
-Compressed Arrow buffers state their decompressed size; 17 kB can claim 512 MiB. Arrow's reader of
-messages would believe them, so the buffers are taken one by one, by the message's own table.
+What a message claims is checked before memory is allocated. Compressed Arrow buffers state their
+decompressed size: 17 kB can claim 512 MiB. Arrow's own reader would trust that, so the buffers are
+read one by one, from the table in the message.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ _LIST_LIMIT: Final = 2**31 - 1  # Arrow counts the values of a list column in 32
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """One column: `kind` "fixed" is one value per row, "list" a list per row; `dtype` is that of the values.
+    """One column of a shard; `dtype` is the type of its values.
 
-    A list has a role, which says what its values are for; a fixed column has none.
+    `kind` is "fixed" (one value per row) or "list" (a list per row). A list has a role, which says
+    what its values are for; a fixed column has none.
     """
 
     name: str
@@ -44,11 +46,11 @@ class ColumnSpec:
     def __post_init__(self) -> None:
         if self.dtype not in get_args(Dtype) or (self.kind == "list" and self.dtype == "binary16"):
             raise IntegrityError(
-                f"column {self.name}: no shard column is a {self.kind} of {self.dtype}"
+                f"column {self.name}: a shard cannot hold a {self.kind} of {self.dtype}"
             )
         if (self.role is None) == (self.kind == "list"):
             raise IntegrityError(
-                f"column {self.name}: a list has a role, a fixed column has none, got {self.role}"
+                f"column {self.name}: a list needs a role, a fixed column has none, got {self.role}"
             )
 
     @property
@@ -58,20 +60,20 @@ class ColumnSpec:
 
     @property
     def arrow_type(self) -> str:
-        """The Arrow type as manifests write it, such as `list<uint16>`."""
+        """Arrow type as manifests write it, such as `list<uint16>`."""
         value = "fixed_size_binary[16]" if self.dtype == "binary16" else self.dtype
         return f"list<{value}>" if self.kind == "list" else value
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the arguments of `parse`, as manifests hold them."""
-        plain: dict[str, object] = {
+        """Return the arguments of `parse`, as manifests store them."""
+        entry: dict[str, object] = {
             "name": self.name,
             "arrow_type": self.arrow_type,
             "description": self.description,
         }
         if self.role is not None:
-            plain["role"] = {key: value for key, value in asdict(self.role).items() if value}
-        return plain
+            entry["role"] = {key: value for key, value in asdict(self.role).items() if value}
+        return entry
 
     @staticmethod
     def parse(
@@ -81,17 +83,17 @@ class ColumnSpec:
 
         Raises:
             IntegrityError: there is no such type, or a list has no role.
-            TypeError: a value is no text.
-            ValueError: there is no such use.
+            TypeError: a value is not a string.
+            ValueError: the role has an unknown use.
         """
         if not all(isinstance(value, str) for value in (name, arrow_type, description)):
             raise TypeError(
-                f"column {name}: expected texts, got {arrow_type!r} and {description!r}"
+                f"column {name}: expected strings, got {arrow_type!r} and {description!r}"
             )
-        if (found := _TYPES.get(arrow_type)) is None:
+        if (known := _TYPES.get(arrow_type)) is None:
             message = f"unknown type '{arrow_type}', known ones look like uint64 or list<uint16>"
             raise IntegrityError(f"column {name}: {message}")
-        return ColumnSpec(name, *found, description, None if role is None else Role(**role))
+        return ColumnSpec(name, *known, description, None if role is None else Role(**role))
 
 
 _TYPES: Final[dict[str, tuple[Dtype, Kind]]] = {
@@ -103,7 +105,7 @@ _TYPES: Final[dict[str, tuple[Dtype, Kind]]] = {
 
 
 def base_columns() -> list[ColumnSpec]:
-    """Return the fixed columns that every sample and example row has."""
+    """Return the fixed columns of every sample or example row."""
     return [
         ColumnSpec(name, dtype, "fixed", _FIXED_TEXT[name])  # type: ignore[arg-type]
         for name, dtype in FIXED_COLUMNS.items()
@@ -122,7 +124,10 @@ _FIXED_TEXT: Final = {
 
 
 def feature_columns(features: Iterable[Feature], vocab_size: int) -> list[ColumnSpec]:
-    """List columns for declared features; `ids` becomes uint16 up to 65,536 entries, else uint32."""
+    """Return the list columns of features.
+
+    `ids` becomes uint16 up to 65,536 entries, else uint32.
+    """
     ids: Dtype = "uint16" if vocab_size <= 65536 else "uint32"
     typed = [(feature, ids if feature.dtype == "ids" else feature.dtype) for feature in features]
     return [
@@ -137,7 +142,10 @@ def holds_ids(spec: ColumnSpec) -> bool:
 
 
 def block_bytes(columns: Sequence[ColumnSpec], rows: int, values: Sequence[int]) -> int:
-    """Return the bytes of a block after decompression; `values` counts the values of each list column."""
+    """Return the decompressed bytes of a block.
+
+    `values` has the number of values per list column.
+    """
     fixed = sum(rows * spec.width for spec in columns if spec.kind == "fixed")
     lists = [spec for spec in columns if spec.kind == "list"]
     return fixed + sum(
@@ -148,7 +156,7 @@ def block_bytes(columns: Sequence[ColumnSpec], rows: int, values: Sequence[int])
 def arrow_schema(
     columns: Sequence[ColumnSpec], metadata: Mapping[str, str] | None = None
 ) -> pa.Schema:
-    """Return the schema, without nulls, dictionaries or extension types; a list's values are a field named `item`."""
+    """Return the Arrow schema, without nulls, dictionaries or extension types."""
     fields = []
     for spec in columns:
         value = pa.binary(16) if spec.dtype == "binary16" else getattr(pa, spec.dtype)()
@@ -159,15 +167,20 @@ def arrow_schema(
 
 
 def to_batch(rows: RowBatch, columns: Sequence[ColumnSpec], schema: pa.Schema) -> pa.RecordBatch:
-    """Return the rows as one record batch; IntegrityError where a column is missing or a value does not fit."""
+    """Return the rows as one record batch.
+
+    Raises:
+        IntegrityError: a column is missing, or a value does not fit its type.
+    """
     have = {*rows.fixed, *rows.columns}
     want = {spec.name for spec in columns}
     if have != want:
         missing = sorted(want - have) or "none"
         extra = sorted(have - want) or "none"
         raise IntegrityError(
-            f"rows do not match the declared columns: missing {missing}, not declared {extra}"
+            f"rows do not match the declared columns: missing {missing}, undeclared {extra}"
         )
+
     arrays = []
     count = len(rows)
     for spec, field in zip(columns, schema, strict=True):
@@ -187,6 +200,7 @@ def to_batch(rows: RowBatch, columns: Sequence[ColumnSpec], schema: pa.Schema) -
             offsets = pa.array((ragged.offsets - first).astype(np.int32))
             arrays.append(pa.ListArray.from_arrays(offsets, values, type=field.type))
             continue
+
         numbers = rows.fixed[spec.name]
         shape = (count, 16) if spec.dtype == "binary16" else (count,)
         if numbers.shape != shape:
@@ -200,7 +214,7 @@ def to_batch(rows: RowBatch, columns: Sequence[ColumnSpec], schema: pa.Schema) -
 
 
 def _fitting(values: NDArray[np.generic], dtype: str, name: str) -> NDArray[np.generic]:
-    """Convert values to `dtype`, or raise an IntegrityError if one is out of range."""
+    """Convert values to `dtype`; raise IntegrityError if one is out of range."""
     if values.dtype == dtype:
         return values
     if dtype.startswith("float"):
@@ -218,7 +232,7 @@ def _fitting(values: NDArray[np.generic], dtype: str, name: str) -> NDArray[np.g
 
 
 def cut(rows: RowBatch, start: int, stop: int) -> RowBatch:
-    """Return rows `start .. stop`, as views."""
+    """Return rows `start` to `stop` - 1, as views."""
     columns = {
         name: Ragged(column.values, column.offsets[start : stop + 1])
         for name, column in rows.columns.items()
@@ -233,7 +247,10 @@ _ZSTD: Final = pa.Codec("zstd")
 
 
 class DamagedBlock(IntegrityError):
-    """The bytes of a block contradict its index entry or the manifest; `block` is its number in the file `shard`."""
+    """The bytes of a block contradict its index entry or the manifest.
+
+    `block` is its index in the file `shard`.
+    """
 
     def __init__(self, shard: Path | str, block: int, expected: str, got: str) -> None:
         super().__init__(
@@ -249,7 +266,7 @@ class DamagedBlock(IntegrityError):
 
 
 class BlockError(Exception):
-    """A block that must not be used; the reader adds the file and the index of the block."""
+    """A block that must not be used. The reader adds its file and index to the message."""
 
     def __init__(self, expected: str, got: str) -> None:
         super().__init__(f"expected {expected}, got {got}")
@@ -264,34 +281,33 @@ def decode(
     max_bytes: int,
     only: Collection[str] | None = None,
 ) -> RowBatch:
-    """Return the rows of one encapsulated record batch message, as views of `stored` where it is not compressed.
+    """Decode one encapsulated record batch message; uncompressed arrays are views of `stored`.
 
     Args:
         stored: metadata and body, exactly as in the file.
         columns: the columns of the set.
-        rows: rows that the index promises.
-        max_bytes: largest size after decompression, in bytes.
-        only: names of the columns to decompress; the claims of the others are checked all the same.
-            None: all.
+        rows: number of rows according to the index.
+        max_bytes: most bytes after decompression.
+        only: names of the columns to decompress, None for all. The claims of the others are checked
+            too.
 
     Raises:
-        BlockError: the message does not hold what it should.
+        BlockError: the message is damaged, or contradicts the index or the manifest.
     """
     fixed: dict[str, NDArray[Any]] = {}
     lists: dict[str, Ragged] = {}
     try:
         message = pa.ipc.read_message(pa.py_buffer(stored))
         header = _read_header(message.metadata.to_pybytes())
-        found = (len(header[1]), len(header[2]))
+        nodes = len(header[1])
+        buffers = len(header[2])
+        # each array has a bitmap of nulls and one other buffer; a list has two arrays
         needed = len(columns) + sum(spec.kind == "list" for spec in columns)
-        if found != (
-            needed,
-            2 * needed,
-        ):  # a bitmap of nulls and one other buffer for columns and lists of values
+        if (nodes, buffers) != (needed, 2 * needed):
             raise BlockError(
-                f"the {len(columns)} columns of the manifest",
-                f"{found[0]} nodes, {found[1]} buffers",
+                f"the {len(columns)} columns of the manifest", f"{nodes} nodes, {buffers} buffers"
             )
+
         batch = _Buffers(header, memoryview(message.body), max_bytes)
         for spec in columns:
             wanted = only is None or spec.name in only
@@ -303,6 +319,7 @@ def decode(
                 elif wanted:
                     fixed[spec.name] = np.frombuffer(data, spec.dtype, rows)
                 continue
+
             offsets = batch.next_buffer(4 * (rows + 1), wanted)
             count = batch.next_array(spec.name)
             data = batch.next_buffer(count * spec.width, wanted)
@@ -319,7 +336,7 @@ def decode(
 
 
 class _Buffers:
-    """The arrays and buffers of a record batch in Arrow's order; what the message claims is checked first."""
+    """Arrays and buffers of a record batch in Arrow's order; claims are checked before reading."""
 
     def __init__(self, header: _Header, body: memoryview, max_bytes: int) -> None:
         self._rows, nodes, buffers, self._compressed = header
@@ -330,17 +347,17 @@ class _Buffers:
         self._taken = 0
 
     def next_array(self, name: str, rows: int | None = None) -> int:
-        """Return the length of the next array, which has no nulls: `rows` for a column."""
+        """Return the length of the next array, which must have no nulls; `rows` for a column."""
         length, nulls = next(self._nodes)
         if rows is not None and (self._rows, length, nulls) != (rows, rows, 0):
             raise BlockError(f"{rows} rows without nulls in {name}", f"{length} with {nulls} nulls")
         if length < 0 or nulls:
             raise BlockError(f"values without nulls in {name}", f"{length} with {nulls} nulls")
-        self._take(next(self._buffers), 0)  # their bitmap
+        self._take(next(self._buffers), 0)  # the bitmap of nulls
         return length
 
     def next_buffer(self, size: int, wanted: bool) -> Any:
-        """Return the next buffer, of `size` bytes, decompressed; the stored bytes of one that is not wanted."""
+        """Return the next buffer of `size` bytes, decompressed if `wanted`."""
         self._taken += size
         if self._taken > self._max_bytes:
             raise BlockError(
@@ -348,25 +365,26 @@ class _Buffers:
             )
         return self._take(next(self._buffers), size, wanted)
 
-    def _take(self, place: list[int], size: int, wanted: bool = True) -> object:
-        offset, length = place
+    def _take(self, byte_range: list[int], size: int, wanted: bool = True) -> object:
+        offset, length = byte_range
         if offset < 0 or length < 0 or offset + length > len(self._body):
             raise BlockError(
                 f"buffers inside a body of {len(self._body)} bytes",
                 f"one at {offset} of {length} bytes",
             )
+
         stored = self._body[offset : offset + length]
         claimed = length
         if framed := self._compressed and length > 0:
-            # an int64 before the frame says its size; -1: the bytes did not shrink and are stored
-            # as they are
+            # an int64 before the frame holds its size; -1: the bytes did not shrink and are stored
+            # uncompressed
             (claimed,), stored = struct.unpack_from("<q", stored), stored[8:]
             framed = claimed != -1
             claimed = claimed if framed else len(stored)
         if not size <= claimed <= size + _PADDING * (size > 0):
             raise BlockError(f"a buffer of {size} bytes", f"one that claims {claimed}")
-        # memory of Arrow's pool, which keeps what is freed: fresh pages cost more than
-        # decompressing into them
+        # memory comes from Arrow's pool, which reuses freed pages: fresh ones cost more than the
+        # decompression
         return (
             memoryview(_ZSTD.decompress(stored, claimed)).toreadonly()
             if framed and wanted
@@ -375,26 +393,26 @@ class _Buffers:
 
 
 def _to_lists(name: str, offsets: NDArray[np.int32], values: NDArray[np.generic]) -> Ragged:
-    """Return the lists of a column, whose offsets rise from 0 to the number of values."""
+    """Return the lists of a column; offsets must rise from 0 to the number of values."""
     bounds = offsets.astype(np.int64)
     rows = len(offsets) - 1
+    # lists of equal length share one cached array of offsets
     equal = equal_offsets(rows, int(bounds[1])) if rows else bounds
-    bounds = (
-        equal if np.array_equal(bounds, equal) else bounds
-    )  # readers know this array of equally long lists
+    if np.array_equal(bounds, equal):
+        bounds = equal
     if bounds[0] != 0 or bounds[-1] != len(values) or (np.diff(bounds) < 0).any():
         raise BlockError(f"offsets of {name} that rise from 0 to {len(values)}", "others")
     return Ragged(values, bounds)
 
 
 _Header = tuple[int, list[list[int]], list[list[int]], bool]
-"""Rows, (length, nulls) of each array, (offset, length) of each buffer, and whether these are
+"""Rows, (length, nulls) of each array, (offset, length) of each buffer, and whether buffers are
 compressed."""
 
 
 @lru_cache(maxsize=64)
 def _read_header(raw: bytes) -> _Header:
-    """Parse the header of a message, unverified; uncompressed blocks of equally long rows share it."""
+    """Parse the header of a message, without checks; cached, since equal blocks share it."""
     message = _fields(raw, struct.unpack_from("<I", raw, 0)[0])
     batch = _fields(raw, _pointer(raw, message[_HEADER]))
     (rows,) = struct.unpack_from("<q", raw, batch[_LENGTH])
@@ -403,7 +421,7 @@ def _read_header(raw: bytes) -> _Header:
 
 
 def _fields(raw: bytes, table: int) -> list[int]:
-    """Return the positions of a flatbuffer table's fields; -1 where a field is absent."""
+    """Return the offsets of a flatbuffer table's fields; -1 if a field is absent."""
     vtable = table - struct.unpack_from("<i", raw, table)[0]
     if vtable < 0:
         raise ValueError("a table points outside the message")
@@ -420,7 +438,7 @@ def _pointer(raw: bytes, position: int) -> int:
 
 
 def _pairs(raw: bytes, position: int) -> list[list[int]]:
-    """Return the entries of a vector of structs of two int64."""
+    """Return the entries of a vector of structs with two int64 each."""
     vector = _pointer(raw, position)
     count = struct.unpack_from("<I", raw, vector)[0]
     pairs: list[list[int]] = (

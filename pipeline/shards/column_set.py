@@ -1,7 +1,7 @@
-"""Column sets: further columns of a shard set, for the same rows in the same blocks, in files of their own.
+"""Column sets: further columns for the rows of a shard set, in separate files.
 
-A column set is a shard set of the kind `columns`. Its parent is the set that it belongs to, named
-by its digest; both are read together, block by block.
+A column set is a shard set of the type `columns`, with the same blocks. Its parent is the set with
+the rows, named by its digest. Both are read together, block by block.
 """
 
 from collections import Counter
@@ -25,34 +25,35 @@ from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.repair import rebuild_hint
 
 ROWS: Final = "rows"
-"""Role of the parent: the set whose rows these are."""
+"""Role of the parent, the set that holds the rows."""
 
 
 class JoinedShards(ShardSet):
-    """A shard set and column sets of it, read as one set; its digest is that of the shard set.
+    """A shard set and its column sets, read as one set with the digest of the shard set.
 
     Args:
         shards: the set of the rows.
         columns: its column sets.
 
     Raises:
-        ConfigurationError: a column set belongs to other rows, or a column is there twice.
+        ConfigurationError: a column set belongs to other rows, or two sets have the same column.
     """
 
     def __init__(self, shards: ShardSet, columns: Sequence[ShardSet]) -> None:
-        for own in columns:
-            _refuse_other_rows(shards, own)
+        for column_set in columns:
+            _check_rows(shards, column_set)
         names = [spec.name for part in (shards, *columns) for spec in part.columns]
         if twice := {name for name in names if names.count(name) > 1}:
             raise ConfigurationError(
-                f"{columns[-1].path}: {min(twice)} is a column of another set here: leave one out"
+                f"{columns[-1].path}: another set has the column {min(twice)} too: remove one"
             )
+
         parts = [part.manifest for part in (shards, *columns)]
         changes: dict[str, object] = {
             "columns": tuple(column for part in parts for column in part.columns),
             "max_block_bytes": sum(part.max_block_bytes for part in parts),
         }
-        # not `model_copy`, which would carry over cached properties
+        # `model_copy` would also copy cached properties
         manifest = Manifest.model_construct(**{**dict(shards.manifest), **changes})
         super().__init__(
             shards.path,
@@ -74,8 +75,8 @@ class JoinedShards(ShardSet):
 
     @cached_property
     def columns_digest(self) -> str:
-        """SHA-256 (hex) of the content of the column sets, and of what they say about it."""
-        return canonical_sha256([[own.digest, own.manifest.config] for own in self.column_sets])
+        """SHA-256 (hex) of the content and configuration of the column sets."""
+        return canonical_sha256([[part.digest, part.manifest.config] for part in self.column_sets])
 
     def check_files(self) -> None:
         for part in (self.rows, *self.column_sets):
@@ -96,7 +97,10 @@ class JoinedShards(ShardSet):
             part.verify_shard(shard)
 
     def read_block(self, block: int, columns: Collection[str] | None = None) -> RowBatch:
-        """Read the rows of a block with all their columns; a column set of which no column is read is not opened."""
+        """Read the rows of a block.
+
+        Column sets are only opened if one of their columns is requested.
+        """
         rows = self.rows.read_block(block, columns)
         lists = dict(rows.columns)
         for part in self.column_sets:
@@ -105,41 +109,42 @@ class JoinedShards(ShardSet):
         return RowBatch(rows.fixed, lists)
 
 
-def _refuse_other_rows(shards: ShardSet, own: ShardSet) -> None:
-    """Refuse a column set of another set, of another version of it, or with other blocks."""
+def _check_rows(shards: ShardSet, columns: ShardSet) -> None:
+    """Raise ConfigurationError unless a column set belongs to this version of the set."""
     ours = shards.manifest
-    theirs = own.manifest
+    theirs = columns.manifest
     if ours.kind != "examples":
         raise ConfigurationError(
-            f"{own.path}: holds columns of examples, and {shards.path} holds {ours.kind}: online "
-            "corruption makes "
-            "other labels than those that the columns belong to; name the example set"
+            f"{columns.path}: holds columns of examples, but {shards.path} holds {ours.kind}: "
+            "online corruption draws other labels than those of the columns; name the example set"
         )
     if theirs.kind != "columns":
         raise ConfigurationError(
-            f"{own.path}: expected a column set, as `clozeline teach` writes, got {theirs.kind}"
+            f"{columns.path}: expected a column set, as `clozeline teach` writes, got {theirs.kind}"
         )
     parents = [parent for parent in theirs.parents if parent.role == ROWS]
     if [parent.digest for parent in parents] != [shards.digest]:
         of = ", ".join(f"{parent.name} (digest {parent.digest[:16]})" for parent in parents)
         raise ConfigurationError(
-            f"{own.path}: holds columns of {of}, {shards.path} is {ours.name} (digest "
-            f"{shards.digest[:16]}): name the "
-            "set that they were made from, or make them again"
+            f"{columns.path}: holds columns of {of}, but {shards.path} is {ours.name} (digest "
+            f"{shards.digest[:16]}): name the set that the columns were made from, or make them "
+            "again"
         )
-    same = len(own.index) == len(shards.index) and np.array_equal(own.index.rows, shards.index.rows)
+
+    own_rows = columns.index.rows
+    same = len(own_rows) == len(shards.index) and np.array_equal(own_rows, shards.index.rows)
     if not same or theirs.variants != ours.variants:
         counts = [
             f"{part.variants} variants, {part.totals.samples} rows in {part.totals.blocks} blocks"
             for part in (theirs, ours)
         ]
         raise ConfigurationError(
-            f"{own.path}: {counts[0]}, {shards.path} has {counts[1]}: make the columns again"
+            f"{columns.path}: {counts[0]}, {shards.path} has {counts[1]}: make the columns again"
         )
 
 
 def _join_quarantines(parts: Sequence[ShardSet]) -> Quarantine:
-    """Return the blocks that are in quarantine in any of the sets."""
+    """Return the blocks that are quarantined in any of the sets."""
     files = [part.quarantine.sha256 for part in parts]
     blocks = frozenset[int]().union(*(part.quarantined for part in parts))
     return Quarantine(blocks, canonical_sha256(files) if any(files[1:]) else files[0])
@@ -156,20 +161,18 @@ DOCUMENTS_SCHEMA: Final = pa.schema(
         pa.field("tokens", pa.uint32(), nullable=False),
     ]
 )
-"""Columns of `documents-*.arrow`: where each document of a token shard came from, in the shard's
-order."""
+"""Columns of `documents-*.arrow`: the origin of each document of a token shard, in shard order."""
 
 EXTRA_COLUMN: Final = pa.field("extra", pa.utf8())
-"""Further column of `documents-*.arrow` where a recipe declares keys of `extra`: a JSON object of
-them, or null."""
+"""Further column of `documents-*.arrow` if a recipe declares `extra` keys: a JSON object of them,
+or null."""
 
 TOKEN_COUNTS_FILE: Final = "token_counts.arrow"
 
 TOKEN_COUNTS_SCHEMA: Final = pa.schema(
     [pa.field("id", pa.uint32(), nullable=False), pa.field("count", pa.uint64(), nullable=False)]
 )
-"""Columns of `token_counts.arrow`: how often each id occurs in the documents that are not held
-out."""
+"""Columns of `token_counts.arrow`: how often each id occurs in the training documents."""
 
 _TABLE_ROWS: Final = 1 << 16
 
@@ -203,7 +206,7 @@ WORD_STARTS: Final = Feature(
 
 
 def token_columns(vocab_size: int, *, pairs: bool = False, words: bool = False) -> list[ColumnSpec]:
-    """Return the columns of a token shard; `pairs`: the set has aligned texts; `words`: segmenters found its words."""
+    """Return the columns of a token shard, also of aligned texts (`pairs`) or `words`."""
     columns = [
         ColumnSpec("document_uid", "binary16", "fixed", "the document"),
         ColumnSpec("language", "uint8", "fixed", "code; names stand in the manifest"),
@@ -224,7 +227,7 @@ def identities(column: pa.ChunkedArray) -> NDArray[np.generic]:
 
 
 def find_token_counts(manifest_path: Path) -> NDArray[np.uint64] | None:
-    """Return the corpus's count of each id, from `encode/token_counts.arrow` in a folder above the manifest."""
+    """Return the count of each id in the corpus, from `encode/token_counts.arrow` above the set."""
     for folder in manifest_path.resolve().parents:
         path = folder / "encode" / TOKEN_COUNTS_FILE
         if path.is_file():
@@ -242,16 +245,16 @@ def find_token_counts(manifest_path: Path) -> NDArray[np.uint64] | None:
 
 
 def document_table(path: Path) -> RecordedFile:
-    """Return a file `documents-*.arrow`, to be compared with the record of its shard where the run is still there."""
+    """Return a file `documents-*.arrow`, with the record of its shard if the run still exists."""
     return find_file(path.parent, f"merge-{int(path.name.split('-')[1]):06d}", path.name)
 
 
 def write_table(path: Path, table: pa.Table, schema: pa.Schema) -> int:
-    """Write a plain Arrow file, zstd buffers, and return its number of rows; the bytes depend only on the rows."""
-    plain = table.cast(schema)
+    """Write an Arrow file with zstd buffers and return its rows; bytes depend only on the rows."""
+    stored = table.cast(schema)
     options = pa.ipc.IpcWriteOptions(
         compression=pa.Codec("zstd", compression_level=3), use_threads=False
     )
     with path.open("wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
-        writer.write_table(plain, max_chunksize=_TABLE_ROWS)
-    return int(plain.num_rows)
+        writer.write_table(stored, max_chunksize=_TABLE_ROWS)
+    return int(stored.num_rows)

@@ -1,7 +1,7 @@
-"""Open file systems of fsspec, and refuse what fsspec itself takes: answers of another range, errors without words.
+"""Open file systems of fsspec, with checks that fsspec lacks.
 
-Neither its HTTP nor its S3 file system compares the range of an answer with the one that was asked
-for.
+Neither its HTTP nor its S3 file system compares the range of an answer with the requested one, and
+errors may lack the words of the server.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ WEB: Final = ("http", "https")
 _S3: Final = ("s3", "s3a")
 _RANGE: Final = re.compile(r"bytes[= ](\d+)-(\d+)")
 _XML_WORDS: Final = re.compile(r"<(?:Code|Message)>([^<]*)<")
-# Bytes of an error's page that are read, and characters of it that are told.
+# Bytes of an error page that are read, and characters of it that a message shows.
 _PAGE_BYTES = 1 << 16
 _WORDS = 300
 
@@ -27,7 +27,7 @@ class ObjectMissingError(StorageError):
 
 
 class ObjectRefusedError(StorageError):
-    """The store refuses a request, such as for lack of rights."""
+    """The store refuses a request, for example for lack of rights."""
 
 
 class ObjectTooShortError(StorageError):
@@ -35,7 +35,10 @@ class ObjectTooShortError(StorageError):
 
 
 class AnswerError(Exception):
-    """An answer with the status of an error, or of another range (0); `seconds` are to pass before the next request."""
+    """An answer with an error status, or status 0 for a wrong range.
+
+    `seconds` must pass before the next request.
+    """
 
     def __init__(self, status: int = 0, words: str = "", seconds: float = 0.0) -> None:
         super().__init__(words)
@@ -45,16 +48,19 @@ class AnswerError(Exception):
 
 
 def open_file_system(url: str, options: Mapping[str, Any]) -> Any:
-    """Return fsspec's file system of a URL; ConfigurationError if its scheme, package or options are unknown."""
-    import fsspec  # each store has a package of its own, which takes time to import
+    """Return fsspec's file system of a URL.
+
+    Raises:
+        ConfigurationError: the scheme, an option, or its package is unknown.
+    """
+    import fsspec  # imported here, because the packages of stores are slow to import
 
     scheme = url.partition(":")[0].lower()
     options = dict(options)
     try:
         system = fsspec.get_filesystem_class(scheme)
-        if (
-            scheme in WEB
-        ):  # bytes as they are stored, also where a server says that they are compressed
+        if scheme in WEB:
+            # read stored bytes, even if a server says that they are compressed
             client = {
                 "auto_decompress": False,
                 "headers": {"Accept-Encoding": "identity"},
@@ -62,7 +68,7 @@ def open_file_system(url: str, options: Mapping[str, Any]) -> Any:
             }
             client |= {"middlewares": (_check_answer,), **options.get("client_kwargs", {})}
             options |= {"encoded": True, "client_kwargs": client}
-        elif scheme in _S3:  # `RemoteStore` alone tries again
+        elif scheme in _S3:  # only `RemoteStore` retries
             options["config_kwargs"] = {
                 "retries": {"total_max_attempts": 1},
                 **options.get("config_kwargs", {}),
@@ -71,15 +77,15 @@ def open_file_system(url: str, options: Mapping[str, Any]) -> Any:
         opened = system(
             **{**system._get_kwargs_from_urls(url), **options, "skip_instance_cache": True}
         )
-    except Exception as error:  # a missing package, or its own errors for credentials and options
-        raise ConfigurationError(f"{url}: no reader for this kind of store: {error}") from error
+    except Exception as error:  # a missing package, or its errors for credentials and options
+        raise ConfigurationError(f"{url}: cannot open this type of store: {error}") from error
     if scheme in _S3:
         opened.retries = 1
     return opened
 
 
 async def _check_answer(request: Any, handler: Any) -> Any:
-    """Pass on an answer of a web server (a middleware of aiohttp) whose status and range are right."""
+    """Return the answer of a web server after checking it (a middleware of aiohttp)."""
     answer = await handler(request)
     try:
         if answer.status >= 400:
@@ -96,7 +102,7 @@ async def _check_answer(request: Any, handler: Any) -> Any:
 
 
 def _checked_session(profile: str | None) -> object:
-    """Return a session of S3 that compares the range of each answer."""
+    """Return a session of S3 that checks the range of each answer."""
     from aiobotocore.session import AioSession
 
     def ask(params: Mapping[str, Any], context: dict[str, Any], **_: Any) -> None:
@@ -112,7 +118,7 @@ def _checked_session(profile: str | None) -> object:
 
 
 def _check_range(asked: str, status: int, headers: Mapping[str, str]) -> None:
-    """Raise unless the body of an answer begins at the first byte that was asked for, and does not end later."""
+    """Raise AnswerError unless an answer starts at the requested byte and ends no later."""
     if not (wanted := _RANGE.match(asked)) or status not in (200, 206):
         return
     said = (
@@ -120,20 +126,21 @@ def _check_range(asked: str, status: int, headers: Mapping[str, str]) -> None:
         if status == 206
         else f"bytes 0-{headers.get('Content-Length', '')}"
     )
-    given = _RANGE.match(said)
-    if given and given[1] == wanted[1] and int(given[2]) <= int(wanted[2]) + (status == 200):
+    sent = _RANGE.match(said)
+    if sent and sent[1] == wanted[1] and int(sent[2]) <= int(wanted[2]) + (status == 200):
         return
+
     got = said or "an answer that does not say its range"
     if status == 200:
         got = (
-            "all (status 200): the server ignores ranges; download the file, or copy it to "
-            "another server"
+            "the entire file (status 200): the server ignores ranges; download the file, or copy "
+            "it to another server"
         )
     raise AnswerError(0, f"asked for {asked}, got {got}")
 
 
 def answer_of(error: BaseException) -> AnswerError:
-    """Return what the store said, by the errors that an error was raised from; without words where it said nothing."""
+    """Return the answer of the store behind an error; without words if there was none."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, AnswerError):
@@ -151,15 +158,15 @@ def answer_of(error: BaseException) -> AnswerError:
 
 
 def final_error(url: str, error: Exception, status: int, words: str) -> StorageError | None:
-    """Return the error of a request that no other try can cure, else None."""
+    """Return the error if repeating the request is pointless, else None."""
     if isinstance(error, TimeoutError):
         return None
     if status == 416:
-        return ObjectTooShortError(f"{url}: it ends before the range: {words}")
+        return ObjectTooShortError(f"{url}: the object ends before the range: {words}")
     if status in (404, 410) or (
         isinstance(error, FileNotFoundError) and isinstance(error.__cause__, KeyError | None)
     ):
-        return ObjectMissingError(f"{url}: there is no such object")
+        return ObjectMissingError(f"{url}: no such object")
     if isinstance(error, PermissionError) or (
         400 <= status < 500 and status not in (408, 425, 429)
     ):
@@ -168,7 +175,7 @@ def final_error(url: str, error: Exception, status: int, words: str) -> StorageE
 
 
 def _seconds(headers: Mapping[str, str]) -> float:
-    """Return the seconds of Retry-After, which is a number or a date; 0 without one."""
+    """Return the seconds of the header Retry-After, a number or a date; 0 without it."""
     text = headers.get("Retry-After", headers.get("retry-after", "")).strip()
     if text.isdecimal():
         return float(text)

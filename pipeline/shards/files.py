@@ -1,7 +1,7 @@
-"""Files of a shard set, on a disk or in a store.
+"""Read the files of a shard set, on disk or in a store.
 
-One block is one request for its bytes, because a block is read by one lane of one rank: nothing is
-fetched twice in an epoch, and ranks need no coordination.
+A block takes one request, because it is read by one lane of one rank: nothing is fetched twice in
+an epoch, and ranks need no coordination.
 """
 
 import os
@@ -26,7 +26,7 @@ Digest: TypeAlias = Callable[[bytes], bytes]
 class SetFiles:
     """The files of a set in a folder, by their path relative to it.
 
-    They are read with `pread`, never mapped: a mapped file that is truncated kills the process, a
+    They are read with `pread`, never mapped: truncating a mapped file kills the process, while a
     short read is an exception. Each read opens and closes its file, so a set holds no descriptors
     and may be used from any thread.
     """
@@ -37,11 +37,11 @@ class SetFiles:
         self._base = base
 
     def where(self, name: str) -> str:
-        """Return the file as messages name it."""
+        """Return the name of a file in messages."""
         return f"{self._base}/{name}"
 
     def read_whole(self, name: str, limit: int) -> bytes:
-        """Read a file of at most `limit` bytes."""
+        """Read a complete file of at most `limit` bytes."""
         where = self.where(name)
         try:
             return read_regular(Path(where), limit)
@@ -51,18 +51,20 @@ class SetFiles:
             ) from error
 
     def read_optional(self, name: str, limit: int) -> bytes | None:
-        """Read a file that need not be there; a link to nothing is no absence, because it may name blocks."""
+        """Read a file that may be missing.
+
+        A dangling link is an error, because it may name blocks.
+        """
         return self.read_whole(name, limit) if os.path.lexists(self.where(name)) else None
 
     def read(self, name: str, part: Range) -> Content:
-        """Read exactly a range of a file."""
+        """Read exactly this range of a file."""
         memory = memoryview(pa.allocate_buffer(part[1] - part[0]))
         filled = 0
-        descriptor = os.open(
-            self.where(name), os.O_RDONLY | os.O_NONBLOCK
-        )  # opening a pipe would wait for its writer
+        # O_NONBLOCK: opening a pipe would wait for its writer
+        descriptor = os.open(self.where(name), os.O_RDONLY | os.O_NONBLOCK)
         try:
-            while filled < len(memory):  # a network file system may give less than the file has
+            while filled < len(memory):  # a network file system may return less than requested
                 got = os.preadv(descriptor, [memory[filled:]], part[0] + filled)
                 if not got:
                     raise OSError(f"{filled}: the file is truncated")
@@ -72,11 +74,14 @@ class SetFiles:
         return memory.toreadonly()
 
     def read_hashed(self, name: str, part: Range, digest: Digest, expected: bytes) -> Content:
-        """Read a range whose hash should be `expected`, which the caller compares."""
+        """Read a range whose hash should be `expected`; the caller compares it."""
         return self.read(name, part)
 
     def sizes(self, folders: Collection[str], files: int) -> dict[str, int] | None:
-        """List sizes in bytes of all files in some folders, of about `files`; None where this cannot be."""
+        """Return the sizes of all files in some folders (about `files`).
+
+        None if they cannot be listed.
+        """
         sizes: dict[str, int] = {}
         for folder in folders:
             with (
@@ -91,7 +96,7 @@ class SetFiles:
         return sizes
 
     def stats(self) -> dict[str, float]:
-        """Return requests, retries and bytes fetched from a store; empty for a disk."""
+        """Return requests, retries and fetched bytes of a store; empty for a disk."""
         return {}
 
     def release(self) -> None:
@@ -114,7 +119,7 @@ class RemoteFiles(SetFiles):
         return self._store.read_whole(f"{self._base}/{name}", limit)
 
     def read_optional(self, name: str, limit: int) -> bytes | None:
-        # who may not list a bucket is refused what is not there
+        # without the right to list a bucket, missing objects are refused
         with suppress(ObjectMissingError, ObjectRefusedError):
             return self.read_whole(name, limit)
         return None
@@ -123,7 +128,7 @@ class RemoteFiles(SetFiles):
         return self._store.read(f"{self._base}/{name}", part)
 
     def read_hashed(self, name: str, part: Range, digest: Digest, expected: bytes) -> bytes:
-        """Read a range; once more after a bad transfer, then whatever it is."""
+        """Read a range, and once more if its hash is wrong."""
         content = self.read(name, part)
         return content if digest(content) == expected else self.read(name, part)
 

@@ -1,6 +1,6 @@
-"""`index.arrow`: one row per block with its byte range and hash, 40 bytes each, read at once.
+"""Read and write `index.arrow`: byte range and hash of each block, 40 bytes per block.
 
-It is decoded like a block, because Arrow's reader would trust the sizes that a file states.
+It is decoded like a block, because Arrow's reader would trust the sizes that a file claims.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ _ENTRY: Final = sum(spec.width for spec in _COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Index entry of one block: byte range in its shard, rows, and xxh3-128 of the stored bytes (16 bytes)."""
+    """Index entry of a block: byte range in its shard, rows, and xxh3-128 of the stored bytes."""
 
     offset: int
     length: int
@@ -65,14 +65,15 @@ class BlockIndex:
 
 
 def write_index(path: Path, shards: Sequence[Sequence[Block]]) -> None:
-    """Write the blocks of each shard, uncompressed."""
+    """Write the index of the blocks of all shards, uncompressed."""
     blocks = [
         (number, index, block)
         for number, shard in enumerate(shards)
         for index, block in enumerate(shard)
     ]
     if any(block.length >= _LENGTH_LIMIT for _, _, block in blocks):
-        raise ManifestError(f"{path}: a block of 4 GiB or more; write smaller blocks")
+        raise ManifestError(f"{path}: a block has 4 GiB or more; write smaller blocks")
+
     numbers = [
         (number, index, block.offset, block.length, block.rows) for number, index, block in blocks
     ]
@@ -86,7 +87,11 @@ def write_index(path: Path, shards: Sequence[Sequence[Block]]) -> None:
 
 
 def parse_index(where: str, raw: bytes | memoryview, manifest: Manifest) -> BlockIndex:
-    """Return the blocks of an index; ManifestError unless it is the one that the manifest names, and agrees with it."""
+    """Return the blocks of an index.
+
+    Raises:
+        ManifestError: its hash or size differs from the manifest, or its content contradicts it.
+    """
     named = manifest.index
     blocks = manifest.totals.blocks
     if len(raw) != named.bytes:
@@ -118,21 +123,23 @@ def _parse(raw: bytes | memoryview, blocks: int) -> BlockIndex:
         raise BlockError("an Arrow file", f"unreadable bytes ({error})") from error
     if schema != _SCHEMA:
         raise BlockError(f"the columns {_SCHEMA.names}", "others")
-    if blocks == 0:  # Arrow omits the row count of an empty batch, and `decode` demands it
-        plain = {spec.name: np.empty(0, spec.dtype) for spec in _COLUMNS[:-1]}
-        return BlockIndex(**plain, xxh3=np.empty((0, 16), np.uint8))
+    if blocks == 0:  # Arrow omits the row count of an empty batch, which `decode` needs
+        empty = {spec.name: np.empty(0, spec.dtype) for spec in _COLUMNS[:-1]}
+        return BlockIndex(**empty, xxh3=np.empty((0, 16), np.uint8))
     return BlockIndex(
         **decode(memoryview(raw)[stream.tell() :], _COLUMNS, blocks, blocks * _ENTRY).fixed
     )
 
 
 def _compare(index: BlockIndex, manifest: Manifest) -> None:
-    """Raise BlockError unless the index describes exactly the shards and rows that the manifest lists."""
+    """Raise BlockError unless the index matches the shards and rows of the manifest."""
     shards = manifest.shards
     counts, rows, sizes = (
         np.array([getattr(shard, name) for shard in shards], np.int64)
         for name in ("blocks", "rows", "bytes")
     )
+
+    # blocks in order, each with the size that the manifest gives
     ordered = np.repeat(np.arange(len(shards)), counts)
     numbers = np.arange(len(index)) - np.repeat(np.cumsum(counts) - counts, counts)
     if (index.shard != ordered).any() or (index.block != numbers).any():
@@ -147,6 +154,8 @@ def _compare(index: BlockIndex, manifest: Manifest) -> None:
     if wrong.any():
         number = int(np.flatnonzero(wrong)[0])
         raise BlockError(f"{manifest.block_rows} rows in block {number}", f"{index.rows[number]}")
+
+    # sums per shard, and byte ranges that lie in their shard and do not overlap
     if (np.bincount(index.shard, index.rows, len(shards)) != rows).any():
         raise BlockError("as many rows of each shard as in the manifest", "others")
     offset = index.offset

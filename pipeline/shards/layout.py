@@ -1,4 +1,4 @@
-"""Training and held-out splits, the shard of a document, names and blocks of shards."""
+"""Assign documents to splits and shards, name shards, and choose the rows of a block."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ from clozeline.pipeline.rows import FIXED_COLUMNS
 from clozeline.seeding import fraction as keyed_fraction
 from clozeline.seeding import order_key
 
-_BLOCK_ROWS: Final = (1920, 960, 480, 240, 120, 60)  # that `auto` chooses among
+_BLOCK_ROWS: Final = (1920, 960, 480, 240, 120, 60)  # choices of `auto`
 _BLOCK_BYTES: Final = 4 << 20
 
 
 def is_heldout(uid: bytes, fraction: float, seed: int) -> bool:
-    """Return whether a document is kept out of training.
+    """Return whether a document is held out of training.
 
-    It depends on the document's uid (16 bytes) and the seed alone, so it never changes with tasks,
-    order or other documents; a document held out at one fraction is held out at every larger one.
+    It depends only on the document's uid (16 bytes) and the seed, so it never changes with tasks,
+    order or other documents. A document held out at one fraction is held out at every larger one.
     """
     return keyed_fraction(uid, "heldout", seed) < fraction
 
 
 def shard_of(uid: bytes, shards: int, seed: int) -> int:
-    """Return the shard of a document in a token set, or in one split of a sample set, with so many shards."""
+    """Return the shard of a document in a set, or in one split of a sample set."""
     return (order_key(uid, "order", seed) * shards) >> 64
 
 
@@ -36,9 +36,9 @@ def shard_name(shard: int, shards: int, container: str) -> str:
 
 
 def auto_block_rows(row_bytes: float) -> int:
-    """Return the largest of 1920, 960, ...
+    """Return the largest of 1920, 960, ..., 60 whose block is at most 4 MiB.
 
-    60 whose block is at most 4 MiB, for rows of `row_bytes` on average.
+    `row_bytes` is the average size of a row.
     """
     return next((rows for rows in _BLOCK_ROWS if rows * row_bytes <= _BLOCK_BYTES), _BLOCK_ROWS[-1])
 
@@ -46,7 +46,10 @@ def auto_block_rows(row_bytes: float) -> int:
 def block_rows_of(
     block_rows: BlockRows, features: Iterable[Feature], length: int, id_bytes: int
 ) -> int:
-    """Return the rows of a block; `auto` counts rows of `length` tokens, so it depends on the configuration alone."""
+    """Return the rows of a block.
+
+    `auto` assumes rows of `length` tokens, so only the configuration counts.
+    """
     if block_rows != "auto":
         return block_rows
     fixed = sum(
@@ -57,13 +60,16 @@ def block_rows_of(
 
 
 def split_amount(split: str, what: str) -> str:
-    """Return the name of an amount of a split in the accounting between stages: `heldout tokens`."""
+    """Return the name of a split's amount in the accounting between stages: `heldout tokens`."""
     return f"{split} {what.replace('_', ' ')}"
 
 
 @dataclass(frozen=True)
 class Splits:
-    """Training and held-out shards: unit u below `shards` is training shard u, the others are held-out ones."""
+    """Numbers of training and held-out shards.
+
+    Units below `shards` are training shards, the others are held-out shards.
+    """
 
     shards: int
     fraction: float
@@ -80,5 +86,5 @@ class Splits:
         return "heldout", unit - self.shards, self.heldout
 
     def items(self) -> list[tuple[str, int]]:
-        """Return the splits that exist, with their number of shards."""
+        """Return the existing splits with their numbers of shards."""
         return [("train", self.shards)] + ([("heldout", self.heldout)] if self.heldout else [])

@@ -1,6 +1,6 @@
-"""`manifest.json` describes a shard set.
+"""Read and check `manifest.json`, which describes a shard set.
 
-It is written last; a folder without it is not a shard set.
+It is written last: a folder without it is not a shard set.
 """
 
 from __future__ import annotations
@@ -36,53 +36,52 @@ from clozeline.repair import rebuild_hint
 
 FORMAT: Final = 1
 SIZE_LIMIT: Final = 64 << 20
-"""Largest manifest that is parsed, in bytes."""
+"""Size limit of a manifest, in bytes."""
 ENTRY_LIMIT: Final = 1 << 20
-"""Most entries of a manifest that is parsed."""
+"""Limit of entries in a manifest."""
 SHARD_LIMIT: Final = 100_000
-"""Most shards of a set, which take half of the entries."""
+"""Limit of shards in a set, which use half of the entries."""
 BLOCK_LIMIT: Final = 1 << 30
-"""No block may take more bytes than this after decompression, whatever a manifest claims."""
+"""Limit of the decompressed bytes of a block, whatever a manifest claims."""
 
 # Empty, '.' or '..' parts; scheme, backslash, control characters.
 _FORBIDDEN: Final = re.compile(r"(^|/)(\.{0,2})(/|$)|[\\:\x00-\x1f]")
 
 
 class ManifestError(IntegrityError):
-    """A manifest or its index is not what this version reads, or contradicts the files next to it."""
+    """A manifest or its index cannot be read, or contradicts the files next to it."""
 
 
 def read_regular(path: Path, limit: int) -> bytes:
-    """Read a regular file of at most `limit` bytes: a device may have no end, a pipe may never give a byte."""
-    descriptor = os.open(
-        path, os.O_RDONLY | os.O_NONBLOCK
-    )  # opening a pipe would wait for its writer
+    """Read a regular file of at most `limit` bytes; devices may be endless, and pipes may block."""
+    # O_NONBLOCK: opening a pipe would wait for its writer
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             types = {stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
-            found = types.get(stat.S_IFMT(status.st_mode), "device")
+            actual = types.get(stat.S_IFMT(status.st_mode), "device")
             raise ManifestError(
-                f"{path}: expected a regular file, got a {found}; {rebuild_hint(path)}"
+                f"{path}: expected a regular file, got a {actual}; {rebuild_hint(path)}"
             )
         if status.st_size > limit:
             raise ManifestError(
-                f"{path}: {status.st_size} bytes, at most {limit} are read; {rebuild_hint(path)}"
+                f"{path}: {status.st_size} bytes, the limit is {limit}; {rebuild_hint(path)}"
             )
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             content = file.read(status.st_size + 1)
     finally:
         os.close(descriptor)
     if len(content) > status.st_size:
-        raise ManifestError(f"{path}: it grew while it was read; {rebuild_hint(path)}")
+        raise ManifestError(f"{path}: the file grew while it was read; {rebuild_hint(path)}")
     return content
 
 
 def check_entries(where: Path | str, raw: bytes, limit: int) -> None:
-    """Check that JSON has at most `limit` entries in its lists and mappings, before any of them takes memory."""
+    """Raise ManifestError if JSON has more than `limit` entries, before they take memory."""
     if (entries := raw.count(b",")) > limit:  # commas in strings count too
         raise ManifestError(
-            f"{where}: about {entries} entries, at most {limit} are read; {rebuild_hint(where)}"
+            f"{where}: about {entries} entries, the limit is {limit}; {rebuild_hint(where)}"
         )
 
 
@@ -98,7 +97,7 @@ _Sha256: TypeAlias = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class Strict(BaseModel):
-    """A part of a file: no unknown keys, and no conversions."""
+    """Base of parsed files: unknown keys and type conversions are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -106,7 +105,7 @@ class Strict(BaseModel):
 class FrameRecord(Strict):
     """Padding side, first decoder id, and the position that predicts a label.
 
-    `predict_from` is written only where it is `previous`: manifests without it keep their text and
+    `predict_from` is only written if it is `previous`: manifests without it keep their text and
     digest.
     """
 
@@ -115,11 +114,11 @@ class FrameRecord(Strict):
     predict_from: Literal["same", "previous"] = "same"
 
     @model_serializer(mode="wrap")
-    def _without_defaults(self, plain: SerializerFunctionWrapHandler) -> dict[str, object]:
-        facts: dict[str, object] = plain(self)
+    def _omit_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, object]:
+        fields: dict[str, object] = serialize(self)
         if self.predict_from == "same":
-            del facts["predict_from"]
-        return facts
+            del fields["predict_from"]
+        return fields
 
 
 class ObjectiveRecord(Strict):
@@ -150,7 +149,7 @@ class TokenizerRecord(Strict):
     sentinels: tuple[int, ...] = ()
 
     @model_validator(mode="after")
-    def _ids_exist(self) -> TokenizerRecord:
+    def _check_ids(self) -> TokenizerRecord:
         for token in (*self.special_ids.values(), *self.sentinels):
             if not 0 <= token < self.vocab_size:
                 raise ValueError(
@@ -159,10 +158,10 @@ class TokenizerRecord(Strict):
         return self
 
 
-def _parse_column(plain: Any) -> ColumnSpec:
+def _parse_column(entry: Any) -> ColumnSpec:
     try:
-        return ColumnSpec.parse(**plain)
-    except (TypeError, IntegrityError) as error:  # keys other than its own, or an unknown type
+        return ColumnSpec.parse(**entry)
+    except (TypeError, IntegrityError) as error:  # unknown keys, or an unknown type
         raise ValueError(str(error)) from error
 
 
@@ -179,7 +178,7 @@ class CompressionRecord(Strict):
 
 
 class Totals(Strict):
-    """Sums over all shards; `tokens` counts the first column of ids."""
+    """Sums over all shards; `tokens` counts the values of the first column of ids."""
 
     samples: _Count
     tokens: _Count
@@ -224,12 +223,12 @@ class Code(Strict):
 
 
 class Manifest(Strict):
-    """Metadata of a shard set that a reader needs before it reads blocks."""
+    """Metadata of a shard set, which readers need before they read blocks."""
 
     format: int = Field(ge=1, le=FORMAT)
     name: str = Field(min_length=1)
     kind: Literal["tokens", "samples", "examples", "columns"]
-    """`columns`: further columns of the rows of another set, its parent"""
+    """`columns`: further columns for the rows of another set, its parent"""
     grouping: GroupingRecord | None = None
     objective: ObjectiveRecord | None = None
     variants: int = Field(default=1, ge=1, le=65536)
@@ -252,30 +251,32 @@ class Manifest(Strict):
     code: Code
     config: dict[str, Any] = Field(default_factory=dict)
     checksum: str = ""
-    """SHA-256 of the manifest itself without this key, so that a flipped bit cannot pass."""
+    """SHA-256 of the manifest without this key, so that a flipped bit is detected."""
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Manifest:
         if len({column.name for column in self.columns}) < len(self.columns):
             raise ValueError("columns: a column is listed twice")
+
         if (self.objective is None) == (self.kind == "examples"):
             raise ValueError(
-                f"a set of {self.kind} has {'no' if self.objective else 'an'} objective"
+                f"a set of {self.kind} must have {'no' if self.objective else 'an'} objective"
             )
         fixed = list(FIXED_COLUMNS.items())
         have = [(spec.name, spec.dtype) for spec in self.columns[: len(fixed)]]
         if self.kind in ("samples", "examples") and have != fixed:
-            raise ValueError(f"the first columns of {self.kind} are {', '.join(FIXED_COLUMNS)}")
+            raise ValueError(f"the first columns of {self.kind} must be {', '.join(FIXED_COLUMNS)}")
         for name, role in self.roles.items() if self.kind != "columns" else ():
             if role.of and role.of not in self.roles:
                 raise ValueError(
-                    f"columns: {name} is the {role}, and there is no list column {role.of}"
+                    f"columns: {name} is the {role}, but there is no list column {role.of}"
                 )
         start = self.objective.frame.decoder_start if self.objective else None
         if isinstance(start, int) and not 0 <= start < self.tokenizer.vocab_size:
             raise ValueError(
                 f"decoder_start {start} is not below the vocabulary's {self.tokenizer.vocab_size}"
             )
+
         sums = {
             key: sum(getattr(shard, key) for shard in self.shards)
             for key in ("rows", "blocks", "bytes")
@@ -287,11 +288,11 @@ class Manifest(Strict):
         }
         if sums != totals or len(self.shards) != self.totals.shards:
             raise ValueError(
-                f"{len(self.shards)} shards have {sums}, totals say {self.totals.shards} with "
-                f"{totals}"
+                f"{len(self.shards)} shards have {sums}, but the totals are {self.totals.shards} "
+                f"shards with {totals}"
             )
         if len({shard.path for shard in self.shards}) != len(self.shards):
-            raise ValueError(f"{len(self.shards)} shards are listed, one twice")
+            raise ValueError(f"one of the {len(self.shards)} shards is listed twice")
         return self
 
     @property
@@ -301,8 +302,11 @@ class Manifest(Strict):
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 (hex) of the content that must not change during a run: without time, code, executor and paths."""
-        facts = self.model_dump(mode="json")
+        """SHA-256 (hex) of the content that must not change during a run.
+
+        Time, code, executor and paths do not count.
+        """
+        content = self.model_dump(mode="json")
         keys = (
             "format",
             "kind",
@@ -313,9 +317,9 @@ class Manifest(Strict):
             "columns",
             "block_rows",
         )
-        parts: dict[str, object] = {key: facts[key] for key in keys}
+        parts: dict[str, object] = {key: content[key] for key in keys}
         parts["counts"] = [
-            facts["totals"][key] for key in ("samples", "tokens", "blocks", "shards")
+            content["totals"][key] for key in ("samples", "tokens", "blocks", "shards")
         ]
         parts["shards"] = [shard.sha256 for shard in self.shards]
         parts["index"] = self.index.sha256
@@ -327,53 +331,55 @@ class Manifest(Strict):
 
         Raises:
             StorageError: there is no manifest.
-            ManifestError: it is too large, malformed, or was changed after it was written.
+            ManifestError: it is too large, malformed, or has changed since it was written.
             NewerFormatError: a newer version wrote it.
         """
         path = manifest_path(path)
         try:
             return Manifest.parse(path, read_regular(path, SIZE_LIMIT))
         except OSError as error:
-            what = f"{path}: no shard set here, its manifest cannot be read ({error.strerror})"
-            raise StorageError(f"{what}{_instead(path)}") from error
+            message = f"{path}: not a shard set: its manifest cannot be read ({error.strerror})"
+            raise StorageError(f"{message}{_describe_folder(path)}") from error
         except ManifestError as error:
             if path.name == "manifest.json":
                 raise
-            raise ManifestError(f"{error}{_how_to_make(path)}") from error
+            raise ManifestError(f"{error}{_explain_pipeline(path)}") from error
 
     @staticmethod
     def parse(where: Path | str, raw: bytes) -> Manifest:
-        """Check the content of a manifest; `where` is its place in messages.
+        """Parse and check the content of a manifest; messages name it by `where`.
 
         Errors are those of `load`.
         """
         check_entries(where, raw, ENTRY_LIMIT)
         try:
-            plain = parse_json(raw)
-            # The checksum covers the content; its spelling (`1e-5` or `1E-5`, a key twice) is
-            # compared as text.
-            intact = isinstance(plain, dict) and raw == manifest_text(plain).encode()
-            if intact := intact and plain.pop("checksum", "") == canonical_sha256(plain):
-                refuse_newer(where, plain, FORMAT)
+            content = parse_json(raw)
+            # The checksum covers the content. Its text (`1e-5` or `1E-5`, a repeated key) is
+            # compared too.
+            intact = isinstance(content, dict) and raw == manifest_text(content).encode()
+            if intact := intact and content.pop("checksum", "") == canonical_sha256(content):
+                refuse_newer(where, content, FORMAT)
             manifest = Manifest.model_validate_json(raw)
         except (ValueError, RecursionError) as error:
             raise ManifestError(
-                f"{where}: not a manifest of a shard set: {first_problem(error)}; "
+                f"{where}: not the manifest of a shard set: {first_problem(error)}; "
                 f"{rebuild_hint(where)}"
             ) from error
         if not intact:
-            raise ManifestError(f"{where}: changed after it was written; {rebuild_hint(where)}")
+            raise ManifestError(
+                f"{where}: it has changed since it was written; {rebuild_hint(where)}"
+            )
         return manifest
 
 
 def manifest_path(path: Path | str) -> Path:
-    """Return the manifest's own path, also when its folder was given."""
+    """Return the path of a manifest, given its path or its folder."""
     path = Path(path)
     return path / "manifest.json" if path.is_dir() and path.name != "manifest.json" else path
 
 
-def _instead(path: Path) -> str:
-    """Describe, for a message, what the folder holds instead of a manifest."""
+def _describe_folder(path: Path) -> str:
+    """Return the end of a message: what the folder holds instead of a manifest."""
     folder = path.parent
     if path.name != "manifest.json":
         return ""
@@ -383,10 +389,12 @@ def _instead(path: Path) -> str:
         return f"; there are sets in {', '.join(sets[:3])}{', ...' if len(sets) > 3 else ''}"
     if any(folder.glob("shard-*")):
         return "; it is written last: wait until this set is finished"
-    return _how_to_make(folder) if any(entry.is_file() for entry in folder.glob("[!.]*")) else ""
+    return (
+        _explain_pipeline(folder) if any(entry.is_file() for entry in folder.glob("[!.]*")) else ""
+    )
 
 
-def _how_to_make(texts: Path) -> str:
+def _explain_pipeline(texts: Path) -> str:
     return (
         "; if these are texts or tables, make shards of them: `clozeline pipeline --config "
         f"recipe:demo input={texts} "
@@ -402,15 +410,18 @@ def canonical_sha256(value: Any) -> str:
     ).hexdigest()
 
 
-def manifest_text(plain: Mapping[str, object]) -> str:
-    """Return the only text that a manifest with this content may have; ValueError for NaN and infinity."""
-    return json.dumps(plain, indent=1, sort_keys=True, allow_nan=False) + "\n"
+def manifest_text(content: Mapping[str, object]) -> str:
+    """Return the only valid text of a manifest with this content.
+
+    ValueError for NaN and infinity.
+    """
+    return json.dumps(content, indent=1, sort_keys=True, allow_nan=False) + "\n"
 
 
 def first_problem(error: Exception) -> str:
-    """Return the first of the validation errors as one line."""
+    """Return the first validation error in one line."""
     if isinstance(error, ValidationError):
         problem = error.errors()[0]
-        where = ".".join(str(part) for part in problem["loc"]) or "the whole"
+        where = ".".join(str(part) for part in problem["loc"]) or "the manifest"
         return f"{where}: {problem['msg'].removeprefix('Value error, ')}"
     return str(error)

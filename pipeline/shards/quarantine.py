@@ -1,4 +1,7 @@
-"""`quarantine.json` lists blocks that must not be read. It changes neither digest nor order."""
+"""Read and write `quarantine.json`, a list of blocks that readers skip.
+
+It changes neither digest nor order of a set.
+"""
 
 import hashlib
 from collections.abc import Sequence
@@ -24,7 +27,7 @@ _VALUE_LIMIT: Final = 3 << 20  # a million blocks
 
 @dataclass(frozen=True)
 class Quarantine:
-    """Blocks, numbered over all shards, and the file's SHA-256 (empty where there is no file)."""
+    """Quarantined blocks, numbered over all shards, and the SHA-256 of their file, if any."""
 
     blocks: frozenset[int] = frozenset()
     sha256: str = ""
@@ -40,7 +43,7 @@ _ENTRIES: Final = TypeAdapter(Annotated[list[_Entry], FailFast()])
 
 
 def read_quarantine(where: str, raw: bytes, manifest: Manifest) -> Quarantine:
-    """Parse the content of a `quarantine.json`, and number its blocks over all shards."""
+    """Parse a `quarantine.json`, and number its blocks over all shards."""
     first = 0
     blocks = set()
     known = {}
@@ -49,16 +52,17 @@ def read_quarantine(where: str, raw: bytes, manifest: Manifest) -> Quarantine:
     for entry in entries_of(where, raw):
         numbers = known.get(entry["shard"], range(0))
         if not 0 <= entry["block"] < len(numbers):
-            raise _malformed(where, f"the set has no block {entry['block']} of {entry['shard']}")
+            raise _malformed(where, f"the set has no block {entry['block']} in {entry['shard']}")
         blocks.add(numbers[entry["block"]])
     return Quarantine(frozenset(blocks), hashlib.sha256(raw).hexdigest())
 
 
 def entries_of(where: str, raw: bytes) -> list[dict[str, Any]]:
-    """Return the entries `{"shard": path, "block": number in it, "reason": text}` of a `quarantine.json`.
+    """Return the entries of a `quarantine.json`.
 
-    Tools write `{"blocks": entries, "checksum": hash}`; a list alone, as written by hand, is taken
-    as it is.
+    An entry is `{"shard": path, "block": index in the shard, "reason": text}`. Tools write
+    `{"blocks": entries, "checksum": hash}`; a list without a checksum, as written by hand, is
+    accepted.
     """
     check_entries(where, raw, _VALUE_LIMIT)
     try:
@@ -71,13 +75,12 @@ def entries_of(where: str, raw: bytes) -> list[dict[str, Any]]:
 
 
 def publish_quarantine(folder: Path, entries: Sequence[dict[str, object]]) -> None:
-    """Publish `quarantine.json` in the folder of a manifest, with a hash of itself."""
+    """Publish `quarantine.json` with a checksum in the folder of a manifest."""
     publish_json(folder / QUARANTINE, add_checksum({"blocks": list(entries)}))
 
 
 def _malformed(where: str, problem: str) -> ManifestError:
     return ManifestError(
-        f"{where}: not a list of blocks in quarantine: {problem}; copy it again, or remove it and "
-        "run "
-        "`clozeline quarantine-blocks MANIFEST`, which lists the unreadable blocks of the set again"
+        f"{where}: not a list of quarantined blocks: {problem}; copy it again, or remove it and "
+        "run `clozeline quarantine-blocks MANIFEST`, which lists the unreadable blocks again"
     )

@@ -1,4 +1,4 @@
-"""Read shard sets: a block is a byte range, and its hash is verified before it is used."""
+"""Read shard sets block by block; the hash of a block is verified before it is used."""
 
 import errno
 import hashlib
@@ -24,7 +24,7 @@ from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.repair import rebuild_hint
 from clozeline.report.html_page import fragment, table, tiles
 
-# Errors of the process, not of the file: they must not count as a damaged block.
+# Errors of the process, not of the file; they do not mean that a block is damaged.
 _PROCESS_ERRORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 _PIECE: Final = 64 << 20  # bytes of a shard that are hashed at once
 
@@ -38,18 +38,20 @@ def open_shards(
 ) -> "ShardSet":
     """Open a shard set by its `manifest.json` or its folder, on disk or in a store (a URL).
 
-    With `verify="block"`, each block is checked when it is read; `"shard"` also compares every
-    shard's SHA-256 now, which reads all of the set. `options` say how a store is read. Without
-    `check_files`, no file of a shard is looked at: another process calls `ShardSet.check_files`.
+    With `verify="block"`, each block is checked when it is read. With `"shard"`, the SHA-256 of
+    every shard is compared now, which reads the entire set. `options` configure how a store is
+    read. Without `check_files`, the sizes of the shard files are not compared: call
+    `ShardSet.check_files` later, for example in one process per machine.
 
     Raises:
-        TypeError: `path` is no path.
+        TypeError: `path` is not a path.
         StorageError: there is no manifest, or the store cannot be read.
         ManifestError: manifest, index and files contradict each other, or a file is missing.
-        NewerFormatError: a newer version wrote the manifest, or the list of blocks in quarantine.
+        NewerFormatError: a newer version wrote the manifest or `quarantine.json`.
     """
     if not isinstance(path, (str, Path)):
         raise TypeError(f"open_shards: expected the path of a manifest or its folder, got {path!r}")
+
     if (url := as_url(path)) is None:
         manifest = Manifest.load(local_path(path))
         path = manifest_path(local_path(path)).absolute()
@@ -59,6 +61,8 @@ def open_shards(
         files = RemoteFiles(base, options or StoreOptions())
         path = Path(redact_text(base)) / "manifest.json"
         manifest = Manifest.parse(files.where(path.name), files.read_whole(path.name, SIZE_LIMIT))
+
+    # the index, and the blocks to skip
     name = manifest.index.path
     part = (0, manifest.index.bytes)
     expected = bytes.fromhex(manifest.index.sha256)
@@ -75,6 +79,7 @@ def open_shards(
         if overlay is None
         else read_quarantine(files.where(QUARANTINE), overlay, manifest)
     )
+
     shards = ShardSet(path, manifest, index, files, quarantine)
     if check_files:
         shards.check_files()
@@ -85,16 +90,16 @@ def open_shards(
 
 
 class ShardSet:
-    """A shard set open for reading; `len` is its rows.
+    """A shard set that is open for reading; `len` is the number of its rows.
 
     Blocks are numbered over all shards, in (shard, block) order.
 
-    `shards[3]` is a row, `shards[-1]` the last one, and a loop yields all rows block by block.
-    Their arrays are read-only.
+    `shards[3]` is a row, `shards[-1]` the last one, and a loop yields all rows, block by block.
+    Arrays are read-only.
     """
 
     _last: tuple[int, RowBatch] | None = None
-    """the block that `shards[i]` read last, and its rows"""
+    """the block that `shards[i]` read last, with its rows"""
 
     def __init__(
         self,
@@ -105,9 +110,9 @@ class ShardSet:
         quarantine: Quarantine,
     ) -> None:
         self.path = path
-        """The manifest; of a remote set, its place for messages."""
+        """Path of the manifest; for a remote set, its name in messages."""
         self.quarantine = quarantine
-        """Blocks that must not be read; the stream replaces them with filler rows."""
+        """Blocks that must not be read; the stream replaces their rows by filler rows."""
         self.manifest = manifest
         self.index = index
         self.columns: tuple[ColumnSpec, ...] = manifest.columns
@@ -117,11 +122,11 @@ class ShardSet:
 
     @property
     def quarantined(self) -> frozenset[int]:
-        """Numbers of the blocks in quarantine, over all shards."""
+        """Indices of the quarantined blocks, over all shards."""
         return self.quarantine.blocks
 
     def stats(self) -> dict[str, float]:
-        """Return requests, retries and bytes fetched of a remote set; empty for files."""
+        """Return requests, retries and fetched bytes of a remote set; empty for local files."""
         return self._files.stats()
 
     def release(self) -> None:
@@ -132,16 +137,16 @@ class ShardSet:
         return self.manifest.totals.samples
 
     def __getitem__(self, row: int) -> ShardRow:
-        """Return one row, counted as `locate` does; a negative number counts from the end.
+        """Return one row by its index over all shards; negative indices count from the end.
 
         Raises:
-            TypeError: the index is no integer.
+            TypeError: the index is not an integer.
             IndexError: the set has no such row.
         """
         if isinstance(row, bool) or not isinstance(row, (int, np.integer)):
             raise TypeError(
-                f"expected the number of a row, such as shards[3], got {row!r}; several rows are "
-                "[shards[i] for i in range(10)], a block of rows is shards.read_block(0)"
+                f"expected the index of a row, such as shards[3], got {row!r}; for several rows, "
+                "write [shards[i] for i in range(10)]; for a block, shards.read_block(0)"
             )
         block, number = self.locate(int(row) + len(self) if row < 0 else int(row))
         last = self._last
@@ -159,7 +164,7 @@ class ShardSet:
         return f"ShardSet({self.manifest.name}: {sizes}; {names}; {self.path})"
 
     def _repr_html_(self) -> str:
-        """Return the sizes and the columns of the set for a notebook."""
+        """Return sizes and columns of the set for a notebook."""
         manifest = self.manifest
         totals = self.manifest.totals
         sizes = {
@@ -183,12 +188,12 @@ class ShardSet:
 
     @property
     def is_remote(self) -> bool:
-        """True if the files are in a store, which is the same for all machines."""
+        """True if the files are in a store, which all machines share."""
         return self._files.is_remote
 
     @cached_property
     def optional_shards(self) -> frozenset[int]:
-        """Shards whose blocks are all in quarantine: their files may be missing."""
+        """Shards whose blocks are all quarantined; their files may be missing."""
         counts = np.bincount(
             self.index.shard[sorted(self.quarantined)], minlength=len(self.manifest.shards)
         )
@@ -196,10 +201,10 @@ class ShardSet:
         return frozenset(number for number, shard in shards if 0 < shard.blocks == counts[number])
 
     def check_files(self) -> None:
-        """Compare the size of every file with the manifest, by one listing per folder; ManifestError where one differs.
+        """Compare the size of every file with the manifest; ManifestError if one differs.
 
-        A million files are as many requests to a file system: of the ranks of a run, one on each
-        machine asks.
+        It takes one listing per folder. A million files are as many requests to a file system, so
+        only one rank per machine calls it.
         """
         shards = self.manifest.shards
         sizes = self._files.sizes({shard.path.rpartition("/")[0] for shard in shards}, len(shards))
@@ -211,7 +216,7 @@ class ShardSet:
             if size == shard.bytes or number in self.optional_shards:
                 continue
             if size is None:
-                message = "the manifest names this shard, but there is no such file"
+                message = "the manifest names this shard, but the file is missing"
                 raise ManifestError(f"{where}: {message}: {rebuild_hint(where)}")
             raise ManifestError(
                 f"{where}: expected {shard.bytes} bytes, got {size}; {rebuild_hint(where)}"
@@ -221,24 +226,27 @@ class ShardSet:
         return self.path.parent / self.manifest.shards[shard].path
 
     def locate(self, row: int) -> tuple[int, int]:
-        """Return the block of a row, and the row's number in that block; rows count in (shard, block, row) order."""
+        """Return the block of a row, and the row's index in that block.
+
+        Rows are counted in (shard, block, row) order.
+        """
         if not 0 <= row < len(self):
-            raise IndexError(f"row {row} of a set with {len(self)} rows")
+            raise IndexError(f"row {row} is out of range: the set has {len(self)} rows")
         block = int(np.searchsorted(self._ends, row, side="right"))
         return block, row - int(self._ends[block]) + int(self.index.rows[block])
 
     def read_block(self, block: int, columns: Collection[str] | None = None) -> RowBatch:
-        """Read the rows of a block, whose arrays are read-only.
+        """Return the rows of a block; their arrays are read-only.
 
         Args:
-            block: number over all shards.
-            columns: names of the columns to unpack; None: all. The hash always covers all of them.
+            block: index over all shards.
+            columns: names of the columns to decode; None: all. The hash always covers all columns.
 
         Raises:
-            DamagedBlock: the bytes are not those that were written, or do not hold what the
-                manifest says.
-            StorageError: the store does not give them.
-            OSError: this process has too many open files, or no memory.
+            DamagedBlock: the bytes have changed since they were written, or contradict the
+            manifest.
+            StorageError: the store cannot be read.
+            OSError: this process has too many open files or no memory.
         """
         entry = self.index
         shard = int(entry.shard[block])
@@ -247,6 +255,7 @@ class ShardSet:
         name = self.manifest.shards[shard].path
         length = int(entry.length[block])
         expected = entry.xxh3[block].tobytes()
+
         try:
             part = (offset, offset + length)
             stored = self._files.read_hashed(name, part, xxhash.xxh3_128_digest, expected)
@@ -270,7 +279,7 @@ class ShardSet:
         return rows
 
     def _check_ids(self, rows: RowBatch) -> None:
-        """Raise BlockError where a token id lies outside the vocabulary: it would be an index error in a model."""
+        """Raise BlockError if a token id lies outside the vocabulary; a model would fail on it."""
         size = self.manifest.tokenizer.vocab_size
         for name in rows.columns.keys() & self._id_columns:
             values = rows.columns[name].values
@@ -282,13 +291,14 @@ class ShardSet:
                 raise BlockError(f"ids below the vocabulary's {size} in {name}", f"{highest}")
 
     def verify_shard(self, shard: int) -> None:
-        """Compare a complete file or object with the manifest's SHA-256."""
-        facts = self.manifest.shards[shard]
+        """Compare the SHA-256 of a shard file or object with the manifest."""
+        record = self.manifest.shards[shard]
         digest = hashlib.sha256()
-        for start in range(0, facts.bytes, _PIECE):
-            digest.update(self._files.read(facts.path, (start, min(facts.bytes, start + _PIECE))))
-        if (actual := digest.hexdigest()) != facts.sha256:
-            where = self._files.where(facts.path)
+        for start in range(0, record.bytes, _PIECE):
+            end = min(record.bytes, start + _PIECE)
+            digest.update(self._files.read(record.path, (start, end)))
+        if (actual := digest.hexdigest()) != record.sha256:
+            where = self._files.where(record.path)
             raise ManifestError(
-                f"{where}: expected SHA-256 {facts.sha256}, got {actual}; {rebuild_hint(where)}"
+                f"{where}: expected SHA-256 {record.sha256}, got {actual}; {rebuild_hint(where)}"
             )

@@ -1,6 +1,6 @@
 """Read and write objects of stores and web servers by fsspec, with retries and exact ranges.
 
-A key is used byte for byte: a URL is never handled as a path of a disk, which would fold `//`.
+Keys are used byte for byte: a URL is never treated as a local path, which would fold `//`.
 """
 
 import logging
@@ -30,20 +30,22 @@ from clozeline.pipeline.shards.file_system import (
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 10.0
 _LONGEST_WAIT_S: Final = 300.0
-"""Seconds that a request waits in all because a store asks for it."""
+"""Most seconds that a request waits in total because the store asks for it."""
 _LOG: Final = logging.getLogger(__name__)
 _URL: Final = re.compile(r"([a-z][a-z0-9+.-]+):/{1,2}(?!/)(.+)", re.IGNORECASE | re.DOTALL)
-_PLAIN_URL: Final = re.compile(r"[!-~]*")
+_ASCII_URL: Final = re.compile(r"[!-~]*")
 _FILE: Final = re.compile(r"^file:/+", re.IGNORECASE)
-_NAMES_A_REQUEST: Final = 1000  # that is how stores page their listings
-_LISTING_REQUESTS: Final = 100  # of a pattern: how many objects there are is not known before
+_NAMES_PER_REQUEST: Final = 1000
+"""Names on one page of a store's listing."""
+_LISTING_REQUESTS: Final = 100
+"""Requests allowed for a listing whose number of objects is unknown."""
 LARGEST_REQUEST: Final = 64 << 20
-"""Bytes of one request at most, so that its deadline suits the speed of any network."""
+"""Most bytes of one request, so that its deadline suits any network."""
 
 Range: TypeAlias = tuple[int, int]
-"""First byte, and first byte after the range."""
+"""First byte of a range, and first byte after it."""
 
-# Names that file systems give to a hash or number of the content, then to the time of its last
+# Keys by which file systems report a hash or version of the content, then the time of its last
 # change.
 _VERSIONS: Final = (
     "ETag",
@@ -66,14 +68,14 @@ _VERSIONS: Final = (
 
 
 class ObjectProperties(NamedTuple):
-    """Bytes of an object and what tells its content from an earlier one: etag or time, "" where the store has none."""
+    """Size of an object, and its etag or time as version; "" if the store has neither."""
 
     size: int
     version: str
 
 
 def parse_properties(info: Mapping[str, Any]) -> ObjectProperties:
-    """Return the facts of an entry as fsspec's file systems describe it."""
+    """Return size and version from an entry as fsspec's file systems describe it."""
     version = next((value for name in _VERSIONS if (value := info.get(name))), "")
     return ObjectProperties(
         int(info["size"] or 0),
@@ -82,7 +84,7 @@ def parse_properties(info: Mapping[str, Any]) -> ObjectProperties:
 
 
 def as_url(path: Path | str) -> str | None:
-    """`path` as a URL if it begins with a scheme, else None; a `Path` has folded the double slash."""
+    """Return `path` as a URL if it begins with a scheme, else None; `Path` folds double slashes."""
     match = _URL.fullmatch(str(path))
     if match is None or match[1].lower() == "file":
         return None
@@ -90,16 +92,16 @@ def as_url(path: Path | str) -> str | None:
 
 
 def local_path(path: Path | str) -> Path:
-    """Return a file's path, also where it was given as a URL with the scheme `file`."""
+    """Return the path of a file, also if it is given as a `file` URL."""
     return Path(_FILE.sub("/", str(path)))
 
 
 class RemoteStore:
-    """Reader and writer of the objects of one store, by URL, for any thread.
+    """Reads and writes the objects of one store, by URL, from any thread.
 
     Failed requests are repeated after a random pause that doubles on average (full jitter), so that
-    ranks which failed together do not come back together. What another try cannot cure fails at
-    once, such as a missing object.
+    ranks which failed together do not retry together. Errors that no retry can cure, such as a
+    missing object, are raised at once.
     """
 
     def __init__(self, url: str, options: StoreOptions) -> None:
@@ -113,7 +115,7 @@ class RemoteStore:
         self.requests = self.retries = self.bytes = 0
 
     def read(self, url: str, part: Range) -> bytes:
-        """Read exactly a range of an object, by as many requests as it takes; a short answer is continued."""
+        """Read exactly this range of an object; short answers are continued by further requests."""
         (at, stop), pieces = part, list[bytes]()
         while at < stop:
             end = min(stop, at + LARGEST_REQUEST)
@@ -129,31 +131,33 @@ class RemoteStore:
         return content
 
     def properties(self, url: str) -> ObjectProperties:
-        """Return the size and the version of an object; StorageError if there is none, or it is a folder."""
+        """Return size and version of an object; StorageError if it is missing or a folder."""
         self._system().invalidate_cache()
         try:
             info = self._ask(url, "info")
         except ObjectRefusedError:
-            self._ask(
-                url, "cat_file", start=0, end=1
-            )  # S3 answers to HEAD without a word: let it say why
+            # S3 gives no reason in answer to HEAD, but it does for a range
+            self._ask(url, "cat_file", start=0, end=1)
             raise
         if info["type"] != "file":
-            raise ObjectMissingError(f"{url}: there is no such object, but a folder")
+            raise ObjectMissingError(f"{url}: expected an object, got a folder")
         if info["size"] is None:
             raise StorageError(
-                f"{url}: the server does not say how long the file is; download it, and give its "
-                "path"
+                f"{url}: the server does not report the size of the file; download it, and give "
+                "its path"
             )
         return parse_properties(info)
 
     def sizes(self, url: str, expected: int) -> dict[str, int] | None:
-        """List the bytes of every object in a folder (about `expected` objects); None where the store cannot list."""
+        """Return the sizes of all objects in a folder (about `expected`).
+
+        None if it cannot be listed.
+        """
         if self.is_web:
             return None
         self._system().invalidate_cache()
         try:
-            entries = self._ask(url, "ls", requests=1 + expected // _NAMES_A_REQUEST, detail=True)
+            entries = self._ask(url, "ls", requests=1 + expected // _NAMES_PER_REQUEST, detail=True)
         except ObjectMissingError:
             return {}
         return {
@@ -163,17 +167,20 @@ class RemoteStore:
         }
 
     def matches(self, folder: str, pattern: str) -> dict[str, ObjectProperties]:
-        """Return the objects below a folder whose names match, by name; ConfigurationError where the store cannot list.
+        """Return the objects below a folder that match a pattern, by name.
 
-        All keys below the folder are listed and matched here: a walk through "folders" leaves out
-        keys with `//`.
+        Raises:
+            ConfigurationError: the store cannot list objects.
+
+
+        All keys below the folder are listed and matched here, because a walk through "folders"
+        misses keys with `//`.
         """
         url = f"{folder}/{pattern}"
         if self.is_web:
             raise ConfigurationError(
-                f"{url}: a web server cannot list its files, so a pattern has no meaning there; "
-                "name each file, as in "
-                "input=[URL, URL]"
+                f"{url}: a web server cannot list its files, so patterns do not work; name each "
+                "file, as in input=[URL, URL]"
             )
         from fsspec.utils import glob_translate
 
@@ -181,25 +188,27 @@ class RemoteStore:
         system = self._system()
         system.invalidate_cache()
         root = path.removesuffix(pattern)
-        anywhere = glob_translate(path).replace(
-            "(?:.+/)?", "(?:.*/)?"
-        )  # `**` is a folder without name, too
-        match = re.compile(anywhere).match
+        # `**` also matches a folder with an empty name
+        expression = glob_translate(path).replace("(?:.+/)?", "(?:.*/)?")
+        match = re.compile(expression).match
         entries = self._ask(folder, "find", requests=_LISTING_REQUESTS, detail=True)
         listed = {
             key: parse_properties(info)
             for key, info in entries.items()
             if info["type"] == "file" and match(key)
         }
+
+        # some stores report other versions in lists than for single objects
         first = next(iter(listed), None)
-        if (
-            first is not None and parse_properties(system.info(first)) != listed[first]
-        ):  # other versions in lists
+        if first is not None and parse_properties(system.info(first)) != listed[first]:
             listed = {key: parse_properties(system.info(key)) for key in listed}
-        return {key.removeprefix(root): facts for key, facts in listed.items()}
+        return {key.removeprefix(root): properties for key, properties in listed.items()}
 
     def write(self, url: str, path: Path) -> None:
-        """Copy a local file to an object, with retries; StorageError if the store refuses, or keeps other bytes."""
+        """Copy a local file to an object.
+
+        StorageError if the store refuses or stores other bytes.
+        """
         size = path.stat().st_size
         system = self._system()
         try:
@@ -222,32 +231,38 @@ class RemoteStore:
         self._ask(url, "rm_file")
 
     def close(self) -> None:
-        """Close connections that wait for a next request; such a request opens a new one."""
+        """Close idle connections; the next request opens a new one."""
         self._opened = None
 
     def _system(self) -> Any:
-        """Return the file system of this process: connections that a fork copied are in use by the other process."""
+        """Return the file system of this process.
+
+        Connections that a fork copied belong to the parent.
+        """
         if self._opened is None or self._process != os.getpid():
             self._opened = open_file_system(self._url, self.options.fsspec)
             self._process = os.getpid()
         return self._opened
 
     def _path(self, url: str) -> str:
-        """Return a URL as its file system names it; what a web address may not hold is escaped, nothing else."""
-        if self.is_web and not _PLAIN_URL.fullmatch(url):
+        """Return a URL as its file system names it.
+
+        Only invalid characters of web addresses are escaped.
+        """
+        if self.is_web and not _ASCII_URL.fullmatch(url):
             from yarl import URL
 
             return str(URL(url))
         return str(self._system()._strip_protocol(url))
 
     def _deadline(self, requests: int) -> dict[str, float]:
-        """Return the option of the time in which file systems with a loop of their own must answer."""
+        """Return the timeout option for asynchronous file systems."""
         return {"timeout": requests * self.options.timeout_s} if self._system().async_impl else {}
 
     def _ask(
         self, url: str, method: str, *, requests: int = 1, limit: int | None = None, **options: Any
     ) -> Any:
-        """Call a method of the file system, with retries; an answer of more than `limit` bytes is not taken."""
+        """Call a method of the file system, with retries; answers over `limit` bytes are errors."""
 
         def request() -> object:
             answer = getattr(self._system(), method)(
@@ -256,7 +271,7 @@ class RemoteStore:
             if limit is not None and len(answer) > limit:
                 raise StorageError(f"expected at most {limit} bytes, got {len(answer)}")
             if limit and not answer:
-                raise ObjectTooShortError(f"{url}: it ends before the range")
+                raise ObjectTooShortError(f"{url}: the object ends before the range")
             if limit:
                 with self._lock:
                     self.bytes += len(answer)
@@ -272,20 +287,18 @@ class RemoteStore:
                 self.retries += attempt > 0 or waited > 0
             try:
                 return request()
-            except Exception as error:  # packages of stores have errors of their own
+            except Exception as error:  # each package of a store has other errors
                 answer = answer_of(error)
-                cause = (
-                    error.__cause__ or error
-                )  # fsspec says that no file was found, whatever ended its request
+                # fsspec reports a missing file, whatever ended its request
+                cause = error.__cause__ or error
                 words = redact_text(answer.words) or f"{type(cause).__name__}: {cause}".rstrip(": ")
                 if (final := final_error(url, error, answer.status, words)) is not None:
                     raise final from error
                 if seconds := answer.seconds:
-                    if (left := _LONGEST_WAIT_S - waited) < seconds:
+                    if (remaining := _LONGEST_WAIT_S - waited) < seconds:
                         raise StorageError(
-                            f"{url}: the store asks to wait {seconds:.0f} s ({words}), of "
-                            f"{_LONGEST_WAIT_S:.0f} s that "
-                            f"a request may wait {left:.0f} are left; run again later"
+                            f"{url}: the store asks to wait {seconds:.0f} s ({words}), but only "
+                            f"{remaining:.0f} s of {_LONGEST_WAIT_S:.0f} s remain; run again later"
                         ) from error
                     _LOG.warning(
                         "%s: the store asks to wait %.0f s (%s)", redact_text(url), seconds, words

@@ -1,7 +1,7 @@
-"""Write shard sets: each unit writes one shard and its metadata, a final unit writes index and manifest.
+"""Write shard sets: each unit writes one shard, and a final unit writes index and manifest.
 
-The rows of a shard are cut into blocks, blocks go into an Arrow or tar file, and each byte range
-gets its hash.
+The rows of a shard are cut into blocks, which are written to an Arrow or tar file. The byte range
+of each block is hashed.
 """
 
 from __future__ import annotations
@@ -61,19 +61,27 @@ _BLOCKS_LIMIT: Final = 10**8  # member names have eight digits, so that they sor
 
 @dataclass(frozen=True, slots=True)
 class ShardInfo:
-    """Metadata of one written shard; a final unit merges those of all shards into the manifest."""
+    """Metadata of one written shard, which the final unit merges into the manifest."""
 
-    path: str  # file name, relative to the manifest
-    bytes: int  # size of the file
-    sha256: str  # hex digest of the file
-    rows: int  # rows in all blocks
-    blocks: tuple[Block, ...]  # in order
-    tokens: int  # values of the first column that holds token ids
-    longest: int  # most token ids in one row of any column
-    largest_block: int  # bytes of the largest block after decompression
+    path: str
+    """file name, relative to the manifest"""
+    bytes: int
+    """size of the file"""
+    sha256: str
+    """hex digest of the file"""
+    rows: int
+    """rows in all blocks"""
+    blocks: tuple[Block, ...]
+    """blocks in order"""
+    tokens: int
+    """values of the first column of token ids"""
+    longest: int
+    """most token ids in one row of any column"""
+    largest_block: int
+    """decompressed bytes of the largest block"""
 
     def to_json(self) -> dict[str, object]:
-        """Return plain data with a checksum; blocks as [offset, length, rows, hex digest]."""
+        """Return the fields with a checksum; blocks as [offset, length, rows, hex digest]."""
         record = {name: getattr(self, name) for name in self.__dataclass_fields__}
         record["blocks"] = [
             [block.offset, block.length, block.rows, block.xxh3.hex()] for block in self.blocks
@@ -84,14 +92,14 @@ class ShardInfo:
     def from_json(
         record: Mapping[str, object], where: Path | str = "the record of a shard"
     ) -> ShardInfo:
-        """Return the shard that `to_json` described; `where` is its file, for messages."""
+        """Return the shard from the result of `to_json`; messages name its file by `where`."""
         try:
-            facts = verify_checksum(record, where)
+            fields = verify_checksum(record, where)
             blocks = tuple(
-                Block(at, size, rows, bytes.fromhex(digest))
-                for at, size, rows, digest in facts["blocks"]
+                Block(offset, size, rows, bytes.fromhex(digest))
+                for offset, size, rows, digest in fields["blocks"]
             )
-            return ShardInfo(**{**facts, "blocks": blocks})
+            return ShardInfo(**{**fields, "blocks": blocks})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise IntegrityError(
                 f"not the record of a shard ({error}): {str(record)[:200]}"
@@ -113,17 +121,17 @@ def write_shard(
     """Write one shard at `path`; the bytes depend only on the arguments.
 
     Args:
-        path: file to write; the caller makes it durable and renames it.
-        blocks: rows in any portions; they are cut again into blocks of exactly `block_rows`, the
-            last may be short.
+        path: file to write; the caller syncs and renames it.
+        blocks: rows in portions of any size; they are cut into blocks of exactly `block_rows`, the
+            last may be shorter.
         columns: columns in file order; rows must have exactly these.
-        block_rows: rows of a block.
-        container: `arrow` (one IPC file) or `tar` (WebDataset, a block a member).
+        block_rows: rows per block.
+        container: `arrow` (one IPC file) or `tar` (WebDataset, one member per block).
         codec: compression of each buffer.
-        level: zstd level; no meaning for `none`.
-        metadata: facts for people who open the file without the manifest (objective or grouping,
-            tokenizer).
-        name: file name that the shard will have next to its manifest; default: that of `path`.
+        level: zstd level; ignored for `none`.
+        metadata: information for people who open the file without the manifest (objective or
+            grouping, tokenizer).
+        name: final file name of the shard, next to its manifest; default: the name of `path`.
 
     Raises:
         IntegrityError: rows do not match the columns.
@@ -138,7 +146,7 @@ def write_shard(
     counts: list[int] = []
     tokens = longest = largest = 0
 
-    def batches() -> Iterator[pa.RecordBatch]:
+    def iter_batches() -> Iterator[pa.RecordBatch]:
         nonlocal tokens, longest, largest
         for rows in _recut([blocks] if isinstance(blocks, RowBatch) else blocks, block_rows):
             yield (batch := to_batch(rows, columns, schema))
@@ -148,10 +156,9 @@ def write_shard(
             longest = max([longest, *(int(rows.columns[name].lengths.max()) for name in ids)])
             largest = max(largest, block_bytes(columns, len(rows), list(values.values())))
 
+    write = _write_arrow if container == "arrow" else _write_tar
     with path.open("w+b") as file:
-        ranges = (_write_arrow if container == "arrow" else _write_tar)(
-            file, batches(), schema, options
-        )
+        ranges = write(file, iter_batches(), schema, options)
         file.flush()
         with (
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as stored,
@@ -160,6 +167,7 @@ def write_shard(
             size = len(content)
             sha256 = hashlib.sha256(content).hexdigest()
             hashes = [xxhash.xxh3_128_digest(content[start:end]) for start, end in ranges]
+
     written = tuple(
         Block(start, end - start, rows, digest)
         for (start, end), rows, digest in zip(ranges, counts, hashes, strict=True)
@@ -175,7 +183,7 @@ def _write_arrow(
     schema: pa.Schema,
     options: pa.ipc.IpcWriteOptions,
 ) -> list[tuple[int, int]]:
-    """Write an Arrow IPC file whose record batches are the blocks; return the byte range of each."""
+    """Write an Arrow IPC file, one record batch per block; return the byte range of each."""
     start = _first_message(schema)
     ranges = []
     with pa.ipc.new_file(file, schema, options=options) as writer:
@@ -191,9 +199,9 @@ def _write_tar(
     schema: pa.Schema,
     options: pa.ipc.IpcWriteOptions,
 ) -> list[tuple[int, int]]:
-    """Write a WebDataset archive (USTAR) whose members are the blocks, each an Arrow IPC file with one batch.
+    """Write a WebDataset archive (USTAR), one Arrow IPC file per block; return the byte ranges.
 
-    No time, owner or extended header is written, so the bytes depend on the rows alone. Our readers
+    No time, owner or extended header is written, so the bytes depend only on the rows. Our readers
     never parse the archive: the range of a block is its record batch message inside the member.
     """
     ranges = []
@@ -215,12 +223,12 @@ def _write_tar(
 
 
 def _first_message(schema: pa.Schema) -> int:
-    """Return the offset of the first record batch in an Arrow file: 8 bytes of magic, then the schema message."""
+    """Return the offset of the first record batch: after 8 magic bytes and the schema message."""
     return 8 + int(schema.serialize().size)
 
 
 def _recut(portions: Iterable[RowBatch], size: int) -> Iterator[RowBatch]:
-    """Yield the same rows in portions of exactly `size`; only the last may be shorter, and none is empty."""
+    """Yield the same rows in portions of exactly `size`; the last may be shorter, none is empty."""
     pending: list[RowBatch] = []
     buffered = 0
     for portion in portions:
@@ -243,36 +251,37 @@ def _concatenate(parts: Sequence[RowBatch]) -> RowBatch:
 
 
 class Outputs(Protocol):
-    """A publisher of files: `file` yields a temporary path and renames it when the block ends without an error."""
+    """Publishes files: `file` yields a temporary path, and renames it on success."""
 
     @property
     def folder(self) -> Path:
-        """Folder that relative names start from."""
+        """Folder to which names are relative."""
 
     def file(self, relative: str) -> AbstractContextManager[Path]:
-        """Return a temporary path for `relative`."""
+        """Yield a temporary path for `relative`."""
 
 
 @dataclass(frozen=True)
 class SetWriter:
-    """Writer of the shards of one set. All units of a set must use equal writers."""
+    """Writes the shards of one set; all units of a set must use equal writers."""
 
-    path: str  # folder of the set, relative to that of the outputs; empty: the same folder
-    shards: int  # number of shards
-    columns: Sequence[ColumnSpec]  # in file order
+    path: str
+    """folder of the set in the output folder; empty: the output folder"""
+    shards: int
+    """number of shards"""
+    columns: Sequence[ColumnSpec]
+    """columns in file order"""
     block_rows: int
     container: Literal["arrow", "tar"] = "arrow"
     compression: Compression = field(default_factory=Compression)
-    metadata: Mapping[str, str] = field(
-        default_factory=dict
-    )  # for people who open a shard without its manifest
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """information for people who open a shard without its manifest"""
 
     def __post_init__(self) -> None:
         if self.shards > SHARD_LIMIT:
             raise ConfigurationError(
-                f"{self.path}: {self.shards} shards, at most {SHARD_LIMIT} are in a set: make "
-                "larger ones by "
-                "plan.shard_bytes, or fewer variants"
+                f"{self.path}: {self.shards} shards, the limit is {SHARD_LIMIT}: write larger "
+                "shards (plan.shard_bytes) or fewer variants"
             )
 
     @classmethod
@@ -287,7 +296,7 @@ class SetWriter:
         metadata: Mapping[str, str],
         **options: Any,
     ) -> Self:
-        """Return the writer of a set of sample or example rows with up to `length` content tokens."""
+        """Return the writer of a set of samples or examples with up to `length` content tokens."""
         columns = [*base_columns(), *feature_columns(features, vocabulary.size)]
         rows = block_rows_of(block_rows, features, length, np.dtype(vocabulary.id_dtype).itemsize)
         return cls(
@@ -332,7 +341,7 @@ class SetWriter:
         return f"tmp/{self.path}/{shard_name(shard, self.shards, self.container)}.json"
 
     def write_manifest(self, output: Outputs, **fields: Any) -> Manifest:
-        """Write the index and the manifest, when all shards are written; `fields` say what the rows are."""
+        """Write index and manifest after all shards; `fields` are further keys of the manifest."""
         infos = []
         for shard in range(self.shards):
             path = output.folder / self._info(shard)
@@ -347,7 +356,7 @@ class SetWriter:
                 raise IntegrityError(f"{path}: damaged ({error}); {rebuild_hint(path)}") from error
             if (got := infos[-1].path) != name:
                 raise IntegrityError(
-                    f"{path}: expected the facts of {name}, got those of {got}; {rebuild_hint(path)}"
+                    f"{path}: expected the record of {name}, got {got}; {rebuild_hint(path)}"
                 )
         return write_manifest(
             output.folder / self.path,
@@ -379,18 +388,20 @@ def write_manifest(
     totals: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Manifest:
-    """Write `index.arrow`, then `manifest.json`, for shards that are already in `folder`, in the order given.
+    """Write `index.arrow`, then `manifest.json`, for shards that exist in `folder`, in this order.
 
-    `folder` is in `output.folder`. With the seed, `name` decides the order of the stream. The
-    arguments from `columns` to `level` are those of `write_shard`, which returned `shards`.
-    `tokenizer` has the keys `name`, `fingerprint`, `vocab_size`, `special_ids` and `sentinels`;
-    `totals` has `tokens_by_language`, `tokens_by_source` and `skipped`, the other totals are
-    counted here; `fields` are other keys of the manifest: `grouping`, `objective`, `config`, ...
+    `folder` lies in `output.folder`. The seed and `name` decide the order of the stream. The
+    arguments from `columns` to `level` are equal to those of `write_shard`, which returned
+    `shards`. `tokenizer` has the keys `name`, `fingerprint`, `vocab_size`, `special_ids` and
+    `sentinels`. `totals` has `tokens_by_language`, `tokens_by_source` and `skipped`; the other
+    totals are computed here. `fields` are other keys of the manifest: `grouping`, `objective`,
+    `config`, ...
     """
     prefix = folder.relative_to(output.folder)
     with output.file(str(prefix / "index.arrow")) as path:
         write_index(path, [shard.blocks for shard in shards])
         raw = path.read_bytes()
+
     listed = [
         {
             "path": shard.path,
@@ -408,7 +419,7 @@ def write_manifest(
         "shards": len(shards),
         "bytes": sum(shard.bytes for shard in shards),
     }
-    facts = {
+    content = {
         **fields,
         "format": FORMAT,
         "name": name,
@@ -430,18 +441,20 @@ def write_manifest(
         "shards": listed,
         "code": {"package_version": version("clozeline")},
     }
+
     try:
-        manifest = Manifest.model_validate_json(json.dumps(facts, allow_nan=False))
+        manifest = Manifest.model_validate_json(json.dumps(content, allow_nan=False))
     except ValueError as error:
         raise ManifestError(
-            f"{folder}: refusing to write this manifest: {first_problem(error)}"
+            f"{folder}: the manifest would be invalid: {first_problem(error)}"
         ) from error
-    plain = manifest.model_dump(mode="json", exclude={"checksum"})
-    plain["checksum"] = canonical_sha256(plain)
-    text = manifest_text(plain).encode()
+
+    stored = manifest.model_dump(mode="json", exclude={"checksum"})
+    stored["checksum"] = canonical_sha256(stored)
+    text = manifest_text(stored).encode()
     if len(text) > SIZE_LIMIT:
         raise ManifestError(
-            f"{folder}: refusing to write a manifest of {len(text)} bytes, {SIZE_LIMIT} are read"
+            f"{folder}: the manifest would have {len(text)} bytes, the limit is {SIZE_LIMIT}"
         )
     check_entries(folder / "manifest.json", text, ENTRY_LIMIT)
     with output.file(str(prefix / "manifest.json")) as path:

@@ -26,7 +26,7 @@ from clozeline.pipeline.tasks.readers import Dialogue, Part, Rejected, TaskItem
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, pieces_pattern, special_ids
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 from clozeline.pipeline.vocabulary import SPECIALS
-from clozeline.process import Limits, python_command, run_child
+from clozeline.process import ChildLimits, python_command, run_child
 
 _LOG: Final = logging.getLogger(__name__)
 _START, _END = "\U000f0000", "\U000f0001"
@@ -98,7 +98,7 @@ def render_dialogues(
     lines = "".join(f"{json.dumps(value)}\n" for value in (asdict(rendering), *dialogues))
     code = f"from {__name__} import serve; serve()"
     child = run_child(
-        python_command("-c", code), limits=Limits(), input=lines.encode(), stderr=None
+        python_command("-c", code), limits=ChildLimits(), input=lines.encode(), stderr=None
     )
     answers = [json.loads(line) for line in child.stdout.split(b"\n")[:-1]]
     if len(answers) < len(dialogues):

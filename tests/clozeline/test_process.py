@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.process import Limits, python_command, run_child, start_child
+from clozeline.process import ChildLimits, python_command, run_child, start_child
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,14 +76,16 @@ if __name__ == "__main__":
 
 
 def test_a_child_may_use_no_more_than_its_limits():
-    grown = run_child(python_command("-c", "bytearray(2**30)"), limits=Limits(memory_bytes=2**28))
+    grown = run_child(
+        python_command("-c", "bytearray(2**30)"), limits=ChildLimits(memory_bytes=2**28)
+    )
     assert grown.returncode == 1
     assert b"MemoryError" in grown.stderr
     endless = "import time; time.sleep(0.2)\nwhile True: pass"
-    assert run_child(python_command("-c", endless), limits=Limits(cpu_s=1)).returncode == -24, (
-        "SIGXCPU"
-    )
-    assert run_child(python_command("-c", "bytearray(2**28)"), limits=Limits()).returncode == 0
+    assert (
+        run_child(python_command("-c", endless), limits=ChildLimits(cpu_s=1)).returncode == -24
+    ), "SIGXCPU"
+    assert run_child(python_command("-c", "bytearray(2**28)"), limits=ChildLimits()).returncode == 0
 
 
 def test_a_child_is_killed_after_its_time():
@@ -142,5 +144,5 @@ def test_a_published_tokenizer_is_read_beside_files_with_the_names_of_modules(tr
     from clozeline.pipeline.tokenize.published.importing import _CHILD
 
     request = '{"path": "nothing", "tokenizer_class": null, "texts": []}\n'
-    done = run_child(python_command("-m", _CHILD), input=request, text=True, limits=Limits())
+    done = run_child(python_command("-m", _CHILD), input=request, text=True, limits=ChildLimits())
     assert '"error"' in done.stdout, done.stderr

@@ -18,7 +18,7 @@ from tests.matrices import mark_slow_after
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
 COMMAND = re.compile(
-    r"run `clozeline (\w+) (--verify [^`]+)`, which makes it again, or copy it again"
+    r"run `clozeline (\w+) (--verify [^`]+)`, which writes it again, or copy it again"
 )
 SETS = ("encode", "group/*/train", "corrupt/masked_lm/train", "corrupt/masked_lm/heldout")
 FILES = [
@@ -83,7 +83,7 @@ def test_the_command_in_a_message_repairs(finished, pattern, kind):
 def test_a_file_of_no_run_is_copied(tmp_path):
     assert (
         rebuild_hint(tmp_path / "shard.arrow")
-        == "copy it again, or make it again where it was made"
+        == "copy it again, or write it again with the command that wrote it"
     )
     assert rebuild_hint("https://host.example/set/shard.arrow").startswith("copy it again")
     (tmp_path / "model.json").touch()

@@ -206,7 +206,7 @@ def test_dry_run_says_what_a_run_costs_and_writes_nothing(capsys, tmp_path, shar
         ([], 64, "--config is missing"),
         (["--config", "CONFIG", "--dryrun"], 64, "--dryrun: no such option"),
         (["--config", "CONFIG", "stesp=3"], 64, "unknown key 'stesp'; did you mean 'steps'?"),
-        (["--config", "CONFIG", "data.shards=MISSING"], 74, "no shard set here"),
+        (["--config", "CONFIG", "data.shards=MISSING"], 74, "not a shard set"),
         (["--config", "CONFIG", "output=FILE"], 64, "is a file, expected a folder"),
         (["--config", "CONFIG", "data.shards=FLIPPED"], 65, "expected xxh3-128"),
     ],

@@ -14,7 +14,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.filters import DATA_FILE, Measure, ThresholdFilter, Verdict, at_least
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.text_statistics import TextStatistics
-from clozeline.process import Limits, python_command, run_child
+from clozeline.process import ChildLimits, python_command, run_child
 
 _LOAD: Final = "import sys, fasttext; fasttext.load_model(sys.argv[1]).predict('a', k=-1)"
 _LOAD_SECONDS: Final = 120
@@ -89,7 +89,7 @@ def _load_model(path: Path) -> Any:
         ) from error
     try:
         command = python_command("-c", _LOAD, str(path))
-        done = run_child(command, limits=Limits(), timeout_s=_LOAD_SECONDS, text=True)
+        done = run_child(command, limits=ChildLimits(), timeout_s=_LOAD_SECONDS, text=True)
         reason = (
             (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
             if done.returncode

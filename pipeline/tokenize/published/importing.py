@@ -32,7 +32,7 @@ from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import (
     read_tokenizer_json,
 )
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
-from clozeline.process import Limits, python_command, run_child
+from clozeline.process import ChildLimits, python_command, run_child
 
 _SENTENCES: Final = (
     "The kitten is chasing the ball, isn't it?",
@@ -256,7 +256,7 @@ def describe_in_child(request: Mapping[str, object]) -> str:
     """
     command = python_command("-m", _CHILD)
     line = json.dumps(request) + "\n"
-    limits = Limits(memory_bytes=_CHILD_BYTES)
+    limits = ChildLimits(memory_bytes=_CHILD_BYTES)
     child = run_child(command, limits=limits, input=line, text=True)
     if child.returncode or not child.stdout:
         last = (child.stderr.strip().splitlines() or ["no message"])[-1]

@@ -23,7 +23,7 @@ def test_a_token_set_that_changed_is_not_counted(tmp_path):
         tmp_path / "encode", lambda manifest: manifest.update(config={"of": "another run"})
     )
     with pytest.raises(
-        IntegrityError, match=r"manifest\.json: .*not the bytes that 'encode' wrote"
+        IntegrityError, match=r"manifest\.json: .*has changed since 'encode' wrote it"
     ):
         run_balanced(tmp_path, {}, "balance")
 

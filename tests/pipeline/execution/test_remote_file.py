@@ -219,7 +219,7 @@ def test_a_name_of_the_web_loses_query_and_escapes():
     [
         ("memory://listing/in/*.nothing", "no file matches this pattern"),
         ("memory://listing/in/", "expected a file or a pattern, got a folder"),
-        ("nosuch://bucket/a.jsonl", "no reader for this kind of store"),
+        ("nosuch://bucket/a.jsonl", "cannot open this type of store"),
         ("gs://bucket/a.jsonl", "install gcsfs"),
         ("simplecache::s3://bucket/a.jsonl", "chain file systems, are not supported"),
         (

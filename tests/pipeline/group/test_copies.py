@@ -115,7 +115,7 @@ def test_units_in_any_order_give_the_same_bytes(out, tmp_path):
         path.read_text(encoding="utf-8").replace('"max_copies": 9', '"max_copies": 8'),
         encoding="utf-8",
     )
-    with pytest.raises(IntegrityError, match=r"factors.json.*not the bytes that 'balance' wrote"):
+    with pytest.raises(IntegrityError, match=r"factors.json.*has changed since 'balance' wrote it"):
         run_balanced(tmp_path, HALF, "group")
 
 

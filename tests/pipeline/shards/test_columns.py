@@ -60,7 +60,7 @@ PLACES = Feature("label_positions", "uint16", UNDO, "")
             {"columns": {"input_ids": Ragged.from_lists([[1]], np.uint16)}},
             "expected 2 lists, got 1",
         ),
-        ({"fixed": {**fixed(np.arange(2)), "extra": np.zeros(2)}}, r"not declared \['extra'\]"),
+        ({"fixed": {**fixed(np.arange(2)), "extra": np.zeros(2)}}, r"undeclared \['extra'\]"),
         ({"fixed": {**fixed(np.arange(2)), "document_uid": np.zeros((2, 8), np.uint8)}}, "shape"),
     ],
 )
@@ -88,7 +88,7 @@ def test_types_parse_back_and_others_are_refused(name):
     for other in ("int64", "list<fixed_size_binary[16]>", "list<list<uint16>>", "string"):
         with pytest.raises(IntegrityError, match="unknown type"):
             ColumnSpec.parse("x", other, "")
-    with pytest.raises(IntegrityError, match="column x: no shard column is a list of binary16"):
+    with pytest.raises(IntegrityError, match="column x: a shard cannot hold a list of binary16"):
         ColumnSpec("x", "binary16", "list", "")
 
 
@@ -307,7 +307,7 @@ def test_a_block_in_quarantine_of_either_set_is_not_read(shards, tmp_path):
         ),
         ({"variants": 3}, "3 variants, 17 rows in 5 blocks, .* has 1 variants"),
         ({"rows": 5}, "1 variants, 10 rows in 4 blocks, .* 17 rows in 5 blocks"),
-        ({"name": "input_ids"}, "input_ids is a column of another set here"),
+        ({"name": "input_ids"}, "another set has the column input_ids too"),
     ],
 )
 def test_columns_of_other_rows_are_refused(shards, tmp_path, changes, message):
@@ -318,7 +318,7 @@ def test_columns_of_other_rows_are_refused(shards, tmp_path, changes, message):
 def test_samples_and_other_kinds_are_refused(shards, tmp_path):
     parts = [ordered(range(1, 12)), ordered(range(20, 26))]
     samples = write_set(tmp_path / "samples", parts, kind="samples", objective=None)
-    with pytest.raises(ConfigurationError, match="online corruption makes other labels"):
+    with pytest.raises(ConfigurationError, match="online corruption draws other labels"):
         JoinedShards(samples, [write_columns(tmp_path / "columns", shards)])
     with pytest.raises(
         ConfigurationError, match="expected a column set, as `clozeline teach` writes, got examples"

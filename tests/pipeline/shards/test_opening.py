@@ -35,7 +35,7 @@ def test_bytes_outside_the_blocks_are_checked_with_the_whole_file(tmp_path, cont
 def test_missing_files(tmp_path):
     shards = toy_set(tmp_path, [4, 4])
     shards.shard_path(1).unlink()
-    with pytest.raises(ManifestError, match=r"shard-00001-of-00002\.arrow.*no such file"):
+    with pytest.raises(ManifestError, match=r"shard-00001-of-00002\.arrow.*the file is missing"):
         open_shards(tmp_path)
     with pytest.raises(DamagedBlock, match="No such file"):
         open_shards(tmp_path, check_files=False).read_block(1)
@@ -48,7 +48,7 @@ def test_missing_files(tmp_path):
     ("change", "message"),
     [
         (lambda m: m["index"].update(sha256="0" * 64), "expected SHA-256 000"),
-        (lambda m: m["index"].update(bytes=1), "at most 1 are read"),
+        (lambda m: m["index"].update(bytes=1), "the limit is 1"),
         (lambda m: m.update(block_rows=5), "5 rows in block 0, got 4"),
         (
             lambda m: [m["shards"][n].update(rows=rows) for n, rows in enumerate((9, 4))],
@@ -100,7 +100,7 @@ def test_texts_in_place_of_a_set_are_answered_with_the_command_that_makes_one(tm
         open_shards(path)
     said = str(caught.value)
     assert said.startswith(
-        f"{path}: not a manifest" if path.suffix else f"{path}/manifest.json: no shard set here"
+        f"{path}: not the manifest" if path.suffix else f"{path}/manifest.json: not a shard set"
     )
     assert f"`clozeline pipeline --config recipe:demo input={path} output=shards`" in said
     assert "shards/corrupt/masked_lm/train" in said
@@ -130,12 +130,12 @@ def test_a_large_file_is_not_read(tmp_path):
     with (tmp_path / "quarantine.json").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(
-        ManifestError, match=r"quarantine.json: 1099511627776 bytes, at most 67108864 are read"
+        ManifestError, match=r"quarantine.json: 1099511627776 bytes, the limit is 67108864"
     ):
         open_shards(tmp_path)
     (tmp_path / "ten").write_bytes(bytes(10))
     assert read_regular(tmp_path / "ten", 10) == bytes(10)
-    with pytest.raises(ManifestError, match="10 bytes, at most 9"):
+    with pytest.raises(ManifestError, match="10 bytes, the limit is 9"):
         read_regular(tmp_path / "ten", 9)
 
 
@@ -185,7 +185,7 @@ CONTENTS = (
 def test_anything_else_is_refused_with_its_place(tmp_path, raw):
     toy_set(tmp_path, [8, 0, 11])
     (tmp_path / "quarantine.json").write_bytes(raw)
-    with pytest.raises(ManifestError, match=r"quarantine.json: not a list of blocks in quarantine"):
+    with pytest.raises(ManifestError, match=r"quarantine.json: not a list of quarantined blocks"):
         open_shards(tmp_path)
 
 
@@ -216,7 +216,7 @@ def test_a_shard_that_is_wholly_in_quarantine_may_be_missing(tmp_path):
     shards.shard_path(1).unlink()
     entries = [entry(SECOND, place) for place in range(len(inside))]
     (tmp_path / "quarantine.json").write_text(json.dumps(entries[:1]))
-    with pytest.raises(ManifestError, match="no such file: copy it"):
+    with pytest.raises(ManifestError, match="the file is missing: copy it"):
         open_shards(tmp_path)
     (tmp_path / "quarantine.json").write_text(json.dumps(entries))
     opened = open_shards(tmp_path)
@@ -224,5 +224,5 @@ def test_a_shard_that_is_wholly_in_quarantine_may_be_missing(tmp_path):
     joined = JoinedShards(opened, [])
     joined.check_files()
     shards.shard_path(0).unlink()
-    with pytest.raises(ManifestError, match="no such file"):
+    with pytest.raises(ManifestError, match="the file is missing"):
         joined.check_files()

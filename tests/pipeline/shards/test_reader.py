@@ -124,7 +124,7 @@ def test_rows_by_number_and_in_a_loop_are_those_of_the_blocks(tmp_path, containe
         with pytest.raises(IndexError):
             shards.locate(row)
     for row in (18, -19):
-        with pytest.raises(IndexError, match="of a set with 18 rows"):
+        with pytest.raises(IndexError, match="the set has 18 rows"):
             shards[row]
     for wrong in ("input_ids", slice(2), 1.0, True):
         with pytest.raises(TypeError, match=r"such as shards\[3\], got .*read_block\(0\)"):

@@ -207,7 +207,7 @@ def write(folder, path, order):
         ids = Ragged.from_lists([[shard] * 3] * 5, np.uint16)
         writer.write_shard(Output(folder), shard, RowBatch({"number": numbers}, {"ids": ids}))
         assert writer.is_written(Output(folder), shard)
-    with pytest.raises(StorageError, match="no shard set here"):
+    with pytest.raises(StorageError, match="not a shard set"):
         open_shards(folder / path)
     for _ in range(2):  # a merge that is done again ends the same
         writer.write_manifest(
@@ -238,6 +238,6 @@ def test_more_shards_than_a_manifest_may_list_are_refused_before_the_first_is_wr
     SetWriter("set/train", SHARD_LIMIT, NUMBERED, block_rows=2)
     with pytest.raises(
         ConfigurationError,
-        match=r"set/train: 100001 shards, at most 100000 are in a set: .*variants",
+        match=r"set/train: 100001 shards, the limit is 100000: .*variants",
     ):
         SetWriter("set/train", SHARD_LIMIT + 1, NUMBERED, block_rows=2)

@@ -123,7 +123,7 @@ def test_rows_that_weigh_alike_are_refused_beside_declared_weights(tmp_path, set
         open_datasets(config(str(weighted.path)))
     assert open_datasets(config(sets[0])).rows == 200
     weighted.shard_path(0).unlink()
-    with pytest.raises(IntegrityError, match="there is no such file"):
+    with pytest.raises(IntegrityError, match="the file is missing"):
         open_datasets(config(str(weighted.path)))
 
 
