@@ -1,7 +1,7 @@
-"""Write dialogues by the chat template of a published tokenizer, with the ids and the answers of transformers.
+"""Write dialogues by the chat template of a published tokenizer, as transformers does.
 
-Templates are rendered in a child process that can be killed: the jinja sandbox of transformers
-bounds no time.
+Ids and answers are equal to those of transformers. Templates are rendered in a child process that
+can be killed, because the jinja sandbox of transformers does not limit time.
 """
 
 import json
@@ -22,7 +22,7 @@ import numpy as np
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json
-from clozeline.pipeline.tasks.readers import Dialogue, Part, Rejected, TaskItem
+from clozeline.pipeline.tasks.readers import Dialogue, Rejected, TaskItem, TemplatePart
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, pieces_pattern, special_ids
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 from clozeline.pipeline.vocabulary import SPECIALS
@@ -34,9 +34,10 @@ _START, _END = "\U000f0000", "\U000f0001"
 _PRIVATE: Final = re.compile(f"{_START}[0-9]+{_END}")
 _MEMORY: Final = 1 << 30
 """Bytes of address space that rendering may add."""
-_ROOM: Final = 100_000
+_BASE_LENGTH: Final = 100_000
 _GROWTH: Final = 20
-"""A text may have `_ROOM` characters, and `_GROWTH` for each character of its messages."""
+"""Limit of a rendered text: `_BASE_LENGTH` characters, plus `_GROWTH` per character of its
+messages."""
 _MARKED: Final = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
 
 Message = tuple[str, str]
@@ -45,22 +46,22 @@ Message = tuple[str, str]
 
 @dataclass(frozen=True)
 class Rendering:
-    """A template, its variables, and the names of special tokens, which are marked where a message holds them."""
+    """A template with its variables, and the names of special tokens, marked in messages."""
 
     template: str
     variables: Mapping[str, str]
     specials: Sequence[str]
     cpu_s: float = 10.0
-    """CPU seconds for all dialogues"""
+    """base of CPU seconds for all dialogues"""
     message_s: float = 0.02
-    """CPU seconds that each message adds"""
+    """further CPU seconds per message"""
 
     def render(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """Return the `text` of a dialogue and the character `spans` of its answers, or why it is `refused`.
+        """Return the `text` of a dialogue and the character `spans` of answers, or a refusal.
 
-        The spans are what the template marks with `{% generation %}`. Without such marks, an answer
-        is what its message adds to the rendering of the messages before it, of which the text must
-        be a continuation.
+        The template marks answers with `{% generation %}`. Without such marks, an answer is the
+        text that its message adds to the rendering of the messages before it. The complete text
+        must begin with that rendering.
         """
         from transformers.utils import chat_template_utils
 
@@ -71,12 +72,14 @@ class Rendering:
         write = partial(chats.render_jinja_template, chat_template=self.template, **self.variables)
         chat = chats.mark_control_tokens(chat, control)
         (text,), spans = write([chat], return_assistant_tokens_mask=marked)
-        if len(text) > (most := _ROOM + _GROWTH * sum(len(content) for _, content in messages)):
+        limit = _BASE_LENGTH + _GROWTH * sum(len(content) for _, content in messages)
+        if len(text) > limit:
             raise ValueError(
-                f"the template writes {len(text):,} characters, expected {most:,} at most"
+                f"the template writes {len(text):,} characters, expected at most {limit:,}"
             )
         if marked:
             return {"text": text, "spans": spans[0], "marked": True}
+
         answers = []
         for number, (role, _) in enumerate(messages):
             if role == "assistant":
@@ -94,7 +97,10 @@ class Rendering:
 def render_dialogues(
     rendering: Rendering, dialogues: Sequence[Sequence[Message]]
 ) -> list[dict[str, object]]:
-    """Return what `Rendering.render` returns of each dialogue; ConfigurationError if the template ends its process."""
+    """Return the results of `Rendering.render`.
+
+    ConfigurationError if the template ends its process.
+    """
     lines = "".join(f"{json.dumps(value)}\n" for value in (asdict(rendering), *dialogues))
     code = f"from {__name__} import serve; serve()"
     child = run_child(
@@ -111,14 +117,13 @@ def render_dialogues(
         )
         raise ConfigurationError(
             f"tasks.reader.template: the chat template {reason} ({status}) at the dialogue that "
-            "begins with "
-            f"{content[:60]!r}: correct the template, or give one for each role"
+            f"begins with {content[:60]!r}: correct the template, or give one for each role"
         )
     return answers
 
 
 def serve() -> None:
-    """Run the child's side: read a `Rendering`, then answer each line of messages with a line."""
+    """Run in the child process: read a `Rendering`, then answer each line of messages."""
     setup, *dialogues = map(json.loads, sys.stdin)
     rendering = Rendering(**setup)
     import psutil
@@ -134,7 +139,7 @@ def serve() -> None:
     for messages in dialogues:
         try:
             answer = rendering.render(messages)
-        except (Exception, MemoryError) as error:  # whatever a template raises is about its row
+        except (Exception, MemoryError) as error:  # a failing template rejects the row
             answer = {"refused": "template", "detail": f"{type(error).__name__}: {error}"[:500]}
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
@@ -143,22 +148,23 @@ def serve() -> None:
 def write_dialogues(
     items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer
 ) -> Iterable[TaskItem | Rejected]:
-    """Return the dialogues with the parts that the chat template of the tokenizer's folder gives them.
+    """Return the dialogues, with parts written by the chat template of the tokenizer's folder.
 
-    Rejected dialogues: `template`, it raises an error or writes too much; `no_prefix`, it marks no
-    answers, and an answer changes the text before it; `no_answer`, no token is an answer;
-    `private_use`, U+F0000 or U+F0001.
+    Reasons for rejection: `template`, it raises an error or writes too much; `no_prefix`, it marks
+    no answers, and an answer changes the text before it; `no_answer`, no token is an answer;
+    `private_use`, a message holds U+F0000 or U+F0001.
 
     Raises:
-        ConfigurationError: the folder has no chat template, or it ends its process, as by too much
-            CPU time.
+        ConfigurationError: the folder has no chat template, or it ends its process, for example by
+        too
+            much CPU time.
     """
     specials = special_ids(tokenizer)
     template, variables = read_chat_template(tokenizer)
     if "strftime_now" in template:
         _LOG.warning(
-            "tasks.reader.template: the chat template writes the date: rows of another day are "
-            "others"
+            "tasks.reader.template: the chat template writes the date: on another day, the rows "
+            "are different"
         )
     encoder = _ChatEncoder(tokenizer, specials)
     rows = list(items)
@@ -171,7 +177,7 @@ def write_dialogues(
 
 
 def read_chat_template(tokenizer: Tokenizer) -> tuple[str, dict[str, str]]:
-    """Return the chat template of a tokenizer's folder, and its variables: `bos_token` and the other special tokens.
+    """Return the chat template of a tokenizer's folder, and variables such as `bos_token`.
 
     Raises:
         ConfigurationError: the folder has no chat template, or several without a default.
@@ -180,9 +186,8 @@ def read_chat_template(tokenizer: Tokenizer) -> tuple[str, dict[str, str]]:
     variables = {
         f"{role}_token": tokenizer.piece(token) for role, token in vocabulary.specials.items()
     }
-    for folder in (
-        () if vocabulary.folder is None else (vocabulary.folder / "source", vocabulary.folder)
-    ):
+    own_folder = vocabulary.folder
+    for folder in () if own_folder is None else (own_folder / "source", own_folder):
         config, of_map = (
             _read_object(folder / name)
             for name in ("tokenizer_config.json", "special_tokens_map.json")
@@ -195,18 +200,15 @@ def read_chat_template(tokenizer: Tokenizer) -> tuple[str, dict[str, str]]:
             )
         if isinstance(template, str):
             # transformers reads the map only next to older configurations
-            for name, token in {
-                **config,
-                **({} if "added_tokens_decoder" in config else of_map),
-            }.items():
+            tokens = {**config, **({} if "added_tokens_decoder" in config else of_map)}
+            for name, token in tokens.items():
                 if name.removesuffix("_token") in SPECIALS:
                     variables[name] = token["content"] if isinstance(token, dict) else token
             return template, {name: token for name, token in variables.items() if token is not None}
     raise ConfigurationError(
-        "tasks.reader.template: chat is the chat template of a published tokenizer, and "
-        f"{vocabulary.folder} has none: "
-        "expected chat_template.jinja, or chat_template in tokenizer_config.json; give a template "
-        "for each role"
+        "tasks.reader.template: chat uses the chat template of a published tokenizer, but "
+        f"{vocabulary.folder} has none: expected chat_template.jinja, or chat_template in "
+        "tokenizer_config.json; give a template for each role instead"
     )
 
 
@@ -219,10 +221,10 @@ def _read_text(path: Path) -> str:
 
 def _read_object(path: Path) -> dict[str, Any]:
     try:
-        found = parse_json(_read_text(path) or "{}")
+        content = parse_json(_read_text(path) or "{}")
     except ValueError as error:
-        raise ConfigurationError(f"{path}: expected JSON, got {error}") from error
-    return found if isinstance(found, dict) else {}
+        raise ConfigurationError(f"{path}: not valid JSON: {error}") from error
+    return content if isinstance(content, dict) else {}
 
 
 def _write(item: Dialogue, answer: dict[str, Any], encoder: "_ChatEncoder") -> Dialogue | Rejected:
@@ -239,9 +241,9 @@ def _write(item: Dialogue, answer: dict[str, Any], encoder: "_ChatEncoder") -> D
 
 
 class _ChatEncoder:
-    """Encodes rendered texts as transformers does, but what messages write never becomes a special token.
+    """Encodes rendered texts as transformers does, but messages never become special tokens.
 
-    Its special tokens have private names, which replace those that the template writes.
+    Its special tokens have private names, which replace the names that the template writes.
     """
 
     def __init__(self, tokenizer: object, specials: dict[str, int]) -> None:
@@ -259,8 +261,11 @@ class _ChatEncoder:
         for token in specials.values():
             self._ids[self._library.token_to_id(_private(token))] = token
 
-    def parts(self, answer: dict[str, Any]) -> list[Part] | None:
-        """Return the parts of an answer of the sandbox; None if a token crosses the edge of an unmarked answer."""
+    def parts(self, answer: dict[str, Any]) -> list[TemplatePart] | None:
+        """Return the parts of a rendered dialogue.
+
+        None if a token crosses the edge of an unmarked answer.
+        """
         text, olds, news = self._rename(answer["text"])
         row = self._library.encode(text, add_special_tokens=False)
         if not (ids := self._ids[row.ids]).size:
@@ -271,17 +276,20 @@ class _ChatEncoder:
             begin, end = (news[at := bisect(olds, edge) - 1] + edge - olds[at] for edge in span)
             first = int(np.searchsorted(ends, begin, "right"))
             stop = int(np.searchsorted(starts, end))
-            # as transformers, up to the first token of the last character; where that character has
-            # no token, to the one before, as transformers would go on to the end of the row
+            # like transformers, up to the first token of the last character; if that character has
+            # no token, up to the previous one, where transformers would continue to the end of the
+            # row
             if answer["marked"]:
                 stop = min(stop, int(np.searchsorted(ends, end - 1, "right")) + 1)
             elif first < stop and (starts[first] < begin or ends[stop - 1] > end):
                 return None
             has_loss[first:stop] = True
+
+        # split the row where the loss starts or ends
         edges = [*np.flatnonzero(np.diff(has_loss, prepend=~has_loss[:1])).tolist(), len(ids)]
         cuts = [0, *starts[edges[1:-1]].tolist(), len(text)]
         return [
-            Part(
+            TemplatePart(
                 _PRIVATE.sub("", text[cut:stop]),
                 bool(has_loss[begin]),
                 tuple(ids[begin:end].tolist()),
@@ -290,7 +298,7 @@ class _ChatEncoder:
         ]
 
     def _rename(self, text: str) -> tuple[str, list[int], list[int]]:
-        """Return a text with the private names, and the characters, old and new, from which on it is the same."""
+        """Return a text with private names, and old and new offsets from which it is unchanged."""
         pieces = []
         olds = [0]
         news = [0]

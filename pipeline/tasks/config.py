@@ -45,7 +45,7 @@ class TasksConfig:
     t5_encoder, that of t5 for its encoder alone; gpt, `a </s> b </s>`, llama, `<s> a </s> b </s>`,
     and gpt1, `<s> a [SEP] b [CLS]`, for decoders"""
     normalize: NormalForm = "prose"
-    """stored form of the texts, as of `clean.normalize`: `prose` composes accents and drops
+    """stored form of the texts, as in `clean.normalize`: `prose` composes accents and drops
     controls, blanks stay; `none` only makes valid Unicode"""
     max_length: Annotated[int, Field(ge=8, le=65_000), Common()] = 128
     """maximum tokens of a row, including special tokens; longer texts are truncated, in a pair the

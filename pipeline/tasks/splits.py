@@ -1,4 +1,4 @@
-"""Splits of a task: the file that holds each, shares taken from train, and rows that another split or file holds."""
+"""Find the splits of a task: their files, shares of train, and rows that two splits share."""
 
 import re
 from collections import Counter, defaultdict
@@ -29,7 +29,7 @@ _DEV: Final = re.compile(r"validation|valid|val")
 _LABEL: Final = re.compile(
     r"(?:train|dev|test)(?:_matched|_mismatched)?|(?:train|dev|test)_[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
 )
-"""Labels of inputs: the names of splits, and further training or evaluation sets, such as other
+"""Labels of inputs: names of splits, and of further training or evaluation sets, such as other
 languages."""
 _DESCRIPTIONS: Final = frozenset({"dataset_info.json", "dataset_dict.json", "state.json"})
 """Files in which `datasets` describes the tables next to them."""
@@ -37,7 +37,7 @@ _UNNAMED: Final = "default"
 """Default label of an input."""
 _HASHES: Final = 1 << 64
 _NUMBERED: Final = re.compile(r"(?:document|article|passage) [0-9]+")
-"""Documents without a name: the same number in another file is another document."""
+"""Names of documents that are only numbered: they are different documents in another file."""
 SHOWN_NOTES: Final = (
     "also_in_train",
     "contradicting",
@@ -47,7 +47,7 @@ SHOWN_NOTES: Final = (
     "targets_cut",
     "answers_without_source",
 )
-"""Notes of a split shown in the report of the stage."""
+"""Notes of a split that the report of the stage shows."""
 
 
 def split_files(
@@ -56,10 +56,10 @@ def split_files(
     """Return the files of a task by split, and the other files.
 
     The split is `dev` for dev.tsv, in_domain_dev.tsv, dev-v1.1.json, validation.parquet, or an
-    input of `source: dev`. The first part of a split stands for all of them, if the reader
-    `has_parts`; files that describe tables are left out. If it reads `in_folders`, the first text
-    file of a split, which is a folder of folders, does: `train/pos/0_9.txt`. Its `split_names` are
-    the splits of further file names. If two files of a folder match one split, the shorter name
+    input with `source: dev`. If the reader `has_parts`, the first part of a split stands for all,
+    and files that describe tables are skipped. If it reads `in_folders`, a split is a folder of
+    folders, which its first text file stands for: `train/pos/0_9.txt`. `split_names` of the reader
+    are the splits of further file names. If two files of a folder match one split, the shorter name
     wins: GLUE's folders hold `train.tsv` and the files it was made from.
 
     Raises:
@@ -68,16 +68,17 @@ def split_files(
     """
     splits: dict[str, SourceFile] = {}
     others: list[SourceFile] = []
-    kept = [file for file in files if not reader.has_parts or _is_first_part(file.path.name)]
+    candidates = [file for file in files if not reader.has_parts or _is_first_part(file.path.name)]
     if reader.in_folders:
-        first = {
-            _folder_of(file): file
-            for file in sorted(kept, key=lambda file: file.source, reverse=True)
-        }
-        kept = [
-            file for file in kept if (folder := _folder_of(file)) is None or first[folder] is file
+        descending = sorted(candidates, key=lambda file: file.source, reverse=True)
+        first = {_folder_of(file): file for file in descending}
+        candidates = [
+            file
+            for file in candidates
+            if (folder := _folder_of(file)) is None or first[folder] is file
         ]
-    for file in sorted(kept, key=lambda file: (len(file.path.name), file.source)):
+
+    for file in sorted(candidates, key=lambda file: (len(file.path.name), file.source)):
         split = _split_of(file, reader)
         if split is None:
             others.append(file)
@@ -90,16 +91,15 @@ def split_files(
         else:
             raise ConfigurationError(
                 f"tasks: {splits[split].path} and {file.path} are both the split '{split}': name "
-                "one file of each, "
-                f"input='[{{path: FILE, source: {split}}}, ...]'"
+                f"one file for each split, input='[{{path: FILE, source: {split}}}, ...]'"
             )
+
     if not splits:
         names = ", ".join(str(file.path) for file in others[:5])
         raise ConfigurationError(
             f"tasks: expected files named train, dev or test (train.tsv), got {names or 'none'}; "
-            "name them by "
-            "input='[{path: FILE, source: train}, {path: FILE, source: dev}]'; to take dev from a "
-            "single file: "
+            "assign them by input='[{path: FILE, source: train}, {path: FILE, source: dev}]'; to "
+            "take dev from a single file: "
             "input='[{path: FILE, source: train}]' tasks.split_off='{dev: 0.2}'"
             + (
                 ", or name folders train, dev and test, with folders of .txt files in them"
@@ -111,7 +111,7 @@ def split_files(
 
 
 def _folder_of(file: SourceFile) -> PurePosixPath | None:
-    """Return the folder of folders that is the split of a text file: `train` of `train/pos/0_9.txt`."""
+    """Return the folder of a split of text files: `train` of `train/pos/0_9.txt`."""
     path = PurePosixPath(file.source)
     folder = path.parent.parent
     is_named = bool(folder.name) and file.entry.source != _UNNAMED
@@ -123,20 +123,17 @@ def _split_of(file: SourceFile, reader: TaskReader | type[TaskReader]) -> str | 
     if file.entry.source != _UNNAMED:
         if not _LABEL.fullmatch(file.entry.source):
             raise ConfigurationError(
-                f"tasks: input {file.path}: source: expected the name of a split, "
-                f"{', '.join(_SPLITS)} or "
-                f"dev_matched, test_de and the like, got {file.entry.source!r}"
+                f"tasks: input {file.path}: source: expected the name of a split "
+                f"({', '.join(_SPLITS)}, or one like dev_matched or test_de), got "
+                f"{file.entry.source!r}"
             )
         return file.entry.source
     path = PurePosixPath(file.source)
     part = PART.fullmatch(path.name)
-    name = (
-        path.name.partition(".")[0]
-        if part is None
-        else path.parent.name
-        if part["name"] == "data"
-        else part["name"]
-    )
+    if part is None:
+        name = path.name.partition(".")[0]
+    else:
+        name = path.parent.name if part["name"] == "data" else part["name"]
     if reader.in_folders and (folder := _folder_of(file)) is not None:
         name = folder.name
     if name in reader.split_names:
@@ -146,54 +143,58 @@ def _split_of(file: SourceFile, reader: TaskReader | type[TaskReader]) -> str | 
 
 
 def _is_first_part(name: str) -> bool:
-    """Return whether a file holds rows of a split and is the first of its parts, or the only one."""
+    """Return whether a file holds rows of a split, and is its first part or the only one."""
     part = PART.fullmatch(name)
     return name not in _DESCRIPTIONS and (part is None or int(part["part"]) == 0)
 
 
 def split_by_group(
-    items: Sequence[TaskItem | Rejected], shares: Mapping[str, float], own: str, seed: int
+    items: Sequence[TaskItem | Rejected], shares: Mapping[str, float], default: str, seed: int
 ) -> list[str]:
-    """Return the split of each row: one of `shares`, or `own` for the rest.
+    """Return the split of each row: one of `shares`, or else `default`.
 
-    Rows of one document stay together. In files without document names, rows that share a text do,
-    transitively: sentences recur in many tasks and would leak from train to test. Each group is
-    assigned by a hash, so the shares are approximate, and adding a row moves only the rows that it
-    joins. Rejected rows stay in `own`.
+    Rows of one document stay together. In files without document names, rows that share a text stay
+    together, transitively: sentences recur in many tasks and would leak from train to test. Each
+    group is assigned by a hash, so the shares are approximate, and an additional row moves only the
+    rows that it connects. Rejected rows stay in `default`.
     """
     parents: dict[str, str] = {}
     keys: list[list[str]] = []
     for item in items:
         if isinstance(item, Rejected):
             keys.append([])
+        elif item.group is not None:
+            keys.append([f"document {item.group}"])
         else:
-            keys.append(
-                [f"document {item.group}"]
-                if item.group is not None
-                else [*map(_text_key, item.overlap_texts)]
-            )
+            keys.append([*map(_text_key, item.overlap_texts)])
+
     # union-find over documents and texts; the smallest key is the root of its group
     for row in keys:
         for key in row:
             first, second = sorted((_root(parents, row[0]), _root(parents, key)))
             parents[second] = first
-    return [_draw_split(_root(parents, row[0]), shares, own, seed) if row else own for row in keys]
+    return [
+        _draw_split(_root(parents, row[0]), shares, default, seed) if row else default
+        for row in keys
+    ]
 
 
 def exclude_overlaps(
     items: Iterable[TaskItem | Rejected], known: Set[str]
 ) -> list[TaskItem | Rejected]:
-    """Reject rows, as `excluded`, that share a document or a text with rows whose `keys_of` are `known`; return all."""
-    return [
-        item
-        if isinstance(item, Rejected) or known.isdisjoint(overlap_keys(item))
-        else Rejected("excluded", item.index)
-        for item in items
-    ]
+    """Return the rows.
+
+    Reject those as `excluded` that share a document or text with `known` rows.
+    """
+    rows: list[TaskItem | Rejected] = []
+    for item in items:
+        is_excluded = not isinstance(item, Rejected) and not known.isdisjoint(overlap_keys(item))
+        rows.append(Rejected("excluded", item.index) if is_excluded else item)
+    return rows
 
 
 def overlap_keys(item: TaskItem) -> list[str]:
-    """Return the keys by which two files share a row: its texts, and its document if the file names it."""
+    """Return the keys by which a row is found in another file: its texts and its named document."""
     has_name = item.group is not None and not _NUMBERED.fullmatch(item.group)
     return [*([f"document {item.group}"] if has_name else []), *map(_text_key, item.overlap_texts)]
 
@@ -209,29 +210,33 @@ def _root(parents: dict[str, str], key: str) -> str:
     return key
 
 
-def _draw_split(key: str, shares: Mapping[str, float], own: str, seed: int) -> str:
+def _draw_split(key: str, shares: Mapping[str, float], default: str, seed: int) -> str:
     draw = hash64("carve", seed, key) / _HASHES  # the name keeps the splits of earlier sets
     for name, share in shares.items():
         if draw < share:
             return name
         draw -= share
-    return own
+    return default
 
 
 def keys_of(items: Iterable[TaskItem | Rejected]) -> set[str]:
-    """Return the keys by which `check_rows` detects these rows in another split."""
-    return {key for item in items if not isinstance(item, Rejected) for key in overlap_keys(item)}
+    """Return the keys by which `check_rows` finds these rows in another split."""
+    keys: set[str] = set()
+    for item in items:
+        if not isinstance(item, Rejected):
+            keys.update(overlap_keys(item))
+    return keys
 
 
 def check_rows(items: Sequence[TaskItem | Rejected], training: Set[str] | None) -> dict[str, int]:
-    """Return how many rows of a split have each flaw, including flaws with no row.
+    """Return the number of rows with each flaw, including flaws of no row.
 
-    - `also_in_train`: share a document or a text with a training row (`tasks.disjoint` rejects
-      them).
-    - `contradicting`: have a text that the split also holds with another label.
-    - `repeated_id`: questions with the id of an earlier one.
+    - `also_in_train`: the row shares a document or a text with a training row (`tasks.disjoint`
+      rejects it).
+    - `contradicting`: the split has the same text with another label.
+    - `repeated_id`: the question has the id of an earlier one.
 
-    `training` are `keys_of` the training rows; None if the split is one of them.
+    `training` has the `keys_of` the training rows; None for a training split.
     """
     rows = [item for item in items if not isinstance(item, Rejected)]
     if not rows:
@@ -239,6 +244,7 @@ def check_rows(items: Sequence[TaskItem | Rejected], training: Set[str] | None) 
     flaws = {}
     if training is not None:
         flaws["also_in_train"] = sum(not training.isdisjoint(overlap_keys(item)) for item in rows)
+
     labels: dict[Hashable, Counter[Hashable]] = defaultdict(Counter)
     for item in rows:
         match item:  # rows with a single correct label
@@ -254,6 +260,7 @@ def check_rows(items: Sequence[TaskItem | Rejected], training: Set[str] | None) 
         flaws["contradicting"] = sum(
             counts.total() for counts in labels.values() if len(counts) > 1
         )
+
     ids = [item.key for item in rows if isinstance(item, Question)]
     if ids:
         flaws["repeated_id"] = len(ids) - len(set(ids))

@@ -54,7 +54,7 @@ from clozeline.seeding import hash64
 _VERSION: Final = 5
 _LOG: Final = logging.getLogger(__name__)
 _DETAILS: Final = 3
-"""Different rejected rows that an error message shows."""
+"""Most different rejected rows that an error message shows."""
 _TOTALS: Final = (
     "rows_in",
     "examples",
@@ -68,12 +68,12 @@ _TOTALS: Final = (
 
 
 def _is_training(split: str) -> bool:
-    """Return whether models are trained on a split: train, train_pseudo."""
+    """Return whether a split is a training split: train, train_pseudo."""
     return split.partition("_")[0] == "train"
 
 
 def task_metadata(config: TasksConfig, reader: TaskReader) -> TaskMetadata:
-    """Return the metadata of the task that the rows of a reader become."""
+    """Return the metadata of the task, after the configuration has changed it."""
     if config.similarity is not None:
         return pair_metadata(reader.metadata, config.similarity.positive)
     return replace(reader.metadata, both_orders=config.both_orders)
@@ -81,7 +81,7 @@ def task_metadata(config: TasksConfig, reader: TaskReader) -> TaskMetadata:
 
 @dataclass(frozen=True)
 class SplitSource:
-    """A split and the file that holds it; a split of `split_off` is a share of the training file."""
+    """A split and its file; a split of `split_off` is a share of the training file."""
 
     split: str
     source: str
@@ -97,7 +97,7 @@ class TaskSets(Pass[TaskCounts]):
     sources: tuple[SplitSource, ...]
     others: tuple[str, ...]
     config: TasksConfig
-    """options of the stage; those of the reader with what the files determine, such as the
+    """options of the stage; the options of the reader include what the files determine, such as the
     classes"""
     tokenizer: Path
     corpus: str
@@ -105,7 +105,7 @@ class TaskSets(Pass[TaskCounts]):
     limits: InputLimits
     language: str
     states: Mapping[Path, FileState] = field(default_factory=dict)
-    """of the files that the rows come from, when the run started"""
+    """states of the files of the rows when the run started"""
     name: str = "main"
 
     @property
@@ -114,7 +114,10 @@ class TaskSets(Pass[TaskCounts]):
         return Form(FRAMES[self.config.frame], self.config.max_length, self.config.stride)
 
     def run(self, unit: int, output: Output) -> TaskCounts:
-        """Read, encode and write one split; a file without labels is counted and writes no set."""
+        """Read, encode and write one split.
+
+        A file without labels is counted, but no set is written.
+        """
         source = self.sources[unit]
         form = self.form
         config = self.config
@@ -124,24 +127,27 @@ class TaskSets(Pass[TaskCounts]):
         file = reader.open(source.path)
         row_type = rows_of(metadata.head, form.frame.architecture)
         builder = row_type(metadata, form, self.open_tokenizer(), self.corpus, source.source)
+
+        # compare the rows with the training rows
         read = self.read(source, reader)
-        training = (
-            [] if is_training else [other for other in self.sources if _is_training(other.split)]
-        )
-        learned = (
-            keys_of(item for other in training for item in self.read(other, reader))
-            if training
-            else None
-        )
-        if config.disjoint and learned is not None:
-            read = exclude_overlaps(read, learned)
-        notes = check_rows(read, learned)
+        training_keys: set[str] | None = None
+        if not is_training and (training := self._training_sources()):
+            training_keys = set()
+            for other in training:
+                training_keys |= keys_of(self.read(other, reader))
+        if config.disjoint and training_keys is not None:
+            read = exclude_overlaps(read, training_keys)
+        notes = check_rows(read, training_keys)
+
+        # change the training rows
         items: Iterable[TaskItem | Rejected] = read
         if is_training and config.similarity is not None:
             items = (reject_negative(item, metadata) for item in items)
         if is_training and config.code_switch is not None:
             switcher = read_switcher(config.code_switch, self.limits, self.seed, "tasks")
             items = code_switch(items, switcher, metadata)
+
+        # encode the rows
         unknown = UnknownText(builder.tokenizer)
         rows = builder.rows(
             reader.complete(items, builder.tokenizer), partial(unknown.add, self.language)
@@ -154,6 +160,7 @@ class TaskSets(Pass[TaskCounts]):
             add_counts(counts, cast(SplitCounts, unknown.counts()))
         if shares.is_noticed():
             _LOG.warning("tasks: %s: %s", source.path, shares.message())
+
         require_unchanged(self.states)
         output.inputs[source.source] = file_hash(source.path)
         if len(rows):
@@ -166,34 +173,32 @@ class TaskSets(Pass[TaskCounts]):
                 (counts["examples"], counts["tokens"]),
                 (info.rows, info.tokens),
             )
-        elif counts["refused"].keys() != {
-            "no_label"
-        }:  # some have labels, and were rejected for another reason
-            reasons = ", ".join(
-                f"{count:,} {reason}" for reason, count in counts["refused"].items()
-            )
-            if not reasons and self.config.split_off:
-                reasons = (
-                    f"none of its rows fell into {source.split}; raise its share in tasks.split_off, "
-                    "or give a file of it"
-                )
-            shown = "; ".join([reasons or "it has no rows", *details])
-            raise ConfigurationError(f"{source.path}: no row of it is an example: {shown}")
-        else:
+        elif counts["refused"].keys() == {"no_label"}:
             _LOG.warning(
-                "tasks: %s has no labels (%s), so no set is made of it", source.path, file.layout
+                "tasks: %s has no labels (%s), so no set is written", source.path, file.layout
             )
+        else:
+            reasons = [f"{count:,} {reason}" for reason, count in counts["refused"].items()]
+            if not reasons and self.config.split_off:
+                reasons = [
+                    f"none of its rows fell into {source.split}; raise its share in "
+                    "tasks.split_off, or give a file of this split"
+                ]
+            shown = "; ".join([", ".join(reasons) or "it has no rows", *details])
+            raise ConfigurationError(f"{source.path}: none of its rows is an example: {shown}")
+
         sums: TaskCounts = {"splits": {source.split: {**counts, "layout": {file.layout: 1}}}}
         if unit == 0 and self.others:
-            _LOG.warning("tasks: not read, no split by its name: %s", ", ".join(self.others))
+            _LOG.warning(
+                "tasks: files that are not a split by their names are not read: %s",
+                ", ".join(self.others),
+            )
             sums["files_left"] = dict.fromkeys(self.others, 1)
-        return add_counts(
-            sums,
-            cast(
-                TaskCounts,
-                {key: counts[key] for key in (*_TOTALS, *UNKNOWN_COUNTS) if key in counts},
-            ),
-        )
+        totals = {key: counts[key] for key in (*_TOTALS, *UNKNOWN_COUNTS) if key in counts}
+        return add_counts(sums, cast(TaskCounts, totals))
+
+    def _training_sources(self) -> list[SplitSource]:
+        return [source for source in self.sources if _is_training(source.split)]
 
     def read(self, source: SplitSource, reader: TaskReader) -> list[TaskItem | Rejected]:
         """Return the rows of a split."""
@@ -209,7 +214,7 @@ class TaskSets(Pass[TaskCounts]):
         return rows
 
     def open_tokenizer(self) -> Tokenizer:
-        """Load the tokenizer published by an earlier stage, after checking its files."""
+        """Load the tokenizer of an earlier stage, after verifying its files."""
         check_files(self.tokenizer.parent, "000000", f"{self.tokenizer.name}/")
         return load_tokenizer(self.tokenizer)
 
@@ -300,15 +305,16 @@ class TaskManifests(Pass[TaskCounts]):
 def _missing_classes(
     splits: Mapping[str, SplitCounts], of_training: Iterable[str]
 ) -> Iterator[str]:
-    """Yield a line for each split of the training file that lacks a class which another split has."""
-    known = {
-        label for counts in splits.values() for label, count in counts["labels"].items() if count
-    }
+    """Yield a line for each split of the training file that lacks a class of another split."""
+    known: set[str] = set()
+    for counts in splits.values():
+        known.update(label for label, count in counts["labels"].items() if count)
+
     for split in of_training:
-        counts = splits.get(split)
-        if counts is None or not counts["examples"]:
+        if split not in splits or not splits[split]["examples"]:
             continue
-        missing = sorted(label for label in known if not counts["labels"].get(label))
+        labels = splits[split]["labels"]
+        missing = sorted(label for label in known if not labels.get(label))
         if missing:
             yield (
                 f"{split} has no row of "
@@ -329,7 +335,7 @@ def _details(items: Iterable[Rejected], unit: str) -> list[str]:
 _ROWS: Final = Equation(
     ["rows_in", "windows"], ["examples", "refused"], unit="row", within=("splits", EACH)
 )
-"""Each row, or window of one, became an example or was rejected for a reason."""
+"""Each row, or window of a row, became an example or was rejected for a reason."""
 
 
 class TasksStage(Stage[TasksConfig, TaskCounts]):
@@ -351,7 +357,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
 
     @cached_property
     def _complete_config(self) -> TasksConfig:
-        """The configuration with the options of the reader that the files determine, such as the classes."""
+        """The configuration, with reader options that the files determine, such as the classes."""
         reader = self.config.build_reader(self.recipe.limits)
         options = reader.complete_options(
             {split: file.local_path for split, file in self._files[0].items()}
@@ -359,7 +365,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         return replace(self.config, reader=replace(self.config.reader, options=options))
 
     def validate(self) -> Iterator[str]:
-        """Yield what is missing: files of a split, a tokenizer, a special token of the template."""
+        """Yield the mistakes: missing files of a split, a missing tokenizer or special token."""
         splits, _ = self._files
         self.config.check_tokens(tokenizer_stage(self.recipe).expected_tokenizer().vocabulary)
         config = self._complete_config
@@ -376,33 +382,35 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
             if (split := manifest.parent.name) not in {*splits, *self.config.split_off}:
                 yield (
                     f"tasks: no file of input={inputs} is the split '{split}', which was "
-                    "published before: give the "
-                    f"file again, or remove {manifest.parent}"
+                    f"published before: give the file again, or remove {manifest.parent}"
                 )
+
         rows = TASK_ROWS.load_class(head)
         ordered = rows.has_both_orders and metadata.texts > 1 and not metadata.multi_label
         if config.both_orders and not ordered:
-            yield f"tasks.both_orders: expected pairs with one class or a score, got the task {metadata.name}: remove it"
+            yield (
+                "tasks.both_orders: expected pairs with one class or a score, got the task "
+                f"{metadata.name}: remove it"
+            )
         if rows.for_architecture(frame.architecture) is None:
             fit = [
                 name for name, other in FRAMES.items() if rows.for_architecture(other.architecture)
             ]
             yield (
-                f"tasks.frame: the task is for the head {head}, {self.config.frame} frames rows "
-                "of an "
-                f"{frame.architecture}: expected {', '.join(fit)}"
+                f"tasks.frame: the task is for the head {head}, but {self.config.frame} is a "
+                f"template for an {frame.architecture}: expected {', '.join(fit)}"
             )
 
     def version(self) -> int:
         return _VERSION + int(self.config.reader.type.VERSION)
 
     def files(self) -> Mapping[str, str]:
-        """Return the hashes of the splits by their names, and of files that are read in addition to them."""
+        """Return the hashes of the splits and of further files that are read, by name."""
         return self._hashes
 
     @cached_property
     def _states(self) -> dict[Path, FileState]:
-        """States of the files of the splits, and of those that are read in addition to them."""
+        """States of the files of the splits, and of further files that are read."""
         reader = self.config.build_reader(self.recipe.limits)
         paths = [file.local_path for file in self._files[0].values()]
         others = [other for path in paths for other in reader.open(path).others]
@@ -426,20 +434,23 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         return hashes | {str(path): file_hash(path) for path in dictionaries if path.is_file()}
 
     def passes(self) -> Sequence[Pass[TaskCounts]]:
-        (splits, others), shares, recipe = self._files, self.config.split_off, self.recipe
+        splits, others = self._files
+        shares = self.config.split_off
+        recipe = self.recipe
         if shares and ("train" not in splits or not splits.keys().isdisjoint(shares)):
             raise ConfigurationError(
-                f"tasks.split_off: expected a file of train and none of {', '.join(shares)}, got files "
-                "of "
-                f"{', '.join(splits)}: leave a file out, or the key"
+                f"tasks.split_off: expected a file of train and none of {', '.join(shares)}, got "
+                f"files of {', '.join(splits)}: remove a file, or the key"
             )
+
         files = [*splits.items(), *((split, splits["train"]) for split in shares)]
         sources = tuple(SplitSource(split, file.source, file.local_path) for split, file in files)
         languages = {entry.language or "und" for entry in recipe.input}
         if len(languages) > 1:
             raise ConfigurationError(
-                f"tasks: expected one language of all inputs, got {', '.join(sorted(languages))}"
+                f"tasks: expected one language for all inputs, got {', '.join(sorted(languages))}"
             )
+
         sets = TaskSets(
             len(sources),
             sources,
@@ -455,7 +466,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         return [sets, TaskManifests(sets)]
 
     def row(self, counts: TaskCounts) -> StageRow:
-        """Show rows, examples and truncation, in total and per split."""
+        """Return rows, examples and truncation, in total and per split."""
         parts = tuple((split, _row(part)) for split, part in counts["splits"].items())
         return replace(_row(counts), parts=parts) if len(parts) > 1 else parts[0][1]
 

@@ -1,10 +1,10 @@
-"""Base of the row builders: special tokens around texts, examples of the rows of a file, and their order by uids."""
+"""Build the rows of a task: special tokens around texts, examples of a file, and their order."""
 
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
@@ -31,7 +31,7 @@ RECORD: Final = Feature(
     "record", "uint8", UNDO, "what scores are computed from: JSON in UTF-8, which no model reads"
 )
 _BATCH: Final = 1024
-"""Rows encoded at a time."""
+"""Rows that are encoded at a time."""
 
 
 class SplitCounts(TypedDict, total=False):
@@ -55,7 +55,8 @@ class SplitCounts(TypedDict, total=False):
     layout: dict[str, int]
     """the layout detected in the file"""
     unknown_text: dict[str, dict[str, int]]
-    """of texts with unknown tokens, with `unknown_reasons` and `unknown_examples`: see `encode`"""
+    """text with unknown tokens, together with `unknown_reasons` and `unknown_examples`; see
+    `encode`"""
     unknown_reasons: dict[str, int]
     unknown_examples: dict[str, dict[str, int]]
 
@@ -83,7 +84,7 @@ def record_of(rows: RowBatch, row: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class FramedRow:
-    """The ids of a row with special tokens, where its segments start, and the number of truncated tokens."""
+    """Ids of a row with special tokens, starts of its segments, and number of truncated tokens."""
 
     ids: NDArray[Any]
     segment_starts: tuple[int, ...]
@@ -92,7 +93,7 @@ class FramedRow:
 
 @dataclass(frozen=True)
 class SpecialTokens:
-    """A template: the roles of the special tokens before, between and after the texts."""
+    """Template of a row: roles of the special tokens before, between and after the texts."""
 
     architecture: Architecture
     head: tuple[str, ...]
@@ -104,7 +105,7 @@ class SpecialTokens:
     """first special token of the decoder's input"""
 
     def length(self, texts: int) -> int:
-        """Return the number of special tokens of a row of one or two texts."""
+        """Return the number of special tokens of a row with one or two texts."""
         return len(self.head) + (len(self.between) if texts > 1 else 0) + len(self.tail)
 
     def check(self, vocabulary: Vocabulary) -> None:
@@ -114,10 +115,10 @@ class SpecialTokens:
             self.ids(roles, vocabulary)
 
     def without_pad(self, specials: Mapping[str, int]) -> "SpecialTokens":
-        """Return the frame of a decoder's rows without an end that is also the pad.
+        """Return the template without a final token that is also the pad, for decoders.
 
-        Classes of transformers read the state at the last token that is no pad, so that they never
-        read such an end.
+        Classes of transformers read the state at the last token that is not the pad, so they never
+        read such a final token.
         """
         if self.architecture != "decoder" or "pad" not in specials:
             return self
@@ -126,7 +127,7 @@ class SpecialTokens:
         )
 
     def batch_properties(self, vocabulary: Vocabulary) -> dict[str, Any]:
-        """Return the properties of the rows that a manifest records."""
+        """Return the batch properties of the rows that a manifest records."""
         if self.architecture == "decoder":
             return {"predict_from": "previous"}
         if self.decoder_start is None:
@@ -141,6 +142,7 @@ class SpecialTokens:
         head, between, tail = (
             self.ids(roles, vocabulary) for roles in (self.head, self.between, self.tail)
         )
+
         parts = [head, texts[0][: kept[0]]]
         starts = [0]
         if len(texts) > 1:
@@ -177,17 +179,18 @@ same for its encoder alone; bart: the row of RoBERTa, `</s>` starts the decoder 
 2018 §3.3); llama: `<s> a </s> b </s>`."""
 
 
-def truncate_lengths(lengths: Sequence[int], room: int) -> list[int]:
-    """Return how many tokens of each text fit: tokens are removed one at a time from the end of the longer text.
+def truncate_lengths(lengths: Sequence[int], limit: int) -> list[int]:
+    """Return how many tokens of each text fit; tokens are removed from the end of the longer text.
 
-    That is `longest_first` of the library `tokenizers`, where the longer text, or the second of two
-    equally long ones, keeps the odd token: [7, 4] with room 6 gives [3, 3], and with room 7 [4, 3].
+    This is `longest_first` of the library `tokenizers`: tokens are removed one at a time, and the
+    longer text, or the second of two equally long ones, keeps the odd token: [7, 4] with 6 gives
+    [3, 3], with 7 [4, 3].
     """
-    if len(lengths) == 1 or sum(lengths) <= room:
-        return [min(lengths[0], room), *lengths[1:]]
+    if len(lengths) == 1 or sum(lengths) <= limit:
+        return [min(lengths[0], limit), *lengths[1:]]
     first, second = lengths
-    shorter = min(first, second, room // 2)
-    return [room - shorter, shorter] if first > second else [shorter, room - shorter]
+    shorter = min(first, second, limit // 2)
+    return [limit - shorter, shorter] if first > second else [shorter, limit - shorter]
 
 
 @dataclass(frozen=True)
@@ -198,15 +201,15 @@ class Form:
     max_length: int
     """maximum tokens of a row, including special tokens"""
     stride: int | None = None
-    """tokens between the starts of two windows of a text; None or more than half of their room:
+    """tokens between the starts of two windows of a text; None, or more than half of their length:
     half of it"""
 
-    def step(self, room: int) -> int:
-        """Return the tokens between the starts of two windows of `room` tokens.
+    def step(self, window: int) -> int:
+        """Return the tokens between the starts of two windows of `window` tokens.
 
         At most half, so that every span of up to half a window lies completely inside some window.
         """
-        half = max(1, room // 2)
+        half = max(1, window // 2)
         return min(half, self.stride or half)
 
 
@@ -220,8 +223,8 @@ class BuiltExample:
     cut: int = 0
     """truncated tokens"""
     input_cut: int | None = None
-    """those of what the model is to answer, each counted in one example of its row; None: all of
-    `cut`"""
+    """truncated tokens of the input (not of the answer), each counted in one example of its row;
+    None: all of `cut`"""
     labels: Mapping[str, int] = field(default_factory=dict)
     """occurrences of each label"""
     notes: Mapping[str, int] = field(default_factory=dict)
@@ -229,21 +232,21 @@ class BuiltExample:
 
 
 class TaskRows(ABC, Generic[Item]):
-    """Builds the rows of one file, counts them in `counts`, and keeps those that the reader has `rejected`.
+    """Builds and counts the rows of one file, and collects the rows that the reader rejected.
 
-    Uids follow from corpus, source, row index and texts.
+    Uids depend on corpus, source, row index and texts.
     """
 
     for_head: ClassVar[str]
-    """Head that they are for."""
+    """head that reads the rows"""
     architectures: ClassVar[tuple[Architecture, ...]] = ("encoder", "decoder", "encoder_decoder")
-    """Architectures of the models that read them."""
+    """architectures of the models that read the rows"""
     has_both_orders: ClassVar[bool] = False
-    """An example may hold a pair in both orders."""
+    """true if an example may hold a pair in both orders"""
     per_token: ClassVar[int] = 1
-    """Values per token over all columns, in units of an id; determines the rows of a block."""
+    """values per token over all columns, in units of an id; determines the rows of a block"""
     generated: ClassVar[bool] = False
-    """a decoder learns to write the end of its rows"""
+    """true if a decoder learns to generate the end of the rows"""
 
     def __init__(
         self, metadata: TaskMetadata, form: Form, tokenizer: Tokenizer, corpus: str, source: str
@@ -258,10 +261,9 @@ class TaskRows(ABC, Generic[Item]):
         self.source = source
         self.rejected: list[Rejected] = []
         self.unbuilt: dict[int, str] = {}
-        """reasons why items gave no example, by index of the item"""
+        """reasons why items have no example, by index of the item"""
         self.truncated_inputs: dict[int, int] = {}
-        """tokens that no example of an item holds, by index of the item, for items that lost
-        some"""
+        """number of truncated input tokens, by index of the item, for items with some"""
         self.counts = SplitCounts(
             rows_in=0,
             examples=0,
@@ -276,7 +278,7 @@ class TaskRows(ABC, Generic[Item]):
 
     @classmethod
     def for_architecture(cls, architecture: Architecture) -> "type[TaskRows[Any]] | None":
-        """Return the class that builds rows of an architecture; None: it has none."""
+        """Return the class that builds rows for an architecture; None if there is none."""
         return cls if architecture in cls.architectures else None
 
     @classmethod
@@ -301,7 +303,7 @@ class TaskRows(ABC, Generic[Item]):
 
     @abstractmethod
     def build(self, item: Item, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
-        """Return the examples of a row from the encodings of its texts, or the reason to reject it."""
+        """Return the examples of a row from its encoded texts, or the reason to reject it."""
 
     def framed(self, *texts: NDArray[np.generic]) -> FramedRow:
         """Return the ids of one text or a pair with special tokens, truncated to `max_length`."""
@@ -314,7 +316,7 @@ class TaskRows(ABC, Generic[Item]):
     ) -> RowBatch:
         """Return all rows, shuffled by a hash of their uids so that no block holds a single class.
 
-        `observe` is called with each text that is encoded and its tokens.
+        `observe` is called with each encoded text and its tokens.
         """
         pairs = list(self._build_all(items, observe))
         rows = self._columns([item for item, _ in pairs], [example for _, example in pairs])
@@ -327,17 +329,13 @@ class TaskRows(ABC, Generic[Item]):
         while batch := list(islice(remaining, _BATCH)):
             add_counts(self.counts, {"rows_in": len(batch)})
             # encode each distinct text of the batch once
-            texts = [
-                text
-                for item in batch
-                if not isinstance(item, Rejected)
-                for text in self.texts(item)
-            ]
-            texts = list(dict.fromkeys(texts))
+            texts_of_items = [self.texts(item) for item in batch if not isinstance(item, Rejected)]
+            texts = list(dict.fromkeys(chain.from_iterable(texts_of_items)))
             encodings = dict(zip(texts, self.tokenizer.encode(texts), strict=True))
             if observe is not None:
                 for text, encoding in encodings.items():
                     observe(text, encoding)
+
             for item in batch:
                 if isinstance(item, Rejected):
                     self.rejected.append(item)
@@ -366,7 +364,7 @@ class TaskRows(ABC, Generic[Item]):
                 add_counts(self.counts, {"windows": len(examples) - 1})
 
     def _columns(self, items: Sequence[Item], rows: Sequence[BuiltExample]) -> RowBatch:
-        # uids: of the row's document, and of the example by the texts of the row and the offset in
+        # uids of the row's document, and of the example by the texts of the row and the offset in
         # it
         documents = [document_uid(self.corpus, self.source, "row", item.index) for item in items]
         uids = [

@@ -1,7 +1,8 @@
-"""Change the items that models learn from: pairs for a bi-encoder, and words in other languages."""
+"""Change training items: pairs for a bi-encoder, and words in other languages."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 from clozeline.errors import ConfigurationError
@@ -16,14 +17,15 @@ from clozeline.pipeline.tasks.readers import (
 from clozeline.pipeline.text.code_switching import WordSwitcher
 
 _HEADS: Final = ("classification", "regression", "tagging")
-"""Heads of tasks whose answers do not move with the words."""
+"""Heads whose answers do not depend on the positions of words."""
 
 
 def pair_metadata(metadata: TaskMetadata, positive: float | str | None) -> TaskMetadata:
-    """Return the metadata of the similarity task that a task becomes, whose positive pairs are those of `positive`.
+    """Return the metadata of the similarity task made from a task and its positive pairs.
 
-    ConfigurationError if it is no task of pairs with a score or a class, or of sources and targets,
-    or has no `positive`.
+    Raises:
+        ConfigurationError: the task has no pairs with a score or class and no sources and targets,
+            or `positive` does not fit.
     """
     made = TaskMetadata(
         name=metadata.name,
@@ -39,9 +41,8 @@ def pair_metadata(metadata: TaskMetadata, positive: float | str | None) -> TaskM
         expected = f"one of {', '.join(metadata.labels)}"
         fits = _class_name(positive) in metadata.labels
         made = replace(made, metrics=("spearman", "pearson"))
-    elif (
-        metadata.head == "regression" and metadata.texts == 2
-    ):  # without a threshold, no score is too low
+    elif metadata.head == "regression" and metadata.texts == 2:
+        # without a threshold, all pairs are positive
         expected = f"a number above {metadata.low:g} and up to {metadata.high:g}, or null"
         fits = positive is None or (
             isinstance(positive, float) and metadata.low < positive <= metadata.high
@@ -57,7 +58,8 @@ def pair_metadata(metadata: TaskMetadata, positive: float | str | None) -> TaskM
         )
     if not fits:
         raise ConfigurationError(
-            f"tasks.similarity.positive: expected {expected} of the task {metadata.name}, got {positive}"
+            f"tasks.similarity.positive: expected {expected} of the task {metadata.name}, got "
+            f"{positive}"
         )
     return made
 
@@ -65,7 +67,7 @@ def pair_metadata(metadata: TaskMetadata, positive: float | str | None) -> TaskM
 def to_pair(
     item: TaskItem | Rejected, metadata: TaskMetadata, positive: float | str | None
 ) -> LabeledText | Rejected:
-    """Return an item of a task as a pair with a score: its own, or 1 for a positive and 0 for a negative pair."""
+    """Return an item as a pair with a score; by its class, 1 if it is positive, else 0."""
     if isinstance(item, SourceTarget):
         return LabeledText((item.source, item.targets[0]), None, 1.0, item.index, item.group)
     if isinstance(item, LabeledText):
@@ -81,45 +83,44 @@ def to_pair(
 
 
 def _class_name(positive: float | str | None) -> str:
-    return (
-        f"{positive:g}" if isinstance(positive, float) else str(positive)
-    )  # MRPC's paraphrases have class 1
+    # a number may name a class: MRPC's paraphrases have class 1
+    return f"{positive:g}" if isinstance(positive, float) else str(positive)
 
 
 def reject_negative(item: TaskItem | Rejected, metadata: TaskMetadata) -> TaskItem | Rejected:
-    """Return an item of a similarity task to train on, or a rejection if the pair is negative."""
+    """Return a training item of a similarity task, or a rejection if the pair is negative."""
     target = item.target if isinstance(item, LabeledText) else None
     is_negative = (
         target is not None
         and metadata.positive_threshold is not None
         and target < metadata.positive_threshold
     )
-    return Rejected("not_alike", item.index) if is_negative else item
+    return Rejected("negative_pair", item.index) if is_negative else item
 
 
 def check_switched_head(metadata: TaskMetadata) -> None:
-    """Raise ConfigurationError for a task whose answers are texts or positions in a text."""
+    """Raise ConfigurationError if the answers of a task are texts or positions in a text."""
     if metadata.head not in _HEADS:
         raise ConfigurationError(
-            f"tasks.code_switch: replaced words move the answers of the head {metadata.head}: "
-            "expected a task for "
-            f"{', '.join(_HEADS)}; remove the key"
+            f"tasks.code_switch: translating words would move the answers of the head "
+            f"{metadata.head}: expected a task for {', '.join(_HEADS)}; remove the key"
         )
 
 
 def code_switch(
     items: Iterable[TaskItem | Rejected], switcher: WordSwitcher, metadata: TaskMetadata
 ) -> Iterator[TaskItem | Rejected]:
-    """Yield the training rows with translated words and unchanged labels.
+    """Yield the training rows with some words translated and unchanged labels.
 
-    The words of a longer translation get the label of the word, entity tags as in `expand_label`.
+    All words of a translation get the label of the word; entity tags continue as in `expand_label`.
     """
     for item in items:
         if isinstance(item, Rejected) or not switcher.chooses(item.index):
             yield item
         elif isinstance(item, TaggedWords):
             words = [
-                switcher.translate(item.index, *pair).split() for pair in enumerate(item.words)
+                switcher.translate(item.index, number, word).split()
+                for number, word in enumerate(item.words)
             ]
             labels = [
                 expand_label(metadata.labels[tag], len(new))
@@ -127,8 +128,8 @@ def code_switch(
             ]
             yield replace(
                 item,
-                words=tuple(word for new in words for word in new),
-                tags=tuple(metadata.labels.index(label) for new in labels for label in new),
+                words=tuple(chain.from_iterable(words)),
+                tags=tuple(map(metadata.labels.index, chain.from_iterable(labels))),
             )
         else:
             assert isinstance(item, LabeledText), "checked by `check_switched_head`"

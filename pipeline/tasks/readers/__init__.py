@@ -1,7 +1,7 @@
 """Readers of labeled tasks: parse the files of a task collection as their authors publish them.
 
-Every row of a file becomes an item or is counted with a reason; no row stops the file and no layout
-is guessed.
+Every row of a file becomes an item or is counted with a reason. A row never stops the file, and
+layouts are never guessed.
 """
 
 from clozeline.pipeline.tables import Rejected, Row, RowFile, iterate_strings
@@ -16,11 +16,11 @@ from clozeline.pipeline.tasks.readers._task_items import (
     Choices,
     Dialogue,
     LabeledText,
-    Part,
     Question,
     SourceTarget,
     TaggedWords,
     TaskItem,
+    TemplatePart,
     Unfit,
     answer_runs,
 )
@@ -30,7 +30,6 @@ __all__ = [
     "Choices",
     "Dialogue",
     "LabeledText",
-    "Part",
     "Question",
     "Rejected",
     "Row",
@@ -40,6 +39,7 @@ __all__ = [
     "TaskItem",
     "TaskMetadata",
     "TaskReader",
+    "TemplatePart",
     "Unfit",
     "answer_runs",
     "is_task",

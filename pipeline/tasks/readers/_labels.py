@@ -1,13 +1,12 @@
-"""Labels as files write them: cells with one or several, the classes that a file holds, and tags of entities.
+"""Parse labels as files write them: cells with one or several labels, classes, and entity tags.
 
-| tagging scheme | first word | inner words | last word | a single word | a neighbor of the same type |
-|---|---|---|---|---|---|
-| IOB1 (CoNLL-2003's files) | I | I | I | I | begins with B |
-| IOB2, also called BIO | B | I | I | B | begins with B |
-| BIOES | B | I | E | S | begins with B or S |
+| tagging scheme | first word | inner words | last word | a single word | a neighbor of the same
+type | |---|---|---|---|---|---| | IOB1 (CoNLL-2003's files) | I | I | I | I | begins with B | |
+IOB2, also called BIO | B | I | I | B | begins with B | | BIOES | B | I | E | S | begins with B or S
+|
 
-BILOU (L ends, U is single), BMES (M is inner) and BMEWO (W is single) have other letters for the
-same, small ones too.
+BILOU (L ends, U is single), BMES (M is inner) and BMEWO (W is single) use other letters for the
+same roles; lower case works too.
 """
 
 import ast
@@ -25,7 +24,7 @@ from pydantic import BeforeValidator
 from clozeline.pipeline.tasks.readers._task_items import Unfit
 
 MOST_CLASSES: Final = 65_535
-"""Labels are stored as uint16."""
+"""Limit of classes, because labels are stored as uint16."""
 _LOG: Final = logging.getLogger(__name__)
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
 _PRINTED: Final = re.compile(r"\s*\[\s*(?:['\"]|-?\d|\])")
@@ -34,11 +33,11 @@ _OUTSIDE: Final = "O"
 _RESEMBLES: Final = re.compile(r"[A-Za-z][-_/|:]\w+|\w+[-_/|:][A-Za-z]")
 _BEGINS: Final = frozenset("BS")
 _MARKS: Final = {mark: mark for mark in "BIES"} | {"L": "E", "U": "S", "M": "I", "W": "S"}
-"""Letters of all schemes, and those of BIOES for them."""
+"""Letters of all schemes, and the BIOES letters with the same role."""
 
 
 def cell_text(value: object) -> str | None:
-    """Return a label as text, None for a missing one; integers may come as floats, as from a column with gaps.
+    """Return a label as a string, None if it is missing; whole floats are written as integers.
 
     Raises:
         ValueError: the value is a list or an object.
@@ -48,7 +47,8 @@ def cell_text(value: object) -> str | None:
         ('world', '2', 'True', None)
     """
     if isinstance(value, (list, tuple, Mapping)):
-        raise ValueError(f"holds {str(value)[:60]}, where one label is expected")  # noqa: TRY004 (a value of the file)
+        # ValueError, because the value comes from a file
+        raise ValueError(f"holds {str(value)[:60]}, where one label is expected")  # noqa: TRY004
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, float) and value.is_integer():
@@ -57,10 +57,10 @@ def cell_text(value: object) -> str | None:
 
 
 def printed_list(text: str) -> list[object] | None:
-    """Return the list that a program has printed into a text, as JSON or Python; None if the text is not like one.
+    """Return the list in a string that a program printed as JSON or Python; None for other strings.
 
     Raises:
-        ValueError: it is cut, or has no commas, as numpy prints arrays.
+        ValueError: the list is cut off, or has no commas, as numpy prints arrays.
 
     Example:
         >>> printed_list("['joy', 'fear']"), printed_list("joy, fear")
@@ -70,21 +70,23 @@ def printed_list(text: str) -> list[object] | None:
         return None
     for parse in (json.loads, ast.literal_eval):
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-            # Python joins neighboring strings: 'a' 'b' is one
+            # Python joins adjacent strings: 'a' 'b' is one
             if isinstance(value := parse(text.strip()), list) and not _NO_COMMA.search(text):
                 return value
-    raise ValueError(f"holds {text[:60]}, which is neither a list of JSON nor of Python")
+    raise ValueError(f"holds {text[:60]}, which is neither a JSON list nor a Python list")
 
 
 def cell_texts(value: object, separator: str | None) -> list[str] | None:
-    """Return the labels of a list, of a text that joins them, or of a printed list; None for a missing value.
+    """Return the labels of a list, joined string or printed list; None for a missing value.
 
     Raises:
-        ValueError: a printed list cannot be read, or a label is a list or an object.
+        ValueError: a printed list cannot be parsed, or a label is a list or an object.
 
     Example:
-        >>> cell_texts(["joy", "love"], ","), cell_texts("joy, love", ","), cell_texts("", ","), cell_texts(None, ",")
-        (['joy', 'love'], ['joy', 'love'], [], None)
+        >>> cell_texts(["joy", "love"], ","), cell_texts("joy, love", ",")
+        (['joy', 'love'], ['joy', 'love'])
+        >>> cell_texts("", ","), cell_texts(None, ",")
+        ([], None)
     """
     if value is None:
         return None
@@ -97,10 +99,10 @@ def cell_texts(value: object, separator: str | None) -> list[str] | None:
 
 
 def words_of(value: object) -> tuple[str, ...]:
-    """Return the words of a list, of a printed list, or of a text split at white space.
+    """Return the words of a list, a printed list, or a string split at white space.
 
     Raises:
-        Unfit: there are none, one of them is blank or no text, or a printed list cannot be read.
+        Unfit: there are no words, or one is blank or not a string.
 
     Example:
         >>> words_of(["in", "New York"]), words_of("in  Rome"), words_of("['in', 'New York']")
@@ -118,7 +120,7 @@ def words_of(value: object) -> tuple[str, ...]:
 
 
 def is_vector(labels: Sequence[str]) -> bool:
-    """Return whether labels are a number for each class, 1 where the row has it, and not the numbers of classes.
+    """Return whether labels are one 0 or 1 per class, rather than class numbers.
 
     Example:
         >>> is_vector(["1", "0", "1"]), is_vector(["0", "2"]), is_vector(["0", "1"])
@@ -128,7 +130,7 @@ def is_vector(labels: Sequence[str]) -> bool:
 
 
 def number_of(value: object) -> float | None:
-    """Return the finite number in a cell; None if it holds none."""
+    """Return the finite number in a cell; None if there is none."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -144,29 +146,28 @@ def is_integer(text: str) -> bool:
 
 
 def sort_classes(names: Iterable[str]) -> list[str]:
-    """Return class names in a fixed order: integers by value, other names by their characters.
+    """Return class names in a fixed order: integers by value, other names by characters.
 
     Example:
         >>> sort_classes(["10", "9"]), sort_classes(["b", "10", "9"])
         (['9', '10'], ['10', '9', 'b'])
     """
-    found = set(names)
-    return (
-        sorted(found, key=lambda name: (int(name), name))
-        if all(map(is_integer, found))
-        else sorted(found)
-    )
+    unique = set(names)
+    if all(map(is_integer, unique)):
+        return sorted(unique, key=lambda name: (int(name), name))
+    return sorted(unique)
 
 
 def are_numbers(names: Sequence[str]) -> bool:
-    """Return whether labels are numbers of which some are no integers, so that they are no classes."""
+    """Return whether labels are numbers, some of them fractions, so that they are not classes."""
     return all(number_of(name) is not None for name in names) and not all(map(is_integer, names))
 
 
 def class_indices(classes: Sequence[str] | Mapping[str, str]) -> dict[str, int]:
-    """Return the class index of each way to write a label: by name, or by index from 0 unless names are integers.
+    """Return the class index of each spelling of a label.
 
-    A mapping names each value of the file; several values may have one name.
+    Labels are names, or indices from 0 unless names are integers. A mapping gives the name of each
+    value
 
     Example:
         >>> class_indices(["no", "yes"]), class_indices({"1": "World", "2": "Sports"})
@@ -181,11 +182,11 @@ def class_indices(classes: Sequence[str] | Mapping[str, str]) -> dict[str, int]:
     return by_name | {str(index): index for index in range(len(names))}
 
 
-def numbered(labels: Sequence[str], *, by_name: bool = True) -> dict[str, str]:
-    """Return the class of each value of a column that names classes, or counts them from 0 as exports do.
+def number_classes(labels: Sequence[str], *, by_name: bool = True) -> dict[str, str]:
+    """Return the class of each value of a column with class names, or with numbers from 0.
 
     Example:
-        >>> numbered(["no", "yes"])
+        >>> number_classes(["no", "yes"])
         {'0': 'no', 'no': 'no', '1': 'yes', 'yes': 'yes'}
     """
     return {
@@ -196,7 +197,7 @@ def numbered(labels: Sequence[str], *, by_name: bool = True) -> dict[str, str]:
 
 
 def normal_form(text: str) -> str:
-    """Return a label in NFC, in which labels are compared: other programs write the same letters differently.
+    """Return a label in NFC, because programs encode the same letters differently.
 
     Example:
         >>> normal_form("cafe\u0301") == "caf\u00e9"
@@ -211,7 +212,7 @@ def class_names(classes: Sequence[str] | Mapping[str, str]) -> tuple[str, ...]:
 
 
 def as_texts(value: object) -> object:
-    """Return names and values of classes as texts in NFC, before validation: YAML reads `1` as an integer."""
+    """Return class names and values as NFC strings, before validation; YAML reads integers."""
     if isinstance(value, Mapping):
         return {normal_form(str(key)): normal_form(str(name)) for key, name in value.items()}
     return [normal_form(str(name)) for name in value] if isinstance(value, (list, tuple)) else value
@@ -221,12 +222,12 @@ ClassNames: TypeAlias = Annotated[list[str], BeforeValidator(as_texts)]
 
 
 def bio_labels(entities: Sequence[str]) -> tuple[str, ...]:
-    """Return the tags that models are trained on: `O`, then `B` and `I` of each entity type."""
+    """Return the tags for training: `O`, then `B` and `I` of each entity type."""
     return (_OUTSIDE, *(f"{mark}-{entity}" for entity in entities for mark in "BI"))
 
 
 def normalize(tag: str) -> str:
-    """Return a tag with the letters of BIOES; unchanged if it is none.
+    """Return a tag in BIOES letters; other labels are unchanged.
 
     Example:
         >>> normalize("U-PER"), normalize("m-loc"), normalize("o"), normalize("NOUN")
@@ -239,7 +240,7 @@ def normalize(tag: str) -> str:
 
 
 def are_entities(tags: Sequence[str]) -> bool:
-    """Return whether tags are `O`, and the letter of a scheme with an entity type.
+    """Return whether tags are `O` and entity tags: the letter of a scheme with a type.
 
     Example:
         >>> are_entities(["O", "B-PER"]), are_entities(["NOUN", "O"])
@@ -250,19 +251,20 @@ def are_entities(tags: Sequence[str]) -> bool:
     return len(typed) < len(tags) and bool(typed) and has_types
 
 
-def word_classes(found: Sequence[str], column: str) -> list[str]:
-    """Return the classes of words in order: those of IOB2 if all are entities', else as they are written.
+def word_classes(tags: Sequence[str], column: str) -> list[str]:
+    """Return the classes of words in order; entity tags become IOB2.
 
-    Tags that only resemble those of entities, such as PER-B or B_PER, are named in a warning.
+    A warning names tags that only resemble entity tags, such as PER-B or B_PER.
     """
-    if are_entities(found):
-        return [*bio_labels(sorted({tag[2:] for tag in map(normalize, found) if tag != _OUTSIDE}))]
-    names = sort_classes(found)
-    if len(found) > 1 and sum(bool(_RESEMBLES.fullmatch(tag)) for tag in found) == len(found) - 1:
+    if are_entities(tags):
+        types = {tag[2:] for tag in map(normalize, tags) if tag != _OUTSIDE}
+        return [*bio_labels(sorted(types))]
+    names = sort_classes(tags)
+    similar = sum(bool(_RESEMBLES.fullmatch(tag)) for tag in tags)
+    if len(tags) > 1 and similar == len(tags) - 1:
         _LOG.warning(
-            "tasks: the column %s holds %s: read as classes of words; tags of entities are O, and "
-            "B or I with a type, "
-            "such as B-PER",
+            "tasks: the column %s holds %s: read as classes of words; entity tags are O, and B or "
+            "I with a type, such as B-PER",
             column,
             ", ".join(names[:10]),
         )
@@ -270,24 +272,27 @@ def word_classes(found: Sequence[str], column: str) -> list[str]:
 
 
 def bio_classes(names: Sequence[str]) -> Sequence[str] | dict[str, str]:
-    """Return classes of entities as they are in IOB2, else the class of IOB2 for each of them and for its number.
+    """Return entity classes if they are IOB2, else the IOB2 class of each class and of its number.
 
     Example:
         >>> bio_classes(["O", "B-A", "I-A"]), bio_classes(["O", "S-A"])
         (['O', 'B-A', 'I-A'], {'0': 'O', 'O': 'O', '1': 'B-A', 'S-A': 'B-A'})
     """
-    found = [{"E": "I", "S": "B"}.get(tag[0], tag[0]) + tag[1:] for tag in map(normalize, names)]
-    if found == [*names]:
+    marks = {"E": "I", "S": "B"}
+    converted = [marks.get(tag[0], tag[0]) + tag[1:] for tag in map(normalize, names)]
+    if converted == [*names]:
         return names
-    pairs = enumerate(zip(names, found, strict=True))
-    return {value: tag for number, (name, tag) in pairs for value in (str(number), name)}
+    classes: dict[str, str] = {}
+    for number, (name, tag) in enumerate(zip(names, converted, strict=True)):
+        classes |= {str(number): tag, name: tag}
+    return classes
 
 
 def to_bio(tags: Sequence[str]) -> list[str]:
     """Convert tags of any scheme to IOB2; an I tag that does not continue an entity starts one.
 
     Raises:
-        ValueError: a tag is neither `O` nor the letter of a scheme with an entity type.
+        ValueError: a tag is neither `O` nor an entity tag.
 
     Example:
         >>> to_bio(["I-LOC", "I-LOC", "B-LOC", "I-PER"]), to_bio(["S-LOC", "O", "B-PER", "E-PER"])

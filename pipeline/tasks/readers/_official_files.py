@@ -1,8 +1,9 @@
-"""Read official files of tasks that are no tables: a row a line, a word a line, or a file a row."""
+"""Read official task files that are not tables: a row per line, a word per line, a row per file."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from clozeline.errors import ConfigurationError
@@ -28,10 +29,10 @@ def open_lines(
     parse: Callable[[str], Row | None],
     encoding: str = "utf-8",
 ) -> RowFile:
-    """Return a file with a row in each line; ConfigurationError if the first line is no row.
+    """Open a file with one row per line; ConfigurationError if the first line is not a row.
 
-    `parse` returns the fields of a line, or None if it is no row; `expected` says what it should
-    be.
+    `parse` returns the fields of a line, or None if it is not a row; messages describe a row by
+    `expected`.
     """
 
     def rows() -> Iterator[tuple[int, Row | Rejected]]:
@@ -50,8 +51,8 @@ def open_lines(
 
     _, first = next(rows(), (0, Rejected("empty_file", 0)))
     if isinstance(first, Rejected):
-        why = first.detail or f"expected {expected}, got {first.reason.replace('_', ' ')}"
-        raise ConfigurationError(f"{path}: line 1: {why}")
+        reason = first.detail or f"expected {expected}, got {first.reason.replace('_', ' ')}"
+        raise ConfigurationError(f"{path}: line 1: {reason}")
     return RowFile(path, layout, rows)
 
 
@@ -62,20 +63,20 @@ def open_sentences(
     document: re.Pattern[str],
     parse: Callable[[str], Sequence[str]],
 ) -> RowFile:
-    """Return a file with a word a line, and blank lines between sentences.
+    """Open a file with one word per line, and blank lines between sentences.
 
-    `parse` returns the word and the tag of a line, the word alone if the line is damaged, or
-    nothing if it has none. Lines that match `document` start documents.
+    `parse` returns the word and the tag of a line, only the word if the line is damaged, and
+    nothing if it has no word. Lines that match `document` start documents.
     """
 
     def rows() -> Iterator[tuple[int, Row | Rejected]]:
         documents = 0
         for sentence in read_sentences(path, limits):
-            found = [parse(line) for line in sentence.lines if not document.match(line)]
-            documents += len(sentence.lines) - len(found)
-            words = [word for word in found if word]
+            parsed = [parse(line) for line in sentence.lines if not document.match(line)]
+            documents += len(sentence.lines) - len(parsed)
+            words = [word for word in parsed if word]
             damage = sentence.damage or ("" if words else "no_words")
-            if not found and not sentence.damage:
+            if not parsed and not sentence.damage:
                 continue  # only the start of a document
             if damage or any(len(word) == 1 for word in words):
                 text = " ".join(word for word, *_ in words)
@@ -85,8 +86,9 @@ def open_sentences(
                 )
             else:
                 group = f"document {documents}" if documents else None
-                columns = {"words": [word for word, _ in words], "tags": [tag for _, tag in words]}
-                yield sentence.index, {**columns, GROUP: group}
+                texts = [word for word, _ in words]
+                tags = [tag for _, tag in words]
+                yield sentence.index, {"words": texts, "tags": tags, GROUP: group}
 
     return RowFile(path, layout, rows)
 
@@ -98,7 +100,7 @@ def open_folder(
     layout: str,
     parse: Callable[[Path, str], Iterable[Row | Rejected]],
 ) -> RowFile:
-    """Return the rows that `parse` makes of text files and their texts, or why a file has none."""
+    """Open text files whose rows `parse` returns; a file that cannot be read is rejected."""
 
     def rows_of(file: Path) -> Iterable[Row | Rejected]:
         text = read_full_text(file, limits)
@@ -107,22 +109,23 @@ def open_folder(
         return parse(file, text)
 
     def rows() -> Iterator[tuple[int, Row | Rejected]]:
-        for index, row in enumerate(row for file in files for row in rows_of(file)):
+        rows_of_files = chain.from_iterable(map(rows_of, files))
+        for index, row in enumerate(rows_of_files):
             yield index, replace(row, index=index) if isinstance(row, Rejected) else row
 
     return RowFile(path, layout, rows, tuple(files))
 
 
 def texts_at(row: Row, name: str) -> tuple[str, ...]:
-    """Return the text of a field, or the texts of a list; empty if it is absent or holds anything else."""
+    """Return the text of a field, or the texts of a list; empty if it holds anything else."""
     value = value_at(row, name)
     texts = value if isinstance(value, list) else [value]
     return tuple(texts) if all(isinstance(text, str) for text in texts) else ()
 
 
 def text_files(path: Path) -> tuple[Path, ...]:
-    """Return the text files of the split that a file belongs to, its folder and the folders next to it, in order.
+    """Return the text files of a split in order, given one of them.
 
-    Such a split is a folder of folders: `train/pos/0_9.txt`, `dev/high/12.txt`.
+    The split is a folder of folders: `train/pos/0_9.txt`, `dev/high/12.txt`.
     """
     return tuple(sorted(path.parent.parent.glob("[!.]*/[!.]*.txt")))

@@ -1,4 +1,4 @@
-"""Base of the readers of official layouts, whose files need no names of columns."""
+"""Base of the readers of official layouts, whose files need no column names."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -12,7 +12,10 @@ from clozeline.pipeline.tasks.readers.labeled import LabeledReader
 
 
 class OfficialLayout(LabeledReader):
-    """Base of the readers of official layouts: their `spec` names the columns and classes that their files have."""
+    """Base of the readers of official layouts.
+
+    `spec` has the columns and classes of their files.
+    """
 
     unit: ClassVar[str] = "line"
     has_parts: ClassVar[bool] = False
@@ -36,7 +39,7 @@ class OfficialLayout(LabeledReader):
         return row.get(GROUP)
 
     def texts_of(self, row: Row) -> tuple[str, ...]:
-        """Return the text or both texts of a row, as they stand."""
+        """Return the text or both texts of a row, unchanged."""
         names = (*self.spec.text, *self.spec.text_pair)
         texts = tuple(text for name in names if isinstance(text := row.get(name), str))
         if len(texts) < len(names):

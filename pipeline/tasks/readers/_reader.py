@@ -1,4 +1,4 @@
-"""Base of task readers, and the metadata of a task that its manifests record."""
+"""Base of task readers, and the metadata of a task in manifests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TaskMetadata:
     name: str
     """name of the task, such as `sst2`"""
     head: str
-    """head that learns it, a file of pipeline/tasks/rows"""
+    """head of the task, a file of pipeline/tasks/rows"""
     labels: tuple[str, ...] = ()
     """class names of rows or words, by class index"""
     metrics: tuple[str, ...]
@@ -50,11 +50,11 @@ class TaskMetadata:
     multi_label: bool = False
     """true if a row has any number of classes"""
     both_orders: bool = False
-    """true if a row is a pair in both orders"""
+    """true if a row holds a pair in both orders"""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain data for a manifest; some keys only if they are set."""
-        plain = {
+        """Return the fields for a manifest; some keys only if they are set."""
+        fields = {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in asdict(self).items()
         }
@@ -65,13 +65,13 @@ class TaskMetadata:
             "multi_label": not self.multi_label,
             "both_orders": not self.both_orders,
         }
-        return {key: value for key, value in plain.items() if not absent.get(key, False)}
+        return {key: value for key, value in fields.items() if not absent.get(key, False)}
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> TaskMetadata:
-        """Return the metadata from plain data."""
+    def from_dict(cls, fields: Mapping[str, Any]) -> TaskMetadata:
+        """Return the metadata with these fields."""
         values: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()
+            key: tuple(value) if isinstance(value, list) else value for key, value in fields.items()
         }
         return cls(**values)
 
@@ -83,18 +83,18 @@ class TaskReader(ABC):
     """raised when the same input gives other rows"""
     Options: ClassVar[Any]
     unit: ClassVar[str] = "line"
-    """unit that the index of a row counts, in messages"""
+    """unit of the row index in messages"""
     has_parts: ClassVar[bool] = False
     """true if a file may be one of several parts, as in a folder that `datasets` saved"""
     in_folders: bool = False
     """true if a split is a folder of folders with text files, `train/pos/0_9.txt`; its first file
     stands for all"""
     split_names: ClassVar[Mapping[str, str]] = {}
-    """splits of official file names that do not say so, without suffix"""
+    """splits of official file names that do not contain the split, without suffix"""
 
     options: Any
     form: NormalForm = "prose"
-    """stored form of the texts, as `clean.normalize`"""
+    """stored form of the texts, as in `clean.normalize`"""
 
     def __init__(self, options: Any, limits: InputLimits) -> None:
         self.options = options
@@ -107,23 +107,26 @@ class TaskReader(ABC):
 
     @abstractmethod
     def open(self, path: Path) -> RowFile:
-        """Detect the layout of a file; a ConfigurationError lists the layouts of the task if it has none of them."""
+        """Open a file after detecting its layout.
+
+        ConfigurationError if it has no layout of the task.
+        """
 
     def complete_options(self, splits: Mapping[str, Path]) -> object:
-        """Return the options with what the files of the splits determine, such as the classes; by default as given."""
+        """Return the options, completed from the files of the splits; by default unchanged."""
         return self.options
 
     def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
-        """Return the columns of a model's input, by default none, in a file with the columns `names`.
+        """Return the columns of a model's input in a file with columns `names`; by default none.
 
         Keys are text, text_pair, words, question, context, begin, choices and source.
         """
         return {}
 
     def table_form(self) -> tuple[str | None, Sequence[str]]:
-        """Return the delimiter of the task's tables, None if the files tell it, and the columns of those without one.
+        """Return the delimiter of the task's tables, and the column names of tables without header.
 
-        Without columns, a table has a header.
+        The delimiter is None if the files tell it. Without column names, tables have a header.
         """
         return None, ()
 
@@ -132,7 +135,7 @@ class TaskReader(ABC):
         """Return the item of a row.
 
         Raises:
-            Unfit: the row is no example.
+            Unfit: the row is not an example.
         """
 
     def read(self, file: RowFile) -> Iterator[TaskItem | Rejected]:
@@ -143,50 +146,59 @@ class TaskReader(ABC):
     def build(
         self, row: Row | Rejected, index: int, make: Callable[[Row, int], TaskItem] | None = None
     ) -> TaskItem | Rejected:
-        """Return the item of a row, or the reason why it has none; `make` reads it, by default `item`."""
+        """Return the item of a row, or its rejection; `make` builds it, by default `item`."""
         if isinstance(row, Rejected):
             return replace(row, index=index)
         try:
             return (make or self.item)(self.normalize(row), index)
-        except Unfit as why:
-            return attach_texts(Rejected(why.reason, index, why.detail), self.texts_to_keep(row))
+        except Unfit as error:
+            return attach_texts(
+                Rejected(error.reason, index, error.detail), self.texts_to_keep(row)
+            )
 
     def normalize(self, row: Row) -> Row:
-        """Return a row whose texts are in the stored form, as those of documents are."""
+        """Return a row with its texts in the stored form, as in documents."""
         normalized: Row = normalize_row(self.form, row)
         return normalized
 
     def texts_to_keep(self, row: Row) -> Any:
-        """Return the fields of a rejected row by whose texts `decontaminate` finds it; by default all."""
+        """Return the fields of a rejected row by which `decontaminate` finds it; by default all."""
         return {name: value for name, value in row.items() if name != GROUP}
 
     def complete(
         self, items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer
     ) -> Iterable[TaskItem | Rejected]:
-        """Return the rows with what the tokenizer determines, such as the ids of a template; by default as they are."""
+        """Return the rows, completed by the tokenizer (such as ids of a template).
+
+        By default unchanged.
+        """
         return items
 
     def open_unlabeled(self, path: Path) -> RowFile:
-        """Detect the layout of a file whose labels may be missing; ConfigurationError if it has none of the task."""
+        """Open a file whose labels may be missing.
+
+        ConfigurationError if it has no layout of the task.
+        """
         return self.open(path)
 
     def find_layout(self, path: Path) -> RowFile | None:
-        """Return the file by `open_unlabeled`; None if it has no layout of the task."""
+        """Return the file from `open_unlabeled`; None if it has no layout of the task."""
         try:
             return self.open_unlabeled(path)
         except ConfigurationError:
             return None
 
     def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
-        """Return the rows of a file with arbitrary answers, each with its id; None if it has no layout of the task.
+        """Return the rows of a file with placeholder answers and ids.
 
-        The indices of the rows count them. Any other file is read by `input_columns`.
+        None without a layout of the task. Row indices are consecutive. Other files are read by
+        `input_columns`.
         """
         return None
 
 
 def is_task(objective: ObjectiveRecord | None) -> bool:
-    """Return whether the objective of a set says that it holds rows of a task rather than texts."""
+    """Return whether a set holds rows of a task rather than texts, by its objective."""
     return objective is not None and objective.name == TASK
 
 

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 
 class Unfit(Exception):
-    """A row is no example: the reason, and what is wrong with it."""
+    """A row is not an example, for a reason and with a detail."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason)
@@ -18,7 +18,7 @@ class Unfit(Exception):
 
 
 GROUP: Final = "#group"
-"""Field of a row with the name of its document, which is no text."""
+"""Field of a row with the name of its document, which is not text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class LabeledText:
 
     texts: tuple[str, ...]
     label: int | None
-    """class index; None in regression, and where rows have any number of classes"""
+    """class index; None in regression, and if rows have any number of classes"""
     target: float | None
     """score; None in classification"""
     index: int
@@ -70,8 +70,8 @@ class Question:
     question: str
     context: str
     answers: tuple[tuple[int, str], ...]
-    """accepted answers, each with the character of the context at which it starts; empty if there
-    is none"""
+    """accepted answers, each with its first character in the context; empty if there is no
+    answer"""
     key: str
     """id of the question in its file"""
     index: int
@@ -102,11 +102,11 @@ class SourceTarget:
         return (self.source,)
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[TemplatePart, ...]:
         """The source with prefix and suffix, and the first target."""
         return (
-            Part(self.prefix + self.source + self.suffix),
-            Part(self.targets[0], is_target=True),
+            TemplatePart(self.prefix + self.source + self.suffix),
+            TemplatePart(self.targets[0], is_target=True),
         )
 
     @property
@@ -116,15 +116,15 @@ class SourceTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A piece of a templated text; its text is encoded separately and never becomes a special token."""
+class TemplatePart:
+    """A piece of a templated text, encoded separately; its text never becomes a special token."""
 
     text: str
     """the text, without special tokens"""
     is_target: bool = False
     """true if the loss covers it"""
     ids: tuple[int, ...] | None = None
-    """tokens of what is encoded already, such as a special token; None: those of the text"""
+    """tokens of an encoded part, such as a special token; None: encode the text"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Dialogue:
     """role and content of each"""
     index: int
     group: str | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[TemplatePart, ...] = ()
     """the messages in their template; empty until the tokenizer is known"""
     is_framed: bool = False
     """true if the template writes all special tokens of a row"""
@@ -155,23 +155,21 @@ class Dialogue:
         )
 
 
-def answer_runs(parts: Sequence[Part]) -> list[tuple[int, int]]:
+def answer_runs(parts: Sequence[TemplatePart]) -> list[tuple[int, int]]:
     """Return the runs of target parts as (first, after last) indices.
 
     Example:
-        >>> end, answer = Part("", True, (2,)), Part("b", is_target=True)
-        >>> answer_runs([Part("a"), answer, end, Part("c"), answer])
+        >>> end, answer = TemplatePart("", True, (2,)), TemplatePart("b", is_target=True)
+        >>> answer_runs([TemplatePart("a"), answer, end, TemplatePart("c"), answer])
         [(1, 3), (4, 5)]
     """
-    edges = [
-        0,
-        *(
-            number
-            for number in range(1, len(parts))
-            if parts[number].is_target != parts[number - 1].is_target
-        ),
+    changes = [
+        number
+        for number in range(1, len(parts))
+        if parts[number].is_target != parts[number - 1].is_target
     ]
-    return [(begin, end) for begin, end in pairwise([*edges, len(parts)]) if parts[begin].is_target]
+    runs = pairwise([0, *changes, len(parts)])
+    return [(begin, end) for begin, end in runs if parts[begin].is_target]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +185,11 @@ class Choices:
 
     @property
     def overlap_texts(self) -> tuple[str, ...]:
-        """Only the context: choices such as `yes` recur everywhere."""
+        """The context alone: choices such as `yes` recur everywhere."""
         return (self.context,)
 
 
 TaskItem: TypeAlias = LabeledText | TaggedWords | Question | SourceTarget | Dialogue | Choices
-"""A row of a task. Its `index` is that of its first line, or of the row in files without lines;
-`group` names its document, which no two splits share, None if the file names no documents; then no
-two splits share `overlap_texts`."""
+"""A row of a task. `index` is its first line, or its row in files without lines. `group` names its
+document, which no two splits share; None if the file names no documents, so that no two splits
+share `overlap_texts`."""

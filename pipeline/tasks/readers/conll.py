@@ -1,4 +1,4 @@
-"""Reader of CoNLL files: a word and its tags per line, blank lines between sentences (arXiv cs/0306050)."""
+"""Read CoNLL files: words and tags in lines, blank lines between sentences (arXiv cs/0306050)."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -28,44 +28,44 @@ from clozeline.pipeline.tasks.readers.labeled import LabeledReader
 _DOCUMENT: Final = re.compile("-DOCSTART-")
 _BLANKS: Final = re.compile(r"[ \t]+")
 _FORMATS: Final = frozenset({"text", "tsv", "csv"})
-"""Formats as which columns of words and tags are detected; a CSV file has tabs then."""
+"""Formats that are detected for columns of words and tags; a CSV file must then have tabs."""
 _OUTSIDE: Final = "O"
 _NO_TAG: Final = "_"
 _UNKNOWN_TAGS: Final = ("O", "_", "-", "-X-", "?")
-"""What files hold for a word without a tag."""
+"""Values of files for a word without a tag."""
 _NAMES: Final = frozenset({"words", "tokens"})
-"""Usual names of a column of words, in the header of a table."""
+"""Usual names of a column of words in the header of a table."""
 _LOOK_LINES: Final = 200
-"""Lines that decide whether a file holds columns."""
+"""Number of lines that decide whether a file holds columns."""
 
 
 def _split(line: str, separator: str | None) -> list[str]:
-    """Split a line at a separator, or at ASCII blanks: a no-break blank may be in a word."""
+    """Split a line at a separator, or at ASCII blanks: words may contain no-break spaces."""
     return line.split(separator) if separator else _BLANKS.split(line.strip(" \t\r"))
 
 
 class ConllReader(OfficialLayout):
-    """Sentences with one tag per word: named entities (CoNLL-2003, WikiGold, WNUT-17, WikiANN) or plain classes.
+    """Sentences with one tag per word: named entities (such as CoNLL-2003) or other classes.
 
-    Columns are separated by tabs if the first line has one, else by spaces. Entity tags of any
-    scheme (IOB1, IOB2, BIOES, BILOU, BMES) are converted to IOB2. `-DOCSTART-` lines start
-    documents. Rejected sentences: `fields`, a line with another number of columns; `bad_label`, an
-    unknown tag; `empty_word`, a word that is empty without its `prefix`.
+    Also WikiGold, WNUT-17 and WikiANN. Columns are separated by tabs if the first line has one,
+    else by spaces. scheme (IOB1, IOB2, BIOES, BILOU, BMES) are converted to IOB2. `-DOCSTART-`
+    lines start documents. Rejected sentences: `fields`, a line with another number of columns;
+    `bad_label`, an unknown tag; `empty_word`, a word that is empty without its `prefix`.
 
     Example:
         `Ada I-PER`, `sings O` are the words `Ada sings` with the tags `B-PER O`
     """
 
-    hint: ClassVar[str] = "; tasks.reader.entities=[...] or tags=[...] names others"
+    hint: ClassVar[str] = "; set others by tasks.reader.entities=[...] or tags=[...]"
 
     @config_class
     class Options:
         task: str = "ner"
         """name of the task and of its folder"""
         entities: ClassNames = field(default_factory=lambda: ["PER", "LOC", "ORG", "MISC"])
-        """entity types; empty: tags are plain classes"""
+        """entity types; empty: tags are not entities"""
         tags: ClassNames = field(default_factory=list)
-        """plain classes in order, instead of entities"""
+        """classes in order, if tags are not entities"""
         word_column: int = 0
         """column of the word, from 0; negative: from the end"""
         tag_column: int = -1
@@ -112,15 +112,16 @@ class ConllReader(OfficialLayout):
         return open_sentences(path, self.limits, name, _DOCUMENT, parse)
 
     def open_unlabeled(self, path: Path) -> RowFile:
-        """Open a file whose lines may lack the tag; a text with a sentence a line is refused."""
+        """Open a file whose lines may lack the tag; lines of text are refused."""
         first, separator = self._first_line(path)
         if _NAMES & {*_split(first, separator)} and not self._is_tag(_split(first, separator)[-1]):
             raise ConfigurationError(
                 f"{path}: expected lines of a word and its tag, got a header of columns: {first!r}"
             )
+
         word = self.options.word_column
         prefix = self.options.prefix
-        # tabs separate columns; between blanks, a tag is known by its class
+        # tabs separate columns; between blanks, a tag is recognized by its class
         if (
             separator is None
             and suffix_of(path.name) in TextReader.suffixes
@@ -130,8 +131,8 @@ class ConllReader(OfficialLayout):
 
         def parse(line: str) -> Sequence[str]:
             cells = _split(line, separator)
-            is_there = -len(cells) <= word < len(cells)
-            return (cells[word].removeprefix(prefix).strip(), _NO_TAG) if is_there else [""]
+            has_word = -len(cells) <= word < len(cells)
+            return (cells[word].removeprefix(prefix).strip(), _NO_TAG) if has_word else [""]
 
         return open_sentences(path, self.limits, "words and tags", _DOCUMENT, parse)
 
@@ -139,19 +140,19 @@ class ConllReader(OfficialLayout):
         """Return the first line with a word, and the separator of its columns; None: blanks.
 
         Raises:
-            ConfigurationError: there is no such line, or the file is a table.
+            ConfigurationError: no line has a word, or the file is a table.
         """
-        kind = detect_reader(path)[0]
+        file_type = detect_reader(path)[0]
         first = ""
-        if kind in _FORMATS:
+        if file_type in _FORMATS:
             first = next(self._word_lines(path), "")
             if not first:
                 raise ConfigurationError(f"{path}: expected lines of a word and its tag, got none")
-            kind = "jsonl" if first.lstrip().startswith('{"') else kind
-        if kind not in _FORMATS or (kind == "csv" and "\t" not in first):
+            file_type = "jsonl" if first.lstrip().startswith('{"') else file_type
+        if file_type not in _FORMATS or (file_type == "csv" and "\t" not in first):
             raise ConfigurationError(
-                f"{path}: expected lines of a word and its tag, got {kind}: name its columns by "
-                "tasks.reader='{name: labeled, words: COLUMN, label: COLUMN}'"
+                f"{path}: expected lines of a word and its tag, got {file_type}: name its columns "
+                "by tasks.reader='{name: labeled, words: COLUMN, label: COLUMN}'"
             )
         return first, "\t" if "\t" in first else None
 

@@ -1,4 +1,4 @@
-"""Reader of CoNLL-U, the format of Universal Dependencies: one of its ten columns is the label of a word."""
+"""Read CoNLL-U, the format of Universal Dependencies; one of its ten columns is the label."""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _UPOS: Final = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SC
 class ConlluReader(OfficialLayout):
     """Words with their part of speech (Universal Dependencies, arXiv 2004.10643).
 
-    Tags belong to syntactic words: the ranges `3-4` of contracted forms and the empty nodes `3.1`
+    Tags belong to syntactic words. Ranges `3-4` of contractions and empty nodes `3.1`
     are skipped. Lines `# newdoc` start documents. Rejected sentences: `fields`, a line without ten
     columns; `bad_label`, an unknown tag.
 
@@ -34,7 +34,7 @@ class ConlluReader(OfficialLayout):
         `1-2 au`, `1 a ... ADP`, `2 le ... DET` are the words `a le` with the tags `ADP DET`
     """
 
-    hint: ClassVar[str] = "; tasks.reader.tags=[...] names others"
+    hint: ClassVar[str] = "; set others by tasks.reader.tags=[...]"
 
     @config_class
     class Options:
@@ -64,18 +64,17 @@ class ConlluReader(OfficialLayout):
         if len(cells) != len(_COLUMNS):
             raise ConfigurationError(
                 f"{path}: expected the {len(_COLUMNS)} columns of CoNLL-U, separated by tabs, got "
-                f"{len(cells)}: "
-                f"{first!r}"
+                f"{len(cells)}: {first!r}"
             )
         return open_sentences(path, self.limits, "CoNLL-U", _DOCUMENT, self._word)
 
     def open_unlabeled(self, path: Path) -> RowFile:
-        """Open a file of ten columns whose first is the number of a word."""
+        """Open a file with ten columns, the first of which is the number of a word."""
         rows = (line for sentence in read_sentences(path, self.limits) for line in sentence.lines)
         first = next((line for line in rows if not line.startswith("#")), "")
         if not _ID.fullmatch(first.partition("\t")[0]):
             raise ConfigurationError(
-                f"{path}: expected words that are numbered, as in CoNLL-U, got {first!r}"
+                f"{path}: expected numbered words, as in CoNLL-U, got {first!r}"
             )
         return self.open(path)
 

@@ -1,4 +1,4 @@
-"""Reader of GLUE: nine tasks on a sentence or a pair of sentences (arXiv 1804.07461)."""
+"""Read GLUE: nine tasks on a sentence or a pair of sentences (arXiv 1804.07461)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from clozeline.pipeline.tasks.readers import (
     TaggedWords,
     TaskMetadata,
 )
-from clozeline.pipeline.tasks.readers._labels import numbered
+from clozeline.pipeline.tasks.readers._labels import number_classes
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers.labeled import LabeledReader
 
@@ -49,15 +49,15 @@ class GlueTask:
 
 _F1: Final = ("f1", "accuracy")
 GLUE_TASKS: Final = {
-    # the third column is the author's mark, which reveals the label: it is never a text
+    # the third column is the author's mark, which reveals the label: it is never used as text
     "cola": GlueTask(
         texts=("sentence",),
         metrics=("matthews_correlation",),
         columns=("source", "label", "mark", "sentence"),
         words=("unacceptable", "acceptable"),
     ),
-    # a file without header has the complete sentences of SST-2 (6,920 in training), instead of
-    # GLUE's phrases
+    # a file without header has the complete sentences of SST-2 (6,920 in training), not GLUE's
+    # phrases
     "sst2": GlueTask(
         texts=("sentence",), columns=("sentence", "label"), words=("negative", "positive")
     ),
@@ -109,13 +109,13 @@ class GlueReader(OfficialLayout):
         task: Literal["cola", "sst2", "mrpc", "qqp", "stsb", "mnli", "qnli", "rte", "wnli"]
         """task of the collection"""
         as_text: bool = False
-        """word the rows as T5 does (arXiv 1910.10683, appendix D), for the head lm, which generates
-        the class; metrics are over the classes or scores that its texts name"""
+        """write the rows as T5 does (arXiv 1910.10683, appendix D), for the head lm, which
+        generates the class; metrics count the classes or scores in its texts"""
 
         def __post_init__(self) -> None:
             if self.as_text and self.task == "wnli":
                 raise ValueError(
-                    "as_text: T5 has no words for the classes of wnli: expected another task"
+                    "as_text: T5 has no texts for the classes of wnli: choose another task"
                 )
 
     options: Options
@@ -130,7 +130,7 @@ class GlueReader(OfficialLayout):
         task = self.task
         name = self.options.task
         answer = (
-            {"label": task.label, "classes": numbered(task.labels)}
+            {"label": task.label, "classes": number_classes(task.labels)}
             if task.labels
             else {"score": task.label}
         )
@@ -169,46 +169,40 @@ class GlueReader(OfficialLayout):
             layout = "official" if "mark" in task.columns else "sentences without header"
             table = open_table(path, self.limits, columns=task.columns, default="tsv", by_line=True)
             return replace(table, layout=layout)
+
         known = [(task.texts, task.label), (task.exported or task.texts, "label")]
         for texts, label in known:
-            if {*texts} <= names and (
-                label in names or "index" in names
-            ):  # test files have an index
+            # test files have an index instead of a label
+            if {*texts} <= names and (label in names or "index" in names):
                 is_export = "idx" in names or (texts, label) != known[0]
-                layout = (
-                    "official test"
-                    if label not in names
-                    else "export with numbers"
-                    if is_export
-                    else "official"
-                )
+                layout = "official test"
+                if label in names:
+                    layout = "export with numbers" if is_export else "official"
                 official = dict(zip((*texts, label), (*task.texts, task.label), strict=True))
                 return replace(file, layout=layout, rows=partial(_rename, file, official))
+
         headers = [f"a header with {', '.join((*texts, label))}" for texts, label in known]
         headers += [f"no header, and the fields {', '.join(task.columns)}"] if task.columns else []
         shown = " | ".join(name if len(name) <= 80 else f"{name[:80]}…" for name in file.names)
         raise ConfigurationError(
             f"{path}: expected a layout of this task ({'; '.join(dict.fromkeys(headers))}), got "
-            f"{len(names)} fields: "
-            f"{shown}"
+            f"{len(names)} fields: {shown}"
         )
 
     def item(self, row: Row, index: int) -> Any:
-        return self._worded(super().item(row, index))
+        return self._format_as_text(super().item(row, index))
 
     def unlabeled(self, row: Row, index: int) -> Any:
-        return self._worded(super().unlabeled(row, index))
+        return self._format_as_text(super().unlabeled(row, index))
 
-    def _worded(self, item: LabeledText | TaggedWords) -> Any:
-        """Return the item, with `as_text` as T5 words it."""
+    def _format_as_text(self, item: LabeledText | TaggedWords) -> Any:
+        """Return the item; with `as_text`, as the text that T5 uses."""
         name = self.options.task
         if not self.options.as_text or not isinstance(item, LabeledText):
             return item
         names = self.task.exported or self.task.texts
         fields = [f"{name}: {text.strip()}" for name, text in zip(names, item.texts, strict=True)]
-        source = " ".join(
-            reversed(fields) if name == "mnli" else fields
-        )  # T5 has the hypothesis first
+        source = " ".join(reversed(fields) if name == "mnli" else fields)  # the hypothesis first
         has_class = self.spec.label is not None
         target = (
             self.metadata.words[item.label or 0] if has_class else score_words(item.target or 0.0)
@@ -217,7 +211,7 @@ class GlueReader(OfficialLayout):
 
 
 def score_words(score: float) -> str:
-    """Return a score as T5 is trained on it: rounded to 0.2 (half to even), with one decimal.
+    """Return a score as in the training of T5: rounded to 0.2 (half to even), with one decimal.
 
     Example:
         >>> [score_words(score) for score in (2.5, 2.57, 0.1, 0.3, 3.8)]
@@ -227,7 +221,7 @@ def score_words(score: float) -> str:
 
 
 def _rename(file: RowFile, names: dict[str, str]) -> Iterator[tuple[int, Row | Rejected]]:
-    """Yield the rows with the official names of their columns, and no others."""
+    """Yield the rows with the official column names, and no other columns."""
     for index, row in file.rows():
         yield (
             index,

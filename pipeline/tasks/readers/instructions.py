@@ -1,4 +1,4 @@
-"""Reader of instructions and dialogues; the loss covers the assistant's messages (arXiv 2203.02155)."""
+"""Read instructions and dialogues; the loss covers the assistant's messages (arXiv 2203.02155)."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,13 +11,13 @@ from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.tables import open_table
 from clozeline.pipeline.tasks.readers import (
     Dialogue,
-    Part,
     Rejected,
     Row,
     RowFile,
     TaskItem,
     TaskMetadata,
     TaskReader,
+    TemplatePart,
     Unfit,
 )
 from clozeline.pipeline.tasks.readers.text_to_text import Metric
@@ -34,19 +34,20 @@ _TEMPLATE: Final = {
 
 
 class InstructionsReader(TaskReader):
-    r"""JSON lines with a list of messages, each with a role and a content, and a template per role.
+    r"""JSON lines with a list of messages (role and content), and a template per role.
 
-    A template is text with `{content}` and special tokens: by role, such as `{eos}`, or as the
+    A template is text with `{content}` and special tokens: by role, such as `{eos}`, or by their
     tokenizer writes them, such as `<|end|>`. The loss covers the contents of the assistant and the
     special tokens after them. White space before `{content}` belongs to the content. Nothing in a
     message becomes a special token.
 
-    `template: chat` is the chat template of a published tokenizer. The loss covers what it marks
+    `template: chat` uses the chat template of a published tokenizer. The loss covers what it marks
     with `{% generation %}`, else what each answer adds to the text before it.
 
-    Messages after the last answer are dropped. Rejected lines: `fields`, no messages or one of
-    another form; `unknown_role`; `empty_text`; `no_answer`, no message of the assistant. A chat
-    template also rejects: `template`, it raises an error; `no_prefix`, an answer changes the text
+    Messages after the last answer are dropped. Reasons for rejection: `fields`, no messages or a
+    malformed one; `unknown_role`; `empty_text`; `no_answer`, no message of the assistant. A chat
+    template also
+    rejects: `template`, it raises an error; `no_prefix`, an answer changes the text
     before it; `private_use`.
 
     Example:
@@ -111,7 +112,7 @@ class InstructionsReader(TaskReader):
         )
 
     def _unanswered(self, row: Row, index: int) -> Dialogue:
-        """Return the dialogue of a row, whose last answer may be missing: any text stands for it."""
+        """Return the dialogue of a row whose last answer may be missing; any text replaces it."""
         messages = self._messages(row)
         if messages[-1][0] != "assistant":
             messages.append(("assistant", messages[-1][1]))
@@ -149,7 +150,10 @@ class InstructionsReader(TaskReader):
     def complete(
         self, items: Iterable[TaskItem | Rejected], tokenizer: Tokenizer
     ) -> Iterable[TaskItem | Rejected]:
-        """Return the dialogues with the parts of the template; ConfigurationError if it needs a missing token."""
+        """Return the dialogues with template parts.
+
+        ConfigurationError if a special token is missing.
+        """
         if isinstance(templates := self.options.template, str):
             from clozeline.pipeline.tasks.chat_template import write_dialogues
 
@@ -158,33 +162,35 @@ class InstructionsReader(TaskReader):
         id_of = tokenizer.vocabulary.id_of
         fields = re.compile(f"{_FIELD}|(?P<piece>{pieces_pattern(specials)})")
 
-        def fill(role: str, content: str) -> Iterator[Part]:
+        def fill(role: str, content: str) -> Iterator[TemplatePart]:
             template = templates[role]
-            at = 0
+            position = 0
             is_target = False
             for match in fields.finditer(template):
-                if template[at : match.start()]:
-                    yield Part(template[at : match.start()])
+                if template[position : match.start()]:
+                    yield TemplatePart(template[position : match.start()])
                 if match["piece"]:
-                    yield Part("", is_target, (specials[match["piece"]],))
+                    yield TemplatePart("", is_target, (specials[match["piece"]],))
                 elif match["special"]:
-                    yield Part(
+                    yield TemplatePart(
                         "", is_target, (id_of(match["special"], "the template of the task"),)
                     )
                 else:
                     is_target = role == "assistant"
-                    yield Part(match["space"] + content, is_target)
-                at = match.end()
-            if template[at:]:
-                yield Part(template[at:])
+                    yield TemplatePart(match["space"] + content, is_target)
+                position = match.end()
+            if template[position:]:
+                yield TemplatePart(template[position:])
 
         return (
             _fill_messages(item, fill) if isinstance(item, Dialogue) else item for item in items
         )
 
 
-def _fill_messages(item: Dialogue, fill: Callable[[str, str], Iterator[Part]]) -> Dialogue:
-    parts = [part for role, content in item.messages for part in fill(role, content)]
+def _fill_messages(item: Dialogue, fill: Callable[[str, str], Iterator[TemplatePart]]) -> Dialogue:
+    parts: list[TemplatePart] = []
+    for role, content in item.messages:
+        parts += fill(role, content)
     while not parts[-1].is_target:
         parts.pop()
     return replace(item, parts=tuple(parts))

@@ -1,4 +1,4 @@
-"""Reader of your own labeled files: columns of CSV, TSV, JSON lines, Parquet and Hugging Face datasets."""
+"""Read your labeled files: columns of CSV, TSV, JSON lines, Parquet and Hugging Face datasets."""
 
 import json
 import logging
@@ -53,29 +53,29 @@ _ANSWERS: Final = ("label", "labels", "score")
 _LOG: Final = logging.getLogger(__name__)
 _FOLDER: Final = "folder"
 _SHOWN: Final = 10
-"""Values that a message shows."""
+"""Most values that a message shows."""
 
 
 class LabeledReader(TaskReader):
-    """Rows of named columns: a text or two with a class, several classes or a number, or words with a class each.
+    """Rows of named columns: one or two texts with an answer, or words with a class each.
 
-    With `label: folder`, a split may be a folder of folders of text files, `train/pos/0_9.txt`, as
-    in IMDB (Maas et al. 2011): a row is a file, and its folder is the class.
+    An answer is a class, several classes or a number. With `label: folder`, a split may be a folder
+    of folders of text files, `train/pos/0_9.txt`, as in IMDB (Maas et al. 2011): a row is a file,
+    and its folder is the class.
 
-    The classes are those of the training rows in a fixed order (integers by value, names by
-    characters), or the ones that the files store (ClassLabel), or `classes`. Rejected: `fields`, a
-    damaged row, or other numbers of words and labels; `empty_text`; `no_label`; `bad_label`, not
-    one of the classes or not a number; `filtered`, by `keep`.
-
-    Example (text `review`, label `stars`):
+    The classes are taken from the training rows in a fixed order (integers by value, names by
+    characters), unless the files store them (ClassLabel) or `classes` lists them. Reasons for
+    rejection: `fields`, a damaged row, or different numbers of words and labels; `empty_text`;
+    `no_label`; `bad_label`, an unknown class or not a number; `filtered`, by `keep`. Example (text
+    `review`, label `stars`):
         `review,stars` and `"Great, again.",5`
     """
 
     unit: ClassVar[str] = "row"
     has_parts: ClassVar[bool] = True
     metrics: ClassVar[tuple[str, ...]] = ()
-    """metrics of the task, main metric first; empty: those of the type of label"""
-    hint: ClassVar[str] = " of the training rows; tasks.reader.classes=[...] names others"
+    """metrics of the task, main metric first; empty: the metrics of the type of label"""
+    hint: ClassVar[str] = " of the training rows; set others by tasks.reader.classes=[...]"
     """end of messages about unknown classes"""
 
     @config_class
@@ -90,15 +90,15 @@ class LabeledReader(TaskReader):
         words: str | None = None
         """column of the words to tag, a list or a text split at white space, instead of `text`"""
         label: str | None = None
-        """column of the class: a name, or an integer; with `words`, of one for each word; of text
+        """column of the class: a name or an integer; with `words`, one class per word; for text
         files, `folder`"""
         labels: str | None = None
-        """column of any number of classes: a list, a text split at `separator`, or, with `classes`,
-        1 or 0 for each; an empty text has none of them"""
+        """column of any number of classes: a list, a string split at `separator`, or, with
+        `classes`, 1 or 0 per class; an empty string means no class"""
         score: str | None = None
         """column of a number to predict"""
         separator: str = ","
-        """characters between two labels in a text"""
+        """characters between two labels in a string"""
         classes: Annotated[list[str] | dict[str, str], BeforeValidator(as_texts)] = field(
             default_factory=list
         )
@@ -111,19 +111,19 @@ class LabeledReader(TaskReader):
         )
         """lowest and highest number of `score`; null: taken from the files"""
         keep: dict[str, Names] = field(default_factory=dict)
-        """values of columns that a row must have: {language: de}; others are rejected"""
+        """values of columns that a row must have: {language: de}; other rows are rejected"""
         delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
-        """character between the fields of a file with quotes, as in CSV; null: a comma, and in .tsv
-        a tab, where quotes have no meaning"""
+        """character between the fields of a file with quotes, as in CSV; null: a comma, or a tab in
+        .tsv files, where quotes have no meaning"""
         columns: list[str] = field(default_factory=list)
         """names of the columns of a CSV or TSV file without a header"""
 
         def __post_init__(self) -> None:
-            given = [name for name in _ANSWERS if getattr(self, name) is not None]
-            if len(given) != 1:
+            answers = [name for name in _ANSWERS if getattr(self, name) is not None]
+            if len(answers) != 1:
                 raise ValueError(
                     f"expected one of label (a class), labels (several) and score (a number), got "
-                    f"{' and '.join(given) or 'none'}: name the column, such as label: sentiment"
+                    f"{' and '.join(answers) or 'none'}: name the column, such as label: sentiment"
                 )
             if self.words is not None and (self.text_pair or self.label is None):
                 raise ValueError(
@@ -140,7 +140,7 @@ class LabeledReader(TaskReader):
 
     @cached_property
     def spec(self) -> Options:
-        """Columns and classes of the task: the options; a reader of an official layout makes them of its own."""
+        """Columns and classes of the task: the options, unless an official layout sets them."""
         options: LabeledReader.Options = self.options
         return options
 
@@ -199,14 +199,14 @@ class LabeledReader(TaskReader):
         return file
 
     def _rows(self, paths: Iterable[Path]) -> Iterator[tuple[str, Row]]:
-        """Yield where each row stands, and its fields."""
+        """Yield the location of each row, and its fields."""
         for path in paths:
             for index, row in self.open(path).rows():
                 if not isinstance(row, Rejected):
                     yield f"{path}: {self.unit} {index + 1}", row
 
     def complete_options(self, splits: Mapping[str, Path]) -> object:
-        """Return the options with the classes of the training rows, or the range of the scores of all rows."""
+        """Return the options with classes of the training rows, or with the range of all scores."""
         spec = self.spec
         if spec.score is not None:
             return (
@@ -222,17 +222,20 @@ class LabeledReader(TaskReader):
             training = training or [*splits.values()]
             stored = (self.open(path).class_names.get(self._answer) for path in training)
             classes = next((list(names) for names in stored if names), ())
-            # a number in a file is an index of classes only where their order is given
+            # numbers in a file are class indices only if the order of the classes is given
             classes = classes or {name: name for name in self._find_classes(training)}
         if spec.words is not None and not isinstance(classes, Mapping) and are_entities(classes):
             classes = bio_classes(classes)
         return self.options if classes is spec.classes else replace(self.options, classes=classes)
 
     def _find_classes(self, paths: Sequence[Path]) -> list[str]:
-        """Return the classes of training rows in order; ConfigurationError for a column that holds no classes."""
+        """Return the classes of training rows in order.
+
+        ConfigurationError if the column has none.
+        """
         spec = self.spec
         name = self._answer
-        found = dict[str, str]()
+        first_rows = dict[str, str]()
         for where, row in self._rows(paths):
             labels: list[str] = []
             if self._is_kept(row):
@@ -241,34 +244,31 @@ class LabeledReader(TaskReader):
             if spec.labels is not None and is_vector(labels):
                 raise ConfigurationError(
                     f"{where}: the column {name} holds {', '.join(labels[:_SHOWN])}, a number for "
-                    "each class: name the "
-                    "classes in this order by tasks.reader.classes=[...]"
+                    "each class: name the classes in this order by tasks.reader.classes=[...]"
                 )
             for text in labels:
-                found.setdefault(text, where)
-            if len(found) > MOST_CLASSES:
+                first_rows.setdefault(text, where)
+            if len(first_rows) > MOST_CLASSES:
                 raise ConfigurationError(
                     f"{where}: the column {name} has more than {MOST_CLASSES:,} different labels, "
-                    "such as "
-                    f"{list(found)[-1][:40]!r}: expected classes; name another column, or predict "
-                    "a number with "
-                    "tasks.reader.score"
+                    f"such as {list(first_rows)[-1][:40]!r}: expected classes; name another "
+                    "column, or predict a number with tasks.reader.score"
                 )
-        names = [*found]
+
+        names = [*first_rows]
         if names and are_numbers(names):
             text = next(text for text in names if not is_integer(text))
             raise ConfigurationError(
-                f"{found[text]}: the column {name} holds {text}, a number, where a class is "
-                "expected: to predict "
-                f"numbers, name the column by tasks.reader.score={name}; for classes, list "
-                "tasks.reader.classes=[...]"
+                f"{first_rows[text]}: the column {name} holds the number {text}, where a class is "
+                f"expected: to predict numbers, set tasks.reader.score={name}; for classes, list "
+                "them by tasks.reader.classes=[...]"
             )
         least = 1 if spec.labels is not None else 2
         if len(names) < least:
             raise ConfigurationError(
                 f"{paths[0]}: expected {least} or more classes in the column {name}, got "
-                f"{', '.join(names) or 'none'}: "
-                f"{self._columns_of(*paths)}, or list all classes: tasks.reader.classes=[...]"
+                f"{', '.join(names) or 'none'}: {self._columns_of(*paths)}, or list all classes: "
+                "tasks.reader.classes=[...]"
             )
         return sort_classes(names) if spec.words is None else word_classes(names, name)
 
@@ -311,7 +311,7 @@ class LabeledReader(TaskReader):
         return LabeledText(texts, classes[0], None, index, group)
 
     def unlabeled(self, row: Row, index: int) -> LabeledText | TaggedWords:
-        """Return the item of a row whose label is missing or not read, with an arbitrary one."""
+        """Return the item of a row without reading its label, with a placeholder."""
         spec = self.spec
         if spec.words is not None:
             words = words_of(value_at(row, spec.words))
@@ -319,7 +319,7 @@ class LabeledReader(TaskReader):
         return LabeledText(self.texts_of(row), 0 if spec.label is not None else None, 0.0, index)
 
     def _labels(self, row: Row) -> list[str]:
-        """Return the labels in a row as texts: one, any number of them, or one for each word."""
+        """Return the labels of a row as strings: one, any number, or one per word."""
         spec = self.spec
         value = value_at(row, self._answer)
         try:
@@ -338,7 +338,7 @@ class LabeledReader(TaskReader):
         return labels
 
     def _in_normal_form(self, label: str) -> str:
-        """Return a label in NFC; a line tells once that a class is written in two forms."""
+        """Return a label in NFC; warn once if a class is written in two forms."""
         name = normal_form(label)
         form = self._forms.setdefault(name, label)
         if form != label and name not in self._joined:
@@ -352,19 +352,18 @@ class LabeledReader(TaskReader):
         return name
 
     def normalize(self, row: Row) -> Row:
-        """Return a row whose texts are in the stored form; labels stay, for `_in_normal_form` tells of their forms."""
+        """Return a row with its texts in the stored form; labels stay for `_in_normal_form`."""
         name = self._answer
-        return (
-            {**super().normalize(row), name: row[name]} if name in row else super().normalize(row)
-        )
+        normalized = super().normalize(row)
+        return {**normalized, name: row[name]} if name in row else normalized
 
     def texts_to_keep(self, row: Row) -> Any:
-        words = self.spec.words  # a single one is too short to be found
-        return (
-            super().texts_to_keep(row)
-            if words is None
-            else " ".join(iterate_strings(value_at(row, words)))
-        )
+        words = self.spec.words
+        if words is None:
+            return super().texts_to_keep(row)
+        return " ".join(
+            iterate_strings(value_at(row, words))
+        )  # a single word is too short to be found
 
     def group_of(self, row: Row) -> str | None:
         """Return the document of a row; None if the file names no documents."""
@@ -378,13 +377,15 @@ class LabeledReader(TaskReader):
                 values = [value_at(row, name) for name in columns]
                 if not all(isinstance(value, str) or value is None for value in values):
                     raise Unfit("fields")
-                sides.append(" ".join(text for value in values if (text := (value or "").strip())))
+                texts = [(value or "").strip() for value in values]
+                sides.append(" ".join(filter(None, texts)))
         if not all(sides):
             raise Unfit("empty_text")
         return tuple(sides)
 
     def _number(self, row: Row) -> float:
-        value, (low, high) = value_at(row, self._answer), self.spec.range or (0.0, 1.0)
+        value = value_at(row, self._answer)
+        low, high = self.spec.range or (0.0, 1.0)
         is_cell = not isinstance(value, (list, tuple, Mapping))
         number = number_of(value)
         if is_cell and cell_text(value) in (None, *self.spec.no_label):
@@ -397,7 +398,7 @@ class LabeledReader(TaskReader):
         return number
 
     def _classes(self, row: Row) -> tuple[int, ...]:
-        """Return the indices of the class or classes of a row, in ascending order."""
+        """Return the indices of the class or classes of a row, ascending."""
         labels = self._labels(row)
         known = class_names(self.spec.classes)
         if self.spec.labels is not None and is_vector(labels) and len(labels) == len(known):
@@ -420,7 +421,7 @@ class LabeledReader(TaskReader):
 
     @cached_property
     def _entities(self) -> tuple[str, ...]:
-        """The classes, if they are those of entities."""
+        """The classes if they are entity tags, else ()."""
         names = class_names(self.spec.classes)
         return names if are_entities(names) else ()
 
@@ -431,9 +432,8 @@ class LabeledReader(TaskReader):
     def _index_of(self, label: str) -> int:
         if (index := self._indices.get(label)) is None:
             names = class_names(self.spec.classes)
-            shown = ", ".join(names[:_SHOWN]) + (
-                f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-            )
+            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+            shown = ", ".join(names[:_SHOWN]) + more
             detail = (
                 f"the column {self._answer} holds {label[:60]!r}, the classes are "
                 f"{shown}{self.hint}"
@@ -442,21 +442,19 @@ class LabeledReader(TaskReader):
         return index
 
     def format_lines(self, items: Sequence[LabeledText]) -> Iterator[str]:
-        """Yield JSON lines with the columns of a task of classes."""
+        """Yield JSON lines with the columns of a classification task."""
         spec = self.spec
         values = {index: value for value, index in reversed(self._indices.items())}
         fixed = {name: kept[0] for name, kept in spec.keep.items()}
         for item in items:
-            sides = zip((spec.text, spec.text_pair), item.texts, strict=False)
-            texts = {
-                name: text if not at else ""
-                for columns, text in sides
-                for at, name in enumerate(columns)
-            }
-            several = (
-                None if spec.labels is None else [values[number] for number in item.classes or ()]
-            )
-            answer = values[item.label or 0] if several is None else several
+            # the first column of a side holds its text, further ones are empty
+            texts: dict[str, str] = {}
+            for columns, text in zip((spec.text, spec.text_pair), item.texts, strict=False):
+                texts |= {**dict.fromkeys(columns, ""), columns[0]: text} if columns else {}
+            if spec.labels is None:
+                answer: object = values[item.label or 0]
+            else:
+                answer = [values[number] for number in item.classes or ()]
             yield json.dumps({**texts, **fixed, self._answer: answer}, ensure_ascii=False)
 
 

@@ -1,8 +1,9 @@
-"""Reader of multiple choice in tables: a context, the choices, and the index of the correct one."""
+"""Read multiple choice from tables: a context, the choices, and the index of the correct one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -24,15 +25,15 @@ from clozeline.pipeline.tasks.readers import (
 from clozeline.pipeline.tasks.readers._official_files import texts_at
 
 _BEYOND: Final = (
-    "the answer is the number of choices, which count from 0; tasks.reader.answers=['1', '2', "
-    "...] counts them from 1"
+    "the answer is the number of choices, but choices count from 0; if they count from 1, set "
+    "tasks.reader.answers=['1', '2', ...]"
 )
 
 
 class MultipleChoiceReader(TaskReader):
-    """Tables or JSON lines whose fields are named, by dotted paths; the choices are one list, or one field each.
+    """Tables or JSON lines with named fields (dotted paths); choices are a list, or one field each.
 
-    Rows may have different numbers of choices, at least two. Rejected: `fields`, a missing field;
+    Rows have two or more choices. Reasons for rejection: `fields`, a missing field;
     `empty_text`; `bad_label`, an answer that is not a choice; `no_label`.
 
     Example (context `goal`, choices `[sol1, sol2]`, answer `label`):
@@ -46,7 +47,7 @@ class MultipleChoiceReader(TaskReader):
         context: str = "context"
         """path of the text before each choice, with dots between nested fields"""
         begin: str | None = None
-        """field of a text that starts every choice, as SWAG's sent2; null: none"""
+        """field of a text that starts every choice, such as SWAG's sent2; null: none"""
         choices: Annotated[list[str], Field(min_length=1)] = field(
             default_factory=lambda: ["choices"]
         )
@@ -56,12 +57,12 @@ class MultipleChoiceReader(TaskReader):
         answers: list[str] = field(default_factory=list)
         """names of the choices in the answers: [A, B, C, D]; empty: indices"""
         group: str | None = None
-        """field that names the document of a row, as SWAG's video-id: no two splits share one;
+        """field with the document of a row, such as SWAG's video-id: no two splits share one;
         null: none"""
 
     @cached_property
     def spec(self) -> Options:
-        """Fields of the task: the options; a reader of an official layout makes them of its own."""
+        """Fields of the task: the options, unless a reader of an official layout sets them."""
         options: MultipleChoiceReader.Options = self.options
         return options
 
@@ -82,23 +83,22 @@ class MultipleChoiceReader(TaskReader):
         return file
 
     def complete_options(self, splits: Mapping[str, Path]) -> object:
-        """Refuse answers that count from 1: the number of choices occurs, and 0 does not."""
+        """Raise ConfigurationError if answers seem to count from 1; else return the options."""
         if self.spec.answers:
             return self.options
-        zero = False
+        has_zero = False
         above = 0
         where = ""
         for path in {*splits.values()}:
             for item in self.read(self.open(path)):
-                zero = zero or (isinstance(item, Choices) and item.right == 0)
+                has_zero = has_zero or (isinstance(item, Choices) and item.right == 0)
                 if isinstance(item, Rejected) and item.detail == _BEYOND:
                     above = above + 1
                     where = where or f"{path}: line {item.index + 1}"
-        if above and not zero:
+        if above and not has_zero:
             raise ConfigurationError(
                 f"{where}: {above:,} answers are the number of choices and none is 0, so they "
-                "seem to count from 1: "
-                "name them by tasks.reader.answers=['1', '2', ...]"
+                "seem to count from 1: set tasks.reader.answers=['1', '2', ...]"
             )
         return self.options
 
@@ -107,13 +107,15 @@ class MultipleChoiceReader(TaskReader):
         answer = value_at(row, self.spec.answer)
         contexts = texts_at(row, spec.context)
         begins = ("",) if spec.begin is None else texts_at(row, spec.begin)
-        choices = tuple(text for name in spec.choices for text in texts_at(row, name))
+        choices = tuple(chain.from_iterable(texts_at(row, name) for name in spec.choices))
         if len(contexts) != 1 or len(begins) != 1 or len(choices) < max(2, len(spec.choices)):
             raise Unfit("fields")
         if not all(text.strip() for text in (*contexts, *choices)):
             raise Unfit("empty_text")
         if answer is None:
             raise Unfit("no_label")
+
+        # the index of the correct choice
         text = str(answer).strip()
         if spec.answers:
             right = spec.answers.index(str(answer)) if str(answer) in spec.answers else -1
@@ -128,7 +130,7 @@ class MultipleChoiceReader(TaskReader):
             names = ", ".join(spec.answers[: len(choices)]) or f"0 to {len(choices) - 1}"
             detail = f"the answer ({spec.answer}) is {answer!r}, expected {names}"
             raise Unfit(
-                "bad_label", f"{detail}; tasks.reader.answers=[A, B, ...] names the choices"
+                "bad_label", f"{detail}; name the choices by tasks.reader.answers=[A, B, ...]"
             )
         group = None if spec.group is None else f"{spec.group} {value_at(row, spec.group)}"
         return Choices(

@@ -1,4 +1,4 @@
-"""Reader of RACE's folder, reading comprehension of exams (arXiv 1704.04683)."""
+"""Read the folder of RACE, reading comprehension from exams (arXiv 1704.04683)."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -19,7 +19,7 @@ _LETTERS: Final = "ABCDEFGHIJ"
 
 
 class RaceReader(MultipleChoiceReader):
-    """The official folder: `train/middle/1.txt`, each file an article with its questions, as JSON.
+    """The official folder: `train/middle/1.txt`, one JSON file per article with its questions.
 
     A row is a question; each choice is the question with an option, as in BERT's fine-tuning on
     SWAG.
@@ -63,8 +63,9 @@ class RaceReader(MultipleChoiceReader):
     def item(self, row: Row, index: int) -> Choices:
         try:
             return replace(super().item(row, index), group=row[GROUP])
-        except Unfit as why:
-            raise Unfit(why.reason, why.detail and f"{row[GROUP]}: {why.detail}") from why
+        except Unfit as error:
+            detail = error.detail and f"{row[GROUP]}: {error.detail}"
+            raise Unfit(error.reason, detail) from error
 
 
 def _questions(path: Path, text: str) -> Iterator[Row | Rejected]:
@@ -80,21 +81,15 @@ def _questions(path: Path, text: str) -> Iterator[Row | Rejected]:
     ]
     if not columns[0]:
         yield Rejected(
-            "fields", 0, f"{where}: expected an object of JSON with a list of questions", (text,)
+            "fields", 0, f"{where}: expected a JSON object with a list of questions", (text,)
         )
     for question, options, answer in islice(zip_longest(*columns), len(columns[0])):
         texts = {"article": fields.get("article"), "question": question, "options": options}
-        yield {name: _stripped(value) for name, value in texts.items()} | {
-            "answer": answer,
-            GROUP: where,
-        }
+        stripped = {name: _strip(value) for name, value in texts.items()}
+        yield {**stripped, "answer": answer, GROUP: where}
 
 
-def _stripped(value: object) -> object:
-    return (
-        [*map(_stripped, value)]
-        if isinstance(value, list)
-        else value.strip()
-        if isinstance(value, str)
-        else value
-    )
+def _strip(value: object) -> object:
+    if isinstance(value, list):
+        return [*map(_strip, value)]
+    return value.strip() if isinstance(value, str) else value

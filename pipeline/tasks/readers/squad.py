@@ -1,4 +1,4 @@
-"""Reader of SQuAD: extractive question answering (arXiv 1606.05250), also with unanswerable questions (1806.03822)."""
+"""Read SQuAD: extractive question answering (arXiv 1606.05250; 2.0: 1806.03822)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -24,10 +24,10 @@ from clozeline.pipeline.text.normal_form import NormalForm, normalize_field
 
 
 def question_of(row: Row, index: int, form: NormalForm, *, unanswerable: bool) -> Question:
-    """Return the question in a row with a `context`, a group and an `entry` in SQuAD's layout, in a stored form.
+    """Return the question of a row with a `context`, a group and an `entry` in SQuAD's layout.
 
-    The entry has `question`, `id`, and `answers` with `text` and `answer_start`; `unanswerable`
-    keeps one without.
+    The entry has `question`, `id`, and `answers` with `text` and `answer_start`. Texts are
+    converted to the stored form. With `unanswerable`, questions without an answer are kept.
     """
     entry = row["entry"]
     context = row["context"]
@@ -37,6 +37,7 @@ def question_of(row: Row, index: int, form: NormalForm, *, unanswerable: bool) -
     has_texts = all(isinstance(text, str) and text.strip() for text in (question, context))
     if not has_texts or not isinstance(key, (str, int)) or not isinstance(accepted, list):
         raise Unfit("fields")
+
     answers = []
     stored = normalize_field(form, context)
     for answer in [] if entry.get("is_impossible") else accepted:
@@ -51,9 +52,10 @@ def question_of(row: Row, index: int, form: NormalForm, *, unanswerable: bool) -
             raise Unfit("answer_not_found")
         start = len(normalize_field(form, context[:start]))
         text = normalize_field(form, text)
-        if stored[start : start + len(text)] != text:  # it starts or ends within a character
+        if stored[start : start + len(text)] != text:  # it starts or ends inside a character
             raise Unfit("answer_not_found")
         answers.append((start, text))
+
     if not answers and not unanswerable:
         raise Unfit("no_answer")
     if not stored.strip():
@@ -70,7 +72,7 @@ def maps(entries: object) -> Iterator[Mapping[str, object]]:
 
 
 class SquadReader(TaskReader):
-    """Questions of SQuAD 1.1 and 2.0, and of sets in their layout: XQuAD, CMRC 2018.
+    """Questions of SQuAD 1.1 and 2.0, and of sets with their layout: XQuAD, CMRC 2018.
 
     Rejected: `fields`, a question without `question`, `id` or a context; `answer_not_found`, an
     answer that the context does not hold at `answer_start`; `no_answer`, unless `unanswerable` is
@@ -113,13 +115,13 @@ class SquadReader(TaskReader):
         return RowFile(path, layout, lambda: enumerate(_questions(articles)))
 
     def normalize(self, row: Row) -> Row:
-        return row  # by `question_of`, which knows where answers start
+        return row  # `question_of` normalizes, because it knows where answers start
 
     def item(self, row: Row, index: int) -> Question:
         return question_of(row, index, self.form, unanswerable=self.options.unanswerable)
 
     def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
-        """Return the questions of a file in SQuAD's layout with their ids, whether it has answers or not."""
+        """Return the questions and ids of a file in SQuAD's layout, with or without answers."""
         if suffix_of(path.name) != ".json":
             return None
         reader = SquadReader(replace(self.options, unanswerable=True), self.limits)

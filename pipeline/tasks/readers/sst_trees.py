@@ -1,4 +1,4 @@
-"""Reader of the trees of the Stanford Sentiment Treebank (Socher et al. 2013): SST-5, and SST-2 of entire sentences."""
+"""Read the trees of the Stanford Sentiment Treebank (Socher et al. 2013): SST-5 and SST-2."""
 
 import re
 from functools import cached_property
@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.tasks.readers import RowFile
-from clozeline.pipeline.tasks.readers._labels import numbered
+from clozeline.pipeline.tasks.readers._labels import number_classes
 from clozeline.pipeline.tasks.readers._official_files import open_lines
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers.labeled import LabeledReader
@@ -26,13 +26,13 @@ _ESCAPED: Final = {
 
 
 class SstTreesReader(OfficialLayout):
-    """The official files of `trees`: a sentence per line, as a tree with a class from 0 to 4 at each phrase.
+    """The official `trees` files: a sentence per line, as a tree with a class (0 to 4) per phrase.
 
     A row is a sentence with the class of its root. With `binary`, classes 0 and 1 are negative, 3
     and 4 positive, and neutral sentences are rejected, as published: 6,920 training rows.
 
-    Rejected: `fields`, a line that is no tree; `filtered`, a neutral sentence with `binary`;
-    `blank_line`.
+    Reasons for rejection: `fields`, a line that is not a tree; `filtered`, a neutral sentence with
+    `binary`; `blank_line`.
 
     Example:
         `(3 (2 It) (4 (4 (2 's) (4 great)) (2 .)))`
@@ -51,7 +51,7 @@ class SstTreesReader(OfficialLayout):
     def spec(self) -> LabeledReader.Options:
         if not self.options.binary:
             return LabeledReader.Options(
-                task="sst5", label="label", classes=numbered(_LABELS, by_name=False)
+                task="sst5", label="label", classes=number_classes(_LABELS, by_name=False)
             )
         classes = {"0": "negative", "1": "negative", "3": "positive", "4": "positive"}
         return LabeledReader.Options(
@@ -64,7 +64,7 @@ class SstTreesReader(OfficialLayout):
 
 
 def sentence_of(line: str) -> dict[str, str] | None:
-    r"""Return the class (`label`) and the text of a tree, its words joined by spaces; None for a line that is no tree.
+    r"""Return class (`label`) and text of a tree; None if the line is not a tree.
 
     Example:
         >>> sentence_of("(3 (2 -LRB-) (4 (3 and\\/or) (2 great)))"), sentence_of("3 great")
@@ -72,12 +72,13 @@ def sentence_of(line: str) -> dict[str, str] | None:
     """
     line = line.strip()
     root = _TREE.match(line)
-    # what is left of a tree without leaves and nodes: nothing
-    rest = line
-    while (shorter := re.sub(r"\([0-4] (?:[^() ]+|\*+(?: \*+)*)\)", "*", rest)) != rest:
-        rest = shorter
-    if root is None or rest != "*":
+    # replace leaves and complete nodes until only `*` remains of a tree
+    reduced = line
+    while (shorter := re.sub(r"\([0-4] (?:[^() ]+|\*+(?: \*+)*)\)", "*", reduced)) != reduced:
+        reduced = shorter
+    if root is None or reduced != "*":
         return None
+
     words = [
         _ESCAPED.get(word, word).replace("\\/", "/").replace("\\*", "*")
         for word in _LEAF.findall(line)

@@ -1,4 +1,4 @@
-"""Reader of SuperGLUE's tasks and diagnostics, in JSON lines (arXiv 1905.00537)."""
+"""Read SuperGLUE's tasks and diagnostics, in JSON lines (arXiv 1905.00537)."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass as plain_dataclass
@@ -11,7 +11,7 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.tables import attach_texts, open_table
 from clozeline.pipeline.tasks.readers import Rejected, Row, RowFile, TaskItem, TaskMetadata
-from clozeline.pipeline.tasks.readers._labels import numbered
+from clozeline.pipeline.tasks.readers._labels import number_classes
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers._task_items import GROUP
 from clozeline.pipeline.tasks.readers.labeled import LabeledReader
@@ -33,15 +33,18 @@ def _word_in_context(row: Row) -> Row:
 
 
 def _pronoun(row: Row) -> Row:
-    """Return the text with its pronoun between asterisks, as T5 marks it, and the noun; none of another word."""
+    """Return the text with its pronoun between asterisks, as in T5, and the noun.
+
+    {} if they differ.
+    """
     target = row["target"]
     words = str(row["text"]).split()
-    at = target["span2_index"]
+    start = target["span2_index"]
     pronoun = str(target["span2_text"])
-    end = at + len(pronoun.split()) if isinstance(at, int) else 0
-    if not end or _letters("".join(words[at:end])) != _letters(pronoun):
+    end = start + len(pronoun.split()) if isinstance(start, int) else 0
+    if not end or _letters("".join(words[start:end])) != _letters(pronoun):
         return {}
-    marked = [*words[:at], "*", *words[at:end], "*", *words[end:]]
+    marked = [*words[:start], "*", *words[start:end], "*", *words[end:]]
     return {"first": " ".join(marked), "second": target["span1_text"]}
 
 
@@ -57,7 +60,7 @@ def _plausible_choice(row: Row) -> Row:
 
 
 def _answers(row: Row) -> Iterator[Sequence[Row]]:
-    """Yield the answers of each question, as pairs of passage and question with answer."""
+    """Yield the answers of each question, as passage and question with answer."""
     for question in maps(row["passage"]["questions"]):
         group = []
         for answer in maps(question.get("answers")):
@@ -89,17 +92,17 @@ def _queries(row: Row) -> Iterator[Sequence[Row]]:
 
 @plain_dataclass(frozen=True)
 class SuperglueTask:
-    """A task: the fields that a line must have, and the meaning of its labels."""
+    """A task: the required fields of a line, and the meaning of its labels."""
 
     fields: tuple[str, ...]
-    """two are the texts as they stand"""
+    """required fields; two fields are the texts themselves"""
     labels: tuple[str, ...] = ()
     """classes; empty: false and true"""
     metrics: tuple[str, ...] = ("accuracy",)
     make: Callable[[Row], Row] | None = None
-    """makes the texts `first` and `second` of a line, if they do not stand in it"""
+    """function that builds the texts `first` and `second` of a line, if needed"""
     split: Callable[[Row], Iterator[Sequence[Row]]] | None = None
-    """makes the rows of a passage, in groups that are scored together"""
+    """function that builds the rows of a passage, in groups that are scored together"""
     head: str = "classification"
 
 
@@ -132,7 +135,7 @@ _TASKS: Final = {
 
 
 class SuperglueReader(OfficialLayout):
-    """The official files: a line is a pair of texts with a class, a choice of two (COPA), or a passage.
+    """The official files: a line is a pair of texts with a class, a choice of two, or a passage.
 
     MultiRC gives a row per answer: the passage, and the question with the answer; F1 is over all
     answers, exact match over questions. ReCoRD gives a SQuAD question per query, whose answers are
@@ -171,7 +174,7 @@ class SuperglueReader(OfficialLayout):
             text_pair=[second],
             label="label",
             no_label=["-1"],
-            classes=numbered(task.labels) or _TRUTH,
+            classes=number_classes(task.labels) or _TRUTH,
         )
 
     @property
@@ -190,7 +193,7 @@ class SuperglueReader(OfficialLayout):
         return replace(file, layout="official", rows=partial(self._examples, file))
 
     def _examples(self, file: RowFile) -> Iterator[tuple[int, Row | Rejected]]:
-        """Yield the rows of all lines; those of a group share its index."""
+        """Yield the rows of all lines; the rows of a group share its index."""
         task = self.task
         index = 0
         for line, row in file.rows():
@@ -214,6 +217,7 @@ class SuperglueReader(OfficialLayout):
                         for name, text in texts.items()
                     }
                     groups = [[{**row, **stripped}]]
+
             for group in groups:
                 yield from ((index, part) for part in group)
                 index += 1
@@ -237,7 +241,10 @@ class SuperglueReader(OfficialLayout):
         return super().item(row, index)
 
     def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
-        """Return every row with the `idx` that names it in a submission; for MultiRC, of text, question and answer."""
+        """Return every row with its `idx` in a submission.
+
+        For MultiRC, of text, question and answer.
+        """
         file = self.find_layout(path)
         return None if file is None else self._without_answers(file)
 

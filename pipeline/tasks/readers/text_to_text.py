@@ -1,4 +1,4 @@
-"""Reader of text-to-text tasks: summaries, translations, any task of T5 (arXiv 1910.10683 §2.4)."""
+"""Read text-to-text tasks: summaries, translations, any task of T5 (arXiv 1910.10683 §2.4)."""
 
 from collections.abc import Sequence
 from dataclasses import field
@@ -25,7 +25,7 @@ Metric: TypeAlias = Literal[
 
 
 class TextToTextReader(TaskReader):
-    """Tables or JSON lines with a source and a target, whose fields are named.
+    """Tables or JSON lines with named fields for source and target.
 
     A target may be a list of accepted texts; models are trained on the first. Rejected: `fields`, a
     line that is not an object or lacks a field; `empty_text`.
@@ -47,7 +47,7 @@ class TextToTextReader(TaskReader):
         prefix: str = ""
         """text before each source, which names the task: `summarize: `"""
         suffix: str = ""
-        """text after each source, after which a decoder starts the target: `\\nTL;DR:`"""
+        """text after each source, followed by the target of a decoder: `\\nTL;DR:`"""
         columns: list[str] = field(default_factory=list)
         """names of the columns of a CSV or TSV file without a header: [en, de]"""
         metrics: Annotated[list[Metric], Field(min_length=1)] = field(

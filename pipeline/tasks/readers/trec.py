@@ -1,4 +1,4 @@
-"""Reader of TREC's questions and their types (Li and Roth 2002), and of other files with a label before each text."""
+"""Read TREC's questions with types (Li and Roth 2002), and files with a label before a text."""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _LINE: Final = re.compile(r"(?P<fine>(?P<coarse>[^ :]+):[^ ]+)(?: (?P<text>.*))?
 
 
 class TrecReader(OfficialLayout):
-    """The official files `train_5500.label` and `TREC_10.label`, in Latin-1: a type, a blank, and the question.
+    """The official files `train_5500.label` and `TREC_10.label` (Latin-1): type and question.
 
     Rejected: `fields`, a line without a type such as `NUM:count`; `bad_label`, a type that the
     training file lacks; `empty_text`; `blank_line`.

@@ -1,4 +1,4 @@
-"""Rows of tasks, a file for each head: its columns, and how an item becomes examples."""
+"""Build task rows, one file per head: its columns, and how an item becomes examples."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ __all__ = ["TaskRows", "rows_of"]
 
 
 def rows_of(head: str, architecture: Architecture) -> type[TaskRows[Any]]:
-    """Return what builds the rows of a head for models of an architecture; ConfigurationError if nothing does."""
-    kind = TASK_ROWS.load_class(head).for_architecture(architecture)
-    if kind is None:
+    """Return the class that builds the rows of a head for an architecture."""
+    row_class = TASK_ROWS.load_class(head).for_architecture(architecture)
+    if row_class is None:
         raise ConfigurationError(
             f"tasks: the head {head} has no rows for the architecture {architecture}"
         )
-    return kind
+    return row_class

@@ -1,4 +1,4 @@
-"""Columns of examples that are several framed rows, end to end."""
+"""Join several rows with special tokens to the columns of one example."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -15,12 +15,13 @@ ALL_SEGMENTS: Final = Feature(
 
 
 def join_rows(rows: Sequence[FramedRow]) -> dict[str, object]:
-    """Return the columns of several rows of one example, end to end."""
+    """Return the columns of the concatenated rows of one example."""
     starts = np.cumsum([0, *(len(row.ids) for row in rows)])[:-1]
+    segment_starts: list[int] = []
+    for row, begin in zip(rows, starts.tolist(), strict=True):
+        segment_starts += [begin + start for start in row.segment_starts]
     return {
         "input_ids": np.concatenate([row.ids for row in rows]),
         "choice_starts": starts,
-        "segment_starts": [
-            at + begin for row, begin in zip(rows, starts, strict=True) for at in row.segment_starts
-        ],
+        "segment_starts": segment_starts,
     }

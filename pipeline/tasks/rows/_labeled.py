@@ -1,4 +1,4 @@
-"""Rows of a text, or of a pair of texts, with one answer."""
+"""Build rows of a text, or of a pair of texts, with one answer."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from clozeline.pipeline.tokenize.tokenizers import Encoding
 class LabeledRows(TaskRows[LabeledText]):
     """Base of rows of a text or a pair with one answer, truncated to `max_length`.
 
-    With `both_orders`, an example is `<s> a [SEP] b [CLS]` and `<s> b [SEP] a [CLS]` (Radford et
+    With `both_orders`, an example holds `<s> a [SEP] b [CLS]` and `<s> b [SEP] a [CLS]` (Radford et
     al. 2018 §3.3).
     """
 
@@ -37,9 +37,9 @@ class LabeledRows(TaskRows[LabeledText]):
     def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:
         label = cls.answer(metadata)
         if metadata.both_orders:
-            of_orders = Role("start", "input_ids", head=metadata.head)
+            role = Role("start", "input_ids", head=metadata.head)
             starts = Feature(
-                "choice_starts", "uint32", of_orders, "starts of both orders of the pair, first 0"
+                "choice_starts", "uint32", role, "starts of both orders of the pair, first 0"
             )
             return (ALL_IDS, starts, *((ALL_SEGMENTS,) if frame.segments else ()), label)
         return (

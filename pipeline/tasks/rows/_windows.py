@@ -1,4 +1,4 @@
-"""Windows over long texts, and the tokens of words."""
+"""Compute windows over long texts, and the tokens of words."""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -9,13 +9,13 @@ import numpy as np
 from clozeline.arrays import Int64
 
 NO_WORD: Final = 65_535
-"""Word index of a token without a word."""
+"""Word index of a token that belongs to no word."""
 
 
 def token_spans(text: str, starts: Int64, ends: Int64 | None = None) -> Int64:
-    """Return the first character of each token and the one after its last, [tokens, 2], without surrounding whitespace.
+    """Return first character and end of each token without surrounding whitespace, [tokens, 2].
 
-    Tokens that share a character all span it; the first of them holds its first byte. A whitespace
+    Tokens that share a character all span it; the first one holds its first byte. A whitespace
     token is empty.
 
     Args:
@@ -27,40 +27,40 @@ def token_spans(text: str, starts: Int64, ends: Int64 | None = None) -> Int64:
         >>> token_spans(" a  bc", np.array([0, 2, 5])).tolist()
         [[1, 2], [4, 5], [5, 6]]
     """
-    # where the next token with another start begins [T]
+    # start of the next token with another start [T]
     following = np.append(starts, len(text))[np.searchsorted(starts, starts, side="right")]
-    following = following if ends is None else np.maximum(following, ends)
+    if ends is not None:
+        following = np.maximum(following, ends)
     # for each character: end of the last and start of the next visible one, [characters + 1]
     positions = np.arange(len(text) + 1)
     blank = np.fromiter(map(str.isspace, text), np.bool_, len(text))
     last = np.maximum.accumulate(np.where(np.append(True, ~blank), positions, 0))
-    first = np.minimum.accumulate(np.where(np.append(~blank, True), positions, len(text))[::-1])[
-        ::-1
-    ]
+    visible = np.where(np.append(~blank, True), positions, len(text))
+    first = np.minimum.accumulate(visible[::-1])[::-1]
     begins = np.minimum(first[starts], following)
     return np.stack((begins, np.maximum(last[following], begins)), axis=1)
 
 
 def word_bounds(words: Sequence[str]) -> Int64:
-    """Return the characters of words joined by single spaces, [words, 2]; `["a", "bc"]` gives 0:1 and 2:4."""
+    """Return the character ranges of words joined by spaces, [words, 2]."""
     ends = np.array(list(accumulate((len(word) + 1 for word in words), initial=0)), np.int64)
     return np.stack((ends[:-1], ends[1:] - 1), axis=1)
 
 
 def word_numbers(spans: Int64, bounds: Int64) -> Int64:
-    """Return the index of the word in which each token starts, [tokens]; `NO_WORD` for an empty token."""
+    """Return the word index of each token by its start, [tokens]; `NO_WORD` for empty tokens."""
     numbers = np.searchsorted(bounds[:, 0], spans[:, 0], side="right") - 1
     return np.where(spans[:, 0] < spans[:, 1], numbers, NO_WORD)
 
 
 def first_tokens(spans: Int64, bounds: Int64) -> Int64:
-    """Return the token that holds the first byte of each word, [words]; -1 for a word without tokens.
+    """Return the token with the first byte of each word, [words]; -1 for a word without tokens.
 
-    `spans` are the character offsets of tokens, [tokens, 2], ascending; `bounds` of words, [words,
-    2].
+    `spans` are character ranges of tokens, [tokens, 2], ascending; `bounds` of words, [words, 2].
 
     Example:
-        >>> first_tokens(np.array([[0, 2], [2, 3], [5, 6]]), np.array([[0, 3], [4, 5], [5, 6]])).tolist()
+        >>> spans, bounds = np.array([[0, 2], [2, 3], [5, 6]]), np.array([[0, 3], [4, 5], [5, 6]])
+        >>> first_tokens(spans, bounds).tolist()
         [0, -1, 2]
     """
     begins = bounds[:, 0]
@@ -68,27 +68,28 @@ def first_tokens(spans: Int64, bounds: Int64) -> Int64:
     return np.where(np.append(spans[:, 0], np.iinfo(np.int64).max)[tokens] <= begins, tokens, -1)
 
 
-def sliding_windows(sizes: Sequence[int] | Int64, room: int, step: int) -> list[tuple[int, int]]:
-    """Return overlapping windows over the units of a text as (first, after last) unit indices.
+def sliding_windows(sizes: Sequence[int] | Int64, limit: int, step: int) -> list[tuple[int, int]]:
+    """Return overlapping windows over the units of a text, as (first, end) unit indices.
 
-    A window holds as many units as fit into `room`, at least one. The next window starts `step`
-    tokens later, or at the first unit after that; no unit is skipped and every window adds a new
-    one. For single tokens these are BERT's windows for SQuAD (arXiv 1810.04805).
+    A window holds as many units as fit into `limit` tokens, at least one. The next window starts
+    `step` tokens later, or at the next unit; no unit is skipped, and every window adds a new one.
+    For single tokens these are BERT's windows for SQuAD (arXiv 1810.04805).
 
     Args:
         sizes: tokens of each unit, such as a word.
-        room: tokens of a window.
+        limit: most tokens of a window.
         step: tokens between the starts of two windows.
 
     Example:
-        >>> sliding_windows([1] * 10, room=6, step=3), sliding_windows([3, 3, 3], room=6, step=3)
+        >>> sliding_windows([1] * 10, limit=6, step=3), sliding_windows([3, 3, 3], limit=6, step=3)
         ([(0, 6), (3, 9), (6, 10)], [(0, 2), (1, 3)])
     """
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     windows: list[tuple[int, int]] = []
     start = 0
     while True:
-        end = max(start + 1, int(np.searchsorted(offsets, offsets[start] + room, side="right")) - 1)
+        fitting = int(np.searchsorted(offsets, offsets[start] + limit, side="right")) - 1
+        end = max(start + 1, fitting)
         if not windows or end > windows[-1][1]:
             windows.append((start, min(end, len(sizes))))
         if end >= len(sizes):
@@ -111,8 +112,7 @@ def assign_to_windows(windows: Sequence[tuple[int, int]], sizes: Sequence[int] |
     best = np.full(len(sizes), -1, np.int64)
     window_of = np.zeros(len(sizes), np.int64)
     for number, (start, end) in enumerate(windows):
-        # tokens before and after each unit of this window; contexts are scaled by 100 to stay
-        # integers
+        # tokens before and after each unit of this window; scaled by 100, contexts are integers
         left = offsets[start:end] - offsets[start]
         right = offsets[end] - offsets[start + 1 : end + 1]
         context = 100 * np.minimum(left, right) + offsets[end] - offsets[start]

@@ -1,4 +1,4 @@
-"""Rows of texts to generate, and of dialogues."""
+"""Build rows of texts to generate, and of dialogues."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final
@@ -7,7 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.columns import IDS, POSITIONS, Feature, Role
-from clozeline.pipeline.tasks.readers import Dialogue, Part, SourceTarget, TaskMetadata, answer_runs
+from clozeline.pipeline.tasks.readers import (
+    Dialogue,
+    SourceTarget,
+    TaskMetadata,
+    TemplatePart,
+    answer_runs,
+)
 from clozeline.pipeline.tasks.task_rows import (
     INPUT_IDS,
     RECORD,
@@ -30,9 +36,9 @@ _LABEL_IDS: Final = Feature(
 
 
 def part_ids(
-    parts: Sequence[Part], encodings: Sequence[Encoding], vocabulary: Vocabulary
+    parts: Sequence[TemplatePart], encodings: Sequence[Encoding], vocabulary: Vocabulary
 ) -> list[NDArray[np.generic]]:
-    """Return the ids of each part; `encodings` covers the parts that are texts."""
+    """Return the ids of each part; `encodings` has the encodings of the text parts."""
     texts = iter(encodings)
     return [
         next(texts).ids if part.ids is None else np.array(part.ids, vocabulary.id_dtype)
@@ -61,11 +67,11 @@ class GenerationRows(TaskRows[SourceTarget | Dialogue]):
 
 
 class TargetRows(GenerationRows):
-    """Rows for the head lm of an encoder-decoder: `source </s>` and `target </s>` (T5, arXiv 1910.10683).
+    """Rows for the head lm of an encoder-decoder: `source </s>` and `target </s>` (T5).
 
-    Both are truncated to `max_length` and keep their `</s>`. A dialogue gives one row per answer;
-    its source is everything before that answer. `record` holds the source and all accepted targets,
-    not truncated.
+    See arXiv 1910.10683. Both are truncated to `max_length` and keep their `</s>`. A dialogue gives
+    one row per answer; its source is everything before that answer. `record` holds the source and
+    all accepted targets, not truncated.
     """
 
     @classmethod
@@ -75,15 +81,16 @@ class TargetRows(GenerationRows):
     def build(
         self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]
     ) -> Sequence[BuiltExample] | str:
-        """Return one row per answer but one that opens a dialogue; `no_tokens` if a source or target is empty."""
+        """Return one row per answer with a source; `no_tokens` if a source or target is empty."""
         frame = self.form.frame
         vocabulary = self.tokenizer.vocabulary
         parts = part_ids(item.parts, encodings, vocabulary)
         rows: list[BuiltExample] = []
         for number, (begin, end) in enumerate(answer_runs(item.parts)):
             if not begin:
-                continue  # the assistant opens the dialogue, and the encoder has nothing to read
-            # the final special tokens of both sides that the frame will add
+                continue  # the dialogue starts with an answer: the encoder has no source
+
+            # remove final special tokens of both sides, which the template adds again
             tail = frame.ids(frame.tail, vocabulary)
             sides = (np.concatenate(parts[side]) for side in (slice(begin), slice(begin, end)))
             source, target = (
@@ -92,6 +99,7 @@ class TargetRows(GenerationRows):
             )
             if not len(source) or not len(target):
                 return "no_tokens"
+
             source_row = self.framed(source)
             target_row = self.framed(target)
             text, targets = item.answers[number]
@@ -126,8 +134,8 @@ class TurnRows(GenerationRows):
             part.is_target and not len(ids) for part, ids in zip(item.parts, parts, strict=True)
         ):
             return "no_tokens"
-        # the special tokens of the frame around the parts; a template may write all of them, or end
-        # with the tail
+        # special tokens of the template around the parts; a chat template may write all of them, or
+        # end with the final ones
         is_framed = isinstance(item, Dialogue) and item.is_framed
         head, tail = (
             frame.ids(() if is_framed else roles, vocabulary) for roles in (frame.head, frame.tail)
@@ -135,7 +143,8 @@ class TurnRows(GenerationRows):
         if len(tail) and parts[-1][-1:].tolist() == tail.tolist():
             tail = tail[:0]
         ids = np.concatenate((head, *parts, tail)).astype(vocabulary.id_dtype)
-        # which tokens the loss covers [T]; the first position has no prediction
+
+        # tokens that the loss covers [T]; the first position has no prediction
         is_target = [False, *(part.is_target for part in item.parts), item.parts[-1].is_target]
         has_loss = np.repeat(is_target, [len(head), *map(len, parts), len(tail)])
         kept = min(len(ids), self.form.max_length)

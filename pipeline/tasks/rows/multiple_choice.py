@@ -1,4 +1,4 @@
-"""Rows of examples with several choices."""
+"""Build rows of examples with several choices."""
 
 from collections.abc import Sequence
 from typing import ClassVar, Final
@@ -21,9 +21,9 @@ _CHOICE: Final = Feature(
 
 
 class ChoiceRows(TaskRows[Choices]):
-    """Rows for the head multiple_choice: `[CLS] context [SEP] choice [SEP]` for each choice (SWAG, arXiv 1808.05326).
+    """Rows for the head multiple_choice: `[CLS] context [SEP] choice [SEP]` for each choice.
 
-    Each of them is truncated to `max_length` separately.
+    Each is truncated to `max_length` separately (SWAG, arXiv 1808.05326).
     """
 
     for_head: ClassVar = "multiple_choice"

@@ -1,4 +1,4 @@
-"""Rows of pairs of texts that are compared by their vectors."""
+"""Build rows of pairs of texts, whose vectors are compared."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,11 +18,11 @@ SECOND_IDS: Final = Feature(
 
 
 class PairRows(TaskRows[LabeledText]):
-    """Rows for the head similarity: `[CLS] a [SEP]` and `[CLS] b [SEP]`, each truncated to `max_length` separately."""
+    """Rows for the head similarity: `[CLS] a [SEP]` and `[CLS] b [SEP]`, truncated separately."""
 
     for_head: ClassVar = "similarity"
     architectures: ClassVar[tuple[Architecture, ...]] = ("encoder", "decoder")
-    """Sentence vectors of an encoder-decoder are those of its encoder alone."""
+    """An encoder-decoder has the sentence vectors of its encoder alone."""
     per_token: ClassVar = 2
 
     @classmethod

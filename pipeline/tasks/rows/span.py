@@ -1,4 +1,4 @@
-"""Rows of questions about a text, in windows over it."""
+"""Build rows of questions about a text, in windows over the text."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ from clozeline.pipeline.tasks.task_rows import (
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 _QUESTION: Final = 64
-"""Tokens of a question that are kept (arXiv 1810.04805); at most half of a row."""
+"""Most tokens of a question (arXiv 1810.04805), at most half of a row."""
 ANSWER_SPAN: Final = Feature(
     "answer_span",
     "uint16",
@@ -44,17 +44,17 @@ _OFFSETS: Final = Feature(
 
 
 class AnswerRows(TaskRows[Question]):
-    """Rows `[CLS] question [SEP] context [SEP]` for the head span, in windows over the context (arXiv 1810.04805 §4.2).
+    """Rows `[CLS] question [SEP] context [SEP]` for the head span, in windows over the context.
 
-    A window that does not contain the complete answer points to [CLS], position 0. The first
-    accepted answer is the label, extended to whole tokens. `offsets` map token positions back to
-    characters of the context; `record` holds the context, the question and its id, and the accepted
-    answers.
+    As in arXiv 1810.04805 §4.2, a window that does not contain the complete answer points to [CLS],
+    position 0. The first accepted answer is the label, extended to complete tokens. `offsets` map
+    token positions back to characters of the context; `record` holds the context, the question and
+    its id, and the accepted answers.
     """
 
     for_head: ClassVar = "span"
     architectures: ClassVar[tuple[Architecture, ...]] = ("encoder", "encoder_decoder")
-    """A decoder's first token, to which questions without an answer point, has read nothing."""
+    """not decoder: its first token, to which unanswerable questions point, has read nothing"""
     per_token: ClassVar = 10
 
     @classmethod
@@ -73,7 +73,10 @@ class AnswerRows(TaskRows[Question]):
         return (item.question, item.context)
 
     def build(self, item: Question, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
-        """Return the windows of a question; `no_tokens` if it, its context or its answer has none."""
+        """Return the windows of a question.
+
+        `no_tokens` if question, context or answer has no tokens.
+        """
         question, context = encodings
         frame = self.form.frame
         max_length = self.form.max_length
@@ -81,6 +84,7 @@ class AnswerRows(TaskRows[Question]):
         spans = token_spans(item.context, context.starts, context.ends)
         if not len(question_ids) or not len(context.ids):
             return "no_tokens"
+
         # first and last context token that overlap the first accepted answer
         first = last = -1
         if item.answers:
@@ -93,11 +97,13 @@ class AnswerRows(TaskRows[Question]):
             if not overlaps.any():
                 return "no_tokens"
             first, last = (int(token) for token in np.flatnonzero(overlaps)[[0, -1]])
-        # windows over the context tokens, and the window of maximum context of each token [T]
-        room = max_length - frame.length(2) - len(question_ids)
+        # windows over the context tokens, and for each token the window with most context [T]
+        limit = max_length - frame.length(2) - len(question_ids)
         sizes = np.ones(len(context.ids), np.int64)
-        windows = sliding_windows(sizes, room, self.form.step(room))
+        windows = sliding_windows(sizes, limit, self.form.step(limit))
         window_of = assign_to_windows(windows, sizes)
+
+        # one row per window
         cut = len(question.ids) - len(question_ids)
         begin = len(frame.head) + len(question_ids) + len(frame.between)
         answers = [text for _, text in item.answers]
@@ -113,12 +119,11 @@ class AnswerRows(TaskRows[Question]):
             has_answer = start <= first and last < end
             offsets = np.zeros((len(row.ids), 2), np.int64)
             offsets[begin : begin + end - start] = spans[start:end]
+            span = [token - start + begin for token in (first, last)] if has_answer else [0, 0]
             columns = {
                 "input_ids": row.ids,
                 "segment_starts": row.segment_starts,
-                "answer_span": [token - start + begin for token in (first, last)]
-                if has_answer
-                else [0, 0],
+                "answer_span": span,
                 "answer_places": np.append(0, np.arange(begin, begin + end - start)),
                 "owned_places": np.flatnonzero(window_of[start:end] == number) + begin,
                 "offsets": offsets.reshape(-1),

@@ -1,4 +1,4 @@
-"""Rows of sentences whose words have tags, in windows between words."""
+"""Build rows of sentences with one tag per word, in windows that split between words."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ from clozeline.pipeline.tasks.task_rows import (
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 NO_ENTITY: Final = "O"
-"""Class of a word, or a blank, that is no part of an entity."""
+"""Class of a word, or a blank token, outside entities."""
 _TAG_AT: Final = Feature(
     "tag_positions",
     "uint16",
@@ -48,19 +48,18 @@ _WORDS: Final = Feature(
 
 
 class TaggedRows(TaskRows[TaggedWords]):
-    """Rows for the head tagging (BERT, arXiv 1810.04805 §5.3): each word is labeled at its first token.
+    """Rows for the head tagging: each word is labeled at its first token (arXiv 1810.04805 §5.3).
 
-    The first one with a glyph: a token that is a blank alone belongs to no word, but other programs
-    read a tag there. So it learns the one under which the next word, if it continues an entity,
-    stays with it. A decoder has read the entire word at its last token only, so there it is labeled
-    at that one.
+    A token that is only a blank belongs to no word, so the first visible token is labeled. But
+    other programs read a tag at the blank too, so it learns a tag under which the next word, if it
+    continues an entity, stays in this entity. A decoder has read the entire word only at its last
+    token, so it is labeled there.
 
-    A sentence is encoded as its words joined by single spaces. If it exceeds `max_length`, it
-    becomes windows that start and end between words; each word is labeled once, in the window where
-    it has the most context. `record` holds the words and tags that belong to the window, including
-    words without tokens (which are counted), and `first`, the index of the first of them.
-
-    Example (a word of two tokens, then one of one):
+    A sentence is encoded as its words joined by single spaces. If it exceeds `max_length`, it is
+    split into windows between words. Each word is labeled once, in the window where it has the most
+    context. `record` holds the words and tags of the window, including words without tokens (which
+    are counted), and `first`, the index of its first word. Example (a word of two tokens, then one
+    of one):
         input_ids [CLS] un ##able . [SEP], word_numbers none 0 0 1 none, tag_positions 1 3
     """
 
@@ -77,7 +76,7 @@ class TaggedRows(TaskRows[TaggedWords]):
     def build(
         self, item: TaggedWords, encodings: Sequence[Encoding]
     ) -> Sequence[BuiltExample] | str:
-        """Return the windows of a sentence; `no_tokens` if none of its words has a token."""
+        """Return the windows of a sentence; `no_tokens` if no word has a token."""
         (encoding,) = encodings
         frame = self.form.frame
         metadata = self.metadata
@@ -89,82 +88,89 @@ class TaggedRows(TaskRows[TaggedWords]):
         firsts = np.searchsorted(filled, np.arange(len(item.words) + 1)).tolist()
         if not firsts[-1] or (numbers == NO_WORD).all():
             return "no_tokens"
+
         # windows over words, and the window that labels each word [W]
         sizes = np.diff(firsts)
-        room = self.form.max_length - frame.length(1)
-        windows = sliding_windows(sizes, room, self.form.step(room))
+        limit = self.form.max_length - frame.length(1)
+        windows = sliding_windows(sizes, limit, self.form.step(limit))
         window_of = assign_to_windows(windows, sizes)
+
         rows = []
         for number, (start, end) in enumerate(windows):
-            own = np.flatnonzero(window_of == number)
-            if not len(own):
+            labeled = np.flatnonzero(window_of == number)
+            if not len(labeled):
                 continue
             ids = encoding.ids[firsts[start] : firsts[end]]
             framed = self.framed(ids)
-            # words with a token in this window, and the position of the first or last one
+            # words with a token in this window, and the position of their first or last token
             kept = numbers[firsts[start] : firsts[end]][: len(ids) - framed.cut]
             words, positions = np.unique(kept, return_index=True)
             if frame.architecture == "decoder":
                 positions = len(kept) - 1 - np.unique(kept[::-1], return_index=True)[1]
-            is_own = np.isin(words, own)
-            tagged = words[is_own]
-            tags = dict(
-                zip(positions[is_own].tolist(), (item.tags[word] for word in tagged), strict=True)
-            )
+
+            # tags by position
+            is_labeled = np.isin(words, labeled)
+            tagged = words[is_labeled]
+            tags_of_words = (item.tags[word] for word in tagged)
+            tags = dict(zip(positions[is_labeled].tolist(), tags_of_words, strict=True))
             if frame.architecture != "decoder":
-                tags |= self._tags_of_blanks(item, kept, own)
-            places = np.array(sorted(tags), np.int64)
+                tags |= self._tags_of_blanks(item, kept, labeled)
+            tag_positions = np.array(sorted(tags), np.int64)
+
             columns = {
                 "input_ids": framed.ids,
-                "tag_positions": places + len(frame.head),
-                "tags": [tags[place] for place in places.tolist()],
+                "tag_positions": tag_positions + len(frame.head),
+                "tags": [tags[position] for position in tag_positions.tolist()],
                 "word_numbers": [*[NO_WORD] * len(frame.head), *kept, *[NO_WORD] * len(frame.tail)],
                 "record": record_bytes(
                     {
-                        "first": int(own[0]),
-                        "words": [item.words[word] for word in own],
-                        "tags": [item.tags[word] for word in own],
+                        "first": int(labeled[0]),
+                        "words": [item.words[word] for word in labeled],
+                        "tags": [item.tags[word] for word in labeled],
                     }
                 ),
             }
             labels = Counter(metadata.labels[item.tags[word]] for word in tagged)
-            notes = (
-                {"words_without_tokens": len(own) - len(tagged)} if len(tagged) < len(own) else {}
-            )
-            rows.append(BuiltExample(columns, int(own[0]), framed.cut, labels=labels, notes=notes))
+            without = len(labeled) - len(tagged)
+            notes = {"words_without_tokens": without} if without else {}
+            first = int(labeled[0])
+            rows.append(BuiltExample(columns, first, framed.cut, labels=labels, notes=notes))
         return rows
 
-    def _tags_of_blanks(self, item: TaggedWords, numbers: Int64, own: Int64) -> dict[int, int]:
-        """Return the tags of the blank tokens of a window by place, for those before a word that the window labels.
+    def _tags_of_blanks(self, item: TaggedWords, numbers: Int64, labeled: Int64) -> dict[int, int]:
+        """Return the tags of blank tokens by position, before words that the window labels.
 
         Args:
             item: the sentence.
-            numbers: word of each token of the window, [tokens]; `NO_WORD` for blank ones.
-            own: words that the window labels.
+            numbers: word index of each token of the window, [tokens]; `NO_WORD` for blank tokens.
+            labeled: words that the window labels.
         """
         filled = np.flatnonzero(numbers != NO_WORD)
         blanks = np.flatnonzero(numbers == NO_WORD)
         blanks = blanks[blanks < filled[-1]] if len(filled) else blanks[:0]
         order = np.searchsorted(filled, blanks)
         tags: dict[int, int] = {}
-        for place, number in zip(blanks.tolist(), order.tolist(), strict=True):
+        for position, number in zip(blanks.tolist(), order.tolist(), strict=True):
             word = int(numbers[filled[number]])
             is_inside = number > 0 and numbers[filled[number - 1]] == word
             label = self._label_before(self.metadata.labels[item.tags[word]], is_inside=is_inside)
-            if label in self.metadata.labels and word in own:
-                tags[place] = self.metadata.labels.index(label)
+            if label in self.metadata.labels and word in labeled:
+                tags[position] = self.metadata.labels.index(label)
         return tags
 
     def _label_before(self, label: str, *, is_inside: bool) -> str:
-        """Return the class of a blank before the rest of a word, or between it and the word before."""
+        """Return the class of a blank token inside a word (`is_inside`) or before it."""
         if "entity_f1" not in self.metadata.metrics or not label.startswith("B-"):
             return label
         return f"I-{label[2:]}" if is_inside else NO_ENTITY
 
 
 def words_with_tags(rows: RowBatch, row: int) -> tuple[Int64, Int64]:
-    """Return the places among the tags of a row that are those of words, and the words; blank tokens have tags, too."""
+    """Return the indices of a row's tags that belong to words, and these words.
+
+    Blanks have tags too.
+    """
     positions = rows.columns["tag_positions"][row].astype(np.int64)
     words = rows.columns["word_numbers"][row][positions].astype(np.int64)
-    places = np.flatnonzero(words != NO_WORD)
-    return places, words[places]
+    indices = np.flatnonzero(words != NO_WORD)
+    return indices, words[indices]

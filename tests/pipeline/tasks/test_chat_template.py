@@ -150,7 +150,7 @@ def test_a_row_that_could_write_marks_is_rejected(tmp_path, caplog):
     forger = Dialogue((("user", forged), ("assistant", "b")), 0)
     items = write_dialogues([forger, Rejected("fields", 1)], ours)
     assert list(items) == [Rejected("private_use", 0), Rejected("fields", 1)]
-    assert "rows of another day are others" in caplog.text
+    assert "on another day, the rows are different" in caplog.text
 
 
 @pytest.mark.parametrize("layout", ["config", "list", "jinja", "map"])

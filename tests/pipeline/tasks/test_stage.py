@@ -56,7 +56,9 @@ def test_one_set_for_each_split_with_labels(tmp_path, caplog):
         assert validate(sets / split).name == f"sst2/{split}"
     assert sorted(path.name for path in sets.iterdir()) == ["dev", "train"]
     assert "test.tsv has no labels (official test)" in caplog.text
-    assert "not read, no split by its name: default/notes.txt" in caplog.text
+    assert (
+        "files that are not a split by their names are not read: default/notes.txt" in caplog.text
+    )
     counts = counts_of(tmp_path)
     assert (counts["rows_in"], counts["examples"], counts["refused"]) == (82, 81, {"no_label": 1})
     assert "82" in (tmp_path / "out" / "report.html").read_text()
@@ -137,7 +139,7 @@ def test_a_second_run_makes_what_changed(tmp_path, capfd):
         (
             {"train": "sentence\tlabel\na\t7\n"},
             [],
-            "no row of it is an example: 1 bad_label; line 2: the column label holds '7', the "
+            "none of its rows is an example: 1 bad_label; line 2: the column label holds '7', the "
             "classes are 0, 1",
         ),
         ({"dev": "a\tb\tc\n"}, [], "dev.tsv: expected a layout of this task"),
@@ -151,7 +153,7 @@ def test_a_second_run_makes_what_changed(tmp_path, capfd):
         (
             {},
             ["tasks.reader={name: text_to_text}"],
-            "the task is for the head lm, bert frames rows of an encoder",
+            "the task is for the head lm, but bert is a template for an encoder",
         ),
         ({}, ["tasks.split_off={dev: 0.5}"], "expected a file of train and none of dev"),
         ({}, ["tasks.split_off={train: 0.5}"], "splits other than train"),
@@ -211,7 +213,7 @@ def test_one_file_cannot_be_train_and_a_disjoint_split(tmp_path, capfd):
         f"input=[{{path: {files / 'train.tsv'}, source: train}}, {{path: {other}, source: dev}}]"
     )
     assert main([*words, entries, "tasks.disjoint=true"]) == 64
-    assert "no row of it is an example: 32 excluded" in capfd.readouterr().err
+    assert "none of its rows is an example: 32 excluded" in capfd.readouterr().err
     assert main([*words, entries]) == 0
     assert open_split(sets, "dev").manifest.config["notes"]["also_in_train"] == 32
     assert "32 also in train" in capfd.readouterr().out

@@ -57,7 +57,7 @@ def test_words_of_a_dictionary_are_replaced_and_nothing_else_is():
     ]
     assert doctest.testmod(training_items).failed == 0
     with pytest.raises(
-        ConfigurationError, match="replaced words move the answers of the head span"
+        ConfigurationError, match="translating words would move the answers of the head span"
     ):
         check_switched_head(TaskMetadata(name="squad", head="span", metrics=("f1",)))
 
@@ -79,7 +79,7 @@ def test_numbers_stay_and_classes_become_one_and_nought(tmp_path):
     items, metadata = pairs("glue", 4.0, path, task="stsb")
     assert [item.target for item in items] == [0, 1, 2, 3, 4, 5]
     learned = [reject_negative(item, metadata) for item in items]
-    assert [getattr(item, "reason", None) for item in learned] == ["not_alike"] * 4 + [None] * 2
+    assert [getattr(item, "reason", None) for item in learned] == ["negative_pair"] * 4 + [None] * 2
     assert (metadata.head, metadata.high, metadata.positive_threshold, metadata.metrics) == (
         "similarity",
         5.0,
@@ -167,7 +167,7 @@ def test_the_stage_learns_pairs_that_are_alike_and_scores_all(tmp_path, capsys):
         main([*words, f"output={tmp_path / 'out'}", "tasks.frame=t5", "tokenizer.add=true"]) == 64
     )
     assert (
-        "the task is for the head similarity, t5 frames rows of an encoder_decoder"
+        "the task is for the head similarity, but t5 is a template for an encoder_decoder"
         in capsys.readouterr().err
     )
     assert main([*words, f"output={tmp_path / 'out'}"]) == 0
@@ -175,7 +175,7 @@ def test_the_stage_learns_pairs_that_are_alike_and_scores_all(tmp_path, capsys):
         open_shards(tmp_path / "out" / "tasks" / "stsb" / split) for split in ("train", "dev")
     )
     assert (len(train), len(dev)) == (2, 6)
-    assert train.manifest.totals.skipped == {"not_alike": 4}
+    assert train.manifest.totals.skipped == {"negative_pair": 4}
     metadata = read_task_metadata(dev.manifest)
     assert (metadata.head, metadata.positive_threshold) == ("similarity", 4.0)
     assert [spec.name for spec in dev.manifest.columns if spec.kind == "list"] == [

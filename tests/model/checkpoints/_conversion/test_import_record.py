@@ -42,9 +42,7 @@ def test_what_the_pipeline_seals_is_read(tmp_path):
 
 def test_a_newer_format_is_refused(tmp_path):
     newer = {**PLAIN, "format": IMPORT_RECORD_FORMAT + 1, "more": 1}
-    with pytest.raises(
-        NewerFormatError, match="format 2, this version reads format 1"
-    ) as found:
+    with pytest.raises(NewerFormatError, match="format 2, this version reads format 1") as found:
         read_import_record(written(tmp_path, add_checksum(newer)))
     assert found.value.exit_code == 64
 

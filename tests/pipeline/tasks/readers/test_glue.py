@@ -279,6 +279,6 @@ def test_what_the_paper_does_not_word_is_refused():
     code."""
     assert doctest.testmod(glue).failed == 0
     with pytest.raises(
-        ConfigurationError, match="as_text: T5 has no words for the classes of wnli"
+        ConfigurationError, match="as_text: T5 has no texts for the classes of wnli"
     ):
         reader_of("glue", task="wnli", as_text=True)

@@ -1,7 +1,7 @@
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Dialogue, Part
+from clozeline.pipeline.tasks.readers import Dialogue, TemplatePart
 from clozeline.pipeline.tasks.rows.lm import TurnRows
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
@@ -28,7 +28,7 @@ def words(tmp_path):
 
 
 def special(token, *, is_target=False):
-    return Part("", is_target, (token,))
+    return TemplatePart("", is_target, (token,))
 
 
 def test_a_dialogue_is_written_in_its_template(tmp_path, words):
@@ -48,20 +48,20 @@ def test_a_dialogue_is_written_in_its_template(tmp_path, words):
     (item,) = reader.complete(items_of(reader, written(tmp_path, text)), words)
     end = special(5, is_target=True)
     assert item.parts == (
-        Part("Be short."),
-        Part("\n"),
-        Part("User:"),
-        Part(" 2 + 2?"),
-        Part("\n"),
-        Part("Assistant:"),
-        Part(" 4", is_target=True),
+        TemplatePart("Be short."),
+        TemplatePart("\n"),
+        TemplatePart("User:"),
+        TemplatePart(" 2 + 2?"),
+        TemplatePart("\n"),
+        TemplatePart("Assistant:"),
+        TemplatePart(" 4", is_target=True),
         end,
-        Part("\n"),
-        Part("User:"),
-        Part(" {eos}?"),
-        Part("\n"),
-        Part("Assistant:"),
-        Part(" </s> {content}", is_target=True),
+        TemplatePart("\n"),
+        TemplatePart("User:"),
+        TemplatePart(" {eos}?"),
+        TemplatePart("\n"),
+        TemplatePart("Assistant:"),
+        TemplatePart(" </s> {content}", is_target=True),
         end,
     )
     assert item.answers == (
@@ -87,10 +87,10 @@ def test_other_names_and_another_template(tmp_path, words):
     (item,) = reader.complete(items_of(reader, written(tmp_path, line)), words)
     assert item.parts == (
         special(2),
-        Part("Hi"),
+        TemplatePart("Hi"),
         special(3),
-        Part("Hello", is_target=True),
-        Part(" (end)"),
+        TemplatePart("Hello", is_target=True),
+        TemplatePart(" (end)"),
         special(3, is_target=True),
     )
     assert reader.metadata.metrics == ("bleu",)
@@ -109,12 +109,12 @@ def test_special_tokens_of_a_template_are_ids_and_those_of_messages_texts(tmp_pa
     (item,) = reader.complete(items_of(reader, written(tmp_path, text)), words)
     assert item.parts == (
         special(2),
-        Part("user:"),
-        Part(" [SEP] good"),
+        TemplatePart("user:"),
+        TemplatePart(" [SEP] good"),
         special(3),
-        Part("\n"),
+        TemplatePart("\n"),
         special(2),
-        Part("\n[EOS]", is_target=True),
+        TemplatePart("\n[EOS]", is_target=True),
         special(5, is_target=True),
     )
     (row,) = TurnRows(reader.metadata, Form(FRAMES["gpt"], 64), words, "corpus", "f").rows([item])

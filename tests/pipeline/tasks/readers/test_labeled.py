@@ -95,7 +95,7 @@ def test_rows_to_keep(tmp_path):
         (
             "text,label\na,1.5\nb,2\n",
             {"label": "label"},
-            r"row 1: the column label holds 1\.5, a number, where",
+            r"row 1: the column label holds the number 1\.5, where",
         ),
         (
             "text,label\na,x\nb,x\n",

@@ -90,9 +90,7 @@ def test_answers_that_count_from_1_are_refused(tmp_path, numbers, from_1):
     if not from_1:
         assert reader.complete_options({"train": path}) == reader.options
         return
-    with pytest.raises(
-        ConfigurationError, match=r"count from 1: name them by tasks\.reader\.answers"
-    ):
+    with pytest.raises(ConfigurationError, match=r"count from 1: set tasks\.reader\.answers"):
         reader.complete_options({"train": path})
     items = items_of(reader_of("multiple_choice", answers=["1", "2"]), path)
     assert [item.right for item in items] == [int(number) - 1 for number in numbers]

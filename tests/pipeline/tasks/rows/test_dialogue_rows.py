@@ -4,10 +4,10 @@ import json
 
 from clozeline.pipeline.tasks.readers import (
     Dialogue,
-    Part,
     Rejected,
     SourceTarget,
     TaskMetadata,
+    TemplatePart,
 )
 from clozeline.pipeline.tasks.rows.lm import TargetRows, TurnRows
 from tests.pipeline.tasks.rows.built_rows import EOS, built, ids
@@ -15,7 +15,7 @@ from tests.pipeline.tasks.rows.built_rows import EOS, built, ids
 TEXTS = TaskMetadata(name="toy", head="lm", metrics=("exact_match",))
 
 
-END = Part("", is_target=True, ids=(EOS,))
+END = TemplatePart("", is_target=True, ids=(EOS,))
 
 
 def dialogue(index, *parts, **more):
@@ -24,11 +24,11 @@ def dialogue(index, *parts, **more):
 
 TWO = dialogue(
     0,
-    Part("a film"),
-    Part(" good [EOS] plot", is_target=True),
+    TemplatePart("a film"),
+    TemplatePart(" good [EOS] plot", is_target=True),
     END,
-    Part("very"),
-    Part("bad", is_target=True),
+    TemplatePart("very"),
+    TemplatePart("bad", is_target=True),
     END,
 )
 
@@ -62,8 +62,10 @@ def test_the_loss_is_on_the_answers_alone(words):
 
 
 def test_a_row_loses_its_end_and_counts_it(words):
-    long = dialogue(1, Part("a film with no heart . one plot"), Part("bad", is_target=True), END)
-    empty = dialogue(2, Part("a"), Part("\u0300", is_target=True), END)
+    long = dialogue(
+        1, TemplatePart("a film with no heart . one plot"), TemplatePart("bad", is_target=True), END
+    )
+    empty = dialogue(2, TemplatePart("a"), TemplatePart("\u0300", is_target=True), END)
     counts, (row,) = built(TurnRows, TEXTS, "gpt", 8, words, [TWO, long, empty])
     assert len(row["input_ids"]) == 8
     assert counts["refused"] == {"too_long": 1, "no_tokens": 1}
@@ -109,9 +111,12 @@ def test_an_answer_that_opens_a_dialogue_has_no_source(words):
     """An encoder has nothing to read there: the later answers are rows, and the first is
     counted."""
     opened = dialogue(
-        3, Part("good", is_target=True), END, *[Part("very"), Part("bad", is_target=True), END] * 2
+        3,
+        TemplatePart("good", is_target=True),
+        END,
+        *[TemplatePart("very"), TemplatePart("bad", is_target=True), END] * 2,
     )
-    items = [opened, dialogue(4, Part("good", is_target=True))]
+    items = [opened, dialogue(4, TemplatePart("good", is_target=True))]
     counts, rows = built(TargetRows, TEXTS, "t5", 16, words, items)
     assert [row["target_ids"].tolist() for row in rows] == [[*ids(words, "bad"), EOS]] * 2
     assert counts["notes"] == {"answers_without_source": 1}
@@ -143,7 +148,11 @@ def test_source_and_target_end(words):
 
 def test_a_template_that_writes_all_special_tokens_gets_no_frame(words):
     """What follows the last answer stays, and no loss is on it."""
-    encoded = [Part("a", ids=(7, 8)), Part("b", is_target=True, ids=(9,)), Part("c", ids=(7,))]
+    encoded = [
+        TemplatePart("a", ids=(7, 8)),
+        TemplatePart("b", is_target=True, ids=(9,)),
+        TemplatePart("c", ids=(7,)),
+    ]
     _, (row,) = built(TurnRows, TEXTS, "gpt", 32, words, [dialogue(0, *encoded, is_framed=True)])
     assert row["input_ids"].tolist() == [7, 8, 9, 7]
     assert (row["label_positions"].tolist(), row["label_ids"].tolist()) == ([2], [9])
