@@ -13,8 +13,8 @@ from clozeline.pipeline.vocabulary import Vocabulary
 class MaskedEncoderDecoder(MaskedRow):
     """BERT-style denoising with an encoder-decoder (T5: arXiv 1910.10683 §3.3; BERT: 1810.04805).
 
-    Rows are masked as in masked LM. At position t the decoder reads the token at t - 1 if that
-    token is a label, else [MASK]; at t = 0 it reads `<s>`. Its loss counts labels only. With
+    Rows are masked as in masked LM. At position t the decoder reads the token at t - 1 if it is a
+    label, else [MASK]. At t = 0 it reads `<s>`. Its loss counts labels only. With
     `mask_share` 1 every label becomes [MASK]. If `mask_rate` is 1 as well, the decoder is a
     language model without input. With `cross_documents: false`, `<s>` starts each document of a
     packed row. Features: `input_ids` [n + 2], `label_positions` and `label_ids` [K].

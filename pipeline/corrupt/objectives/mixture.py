@@ -74,11 +74,11 @@ def _ul2() -> list[PartEntry]:
 class Mixture(Objective):
     """One of several objectives for each sample: UL2 (arXiv 2205.05131), UniLM (arXiv 1905.03197).
 
-    The grouping draws the part of a sample from its uid, cuts the sample to the length of that part
-    and stores the part in the column `part`. The label of a part keys its draws. All parts share
+    The grouping draws the part of a sample from its uid, and cuts the sample to the length of this
+    part. The column `part` stores its index. The label of a part keys its draws. All parts share
     architecture, batch layout, grouping and heads; some may also label sentence pairs (`sentence`).
-    The features are those of all parts together; a feature that a part lacks is empty. The default
-    is UL2's seven parts with equal weights.
+    An example has the features of all parts; a feature that its part lacks is empty. The default is
+    UL2's seven parts with equal weights.
 
     Example (span_corruption in mode R, part 0; prefix_lm in mode S, part 1; x = The puppies are
     frolicking outside):

@@ -36,10 +36,10 @@ from clozeline.seeding import ORDERS
 class PermutedLM(SingleRow):
     """Permuted LM of XLNet (arXiv 1906.08237): predict the last tokens of a random order.
 
-    Of the m content tokens that are not special, k are predicted in a random order: prediction_rate
-    x m, rounded half up, at least 1. They are single tokens, or spans of 1..max_span_length tokens
-    whose lengths l have the weights 1 / l. The last span is cut so that exactly k tokens are
-    predicted. Spans lie in distinct gaps between the other tokens.
+    Of the m content tokens that are not special, k are predicted in a random order. k is
+    prediction_rate x m, rounded half up, at least 1. They are single tokens, or spans of
+    1..max_span_length tokens whose lengths l have the weights 1 / l. The last span is cut so that
+    exactly k tokens are predicted. Spans lie in distinct gaps between the other tokens.
 
     The row itself does not change. Features: `input_ids` [L] and `prediction_order` [K], the
     positions in the order of prediction. Entry r of the order has rank r + 1; all other positions

@@ -30,8 +30,8 @@ Replacement: TypeAlias = Annotated[
 class ReplacedTokenDetection(MaskedRow):
     """Replaced-token detection of ELECTRA (arXiv 2003.10555), with or without a generator.
 
-    Of the m content tokens that are not special, k are selected as in masked LM: mask_rate x m,
-    rounded half up, at least 1. With a generator, all of them become [MASK], which the generator
+    Of the m content tokens that are not special, k are selected as in masked LM. k is mask_rate x
+    m, rounded half up, at least 1. With a generator, all of them become [MASK], which the generator
     learns to predict. In training, its samples replace them for the discriminator. The
     discriminator predicts for each token whether it differs from the original.
 

@@ -233,9 +233,9 @@ def _load_or_import(path: Path, objective: str | Mapping[str, object]) -> Tokeni
 
     An imported one gets the special tokens that the objective needs.
     """
-    if (own := find_clozeline_tokenizer(path)) is not None:
-        tokenizer = load_tokenizer(own.folder)
-        tokenizer.vocabulary = add_token_counts(tokenizer.vocabulary, own.folder / VOCABULARY_FILE)
+    if (ours := find_clozeline_tokenizer(path)) is not None:
+        tokenizer = load_tokenizer(ours.folder)
+        tokenizer.vocabulary = add_token_counts(tokenizer.vocabulary, ours.folder / VOCABULARY_FILE)
         return tokenizer
     with tempfile.TemporaryDirectory() as temporary:
         tokenizer = import_tokenizer(path, Path(temporary))

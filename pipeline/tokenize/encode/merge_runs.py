@@ -231,6 +231,7 @@ def _rows(table: pa.Table, codes: Mapping[str, Any]) -> RowBatch:
             table.column("source_group"), codes["source_groups"], np.uint16
         ),
     }
+
     columns = {name: _ragged_lists(table.column(name)) for name in ("token_ids", "sentence_starts")}
     if codes["pairs"]:
         targets = _ragged_lists(table.column("target_ids"))

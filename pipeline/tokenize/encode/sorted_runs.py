@@ -46,6 +46,7 @@ def run_schema(id_dtype: object, *, words: bool = False, extra: bool = False) ->
         **({"word_starts": pa.large_list(pa.uint32())} if words else {}),
         **({"extra": pa.utf8()} if extra else {}),
     }
+
     optional = ("target_language", "url", "extra")
     return pa.schema([pa.field(name, type_, name in optional) for name, type_ in types.items()])
 

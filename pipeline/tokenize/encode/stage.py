@@ -75,7 +75,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         # the text of all tokens is compared with the original
         Equation(["tokens", "target_tokens"], [("unknown_text", EACH, "tokens")]),
         Equation([("unknown_text", EACH, "unknown_characters")], ["unknown_reasons"]),
-        # shards hold what was tokenized
+        # shards hold all tokens and documents
         Equation(["tokens"], [("merged", "tokens")], of_stage=True),
         Equation(["target_tokens"], [("merged", "target_tokens")], of_stage=True),
         Equation(["documents_out"], [("merged", "documents")], of_stage=True),

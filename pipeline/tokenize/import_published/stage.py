@@ -159,6 +159,7 @@ def _import(
         name: value for name, value in json.loads(config).items() if name not in ("path", "add")
     }
     options |= {"pad_by_eos": not json.loads(config)["add"], "add": add}
+
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         try:

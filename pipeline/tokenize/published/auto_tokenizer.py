@@ -214,6 +214,8 @@ def _find_roles(
         if token == pad_id and piece != by_class.get("unk")
     ]:
         roles["pad"] = by_id[0]
+
+    # cls and sep are the special tokens at both ends of a template, as in BERT's
     sides = framed.sequence_ids
     pieces = framed.tokens
     if (
@@ -233,6 +235,8 @@ def _link_files(source: Path, folder: Path) -> None:
         name = source.name if is_named else names.get(source.suffix, source.name)
         files = {other: file for other in DESCRIPTIONS if (file := source.parent / other).is_file()}
         files[name] = source
+
+    # add the names that transformers expects
     files |= {new: files[old] for old, new in _RENAMED.items() if old in files and new not in files}
     models = [file for name, file in files.items() if name.endswith(".model")]
     if len(models) == 1 and "tokenizer.json" not in files and not _is_ranked(models[0]):

@@ -355,7 +355,9 @@ def _make_template(tokenizer: Tokenizer, frame: ExportTemplate) -> Any:
         for role in roles
     }
     pieces = {role: tokenizer.piece(token) for role, token in ids.items()}
-    head, between, tail = ([pieces[role] for role in roles] for roles in frame)
+    head = [pieces[role] for role in frame.head]
+    between = [pieces[role] for role in frame.between]
+    tail = [pieces[role] for role in frame.tail]
     return processors.TemplateProcessing(
         single=[*head, "$A", *tail],
         pair=[*head, "$A", *between, "$B:1", *(f"{piece}:1" for piece in tail)],
@@ -389,6 +391,7 @@ def _config(
     pieces = {role: piece for role, piece in pieces.items() if role != "bos"}
     if first is not None:
         pieces["bos"] = first
+
     marks = [*vocabulary.sentinels, *vocabulary.modes.values()]
     config: dict[str, object] = {
         "tokenizer_class": "PreTrainedTokenizerFast",

@@ -36,6 +36,7 @@ def copy_source_files(source: Path, folder: Path) -> None:
     root = parent.resolve()
     if root.parent.name == "snapshots":  # the cache of a hub: links lead to `blobs` next to it
         root = root.parents[1]
+
     for file in sorted((*parent.iterdir(), *parent.glob("*/*.jinja"))):
         name = file.relative_to(parent)
         if not file.is_file() or not (is_tokenizer_file(name.as_posix()) or file == source):
@@ -139,6 +140,7 @@ def _first_set(config: Path) -> Path:
         raise IntegrityError(
             f"{config}: the file is damaged ({error}); give the folder of the tokenizer instead"
         ) from error
+
     data: object = keys.get("data") if isinstance(keys, dict) else None
     data = data if isinstance(data, dict) else {}
     phases = data.get("phases") or [{}]

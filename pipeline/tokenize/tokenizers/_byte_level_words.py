@@ -45,12 +45,12 @@ def has_byte_level_words(spec: Mapping[str, Any], special: Collection[str]) -> b
         and level.get("use_regex", True)
         and not level["add_prefix_space"]
     )
-    plain = not spec.get("normalizer") and all(
+    keeps_text = not spec.get("normalizer") and all(
         entry["content"] in special for entry in spec["added_tokens"]
     )
     return bool(
         as_gpt2
-        and plain
+        and keeps_text
         and model["type"] == "BPE"
         and byte_alphabet().keys() <= model["vocab"].keys() - special
     )

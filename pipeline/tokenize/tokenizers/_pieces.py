@@ -250,6 +250,8 @@ class PieceTable:
                     f"the tokenizer lost or added text: text {row} of a batch has {expected} "
                     f"bytes, but its tokens have {actual}; the text starts with {text[:60]!r}"
                 )
+
+            # offsets in bytes, then in characters
             starts = ends - widths
             if not text.isascii():
                 characters = characters_of(text)

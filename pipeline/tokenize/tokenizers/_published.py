@@ -100,6 +100,7 @@ class PublishedMetadata:
         published = {name: getattr(self, name) for name in _FINGERPRINTED}
         special = table.special.copy()
         special[[ids[name] for name in self.special_names()]] = True
+
         return Vocabulary(
             size=len(table.names),
             specials={role: ids[piece] for role, piece in self.specials.items()},

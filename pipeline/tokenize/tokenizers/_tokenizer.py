@@ -131,6 +131,7 @@ def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
                 candidates.append(f"{candidate} has {actual}")
             elif (candidate / NAME_FILE).is_file():
                 unread.append(candidate / VOCABULARY_FILE)
+
     if unread:
         raise IntegrityError(
             f"{unread[0]}: this file of a tokenizer is missing; {rebuild_hint(unread[0])}"

@@ -68,6 +68,8 @@ class TokenizerJson(Tokenizer):
         self._model = _read_text(json.dumps(hidden), where)
         self._model.encode_special_tokens = True
         _check_added(self._model, spec, hidden, where)
+
+        # the bytes of all pieces, and the vocabulary
         marks = _find_marks(spec, self._model)
         to_bytes = _byte_converter(spec, self._model)
         self._table = PieceTable(
@@ -348,6 +350,8 @@ def rename_pieces(spec: dict[str, Any], names: Mapping[str, str]) -> tuple[dict[
         model["vocab"] = [[names.get(piece, piece), *rest] for piece, *rest in pieces]
     if model.get("unk_token") in names:
         model["unk_token"] = names[model["unk_token"]]
+
+    # merges that build or use a renamed piece are lost
     merges = model.get("merges") or []
     if merges:
         prefix = model.get("continuing_subword_prefix") or ""
@@ -358,6 +362,7 @@ def rename_pieces(spec: dict[str, Any], names: Mapping[str, str]) -> tuple[dict[
         ]
     if model.get("dropout"):
         model["dropout"] = None
+
     added = [
         {**entry, "content": names[entry["content"]], "special": True}
         if entry["content"] in names

@@ -68,6 +68,7 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
         budget = self.config.sample_bytes or chosen.type.SAMPLE_BYTES
         documents = documents_folder(self.recipe, self.name)
         parts = len(self.plan.units)
+
         return [
             TrainTokenizer(
                 "main",
@@ -86,11 +87,11 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
         """Show the documents, the documents that were read, and why others were not."""
         documents = plural(counts["sample"]["documents"], "document")
         learned = f"{documents}\n{counts['vocabulary']['size']:,} ids"
-        kept = counts["skipped"]["held_out"]
+        held_out = counts["skipped"]["held_out"]
         unread = counts["skipped"]["over_budget"]
         notes = [
-            f"{plural(kept, 'document')} kept for testing: the vocabulary does not know them"
-        ] * bool(kept)
+            f"{plural(held_out, 'document')} kept for testing: the vocabulary does not know them"
+        ] * bool(held_out)
         notes += [
             f"{plural(unread, 'document')} not read: the sample is large enough (train_tokenizer)"
         ] * bool(unread)
