@@ -45,6 +45,12 @@ OTHERS: Final = ("Apples grow on trees. They are ripe in the autumn.",)
 """documents from which sentence pairs take a partner instead of the next sentence"""
 _VARIANTS: Final = 1 << 16
 _NO_LOSS: Final = "__"
+_SAMPLE_TITLES: Final = {"ids": "text", "partner_ids": "other document", "target_ids": "other side"}
+_EXAMPLE_TITLES: Final = {
+    "input_ids": "input",
+    "input_ids_b": "second input",
+    "target_ids": "target",
+}
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 
 
@@ -139,8 +145,9 @@ class CorruptedText:
         pieces = TokenRenderer(self.codec.decoder)
         title = f"{objective.label} · {objective.architecture} · {', '.join(objective.heads)}"
         roles = {feature.name: feature.role for feature in objective.features}
-        sample = row_parts(pieces, self.sample, self._sample_roles)
-        return ConsoleView(title, (*sample, *row_parts(pieces, self.example, roles)))
+        sample = row_parts(pieces, self.sample, self._sample_roles, _SAMPLE_TITLES)
+        example = row_parts(pieces, self.example, roles, _EXAMPLE_TITLES)
+        return ConsoleView(title, (*sample, *example))
 
     @property
     def _sample_roles(self) -> dict[str, Role]:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
@@ -31,7 +32,7 @@ _STYLES: Final = Theme(
         "marker": "dim cyan",
         "masked": "bold white on red",
         "replaced": "bold black on yellow",
-        "kept": "bold black on green",
+        "unchanged": "bold black on green",
         "sentinel": "bold black on bright_cyan",
         "prefix": "italic cyan",
         "predicted": "bold black on bright_magenta",
@@ -252,8 +253,16 @@ class TokenRenderer:
         return "special" if token < self.vocabulary.size and self.vocabulary.special[token] else ""
 
 
-def row_parts(renderer: TokenRenderer, row: ShardRow, roles: Mapping[str, Role]) -> Parts:
-    """Return the passages and tables of a row: its texts with marked starts, and its labels."""
+def row_parts(
+    renderer: TokenRenderer,
+    row: ShardRow,
+    roles: Mapping[str, Role],
+    titles: Mapping[str, str] = MappingProxyType({}),
+) -> Parts:
+    """Return the passages and tables of a row: its texts with marked starts, and its labels.
+
+    `titles` are the titles of columns; by default a text has the name of its column.
+    """
     row = fragment_as_labels(row)
     columns = row.columns
     name, *others = (text for text, role in roles.items() if role.use == "ids" and text in columns)
@@ -266,8 +275,11 @@ def row_parts(renderer: TokenRenderer, row: ShardRow, roles: Mapping[str, Role])
         return _label_parts(renderer, row, signs)
     if "prediction_order" not in columns:
         prefix = dict.fromkeys(range(prefix_length(row)), "prefix")
-        texts = [renderer.passage(other, row[other]) for other in others if has_values(row, other)]
-        return [renderer.passage(name, row[name], prefix, signs), *texts]
+        shown = [other for other in others if has_values(row, other)]
+        return [
+            renderer.passage(titles.get(name, name), row[name], prefix, signs),
+            *(renderer.passage(titles.get(other, other), row[other]) for other in shown),
+        ]
 
     order = row["prediction_order"].tolist()
     lines = tuple(
@@ -275,7 +287,8 @@ def row_parts(renderer: TokenRenderer, row: ShardRow, roles: Mapping[str, Role])
         for rank, position in enumerate(order, 1)
     )
     sheet = Sheet(f"order of prediction ({len(lines)})", ("number", "position", "token"), lines)
-    return [renderer.passage(name, row[name], dict.fromkeys(order, "predicted"), signs), sheet]
+    predicted = dict.fromkeys(order, "predicted")
+    return [renderer.passage(titles.get(name, name), row[name], predicted, signs), sheet]
 
 
 def _label_parts(renderer: TokenRenderer, row: ShardRow, signs: Mapping[int, str]) -> Parts:
@@ -291,7 +304,7 @@ def _label_parts(renderer: TokenRenderer, row: ShardRow, signs: Mapping[int, str
     for position in row["label_positions"].tolist():
         shown = int(ids[position])
         label = int(original[position])
-        role = "masked" if shown == mask else "kept" if shown == label else "replaced"
+        role = "masked" if shown == mask else "unchanged" if shown == label else "replaced"
         roles[position] = role
         cells = renderer.label(label, role), renderer.label(shown, role)
         lines.append((str(position), *cells, role))
@@ -299,7 +312,7 @@ def _label_parts(renderer: TokenRenderer, row: ShardRow, signs: Mapping[int, str
     return [
         renderer.passage("input", ids, roles, signs),
         renderer.passage("original", original, roles, signs),
-        Sheet(f"labels ({len(lines)})", ("position", "original", "input", "what"), tuple(lines)),
+        Sheet(f"labels ({len(lines)})", ("position", "original", "input", "change"), tuple(lines)),
     ]
 
 

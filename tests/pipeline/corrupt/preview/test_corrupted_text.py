@@ -86,7 +86,7 @@ def test_labels_are_at_the_positions_of_those_of_a_batch(entry):
             "sentence_reordering",
             "One sentence.",
             {},
-            "at least 1 tokens and 2 sentences, the text has 1",
+            "write at least 2 sentences; the text has one",
         ),
         ("translation_lm", TEXT, {}, "give the other side as `target`"),
         ("masked_lm", TEXT, {"variant": -1}, "expected a variant from 0 to 65,535"),

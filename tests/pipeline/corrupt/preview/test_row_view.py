@@ -42,8 +42,8 @@ def styled(text):
 
 def test_signs_for_what_cannot_be_seen():
     assert visible("a\tb\n\x1b[1m\u200b") == "a⇥\tb⏎\n<U+001B>[1m<U+200B>"
-    assert PIECES.label(200 + ord("\n"), "kept").plain == "⏎", "a label stays on one line"
-    assert styled(PIECES.label(200 + ord(" "), "kept")) == [("␣", "kept")]
+    assert PIECES.label(200 + ord("\n"), "unchanged").plain == "⏎", "a label stays on one line"
+    assert styled(PIECES.label(200 + ord(" "), "unchanged")) == [("␣", "unchanged")]
 
 
 def test_a_character_of_several_tokens_is_shown_unless_a_role_parts_it():
@@ -57,15 +57,15 @@ def test_a_character_of_several_tokens_is_shown_unless_a_role_parts_it():
 
 def test_roles_and_signs_are_those_of_their_positions():
     ids = np.array([WORDS.specials["cls"], WORDS.sentinels[0], *ids_of("bcd")])
-    shown = PIECES.passage("row", ids, {2: "kept", 3: "kept"}, {2: "|", 3: "‖"})
+    shown = PIECES.passage("row", ids, {2: "unchanged", 3: "unchanged"}, {2: "|", 3: "‖"})
     assert shown.title == "row (5 tokens)"
     assert styled(shown.text) == [
         ("<U+0000>", "special"),
         ("<U+0000>", "sentinel"),
         ("|", "marker"),
-        ("b", "kept"),
+        ("b", "unchanged"),
         ("‖", "marker"),
-        ("c", "kept"),
+        ("c", "unchanged"),
     ]
 
 
@@ -113,7 +113,7 @@ def test_labels_say_what_happened_to_their_tokens():
     }
     row = ShardRow({}, {name: np.array(values) for name, values in lists.items()})
     lines = row_parts(TokenRenderer(WORDS, 100), row, roles_of(row.columns))[-1].rows
-    assert [line[-1] for line in lines] == ["masked", "kept", "replaced"]
+    assert [line[-1] for line in lines] == ["masked", "unchanged", "replaced"]
 
 
 def test_both_texts_are_shown_with_the_signs_of_their_own_parts():

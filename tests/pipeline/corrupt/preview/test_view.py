@@ -17,7 +17,17 @@ from clozeline.pipeline.corrupt.preview.view import (
 )
 from tests.pages import HOSTILE, checked
 
-ROLES = ("special", "masked", "replaced", "kept", "sentinel", "prefix", "predicted", "marker", "")
+ROLES = (
+    "special",
+    "masked",
+    "replaced",
+    "unchanged",
+    "sentinel",
+    "prefix",
+    "predicted",
+    "marker",
+    "",
+)
 WORDS = st.text(st.characters(codec="utf-8", categories=("L", "N", "P")), min_size=1, max_size=8)
 
 
