@@ -116,7 +116,7 @@ def give_scores(
     losses = [DISTILLATION_LOSSES.resolve("scores")]
     large = build(replace(experiment, preset="bert_base", scores=None), device, tiny)
     live = Student(model, losses, large.config)
-    teacher = Teacher(large, live.needed_of_teacher)
+    teacher = Teacher(large, live.teacher_tensors)
     if experiment.scores == "live":
         return live, lambda own: {**own, **teacher(own)}, [large]
     ids, weights = keep_best(teacher(batch)["teacher_logits_masked_lm"], 16, 1.0)

@@ -1,6 +1,6 @@
 """Import and export of published checkpoints.
 
-A file holds the model types of config.json of one lineage.
+A file has the model types of config.json that belong to one lineage.
 """
 
 from clozeline.model.checkpoints._conversion.adapter_export import AdapterExport, export_adapter
@@ -15,21 +15,21 @@ from clozeline.model.checkpoints._conversion.checkpoint import (
     read_checkpoint,
 )
 from clozeline.model.checkpoints._conversion.class_fit import fit_to_class
-from clozeline.model.checkpoints._conversion.config_keys import computation, differences
+from clozeline.model.checkpoints._conversion.config_keys import computation_keys, differences
 from clozeline.model.checkpoints._conversion.export import (
     Export,
     continue_published,
     export_checkpoint,
     model_without_weights,
-    split,
-    with_heads,
+    select_heads,
+    split_models,
 )
 from clozeline.model.checkpoints._conversion.import_record import (
     IMPORT_RECORD,
     IMPORT_RECORD_FORMAT,
     find_imported_tokenizer,
     find_published,
-    keep_published,
+    store_published,
 )
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import Slice
@@ -37,8 +37,8 @@ from clozeline.model.checkpoints._conversion.tensor_files import divide_tensors,
 from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes
 from clozeline.model.checkpoints._conversion.type_selection import (
     build_heads_of_class,
-    map_for,
-    map_of_type,
+    find_map,
+    load_map,
 )
 
 __all__ = [
@@ -55,7 +55,7 @@ __all__ = [
     "Slice",
     "build_checkpoint",
     "build_heads_of_class",
-    "computation",
+    "computation_keys",
     "continue_published",
     "differences",
     "divide_tensors",
@@ -63,16 +63,16 @@ __all__ = [
     "export_checkpoint",
     "fill_absent_heads",
     "find_imported_tokenizer",
+    "find_map",
     "find_published",
     "fit_to_class",
     "import_adapter",
-    "keep_published",
-    "map_for",
-    "map_of_type",
+    "load_map",
     "model_without_weights",
     "parameter_shapes",
     "read_checkpoint",
-    "split",
+    "select_heads",
+    "split_models",
+    "store_published",
     "weight_files",
-    "with_heads",
 ]

@@ -96,8 +96,8 @@ class BartKeys(KeyMap):
             "is_decoder": (False,),
         }
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            """Return a head with bias if the file has one; in most published files it is 0."""
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            """Return a head with bias if the file has one that is not 0, which is rare."""
             biased = _BIAS in tensors and bool(tensors[_BIAS].any())
             return {"heads.lm": {"weight": 1.0, "projection": "biased"}} if biased else {}
 
@@ -122,7 +122,7 @@ class BartKeys(KeyMap):
             return {**dict.fromkeys(tables, "model.shared.weight"), **super().ties(config)}
 
         def unread_copies(self, config: ModelConfig) -> dict[str, str]:
-            """Return the tables of both stacks where nothing is tied: the class has one for each then, ours one."""
+            """Return the tables of both stacks if nothing is tied; ours has only one."""
             return (
                 {}
                 if config.tied
@@ -134,7 +134,7 @@ class BartKeys(KeyMap):
             )
 
         def copies(self, config: ModelConfig) -> dict[str, str]:
-            return self.unread_copies(config)  # classes with task heads have these tables, too
+            return self.unread_copies(config)  # classes with task heads also have these tables
 
         def constants(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
             """Return the zero bias of the logits of a model without one."""
@@ -165,15 +165,15 @@ class MbartKeys(BartKeys):
 
 
 _TABLES: Final = tuple(f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder"))
-_FORMULA: Final = 1e-6
-"""Largest difference of a table from the waves that it is taken for."""
+_WAVE_TOLERANCE: Final = 1e-6
+"""Largest difference between a table and the waves that it is identified with."""
 
 
 class FixedPositionsKeys(BartKeys):
-    """BART without a norm after the embeddings, whose positions are waves: all sines before all cosines.
+    """BART without a norm after the embeddings, and with waves as positions: sines before cosines.
 
-    A class reads the tables of a file, whatever they hold. So tables that are no such waves are
-    read as learned ones.
+    A class reads the tables of a file, whatever their values. So tables with other values are read
+    as learned positions.
     """
 
     classes = replace(BartKeys.classes, tasks={})
@@ -196,8 +196,8 @@ class FixedPositionsKeys(BartKeys):
             "classif_dropout",
         }
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            """Return the head, and positions as the tables say; without tables as config.json does."""
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            """Return the head, and positions by the tables, or by config.json without tables."""
             tables = [
                 tensor
                 for name, tensor in tensors.items()
@@ -206,10 +206,10 @@ class FixedPositionsKeys(BartKeys):
             fixed = (
                 all(map(_is_waves, tables))
                 if tables
-                else plain.get("static_position_embeddings", True)
+                else config_json.get("static_position_embeddings", True)
             )
             position = {"kind": "sinusoidal", "waves": "halves"} if fixed else {"kind": "learned"}
-            return super().read_extra(plain, tensors) | {
+            return super().read_extra(config_json, tensors) | {
                 f"position.{key}": value for key, value in position.items()
             }
 
@@ -250,7 +250,7 @@ def _waves(rows: int, width: int) -> Tensor:
 def _is_waves(table: Tensor) -> bool:
     waves = _waves(*table.shape) if table.shape[1] % 2 == 0 else None
     return waves is not None and bool(
-        (table.float() - waves.to(table.dtype).float()).abs().max() <= _FORMULA
+        (table.float() - waves.to(table.dtype).float()).abs().max() <= _WAVE_TOLERANCE
     )
 
 
@@ -273,14 +273,15 @@ class MarianKeys(FixedPositionsKeys):
         }
         extra_keys = {"decoder_vocab_size"}
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            if (own := plain.get("decoder_vocab_size")) not in (None, plain.get("vocab_size")):
-                why = (
-                    f"expected that of the encoder, {plain.get('vocab_size')}, got {own}: both "
-                    "stacks share one table"
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            size = config_json.get("vocab_size")
+            if (decoder_size := config_json.get("decoder_vocab_size")) not in (None, size):
+                self.refuse(
+                    "decoder_vocab_size",
+                    f"expected the encoder's, {size}, got {decoder_size}: both stacks share one "
+                    "table",
                 )
-                self.refuse("decoder_vocab_size", why)
-            return super().read_extra(plain, tensors)
+            return super().read_extra(config_json, tensors)
 
     class Tensors(FixedPositionsKeys.Tensors):
         buffers = {

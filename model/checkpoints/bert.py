@@ -18,7 +18,7 @@ from clozeline.model.checkpoints._conversion.tables import (
     attention_names,
     layer_names,
 )
-from clozeline.model.checkpoints._conversion.task_heads import Task
+from clozeline.model.checkpoints._conversion.task_heads import TaskHeadNames
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -30,13 +30,15 @@ FIXED: Final[Mapping[str, Any]] = {
     "emb_norm": True,
     "position.kind": "learned",
 }
-ONLY: Final[Mapping[str, tuple[Any, ...]]] = {
+ENCODER_ONLY: Final[Mapping[str, tuple[Any, ...]]] = {
     "position_embedding_type": ("absolute",),
     "is_decoder": (False,),
     "add_cross_attention": (False,),
 }
-POOLED: Final = Task("classifier", "bert.pooler.dense", options={"hidden": "tanh"}, dropout=DROPOUT)
-"""Scores of a row: of its classes, or the score of a choice."""
+POOLED: Final = TaskHeadNames(
+    "classifier", "bert.pooler.dense", options={"hidden": "tanh"}, dropout=DROPOUT
+)
+"""Scores of a row: of its classes, or of a choice."""
 BODY: Final[Mapping[str, str]] = {
     **attention_names(
         "attention.self.query",
@@ -53,7 +55,7 @@ BODY: Final[Mapping[str, str]] = {
 
 
 def embedding_names(base: str) -> Values:
-    """Return the modules before the layers under a prefix."""
+    """Return the modules before the layers, under a prefix."""
     return {
         "family.tokens": f"{base}embeddings.word_embeddings",
         "family.stack.position.table": f"{base}embeddings.position_embeddings",
@@ -63,7 +65,7 @@ def embedding_names(base: str) -> Values:
 
 
 def body_names(base: str, layer: Mapping[str, str] = BODY) -> Values:
-    """Return the modules of the body under a prefix."""
+    """Return the modules of the body, under a prefix."""
     return {**embedding_names(base), **layer_names("family.stack", f"{base}encoder.layer", layer)}
 
 
@@ -71,7 +73,7 @@ class MaskedLMKeys(KeyMap):
     """A head whose output projection is the token table, with a bias that has two names."""
 
     causal: ClassVar[str | None] = None
-    """End of the name of its class that predicts next tokens by this head; None: there is none."""
+    """Ending of its class that predicts next tokens with this head; None: it has no such class."""
 
     class Configuration(KeyMap.Configuration):
         fixed = FIXED
@@ -86,11 +88,11 @@ class MaskedLMKeys(KeyMap):
             "init.std": ("initializer_range", 0.02),
             "activation": ("hidden_act", "gelu"),
         }
-        supported = ONLY
+        supported = ENCODER_ONLY
 
-        def refuse_no_types(self, plain: Keys) -> None:
-            """Refuse a model without segment types: the class of transformers always looks one up."""
-            if plain.get("type_vocab_size") == 0:
+        def check_segment_types(self, config_json: Keys) -> None:
+            """Raise ConfigurationError without segment types, which the class always reads."""
+            if config_json.get("type_vocab_size") == 0:
                 self.refuse("type_vocab_size", "expected 1 or more, got 0")
 
     class Tensors(KeyMap.Tensors):
@@ -98,7 +100,7 @@ class MaskedLMKeys(KeyMap):
         """prefix of the names of the head's parameters"""
 
         def names(self, config: ModelConfig) -> Names:
-            """Name the bias: that of an untied projection has the second name of the tied one."""
+            """Name the bias: an untied projection's bias has the second name of the tied one."""
             decoder = f"{self.head}.decoder"
             bias = f"{self.head}.bias" if config.tied else f"{decoder}.bias"
             ours = f"heads.{self.classes.heads[0]}.projection"
@@ -150,17 +152,20 @@ class BertKeys(MaskedLMKeys):
     class Configuration(MaskedLMKeys.Configuration):
         table = {"position.maximum": "max_position_embeddings"}
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            self.refuse_no_types(plain)
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            self.check_segment_types(config_json)
             return {}
 
-        def refuse_equal_widths(self, plain: Keys, key: str) -> None:
-            """Refuse a token table as wide as the layers: the class of transformers projects it even then."""
-            if key in plain and plain[key] == plain.get("hidden_size"):
-                why = "models here have no projection between equal widths"
+        def check_embedding_width(self, config_json: Keys, key: str) -> None:
+            """Raise ConfigurationError for a token table as wide as the layers.
+
+            The class of transformers would project it even then.
+            """
+            if key in config_json and config_json[key] == config_json.get("hidden_size"):
                 self.refuse(
                     key,
-                    f"expected another width than hidden_size {plain[key]}, got the same; {why}",
+                    f"expected another width than hidden_size {config_json[key]}: between equal "
+                    "widths, models here have no projection",
                 )
 
     class Tensors(MaskedLMKeys.Tensors):
@@ -175,40 +180,44 @@ class BertKeys(MaskedLMKeys):
             "heads.sentence.pooler.dense": "bert.pooler.dense",
             "heads.sentence.classifier": "cls.seq_relationship",
         }
-        left_out = {
+        skipped = {
             r"^(bert\.)?pooler\.",
         }
         buffers = {r"embeddings\.position_ids$", r"embeddings\.token_type_ids$"}
 
 
 def _causal_map(encoder: KeyMap, end: str) -> KeyMap:
-    """Return the map of a type's causal class, with `is_decoder` in config.json: the names of its masked LM head."""
-    kind = type(encoder)
-    names = kind.Tensors.modules.items()
+    """Return the map of a type's causal class, with the names of its masked LM head.
+
+    Such a class has `is_decoder` in config.json.
+    """
+    map_class = type(encoder)
+    names = map_class.Tensors.modules.items()
     keys = {
-        "fixed": {**kind.Configuration.fixed, "family": "decoder"},
-        "supported": {**kind.Configuration.supported, "is_decoder": (True,)},
+        "fixed": {**map_class.Configuration.fixed, "family": "decoder"},
+        "supported": {**map_class.Configuration.supported, "is_decoder": (True,)},
     }
     tables = {
         "body": ("family.",),
         "modules": {
-            name.replace("heads.masked_lm.", "heads.lm."): theirs for name, theirs in names
+            name.replace("heads.masked_lm.", "heads.lm."): published for name, published in names
         },
     }
+    # a subclass with these tables
     members = {
         "classes": Classes(
-            kind.classes.prefix,
+            map_class.classes.prefix,
             {("lm",): end},
-            kind.classes.base_class,
+            map_class.classes.base_class,
             head_options={"projection": "transformed"},
             projections=("transformed",),
         ),
-        "Configuration": type("Configuration", (kind.Configuration,), keys),
-        "Tensors": type("Tensors", (kind.Tensors,), tables),
+        "Configuration": type("Configuration", (map_class.Configuration,), keys),
+        "Tensors": type("Tensors", (map_class.Tensors,), tables),
         "causal": None,
-        "is_written_by": lambda self, plain: bool(plain.get("is_decoder")),
+        "is_written_by": lambda self, config_json: bool(config_json.get("is_decoder")),
     }
-    return type(f"Causal{kind.__name__}", (kind,), members)()
+    return type(f"Causal{map_class.__name__}", (map_class,), members)()
 
 
 class MegatronBertKeys(BertKeys):
@@ -225,7 +234,7 @@ class MegatronBertKeys(BertKeys):
         tasks={
             "ForSequenceClassification": POOLED._replace(dropout=None),
             "ForMultipleChoice": POOLED._replace(dropout=None),
-            "ForTokenClassification": Task("classifier"),
+            "ForTokenClassification": TaskHeadNames("classifier"),
             "ForQuestionAnswering": ANSWER,
         },
     )
@@ -244,8 +253,12 @@ class MegatronBertKeys(BertKeys):
 
 
 _DROPOUT = "classifier_dropout_prob"
-_POOLED = Task(
-    "classifier", "rembert.pooler.dense", options={"hidden": "tanh"}, dropout=_DROPOUT, usual=0.1
+_POOLED = TaskHeadNames(
+    "classifier",
+    "rembert.pooler.dense",
+    options={"hidden": "tanh"},
+    dropout=_DROPOUT,
+    default_dropout=0.1,
 )
 
 
@@ -264,7 +277,9 @@ class RemBertKeys(BertKeys):
         tasks={
             "ForSequenceClassification": _POOLED,
             "ForMultipleChoice": _POOLED,
-            "ForTokenClassification": Task("classifier", dropout=_DROPOUT, usual=0.1),
+            "ForTokenClassification": TaskHeadNames(
+                "classifier", dropout=_DROPOUT, default_dropout=0.1
+            ),
             "ForQuestionAnswering": ANSWER,
         },
         head_tensors={},
@@ -277,11 +292,11 @@ class RemBertKeys(BertKeys):
             "out_dim": "output_embedding_size",
         }
         more_defaults = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-        supported = {**ONLY, "tie_word_embeddings": (False,)}
+        supported = {**ENCODER_ONLY, "tie_word_embeddings": (False,)}
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            self.refuse_equal_widths(plain, "input_embedding_size")
-            return super().read_extra(plain, tensors)
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            self.check_embedding_width(config_json, "input_embedding_size")
+            return super().read_extra(config_json, tensors)
 
     class Tensors(BertKeys.Tensors):
         base = "rembert."
@@ -292,7 +307,7 @@ class RemBertKeys(BertKeys):
             "heads.masked_lm.transform": "cls.predictions.dense",
             "heads.masked_lm.norm": "cls.predictions.LayerNorm",
         }
-        left_out = {
+        skipped = {
             r"^(rembert\.)?pooler\.",
         }
 
@@ -318,18 +333,18 @@ class ElectraKeys(BertKeys):
         head_classes={("masked_lm",): "ForMaskedLM", ("token",): "ForPreTraining"},
         tasks={
             **BertKeys.classes.tasks,
-            "ForSequenceClassification": Task(
+            "ForSequenceClassification": TaskHeadNames(
                 "classifier.out_proj",
                 "classifier.dense",
                 options={"hidden": "gelu"},
                 dropout=DROPOUT,
                 twice=True,
             ),
-            "ForMultipleChoice": Task(
+            "ForMultipleChoice": TaskHeadNames(
                 *("classifier", "sequence_summary.summary"),
                 options={"hidden": "gelu"},
                 dropout="summary_last_dropout",
-                usual=0.1,
+                default_dropout=0.1,
             ),
         },
         head_tensors={
@@ -343,10 +358,12 @@ class ElectraKeys(BertKeys):
         more_defaults = {"embedding_size": 128}
         activations = {"gelu": "gelu"}
 
-        def task_options(self, ending: str, plain: Keys) -> Values:
-            """Refuse summaries other than the class's defaults."""
+        def task_options(self, ending: str, config_json: Keys) -> Values:
+            """Raise ConfigurationError for summaries other than the class's defaults."""
             if ending == "ForMultipleChoice":
-                self.refuse_other_values(plain, {key: (value,) for key, value in _SUMMARY.items()})
+                self.refuse_other_values(
+                    config_json, {key: (value,) for key, value in _SUMMARY.items()}
+                )
             return {}
 
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
@@ -365,7 +382,7 @@ class ElectraKeys(BertKeys):
             "heads.token.dense": "discriminator_predictions.dense",
             "heads.token.classifier": "discriminator_predictions.dense_prediction",
         }
-        left_out = set()
+        skipped = set()
 
         def names(self, config: ModelConfig) -> Names:
             return self.modules

@@ -18,15 +18,15 @@ from clozeline.model.checkpoints._conversion.tables import (
     attention_names,
     layer_names,
 )
-from clozeline.model.checkpoints._conversion.task_heads import Task
+from clozeline.model.checkpoints._conversion.task_heads import TaskHeadNames
 from clozeline.model.checkpoints.bert import BODY, FIXED, BertKeys, MaskedLMKeys, embedding_names
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.bottleneck import BottleneckConfig
 
 _DROPOUT: Final = "classifier_dropout_prob"
-_ALBERT_POOLED: Final = Task(
-    "classifier", "albert.pooler", options={"hidden": "tanh"}, dropout=_DROPOUT, usual=0.1
+_ALBERT_POOLED: Final = TaskHeadNames(
+    "classifier", "albert.pooler", options={"hidden": "tanh"}, dropout=_DROPOUT, default_dropout=0.1
 )
 _ALBERT_LAYER: Final = re.compile(r"(?<=\.encoder\.)layers\.(\d+)(?=\.)")
 _ALBERT_MODULES: Final = {
@@ -50,12 +50,14 @@ class AlbertKeys(BertKeys):
     classes = replace(
         BertKeys.classes,
         prefix="Albert",
-        shares=True,
+        shares_layers=True,
         head_classes={("masked_lm",): "ForMaskedLM", ("masked_lm", "sentence"): "ForPreTraining"},
         tasks={
             "ForSequenceClassification": _ALBERT_POOLED,
             "ForMultipleChoice": _ALBERT_POOLED,
-            "ForTokenClassification": Task("classifier", dropout=_DROPOUT, usual=0.1),
+            "ForTokenClassification": TaskHeadNames(
+                "classifier", dropout=_DROPOUT, default_dropout=0.1
+            ),
             "ForQuestionAnswering": ANSWER,
         },
         head_tensors={
@@ -78,11 +80,13 @@ class AlbertKeys(BertKeys):
             "hidden_act": "gelu_new",
         }
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            """Return the number of layers; their `num_hidden_layers` counts groups."""
-            self.refuse_equal_widths(plain, "embedding_size")
-            groups, size = (plain.get(key, 1) for key in ("num_hidden_layers", "inner_group_num"))
-            return {**super().read_extra(plain, tensors), "layers": groups * size}
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            """Return the number of layers; `num_hidden_layers` of config.json counts groups."""
+            self.check_embedding_width(config_json, "embedding_size")
+            groups, size = (
+                config_json.get(key, 1) for key in ("num_hidden_layers", "inner_group_num")
+            )
+            return {**super().read_extra(config_json, tensors), "layers": groups * size}
 
         def write_extra(self, config: ModelConfig) -> Values:
             return {"num_hidden_layers": config.layers // config.share.group_layers}
@@ -99,7 +103,7 @@ class AlbertKeys(BertKeys):
             "heads.sentence.pooler.dense": "albert.pooler",
             "heads.sentence.classifier": "sop_classifier.classifier",
         }
-        left_out = {
+        skipped = {
             r"^(albert\.)?pooler\.",
         }
 
@@ -117,12 +121,12 @@ class AlbertKeys(BertKeys):
             }
 
 
-_SCORES = Task(
+_SCORES = TaskHeadNames(
     "classifier",
     "pre_classifier",
     options={"hidden": "relu"},
     dropout="seq_classif_dropout",
-    usual=0.2,
+    default_dropout=0.2,
 )
 _DISTILBERT_MODULES: Final = {
     **attention_names("attention.q_lin", "attention.k_lin", "attention.v_lin", "attention.out_lin"),
@@ -137,7 +141,7 @@ _DISTILBERT_MODULES: Final = {
 class DistilBertKeys(KeyMap):
     """DistilBERT (arXiv 1910.01108).
 
-    BERT without segment types. A sinusoidal table, if a checkpoint has one, becomes an ordinary
+    BERT without segment types. A sinusoidal table, if a checkpoint has one, becomes a learned
     table.
     """
 
@@ -148,8 +152,10 @@ class DistilBertKeys(KeyMap):
         tasks={
             "ForSequenceClassification": _SCORES,
             "ForMultipleChoice": _SCORES,
-            "ForTokenClassification": Task("classifier"),
-            "ForQuestionAnswering": Task("qa_outputs", dropout="qa_dropout", usual=0.1),
+            "ForTokenClassification": TaskHeadNames("classifier"),
+            "ForQuestionAnswering": TaskHeadNames(
+                "qa_outputs", dropout="qa_dropout", default_dropout=0.1
+            ),
         },
     )
 
@@ -191,7 +197,7 @@ class DistilBertKeys(KeyMap):
 _CONSTANT_EPS = 1e-5
 """Epsilon of the norms that transformers builds without `layer_norm_eps`."""
 _UNREAD = ".bottleneck.attention."
-_MOBILEBERT_POOLED = Task("classifier", "mobilebert.pooler.dense", dropout=DROPOUT)
+_MOBILEBERT_POOLED = TaskHeadNames("classifier", "mobilebert.pooler.dense", dropout=DROPOUT)
 _MOBILEBERT_LAYER = {
     "enter.linear": "bottleneck.input.dense",
     "enter.norm": "bottleneck.input.LayerNorm",
@@ -206,13 +212,13 @@ _MOBILEBERT_LAYER = {
     "leave": "output.bottleneck.dense",
     "norm": "output.bottleneck.LayerNorm",
 }
-"""Modules of a layer, besides its feed-forward blocks."""
+"""Modules of a layer, except for its feed-forward blocks."""
 
 
 class MobileBertKeys(MaskedLMKeys):
     """MobileBERT (arXiv 2004.02984).
 
-    Encoder of bottlenecks on trigrams; the last feed-forward block of a layer has its own names.
+    Encoder of bottlenecks on trigrams; the last feed-forward block of a layer has different names.
     """
 
     model_type = "mobilebert"
@@ -256,31 +262,36 @@ class MobileBertKeys(MaskedLMKeys):
             "true_hidden_size",
         }
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            self.refuse_no_types(plain)
-            norm = plain.get("normalization_type", "no_norm")
-            eps = plain.get("layer_norm_eps", 1e-12)
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            self.check_segment_types(config_json)
+            norm = config_json.get("normalization_type", "no_norm")
+            eps = config_json.get("layer_norm_eps", 1e-12)
             if norm != "no_norm" and (norm, eps) != ("layer_norm", _CONSTANT_EPS):
-                why = (
-                    f"layer_norm_eps {_CONSTANT_EPS}, which is that of all norms then; got {norm} "
-                    f"with {eps}"
+                self.refuse(
+                    "normalization_type",
+                    f"expected no_norm, or layer_norm with layer_norm_eps {_CONSTANT_EPS}, the "
+                    "only "
+                    f"eps that all norms have; got {norm} with {eps}",
                 )
-                self.refuse("normalization_type", f"expected no_norm, or layer_norm with {why}")
-            narrow = plain.get("use_bottleneck_attention", False)
-            shared = plain.get("key_query_shared_bottleneck", True)
+
+                # which bottlenecks queries, keys and values read
+            narrow = config_json.get("use_bottleneck_attention", False)
+            shared = config_json.get("key_query_shared_bottleneck", True)
             if not narrow and not shared:
-                why = "expected true unless use_bottleneck_attention is, got false for both"
-                self.refuse("key_query_shared_bottleneck", why)
+                self.refuse(
+                    "key_query_shared_bottleneck",
+                    "expected true if use_bottleneck_attention is false, got false for both",
+                )
             switches: dict[str, object] = {"wide_values": not narrow, "no_norm": norm == "no_norm"}
             if "sentence" in self.classes.heads_in(tensors):
                 switches["heads.sentence"] = {
                     "weight": 1.0,
-                    "transform": plain.get("classifier_activation", True),
+                    "transform": config_json.get("classifier_activation", True),
                 }
             return switches
 
-        def keys_from(self, names: Iterable[str]) -> Values:
-            """Return the switches of that bottleneck and of the pooler's matrix."""
+        def keys_from_tensors(self, names: Iterable[str]) -> Values:
+            """Return the switches of the shared bottleneck and of the pooler's matrix."""
             known = set(names)
             shared = (
                 {"key_query_shared_bottleneck": True}
@@ -289,9 +300,13 @@ class MobileBertKeys(MaskedLMKeys):
             )
             return shared | {"classifier_activation": any("pooler.dense" in name for name in known)}
 
-        def task_options(self, ending: str, plain: Keys) -> Values:
+        def task_options(self, ending: str, config_json: Keys) -> Values:
             pooled = ending in ("ForSequenceClassification", "ForMultipleChoice")
-            return {"hidden": "tanh"} if pooled and plain.get("classifier_activation", True) else {}
+            return (
+                {"hidden": "tanh"}
+                if pooled and config_json.get("classifier_activation", True)
+                else {}
+            )
 
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
             return {"classifier_activation": head.hidden is not None}
@@ -325,7 +340,7 @@ class MobileBertKeys(MaskedLMKeys):
             "heads.sentence.classifier": "cls.seq_relationship",
         }
         transposed = ("predictions.dense",)
-        left_out = {r"^(mobilebert\.)?pooler\.", r"\.bottleneck\.attention\."}
+        skipped = {r"^(mobilebert\.)?pooler\.", r"\.bottleneck\.attention\."}
         buffers = {
             r"embeddings\.position_ids$",
         }

@@ -14,7 +14,7 @@ from clozeline.model.checkpoints._conversion.tables import (
     Values,
     layer_names,
 )
-from clozeline.model.checkpoints._conversion.task_heads import Task
+from clozeline.model.checkpoints._conversion.task_heads import TaskHeadNames
 from clozeline.model.checkpoints.bert import BODY, FIXED, MaskedLMKeys, embedding_names
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
@@ -27,12 +27,11 @@ _SCORES: Final = {"c2p": "content_to_position", "p2c": "position_to_content"}
 class DebertaKeys(MaskedLMKeys):
     """DeBERTa (arXiv 2006.03654).
 
-    Post-norm encoder with disentangled attention; its fused projection alternates from head to
-    head.
+    Post-norm encoder with disentangled attention; its fused projection alternates between heads.
 
-    Published files hold the head under the names that the class has with `legacy: false`. Both are
-    read; an export has the other names, which every version of transformers reads. Neither class
-    has the enhanced mask decoder.
+    Published files have the head's parameters under the names of the class with `legacy: false`.
+    Both forms can be read; an export has the other names, which every version of transformers
+    reads. Neither class has the enhanced mask decoder.
     """
 
     model_type = "deberta"
@@ -40,8 +39,10 @@ class DebertaKeys(MaskedLMKeys):
         "Deberta",
         head_classes={("masked_lm",): "ForMaskedLM"},
         tasks={
-            "ForSequenceClassification": Task("classifier", "pooler.dense", dropout="cls_dropout"),
-            "ForTokenClassification": Task("classifier"),
+            "ForSequenceClassification": TaskHeadNames(
+                "classifier", "pooler.dense", dropout="cls_dropout"
+            ),
+            "ForTokenClassification": TaskHeadNames("classifier"),
             "ForQuestionAnswering": ANSWER,
         },
     )
@@ -69,20 +70,22 @@ class DebertaKeys(MaskedLMKeys):
         }
         layout = ("legacy",)
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
             """Return the keys of positions; a head with `legacy: false` is always tied."""
-            self.refuse_other_computations(plain)
-            maximum = plain.get("max_position_embeddings", 512)
-            distance = plain.get("max_relative_positions", -1)
+            self.refuse_other_computations(config_json)
+            maximum = config_json.get("max_position_embeddings", 512)
+            distance = config_json.get("max_relative_positions", -1)
             ours = {
-                "position.kind": "learned" if plain.get("position_biased_input", True) else "none",
+                "position.kind": "learned"
+                if config_json.get("position_biased_input", True)
+                else "none",
                 "position.disentangled.max_distance": maximum if distance == -1 else distance,
             }
             ours |= {
-                f"position.disentangled.{key}": name in _scores(plain)
+                f"position.disentangled.{key}": name in _scores(config_json)
                 for name, key in _SCORES.items()
             }
-            return ours if plain.get("legacy", True) else {**ours, "tied": True}
+            return ours if config_json.get("legacy", True) else {**ours, "tied": True}
 
         def write_extra(self, config: ModelConfig) -> Values:
             chosen = config.position.disentangled or DisentangledConfig()
@@ -94,13 +97,13 @@ class DebertaKeys(MaskedLMKeys):
                 "legacy": True,
             }
 
-        def task_options(self, ending: str, plain: Keys) -> Values:
+        def task_options(self, ending: str, config_json: Keys) -> Values:
             if ending not in ("ForSequenceClassification", "ForMultipleChoice"):
                 return {}
             key = "pooler_hidden_act"
             known = {**ACTIVATIONS, "tanh": "tanh"}
-            act = self.read_activation(plain.get(key, "gelu"), key, known)
-            return {"hidden": act, "input_dropout": plain.get("pooler_dropout", 0.0)}
+            act = self.read_activation(config_json.get(key, "gelu"), key, known)
+            return {"hidden": act, "input_dropout": config_json.get("pooler_dropout", 0.0)}
 
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
             names = [
@@ -114,19 +117,18 @@ class DebertaKeys(MaskedLMKeys):
                 else {}
             )
 
-        def refuse_other_computations(self, plain: Keys) -> None:
-            """Refuse attention and widths that are not built."""
-            width = plain.get("hidden_size")
-            if not (relative := plain.get("relative_attention")):
+        def refuse_other_computations(self, config_json: Keys) -> None:
+            """Raise ConfigurationError for attention and widths that are not supported."""
+            width = config_json.get("hidden_size")
+            if not (relative := config_json.get("relative_attention")):
                 why = "attention without relative positions is not supported"
                 self.refuse("relative_attention", f"expected true, got {relative!r}; {why}")
-            if (got := plain.get("embedding_size", width)) != width:
+            if (got := config_json.get("embedding_size", width)) != width:
                 self.refuse(
                     "embedding_size",
-                    f"expected that of hidden_size {width}, got {got}: other widths are not "
-                    "supported",
+                    f"expected hidden_size {width}, got {got}: other widths are not supported",
                 )
-            if unknown := _scores(plain) - _SCORES.keys():
+            if unknown := _scores(config_json) - _SCORES.keys():
                 self.refuse(
                     "pos_att_type",
                     f"expected {' and '.join(_SCORES)}, got {', '.join(sorted(unknown))}",
@@ -165,7 +167,7 @@ class DebertaKeys(MaskedLMKeys):
             r"\.places\.weight$",
         }
         training_key = "position.disentangled.mask_decoder"
-        left_out = {
+        skipped = {
             r"^(deberta\.)?pooler\.",
             r"embeddings\.position_embeddings\.weight$",
             r"^mask_predictions\.",
@@ -185,12 +187,12 @@ class DebertaKeys(MaskedLMKeys):
             return {**super().names(config), **parts}
 
 
-def _scores(plain: Keys) -> set[str]:
-    """Return the names of scores, from a list or separated by bars."""
-    kinds = plain.get("pos_att_type") or []
+def _scores(config_json: Keys) -> set[str]:
+    """Return the names of scores, from a list or a text with bars."""
+    names = config_json.get("pos_att_type") or []
     return {
         name.strip()
-        for name in (kinds.lower().split("|") if isinstance(kinds, str) else map(str, kinds))
+        for name in (names.lower().split("|") if isinstance(names, str) else map(str, names))
     }
 
 
@@ -234,14 +236,14 @@ class DebertaV2Keys(DebertaKeys):
             "attention_head_size",
         }
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            kernel = plain.get("conv_kernel_size", 0)
-            buckets = plain.get("position_buckets", -1)
-            return super().read_extra(plain, tensors) | {
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            kernel = config_json.get("conv_kernel_size", 0)
+            buckets = config_json.get("position_buckets", -1)
+            return super().read_extra(config_json, tensors) | {
                 "position.disentangled.buckets": None if buckets == -1 else buckets,
-                "position.disentangled.shared_projections": plain.get("share_att_key", False),
+                "position.disentangled.shared_projections": config_json.get("share_att_key", False),
                 "position.disentangled.norm": _NORM
-                in str(plain.get("norm_rel_ebd", "none")).lower().split("|"),
+                in str(config_json.get("norm_rel_ebd", "none")).lower().split("|"),
                 "position.disentangled.convolution": kernel or None,
             }
 
@@ -255,19 +257,23 @@ class DebertaV2Keys(DebertaKeys):
                 "conv_act": self.activation_name(config),
             }
 
-        def refuse_other_computations(self, plain: Keys) -> None:
-            super().refuse_other_computations(plain)
-            act = plain.get("hidden_act", "gelu")
-            if plain.get("conv_kernel_size", 0) and plain.get("conv_act", "tanh") != act:
-                got = (
-                    f"{plain.get('conv_act', 'tanh')}: another activation in the first layer is "
-                    "not supported"
+        def refuse_other_computations(self, config_json: Keys) -> None:
+            super().refuse_other_computations(config_json)
+
+            # the convolution must have the activation of the layers
+            act = config_json.get("hidden_act", "gelu")
+            convolution_act = config_json.get("conv_act", "tanh")
+            if config_json.get("conv_kernel_size", 0) and convolution_act != act:
+                self.refuse(
+                    "conv_act",
+                    f"expected hidden_act {act}, got {convolution_act}: another activation in the "
+                    "first layer is not supported",
                 )
-                self.refuse("conv_act", f"expected that of hidden_act {act}, got {got}")
-            width = plain.get("attention_head_size")
-            if width is not None and width * plain.get("num_attention_heads", 0) != plain.get(
-                "hidden_size"
-            ):
+            # heads must divide the width exactly
+            width = config_json.get("attention_head_size")
+            if width is not None and width * config_json.get(
+                "num_attention_heads", 0
+            ) != config_json.get("hidden_size"):
                 self.refuse(
                     "attention_head_size",
                     f"expected hidden_size / num_attention_heads, got {width}",

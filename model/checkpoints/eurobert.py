@@ -18,23 +18,23 @@ from clozeline.model.checkpoints._conversion.tables import (
     layer_names,
     pool_name,
 )
-from clozeline.model.checkpoints._conversion.task_heads import Task
+from clozeline.model.checkpoints._conversion.task_heads import TaskHeadNames
 from clozeline.model.checkpoints.llama import LlamaKeys
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 
 _POOLS: Final = {"late": "late", "mean": "mean", "bos": "cls"}
-"""Their names of pools and ours; the first is their default."""
+"""Names of poolings in config.json, and ours; the first is the default."""
 
 
 class EuroBertKeys(LlamaKeys):
     """EuroBERT (arXiv 2503.05500).
 
-    Llama's layers without a causal mask; the masked LM head is a projection alone, with a bias if
-    the blocks have.
+    Llama's layers without a causal mask; the masked LM head is only a projection, with a bias if
+    the blocks have one.
 
-    A class scores every token and takes the mean of the scores (`late`), unless
-    `classifier_pooling` says otherwise.
+    A class scores every token and averages the scores (`late`), unless `classifier_pooling` says
+    otherwise.
     """
 
     model_type = "eurobert"
@@ -44,10 +44,10 @@ class EuroBertKeys(LlamaKeys):
         head_classes={("masked_lm",): "ForMaskedLM"},
         head_options={"transform": False},
         tasks={
-            "ForSequenceClassification": Task(
+            "ForSequenceClassification": TaskHeadNames(
                 "classifier", "dense", options={"hidden": "gelu", "dropout": 0.0}
             ),
-            "ForTokenClassification": Task("classifier", options={"dropout": 0.0}),
+            "ForTokenClassification": TaskHeadNames("classifier", options={"dropout": 0.0}),
         },
     )
 
@@ -56,14 +56,14 @@ class EuroBertKeys(LlamaKeys):
         more_defaults = {"rms_norm_eps": 1e-5, "max_position_embeddings": 8192}
         extra_keys = {"classifier_pooling"}
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            head = {"weight": 1.0, "transform": False, "bias": bool(plain.get("mlp_bias"))}
-            return {**super().read_extra(plain, tensors), "heads.masked_lm": head}
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            head = {"weight": 1.0, "transform": False, "bias": bool(config_json.get("mlp_bias"))}
+            return {**super().read_extra(config_json, tensors), "heads.masked_lm": head}
 
-        def task_options(self, ending: str, plain: Keys) -> Values:
+        def task_options(self, ending: str, config_json: Keys) -> Values:
             if ending != "ForSequenceClassification":
                 return {}
-            if (name := plain.get("classifier_pooling", "late")) not in _POOLS:
+            if (name := config_json.get("classifier_pooling", "late")) not in _POOLS:
                 self.refuse(
                     "classifier_pooling", f"expected one of {', '.join(_POOLS)}, got {name!r}"
                 )
@@ -98,15 +98,14 @@ class NeoBertKeys(KeyMap):
     Pre-norm encoder with RMSNorm and gated SiLU, whose rotation pairs neighboring components;
     import only.
 
-    Queries, keys and values of each head are fused in turn. They are split and reordered when they
-    are read.
+    Queries, keys and values of each head are fused, one head after another. They are split and
+    reordered on reading.
     """
 
     model_type = "neobert"
     read_only = (
         "transformers has no class for it, only code that its publisher ships; export the body "
-        "alone as eurobert, "
-        "which computes the same"
+        "alone as eurobert, which computes the same"
     )
     classes = Classes(
         "NeoBERT",
@@ -141,13 +140,13 @@ class NeoBertKeys(KeyMap):
             "classifier_init_range",
         }
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            """Return the inner width, that of the tensors: two thirds of `intermediate_size`, rounded up to eights."""
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            """Return the tensors' inner width: 2/3 of `intermediate_size`, rounded up to eights."""
             down = next(
                 (tensor for name, tensor in tensors.items() if name.endswith(".0.ffn.w3.weight")),
                 None,
             )
-            narrow = int(plain.get("intermediate_size", 3072) * 2 / 3)
+            narrow = int(config_json.get("intermediate_size", 3072) * 2 / 3)
             return {"ffn_dim": -(-narrow // 8) * 8 if down is None else down.shape[1]}
 
     class Tensors(KeyMap.Tensors):
@@ -164,7 +163,7 @@ class NeoBertKeys(KeyMap):
         }
 
         def tensors_of_class(self, tensors: Tensors, config: ModelConfig) -> dict[str, Tensor]:
-            """Split the fused projections; move rows of queries and keys that rotate in pairs to halves of a head."""
+            """Split fused projections, and reorder queries and keys, whose neighbors are pairs."""
             split: dict[str, Tensor] = {}
             for name, tensor in tensors.items():
                 if not name.endswith(".qkv.weight"):

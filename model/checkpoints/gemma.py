@@ -22,7 +22,7 @@ class GemmaKeys(LlamaKeys):
     Llama with RMSNorm whose gain is 1 + weight, scaled embeddings, and a feed-forward block gated
     by GELU.
 
-    `gelu` means the approximation by tanh, as in the first files, whose class had no other one.
+    `gelu` means the tanh approximation, as in the first files, whose class had no other.
     """
 
     model_type = "gemma"
@@ -53,16 +53,18 @@ class GemmaKeys(LlamaKeys):
         activations = {_TANH: "gelu_tanh"} | ACTIVATIONS | {"gelu": "gelu_tanh"}
         extra_keys = {"hidden_activation"}
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            """Return the rotation; refuse a second key of the activation, of some files, that says another one."""
-            act, second = (plain.get(key) or _TANH for key in ("hidden_act", "hidden_activation"))
-            if plain.get("hidden_activation") and self.activations.get(
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            """Return the rotation; a second key of the activation must agree with the first."""
+            act, second = (
+                config_json.get(key) or _TANH for key in ("hidden_act", "hidden_activation")
+            )
+            if config_json.get("hidden_activation") and self.activations.get(
                 second
             ) != self.activations.get(act):
                 self.refuse(
                     "hidden_activation", f"expected that of hidden_act, {act!r}, got {second!r}"
                 )
-            return super().read_extra(plain, tensors)
+            return super().read_extra(config_json, tensors)
 
 
 NORMS = {
@@ -77,8 +79,7 @@ NORMS = {
 class Gemma2Keys(LocalLlamaKeys):
     """Gemma 2 (arXiv 2408.00118).
 
-    Gemma with norms before and after each block, scores that are capped, and windows in every
-    second layer.
+    Gemma with norms before and after each block, capped scores, and windows in every second layer.
     """
 
     model_type = "gemma2"
@@ -104,18 +105,18 @@ class Gemma2Keys(LocalLlamaKeys):
         def is_usually_local(self, layer: int, given: Keys) -> bool:
             return layer % 2 == 0
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
             """Return the rotation, the windows, and the factor of the scores."""
-            given = {**self.defaults, **plain}
+            given = {**self.defaults, **config_json}
             if given["sliding_window"] is None:
                 self.refuse("sliding_window", "expected 1 or more tokens, got None")
             scalar = given["query_pre_attn_scalar"]
             if not isinstance(scalar, (int, float)) or scalar <= 0:
                 self.refuse("query_pre_attn_scalar", f"expected a number above 0, got {scalar!r}")
-            return {**super().read_extra(plain, tensors), "qk_scale": scalar**-0.5}
+            return {**super().read_extra(config_json, tensors), "qk_scale": scalar**-0.5}
 
         def write_extra(self, config: ModelConfig) -> Values:
-            """Return their keys; the class has no factor of the scores but the root of a whole number.
+            """Return the keys of config.json; the factor of the scores is the root of an integer.
 
             It needs a window even if no layer has one.
             """
@@ -134,7 +135,7 @@ _LOCAL_BASE: Final = 1e4
 class Gemma3Keys(Gemma2Keys):
     """Gemma 3 without images (arXiv 2503.19786).
 
-    Gemma 2 with a norm of each query and key, and a rotation of their own in layers with a window.
+    Gemma 2 with a norm of each query and key, and another rotation in layers with a window.
 
     Its files may have `attn_logit_softcapping`, which its class never reads.
     """
@@ -167,22 +168,22 @@ class Gemma3Keys(Gemma2Keys):
         def is_usually_local(self, layer: int, given: Keys) -> bool:
             return (layer + 1) % given.get("sliding_window_pattern", 6) != 0
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            """Return the base and scaling of global layers, and the base of local ones, which are never scaled."""
-            forms = plain.get("rope_parameters") or {}
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            """Return the rotation of global layers, and that of local ones, which do not scale."""
+            forms = config_json.get("rope_parameters") or {}
             if others := sorted(set(forms) - {FULL, SLIDING}):
                 self.refuse(
                     "rope_parameters",
                     f"expected the keys {FULL} and {SLIDING}, got {', '.join(others)}",
                 )
             base = read_unscaled_base(
-                self.model_type, plain, SLIDING, "rope_local_base_freq", _LOCAL_BASE
+                self.model_type, config_json, SLIDING, "rope_local_base_freq", _LOCAL_BASE
             )
-            found = super().read_extra({**plain, "rope_parameters": forms.get(FULL)}, tensors)
-            return found | ({"local.theta": base} if "local.window" in found else {})
+            keys = super().read_extra({**config_json, "rope_parameters": forms.get(FULL)}, tensors)
+            return keys | ({"local.theta": base} if "local.window" in keys else {})
 
         def write_extra(self, config: ModelConfig) -> Values:
-            """Return their keys; both rotations in the current form, and in the former one for older readers."""
+            """Return both rotations in the current and, for older readers, in the former form."""
             rotation = write_rotation(config.position)
             local = config.local
             base = _LOCAL_BASE if local is None else local.theta or config.position.theta

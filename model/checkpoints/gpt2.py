@@ -72,16 +72,16 @@ class Gpt2Keys(KeyMap):
         activations = {"gelu_new": "gelu_tanh"} | ACTIVATIONS
         extra_keys = {"n_inner", "scale_attn_weights", "n_ctx"}
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            """Return the inner width, by default four times the outer, and the factor of the scores."""
-            inner = plain.get("n_inner")
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            """Return the inner width, by default 4 times the outer, and the scale of scores."""
+            inner = config_json.get("n_inner")
             return {
-                "ffn_dim": 4 * plain["n_embd"] if inner is None else inner,
-                "qk_scale": None if plain.get("scale_attn_weights", True) else 1.0,
+                "ffn_dim": 4 * config_json["n_embd"] if inner is None else inner,
+                "qk_scale": None if config_json.get("scale_attn_weights", True) else 1.0,
             }
 
         def write_extra(self, config: ModelConfig) -> Values:
-            """Return the inner width, the scale of scores, and the former name of the length, which llama.cpp reads."""
+            """Return the inner width, the scale of scores, and the length for llama.cpp."""
             scaled = config.qk_scale != 1.0
             return {
                 "n_inner": config.ffn_dim,
@@ -126,8 +126,8 @@ class OpenaiGptKeys(KeyMap):
         table = {**TABLE, "activation": ("afn", "gelu")}
         activations = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            return {"ffn_dim": 4 * plain["n_embd"]}
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            return {"ffn_dim": 4 * config_json["n_embd"]}
 
     class Tensors(KeyMap.Tensors):
         base = "transformer."
@@ -158,7 +158,7 @@ _WIDTH: Final = "word_embed_proj_dim"
 class OptKeys(KeyMap):
     """OPT (arXiv 2205.01068).
 
-    Decoder with learned positions from the third row of their table on, and a fixed eps.
+    Decoder with a fixed eps and learned positions, which start in the third row of their table.
 
     OPT-350m, whose token table is narrower than its layers, is refused: its positions are added
     after the projection.
@@ -190,15 +190,16 @@ class OptKeys(KeyMap):
         activations = {"relu": "relu"} | ACTIVATIONS
         extra_keys = {"do_layer_norm_before", "_remove_final_layer_norm", _WIDTH, "layerdrop"}
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
             """Return where the norms are; refuse a token table of another width."""
-            if (width := plain.get(_WIDTH)) not in (None, plain["hidden_size"]):
-                why = "positions that are added after a projection are not built"
+            if (width := config_json.get(_WIDTH)) not in (None, config_json["hidden_size"]):
                 self.refuse(
-                    _WIDTH, f"expected hidden_size {plain['hidden_size']}, got {width}: {why}"
+                    _WIDTH,
+                    f"expected hidden_size {config_json['hidden_size']}, got {width}: positions "
+                    "that are added after a projection are not supported",
                 )
-            before = bool(plain.get("do_layer_norm_before", True))
-            final = before and not plain.get("_remove_final_layer_norm", False)
+            before = bool(config_json.get("do_layer_norm_before", True))
+            final = before and not config_json.get("_remove_final_layer_norm", False)
             return {"norm_place": "pre" if before else "post", "final_norm": final}
 
         def write_extra(self, config: ModelConfig) -> Values:

@@ -21,7 +21,7 @@ from clozeline.model.checkpoints._conversion.tables import (
     fused_names,
     layer_names,
 )
-from clozeline.model.checkpoints._conversion.task_heads import Task
+from clozeline.model.checkpoints._conversion.task_heads import TaskHeadNames
 from clozeline.model.configuration.model_config import ModelConfig
 
 _GPT_NEOX_MODULES: Final = {
@@ -41,7 +41,7 @@ class GptNeoxKeys(KeyMap):
     Pre-norm decoder whose blocks read the same states, with a rotation of the first quarter of each
     head.
 
-    Queries, keys and values of each head are fused in turn.
+    Queries, keys and values of each head are fused, one head after another.
     """
 
     model_type = "gpt_neox"
@@ -79,21 +79,23 @@ class GptNeoxKeys(KeyMap):
             "head_dim",
         }
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            """Return the rotation by current or former keys, and whether the blocks read the same states."""
-            if (own := plain.get("head_dim")) not in (
-                None,
-                plain["hidden_size"] // plain["num_attention_heads"],
-            ):
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            """Return the rotation, by current or former keys, and whether blocks are parallel."""
+            usual = config_json["hidden_size"] // config_json["num_attention_heads"]
+            if (head_dim := config_json.get("head_dim")) not in (None, usual):
                 self.refuse(
                     "head_dim",
-                    f"the class reads it for the rotation alone: expected none, got {own}",
+                    f"the class only reads it for the rotation: expected {usual}, got {head_dim}",
                 )
-            former = {new: plain[old] for old, new in _FORMER.items() if plain.get(old) is not None}
-            rotation = read_rotation(self.model_type, {**former, **plain}, rotated=0.25)
+            former = {
+                new: config_json[old]
+                for old, new in _FORMER.items()
+                if config_json.get(old) is not None
+            }
+            rotation = read_rotation(self.model_type, {**former, **config_json}, rotated=0.25)
             return {
                 **rotation,
-                "parallel": "two_norms" if plain.get("use_parallel_residual", True) else None,
+                "parallel": "two_norms" if config_json.get("use_parallel_residual", True) else None,
             }
 
         def write_extra(self, config: ModelConfig) -> Values:
@@ -113,7 +115,7 @@ class GptNeoxKeys(KeyMap):
         buffers = {r"\.attention\.(masked_)?bias$", r"rotary_emb\.inv_freq$"}
 
         def names(self, config: ModelConfig) -> Names:
-            """Name the parts of the fused projection, whose rows alternate from head to head."""
+            """Name the parts of the fused projection, whose rows alternate between heads."""
             theirs = "gpt_neox.layers.{i}.attention.query_key_value"
             return {**self.modules, **fused_names(theirs, QKV, groups=config.attention_heads)}
 
@@ -145,7 +147,7 @@ class PhiKeys(KeyMap):
         projections=("biased",),
         tasks={
             "ForSequenceClassification": SCORE,
-            "ForTokenClassification": Task("score", dropout=DROPOUT, usual=0.1),
+            "ForTokenClassification": TaskHeadNames("score", dropout=DROPOUT, default_dropout=0.1),
         },
     )
 
@@ -172,9 +174,9 @@ class PhiKeys(KeyMap):
             "qk_layernorm",
         }
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            rotation = read_rotation(self.model_type, {**self.defaults, **plain}, rotated=0.5)
-            return {**rotation, "qk_norm": "head" if plain.get("qk_layernorm") else None}
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            rotation = read_rotation(self.model_type, {**self.defaults, **config_json}, rotated=0.5)
+            return {**rotation, "qk_norm": "head" if config_json.get("qk_layernorm") else None}
 
         def write_extra(self, config: ModelConfig) -> Values:
             return {

@@ -32,7 +32,7 @@ from clozeline.model.checkpoints._conversion.tables import (
     fused_names,
     layer_names,
 )
-from clozeline.model.checkpoints._conversion.task_heads import Task
+from clozeline.model.checkpoints._conversion.task_heads import TaskHeadNames
 from clozeline.model.configuration.model_config import ModelConfig
 
 PROJECTIONS: Final[Mapping[str, str]] = {
@@ -48,7 +48,7 @@ QK_NORMS: Final[Mapping[str, str]] = {
     "attention.body.query_norm": "self_attn.q_norm",
     "attention.body.key_norm": "self_attn.k_norm",
 }
-"""Norms of queries and keys in those of the types that have them."""
+"""Norms of queries and keys, in types that have them."""
 NORMS: Final = {
     "attention.norm": "input_layernorm",
     "feed_forward.norm": "post_attention_layernorm",
@@ -57,7 +57,7 @@ NORMS: Final = {
 
 
 def llama_names(norms: Mapping[str, str]) -> dict[str, str | Slice | Reshaped]:
-    """Return the modules of a model with the names of Llama, from the norms of its layers."""
+    """Return the modules of a model with Llama's names, given the norms of its layers."""
     return {
         "family.tokens": "model.embed_tokens",
         **layer_names("family.stack", "model.layers", {**PROJECTIONS, **norms}),
@@ -77,8 +77,8 @@ class LlamaKeys(KeyMap):
         "Llama",
         tasks={
             "ForSequenceClassification": SCORE,
-            "ForTokenClassification": Task("score", dropout=DROPOUT, usual=0.1),
-            "ForQuestionAnswering": Task(
+            "ForTokenClassification": TaskHeadNames("score", dropout=DROPOUT, default_dropout=0.1),
+            "ForQuestionAnswering": TaskHeadNames(
                 "qa_outputs", options={"dropout": 0.0}, body=("model.", "transformer.")
             ),
         },
@@ -101,16 +101,16 @@ class LlamaKeys(KeyMap):
             "activation": ("hidden_act", "silu"),
         }
         theta = 10000.0
-        """Base of the rotation where config.json has none."""
+        """Base of the rotation if config.json has none."""
         rotated: ClassVar[float | None] = None
-        """share of a head's components that rotate without a key for it; None: the type always
-        rotates all"""
+        """share of a head's components that rotate if no key says so; None: the type always rotates
+        all"""
         activations = {"gelu_pytorch_tanh": "gelu_tanh"} | ACTIVATIONS
         extra_keys = {"rope_theta", "rope_scaling", "rope_parameters"}
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
             return read_rotation(
-                self.model_type, {**self.defaults, **plain}, self.theta, self.rotated
+                self.model_type, {**self.defaults, **config_json}, self.theta, self.rotated
             )
 
         def write_extra(self, config: ModelConfig) -> Values:
@@ -125,31 +125,36 @@ class LlamaKeys(KeyMap):
 
 
 class LocalLlamaKeys(LlamaKeys):
-    """Llama, some or all layers of which have a window; null, not an absent key, means that there is none."""
+    """Llama with a window in some or all layers; null, not a missing key, means no window."""
 
     class Configuration(LlamaKeys.Configuration):
         lists_layers = True
-        """The class reads `layer_types`; False: all layers have the window, whatever the list
-        says."""
+        """Whether the class reads `layer_types`; False: all layers have the window, whatever the
+        list says."""
 
         def is_usually_local(self, layer: int, given: Keys) -> bool:
-            """Return whether a layer has the window where config.json has no list; `given` has the defaults, too."""
+            """Return whether a layer has the window if config.json has no list.
+
+            `given` are the keys with their defaults.
+            """
             return True
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            """Return the rotation and the windows; without `use_sliding_window` other keys of the window mean nothing.
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            """Return the rotation and the windows, unless `use_sliding_window` disables them.
 
             A list of layer types takes precedence over the keys that `is_usually_local` reads.
             """
-            given = {**self.defaults, **plain}
+            given = {**self.defaults, **config_json}
             window = given["sliding_window"] if given.get("use_sliding_window", True) else None
-            listed = plain if self.lists_layers else {**plain, "layer_types": None}
-            kinds = read_layer_types(
+            listed = config_json if self.lists_layers else {**config_json, "layer_types": None}
+            types = read_layer_types(
                 self.model_type,
                 listed,
                 lambda layer: window is not None and self.is_usually_local(layer, given),
             )
-            return super().read_extra(plain, tensors) | read_windows(self.model_type, kinds, window)
+            return super().read_extra(config_json, tensors) | read_windows(
+                self.model_type, types, window
+            )
 
         def write_extra(self, config: ModelConfig) -> Values:
             window = write_window(config)
@@ -216,7 +221,7 @@ class Qwen2Keys(LocalLlamaKeys):
             return bool(layer >= given["max_window_layers"])
 
         def write_extra(self, config: ModelConfig) -> Values:
-            """Return the rotation and the windows, as a list; the number of layers without one is for older readers."""
+            """Return the rotation and the windows, also as a number of layers for older readers."""
             local = [layer for layer in range(config.layers) if config.is_local(layer)]
             return super().write_extra(config) | {
                 "max_window_layers": min(local, default=config.layers)
@@ -275,7 +280,7 @@ class SmolLm3Keys(LocalLlamaKeys):
     """SmolLM3 (https://huggingface.co/blog/smollm3).
 
     Llama whose every fourth layer does not rotate queries and keys, unless a list says which; these
-    may be local.
+    layers may be local.
     """
 
     model_type = "smollm3"
@@ -294,7 +299,7 @@ class SmolLm3Keys(LocalLlamaKeys):
         extra_keys = {"no_rope_layers", "layer_types"}
 
         def nope_layers(self, given: Keys) -> tuple[int, ...]:
-            """Return the layers without a rotation; a 0 in their list is such a layer."""
+            """Return the layers without a rotation; a 0 in the list is such a layer."""
             layers = given["num_hidden_layers"]
             interval = given["no_rope_layer_interval"]
             rotated = given.get("no_rope_layers")
@@ -310,9 +315,9 @@ class SmolLm3Keys(LocalLlamaKeys):
         def is_usually_local(self, layer: int, given: Keys) -> bool:
             return layer in self.nope_layers(given)
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            nope = self.nope_layers({**self.defaults, **plain})
-            return {**super().read_extra(plain, tensors), "position.nope_layers": nope}
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            nope = self.nope_layers({**self.defaults, **config_json})
+            return {**super().read_extra(config_json, tensors), "position.nope_layers": nope}
 
         def write_extra(self, config: ModelConfig) -> Values:
             rotated = [
@@ -358,22 +363,22 @@ class Phi3Keys(LocalLlamaKeys):
         lists_layers = False
         extra_keys = {"partial_rotary_factor", "embd_pdrop"}
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            """Return the rotation, longrope or unscaled, and the window of all layers, if there is one."""
-            given = {**self.defaults, **plain}
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            """Return the rotation, longrope or unscaled, and the window of all layers, if any."""
+            given = {**self.defaults, **config_json}
             for key in _FORMS:
-                form = plain.get(key)
+                form = config_json.get(key)
                 if isinstance(form, Mapping) and form.get("rope_type", form.get("type")) in (
                     "su",
                     "yarn",
                 ):
                     given[key] = {**form, "rope_type": "longrope"}
-            found = super().read_extra(given, tensors)
-            if (scaling := found.get("position.scaling.kind", "longrope")) != "longrope":
+            keys = super().read_extra(given, tensors)
+            if (scaling := keys.get("position.scaling.kind", "longrope")) != "longrope":
                 self.refuse(
                     "rope_parameters", f"expected rope_type default or longrope, got {scaling!r}"
                 )
-            return found
+            return keys
 
         def write_extra(self, config: ModelConfig) -> Values:
             scaling = config.position.scaling

@@ -25,13 +25,13 @@ from clozeline.model.checkpoints._conversion.tables import (
     layer_names,
     pool_name,
 )
-from clozeline.model.checkpoints._conversion.task_heads import Task
+from clozeline.model.checkpoints._conversion.task_heads import TaskHeadNames
 from clozeline.model.configuration.head import ClassifierOptions, VocabularyOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import LocalConfig
 
 _POOLS: Final = {"cls": "cls", "mean": "mean"}
-"""Their names of pools and ours."""
+"""Names of poolings in config.json, and ours."""
 _THETA = {FULL: 160000.0, SLIDING: 10000.0}
 _FORMER = {FULL: "global_rope_theta", SLIDING: "local_rope_theta"}
 _MODULES: Final = {
@@ -49,8 +49,8 @@ class ModernBertKeys(KeyMap):
     Pre-norm encoder with local layers; queries, keys and values are fused, as are the gate and
     `up`.
 
-    Its class also applies `attention_dropout` to the attention's output; ours uses `dropout.hidden`
-    there.
+    Its class also applies `attention_dropout` to the attention's output, where ours uses
+    `dropout.hidden`.
     """
 
     model_type = "modernbert"
@@ -64,13 +64,13 @@ class ModernBertKeys(KeyMap):
                 "ForQuestionAnswering",
                 "ForMultipleChoice",
             ),
-            Task(
+            TaskHeadNames(
                 "classifier",
                 "head.dense",
                 "head.norm",
                 {"hidden_norm": True},
                 dropout=DROPOUT,
-                usual=0.0,
+                default_dropout=0.0,
             ),
         ),
     )
@@ -113,50 +113,58 @@ class ModernBertKeys(KeyMap):
             *("rope_parameters", "rope_scaling", "layer_norm_eps", *_FORMER.values()),
         }
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            """Return the head and theta and, if there are local layers, which these are, their window and theta."""
-            act, of_head = (
-                plain.get(key, "gelu") for key in ("hidden_activation", "classifier_activation")
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            """Return the head, theta, and local layers, if any, with their window and theta."""
+            # one activation for the layers and the head
+            act, head_act = (
+                config_json.get(key, "gelu")
+                for key in ("hidden_activation", "classifier_activation")
             )
-            if act != of_head:
+            if act != head_act:
                 self.refuse(
                     "classifier_activation",
-                    f"expected that of the layers, {act!r}, got {of_head!r}",
+                    f"expected the layers' activation, {act!r}, got {head_act!r}",
                 )
             head = {
                 "weight": 1.0,
                 **self.classes.head_options,
-                "bias": bool(plain.get("decoder_bias", True)),
+                "bias": bool(config_json.get("decoder_bias", True)),
             }
             base = {
                 f"heads.{self.classes.heads[0]}": head,
-                "position.theta": self._theta(plain, FULL),
+                "position.theta": self._theta(config_json, FULL),
             }
-            layers = _local_layers(self.model_type, plain)
+            layers = _local_layers(self.model_type, config_json)
             if layers == {"local.global_every": 1}:
                 return base
             return {
                 **base,
                 **layers,
-                "local.theta": self._theta(plain, SLIDING),
-                "local.window": plain.get("local_attention", 128) // 2,
+                "local.theta": self._theta(config_json, SLIDING),
+                "local.window": config_json.get("local_attention", 128) // 2,
             }
 
-        def _theta(self, plain: Keys, kind: str) -> float:
-            if plain.get("rope_scaling"):
-                self.refuse("rope_scaling", "expected none, got scaled positions")
-            return read_unscaled_base(self.model_type, plain, kind, _FORMER[kind], _THETA[kind])
+        def _theta(self, config_json: Keys, layer_type: str) -> float:
+            if config_json.get("rope_scaling"):
+                self.refuse("rope_scaling", "expected null: scaled positions are not supported")
+            return read_unscaled_base(
+                self.model_type, config_json, layer_type, _FORMER[layer_type], _THETA[layer_type]
+            )
 
-        def task_options(self, ending: str, plain: Keys) -> Values:
-            options = {"hidden": self.activations.get(plain.get("classifier_activation", "gelu"))}
+        def task_options(self, ending: str, config_json: Keys) -> Values:
+            options = {
+                "hidden": self.activations.get(config_json.get("classifier_activation", "gelu"))
+            }
             pooled = ending in ("ForSequenceClassification", "ForMultipleChoice")
-            return options | ({"pool": plain.get("classifier_pooling", "cls")} if pooled else {})
+            return options | (
+                {"pool": config_json.get("classifier_pooling", "cls")} if pooled else {}
+            )
 
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
             return {"classifier_pooling": pool_name(_POOLS, head.pool_in(config.architecture))}
 
         def write_extra(self, config: ModelConfig) -> Values:
-            """Return layers and thetas in the current format and in the former one, which needs a number as cutoff."""
+            """Return layers and thetas in the current and, for older readers, the former format."""
             local = config.local or LocalConfig(window=0, global_every=1)
             bases = {FULL: config.position.theta, SLIDING: local.theta or config.position.theta}
             every = (
@@ -164,18 +172,20 @@ class ModernBertKeys(KeyMap):
                 if local.global_every is None
                 else {"global_attn_every_n_layers": local.global_every}
             )
+            # the former format needs a number as cutoff
             head = config.heads.get(self.classes.heads[0])
             return {
                 "decoder_bias": not isinstance(head, VocabularyOptions) or head.bias,
-                "layer_norm_eps": config.eps,  # the publisher's files have both names, and llama.cpp reads this one
+                # the publisher's files have both names, and llama.cpp reads this one
+                "layer_norm_eps": config.eps,
                 "layer_types": write_layer_types(config),
                 **every,
                 "local_attention": 2 * local.window,
                 "rope_parameters": {
-                    kind: {"rope_type": "default", "rope_theta": base}
-                    for kind, base in bases.items()
+                    layer_type: {"rope_type": "default", "rope_theta": base}
+                    for layer_type, base in bases.items()
                 },
-                **{_FORMER[kind]: base for kind, base in bases.items()},
+                **{_FORMER[layer_type]: base for layer_type, base in bases.items()},
                 "classifier_activation": self.activation_name(config) or config.activation,
                 "initializer_cutoff_factor": config.init.cutoff
                 or self.defaults["initializer_cutoff_factor"],
@@ -196,14 +206,14 @@ class ModernBertKeys(KeyMap):
         }
 
 
-def _local_layers(model_type: str, plain: Keys) -> Values:
-    """Return the distance between global layers, or the list of types where there is no such distance."""
-    every = plain.get("global_attn_every_n_layers") or 3
-    kinds = read_layer_types(model_type, plain, lambda layer: layer % every != 0)
-    for period in (every, *range(1, len(kinds) + 1)):
-        if kinds == [SLIDING if layer % period else FULL for layer in range(len(kinds))]:
+def _local_layers(model_type: str, config_json: Keys) -> Values:
+    """Return the distance between global layers, or the list of types if it varies."""
+    every = config_json.get("global_attn_every_n_layers") or 3
+    types = read_layer_types(model_type, config_json, lambda layer: layer % every != 0)
+    for period in (every, *range(1, len(types) + 1)):
+        if types == [SLIDING if layer % period else FULL for layer in range(len(types))]:
             return {"local.global_every": period}
-    return {"local.layer_types": tuple(kinds)}
+    return {"local.layer_types": tuple(types)}
 
 
 _QKV = attention_names("attn.q_proj", "attn.k_proj", "attn.v_proj", "attn.Wo")
@@ -224,7 +234,7 @@ class ModernBertDecoderKeys(ModernBertKeys):
         head_options={"projection": "transformed"},
         projections=("transformed",),
         tasks={
-            "ForSequenceClassification": Task(
+            "ForSequenceClassification": TaskHeadNames(
                 "classifier", "head.dense", "head.norm", {"hidden_norm": True}, DROPOUT, 0.0
             )
         },
@@ -234,26 +244,25 @@ class ModernBertDecoderKeys(ModernBertKeys):
         fixed = {**ModernBertKeys.Configuration.fixed, "family": "decoder"}
         extra_keys = {"sliding_window"}
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            """Return what ModernBERT has, and the window."""
-            found = super().read_extra({**plain, "local_attention": 128}, tensors)
-            if "local.window" in found:
-                found["local.window"] = (
-                    plain.get("sliding_window", (plain.get("local_attention", 128) or 0) // 2) - 1
-                )
-            return found
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            """Return the keys of ModernBERT, and the window."""
+            keys = super().read_extra({**config_json, "local_attention": 128}, tensors)
+            if "local.window" in keys:
+                default = (config_json.get("local_attention", 128) or 0) // 2
+                keys["local.window"] = config_json.get("sliding_window", default) - 1
+            return keys
 
         def write_extra(self, config: ModelConfig) -> Values:
-            seen = 1 + (0 if config.local is None else config.local.window)
+            window = 1 + (0 if config.local is None else config.local.window)
             return {
                 **super().write_extra(config),
-                "sliding_window": seen,
-                "local_attention": 2 * seen,
+                "sliding_window": window,
+                "local_attention": 2 * window,
             }
 
-        def task_options(self, ending: str, plain: Keys) -> Values:
-            hidden = self.activations.get(plain.get("classifier_activation", "gelu"))
-            return {"hidden": hidden, "bias": bool(plain.get("classifier_bias", False))}
+        def task_options(self, ending: str, config_json: Keys) -> Values:
+            hidden = self.activations.get(config_json.get("classifier_activation", "gelu"))
+            return {"hidden": hidden, "bias": bool(config_json.get("classifier_bias", False))}
 
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
             return {}
@@ -261,8 +270,8 @@ class ModernBertDecoderKeys(ModernBertKeys):
     class Tensors(ModernBertKeys.Tensors):
         modules = {
             **{
-                name: at
-                for name, at in ModernBertKeys.Tensors.modules.items()
+                name: published
+                for name, published in ModernBertKeys.Tensors.modules.items()
                 if "attention.body" not in name and "heads." not in name
             },
             **layer_names("family.stack", "model.layers", _QKV),

@@ -12,7 +12,7 @@ from clozeline.model.checkpoints._conversion.tables import (
     Tensors,
     Values,
 )
-from clozeline.model.checkpoints._conversion.task_heads import Task
+from clozeline.model.checkpoints._conversion.task_heads import TaskHeadNames
 from clozeline.model.checkpoints.bert import BODY, FIXED, MaskedLMKeys, body_names
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -29,7 +29,7 @@ class RobertaKeys(MaskedLMKeys):
         "Roberta",
         head_classes={("masked_lm",): "ForMaskedLM"},
         tasks={
-            "ForSequenceClassification": Task(
+            "ForSequenceClassification": TaskHeadNames(
                 "classifier.out_proj",
                 "classifier.dense",
                 options={"hidden": "tanh"},
@@ -38,7 +38,7 @@ class RobertaKeys(MaskedLMKeys):
             ),
             "ForTokenClassification": TAGS,
             "ForQuestionAnswering": ANSWER,
-            "ForMultipleChoice": Task(
+            "ForMultipleChoice": TaskHeadNames(
                 "classifier", "roberta.pooler.dense", options={"hidden": "tanh"}
             ),
         },
@@ -50,13 +50,15 @@ class RobertaKeys(MaskedLMKeys):
             "max_position_embeddings",
         }
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            self.refuse_no_types(plain)
-            pad = plain.get("pad_token_id", 1)
-            rows = plain.get("max_position_embeddings")
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            self.check_segment_types(config_json)
+            pad = config_json.get("pad_token_id", 1)
+            rows = config_json.get("max_position_embeddings")
             if not isinstance(pad, int) or not isinstance(rows, int) or rows <= pad + 1:
-                why = f"expected numbers, the second larger by 2 or more, got {pad!r} and {rows!r}"
-                self.refuse("pad_token_id and max_position_embeddings", why)
+                reason = (
+                    f"expected numbers, the second larger by 2 or more, got {pad!r} and {rows!r}"
+                )
+                self.refuse("pad_token_id and max_position_embeddings", reason)
             return {"position.maximum": rows - pad - 1, "position.offset": pad + 1}
 
         def write_extra(self, config: ModelConfig) -> Values:
@@ -71,7 +73,7 @@ class RobertaKeys(MaskedLMKeys):
             "heads.masked_lm.transform": "lm_head.dense",
             "heads.masked_lm.norm": "lm_head.layer_norm",
         }
-        left_out = {
+        skipped = {
             r"^(roberta\.)?pooler\.",
         }
         buffers = {r"embeddings\.position_ids$", r"embeddings\.token_type_ids$"}

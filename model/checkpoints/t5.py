@@ -18,7 +18,7 @@ from clozeline.model.checkpoints._conversion.tables import (
     Values,
     layer_names,
 )
-from clozeline.model.checkpoints._conversion.task_heads import Task
+from clozeline.model.checkpoints._conversion.task_heads import TaskHeadNames
 from clozeline.model.configuration.model_config import ModelConfig
 
 _GATED: Final = {
@@ -42,7 +42,9 @@ def _stack(name: str) -> Values:
             for part in ("query", "key", "value", "out")
         }
     return {
-        f"family.{name}.position.table": f"{name}.block.0.layer.0.SelfAttention.relative_attention_bias",
+        f"family.{name}.position.table": (
+            f"{name}.block.0.layer.0.SelfAttention.relative_attention_bias"
+        ),
         f"family.{name}.norm": f"{name}.final_layer_norm",
         **layer_names(f"family.{name}", f"{name}.block", layer),
     }
@@ -104,22 +106,22 @@ class T5Keys(KeyMap):
         feed_forward = "relu"
         """type of feed-forward block if config.json does not name it"""
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            kind = plain.get("feed_forward_proj", self.feed_forward)
-            act = self.read_activation(kind, "feed_forward_proj", {**ACTIVATIONS, **_GATED})
-            # these two, which the class writes, take precedence
-            if (name := plain.get("dense_act_fn")) is not None:
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            block = config_json.get("feed_forward_proj", self.feed_forward)
+            act = self.read_activation(block, "feed_forward_proj", {**ACTIVATIONS, **_GATED})
+            # the next two keys, which the class writes, take precedence
+            if (name := config_json.get("dense_act_fn")) is not None:
                 act = self.read_activation(name, "dense_act_fn", ACTIVATIONS)
-            gated = plain.get("is_gated_act", kind in _GATED)
-            tied = plain.get("tie_word_embeddings") is not False
-            scaled = self.has_output_scale(plain, tied)
-            # a file may hold a head that differs from the token table
+            gated = config_json.get("is_gated_act", block in _GATED)
+            tied = config_json.get("tie_word_embeddings") is not False
+            scaled = self.has_output_scale(config_json, tied)
+            # a file may have a head that differs from the token table
             table, head = (
                 next((tensor for key, tensor in tensors.items() if key.endswith(name)), None)
                 for name in ("shared.weight", "lm_head.weight")
             )
-            # without values, before a training, only a head of its own is there
-            own_head = (
+            # without values, before a training, only a separate head is in the file
+            has_separate_head = (
                 table is not None
                 and head is not None
                 and (head.is_meta or not torch.equal(table, head))
@@ -127,19 +129,19 @@ class T5Keys(KeyMap):
             return {
                 "gated": gated,
                 "activation": act,
-                "tied": tied and not own_head,
+                "tied": tied and not has_separate_head,
                 "out_scale": scaled,
             }
 
-        def has_output_scale(self, plain: Keys, tied: bool) -> bool:
-            """Return whether states are scaled before the head; without a key for it, as the tie says."""
-            return bool(plain.get("scale_decoder_outputs", tied))
+        def has_output_scale(self, config_json: Keys, tied: bool) -> bool:
+            """Return whether states are scaled before the head; by default, if it is tied."""
+            return bool(config_json.get("scale_decoder_outputs", tied))
 
         def write_extra(self, config: ModelConfig) -> Values:
-            kinds = _GATED if config.gated else ACTIVATIONS
+            names = _GATED if config.gated else ACTIVATIONS
             return {
                 "feed_forward_proj": next(
-                    (k for k, ours in kinds.items() if ours == config.activation), config.activation
+                    (k for k, ours in names.items() if ours == config.activation), config.activation
                 ),
                 "tie_word_embeddings": config.tied,
                 "scale_decoder_outputs": config.out_scale,
@@ -154,7 +156,7 @@ class T5Keys(KeyMap):
             "heads.lm.projection": "lm_head",
         }
         other_prefixes = ("transformer.",)
-        left_out = {
+        skipped = {
             r"^decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight$",
         }
 
@@ -175,39 +177,53 @@ class T5Keys(KeyMap):
             return {**dict.fromkeys(tables, "shared.weight"), **super().ties(config)}
 
     def variants(self) -> tuple[KeyMap, ...]:
-        """Return the map of the encoder alone, with the tables of the type."""
-        kind = type(self)
+        """Return the map of the encoder by itself, with the tables of the type."""
+        map_class = type(self)
         classes = replace(
-            kind.classes,
+            map_class.classes,
             head_classes={},
             headless=("similarity",),
             head_options={"pool": "mean"},
-            tasks={"ForTokenClassification": Task("classifier", dropout=DROPOUT, usual=0.0)},
+            tasks={
+                "ForTokenClassification": TaskHeadNames(
+                    "classifier", dropout=DROPOUT, default_dropout=0.0
+                )
+            },
         )
-        fixed = {"fixed": {**kind.Configuration.fixed, "family": "encoder", "decoder_layers": None}}
+        fixed = {
+            "fixed": {
+                **map_class.Configuration.fixed,
+                "family": "encoder",
+                "decoder_layers": None,
+            }
+        }
+
+        # a subclass with these tables
         members = {
             "classes": classes,
             "Configuration": type(
-                "Configuration", (T5EncoderKeys.Configuration, kind.Configuration), fixed
+                "Configuration", (T5EncoderKeys.Configuration, map_class.Configuration), fixed
             ),
-            "Tensors": type("Tensors", (T5EncoderKeys.Tensors, kind.Tensors), {}),
+            "Tensors": type("Tensors", (T5EncoderKeys.Tensors, map_class.Tensors), {}),
         }
-        return (type(f"{kind.__name__}Encoder", (T5EncoderKeys, kind), members)(),)
+        return (type(f"{map_class.__name__}Encoder", (T5EncoderKeys, map_class), members)(),)
 
 
 class T5EncoderKeys(T5Keys):
-    """The classes of the encoder alone, bare or for tagging; their files hold nothing of the decoder.
+    """The classes of the encoder by itself, without a head or for tagging.
 
-    A bare one computes text vectors, which our head for that does without parameters.
+    Their files have nothing of the decoder.
+
+    A class without a head computes text vectors, for which our head needs no parameters.
     """
 
     class Configuration(T5Keys.Configuration):
         extra_keys = {"num_decoder_layers"}
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
             return {
                 k: v
-                for k, v in super().read_extra(plain, tensors).items()
+                for k, v in super().read_extra(config_json, tensors).items()
                 if k in ("gated", "activation")
             }
 
@@ -231,10 +247,10 @@ class T5EncoderKeys(T5Keys):
     def variants(self) -> tuple[KeyMap, ...]:
         return ()
 
-    def is_written_by(self, plain: Keys) -> bool:
+    def is_written_by(self, config_json: Keys) -> bool:
         return (
-            self.classes.task_of(plain) is not None
-            or (plain.get("architectures") or [""])[0] == self.classes.bare
+            self.classes.task_of(config_json) is not None
+            or (config_json.get("architectures") or [""])[0] == self.classes.body_class
         )
 
 
@@ -250,7 +266,7 @@ class Mt5Keys(T5Keys):
     class Configuration(T5Keys.Configuration):
         feed_forward = "gated-gelu"
 
-        def has_output_scale(self, plain: Keys, tied: bool) -> bool:
+        def has_output_scale(self, config_json: Keys, tied: bool) -> bool:
             """Return False, whatever config.json says."""
             return False
 
@@ -261,11 +277,11 @@ _TABLE = {"position.table": "layer.0.SelfAttention.relative_attention_bias"}
 class Umt5Keys(T5Keys):
     """UMT5 (arXiv 2304.09151).
 
-    mT5 whose layers have a table of distances each.
+    mT5 with a table of distances per layer.
 
-    Whether states are scaled before the head follows from the file: a tied head reads scaled ones,
-    an untied one unscaled ones, as published models were trained. transformers 5 takes every file
-    for a tied one and scales the states even if it has a head of its own: where config.json says
+    Whether states are scaled before the head follows from the file: a tied head reads scaled
+    states, an untied one unscaled states, as published models were trained. transformers 5 treats
+    every file as tied and scales the states even if it has a separate head: if config.json says
     `tie_word_embeddings: false`, its logits are ours times dim ** -0.5.
     """
 

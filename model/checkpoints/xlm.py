@@ -9,7 +9,11 @@ from clozeline.model.checkpoints._conversion.tables import (
     attention_names,
     layer_names,
 )
-from clozeline.model.checkpoints._conversion.task_heads import Task, label_keys, label_names
+from clozeline.model.checkpoints._conversion.task_heads import (
+    TaskHeadNames,
+    label_keys,
+    label_names,
+)
 from clozeline.model.checkpoints.bert import FIXED
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
@@ -20,7 +24,7 @@ _FIRST_DROPOUT = "summary_first_dropout"
 class XlmKeys(KeyMap):
     """Post-norm encoder with language embeddings; its head is the token table and a bias.
 
-    A sinusoidal table becomes an ordinary one. The class of transformers also zeroes the states of
+    A sinusoidal table becomes a learned one. The class of transformers also zeroes the states of
     padding, which no token sees, and adds rows of the token table for token types, which neither
     the paper nor its code does.
     """
@@ -31,12 +35,14 @@ class XlmKeys(KeyMap):
         head_classes={("masked_lm",): "WithLMHeadModel"},
         head_options={"transform": False},
         tasks={
-            "ForSequenceClassification": Task(
-                "sequence_summary.summary", dropout=_FIRST_DROPOUT, usual=0.1
+            "ForSequenceClassification": TaskHeadNames(
+                "sequence_summary.summary", dropout=_FIRST_DROPOUT, default_dropout=0.1
             ),
-            "ForTokenClassification": Task("classifier"),
-            "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}, suffix="Simple"),
-            "ForMultipleChoice": Task(
+            "ForTokenClassification": TaskHeadNames("classifier"),
+            "ForQuestionAnswering": TaskHeadNames(
+                "qa_outputs", options={"dropout": 0.0}, suffix="Simple"
+            ),
+            "ForMultipleChoice": TaskHeadNames(
                 "logits_proj", "sequence_summary.summary", options={"dropout": 0.0}
             ),
         },
@@ -80,11 +86,11 @@ class XlmKeys(KeyMap):
             "end_n_top",
         }
 
-        def task_options(self, ending: str, plain: Keys) -> Values:
-            """Refuse summaries other than the class's defaults.
+        def task_options(self, ending: str, config_json: Keys) -> Values:
+            """Raise ConfigurationError for summaries other than the class's defaults.
 
-            A choice is scored by two maps. The first is as wide as there are labels, although its
-            score has none.
+            A choice is scored by two maps. The first is as wide as the number of labels, although
+            its score has none.
             """
             if ending not in ("ForSequenceClassification", "ForMultipleChoice"):
                 return {}
@@ -93,11 +99,11 @@ class XlmKeys(KeyMap):
                 "summary_use_proj": (True,),
                 "summary_proj_to_labels": (True,),
             }
-            self.refuse_other_values(plain, usual | {"summary_activation": (None,)})
+            self.refuse_other_values(config_json, usual | {"summary_activation": (None,)})
             if ending == "ForSequenceClassification":
                 return {}
-            dropout = plain.get(_FIRST_DROPOUT, 0.1)
-            width = len(label_names(plain))
+            dropout = config_json.get(_FIRST_DROPOUT, 0.1)
+            width = len(label_names(config_json))
             return {"hidden": "identity", "hidden_dim": width, "input_dropout": dropout}
 
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
@@ -111,15 +117,17 @@ class XlmKeys(KeyMap):
             labels = tuple(f"LABEL_{number}" for number in range(head.hidden_dim or config.dim))
             return summary | {_FIRST_DROPOUT: head.input_dropout, **label_keys(labels)}
 
-        def vocab_size(self, plain: Keys) -> int:
-            """Return the rows of the token table, which older files call `n_words`."""
-            return super().vocab_size({"vocab_size": plain.get("n_words"), **plain})
+        def vocab_size(self, config_json: Keys) -> int:
+            """Return the number of rows of the token table, which older files call `n_words`."""
+            return super().vocab_size({"vocab_size": config_json.get("n_words"), **config_json})
 
-        def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-            languages = plain.get("n_langs", 1) if plain.get("use_lang_emb", True) else 0
+        def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+            languages = (
+                config_json.get("n_langs", 1) if config_json.get("use_lang_emb", True) else 0
+            )
             return {
-                "ffn_dim": 4 * plain["emb_dim"],
-                "activation": "gelu" if plain.get("gelu_activation", True) else "relu",
+                "ffn_dim": 4 * config_json["emb_dim"],
+                "activation": "gelu" if config_json.get("gelu_activation", True) else "relu",
                 "languages": 0 if languages == 1 else languages,
             }
 

@@ -12,7 +12,7 @@ from clozeline.model.checkpoints._conversion.tables import (
     Values,
     layer_names,
 )
-from clozeline.model.checkpoints._conversion.task_heads import Task
+from clozeline.model.checkpoints._conversion.task_heads import TaskHeadNames
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -29,11 +29,11 @@ _BIASES: Mapping[str, str] = {
     "position_bias": "r_r_bias",
     "segment_bias": "r_s_bias",
 }
-_SUMMARY = Task(
+_SUMMARY = TaskHeadNames(
     *("logits_proj", "sequence_summary.summary"),
     options={"hidden": "tanh", "pool": "last"},
     dropout="summary_last_dropout",
-    usual=0.1,
+    default_dropout=0.1,
 )
 _MODULES: Final = {
     "attention.norm": "rel_attn.layer_norm",
@@ -59,8 +59,10 @@ class XLNetKeys(KeyMap):
         tasks={
             "ForSequenceClassification": _SUMMARY,
             "ForMultipleChoice": _SUMMARY,
-            "ForTokenClassification": Task("classifier", options={"dropout": 0.0}),
-            "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}, suffix="Simple"),
+            "ForTokenClassification": TaskHeadNames("classifier", options={"dropout": 0.0}),
+            "ForQuestionAnswering": TaskHeadNames(
+                "qa_outputs", options={"dropout": 0.0}, suffix="Simple"
+            ),
         },
     )
 
@@ -102,15 +104,15 @@ class XLNetKeys(KeyMap):
             "summary_last_dropout",
         }
 
-        def task_options(self, ending: str, plain: Keys) -> Values:
-            """Refuse summaries other than the class's defaults."""
+        def task_options(self, ending: str, config_json: Keys) -> Values:
+            """Raise ConfigurationError for summaries other than the class's defaults."""
             if ending in ("ForSequenceClassification", "ForMultipleChoice"):
                 usual = {
                     "summary_type": ("last",),
                     "summary_use_proj": (True,),
                     "summary_activation": ("tanh",),
                 }
-                self.refuse_other_values(plain, usual)
+                self.refuse_other_values(config_json, usual)
             return {}
 
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
@@ -129,15 +131,17 @@ class XLNetKeys(KeyMap):
             """Also return the parameters with an axis for the heads."""
             heads = config.attention_heads
             width = config.head_width
-            ours, theirs = "family.layers.{i}.attention.body", "transformer.layer.{i}.rel_attn"
+            ours = "family.layers.{i}.attention.body"
+            published = "transformer.layer.{i}.rel_attn"
             matrices = {
-                name: Reshaped(f"{theirs}.{target}", (-1, heads, width))
+                name: Reshaped(f"{published}.{target}", (-1, heads, width))
                 for name, target in _BY_HEAD.items()
             }
             biases = {
-                name: Reshaped(f"{theirs}.{target}", (heads, width))
+                name: Reshaped(f"{published}.{target}", (heads, width))
                 for name, target in _BIASES.items()
             }
+
             return {
                 **self.modules,
                 **{f"{ours}.{name}": target for name, target in (matrices | biases).items()},

@@ -1,4 +1,4 @@
-"""What of a model goes: layers and matrices by name, options that say how much, and the parts and weights chosen."""
+"""Select what to remove from a model: layers and matrices by name, parts and weights by score."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,50 +13,51 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.key_types import Width
 
 _LAYER: Final = re.compile(r"(family\.(?:(?:stack|encoder|decoder)\.)?layers\.)(\d+)\.(.+)")
-_LOWEST: Final = -(2**31)
-_HIGHEST: Final = 2**31 - 1
+_MIN_INT32: Final = -(2**31)
+_MAX_INT32: Final = 2**31 - 1
 
 Scope: TypeAlias = Literal["local", "global"]
-"""local: a share of each matrix; global: of all of them together."""
+"""local: a share of each matrix; global: a share of all of them together."""
 Sparsity: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 """Share to remove, in (0, 1)."""
 
 
 @config_class
 class SparsityOptions:
-    """Share of zeros, and what competes."""
+    """Share of zeros, and which weights compete."""
 
     sparsity: Sparsity
     """share of the weights that become 0, in (0, 1)"""
     scope: Scope = "local"
-    """local: this share of each matrix; global: of all of them together"""
+    """local: this share of each matrix; global: of all matrices together"""
 
 
 @config_class
 class StructureOptions:
-    """Size of what stays in each layer: `keep` or `sparsity`, one of both."""
+    """Size of what stays in each layer: either `keep` or `sparsity`."""
 
     keep: Width | None = None
     """Number that each layer keeps."""
     sparsity: Sparsity | None = None
-    """Share that each layer loses, in (0, 1), rounded to entire ones; at least one stays."""
+    """Share that each layer loses, in (0, 1), rounded; at least one part stays."""
 
     def __post_init__(self) -> None:
         if (self.keep is None) == (self.sparsity is None):
             raise ValueError(
-                "expected keep, the number that stays, or sparsity, the share that goes: one of "
-                "both"
+                "set either keep, the number that stays, or sparsity, the share that is removed"
             )
 
-    def kept_of(self, total: int, unit: str, group: int = 1) -> int:
-        """Return how many of `total` each layer keeps; `group` of them stay or go together.
+    def count_kept(self, total: int, unit: str, group: int = 1) -> int:
+        """Return how many of `total` each layer keeps; a `group` stays or is removed together.
 
         Raises:
-            ConfigurationError: there are fewer than `keep`, or it splits a group.
+            ConfigurationError: there are fewer than `keep`, or `keep` splits a group.
 
         Example:
-            >>> StructureOptions(sparsity=0.5).kept_of(12, "heads"), StructureOptions(keep=4).kept_of(12, "heads", 2)
-            (6, 4)
+            >>> StructureOptions(sparsity=0.5).count_kept(12, "heads")
+            6
+            >>> StructureOptions(keep=4).count_kept(12, "heads", 2)
+            4
         """
         if self.keep is None:
             share = 1 - (self.sparsity or 0.0)
@@ -67,15 +68,14 @@ class StructureOptions:
             )
         if self.keep % group:
             raise ConfigurationError(
-                f"keep: {self.keep} {unit} do not divide into the groups of {group} that share "
-                "keys and values; keep a "
-                f"multiple of {group}"
+                f"keep: {self.keep} {unit} split a group of {group} that shares keys and values; "
+                f"keep a multiple of {group}"
             )
         return self.keep
 
 
 def split_name(name: str) -> tuple[str, int, str] | None:
-    """Return the stack, the layer index and the rest of a parameter's name; None outside the layers.
+    """Return stack, layer index and remaining name of a parameter; None outside the layers.
 
     Example:
         >>> split_name("family.stack.layers.3.feed_forward.body.up.weight")
@@ -86,21 +86,25 @@ def split_name(name: str) -> tuple[str, int, str] | None:
 
 
 def find_matrices(shapes: Mapping[str, Sequence[int]], key: str, family: str) -> list[str]:
-    """Return the weights of linear maps in layers, which alone are masked, in the order of the parameters' `shapes`.
+    """Return the weights of linear maps in layers, the only ones that are masked.
+
+    They have the order of the parameters' `shapes`.
 
     Raises:
         ConfigurationError: there are none; `key` and `family` are for the message.
     """
-    found = [name for name, shape in shapes.items() if len(shape) == 2 and name.endswith(".weight")]
-    if not (found := [name for name in found if split_name(name) is not None]):
+    matrices = [
+        name for name, shape in shapes.items() if len(shape) == 2 and name.endswith(".weight")
+    ]
+    if not (in_layers := [name for name in matrices if split_name(name) is not None]):
         raise ConfigurationError(
             f"{key}: nothing to prune: expected a family with layers of linear maps, got {family}"
         )
-    return found
+    return in_layers
 
 
 def choose_best(scores: Tensor, count: int) -> Tensor:
-    """Return the indices of the `count` highest scores, ascending; of equal ones the first.
+    """Return the indices of the `count` highest scores, ascending; the first of equal scores.
 
     Example:
         >>> choose_best(torch.tensor([1.0, 3.0, 3.0, 3.0, 0.0]), 2).tolist()
@@ -112,7 +116,9 @@ def choose_best(scores: Tensor, count: int) -> Tensor:
 def choose_share(
     values: Iterable[Tensor], sizes: Sequence[int], share: float, scope: Scope, *ranks: Any
 ) -> list[Tensor]:
-    """Return masks, True at the lowest values of matrices: of a share of each of these `sizes`, or of all together.
+    """Return masks that are True at the lowest values of matrices.
+
+    They cover a share of each matrix, of these `sizes`, or of all together (`scope`).
 
     `ranks` are the last arguments of `choose_lowest`.
     """
@@ -129,53 +135,53 @@ def choose_lowest(
     size: int = 1,
     total: Callable[[Tensor], Tensor] = lambda numbers: numbers,
 ) -> list[Tensor]:
-    """Return masks, True at the `counts[g]` lowest values of each group g over all ranks; of equal ones the first.
+    """Return masks that are True at the `counts[g]` lowest values of each group g over all ranks.
 
-    The threshold of each group is found by bisection over the bits of a float: 32 exchanges of one
-    number per group, whatever the size of the parameters. The result does not depend on the number
-    of ranks.
+    Of equal values, the first are chosen. Bisection over the bits of a float finds the threshold of
+    each group: 32 exchanges of one number per group, whatever the size of the parameters. The
+    result does not depend on the number of ranks.
 
     Args:
         values: this rank's elements of each parameter, 1-D, compared as fp32; the ranks hold
             consecutive ranges of it, in order.
-        groups: of each parameter, the values that it competes with.
-        counts: chosen values of each group.
+        groups: for each parameter, the group of values that it competes with.
+        counts: number of values to choose in each group.
         rank: this rank.
         size: number of ranks.
-        total: sums float64 numbers over the ranks.
+        total: function that sums float64 numbers over the ranks.
 
     Example:
         >>> choose_lowest([torch.tensor([3.0, -1.0]), torch.tensor([0.5, 2.0])], [0, 0], [2])
         [tensor([False,  True]), tensor([ True, False])]
     """
     # int32 numbers in the order of fp32 values; both zeros are equal
-    bits = [(own.float() + 0.0).contiguous().view(torch.int32) for own in values]
-    keys = [own.bitwise_xor_((own >> 31).bitwise_and_(_HIGHEST)) for own in bits]
+    bits = [(part.float() + 0.0).contiguous().view(torch.int32) for part in values]
+    keys = [part.bitwise_xor_((part >> 31).bitwise_and_(_MAX_INT32)) for part in bits]
     device = keys[0].device
     goals = torch.tensor(counts, dtype=torch.float64)
 
-    def count(thresholds: Sequence[int]) -> Tensor:
+    def count_below(thresholds: Sequence[int]) -> Tensor:
         numbers = torch.zeros(len(counts), dtype=torch.float64, device=device)
         for key, group in zip(keys, groups, strict=True):
             numbers[group] += (key <= thresholds[group]).sum()
         return total(numbers).cpu()
 
-    # the lowest threshold of each group that at least so many values do not exceed
-    low = torch.full((len(counts),), _LOWEST, dtype=torch.int64)
-    high = torch.full((len(counts),), _HIGHEST, dtype=torch.int64)
+    # the lowest threshold of each group with at least `counts` values up to it
+    low = torch.full((len(counts),), _MIN_INT32, dtype=torch.int64)
+    high = torch.full((len(counts),), _MAX_INT32, dtype=torch.int64)
     while bool((low < high).any()):
         middle = torch.div(low + high, 2, rounding_mode="floor")
-        enough = count(middle.tolist()) >= goals
+        enough = count_below(middle.tolist()) >= goals
         high = torch.where(enough, middle, high)
         low = torch.where(enough, low, middle + 1)
     masks = [key < int(low[group]) for key, group in zip(keys, groups, strict=True)]
-    # values below and at the threshold, [parameter, rank]
+    # number of values below and at the threshold, [parameter, rank]
     numbers = torch.zeros(2, len(keys), size, dtype=torch.float64, device=device)
     for index, (key, group) in enumerate(zip(keys, groups, strict=True)):
         numbers[0, index, rank] = masks[index].sum()
         numbers[1, index, rank] = (key == int(low[group])).sum()
     below, equal = total(numbers).cpu()
-    # those at the threshold fill what is missing: by parameter, then by rank, then by element
+    # values at the threshold fill what is missing: by parameter, then rank, then element
     missing = list(counts)
     for index, group in enumerate(groups):
         missing[group] -= int(below[index].sum())

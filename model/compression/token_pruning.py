@@ -1,4 +1,4 @@
-"""Token pruning: later layers read fewer and fewer tokens of a row, those that others attend to.
+"""Token pruning: later layers read fewer and fewer tokens of a row, those with most attention.
 
 Rules are PoWER-BERT's schedule (arXiv 2001.08950) and LTP's thresholds (arXiv 2107.00910). Tokens
 leave between the attention and the feed-forward block of a layer, as in PoWER-BERT. Heads read a
@@ -19,7 +19,7 @@ from clozeline.model.compression.early_exit import (
     find_body,
     record_layers,
 )
-from clozeline.model.compression.token_rules import Rule, RuleRecord, SoftRule, read_rule
+from clozeline.model.compression.token_rules import RuleRecord, SoftRule, TokenRule, read_rule
 from clozeline.model.families import HeadInput
 from clozeline.model.layers.attention import Attention, attention_scores
 from clozeline.model.layers.layer import Layer
@@ -29,94 +29,90 @@ from clozeline.model.loss import Loss
 from clozeline.model.parameters.flops import matrix_flops
 
 TOKENS: Final = "tokens"
-"""Name of the loss, next to the names of heads: the penalty of a rule in training, with the figure
+"""Name of the loss, next to the names of heads: the penalty of a rule in training, with the metric
 `kept`."""
 _PURPOSE: Final = "token pruning"
 
 
-class Pruned(NamedTuple):
+class PrunedBatch(NamedTuple):
     """The results of a batch."""
 
     hidden: Tensor
     """[B, T, dim], at dropped tokens their last states"""
     kept: Tensor
-    """int64 [B, L], tokens that each layer keeps"""
+    """int64 [B, L], number of tokens that each layer keeps"""
     flops: Tensor
-    """float64 [B]: of the layers for the tokens that they read, and of finding those that stay;
-    without heads"""
+    """float64 [B]: of the layers for the tokens that they read, and of choosing tokens; without
+    heads"""
     masks: Sequence[Tensor] = ()
-    """[B, T] of each layer, under a rule in training"""
+    """[B, T] for each layer, if a rule trains"""
 
 
 class TokenPruning(Model):
-    """A built model that drops tokens.
+    """A built model that drops tokens; except for rounding, rows of a batch are independent.
 
-    The results of a row do not depend on the other rows, except for rounding.
-
-    Calling it returns losses, so that a model can be trained further with its schedule: gradients
-    go through the tokens that stay, not through the choice. A `SoftRule` is trained together with
-    the model, and not one of its parameters.
+    Calling it returns losses, so a model can be trained further with its schedule: gradients go
+    through the tokens that stay, not through the choice. A `SoftRule` trains together with the
+    model, but is not one of its parameters.
 
     Args:
-        model: of the family encoder, with layers of the usual form; its parts become those of this
-            one.
-        rule: choice of tokens.
-        weight: of the mean penalty of a rule in training, among `loss_weights`.
+        model: model of the family encoder with standard layers; its parts become those of this one.
+        rule: which tokens to keep.
+        weight: weight of the mean penalty of a rule in training, among `loss_weights`.
 
     Raises:
         ConfigurationError: the model has other layers, an adapter with a prefix, or a head that
-            reads a mix of all layers or two views of a row; or the rule does not fit the model's
-            depth.
+            reads a mix of all layers or two views of a row; or the rule has another depth than the
+            model.
     """
 
-    def __init__(self, model: Model, rule: Rule, weight: float = 0.0) -> None:
+    def __init__(self, model: Model, rule: TokenRule, weight: float = 0.0) -> None:
         self.adopt_parts(model)
         self.train(model.training)
+
+        # only encoders whose layers apply attention, then the feed-forward block
         body = find_body(model, _PURPOSE)
-        usual = model.family.architecture == "encoder" and all(
+        is_standard = model.family.architecture == "encoder" and all(
             type(layer) is Layer for layer in body.layers
         )
-        prefix = any(
+        has_prefix = any(
             isinstance(module, Attention) and module.prefix is not None for module in body.modules()
         )
         if (
-            not usual
-            or prefix
+            not is_standard
+            or has_prefix
             or model.config.position.disentangled is not None
             or model.config.parallel
         ):
             raise ConfigurationError(
-                "token pruning: expected an encoder of attention and feed-forward blocks in "
-                "sequence (a decoder "
-                "generates with a cache, in which later layers miss dropped tokens), without "
-                "disentangled attention "
-                f"or an active prefix adapter, got the family {model.config.family}"
+                "token pruning: expected an encoder whose layers apply attention, then the "
+                "feed-forward block, without disentangled attention or an active prefix adapter "
+                "(a decoder generates with a cache, in which later layers miss dropped tokens); "
+                f"got the family {model.config.family}"
             )
         for name, head in model.heads.items():
             if head.mix is not None or head.off_ramps is not None or head.reads_second_view():
                 raise ConfigurationError(
                     "token pruning: expected heads that read the last states of one row, got "
-                    f"{name}, which reads all "
-                    "layers (scalar_mix, exits) or a second view"
+                    f"{name}, which reads all layers (scalar_mix, exits) or a second view"
                 )
         self.weight = weight
         self.use_rule(rule)
 
     @property
-    def rule(self) -> Rule:
-        """The choice of tokens."""
+    def rule(self) -> TokenRule:
+        """The rule that chooses tokens."""
         return self._rules[0]
 
-    def use_rule(self, rule: Rule) -> None:
+    def use_rule(self, rule: TokenRule) -> None:
         """Choose tokens by another rule from now on.
 
         Raises:
-            ConfigurationError: the rule is one for another depth, or has numbers out of range.
+            ConfigurationError: the rule has another depth, or numbers out of range.
         """
         rule.check(self.config.layers)
-        self._rules = [
-            rule
-        ]  # in a list, the values of a rule in training are no parameters of the model
+        # in a list, so that the values of a rule in training are not parameters of the model
+        self._rules = [rule]
 
     @property
     def divisors(self) -> Mapping[str, Any]:
@@ -129,10 +125,10 @@ class TokenPruning(Model):
         return {**super().loss_weights, TOKENS: self.weight}
 
     def forward(self, tensors: Mapping[str, Tensor]) -> dict[str, Loss]:
-        """Return the loss of each head, and as `tokens` the penalty of a rule in training, 0 of another.
+        """Return the loss of each head, and as `tokens` the penalty of a rule in training.
 
-        The figure `kept` of `tokens` is the share of the tokens that a layer keeps, or its mean
-        mask.
+        The penalty of any other rule is 0. The metric `kept` of `tokens` is the share of tokens
+        that a layer keeps, or its mean mask.
         """
         pruned = self.prune(tensors)
         losses = {name: head.loss(pruned.hidden, tensors) for name, head in self.heads.items()}
@@ -147,25 +143,24 @@ class TokenPruning(Model):
         return losses
 
     def views(self, tensors: Mapping[str, Tensor]) -> Mapping[str, HeadInput]:
-        """Return what each head reads: the states of a batch, after tokens were dropped."""
+        """Return what each head reads: the states of a batch after tokens were dropped."""
         hidden = self.prune(tensors).hidden
         return {name: HeadInput(hidden, tensors) for name in self.heads}
 
-    def prune(self, tensors: Mapping[str, Tensor]) -> Pruned:
-        """Return the states of a batch, the tokens that were kept, and the FLOPs.
+    def prune(self, tensors: Mapping[str, Tensor]) -> PrunedBatch:
+        """Return the states of a batch, the number of tokens kept, and the FLOPs.
 
         Raises:
-            BatchError: packed documents or padding on the left, or a position id is beyond the
-                table.
+            BatchError: documents are packed, rows are padded on the left, or a position id is
+                outside the table.
         """
         x, calls, _, lengths = record_layers(self, tensors, _PURPOSE)
-        # K slots hold the tokens that are left: columns [B, K] are their positions, alive [B, K] is
+        # K slots hold the remaining tokens: columns [B, K] are their positions, alive [B, K] is
         # False at padding
         columns = torch.arange(x.shape[1], device=x.device).expand(len(x), -1)
         alive = columns < lengths[:, None]
-        every: Tensor | None = (
-            None  # last states [B, T, dim] of all positions, once tokens have been dropped
-        )
+        # last states [B, T, dim] of all positions, once tokens have been dropped
+        last_states: Tensor | None = None
         tokens = lengths
         kept = []
         flops = embedding_flops(self, lengths)
@@ -173,15 +168,16 @@ class TokenPruning(Model):
         masks = list[Tensor]()
         for number, call in enumerate(calls):
             layer = cast("Layer", call.layer)
-            mixing = attention_flops(self, number, tokens)
+            attending = attention_flops(self, number, tokens)
             body = cast("Attention", layer.attention.body)
-            plan = call.plan if every is None else select_tokens(call.plan, columns, alive)
-            flops = flops + tokens * matrix_flops(layer.attention) + mixing
+            plan = call.plan if last_states is None else select_tokens(call.plan, columns, alive)
+            flops = flops + tokens * matrix_flops(layer.attention) + attending
             with record_outputs(body.query) as queries, record_outputs(body.key) as keys:
                 x = layer.attention(x, plan)
+            # the attention that each token receives decides which tokens stay
             stays = alive
             if self.rule.prunes(number):
-                flops = flops + mixing / 2  # the scores, a second time
+                flops = flops + attending / 2  # the scores, a second time
                 heads = queries[0].shape[-1] // body.head_dim
                 with torch.set_grad_enabled(soft is not None and torch.is_grad_enabled()):
                     received = sum_attention(body, queries[0], keys[0], plan, alive) / (
@@ -195,13 +191,14 @@ class TokenPruning(Model):
                 else:
                     stays = self.rule.keep(number, received, lengths)
             if not torch.equal(stays, alive):
-                every = _store(every, x, columns, alive)
+                last_states = _store(last_states, x, columns, alive)
                 # move the tokens that stay to the first slots, in the order of the row
                 tokens = stays.sum(1)
                 slots = (~stays).int().argsort(dim=1, stable=True)[:, : int(tokens.max())]
                 x = x.gather(1, slots[..., None].expand(-1, -1, x.shape[-1]))
                 columns = columns.gather(1, slots)
                 alive = stays.gather(1, slots)
+            # a rule in training multiplies states by masks, before or after the block
             if soft is not None and not soft.after:
                 x = x * masks[-1][..., None].to(x.dtype)
             x = layer.feed_forward(x)
@@ -209,12 +206,14 @@ class TokenPruning(Model):
                 x = x * masks[-1][..., None].to(x.dtype)
             kept.append(tokens)
             flops = flops + tokens * matrix_flops(layer.feed_forward)
-        hidden = x if every is None else _store(every, x, columns, alive)
-        return Pruned(self.family.apply_final_norm(hidden), torch.stack(kept, dim=1), flops, masks)
+        hidden = x if last_states is None else _store(last_states, x, columns, alive)
+        return PrunedBatch(
+            self.family.apply_final_norm(hidden), torch.stack(kept, dim=1), flops, masks
+        )
 
 
-def prune_by(model: Model, record: RuleRecord) -> Model:
-    """Return a model that drops tokens by the rule in a checkpoint; without a rule, the model itself."""
+def apply_token_rule(model: Model, record: RuleRecord) -> Model:
+    """Return a model that drops tokens by the rule in a checkpoint, if it has one."""
     rule = read_rule(record)
     return model if rule is None else TokenPruning(model, rule)
 
@@ -222,14 +221,14 @@ def prune_by(model: Model, record: RuleRecord) -> Model:
 def sum_attention(
     body: Attention, query: Tensor, key: Tensor, plan: AttentionPlan, alive: Tensor
 ) -> Tensor:
-    """Return the attention that each token receives, summed over heads and queries, fp32 or fp64 [B, K].
+    """Return the attention that each token receives, over heads and queries, fp32 or fp64 [B, K].
 
     Args:
-        body: the attention, for its scale, the norms of queries and keys, and the width of a head.
+        body: the attention module, for its scale, norms of queries and keys, and head width.
         query: [B, K, heads x head_dim], before norm and rotation.
-        key: [B, K, kv_heads x head_dim], likewise.
-        plan: that of the attention.
-        alive: [B, K] bool; padding neither reads nor is read.
+        key: [B, K, kv_heads x head_dim], before norm and rotation.
+        plan: plan of the attention.
+        alive: [B, K] bool; padding neither attends nor is attended to.
     """
     queries = body.split_heads(query, body.query_norm, plan)
     keys = body.split_heads(key, body.key_norm, plan)
@@ -239,37 +238,42 @@ def sum_attention(
 
 
 def select_tokens(plan: AttentionPlan, columns: Tensor, alive: Tensor) -> AttentionPlan:
-    """Return the plan of some positions [B, K] of each row, where slots that are not alive are hidden."""
+    """Return the plan of some positions [B, K] of each row; slots that are not alive are hidden."""
 
     def select(part: Tensor, dim: int) -> Tensor:
         """Take the columns along a dimension of [B or 1, n, T or 1, m]."""
-        index = columns.unflatten(1, (1, *(-1 if at == dim else 1 for at in (2, 3))))  # type: ignore[no-untyped-call]
+        sizes = (1, *(-1 if axis == dim else 1 for axis in (2, 3)))
+        index = columns.unflatten(1, sizes)  # type: ignore[no-untyped-call]
         part = part.expand(len(columns), -1, -1, -1)
         return part.gather(
             dim,
-            index.expand(*(index.shape[at] if at == dim else part.shape[at] for at in range(4))),
+            index.expand(
+                *(index.shape[axis] if axis == dim else part.shape[axis] for axis in range(4))
+            ),
         )
 
     mask = plan.mask
     rotation = plan.rotation
-    seen = alive[:, None, None]
+    visible = alive[:, None, None]
     if mask is not None:
         mask = select(mask, 3)
         mask = select(mask, 2) if mask.shape[2] > 1 else mask
     if mask is not None and mask.is_floating_point():
-        mask = mask.masked_fill(~seen, BLOCKED)
+        mask = mask.masked_fill(~visible, BLOCKED)
     elif not bool(alive.all()) or mask is not None:
-        # every slot sees itself: one that sees nothing would become NaN
-        itself = torch.eye(alive.shape[1], dtype=torch.bool, device=alive.device)
-        mask = (seen if mask is None else mask & seen) | itself
+        # every slot sees itself: a slot that sees nothing would become NaN
+        diagonal = torch.eye(alive.shape[1], dtype=torch.bool, device=alive.device)
+        mask = (visible if mask is None else mask & visible) | diagonal
     if rotation is not None:
         rotation = (select(rotation[0], 2), select(rotation[1], 2))
     return plan._replace(mask=mask, rotation=rotation)
 
 
-def _store(every: Tensor | None, x: Tensor, columns: Tensor, alive: Tensor) -> Tensor:
-    """Return the last states [B, T, dim] of all positions, after writing living slots to their columns."""
-    if every is None:
+def _store(last_states: Tensor | None, x: Tensor, columns: Tensor, alive: Tensor) -> Tensor:
+    """Write the living slots to their columns of the last states [B, T, dim]; return these."""
+    if last_states is None:
         return x
     index = columns[..., None].expand(-1, -1, x.shape[-1])
-    return every.scatter(1, index, torch.where(alive[..., None], x, every.gather(1, index)))
+    return last_states.scatter(
+        1, index, torch.where(alive[..., None], x, last_states.gather(1, index))
+    )

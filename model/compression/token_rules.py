@@ -1,4 +1,4 @@
-"""Rules of token pruning: a share of each row, a threshold, and forms of both that are trained."""
+"""Rules of token pruning: a share of each row, a threshold, and trainable forms of both."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ class TopTokens:
     """Keep the most significant tokens, a share of each row (PoWER-BERT, arXiv 2001.08950).
 
     The significance of a token is the attention that it receives, summed over heads and queries. Of
-    equal ones the first stays.
+    equal tokens, the first stays.
 
     Example (half of four tokens stay):
         >>> attention = torch.tensor([[torch.inf, 0.1, 0.3, 0.2]])
@@ -27,17 +27,17 @@ class TopTokens:
     """
 
     shares: tuple[float, ...]
-    """of the row's tokens that each layer keeps, rounded up, [CLS] included: (0, 1], never rising;
-    1 = all"""
+    """share of the row's tokens that each layer keeps, rounded up, including [CLS]: (0, 1], never
+    rising; 1 = all"""
 
     def check(self, layers: int) -> None:
-        """Refuse a schedule that is not one for this number of layers."""
+        """Raise ConfigurationError for a schedule of another depth, or an invalid one."""
         if len(self.shares) != layers or not all(0 < share <= 1 for share in self.shares):
             _refuse("shares", f"{layers} numbers in (0, 1]", self.shares)
         if sorted(self.shares, reverse=True) != list(self.shares):
             _refuse(
                 "shares",
-                "none above the one before it: dropped tokens do not come back",
+                "never rising: dropped tokens do not return",
                 self.shares,
             )
 
@@ -46,10 +46,10 @@ class TopTokens:
         return self.shares[layer] < (self.shares[layer - 1] if layer else 1.0)
 
     def keep(self, layer: int, attention: Tensor, lengths: Tensor) -> Tensor:
-        """Return which of the tokens [B, K] stay, by the mean attention that each receives; rows have `lengths` [B].
+        """Return which tokens [B, K] stay, by the mean attention that each of them receives.
 
-        The attention is inf at [CLS], which stays, and -inf at padding and dropped tokens, which do
-        not.
+        Rows have `lengths` [B]. The attention is inf at [CLS], which stays, and -inf at padding and
+        dropped tokens, which do not.
         """
         counts = (lengths * self.shares[layer] - _ROUNDING).ceil().clamp(min=1)
         ranks = attention.argsort(descending=True, stable=True).argsort()
@@ -58,7 +58,9 @@ class TopTokens:
 
 @dataclass(frozen=True)
 class Threshold:
-    """Keep the tokens whose mean attention is above a threshold, so that longer rows lose more (LTP, arXiv 2107.00910).
+    """Keep the tokens whose mean attention is above a threshold (LTP, arXiv 2107.00910).
+
+    Longer rows lose more tokens.
 
     Example:
         >>> attention = torch.tensor([[torch.inf, 0.1, 0.3, 0.2]])
@@ -67,10 +69,10 @@ class Threshold:
     """
 
     thresholds: tuple[float, ...]
-    """of each layer, in [0, 1]; 0 = all tokens stay, 1 = [CLS] alone"""
+    """threshold of each layer, in [0, 1]; 0 = all tokens stay, 1 = only [CLS] does"""
 
     def check(self, layers: int) -> None:
-        """Refuse thresholds for another number of layers."""
+        """Raise ConfigurationError for thresholds of another number of layers, or out of range."""
         if len(self.thresholds) != layers or not all(
             0 <= threshold <= 1 for threshold in self.thresholds
         ):
@@ -81,45 +83,45 @@ class Threshold:
         return self.thresholds[layer] > 0
 
     def keep(self, layer: int, attention: Tensor, lengths: Tensor) -> Tensor:
-        """Return which of the tokens [B, K] stay, as that of `TopTokens`; `lengths` do not matter."""
+        """Return which tokens [B, K] stay, as in `TopTokens`; `lengths` do not matter."""
         return attention > self.thresholds[layer]
 
 
 class SoftRule(nn.Module, ABC):
-    """A rule in training: no token leaves, and the states of each are multiplied by a mask in [0, 1].
+    """A rule in training: no token leaves, and each state is multiplied by a mask in [0, 1].
 
-    Its penalty is the loss `tokens`, a mean over tokens; its weight decides how many tokens the
+    Its penalty is the loss `tokens`, averaged over tokens; its weight decides how many tokens the
     rule keeps.
     """
 
     after: bool
-    """the mask multiplies the output of the feed-forward block, not its input"""
+    """whether the mask multiplies the output of the feed-forward block, not its input"""
 
     def __init__(self, layers: int) -> None:
         super().__init__()
         self.layers = layers
 
     def check(self, layers: int) -> None:
-        """Refuse a model of another depth."""
+        """Raise ConfigurationError for a model of another depth."""
         if self.layers != layers:
             raise ConfigurationError(
                 f"token pruning: expected a rule for {layers} layers, got one for {self.layers}"
             )
 
     def prunes(self, layer: int) -> bool:
-        """Return whether a layer has a mask: each does."""
+        """Return whether a layer has a mask: every layer does."""
         return True
 
     @abstractmethod
     def mask(self, layer: int, attention: Tensor, lengths: Tensor) -> Tensor:
-        """Return the mask of the tokens [B, T], from what `keep` of the other rules reads; 1 at [CLS]."""
+        """Return the mask of the tokens [B, T], from the arguments of `keep`; 1 at [CLS]."""
 
     @abstractmethod
     def penalty(self, masks: Sequence[Tensor], weights: Tensor) -> Tensor:
-        """Return the penalty, summed over the tokens that `weights` [B, T] count, from the mask of each layer."""
+        """Return the penalty of the masks, summed over the tokens that `weights` [B, T] count."""
 
     def clip(self) -> None:
-        """Set values outside their range to its ends, after an update."""
+        """Clip values to their range, after an update."""
 
     @abstractmethod
     def harden(self) -> TopTokens | Threshold:
@@ -127,12 +129,14 @@ class SoftRule(nn.Module, ABC):
 
 
 class LearnedThresholds(SoftRule):
-    """Train a threshold of each layer: mask σ((attention - threshold) / temperature), penalty mean mask (LTP).
+    """Train a threshold per layer: mask σ((attention - threshold) / temperature) (LTP).
+
+    The penalty is the mean mask.
 
     Args:
-        layers: of the model.
-        last: first value of the last layer's threshold; those before rise to it linearly.
-        temperature: the lower, the harder the mask; 2e-3 in the paper's range.
+        layers: number of layers of the model.
+        last: initial threshold of the last layer; earlier ones rise to it linearly.
+        temperature: the lower, the harder the mask; 2e-3 is in the paper's range.
     """
 
     after = True
@@ -154,15 +158,17 @@ class LearnedThresholds(SoftRule):
 
 
 class LearnedRetention(SoftRule):
-    """Train the mask of each layer and rank, by the attention received; penalty Σ layer · Σ mask (PoWER-BERT).
+    """Train the mask of each layer and rank, by the attention received (PoWER-BERT).
+
+    The penalty is Σ layer · Σ mask.
 
     A row of n tokens reads entry rank · positions / n, rounded down, so that rows of all lengths
     share the entries. The first entry is 1, and the others count within [0, 1]: call `clip` after
     each update of the optimizer.
 
     Args:
-        layers: of the model.
-        positions: entries of a layer, 2 or more, such as the longest row.
+        layers: number of layers of the model.
+        positions: entries of a layer, 2 or more, such as the length of the longest row.
     """
 
     after = False
@@ -183,7 +189,7 @@ class LearnedRetention(SoftRule):
 
     @torch.no_grad()
     def clip(self) -> None:
-        """Set entries below 0 to 0 and those above 1 to 1."""
+        """Clip entries to [0, 1]."""
         self.retention.clamp_(0, 1)
 
     def harden(self) -> TopTokens:
@@ -194,15 +200,15 @@ class LearnedRetention(SoftRule):
         )
 
 
-Rule: TypeAlias = TopTokens | Threshold | SoftRule
+TokenRule: TypeAlias = TopTokens | Threshold | SoftRule
 
 
 RuleRecord: TypeAlias = dict[Literal["shares", "thresholds"], tuple[float, ...]]
 """A rule in the state of a checkpoint, a number per layer; empty: no token is dropped."""
 
 
-def write_rule(rule: Rule) -> RuleRecord:
-    """Return the record of a rule, of one in training an empty one."""
+def write_rule(rule: TokenRule) -> RuleRecord:
+    """Return the record of a rule; empty for a rule in training."""
     if isinstance(rule, TopTokens):
         return {"shares": rule.shares}
     return {"thresholds": rule.thresholds} if isinstance(rule, Threshold) else {}
@@ -217,5 +223,5 @@ def read_rule(record: RuleRecord) -> TopTokens | Threshold | None:
 
 def _refuse(key: str, expected: str, got: tuple[float, ...]) -> None:
     raise ConfigurationError(
-        f"token pruning: {key}: expected one a layer, {expected}, got {list(got)}"
+        f"token pruning: {key}: expected a number per layer, {expected}, got {list(got)}"
     )

@@ -116,7 +116,7 @@ def _export(options: ExportAdapterOptions) -> None:
     base_keys = key_map.configuration.write(config, original.vocab_size, ids)
     keys = {
         key: {int(number): name for number, name in value.items()} if key == "id2label" else value
-        for key, value in sorted(export.headed.items())
+        for key, value in sorted(export.class_config.items())
         if key not in _OF_A_CLASS and not key.endswith("_token_id") and base_keys.get(key) != value
     }
     kind = export.config["peft_type"]

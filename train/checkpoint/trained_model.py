@@ -200,14 +200,14 @@ class TrainedModel:
     def model(self) -> Model:
         """The model with the weights of `checkpoint` and its token rule, in evaluation mode."""
         from clozeline.model.checkpoints import build_checkpoint
-        from clozeline.model.compression.token_pruning import prune_by
+        from clozeline.model.compression.token_pruning import apply_token_rule
 
         model = build_checkpoint(self.checkpoint)
         if model.family.reads_characters:
             model.family.set_token_bytes(
                 token_bytes(self.tokenizer), self.sets[0].tokenizer.special_ids
             )
-        return prune_by(model, self.token_rule)
+        return apply_token_rule(model, self.token_rule)
 
     @property
     def max_length(self) -> int:

@@ -55,7 +55,9 @@ class DistilConfig:
     @property
     def active(self) -> tuple[LossComponent, ...]:
         """The losses that have something to compare: all with a teacher in memory, else those on stored scores."""
-        return tuple(loss for loss in self.losses if self.teacher is not None or not loss.type.live)
+        return tuple(
+            loss for loss in self.losses if self.teacher is not None or not loss.type.needs_teacher
+        )
 
     @property
     def start_from(self) -> Path | None:
@@ -103,7 +105,9 @@ class DistilConfig:
                 )
                 raise ValueError(f"distil.progressive: expected {expected}, got {steps_each}")
         for loss in self.active if compiled else ():
-            if loss.type.reads_attention or (not loss.type.live and label_capacity is not None):
+            if loss.type.reads_attention or (
+                not loss.type.needs_teacher and label_capacity is not None
+            ):
                 key = "compile" if loss.type.reads_attention else "data.label_capacity"
                 raise ValueError(
                     f"{key}: distil's loss {loss.name} reads values inside compiled code: remove "

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from clozeline.model.build import Model
-from clozeline.model.compression.pruning import Pruning, Training
-from clozeline.model.compression.pruning._masked_weights import MASK, Cut, MaskedWeights
+from clozeline.model.compression.pruning import Pruning, PruningContext
+from clozeline.model.compression.pruning._masked_weights import MASK, MaskedWeights, MaskTarget
 from clozeline.model.compression.selection import choose_share
 from clozeline.train.hooks import Hook, HookContext, StepInfo
 from clozeline.train.optim.weights.flat_buffers import Segment
@@ -36,7 +36,9 @@ class PruningHook(Hook):
     def attach(self, context: HookContext) -> None:
         device = context.world.device
         gathers = context.stage == 3
-        self._method.attach(Training(context.model, context.seed, context.horizon, device, gathers))
+        self._method.attach(
+            PruningContext(context.model, context.seed, context.horizon, device, gathers)
+        )
 
     def resume(self, step: int) -> None:
         self._method.resume(step)
@@ -54,7 +56,7 @@ class PruningHook(Hook):
 
     @property
     def in_state(self) -> Mapping[str, Any]:
-        return self._method.in_state
+        return self._method.state_fields
 
 
 class MaskingHook(PruningHook):
@@ -78,7 +80,7 @@ class MaskingHook(PruningHook):
                 # zeros of the model that the run starts from stay
                 for piece in (
                     self._segments(flat)
-                    if initialized and MASK in new and not self._method.returns
+                    if initialized and MASK in new and not self._method.can_unmask
                     else ()
                 ):
                     if piece.name not in fresh:
@@ -87,17 +89,17 @@ class MaskingHook(PruningHook):
 
     @torch.no_grad()
     def end(self, step: StepInfo, norm: float) -> Mapping[str, Any]:
-        if (cut := self._method.cut(step.index)) is not None:
-            for mask, masked in self._choose(cut):
-                if self._method.returns:
+        if (target := self._method.mask_target(step.index)) is not None:
+            for mask, masked in self._choose(target):
+                if self._method.can_unmask:
                     mask.fill_(1.0)
                 mask.masked_fill_(masked, 0.0)
             for flat, states in self.of.items():
-                self._method.after_cut(flat, states, self._moments(flat))
+                self._method.after_masking(flat, states, self._moments(flat))
             self._apply()
         return {}
 
-    def _choose(self, cut: Cut) -> Iterator[tuple[Tensor, Tensor]]:
+    def _choose(self, target: MaskTarget) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the mask of each matrix on this rank, to be changed, and True at weights to mask [n]; collective."""
         layout = self._context.layout
         sizes = self._method.sizes
@@ -105,12 +107,14 @@ class MaskingHook(PruningHook):
         values = dict.fromkeys(sizes, torch.empty(0, device=self._context.world.device))
         for name, piece in pieces.items():
             states = {key: piece.of(state) for key, state in self.of[piece.flat].items()}
-            values[name] = self._method.values(piece.of(piece.flat), states)
-        if cut.threshold is not None:
-            chosen = [~(own > cut.threshold) for own in values.values()]
+            values[name] = self._method.compared_values(piece.of(piece.flat), states)
+        if target.threshold is not None:
+            chosen = [~(own > target.threshold) for own in values.values()]
         else:
             ranks = (layout.rank, layout.size, layout.total)
-            chosen = choose_share(values.values(), [*sizes.values()], cut.share, cut.scope, *ranks)
+            chosen = choose_share(
+                values.values(), [*sizes.values()], target.share, target.scope, *ranks
+            )
         for name, masked in zip(values, chosen, strict=True):
             if name in pieces:
                 yield pieces[name].of(self.of[pieces[name].flat][MASK]), masked

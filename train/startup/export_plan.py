@@ -21,9 +21,9 @@ from clozeline.model.checkpoints import (
     export_checkpoint,
     find_published,
     model_without_weights,
-    split,
+    select_heads,
+    split_models,
     weight_files,
-    with_heads,
 )
 from clozeline.model.configuration.head import ExitHeadOptions
 from clozeline.model.configuration.model_config import ModelConfig, Quantization
@@ -163,7 +163,7 @@ def plan_export(
 def parts_of(checkpoint: Checkpoint, request: ExportRequest) -> dict[str, Checkpoint]:
     """Return the models that an export writes by name, with the exported heads."""
     checkpoint = without_off_ramps(checkpoint)
-    return split(with_heads(checkpoint, request.heads) if request.heads else checkpoint)
+    return split_models(select_heads(checkpoint, request.heads) if request.heads else checkpoint)
 
 
 def _plan_part(name: str, part: Checkpoint, plan: ExportPlan) -> PlannedModel:
@@ -207,7 +207,7 @@ def _files_of(export: Export, part: Checkpoint, plan: ExportPlan) -> Iterator[st
 def _other_exports(part: Checkpoint) -> Iterator[tuple[str, str]]:
     """Yield the arguments of exports with one head or without heads, and their classes."""
     heads = part.config.heads if len(part.config.heads) > 1 else ()
-    attempts = [(f"head={head}", with_heads(part, [head]), False) for head in heads]
+    attempts = [(f"head={head}", select_heads(part, [head]), False) for head in heads]
     for words, model, body_alone in [*attempts, ("parts=encoder", part, True)]:
         try:
             yield words, export_checkpoint(model, body_alone=body_alone).architecture

@@ -15,7 +15,7 @@ from clozeline.configuration.config import flatten, save_yaml, to_data
 from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import lock, open_unlinked, replacing, sweep
-from clozeline.model.checkpoints import keep_published
+from clozeline.model.checkpoints import store_published
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.checkpoint.stored_checkpoint import steps_in
 from clozeline.train.configuration.config import TrainConfig, with_absolute_paths
@@ -165,7 +165,7 @@ def write_description(config: TrainConfig, phases: Sequence[Phase[Input]]) -> st
             save_yaml(to_data(with_absolute_paths(config)), temporary)
         problem = record_sets(output, config.data, phases)
         if config.model.init_from is not None:
-            keep_published(config.model.init_from.expanduser(), output)
+            store_published(config.model.init_from.expanduser(), output)
         with open_unlinked(output / ".lock", "w") as file:
             file.write(str(os.getpid()))
         sweep(output)

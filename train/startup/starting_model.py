@@ -241,7 +241,7 @@ def prepare_student(
         return Distillation(student, None, record, lines)
 
     # the teacher in memory
-    teacher = Teacher(trained.model, student.needed_of_teacher)
+    teacher = Teacher(trained.model, student.teacher_tensors)
     lines.append(
         f"           teacher {trained.folder}: {teacher.model.num_parameters():,} parameters, "
         f"{trained.weights_digest}"

@@ -1,1 +1,1 @@
-"""Conversion between checkpoints of transformers and our parameters, by the maps of the model types."""
+"""Convert checkpoints of transformers to our parameters and back, with maps of model types."""

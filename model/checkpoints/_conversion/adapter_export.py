@@ -1,4 +1,4 @@
-"""Export an adapter in peft's format: adapter_config.json, and tensors by the names of a class of transformers."""
+"""Export an adapter in peft's format: adapter_config.json, and tensors by transformers' names."""
 
 import json
 import math
@@ -28,18 +28,17 @@ from clozeline.model.configuration.model_config import ModelConfig
 _TASKS: Final[Mapping[tuple[str, str], str]] = {
     ("decoder", "lm"): "CAUSAL_LM",
     ("encoder_decoder", "lm"): "SEQ_2_SEQ_LM",
-    **{(kind, "classification"): "SEQ_CLS" for kind in ("encoder", "decoder", "encoder_decoder")},
-    **{(kind, "regression"): "SEQ_CLS" for kind in ("encoder", "decoder", "encoder_decoder")},
-    **{(kind, "tagging"): "TOKEN_CLS" for kind in ("encoder", "decoder")},
-    **{(kind, "span"): "QUESTION_ANS" for kind in ("encoder", "decoder", "encoder_decoder")},
+    **{(side, "classification"): "SEQ_CLS" for side in ("encoder", "decoder", "encoder_decoder")},
+    **{(side, "regression"): "SEQ_CLS" for side in ("encoder", "decoder", "encoder_decoder")},
+    **{(side, "tagging"): "TOKEN_CLS" for side in ("encoder", "decoder")},
+    **{(side, "span"): "QUESTION_ANS" for side in ("encoder", "decoder", "encoder_decoder")},
 }
-"""peft's task types, by architecture and head; others have none."""
-_CACHES: Final = frozenset({"gpt2", "llama"})
-"""Types whose class reads earlier keys and values, through which peft's prefix enters."""
-_PREFIXED: Final = frozenset({"CAUSAL_LM", "SEQ_CLS"})
-_PROMPTED: Final = frozenset({"CAUSAL_LM", "SEQ_2_SEQ_LM", "TOKEN_CLS"})
-"""Tasks whose scores at a row's own positions stay the same with the states of a prompt before
-them."""
+"""peft's task types, by architecture and head; other heads have none."""
+_PREFIX_TYPES: Final = frozenset({"gpt2", "llama"})
+"""Model types whose class reads earlier keys and values, which is how peft adds its prefix."""
+_PREFIX_TASKS: Final = frozenset({"CAUSAL_LM", "SEQ_CLS"})
+_PROMPT_TASKS: Final = frozenset({"CAUSAL_LM", "SEQ_2_SEQ_LM", "TOKEN_CLS"})
+"""Tasks whose scores at a row's positions are the same with the states of a prompt before them."""
 
 
 HEAD_KEYS: Final = "clozeline_head"
@@ -50,14 +49,14 @@ class AdapterExport:
     """Content of a peft folder."""
 
     config: dict[str, Any]
-    """of adapter_config.json"""
+    """content of adapter_config.json"""
     tensors: dict[str, Tensor]
-    """of adapter_model.safetensors"""
+    """content of adapter_model.safetensors"""
     metadata: dict[str, str]
-    """of adapter_model.safetensors: keys of config.json that describe a head, which peft's files
-    have no place for"""
-    headed: dict[str, Any]
-    """of config.json of the class that has the model's head"""
+    """metadata of adapter_model.safetensors: keys of config.json that describe a head, which peft
+    does not store"""
+    class_config: dict[str, Any]
+    """config.json of the class that has the model's head"""
     loader: str
     """class of transformers that loads the model for the adapter, such as AutoModelForCausalLM"""
 
@@ -69,13 +68,13 @@ def export_adapter(
     *,
     model_type: str | None = None,
 ) -> AdapterExport:
-    """Convert an adapter to peft's format, with the head of its model that was trained with it.
+    """Convert an adapter to peft's format, with the head that was trained with it.
 
     Args:
         checkpoint: the model of the adapter, with its head.
-        adapter: of that model.
-        trained: parameters of the head that were trained, which the checkpoint lacks.
-        model_type: of transformers; None: the original one, or the first that computes the same.
+        adapter: an adapter of that model.
+        trained: trained parameters of the head, which the checkpoint lacks.
+        model_type: model type of transformers; None: the original one, or the first equivalent one.
 
     Raises:
         ConfigurationError: peft has no such adapter, or its classes would compute something else
@@ -87,28 +86,31 @@ def export_adapter(
     task = _TASKS.get(
         (config.architecture, "" if len(config.heads) > 1 else next(iter(config.heads)))
     )
+    # the adapter in peft's names, whose start depends on its type
     inside = "base_model."
     if isinstance(adapter, Lora):
-        keys, tensors = _lora(adapter, key_map, checkpoint)
+        keys, tensors = _export_lora(adapter, key_map, checkpoint)
         inside = "base_model.model."
     elif isinstance(adapter, Prefix):
-        refuse_prefix(adapter, key_map, config, task)
-        keys, tensors = _rows_of(adapter, config)
+        check_prefix(adapter, key_map, config, task)
+        keys, tensors = _export_vectors(adapter, config)
     elif isinstance(adapter, Prompt):
-        refuse_prompt(adapter, task)
-        keys, tensors = _rows_of(adapter, config)
+        check_prompt(adapter, task)
+        keys, tensors = _export_vectors(adapter, config)
     else:
         expected = "expected lora, prefix or prompt; export_model merges bitfit into the weights"
         raise ConfigurationError(
-            f"adapter {type(adapter).__name__.lower()}: cannot be exported to peft: {expected}"
+            f"adapter {type(adapter).__name__.lower()}: peft cannot store it: {expected}"
         )
-    heads = _heads(checkpoint, key_map, export.tensors, trained)
+    heads = _export_heads(checkpoint, key_map, export.tensors, trained)
     tensors |= {
         f"{inside}{name}": tensor for modules in heads.values() for name, tensor in modules.items()
     }
+
     keys |= {"task_type": task, "inference_mode": True, "base_model_name_or_path": ""}
     if heads:
         keys["modules_to_save"] = sorted(heads)
+    # peft has no labels: they are metadata of the file
     described = {
         key: export.config[key] for key in ("id2label", "problem_type") if key in export.config
     }
@@ -121,39 +123,43 @@ def export_adapter(
     )
 
 
-# -- LoRA
-# ------------------------------------------------------------------------------------------------------------
+# -- LoRA ---------------------------------------------------------------------------------------
 
 
-def _lora(
+def _export_lora(
     adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint
 ) -> tuple[dict[str, object], dict[str, Tensor]]:
+    # one update per weight of ours, joined where a class fuses several into one module
     options = adapter.options
     updates = dict[str, Update]()
     for path, part in adapter.parts.items():
         assert isinstance(part, LowRank)
         updates[f"family.{path}.weight"] = Update(*part.factors(), part.scale)
     modules = linear_maps_of_class(key_map, checkpoint.config, checkpoint.vocab_size)
-    adapted = {module: own for module, own in modules.items() if not own.keys().isdisjoint(updates)}
-    if lost := sorted(updates.keys() - {name for own in adapted.values() for name in own}):
+    adapted = {
+        module: targets
+        for module, targets in modules.items()
+        if not targets.keys().isdisjoint(updates)
+    }
+    if lost := sorted(updates.keys() - {name for targets in adapted.values() for name in targets}):
         path = lost[0].removeprefix("family.").removesuffix(".weight")
         raise ConfigurationError(
-            f"adapter lora: {path} is no linear map in a model of type {key_map.model_type}, so "
-            "that peft cannot adapt "
-            "it: export_model merges the adapter into the weights"
+            f"adapter lora: in a model of type {key_map.model_type}, {path} is not a linear map, "
+            "so peft cannot adapt it: export_model merges the adapter into the weights"
         )
+
     tensors: dict[str, Tensor] = {}
     ranks: dict[str, int] = {}
     alphas: dict[str, float] = {}
-    for module, own in adapted.items():
-        outputs = {name: len(checkpoint.tensors[name]) for name in own}
-        joined = join_updates(
-            {name: updates[name] for name in own if name in updates}, own, outputs
-        )
+    for module, targets in adapted.items():
+        outputs = {name: len(checkpoint.tensors[name]) for name in targets}
+        module_updates = {name: updates[name] for name in targets if name in updates}
+        joined = join_updates(module_updates, targets, outputs)
         tensors[f"base_model.model.{module}.lora_A.weight"] = joined.a.clone()
         tensors[f"base_model.model.{module}.lora_B.weight"] = joined.b
         rank = ranks[module] = len(joined.a)
         alphas[module] = joined.scale * (rank**0.5 if options.rank_stabilized else rank)
+
     return {
         "peft_type": "LORA",
         "r": options.rank,
@@ -171,48 +177,44 @@ def _lora(
         "lora_dropout": options.dropout,
         "bias": "none",
         "fan_in_fan_out": any(
-            target.transposed for own in adapted.values() for target in own.values()
+            target.transposed for targets in adapted.values() for target in targets.values()
         ),
         "target_modules": sorted(ranks),
     }, tensors
 
 
-# -- prefix and prompt
-# ------------------------------------------------------------------------------------------------
+# -- prefix and prompt --------------------------------------------------------------------------
 
 
-def refuse_prefix(adapter: Prefix, key_map: KeyMap, config: ModelConfig, task: str | None) -> None:
-    """Refuse a prefix with which a class of peft computes something else, or nothing."""
-    if key_map.model_type not in _CACHES or config.architecture != "decoder":
-        why = (
-            f"the class of type {key_map.model_type} reads no keys and values before a row's: "
-            "expected a decoder of "
+def check_prefix(adapter: Prefix, key_map: KeyMap, config: ModelConfig, task: str | None) -> None:
+    """Raise ConfigurationError if peft's class would compute something else, or nothing."""
+    if key_map.model_type not in _PREFIX_TYPES or config.architecture != "decoder":
+        reason = (
+            f"the class of type {key_map.model_type} cannot read keys and values before those "
+            f"of a row: expected a decoder of type {' or '.join(sorted(_PREFIX_TYPES))}"
         )
-        why += f"type {' or '.join(sorted(_CACHES))}"
-    elif task not in _PREFIXED:
-        why = f"expected a head lm, classification or regression, got {', '.join(config.heads)}"
+    elif task not in _PREFIX_TASKS:
+        reason = f"expected a head lm, classification or regression, got {', '.join(config.heads)}"
     else:
         return
-    raise ConfigurationError(f"adapter prefix: peft cannot compute it: {why}")
+    raise ConfigurationError(f"adapter prefix: peft cannot compute it: {reason}")
 
 
-def refuse_prompt(adapter: Prompt, task: str | None) -> None:
-    """Refuse a prompt with which a class of peft computes something else, or nothing."""
-    if task not in _PROMPTED or len(adapter.parts) != 1:
+def check_prompt(adapter: Prompt, task: str | None) -> None:
+    """Raise ConfigurationError if peft's class would compute something else, or nothing."""
+    if task not in _PROMPT_TASKS or len(adapter.parts) != 1:
         raise ConfigurationError(
-            "adapter prompt: peft cannot compute it: it keeps the states of the prompt, so that "
-            "heads of entire "
-            "rows read them, and it has none for other pretraining heads: expected a head lm or "
-            "tagging, a task_type "
-            f"of {', '.join(sorted(_PROMPTED))}; got {task}"
+            "adapter prompt: peft cannot compute it: heads of rows would also read the states "
+            "of the prompt, and peft has no other pretraining heads: expected a head lm or "
+            f"tagging, a task_type of {', '.join(sorted(_PROMPT_TASKS))}; got {task}"
         )
 
 
 @torch.no_grad()
-def _rows_of(
+def _export_vectors(
     adapter: Prefix | Prompt, config: ModelConfig
 ) -> tuple[dict[str, object], dict[str, Tensor]]:
-    """Return the keys and the rows of a prefix or a prompt."""
+    """Return peft's keys, and the vectors of a prefix or a prompt."""
     keys: dict[str, object] = {
         "num_virtual_tokens": adapter.options.length,
         "num_layers": config.layers,
@@ -222,39 +224,42 @@ def _rows_of(
         heads = config.key_value_heads
         width = config.key_value_heads * config.head_width
         keys |= {"peft_type": "PREFIX_TUNING", "prefix_projection": False}
-        # [length, layers x 2 x width]: the keys and then the values of each layer in turn
+        # [length, layers x 2 x width]: keys, then values, of each layer
         rows = torch.cat([adapter.keys_and_values(path).float() for path in adapter.parts], dim=1)
     else:
         heads = config.attention_heads
         width = config.embedding_width
         keys |= {"peft_type": "PROMPT_TUNING", "prompt_tuning_init": "RANDOM"}
         (part,) = adapter.parts.values()
-        scale = (
-            config.dim**0.5 if config.emb_scale else 1.0
-        )  # their tables are scaled, what peft puts before is not
+        # the class scales its token table, but not peft's prompt
+        scale = config.dim**0.5 if config.emb_scale else 1.0
         rows = scale * part.get_parameter("rows").float()
     return {**keys, "num_attention_heads": heads, "token_dim": width}, {"prompt_embeddings": rows}
 
 
-# -- the head
-# ---------------------------------------------------------------------------------------------------------
+# -- the head -----------------------------------------------------------------------------------
 
 
-def _heads(
-    checkpoint: Checkpoint, key_map: KeyMap, theirs: Mapping[str, Tensor], trained: Collection[str]
+def _export_heads(
+    checkpoint: Checkpoint,
+    key_map: KeyMap,
+    exported: Mapping[str, Tensor],
+    trained: Collection[str],
 ) -> dict[str, dict[str, Tensor]]:
-    """Return their modules that hold trained parameters, each with all tensors that peft needs, by name.
+    """Return the class's modules with trained parameters, with all tensors that peft needs.
 
-    peft finds these modules by the ends of their names; those outside the body are complete.
+    peft finds these modules by the ends of their names; modules outside the body are complete.
     """
     if other := sorted(name for name in trained if not name.startswith("heads.")):
         raise ConfigurationError(
-            f"adapter: {', '.join(other[:4])} were trained with it, and peft stores only heads: "
-            "export_model merges "
-            "an adapter into the weights"
+            f"adapter: {', '.join(other[:4])} were trained with it, but peft only stores heads: "
+            "export_model merges an adapter into the weights"
         )
+
+    # tied tensors under both of their names
     ties = key_map.tensors.ties_in_class(checkpoint.config)
-    complete = {**theirs, **{copy: theirs[name] for copy, name in ties.items() if name in theirs}}
+    copies = {copy: exported[name] for copy, name in ties.items() if name in exported}
+    complete = {**exported, **copies}
     modules: dict[str, dict[str, Tensor]] = {}
     for target in key_map.tensors.targets(checkpoint.config, trained).values():
         in_body = bool(key_map.tensors.base) and target.name.startswith(key_map.tensors.base)

@@ -1,4 +1,4 @@
-"""Import an adapter in peft's format: onto a base model, with the head that was trained with it."""
+"""Import an adapter in peft's format onto a base model, with the head trained with it."""
 
 import json
 import re
@@ -16,27 +16,27 @@ from clozeline.model.adapters.prompt import Prompt
 from clozeline.model.build import Model
 from clozeline.model.checkpoints._conversion.adapter_export import (
     HEAD_KEYS,
-    refuse_prefix,
-    refuse_prompt,
+    check_prefix,
+    check_prompt,
 )
-from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint, refuse_differing
+from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint, check_shapes
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import Target
 from clozeline.model.checkpoints._conversion.task_heads import endings, heads_of
 from clozeline.model.checkpoints._conversion.tensor_files import (
+    check_values,
     read_checkpoint_json,
     read_metadata,
     read_tensor_file,
-    refuse_invalid_values,
 )
 from clozeline.model.checkpoints._conversion.tensor_layouts import (
     Update,
+    export_tensors,
+    exported_shapes,
+    import_tensors,
     linear_maps_of_class,
     parameter_shapes,
     split_update,
-    their_shapes,
-    to_ours,
-    to_theirs,
 )
 from clozeline.model.checkpoints._conversion.type_selection import find_form
 from clozeline.model.configuration.model_config import ModelConfig
@@ -44,14 +44,15 @@ from clozeline.model.registries import ADAPTERS
 
 PEFT_CONFIG: Final = "adapter_config.json"
 _WEIGHTS: Final = "adapter_model.safetensors"
-_A, _B = ".lora_A.weight", ".lora_B.weight"
+_A = ".lora_A.weight"
+_B = ".lora_B.weight"
 _ENDINGS: Final = {
     "SEQ_CLS": "ForSequenceClassification",
     "TOKEN_CLS": "ForTokenClassification",
     "QUESTION_ANS": "ForQuestionAnswering",
 }
 """Ending of the class of transformers with the head of a task."""
-_DESCRIPTION: Final = frozenset(
+_READ_OR_NEUTRAL: Final = frozenset(
     {
         *(
             "peft_type",
@@ -83,8 +84,8 @@ _DESCRIPTION: Final = frozenset(
     }
 )
 """Keys that are read, or do not change what a stored adapter computes; others must be empty."""
-_PLAIN_STARTS: Final = (None, True, False, "gaussian", "eva", "orthogonal")
-"""Initializations of LoRA that leave the weights of the base as they are."""
+_NEUTRAL_INITIALIZATIONS: Final = (None, True, False, "gaussian", "eva", "orthogonal")
+"""Initializations of LoRA that do not change the weights of the base."""
 
 
 class _Folder(NamedTuple):
@@ -93,13 +94,13 @@ class _Folder(NamedTuple):
     path: Path
     keys: Mapping[str, Any]
     tensors: dict[str, Tensor]
-    """by peft's names; readers remove what they have read"""
+    """by peft's names; a reader removes the tensors that it reads"""
     config: ModelConfig
     key_map: KeyMap
     modules: dict[str, dict[str, Target]]
-    """our maps, and where they are, of each linear map of the class, by its name"""
+    """weights of ours in each linear map of the class, by the map's name"""
     weights: Mapping[str, Tensor]
-    """of the base"""
+    """weights of the base"""
 
     @property
     def where(self) -> str:
@@ -111,46 +112,46 @@ _Read: TypeAlias = tuple[dict[str, Any], dict[str, Tensor]]
 
 
 def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = None) -> Checkpoint:
-    """Read an adapter that peft saved, for a base model; the result is this model with the adapter and its head.
+    """Read an adapter that peft saved; return the base model with the adapter and its head.
 
     Args:
-        folder: of peft, with adapter_config.json and adapter_model.safetensors.
+        folder: peft's folder, with adapter_config.json and adapter_model.safetensors.
         base: the model that the adapter was trained on.
-        model_type: of transformers; None: the original one, or the first that computes the same.
+        model_type: model type of transformers; None: the original one, or the first equivalent one.
 
     Raises:
-        ConfigurationError: the folder is none of peft, or its adapter computes what ours cannot.
+        ConfigurationError: peft did not write the folder, or ours cannot compute its adapter.
         WeightsError: tensors are pickled, damaged, unknown, missing, or belong to another base.
     """
     if not (folder / PEFT_CONFIG).is_file():
         raise ConfigurationError(
             f"{folder}: expected a folder that peft saved, with {PEFT_CONFIG} and {_WEIGHTS}; "
-            "give that folder, or "
-            "copy it again"
+            "choose that folder, or copy it again"
         )
     if base.config.adapter is not None or base.config.quantization is not None:
         raise ConfigurationError(
-            f"{folder}: expected a base without an adapter, with floating-point weights: give the "
-            "model that the "
-            "adapter was trained on"
+            f"{folder}: expected a base without an adapter, with floating-point weights: choose "
+            "the model that the adapter was trained on"
         )
     keys = read_checkpoint_json(folder / PEFT_CONFIG)
-    kind = keys.get("peft_type")
-    if kind not in _READERS:
+    peft_type = keys.get("peft_type")
+    if peft_type not in _READERS:
         expected = (
             f"expected {', '.join(sorted(_READERS))}; merge another adapter with peft and import "
             "the model"
         )
-        raise ConfigurationError(f"{folder / PEFT_CONFIG}: peft_type: {expected}; got {kind!r}")
-    if others := sorted(key for key, value in keys.items() if key not in _DESCRIPTION and value):
-        why = (
-            "it changes what the adapter computes, and is not built: merge the adapter with peft, "
-            "import the model"
-        )
         raise ConfigurationError(
-            f"{folder / PEFT_CONFIG}: {others[0]}: expected none, got {keys[others[0]]!r}: {why}"
+            f"{folder / PEFT_CONFIG}: peft_type: {expected}; got {peft_type!r}"
         )
-    # read the tensors, first those of the adapter, then those of the head
+    if unsupported := sorted(
+        key for key, value in keys.items() if key not in _READ_OR_NEUTRAL and value
+    ):
+        key = unsupported[0]
+        raise ConfigurationError(
+            f"{folder / PEFT_CONFIG}: {key}: {keys[key]!r} changes what the adapter computes, and "
+            "is not supported: merge the adapter with peft, and import the model"
+        )
+    # read the tensors: first those of the adapter, then those of the head
     _, key_map = find_form(base.config, base.token_ids, model_type or base.model_type)
     tensors, path = _read_weights(folder)
     prefix = "base_model." if "prompt_embeddings" in tensors else "base_model.model."
@@ -158,20 +159,21 @@ def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = N
     named = json.loads(read_metadata([path]).get(HEAD_KEYS, "{}"))
     config = _with_task_head(base, key_map, keys.get("task_type"), tensors, folder, named)
     modules = linear_maps_of_class(key_map, config, base.vocab_size)
-    entry, own = _READERS[str(kind)](
+    entry, adapter = _READERS[str(peft_type)](
         _Folder(folder, keys, tensors, config, key_map, modules, base.tensors)
     )
     config = replace(config, init_from=None, adapter=ADAPTERS.resolve(entry))
     heads, trained = _read_heads(config, key_map, base, tensors, str(folder / _WEIGHTS))
     shapes = parameter_shapes(config, base.vocab_size)
     name = f"adapters.{entry['name']}."
-    parameters = {f"{name}{key}": tensor for key, tensor in own.items()}
+    parameters = {f"{name}{key}": tensor for key, tensor in adapter.items()}
     sizes = {key: list(shape) for key, shape in shapes.items() if key.startswith(name)}
-    refuse_differing(parameters, sizes, f"{folder / _WEIGHTS}, for this base")
+    check_shapes(parameters, sizes, f"{folder / _WEIGHTS}, for this base")
+
     body = {key: tensor for key, tensor in base.tensors.items() if key.startswith("family.")}
     is_new = config.heads != base.config.heads and not named
     notes = (
-        ("labels are numbered: the folder, which Clozeline has not written, has no names",)
+        ("labels are numbered: the folder was not written by Clozeline, and has no names",)
         if is_new
         else ()
     )
@@ -190,117 +192,120 @@ def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = N
 def _read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
     path = folder / _WEIGHTS
     if not path.is_file():
-        pickled = (folder / "adapter_model.bin").is_file()
-        why = (
-            "adapter_model.bin is pickled, and is never loaded: load it with peft where you trust "
-            "it, and save it "
-        )
-        why += "again by model.save_pretrained(folder), which writes safetensors"
-        raise WeightsError(
-            f"{path}: missing; {why if pickled else 'take another copy of the folder'}"
-        )
+        if (folder / "adapter_model.bin").is_file():
+            remedy = (
+                "adapter_model.bin is pickled, and is never loaded: load it with peft where you "
+                "trust it, and save it again with model.save_pretrained(folder), which writes "
+                "safetensors"
+            )
+        else:
+            remedy = "download the folder again"
+        raise WeightsError(f"{path}: missing; {remedy}")
     tensors = read_tensor_file(path)
-    refuse_invalid_values(tensors, str(path))
+    check_values(tensors, str(path))
     return tensors, path
 
 
-# -- adapters
-# ---------------------------------------------------------------------------------------------------------
+# -- adapters -----------------------------------------------------------------------------------
 
 
 def _take_factors(folder: _Folder) -> dict[str, tuple[Tensor, Tensor]]:
-    """Remove the factors A [rank, inputs] and B [outputs, rank] of each adapted module, by its name in the class."""
+    """Remove the factors A [rank, inputs] and B [outputs, rank] of each adapted module, by name."""
     base = folder.key_map.tensors.base
     factors = dict[str, tuple[Tensor, Tensor]]()
     for name in [name for name in folder.tensors if name.endswith(_A)]:
+        # a class without a head has no prefix
         stored = name.removesuffix(_A)
-        module = (
-            stored if stored in folder.modules else f"{base}{stored}"
-        )  # a class without a head has no prefix
+        module = stored if stored in folder.modules else f"{base}{stored}"
         if module not in folder.modules:
             raise ConfigurationError(
-                f"{folder.where}: {name}: {stored} is no linear map of the body of this "
-                f"{folder.key_map.model_type}: "
-                "expected the base that the adapter was trained on; tables, heads and "
-                "convolutions have no adapter"
+                f"{folder.where}: {name}: {stored} is not a linear map of the body of this "
+                f"{folder.key_map.model_type}: expected the base that the adapter was trained on; "
+                "tables, heads and convolutions cannot have an adapter"
             )
         if f"{stored}{_B}" not in folder.tensors:
             raise WeightsError(
-                f"{folder.where}: {stored}{_B} is missing, next to {name}: take another copy"
+                f"{folder.where}: {stored}{_B} is missing, next to {name}: download it again"
             )
+        # both factors must fit each other, and the weights of the base
         a = folder.tensors.pop(name)
         b = folder.tensors.pop(f"{stored}{_B}")
         if a.ndim != 2 or b.ndim != 2 or a.shape[0] != b.shape[1]:
             raise WeightsError(
                 f"{folder.where}: {module}: lora_A {list(a.shape)} and lora_B {list(b.shape)} "
-                "differ"
+                "do not fit each other"
             )
-        sizes = [folder.weights[own].shape for own in folder.modules[module]]
+        sizes = [folder.weights[weight].shape for weight in folder.modules[module]]
         outputs = sum(size[0] for size in sizes)
         inputs = sizes[0][1]
         if (outputs, inputs) != (b.shape[0], a.shape[1]):
             raise WeightsError(
                 f"{folder.where}: {module} has {outputs} outputs and {inputs} inputs in this "
-                "base, the adapter is for "
-                f"{b.shape[0]} and {a.shape[1]}: give the model that the adapter was trained on"
+                f"base, but the adapter is for {b.shape[0]} and {a.shape[1]}: choose the model "
+                "that the adapter was trained on"
             )
         factors[module] = a, b
-    if absent := _targeted(folder) - factors.keys():
-        where = "adapter_config.json targets them: take another copy"
+    if absent := _target_modules(folder) - factors.keys():
+        remedy = "adapter_config.json targets them: download the folder again"
         raise WeightsError(
-            f"{folder.where}: {len(absent)} modules have no tensors: {join_names(absent)}; {where}"
+            f"{folder.where}: {len(absent)} modules have no tensors: {join_names(absent)}; {remedy}"
         )
     if not factors:
         raise WeightsError(
-            f"{folder.where}: expected tensors that end in {_A}, got none: take another copy"
+            f"{folder.where}: expected tensors that end in {_A}, got none: download it again"
         )
     return {module: factors[module] for module in folder.modules if module in factors}
 
 
-def _targeted(folder: _Folder) -> set[str]:
-    """Return the modules that adapter_config.json targets, as far as it says so by names alone."""
+def _target_modules(folder: _Folder) -> set[str]:
+    """Return the modules that adapter_config.json targets, if it gives their names only."""
     targets = folder.keys.get("target_modules") or []
-    narrowed = any(
+    is_restricted = any(
         folder.keys.get(key) for key in ("layers_to_transform", "layers_pattern", "exclude_modules")
     )
-    if narrowed or targets == "all-linear":
+    if is_restricted or targets == "all-linear":
         return set()
     if isinstance(targets, str):
         return {name for name in folder.modules if re.fullmatch(targets, name)}
-    ends = tuple(f".{target}" for target in targets)
-    return {name for name in folder.modules if f".{name}".endswith(ends)}
+    endings = tuple(f".{target}" for target in targets)
+    return {name for name in folder.modules if f".{name}".endswith(endings)}
 
 
 def _read_lora(folder: _Folder) -> _Read:
     keys = folder.keys
-    for key, plain in (("bias", ("none", None)), ("init_lora_weights", _PLAIN_STARTS)):
-        if keys.get(key) not in plain:
+    # options that change the weights of the base
+    neutral_values = (("bias", ("none", None)), ("init_lora_weights", _NEUTRAL_INITIALIZATIONS))
+    for key, neutral in neutral_values:
+        if keys.get(key) not in neutral:
             remedy = (
-                "convert it: peft's save_pretrained has path_initial_model_for_weight_conversion; "
-                "or merge it"
+                "convert it with path_initial_model_for_weight_conversion of peft's "
+                "save_pretrained, or merge it"
             )
             raise ConfigurationError(
                 f"{folder.path / PEFT_CONFIG}: {key}: {keys[key]!r} also changes the base model: "
                 f"{remedy}"
             )
+
     stabilized = bool(keys.get("use_rslora"))
     updates: dict[str, Update] = {}
     for module, (a, b) in _take_factors(folder).items():
-        patterns = (
-            keys.get("alpha_pattern") or {}
-        ).items()  # the first that matches the end of a name counts
-        chosen = (value for key, value in patterns if re.fullmatch(rf"(?:.*\.)?(?:{key})", module))
-        scale = next(chosen, keys.get("lora_alpha", 8)) / (len(a) ** 0.5 if stabilized else len(a))
+        # the first pattern that matches the end of a name counts
+        patterns = (keys.get("alpha_pattern") or {}).items()
+        alphas = (value for key, value in patterns if re.fullmatch(rf"(?:.*\.)?(?:{key})", module))
+        alpha = next(alphas, keys.get("lora_alpha", 8))
+        scale = alpha / (len(a) ** 0.5 if stabilized else len(a))
         updates |= split_update(Update(a, b, scale), folder.modules[module])
     parts = {
         name.removeprefix("family.").removesuffix(".weight"): update
         for name, update in updates.items()
     }
     ranks = {path: len(update.a) for path, update in parts.items()}
-    alphas = {
+    alphas_by_path = {
         path: update.scale * ranks[path] ** (0.5 if stabilized else 1)
         for path, update in parts.items()
     }
+
+    # the entry of model.adapter: ranks and alphas other than the usual ones are patterns
     rank = int(keys.get("r", 8))
     alpha = float(keys.get("lora_alpha", 8))
     entry = {
@@ -310,9 +315,11 @@ def _read_lora(folder: _Folder) -> _Read:
         "rank_stabilized": stabilized,
         "dropout": float(keys.get("lora_dropout") or 0.0),
         "targets": _shorten(parts, folder.modules),
-        "rank_pattern": {path: own for path, own in ranks.items() if own != rank},
+        "rank_pattern": {path: path_rank for path, path_rank in ranks.items() if path_rank != rank},
         "alpha_pattern": {
-            path: own for path, own in alphas.items() if abs(own - alpha) > 1e-9 * alpha
+            path: path_alpha
+            for path, path_alpha in alphas_by_path.items()
+            if abs(path_alpha - alpha) > 1e-9 * alpha
         },
     }
     factors = {
@@ -324,28 +331,30 @@ def _read_lora(folder: _Folder) -> _Read:
 
 
 def _read_rows(folder: _Folder) -> _Read:
-    """Read a prefix or a prompt; of an encoder-decoder only the rows that the encoder reads."""
+    """Read a prefix or a prompt; of an encoder-decoder, only the encoder's vectors."""
     rows = folder.tensors.pop("prompt_embeddings", None)
     config = folder.config
     if rows is None or rows.ndim != 2:
         raise WeightsError(
-            f"{folder.where}: expected prompt_embeddings [tokens, features]: take another copy"
+            f"{folder.where}: expected prompt_embeddings [tokens, features]: download it again"
         )
     rows = rows[: int(folder.keys.get("num_virtual_tokens") or len(rows))].contiguous()
     entry = {
         "name": "prefix" if folder.keys["peft_type"] == "PREFIX_TUNING" else "prompt",
         "length": len(rows),
     }
+    # the adapter without values, for the number and the width of its parts
     with torch.device("meta"):
         (adapter,) = Model(replace(config, adapter=ADAPTERS.resolve(entry)), 1).adapters.values()
     if isinstance(adapter, Prefix):
-        refuse_prefix(adapter, folder.key_map, config, folder.keys.get("task_type"))
+        check_prefix(adapter, folder.key_map, config, folder.keys.get("task_type"))
         width = 2 * config.key_value_heads * config.head_width
     else:
         assert isinstance(adapter, Prompt)
-        refuse_prompt(adapter, folder.keys.get("task_type"))
+        check_prompt(adapter, folder.keys.get("task_type"))
         width = config.embedding_width
-        rows = rows / config.dim**0.5 if config.emb_scale else rows  # as the export scales them
+        rows = rows / config.dim**0.5 if config.emb_scale else rows  # the inverse of the export
+
     if rows.shape[1] != width * len(adapter.parts):
         shape = f"[{len(rows)}, {width * len(adapter.parts)}]"
         raise WeightsError(
@@ -366,21 +375,23 @@ _READERS: Final[Mapping[str, Callable[[_Folder], _Read]]] = {
 def _shorten(
     paths: Mapping[str, object] | list[str], modules: Mapping[str, Mapping[str, Target]]
 ) -> list[str]:
-    """Return patterns of exactly these paths: last components that no other linear map has, else complete paths."""
-    everything = [
+    """Return patterns of exactly these paths.
+
+    A pattern is the last component, if no other linear map has it, otherwise the complete path.
+    """
+    all_paths = [
         name.removesuffix(".weight").removeprefix("family.")
         for part in modules.values()
         for name in part
     ]
-    others = {path.rpartition(".")[2] for path in everything if path not in paths}
+    others = {path.rpartition(".")[2] for path in all_paths if path not in paths}
     ends = [path.rpartition(".")[2] for path in paths]
     return list(
         dict.fromkeys(path if end in others else end for path, end in zip(paths, ends, strict=True))
     )
 
 
-# -- the head
-# ---------------------------------------------------------------------------------------------------------
+# -- the head -----------------------------------------------------------------------------------
 
 
 def _with_task_head(
@@ -389,35 +400,40 @@ def _with_task_head(
     task: str | None,
     tensors: Mapping[str, Tensor],
     folder: Path,
-    named: Mapping[str, Any],
+    labels: Mapping[str, Any],
 ) -> ModelConfig:
-    """Return the configuration of the base with the head of a task; other tasks keep the heads of the base.
+    """Return the configuration of the base with the head of a task.
 
-    `named` are keys of config.json that describe the head.
+    A task without such a head keeps the heads of the base. `labels` are keys of config.json that
+    describe the head.
     """
     ending = _ENDINGS.get(task or "")
     if ending is None or [endings().get(head) for head in base.config.heads] == [ending]:
         return base.config
+    # the width of the head's last map is the number of its labels
     entry = key_map.classes.tasks.get(ending)
     weight = None if entry is None else tensors.get(f"{entry.out}.weight")
     if entry is None or weight is None:
-        absent = f"a class with a {heads_of(ending)[0]} head"
-        needed = f"its tensor {entry.out}.weight: name it in modules_to_save" if entry else absent
-        why = f"a {key_map.model_type} needs {needed}, or a base with the head"
-        raise ConfigurationError(f"{folder / PEFT_CONFIG}: task_type {task}: {why}")
-    plain = key_map.configuration.write(base.config, base.vocab_size, base.token_ids)
-    plain |= {
+        needed = (
+            f"its tensor {entry.out}.weight: name it in modules_to_save"
+            if entry
+            else f"a class with a {heads_of(ending)[0]} head"
+        )
+        reason = f"a {key_map.model_type} needs {needed}, or a base with the head"
+        raise ConfigurationError(f"{folder / PEFT_CONFIG}: task_type {task}: {reason}")
+    config_json = key_map.configuration.write(base.config, base.vocab_size, base.token_ids)
+    config_json |= {
         "architectures": [key_map.classes.task_class(ending).name],
         "num_labels": len(weight),
-        **named,
+        **labels,
     }
-    return replace(base.config, heads=key_map.configuration.read(plain, {}).heads)
+    return replace(base.config, heads=key_map.configuration.read(config_json, {}).heads)
 
 
 def _read_heads(
     config: ModelConfig, key_map: KeyMap, base: Checkpoint, saved: Mapping[str, Tensor], where: str
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """Return the parameters of the heads, and the names of those that the adapter's folder holds."""
+    """Return the parameters of the heads, and the names of those in the adapter's folder."""
     shapes = {
         name: shape
         for name, shape in parameter_shapes(config, base.vocab_size).items()
@@ -426,13 +442,12 @@ def _read_heads(
     targets = key_map.tensors.targets(config, shapes)
     known = {target.name for target in targets.values()}
     # a class without a head has no prefix
-    bare = {name.removeprefix(key_map.tensors.base): name for name in known} | {
+    full_names = {name.removeprefix(key_map.tensors.base): name for name in known} | {
         name: name for name in known
     }
-    saved = {bare.get(name, name): tensor for name, tensor in saved.items()}
-    # peft saves a tied tensor with each module that has it; the token table must be that of the
-    # base
-    body = to_theirs(
+    saved = {full_names.get(name, name): tensor for name, tensor in saved.items()}
+    # peft saves a tied tensor with each module that has it; the token table must be the base's
+    body = export_tensors(
         key_map, config, {k: v for k, v in base.tensors.items() if k == "family.tokens.weight"}
     )
     copies = key_map.tensors.ties_in_class(config) | {name: name for name in body}
@@ -440,29 +455,30 @@ def _read_heads(
         if copy in saved and copy not in known:
             original = body.get(name, saved.get(name))
             if original is None or not torch.equal(original.float(), saved[copy].float()):
-                why = (
+                reason = (
                     "which an import can only take from the base: merge the adapter with peft, "
                     "and import the model"
                 )
-                raise WeightsError(f"{where}: {copy} was trained with the adapter, {why}")
+                raise WeightsError(f"{where}: {copy} was trained with the adapter, {reason}")
     if unknown := sorted(name for name in saved if name not in known and name not in copies):
-        why = "merge the adapter with peft and import the model, or train it without them"
+        remedy = "merge the adapter with peft and import the model, or train it without them"
         raise WeightsError(
-            f"{where}: {len(unknown)} tensors that no head has: {join_names(unknown)}: {why}"
+            f"{where}: no head has {len(unknown)} of its tensors: {join_names(unknown)}: {remedy}"
         )
-    # the head: what the folder holds, then what the base has
-    same = {
+    # the head: from the folder, otherwise from the base
+    base_heads = {
         name: base.tensors[name]
         for name in targets
         if name in base.tensors and config.heads == base.config.heads
     }
-    theirs = {**base.unread, **to_theirs(key_map, config, same), **saved}
-    if missing := sorted(known - theirs.keys()):
-        why = "the base has none: name its module in modules_to_save, or give a base with the head"
+    available = {**base.unread, **export_tensors(key_map, config, base_heads), **saved}
+    if missing := sorted(known - available.keys()):
+        remedy = "name its module in modules_to_save, or choose a base with the head"
         raise WeightsError(
-            f"{where}: {len(missing)} tensors of the head are missing: {join_names(missing)}; {why}"
+            f"{where}: {len(missing)} tensors of the head are missing, also in the base: "
+            f"{join_names(missing)}; {remedy}"
         )
-    expected = their_shapes(key_map, config, shapes)
-    refuse_differing({name: theirs[name] for name in expected}, expected, where)
+    expected = exported_shapes(key_map, config, shapes)
+    check_shapes({name: available[name] for name in expected}, expected, where)
     trained = tuple(name for name, target in targets.items() if target.name in saved)
-    return to_ours(key_map, config, theirs, targets), trained
+    return import_tensors(key_map, config, available, targets), trained

@@ -1,4 +1,4 @@
-"""Read a model from a directory in the format of transformers or in our own."""
+"""Read a model from a folder in the format of transformers or in our own."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,24 +20,24 @@ from clozeline.model.checkpoints._conversion.import_record import (
 )
 from clozeline.model.checkpoints._conversion.task_heads import label_note
 from clozeline.model.checkpoints._conversion.tensor_files import (
+    check_values,
     read_checkpoint_json,
     read_metadata,
     read_tensors,
-    refuse_invalid_values,
 )
 from clozeline.model.checkpoints._conversion.tensor_layouts import (
+    exported_shapes,
+    import_tensors,
     parameter_shapes,
-    their_shapes,
-    to_ours,
 )
-from clozeline.model.checkpoints._conversion.type_selection import map_of_class
+from clozeline.model.checkpoints._conversion.type_selection import find_class_map
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.quantization import has_integers, holds_integers, restore_integers
 
 MODEL: Final = "model.yaml"
 WEIGHTS: Final = "model.safetensors"
 UNREAD: Final = "unread."
-"""Prefix of the names of `Checkpoint.unread` in a folder of our own."""
+"""Prefix of the names of `Checkpoint.unread` in a folder of our own format."""
 _IGNORED_KEYS: Final = frozenset(
     {
         *(
@@ -104,72 +104,72 @@ _IGNORED_KEYS: Final = frozenset(
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A model in our names, and the metadata of its directory."""
+    """A model with our names, and the metadata of its folder."""
 
     config: ModelConfig
     vocab_size: int
-    """ids that the model predicts; rows of the token table if the directory is not a run"""
+    """number of ids that the model predicts; rows of the token table unless the folder is a run"""
     tensors: Mapping[str, Tensor]
-    """our parameters, in the dtype of the file; integers of torchao for some of them, in a
-    quantized folder"""
+    """our parameters, in the dtype of the file; in a quantized folder, some are integers of
+    torchao"""
     token_ids: Mapping[str, Any]
-    """`pad_token_id`, `decoder_start_token_id` and the like"""
+    """`pad_token_id`, `decoder_start_token_id` and so on"""
     model_type: str | None
     files: tuple[Path, ...]
     absent: tuple[str, ...] = ()
-    """parameters of the head, if the directory holds only the body"""
+    """parameters of the head, if the folder only has the body"""
     notes: tuple[str, ...] = ()
-    """skipped tensors and keys, for people"""
+    """messages about skipped tensors and keys"""
     unread: Mapping[str, Tensor] = field(default_factory=dict)
     """tensors by transformers' names that our model does not read but a class of transformers
     saves: an export to this class contains them again"""
     trained: tuple[str, ...] = ()
     """parameters of the head that were trained with an imported adapter"""
     published: Mapping[str, str] = field(default_factory=dict)
-    """texts of the config.json and generation_config.json that an export begins from"""
+    """texts of the config.json and generation_config.json that an export starts from"""
 
 
 def read_checkpoint(folder: Path, *, strict: bool = False, quantized: bool = False) -> Checkpoint:
-    """Read a directory of transformers (config.json) or of our own (model.yaml).
+    """Read a folder of transformers (config.json) or of our own format (model.yaml).
 
-    Heads that the type does not have are left out, with a note; `strict` refuses them. Integer
-    weights of torchao are refused, too, unless `quantized` is true: they can be computed with, and
-    neither trained nor converted.
+    Heads that the type does not have are skipped, with a note; `strict` refuses them. Integer
+    weights of torchao are refused, too, unless `quantized` is true: models can compute with them,
+    but neither train nor convert them.
 
     Raises:
-        ConfigurationError: the directory is neither, or describes a model that we do not build.
+        ConfigurationError: the folder is neither, or its model is not supported.
         WeightsError: tensors are damaged, unknown, missing, of a wrong shape, or contradict each
             other.
     """
     if (folder / MODEL).is_file():
-        return _read_own(folder, quantized=quantized)
+        return _read_clozeline_folder(folder, quantized=quantized)
     if (folder / CONFIG).is_file():
         return _read_transformers_folder(folder, strict=strict, quantized=quantized)
     if (folder / IMPORT_RECORD).is_file():
-        raise ConfigurationError(f"{folder / MODEL}: missing; import the model again")
+        raise ConfigurationError(f"{folder / MODEL} is missing; import the model again")
     raise ConfigurationError(
-        f"{folder}: not a model or a run: expected config.json and weights, as transformers "
-        f"writes them, or {MODEL}, "
-        "as `clozeline import-model` writes it; a run has the folder checkpoints"
+        f"{folder}: not a model or run directory: expected config.json and weights, as "
+        f"transformers writes them, or {MODEL}, as `clozeline import-model` writes it; a run has "
+        "the folder checkpoints"
     )
 
 
 def build_checkpoint(checkpoint: Checkpoint) -> Model:
     """Build the model on the tensors of a checkpoint, in evaluation mode.
 
-    The weights are in memory once: do not change them in place. Half-precision weights are
+    The weights are in memory only once, so do not change them in place. Half-precision weights are
     converted to fp32.
 
     Raises:
-        WeightsError: the directory holds no head.
+        WeightsError: the folder has no head.
     """
     if checkpoint.absent:
         raise WeightsError(
-            f"the checkpoint holds no head: {join_names(checkpoint.absent)} are not there"
+            f"the checkpoint has no head: {join_names(checkpoint.absent)} are missing"
         )
     model = Model(checkpoint.config, checkpoint.vocab_size)
     quantized = any(map(holds_integers, checkpoint.tensors.values()))  # their products are fp32
-    kept = (torch.float32,) if quantized else (torch.float32, torch.float64)
+    dtypes = (torch.float32,) if quantized else (torch.float32, torch.float64)
     # a tied parameter has several owners, and one name
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     parameters: dict[str, nn.Parameter] = {}
@@ -178,14 +178,14 @@ def build_checkpoint(checkpoint: Checkpoint) -> Model:
             name = names[id(parameter)]
             if name not in parameters:
                 tensor = checkpoint.tensors[name]
-                wide = tensor if tensor.dtype in kept else tensor.float()
+                wide = tensor if tensor.dtype in dtypes else tensor.float()
                 parameters[name] = nn.Parameter(wide, requires_grad=not holds_integers(tensor))
             setattr(module, key, parameters[name])
     return model.eval()
 
 
 def fill_absent_heads(checkpoint: Checkpoint) -> Checkpoint:
-    """Return the checkpoint with zeros for the heads that it lacks, for tools that read states of the body alone."""
+    """Return the checkpoint with zeros for missing heads, for tools that only read the body."""
     if not checkpoint.absent:
         return checkpoint
     shapes = parameter_shapes(checkpoint.config, checkpoint.vocab_size)
@@ -193,18 +193,17 @@ def fill_absent_heads(checkpoint: Checkpoint) -> Checkpoint:
     return replace(checkpoint, tensors={**checkpoint.tensors, **zeros}, absent=())
 
 
-def _read_own(folder: Path, *, quantized: bool) -> Checkpoint:
+def _read_clozeline_folder(folder: Path, *, quantized: bool) -> Checkpoint:
     try:
-        plain = yaml.safe_load((folder / MODEL).read_text(encoding="utf-8"))
-        config: ModelConfig = adapter_of(ModelConfig).validate_python(plain)
+        keys = yaml.safe_load((folder / MODEL).read_text(encoding="utf-8"))
+        config: ModelConfig = adapter_of(ModelConfig).validate_python(keys)
     except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError) as error:
-        why = (
-            f"{(str(error).strip() or type(error).__name__).splitlines()[0]}; import the model "
-            "again"
-        )
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ConfigurationError(
-            f"{folder / MODEL}: cannot be read as a model's configuration: {why}"
+            f"{folder / MODEL}: not a valid configuration of a model: {reason}; import the model "
+            "again"
         ) from error
+
     record = read_import_record(folder / IMPORT_RECORD)
     stored, files = read_tensors(folder)
     if has_integers(metadata := read_metadata(files)):
@@ -215,10 +214,11 @@ def _read_own(folder: Path, *, quantized: bool) -> Checkpoint:
         if name.startswith(UNREAD)
     }
     tensors = {name: tensor for name, tensor in stored.items() if not name.startswith(UNREAD)}
+    # files must be those of the import
     for path, digest in ((folder / MODEL, record.config), (files[0], record.weights)):
         if (actual := file_hash(path)) != digest:
-            why = "it was changed after the import; import the model again"
-            raise WeightsError(f"{path}: expected xxh3-128 {digest}, got {actual}: {why}")
+            reason = "it was changed after the import; import the model again"
+            raise WeightsError(f"{path}: expected xxh3-128 {digest}, got {actual}: {reason}")
     rows = record.vocab_size
     absent = record.absent
     shapes = {
@@ -226,37 +226,47 @@ def _read_own(folder: Path, *, quantized: bool) -> Checkpoint:
         for name, shape in parameter_shapes(config, rows).items()
         if name not in absent
     }
-    refuse_differing(tensors, shapes, str(folder / WEIGHTS))
-    refuse_invalid_values(stored, str(folder / WEIGHTS))
+    check_shapes(tensors, shapes, str(folder / WEIGHTS))
+    check_values(stored, str(folder / WEIGHTS))
     ids = record.token_ids
-    kind = record.model_type
     trained = tuple(record.trained)
     return Checkpoint(
-        config, rows, tensors, ids, kind, tuple(files), tuple(absent), (), unread, trained
+        config,
+        rows,
+        tensors,
+        ids,
+        record.model_type,
+        tuple(files),
+        tuple(absent),
+        (),
+        unread,
+        trained,
     )
 
 
 def _read_transformers_folder(folder: Path, *, strict: bool, quantized: bool) -> Checkpoint:
-    plain = read_checkpoint_json(folder / CONFIG)
+    config_json = read_checkpoint_json(folder / CONFIG)
     try:
-        key_map = map_of_class(plain)
+        key_map = find_class_map(config_json)
     except ConfigurationError as error:
         raise ConfigurationError(f"{folder / CONFIG}: {error}") from error
     stored, files = read_tensors(folder)
-    if "quantization_config" in plain:
+    if "quantization_config" in config_json:
         stored = _restore(stored, read_metadata(files), folder / CONFIG, quantized=quantized)
-    config = key_map.configuration.read(plain, stored)
-    rows = key_map.configuration.vocab_size(plain)
+    config = key_map.configuration.read(config_json, stored)
+    rows = key_map.configuration.vocab_size(config_json)
+
     # names in the file → names of the class with its heads
     where = str(folder)
-    ours = parameter_shapes(config, rows)
-    expected = their_shapes(key_map, config, ours)
+    shapes = parameter_shapes(config, rows)
+    expected = exported_shapes(key_map, config, shapes)
     constants = key_map.tensors.constants_in_class(config, rows)
     renaming = key_map.tensors.renaming({**expected, **constants}, config)
     renamed = renaming.apply(key_map.tensors.tensors_of_class(stored, config), where, strict=strict)
-    refuse_invalid_values(renamed.tensors | renamed.left_out, where)
+    check_values(renamed.tensors | renamed.skipped, where)
+
     # set aside copies of tied tensors, constants, and tensors that our model does not read
-    tensors = _without_copies(
+    tensors = _drop_copies(
         renamed.tensors, key_map.tensors.ties_in_class(config), where, config.tied
     )
     base = key_map.tensors.base
@@ -267,7 +277,7 @@ def _read_transformers_folder(folder: Path, *, strict: bool, quantized: bool) ->
             unread[name] = tensors[name]
     skipped = {
         name if name.startswith(base) else base + name: tensor
-        for name, tensor in renamed.left_out.items()
+        for name, tensor in renamed.skipped.items()
     }
     for body_alone in (True, False):
         unread |= {
@@ -277,77 +287,91 @@ def _read_transformers_folder(folder: Path, *, strict: bool, quantized: bool) ->
     tensors = {
         name: tensor for name, tensor in tensors.items() if name not in {**constants, **unread}
     }
-    # a checkpoint has all parameters of the head, or none of them
-    head = [name for name in ours if name.startswith("heads.")]
+
+    # a checkpoint has all parameters of the head, or none
+    head = [name for name in shapes if name.startswith("heads.")]
     absent = (
         []
         if any(target.name in tensors for target in key_map.tensors.targets(config, head).values())
         else head
     )
-    stored_shapes = {name: shape for name, shape in ours.items() if name not in absent}
-    refuse_differing(tensors, their_shapes(key_map, config, stored_shapes), where)
-    # notes for people
+    stored_shapes = {name: shape for name, shape in shapes.items() if name not in absent}
+    check_shapes(tensors, exported_shapes(key_map, config, stored_shapes), where)
+
+    # what people should know
     notes = (
-        [f"not read, no part of the model: {join_names(renamed.left_out)}"]
-        if renamed.left_out
+        [f"skipped, not a part of the model: {join_names(renamed.skipped)}"]
+        if renamed.skipped
         else []
     )
-    if further := renaming.group_further(renamed.further):
+    if other_heads := renaming.group_heads(renamed.other_heads):
         tensors_of = (
-            f"{len(renamed.further)} tensors of heads that {key_map.model_type} does not have"
+            f"{len(renamed.other_heads)} tensors of heads that {key_map.model_type} does not have"
         )
-        notes.append(f"left out, {tensors_of}: {join_names(further)}")
-    notes += [f"the head is not there: {join_names(absent)}"] if absent else []
+        notes.append(f"skipped, {tensors_of}: {join_names(other_heads)}")
+    notes += [f"the head is missing: {join_names(absent)}"] if absent else []
     read = key_map.configuration.keys_read | _IGNORED_KEYS
-    if unknown := sorted(key for key in plain if key not in read and not key.endswith("_token_id")):
+    if unknown := sorted(
+        key for key in config_json if key not in read and not key.endswith("_token_id")
+    ):
         notes.append(f"keys of config.json that were not read: {', '.join(unknown)}")
-    notes += label_note(plain) if key_map.classes.task(config) else []
+    notes += label_note(config_json) if key_map.classes.task(config) else []
     ids = {
         key: value
-        for key, value in plain.items()
+        for key, value in config_json.items()
         if key.endswith("_token_id") and value is not None
     }
-    converted = to_ours(key_map, config, tensors, stored_shapes)
-    kind = key_map.model_type
+    converted = import_tensors(key_map, config, tensors, stored_shapes)
     return Checkpoint(
-        config, rows, converted, ids, kind, tuple(files), tuple(absent), tuple(notes), unread
+        config,
+        rows,
+        converted,
+        ids,
+        key_map.model_type,
+        tuple(files),
+        tuple(absent),
+        tuple(notes),
+        unread,
     )
 
 
 def _restore(
     stored: dict[str, Tensor], metadata: dict[str, str], described: Path, *, quantized: bool
 ) -> dict[str, Tensor]:
-    """Return the tensors of a file with integers of torchao, which `described` names."""
+    """Return the tensors of a file with integers of torchao; `described` is named in errors."""
     if not quantized:
         raise ConfigurationError(
-            f"{described}: holds integer weights, which are neither trained nor converted; take "
-            "the model that they "
-            "were made from"
+            f"{described}: has integer weights, which cannot be trained or converted; use the "
+            "model that they were made from"
         )
     try:
         return restore_integers(stored, metadata)
     except ValueError as error:
         raise WeightsError(
-            f"{described}: its integers cannot be read, expected those of torchao: {error}; "
-            "quantize the model again"
+            f"{described}: its integers cannot be read as those of torchao: {error}; quantize the "
+            "model again"
         ) from error
 
 
-def _without_copies(
+def _drop_copies(
     tensors: dict[str, Tensor], ties: Mapping[str, str], where: str, tied: bool
 ) -> dict[str, Tensor]:
-    """Return the tensors without second copies of tied ones."""
+    """Return the tensors without second copies of tied ones.
+
+    Raises:
+        WeightsError: two copies differ.
+    """
     unique = {name: tensor for name, tensor in tensors.items() if name not in ties}
     for copy, name in ties.items():
         if copy in tensors and not torch.equal(
             unique.setdefault(name, tensors[copy]), tensors[copy]
         ):
-            remedy = (
-                "set tie_word_embeddings to false in config.json if the model has both, or take "
-                "another copy"
-            )
-            if not tied:
-                remedy = "a model with a token table for each of them is not built"
+            remedy = "a model with a separate token table for each of them is not supported"
+            if tied:
+                remedy = (
+                    "set tie_word_embeddings to false in config.json if the model has both, or "
+                    "download it again"
+                )
             raise WeightsError(
                 f"{where}: {copy} and {name} are one tensor in this model, but they differ; "
                 f"{remedy}"
@@ -355,10 +379,10 @@ def _without_copies(
     return unique
 
 
-def refuse_differing(
+def check_shapes(
     tensors: Mapping[str, Tensor], expected: Mapping[str, list[int]], where: str
 ) -> None:
-    """Raise a WeightsError unless the tensors have exactly these names and shapes."""
+    """Raise WeightsError unless the tensors have exactly these names and shapes."""
     if missing := expected.keys() - tensors.keys():
         raise WeightsError(f"{where}: {len(missing)} tensors are missing: {join_names(missing)}")
     if unknown := tensors.keys() - expected.keys():
@@ -371,5 +395,7 @@ def refuse_differing(
         for name, s in expected.items()
         if shapes[name] != s
     ]:
-        implied = f"{len(wrong)} tensors of another shape than config.json implies"
-        raise WeightsError(f"{where}: {implied}: {join_names(wrong, 4)}")
+        raise WeightsError(
+            f"{where}: {len(wrong)} tensors have another shape than config.json implies: "
+            f"{join_names(wrong, 4)}"
+        )

@@ -1,4 +1,4 @@
-"""Fit the embedding tables of a model to a class of transformers: rows that no token reads come, or go."""
+"""Fit embedding tables to a class of transformers, by adding or removing unused rows."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 def fit_to_class(
     checkpoint: Checkpoint, model_type: str | None, *, body_alone: bool = False
 ) -> tuple[Checkpoint, KeyMap]:
-    """Return a model in the form of `find_form`, which computes the same, exactly, and the map of the type.
+    """Return an exactly equivalent model that a class supports, and the map of its type.
 
     Raises:
         ConfigurationError: see `find_form`.
@@ -23,11 +23,11 @@ def fit_to_class(
     config, key_map = find_form(
         checkpoint.config, checkpoint.token_ids, model_type, body_alone=body_alone
     )
-    return _in_form(checkpoint, config), key_map
+    return _convert_to_form(checkpoint, config), key_map
 
 
-def _in_form(checkpoint: Checkpoint, config: ModelConfig) -> Checkpoint:
-    """Return a model in one of its equal forms."""
+def _convert_to_form(checkpoint: Checkpoint, config: ModelConfig) -> Checkpoint:
+    """Return a model in one of its equivalent forms."""
     if config == checkpoint.config:
         return checkpoint
     before = parameter_shapes(checkpoint.config, checkpoint.vocab_size)
@@ -38,12 +38,12 @@ def _in_form(checkpoint: Checkpoint, config: ModelConfig) -> Checkpoint:
         if name not in before:
             tensors[name] = torch.zeros(shape, dtype=like.dtype, device=like.device)
         elif shape != before[name]:
-            tensors[name] = _shifted(tensors[name], added)
+            tensors[name] = _shift_table(tensors[name], added)
     return replace(checkpoint, config=config, tensors=tensors)
 
 
-def _shifted(table: Tensor, added: int) -> Tensor:
-    """Return a position table [rows, width] with so many more rows at its start, or fewer."""
+def _shift_table(table: Tensor, added: int) -> Tensor:
+    """Return a position table [rows, width] with `added` rows at its start, or fewer rows."""
     if added < 0:
         return table[-added:]
     return torch.cat([table.new_zeros(added, table.shape[1]), table])

@@ -1,11 +1,11 @@
-"""The classes of transformers of a model type: their names, and their heads."""
+"""The classes of transformers of a model type: their names and their heads."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from clozeline.model.checkpoints._conversion.tables import HeadedClass
-from clozeline.model.checkpoints._conversion.task_heads import Task, endings, heads_of
+from clozeline.model.checkpoints._conversion.task_heads import TaskHeadNames, endings, heads_of
 from clozeline.model.configuration.model_config import ModelConfig
 
 _AUTO: Final = {
@@ -13,7 +13,7 @@ _AUTO: Final = {
     **dict.fromkeys(("WithLMHeadModel", "LMHead"), "ForMaskedLM"),
     **dict.fromkeys(("ForConditionalGeneration", "MTModel"), "ForSeq2SeqLM"),
 }
-"""Ends of auto classes that differ from the end of the class they load."""
+"""Endings of auto classes that differ from the ending of the class that they load."""
 
 
 @dataclass(frozen=True)
@@ -25,27 +25,26 @@ class Classes:
     head_classes: Mapping[tuple[str, ...], str] = field(
         default_factory=lambda: {("lm",): "ForCausalLM"}
     )
-    """ends of the names of the classes with pretraining heads, by these heads; the usual class
-    first"""
+    """endings of the classes with pretraining heads, by these heads; the usual class first"""
     base_class: str | None = "Model"
-    """end of the name of the class without heads; None if there is none for the encoder alone"""
-    tasks: Mapping[str, Task] = field(default_factory=dict)
+    """ending of the class without heads; None if an encoder by itself has no class"""
+    tasks: Mapping[str, TaskHeadNames] = field(default_factory=dict)
     """task heads, by the ending of the class: `ForSequenceClassification`"""
     task_prefix: str | None = None
     """start of the names of the classes with task heads; None: `prefix`"""
     head_tensors: Mapping[str, str] = field(default_factory=dict)
-    """heads that a file may hold, each with the end of a tensor name that identifies it; empty: the
+    """heads that a file may have, each with the end of a tensor name that identifies it; empty: the
     usual heads"""
     head_options: Mapping[str, Any] = field(default_factory=dict)
-    """keys of the heads, besides their weights, that every model of the type has"""
+    """keys of the heads, in addition to their weights, that every model of the type has"""
     projections: tuple[str, ...] = ("linear",)
-    """forms of our next-token head that its class has"""
+    """forms of our next-token head that the class supports"""
     headless: tuple[str, ...] = ()
-    """heads of our model where no class has a pretraining head"""
+    """heads of our model if no class has a pretraining head"""
     loader: str | None = None
-    """auto class of the classes with pretraining heads; None: the one for their ending"""
-    shares: bool = False
-    """the type is made for layers that share weights"""
+    """auto class of the classes with pretraining heads; None: the usual one for their ending"""
+    shares_layers: bool = False
+    """whether the type is made for layers that share weights"""
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -54,7 +53,7 @@ class Classes:
 
     @property
     def with_heads(self) -> tuple[HeadedClass, ...]:
-        """The classes with pretraining heads, the usual one first."""
+        """The classes with pretraining heads, the usual class first."""
         return tuple(
             HeadedClass(
                 heads, f"{self.prefix}{end}", self.loader or f"AutoModel{_AUTO.get(end, end)}"
@@ -63,12 +62,12 @@ class Classes:
         )
 
     @property
-    def bare(self) -> str | None:
+    def body_class(self) -> str | None:
         """The class without heads."""
         return None if self.base_class is None else f"{self.prefix}{self.base_class}"
 
-    def task(self, config: ModelConfig) -> tuple[str, Task] | None:
-        """Return the only head of a model and its table entry, None if the type has no such task head."""
+    def task(self, config: ModelConfig) -> tuple[str, TaskHeadNames] | None:
+        """Return the only head of a model and its table entry; None: it has no such task head."""
         (name, *others) = config.heads
         entry = self.tasks.get(endings().get(name, ""))
         return None if others or entry is None else (name, entry)
@@ -78,25 +77,25 @@ class Classes:
         name = f"{self.task_prefix or self.prefix}{ending}{self.tasks[ending].suffix}"
         return HeadedClass((heads_of(ending)[0],), name, f"AutoModel{ending}")
 
-    def task_of(self, plain: Mapping[str, Any]) -> str | None:
-        """Return the ending of the class with a task head that wrote config.json, None for any other class."""
-        written = plain.get("architectures") or [""]
+    def task_of(self, config_json: Mapping[str, Any]) -> str | None:
+        """Return the ending of the task-head class that wrote config.json, or None."""
+        written = config_json.get("architectures") or [""]
         return next(
             (ending for ending in self.tasks if self.task_class(ending).name == written[0]), None
         )
 
     def heads_in(self, tensors: Iterable[str]) -> tuple[str, ...]:
-        """Return the heads of which a file holds tensors; those of the usual class if it holds none."""
+        """Return the heads that have tensors in a file, by default those of the usual class."""
         names = tuple(tensors)
-        found = [
+        present = [
             head
             for head, end in self.head_tensors.items()
             if any(name.endswith(end) for name in names)
         ]
-        return tuple(found) or self.heads
+        return tuple(present) or self.heads
 
     def find(self, heads: Iterable[str]) -> HeadedClass | None:
-        """Return the class with these heads, None if no class has them together."""
+        """Return the class with exactly these heads, or None."""
         chosen = set(heads)
         if len(chosen) == 1 and (ending := endings().get(min(chosen), "")) in self.tasks:
             return self.task_class(ending)

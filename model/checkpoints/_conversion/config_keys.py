@@ -1,4 +1,4 @@
-"""Read config.json, write its lists of local layers, and compare configurations by what the model computes."""
+"""Read keys of config.json, write lists of local layers, and compare what two models compute."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -14,21 +14,21 @@ SLIDING: Final = "sliding_attention"
 
 
 def read_layer_types(
-    model_type: str, plain: Mapping[str, object], is_local: Callable[[int], bool]
+    model_type: str, config_json: Mapping[str, object], is_local: Callable[[int], bool]
 ) -> list[str]:
-    """Return the type of each layer: the list of config.json, or by `is_local` if there is none.
+    """Return the type of each layer: from the list in config.json, otherwise by `is_local`.
 
     Raises:
-        ConfigurationError: the list has other types, or not one for each layer.
+        ConfigurationError: the list has other types, or another length.
     """
-    layers = plain.get("num_hidden_layers")
-    listed = plain.get("layer_types")
+    layers = config_json.get("num_hidden_layers")
+    listed = config_json.get("layer_types")
     if listed is None:
         return [
             SLIDING if is_local(layer) else FULL
             for layer in range(layers if isinstance(layers, int) else 0)
         ]
-    if not isinstance(listed, Sequence) or any(kind not in (FULL, SLIDING) for kind in listed):
+    if not isinstance(listed, Sequence) or any(entry not in (FULL, SLIDING) for entry in listed):
         raise ConfigurationError(
             f"config.json of type {model_type}: layer_types: expected {FULL} or {SLIDING} for "
             f"each layer, got {listed}"
@@ -39,24 +39,24 @@ def read_layer_types(
     return list(listed)
 
 
-def read_windows(model_type: str, kinds: Sequence[str], window: object) -> dict[str, object]:
-    """Return our keys of the local layers of a decoder; none if no layer is local.
+def read_windows(model_type: str, types: Sequence[str], window: object) -> dict[str, object]:
+    """Return our keys of the local layers of a decoder; empty if no layer is local.
 
     Args:
         model_type: for messages.
-        kinds: type of each layer.
-        window: tokens that a local layer reads, the query's own included; None: there is no window.
+        types: type of each layer.
+        window: tokens that a local layer reads, including the query's own; None: no window.
 
     Example:
         >>> read_windows("mistral", [SLIDING], 4)
         {'local.window': 3, 'local.layer_types': ('sliding_attention',)}
     """
-    if SLIDING not in kinds:
+    if SLIDING not in types:
         return {}
     if not isinstance(window, int) or window < 1:
         expected = f"{SLIDING} needs a window of 1 or more tokens, got {window}"
         raise ConfigurationError(f"config.json of type {model_type}: sliding_window: {expected}")
-    return {"local.window": window - 1, "local.layer_types": tuple(kinds)}
+    return {"local.window": window - 1, "local.layer_types": tuple(types)}
 
 
 def write_layer_types(config: ModelConfig) -> list[str]:
@@ -65,7 +65,7 @@ def write_layer_types(config: ModelConfig) -> list[str]:
 
 
 def write_window(config: ModelConfig) -> int | None:
-    """Return the tokens that a local layer of a decoder reads, the query's own included; None without such a layer."""
+    """Return the number of tokens that a local layer reads, or None without such layers."""
     return (
         config.local.window + 1
         if config.local is not None and SLIDING in write_layer_types(config)
@@ -79,11 +79,11 @@ _ONLY_TRAINING: Final = (
 )
 
 
-def computation(config: ModelConfig) -> dict[str, object]:
+def computation_keys(config: ModelConfig) -> dict[str, object]:
     """Return the keys that determine the model's output, dotted, with defaults filled in.
 
-    Not included: dropout, initialization, heads, padding of the vocabulary, and keys that the kind
-    of position ignores.
+    Dropout, initialization, heads, padding of the vocabulary, and keys that the type of position
+    does not read are excluded.
     """
     flat = flatten(adapter_of(type(config)).dump_python(config, mode="json"))
     read = tuple(
@@ -95,6 +95,7 @@ def computation(config: ModelConfig) -> dict[str, object]:
         if not key.startswith((*_ONLY_TRAINING, "local"))
         and (key.startswith(read) or not key.startswith("position."))
     }
+
     return relevant | {
         "head_dim": config.head_width,
         "kv_heads": config.key_value_heads,
@@ -113,7 +114,7 @@ def computation(config: ModelConfig) -> dict[str, object]:
 
 
 def _local_layers(config: ModelConfig) -> dict[str, object]:
-    """Return the window, the base and the layers that have them; two spellings of the same layers are equal."""
+    """Return window, theta and layers; two spellings of the same layers are equal."""
     layers = [layer for layer in range(config.layers) if config.is_local(layer)]
     if config.local is None or not layers:
         return {}
@@ -126,13 +127,17 @@ def _local_layers(config: ModelConfig) -> dict[str, object]:
 
 
 def differences(ours: ModelConfig, other: ModelConfig) -> dict[str, tuple[object, object]]:
-    """Return the keys of the computation that differ, with both values; None for a key that one of them lacks."""
-    here = computation(ours)
-    there = computation(other)
+    """Return the keys of the computation that differ, with both values; None: a missing key."""
+    our_keys = computation_keys(ours)
+    other_keys = computation_keys(other)
     same_positions = ours.position.kind == other.position.kind
-    # another kind of position has other keys, which follow from the kind
-    keys = {**here, **there} if same_positions else [key for key in here if key in there]
-    pairs = {key: (here.get(key), there.get(key)) for key in keys}
+    # another type of position has other keys, which follow from the type
+    keys = (
+        {**our_keys, **other_keys}
+        if same_positions
+        else [key for key in our_keys if key in other_keys]
+    )
+    pairs = {key: (our_keys.get(key), other_keys.get(key)) for key in keys}
     return {
         key: (a, b)
         for key, (a, b) in pairs.items()
@@ -144,19 +149,19 @@ def differences(ours: ModelConfig, other: ModelConfig) -> dict[str, tuple[object
     }
 
 
-def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+def nest_keys(flat: Mapping[str, Any]) -> dict[str, Any]:
     """Return a mapping with dotted keys as nested mappings."""
-    plain: dict[str, Any] = {}
+    nested: dict[str, Any] = {}
     for key, value in flat.items():
         *folders, last = key.split(".")
-        at = plain
+        level = nested
         for folder in folders:
-            at = at.setdefault(folder, {})
-        at[last] = value
-    return plain
+            level = level.setdefault(folder, {})
+        level[last] = value
+    return nested
 
 
-T = TypeVar("T")
+Value = TypeVar("Value")
 
 _ORIGINAL_MAXIMUM: Final = "original_max_position_embeddings"
 _SHARE: Final = "partial_rotary_factor"
@@ -170,31 +175,40 @@ _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
 """Keys that each type of scaling requires."""
 
 
-def single_value(model_type: str, by_key: Mapping[str, T], default: T) -> T:
-    """Return the value that all keys of config.json share, `default` if there are no keys; refuse a contradiction."""
+def single_value(model_type: str, by_key: Mapping[str, Value], default: Value) -> Value:
+    """Return the value that all keys of config.json share; `default` if there are no keys.
+
+    Raises:
+        ConfigurationError: the keys contradict each other.
+    """
     values = list(by_key.values())
     if any(value != values[0] for value in values):
         listed = ", ".join(f"{key} {value}" for key, value in by_key.items())
-        why = f"{listed}; keep the correct one"
         raise ConfigurationError(
-            f"config.json of type {model_type}: rope keys contradict each other: {why}"
+            f"config.json of type {model_type}: rope keys contradict each other: {listed}; keep "
+            "the correct one"
         )
     return values[0] if values else default
 
 
 def read_rotation(
-    model_type: str, plain: Mapping[str, Any], theta: float = 10000.0, rotated: float | None = None
+    model_type: str,
+    config_json: Mapping[str, Any],
+    theta: float = 10000.0,
+    rotated: float | None = None,
 ) -> dict[str, Any]:
-    """Return our keys of rotary positions: theta, by default that of the type, and the scaling if there is one.
+    """Return our keys of rotary positions: theta, and the scaling if there is one.
 
-    `rotated` is the share of a head's components that the type rotates if no key says so; None: it
-    always rotates all.
+    `theta` is the type's default. `rotated` is the share of a head's components that the type
+    rotates if no key says so; None: it always rotates all.
 
     Raises:
         ConfigurationError: keys contradict each other, are missing, or ask for an unsupported
             scaling.
     """
-    forms = {key: plain[key] for key in ("rope_parameters", "rope_scaling") if plain.get(key)}
+    forms = {
+        key: config_json[key] for key in ("rope_parameters", "rope_scaling") if config_json.get(key)
+    }
     for key, form in forms.items():
         if not isinstance(form, Mapping) or any(
             isinstance(value, Mapping) for value in form.values()
@@ -203,21 +217,26 @@ def read_rotation(
             raise ConfigurationError(
                 f"config.json of type {model_type}: {key}: {expected}, got {form!r}"
             )
-    bases = {"rope_theta": plain["rope_theta"]} if plain.get("rope_theta") is not None else {}
+    # theta, scaling and share can each stand at several places, which must agree
+    bases = (
+        {"rope_theta": config_json["rope_theta"]}
+        if config_json.get("rope_theta") is not None
+        else {}
+    )
     bases |= {
         f"{key}.rope_theta": form["rope_theta"]
         for key, form in forms.items()
         if form.get("rope_theta")
     }
     scalings = {
-        key: _scaling(f"config.json of type {model_type}: {key}", form, plain)
+        key: _scaling(f"config.json of type {model_type}: {key}", form, config_json)
         for key, form in forms.items()
     }
     scaling = single_value(model_type, scalings, {})
-    sources = {"": plain, **{f"{key}.": form for key, form in forms.items()}}
+    sources = {"": config_json, **{f"{key}.": form for key, form in forms.items()}}
     shares = {
-        f"{at}{_SHARE}": part[_SHARE]
-        for at, part in sources.items()
+        f"{prefix}{_SHARE}": part[_SHARE]
+        for prefix, part in sources.items()
         if part.get(_SHARE) is not None
     }
     for key, value in shares.items() if rotated is None else ():
@@ -234,21 +253,23 @@ def read_rotation(
 
 
 def read_unscaled_base(
-    model_type: str, plain: Mapping[str, Any], kind: str, former: str, theta: float
+    model_type: str, config_json: Mapping[str, Any], layer_type: str, former: str, theta: float
 ) -> float:
-    """Return the base of the rotation in one type of layers, where it is never scaled; `former` is its other key.
+    """Return the base of the rotation in one type of layers, where it is never scaled.
+
+    `former` is the key of the base in older files.
 
     Raises:
         ConfigurationError: the keys contradict each other, or ask for a scaling.
     """
-    form = (plain.get("rope_parameters") or {}).get(kind) or {}
+    form = (config_json.get("rope_parameters") or {}).get(layer_type) or {}
     if form.get("rope_type", "default") != "default":
-        where = f"config.json of type {model_type}: rope_parameters.{kind}"
+        where = f"config.json of type {model_type}: rope_parameters.{layer_type}"
         got = form["rope_type"]
         raise ConfigurationError(f"{where}: expected rope_type default, got {got!r}")
     bases = {
-        f"rope_parameters.{kind}.rope_theta": form.get("rope_theta"),
-        former: plain.get(former),
+        f"rope_parameters.{layer_type}.rope_theta": form.get("rope_theta"),
+        former: config_json.get(former),
     }
     return float(
         single_value(
@@ -258,7 +279,10 @@ def read_unscaled_base(
 
 
 def write_rotation(position: PositionConfig, *, partial: bool = False) -> dict[str, object]:
-    """Return their keys in the current form, and in the former one for older readers; `partial`: with the share."""
+    """Return the keys of config.json in the current form, and in the former one for older readers.
+
+    `partial`: also write the share of components that rotate.
+    """
     theta = {"rope_theta": position.theta} | (
         {_SHARE: position.partial_rotary_factor} if partial else {}
     )
@@ -266,7 +290,9 @@ def write_rotation(position: PositionConfig, *, partial: bool = False) -> dict[s
     if scaling is None:
         return theta | {"rope_parameters": {"rope_type": "default", **theta}}
     form: dict[str, object] = {"rope_type": scaling.kind, **theta, "factor": scaling.factor}
-    form |= {_theirs(key): getattr(scaling, key) for key in ScalingConfig.READS[scaling.kind]}
+    form |= {
+        _published_key(key): getattr(scaling, key) for key in ScalingConfig.READS[scaling.kind]
+    }
     # the class reads the original context length of a dynamic scaling from this key
     maximum = (
         {"max_position_embeddings": form.pop(_ORIGINAL_MAXIMUM)}
@@ -281,36 +307,40 @@ def write_rotation(position: PositionConfig, *, partial: bool = False) -> dict[s
     return theta | maximum | {"rope_parameters": form, "rope_scaling": dict(form)}
 
 
-def _scaling(where: str, form: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return our keys of a scaling, none if there is none."""
-    kind = form.get("rope_type", form.get("type", "default"))
-    if kind == "default":
+def _scaling(where: str, form: Mapping[str, Any], config_json: Mapping[str, Any]) -> dict[str, Any]:
+    """Return our keys of a scaling; empty: no scaling."""
+    rope_type = form.get("rope_type", form.get("type", "default"))
+    if rope_type == "default":
         return {}
-    if kind not in _REQUIRED:
+    if rope_type not in _REQUIRED:
         raise ConfigurationError(
-            f"{where}: rope_type: expected one of default, {', '.join(_REQUIRED)}, got {kind!r}"
+            f"{where}: rope_type: expected one of default, {', '.join(_REQUIRED)}, "
+            f"got {rope_type!r}"
         )
     present = {key: value for key, value in form.items() if value is not None}
-    if missing := [key for key in _REQUIRED[kind] if key not in present]:
-        raise ConfigurationError(f"{where}: {kind} needs the keys {', '.join(missing)}, got none")
-    if kind == "dynamic":
-        present[_ORIGINAL_MAXIMUM] = plain["max_position_embeddings"]
-    if kind == "longrope":  # the class prefers the key outside of the mapping
-        inside = present.get(_ORIGINAL_MAXIMUM, plain["max_position_embeddings"])
-        present[_ORIGINAL_MAXIMUM] = plain.get(_ORIGINAL_MAXIMUM) or inside
-        growth = plain["max_position_embeddings"] / present[_ORIGINAL_MAXIMUM]
+    if missing := [key for key in _REQUIRED[rope_type] if key not in present]:
+        raise ConfigurationError(f"{where}: {rope_type} needs the keys {', '.join(missing)}")
+
+    # context lengths that stand in other keys
+    if rope_type == "dynamic":
+        present[_ORIGINAL_MAXIMUM] = config_json["max_position_embeddings"]
+    if rope_type == "longrope":  # the class prefers the key outside the mapping
+        inside = present.get(_ORIGINAL_MAXIMUM, config_json["max_position_embeddings"])
+        present[_ORIGINAL_MAXIMUM] = config_json.get(_ORIGINAL_MAXIMUM) or inside
+        growth = config_json["max_position_embeddings"] / present[_ORIGINAL_MAXIMUM]
         present["factor"] = max(1.0, float(present.get("factor", growth)))
-    known = {_theirs(key): key for key in ("factor", *ScalingConfig.READS[kind])}
+
+    known = {_published_key(key): key for key in ("factor", *ScalingConfig.READS[rope_type])}
     others = {"rope_type", "type", "rope_theta", _SHARE}
     if unknown := sorted(present.keys() - known.keys() - others):
         raise ConfigurationError(
-            f"{where}: {kind} does not read {', '.join(unknown)}; it reads {', '.join(known)}"
+            f"{where}: {rope_type} does not read {', '.join(unknown)}; it reads {', '.join(known)}"
         )
     return {
-        "kind": kind,
-        **{ours: present[theirs] for theirs, ours in known.items() if theirs in present},
+        "kind": rope_type,
+        **{ours: present[key] for key, ours in known.items() if key in present},
     }
 
 
-def _theirs(key: str) -> str:
+def _published_key(key: str) -> str:
     return _ORIGINAL_MAXIMUM if key == "original_maximum" else key

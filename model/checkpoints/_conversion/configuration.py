@@ -1,4 +1,4 @@
-"""The config.json of a model type and our configuration, both ways."""
+"""Convert the config.json of a model type to our configuration and back."""
 
 from collections.abc import Iterable, Mapping, Set
 from typing import Any, ClassVar, Final, NoReturn
@@ -8,46 +8,47 @@ from pydantic import ValidationError
 from clozeline.configuration.config import adapter_of, flatten
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.classes import Classes
-from clozeline.model.checkpoints._conversion.config_keys import nested
+from clozeline.model.checkpoints._conversion.config_keys import nest_keys
 from clozeline.model.checkpoints._conversion.tables import ACTIVATIONS, Keys, Table, Tensors, Values
 from clozeline.model.checkpoints._conversion.task_heads import read_head, write_head
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 
-_OF_DECODER: Final = ("decoder_dim", "decoder_attention_heads", "decoder_ffn_dim")
+_DECODER_KEYS: Final = ("decoder_dim", "decoder_attention_heads", "decoder_ffn_dim")
 
 
 class Configuration:
-    """Tables of keys. What a table cannot express is a method that a type overrides."""
+    """Tables of keys; a type overrides a method for what a table cannot express."""
 
     fixed: ClassVar[Mapping[str, Any]] = {}
     """Our keys, dotted, with the value of every model of the type."""
     table: ClassVar[Table] = {}
-    """Our other keys, dotted, and theirs, or theirs with its default; one without a default is
-    required. Where several of ours share one of theirs, the first is written."""
+    """Our other keys, dotted, with the key of config.json, and its default unless it is required.
+    If several of our keys share one, the first is written."""
     more_defaults: ClassVar[Mapping[str, Any]] = {}
-    """Defaults of their keys that the table lacks, or that differ from those of the parent."""
+    """Defaults of keys of config.json that are not in the table, or differ from the parent's."""
     supported: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
-    """Their keys that could select another computation, and the supported values; the first is
-    written."""
+    """Keys of config.json that could select another computation, with their supported values; the
+    first is written."""
     activations: ClassVar[Mapping[str, str]] = ACTIVATIONS
-    """Their names of activations and ours; the first of several is written."""
+    """Names of activations in config.json, and ours; the first of several is written."""
     extra_keys: ClassVar[Set[str]] = frozenset()
-    """Their keys that no table lists, because a method reads them."""
+    """Keys of config.json that a method reads instead of a table."""
     layout: ClassVar[tuple[str, ...]] = ()
-    """Their keys that select names of tensors: an export has its own values, whatever a model was
-    published with."""
-    # made of the tables above
+    """Keys of config.json that select names of tensors: an export writes its own values, whatever a
+    model was published with."""
+    # computed from the tables above
     fields: ClassVar[Mapping[str, str]] = {}
     activation: ClassVar[str | None] = None
     defaults: ClassVar[Mapping[str, Any]] = {}
 
     def __init_subclass__(cls) -> None:
-        """Add the entries of the parent's tables to those of a type; a key that is fixed is not read."""
+        """Add the entries of the parent's tables; a key that is fixed is not read."""
         parent: type[Configuration] = cls.__mro__[1]
         cls.table = {**parent.table, **cls.table}
         cls.more_defaults = {**parent.more_defaults, **cls.more_defaults}
         cls.extra_keys = parent.extra_keys | cls.extra_keys
+        # the keys that are read, then their defaults
         names = {
             ours: entry[0] if isinstance(entry, tuple) else entry
             for ours, entry in cls.table.items()
@@ -59,31 +60,33 @@ class Configuration:
             | cls.more_defaults
         )
         cls.defaults = {key: value for key, value in usual.items() if key not in unread}
+
         cls.activation = cls.fields.pop("activation", None)
 
     def __init__(self, model_type: str, classes: Classes) -> None:
         self.model_type = model_type
         self.classes = classes
 
-    def read(self, plain: Keys, tensors: Tensors) -> ModelConfig:
+    def read(self, config_json: Keys, tensors: Tensors) -> ModelConfig:
         """Return our configuration; only types with an ambiguous config.json look at the tensors.
 
         Raises:
             ConfigurationError: a key is missing, has a wrong value, or asks for a computation that
-                we do not have.
+                is not supported.
         """
-        self.refuse_other_values(plain, self.supported)
-        given = {**self.defaults, **plain}
-        if missing := sorted(set(self.fields.values()) - given.keys()):
+        self.refuse_other_values(config_json, self.supported)
+        values = {**self.defaults, **config_json}
+        if missing := sorted(set(self.fields.values()) - values.keys()):
             raise ConfigurationError(
-                f"config.json of type {self.model_type}: expected the keys {', '.join(missing)}, "
-                "got none"
+                f"config.json of type {self.model_type}: the keys {', '.join(missing)} are missing"
             )
-        flat = dict(self.fixed) | {ours: given[theirs] for ours, theirs in self.fields.items()}
+        flat = dict(self.fixed) | {ours: values[key] for ours, key in self.fields.items()}
         if (key := self.activation) is not None:
-            flat["activation"] = self.read_activation(given.get(key), key, self.activations)
-        extra = self.read_extra(plain, tensors)
-        ending = self.classes.task_of(plain)
+            flat["activation"] = self.read_activation(values.get(key), key, self.activations)
+
+        # the heads: of the class with a task head, otherwise those that the tensors show
+        extra = self.read_extra(config_json, tensors)
+        ending = self.classes.task_of(config_json)
         if ending is None:
             heads = self.classes.heads_in(tensors)
             flat |= {
@@ -92,11 +95,12 @@ class Configuration:
         else:
             extra = {key: value for key, value in extra.items() if not key.startswith("heads.")}
             task = self.classes.tasks[ending]
-            task = task._replace(options={**task.options, **self.task_options(ending, plain)})
-            name, options = read_head(ending, task, plain, flat.get("dropout.hidden", 0.0))
+            task = task._replace(options={**task.options, **self.task_options(ending, config_json)})
+            name, options = read_head(ending, task, config_json, flat.get("dropout.hidden", 0.0))
             flat[f"heads.{name}"] = options
+
         try:
-            return adapter_of(ModelConfig).validate_python(nested(flat | extra))
+            return adapter_of(ModelConfig).validate_python(nest_keys(flat | extra))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             self.refuse(".".join(map(str, first["loc"])) or "model", first["msg"])
@@ -104,32 +108,35 @@ class Configuration:
     def write(
         self, config: ModelConfig, vocab_size: int, token_ids: Mapping[str, object]
     ) -> Values:
-        """Return the content of config.json, without the classes, for a token table of `vocab_size` rows."""
+        """Return config.json without the classes, for a token table of `vocab_size` rows."""
         flat = flatten(adapter_of(type(config)).dump_python(config, mode="json"))
         flat |= {"head_dim": config.head_width, "kv_heads": config.key_value_heads}
         flat |= {"decoder_layers": config.decoder_depth, "emb_dim": config.embedding_width}
         flat |= {"out_dim": config.output_width, "share.groups": config.layer_groups}
-        flat |= {key: flat[key] or flat[key.removeprefix("decoder_")] for key in _OF_DECODER}
-        # their keys: the fixed ones, those of the table, the activation, what methods add, and the
-        # task head's
-        plain: dict[str, object] = {key: values[0] for key, values in self.supported.items()}
-        for ours, theirs in reversed(list(self.fields.items())):
-            plain[theirs] = flat[ours]
+        flat |= {key: flat[key] or flat[key.removeprefix("decoder_")] for key in _DECODER_KEYS}
+
+        # fixed keys, those of the table, the activation, what methods add, and the task head's keys
+        config_json: dict[str, object] = {key: values[0] for key, values in self.supported.items()}
+        for ours, key in reversed(list(self.fields.items())):
+            config_json[key] = flat[ours]
         if self.activation is not None:
-            plain[self.activation] = self.activation_name(config) or config.activation
-        plain |= self.write_extra(config)
+            config_json[self.activation] = self.activation_name(config) or config.activation
+
+        config_json |= self.write_extra(config)
         if task := self.classes.task(config):
             head = config.heads[task[0]]
             assert isinstance(head, ClassifierOptions), (
                 "classes of transformers have no other task heads"
             )
-            plain |= write_head(task[1], head, config.dropout.hidden) | self.task_keys(config, head)
+            config_json |= write_head(task[1], head, config.dropout.hidden) | self.task_keys(
+                config, head
+            )
         ids = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None} | dict(token_ids)
-        return {"model_type": self.model_type, "vocab_size": vocab_size, **plain, **ids}
+        return {"model_type": self.model_type, "vocab_size": vocab_size, **config_json, **ids}
 
-    def vocab_size(self, plain: Keys) -> int:
-        """Return the rows of the token table."""
-        rows = plain.get("vocab_size")
+    def vocab_size(self, config_json: Keys) -> int:
+        """Return the number of rows of the token table."""
+        rows = config_json.get("vocab_size")
         if not isinstance(rows, int) or isinstance(rows, bool) or not 1 <= rows < 2**31:
             raise ConfigurationError(
                 f"config.json: vocab_size: expected a number of rows, got {rows!r}"
@@ -138,7 +145,7 @@ class Configuration:
 
     @property
     def keys_read(self) -> set[str | None]:
-        """Their keys that the tables or a method read."""
+        """Keys of config.json that the tables or a method read."""
         return {
             *self.fields.values(),
             *self.supported,
@@ -147,57 +154,60 @@ class Configuration:
             self.activation,
         }
 
-    # -- what a type overrides
-    # --------------------------------------------------------------------------------------
+    # -- methods that a type overrides ------------------------------------------------------------
 
-    def read_extra(self, plain: Keys, tensors: Tensors) -> Values:
-        """Return our dotted keys that no table gives."""
+    def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
+        """Return our dotted keys that are not in a table."""
         return {}
 
     def write_extra(self, config: ModelConfig) -> Values:
-        """Return their keys that no table gives."""
+        """Return keys of config.json that are not in a table."""
         return {}
 
-    def keys_from(self, names: Iterable[str]) -> Values:
-        """Return their keys that depend on which tensors a folder holds."""
+    def keys_from_tensors(self, names: Iterable[str]) -> Values:
+        """Return keys of config.json that depend on which tensors a folder has."""
         return {}
 
-    def task_options(self, ending: str, plain: Keys) -> Values:
-        """Return keys of a task head that config.json decides, besides labels and dropout."""
+    def task_options(self, ending: str, config_json: Keys) -> Values:
+        """Return keys of a task head that config.json decides, except for labels and dropout."""
         return {}
 
     def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
-        """Return their keys that such a head decides."""
+        """Return keys of config.json that a task head decides."""
         return {}
 
-    # -- values
-    # -----------------------------------------------------------------------------------------------------
+    # -- values -----------------------------------------------------------------------------------
 
     def refuse(self, key: str, why: str) -> NoReturn:
-        """Refuse a key of config.json."""
+        """Raise ConfigurationError for a key of config.json."""
         raise ConfigurationError(f"config.json of type {self.model_type}: {key}: {why}")
 
-    def refuse_other_values(self, plain: Keys, supported: Mapping[str, tuple[object, ...]]) -> None:
-        """Refuse values that select a computation our families do not have; the message lists all of them."""
+    def refuse_other_values(
+        self, config_json: Keys, supported: Mapping[str, tuple[object, ...]]
+    ) -> None:
+        """Raise ConfigurationError for all values that select an unsupported computation."""
         if other := [
-            key for key, values in supported.items() if key in plain and plain[key] not in values
+            key
+            for key, values in supported.items()
+            if key in config_json and config_json[key] not in values
         ]:
             wrong = "; ".join(
-                f"{key}: expected {supported[key][0]!r}, got {plain[key]!r}" for key in other
+                f"{key}: expected {supported[key][0]!r}, got {config_json[key]!r}" for key in other
             )
             where = (
-                f"config.json of type {self.model_type} asks for a computation that is not built"
+                f"config.json of type {self.model_type} asks for a computation that is not "
+                "supported"
             )
             raise ConfigurationError(f"{where}: {wrong}")
 
     def read_activation(self, name: Any, key: str, activations: Mapping[str, str]) -> str:
-        """Return our name of an activation; refuse one without counterpart."""
+        """Return our name of an activation, or raise ConfigurationError."""
         if name not in activations:
             self.refuse(key, f"expected one of {', '.join(activations)}, got {name!r}")
         return activations[name]
 
     def activation_name(self, config: ModelConfig) -> str | None:
-        """Return their first name of the model's activation, None if there is none."""
+        """Return the first name of the model's activation in config.json; None: it has none."""
         return next(
-            (theirs for theirs, ours in self.activations.items() if ours == config.activation), None
+            (name for name, ours in self.activations.items() if ours == config.activation), None
         )

@@ -1,4 +1,4 @@
-"""Export a model to the format of transformers: config.json, tensors by their names, and generation defaults."""
+"""Export a model to the format of transformers: config.json, tensors, generation defaults."""
 
 import json
 import re
@@ -18,8 +18,8 @@ from clozeline.model.checkpoints._conversion.import_record import CONFIG
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import HeadedClass
 from clozeline.model.checkpoints._conversion.task_heads import fold_target_scale
-from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes, to_theirs
-from clozeline.model.checkpoints._conversion.type_selection import map_of_class
+from clozeline.model.checkpoints._conversion.tensor_layouts import export_tensors, parameter_shapes
+from clozeline.model.checkpoints._conversion.type_selection import find_class_map
 from clozeline.model.configuration.head import module_name
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import ADAPTERS, FAMILIES
@@ -32,7 +32,7 @@ _GENERATION: Final = tuple(
 
 @dataclass(frozen=True)
 class Export:
-    """Content of a directory of transformers."""
+    """Content of a folder of transformers."""
 
     config: dict[str, Any]
     tensors: dict[str, Tensor]
@@ -41,7 +41,7 @@ class Export:
     loader: str
     """class of transformers that loads it, such as AutoModelForMaskedLM"""
     model: Checkpoint
-    """the model in the form that the class has, with which it must compute the same"""
+    """the model in the form of the class, which must compute the same"""
     loader_options: dict[str, Any] = field(default_factory=dict)
     """arguments of `from_pretrained` without which it would initialize missing parameters"""
 
@@ -57,10 +57,10 @@ def model_without_weights(
     token_ids: Mapping[str, Any],
     model_type: str | None = None,
 ) -> Checkpoint:
-    """Return a model whose tensors have names and shapes alone; a merged adapter leaves nothing of itself.
+    """Return a model whose tensors have only names and shapes, with its adapter merged.
 
     Raises:
-        ConfigurationError: the weights of the model cannot hold what its adapter computes.
+        ConfigurationError: the adapter's computation cannot be written into weights.
     """
     if config.adapter is not None:
         ADAPTERS.load_class(config.adapter.name).check_merge()
@@ -76,9 +76,9 @@ def export_checkpoint(
     """Convert a model to a model type of transformers.
 
     Args:
-        checkpoint: the model. Rows that pad its vocabulary are cut off.
-        model_type: of transformers; None: the original one, or the first that computes the same.
-        body_alone: without the heads; of an encoder-decoder only the encoder.
+        checkpoint: the model. Padding rows of its vocabulary are cut off.
+        model_type: model type of transformers; None: the original one, or the first equivalent one.
+        body_alone: export without the heads; for an encoder-decoder, only the encoder.
 
     Raises:
         ConfigurationError: no model type, or not the requested one, computes what the model does.
@@ -90,51 +90,55 @@ def export_checkpoint(
         checkpoint, model_type or checkpoint.model_type, body_alone=body_alone
     )
     config = checkpoint.config
-    # cut the rows that pad the vocabulary
+    # cut the padding rows of the vocabulary
     tensors = {
         name: tensor[: checkpoint.vocab_size]
         if name == "family.tokens.weight" or ".projection." in name
         else tensor
         for name, tensor in checkpoint.tensors.items()
     }
-    plain = key_map.configuration.write(config, checkpoint.vocab_size, checkpoint.token_ids)
+    config_json = key_map.configuration.write(config, checkpoint.vocab_size, checkpoint.token_ids)
     if body_alone:
-        if key_map.classes.bare is None:
+        if key_map.classes.body_class is None:
             raise ConfigurationError(
                 f"a model of type {key_map.model_type} has no class for its encoder alone"
             )
-        paired = config.architecture == "encoder_decoder"
-        parts = ("family.tokens.", "family.encoder.") if paired else key_map.tensors.body
-        left = _training_only(key_map, tensors)
+        has_two_stacks = config.architecture == "encoder_decoder"
+        parts = ("family.tokens.", "family.encoder.") if has_two_stacks else key_map.tensors.body
+        training_only = _training_only(key_map, tensors)
         body = {
             name: tensor
             for name, tensor in tensors.items()
-            if name.startswith(parts) and name not in left
+            if name.startswith(parts) and name not in training_only
         }
-        theirs = to_theirs(key_map, config, body) | _unread_tensors(
+        exported = export_tensors(key_map, config, body) | _unread_tensors(
             checkpoint, key_map, body_alone=True
         )
-        theirs = {
-            name.removeprefix(key_map.tensors.base): tensor for name, tensor in theirs.items()
+        exported = {
+            name.removeprefix(key_map.tensors.base): tensor for name, tensor in exported.items()
         }
-        kind = loader = key_map.classes.bare
+        class_name = loader = key_map.classes.body_class
     else:
-        _, kind, loader = _class_with_heads(key_map, config)
-        theirs = _export_with_head(checkpoint, key_map, tensors, {**plain, "architectures": [kind]})
-    plain = {
-        "architectures": [kind],
-        **plain,
-        **key_map.configuration.keys_from(theirs),
+        _, class_name, loader = _class_with_heads(key_map, config)
+        exported = _export_with_head(
+            checkpoint, key_map, tensors, {**config_json, "architectures": [class_name]}
+        )
+
+    config_json = {
+        "architectures": [class_name],
+        **config_json,
+        **key_map.configuration.keys_from_tensors(exported),
         "dtype": str(
             reduce(torch.promote_types, {tensor.dtype for tensor in tensors.values()})
         ).removeprefix("torch."),
     }
     if published := json.loads(checkpoint.published.get(CONFIG, "{}")):
-        plain = write_over(published, plain, key_map, theirs)
-    undrawn = (
+        config_json = update_published(published, config_json, key_map, exported)
+    # a class whose pooler the model lacks would initialize it at random
+    lacks_pooler = (
         body_alone
         and key_map.tensors.pooled
-        and not any(name.startswith("pooler.") for name in theirs)
+        and not any(name.startswith("pooler.") for name in exported)
     )
     generates = config.architecture != "encoder" and not body_alone
     ids = {
@@ -143,12 +147,12 @@ def export_checkpoint(
         if key in _GENERATION and value is not None
     }
     return Export(
-        config=plain,
-        tensors=theirs,
+        config=config_json,
+        tensors=exported,
         generation=ids if generates else {},
         loader=loader,
         model=checkpoint,
-        loader_options={"add_pooling_layer": False} if undrawn else {},
+        loader_options={"add_pooling_layer": False} if lacks_pooler else {},
     )
 
 
@@ -156,54 +160,59 @@ def _export_with_head(
     checkpoint: Checkpoint,
     key_map: KeyMap,
     tensors: Mapping[str, Tensor],
-    plain: Mapping[str, object],
+    config_json: Mapping[str, object],
 ) -> dict[str, Tensor]:
     if checkpoint.absent:
         raise WeightsError(
-            f"the head is not there ({join_names(checkpoint.absent)}): export the body alone"
+            f"the head is missing ({join_names(checkpoint.absent)}): export the body alone"
         )
     if _training_only(key_map, tensors):
         raise ConfigurationError(
             f"model.{key_map.tensors.training_key}: expected null in a model of type "
-            f"{key_map.model_type} with its "
-            "head, got another value; export the body alone"
+            f"{key_map.model_type} with its head, got another value; export the body alone"
         )
-    theirs = to_theirs(key_map, checkpoint.config, tensors)
-    read = key_map.configuration.read(plain, theirs).heads
+    # the class must compute the heads as the model does
+    exported = export_tensors(key_map, checkpoint.config, tensors)
+    class_heads = key_map.configuration.read(config_json, exported).heads
     of_task = key_map.classes.task(checkpoint.config) is not None
     for name, head in checkpoint.config.heads.items():
         for key, (ours, other) in head.differences(
-            read[name], checkpoint.config.architecture
+            class_heads[name], checkpoint.config.architecture
         ).items():
             raise ConfigurationError(
                 f"model.heads.{name}.{key}: expected {json.dumps(other)} in a model of type "
-                f"{key_map.model_type}, got "
-                f"{json.dumps(ours)}: export the body alone"
+                f"{key_map.model_type}, got {json.dumps(ours)}: export the body alone"
             )
         if not of_task and head.projection not in key_map.classes.projections:
             raise ConfigurationError(
                 f"model.heads.{name}.projection: expected "
-                f"{' or '.join(key_map.classes.projections)} in a model of "
-                f"type {key_map.model_type}, got {head.projection}: export the body alone"
+                f"{' or '.join(key_map.classes.projections)} in a model of type "
+                f"{key_map.model_type}, got {head.projection}: export the body alone"
             )
-    theirs |= {
-        name: theirs[source].clone()
+
+    # tensors that the class saves and our model does not have
+    exported |= {
+        name: exported[source].clone()
         for name, source in key_map.tensors.copies(checkpoint.config).items()
     }
-    theirs |= key_map.tensors.constants_in_class(checkpoint.config, checkpoint.vocab_size)
-    return theirs | _unread_tensors(checkpoint, key_map, body_alone=False)
+    exported |= key_map.tensors.constants_in_class(checkpoint.config, checkpoint.vocab_size)
+    return exported | _unread_tensors(checkpoint, key_map, body_alone=False)
 
 
 def _class_with_heads(key_map: KeyMap, config: ModelConfig) -> HeadedClass:
-    """Return the class of transformers with the heads of a model; refuse heads that no class has together."""
-    if (found := key_map.classes.find(config.heads)) is not None:
-        return found
+    """Return the class of transformers with the heads of a model.
+
+    Raises:
+        ConfigurationError: no class has these heads together.
+    """
+    if (headed := key_map.classes.find(config.heads)) is not None:
+        return headed
     known = (
         " or ".join(" and ".join(headed.heads) for headed in key_map.classes.with_heads) or "none"
     )
     raise ConfigurationError(
-        f"model.heads: a model of type {key_map.model_type} has the heads {known}, this one "
-        f"{' and '.join(config.heads)}: export some of them, or the body alone"
+        f"model.heads: a model of type {key_map.model_type} has the heads {known}, but this one "
+        f"has {' and '.join(config.heads)}: export some of them, or the body alone"
     )
 
 
@@ -237,59 +246,63 @@ def _training_only(key_map: KeyMap, names: Iterable[str]) -> set[str]:
 _START: Final = "decoder_start_token_id"
 
 
-def write_over(
+def update_published(
     published: Mapping[str, object],
-    plain: Mapping[str, object],
+    config_json: Mapping[str, object],
     key_map: KeyMap,
     tensors: Mapping[str, Tensor],
 ) -> dict[str, object]:
-    """Return the published config.json with the keys that differ since its import.
+    """Return the published config.json, with the keys that have changed since its import.
 
     Args:
         published: content of config.json, as it was imported.
-        plain: what an export without it would write.
-        key_map: of the exported model.
-        tensors: of the exported model, by their names.
+        config_json: config.json of an export that does not start from it.
+        key_map: map of the exported model.
+        tensors: tensors of the exported model by transformers' names.
     """
     if published.get("model_type") != key_map.model_type:
-        return dict(plain)
-    source = map_of_class(published)
+        return dict(config_json)
+    source = find_class_map(published)
+
+    # what an export of the unchanged model would have written
     ids = _token_ids(published)
     before = source.configuration.write(
         source.configuration.read(published, tensors),
         source.configuration.vocab_size(published),
         ids,
     )
-    before |= source.configuration.keys_from(tensors)
+    before |= source.configuration.keys_from_tensors(tensors)
     dtype = "torch_dtype" if "torch_dtype" in published else "dtype"
-    before[dtype] = published.get(dtype, plain["dtype"])
-    now = {dtype if key == "dtype" else key: value for key, value in plain.items()}
+    before[dtype] = published.get(dtype, config_json["dtype"])
+    now = {dtype if key == "dtype" else key: value for key, value in config_json.items()}
     before = {
         key: value for key, value in before.items() if key not in key_map.configuration.layout
     }
-    kept = {key: value for key, value in published.items() if key in now or key not in before}
-    merged = kept | {
+
+    # published keys stay unless they have changed since
+    unchanged = {key: value for key, value in published.items() if key in now or key not in before}
+    merged = unchanged | {
         key: value for key, value in now.items() if key not in before or before[key] != value
     }
     try:
         same = key_map.configuration.read(merged, tensors) == key_map.configuration.read(
-            plain, tensors
+            config_json, tensors
         )
     except ConfigurationError:
         same = False
     if same:
         return merged
-    # keys with several spellings may contradict one another: then no key that the map reads is kept
+    # keys with several spellings may contradict each other: then drop all keys that the map reads
     return {
         key: value for key, value in published.items() if key not in key_map.configuration.keys_read
     } | now
 
 
 def continue_published(checkpoint: Checkpoint, texts: Mapping[str, str]) -> Checkpoint:
-    """Return a trained model with the published texts, their ids, and their model type if it has a class for the model.
+    """Return a trained model with its published texts, their ids, and their model type.
 
-    Ids of the training hold instead if its tokenizer contradicts a published one. Those of added
-    pieces are added.
+    The model type is kept if it has a class for the model. The ids of the training are kept instead
+    if its tokenizer contradicts a published id. Ids of added pieces are added.
     """
     published = json.loads(texts[CONFIG])
     trained = {key: value for key, value in checkpoint.token_ids.items() if value is not None}
@@ -305,15 +318,15 @@ def continue_published(checkpoint: Checkpoint, texts: Mapping[str, str]) -> Chec
             if key == _START or value >= published["vocab_size"]
         }
         trained = ids | new
-    kind = published["model_type"]
+    model_type: str | None = published["model_type"]
     checkpoint = replace(checkpoint, token_ids=trained)
     try:
-        _, key_map = fit_to_class(checkpoint, kind)
+        _, key_map = fit_to_class(checkpoint, model_type)
     except ConfigurationError:
-        kind = None
+        model_type = None
     else:
-        kind = kind if key_map.classes.find(checkpoint.config.heads) else None
-    return replace(checkpoint, model_type=kind, published=texts)
+        model_type = model_type if key_map.classes.find(checkpoint.config.heads) else None
+    return replace(checkpoint, model_type=model_type, published=texts)
 
 
 def _token_ids(published: Mapping[str, object]) -> dict[str, Any]:
@@ -324,18 +337,18 @@ def _token_ids(published: Mapping[str, object]) -> dict[str, Any]:
     }
 
 
-def split(checkpoint: Checkpoint) -> dict[str, Checkpoint]:
-    """Return the models in a checkpoint, by name; one that cannot be split has the empty name."""
+def split_models(checkpoint: Checkpoint) -> dict[str, Checkpoint]:
+    """Return the models in a checkpoint by name; a single model has the empty name."""
     family = FAMILIES.load_class(checkpoint.config.family)
     parts = family.parts(checkpoint.config, checkpoint.tensors).items()
-    own = {
-        name: replace(checkpoint, config=c, tensors=tensors, model_type=None)
-        for name, (c, tensors) in parts
+    models = {
+        name: replace(checkpoint, config=part_config, tensors=tensors, model_type=None)
+        for name, (part_config, tensors) in parts
     }
-    return own or {"": checkpoint}
+    return models or {"": checkpoint}
 
 
-def with_heads(checkpoint: Checkpoint, heads: Collection[str]) -> Checkpoint:
+def select_heads(checkpoint: Checkpoint, heads: Collection[str]) -> Checkpoint:
     """Return a model with only some of its heads."""
     config = checkpoint.config
     if unknown := [name for name in heads if name not in config.heads]:

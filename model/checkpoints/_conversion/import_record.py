@@ -17,8 +17,8 @@ IMPORT_RECORD: Final = "model.json"
 IMPORT_RECORD_FORMAT: Final = 1
 CONFIG: Final = "config.json"
 GENERATION: Final = "generation_config.json"
-_KEPT: Final = "published.json"
-"""File of a run with the texts of both for the model that it continues."""
+_PUBLISHED: Final = "published.json"
+"""File of a run with both published texts of the model that it continues."""
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid", strict=True))
@@ -28,10 +28,10 @@ class ImportRecord:
     format: int
     model_type: str | None
     vocab_size: int
-    """rows of the token table"""
+    """number of rows of the token table"""
     token_ids: dict[str, Any]
     absent: list[str]
-    """parameters of the head, if the source holds only the body"""
+    """parameters of the head, if the source only has the body"""
     source: str
     files: dict[str, str]
     """xxh3-128 (hex) of each file of the source"""
@@ -55,26 +55,26 @@ def read_import_record(path: Path) -> ImportRecord:
     """
     if not path.is_file():
         raise WeightsError(
-            f"{path}: missing, so the import was never finished: import the model again"
+            f"{path} is missing, so the import was not finished: import the model again"
         )
     try:
-        plain = verify_checksum(read_checkpoint_json(path), path, IMPORT_RECORD_FORMAT)
+        content = verify_checksum(read_checkpoint_json(path), path, IMPORT_RECORD_FORMAT)
     except ValueError as error:
         raise WeightsError(
-            f"{path}: changed after the import: {error}; import the model again"
+            f"{path} was changed after the import: {error}; import the model again"
         ) from error
     try:
-        facts: ImportRecord = TypeAdapter(ImportRecord).validate_json(json.dumps(plain))
+        record: ImportRecord = TypeAdapter(ImportRecord).validate_json(json.dumps(content))
     except ValidationError as error:
         key = ".".join(map(str, error.errors()[0]["loc"]))
         raise WeightsError(
             f"{path}: {key}: {error.errors()[0]['msg']}; import the model again"
         ) from error
-    return facts
+    return record
 
 
 def find_imported_tokenizer(folder: Path) -> Path | None:
-    """Return the folder of an imported model's tokenizer; None if it has none, or the folder is not an import.
+    """Return the folder of an imported model's tokenizer; None: it has none, or is not an import.
 
     The tokenizer may be damaged or missing, which is reported when it is loaded.
     """
@@ -86,12 +86,12 @@ def find_imported_tokenizer(folder: Path) -> Path | None:
 def find_published(folder: Path) -> dict[str, str]:
     """Return the texts of config.json and generation_config.json that a model was published with.
 
-    The folder is one of transformers, an import, or a run that continues one of them; the texts are
-    empty without them.
+    The folder is one of transformers, an import, or a run that continues one of them; without these
+    texts, the result is empty.
     """
     if (path := folder / IMPORT_RECORD).is_file():
         return read_import_record(path).published
-    if (path := folder / _KEPT).is_file():
+    if (path := folder / _PUBLISHED).is_file():
         try:
             return {
                 str(name): str(text)
@@ -101,7 +101,7 @@ def find_published(folder: Path) -> dict[str, str]:
             }
         except (ValueError, KeyError, AttributeError) as error:
             raise WeightsError(
-                f"{path}: is damaged: {error}; remove it to export without the published keys"
+                f"{path} is damaged: {error}; remove it to export without the published keys"
             ) from error
     files = [folder / name for name in (CONFIG, GENERATION)]
     return {
@@ -111,7 +111,7 @@ def find_published(folder: Path) -> dict[str, str]:
     }
 
 
-def keep_published(source: Path, run: Path) -> None:
-    """Keep the published texts of the model that a run continues; a resumed run may have lost its source."""
+def store_published(source: Path, run: Path) -> None:
+    """Store the published texts of the model that a run continues, in case its source is lost."""
     if published := find_published(source):
-        publish_json(run / _KEPT, add_checksum({"format": 1, "published": published}))
+        publish_json(run / _PUBLISHED, add_checksum({"format": 1, "published": published}))

@@ -1,4 +1,4 @@
-"""A model type of config.json: its configuration, its tensors and its classes, each an object that code asks."""
+"""A model type of config.json: its configuration, its tensors and its classes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Problems(NamedTuple):
     """Why a type cannot hold a model."""
 
     reasons: list[str]
-    """our keys, each with the value that the type has; empty: it can"""
+    """our keys, each with the value that the type has; empty: the type can hold the model"""
     is_complete: bool = True
-    """false: its class refused a key, and nothing after that is known"""
+    """false: the class refused a key, and later reasons are unknown"""
 
 
 class KeyMap:
@@ -34,7 +34,7 @@ class KeyMap:
     model_type: ClassVar[str]
     classes: ClassVar[Classes]
     read_only: ClassVar[str | None] = None
-    """Reason why the type is imported and not exported; None: both."""
+    """Reason why the type can be imported but not exported; None: it can be exported."""
 
     class Configuration(configuration.Configuration):
         """Tables of config.json."""
@@ -47,10 +47,10 @@ class KeyMap:
         self.tensors = self.Tensors(self.model_type, self.classes)
 
     def variants(self) -> tuple[KeyMap, ...]:
-        """Return the maps of classes of the type in another family: the encoder alone, or a causal encoder."""
+        """Return the maps of the type's classes in another family, such as a causal encoder."""
         return ()
 
-    def is_written_by(self, plain: Keys) -> bool:
+    def is_written_by(self, config_json: Keys) -> bool:
         """Return whether a class of this variant wrote config.json."""
         return True
 
@@ -59,6 +59,7 @@ class KeyMap:
         keys = self.configuration
         if config.family != keys.fixed["family"]:
             return Problems([f"model.family: expected {keys.fixed['family']}, got {config.family}"])
+        # the activation, then whatever a round trip through config.json changes
         known = []
         ids = {key: value for key, value in token_ids.items() if value is not None}
         if keys.activation is not None and keys.activation_name(config) is None:
@@ -66,43 +67,44 @@ class KeyMap:
             known.append(
                 f"model.activation: expected {' or '.join(names)}, got {config.activation}"
             )
-            config = replace(config, activation=names[0])  # type: ignore[arg-type]  # to find what else differs
+            config = replace(config, activation=names[0])  # type: ignore[arg-type]
         try:
-            back = keys.read(keys.write(config, 8, ids), {})
+            read_back = keys.read(keys.write(config, 8, ids), {})
         except ConfigurationError as error:
             return Problems([*known, str(error)], is_complete=False)
-        pairs = differences(config, back).items()
+        pairs = differences(config, read_back).items()
         return Problems(
             [
                 *known,
-                *(f"model.{key}: expected {there}, got {here}" for key, (here, there) in pairs),
+                *(f"model.{key}: expected {other}, got {ours}" for key, (ours, other) in pairs),
             ]
         )
 
     def match_score(self, config: ModelConfig, token_ids: Mapping[str, object]) -> tuple[bool, ...]:
-        """Return how well the type suits a model whose body it can hold: larger is better."""
+        """Return how well the type suits a model whose body it can hold; larger is better."""
         has_class = set(config.heads) in [set(headed.heads) for headed in self.classes.with_heads]
-        if (theirs := self.task_head(config, token_ids)) is not None:
+        if (class_head := self.task_head(config, token_ids)) is not None:
             [head] = config.heads.values()
-            has_class = has_class or not head.differences(theirs, config.architecture)
-        shares = config.layer_groups < config.layers
-        return self.has_transforms_of(config), has_class, self.classes.shares == shares
+            has_class = has_class or not head.differences(class_head, config.architecture)
+        shares_layers = config.layer_groups < config.layers
+        fits_sharing = self.classes.shares_layers == shares_layers
+        return self.has_transforms_of(config), has_class, fits_sharing
 
     def has_transforms_of(self, config: ModelConfig) -> bool:
-        """Return whether the type's heads transform the states where the model's do."""
+        """Return whether the type's heads transform the states where the model's heads do."""
         transform = self.classes.head_options.get("transform", True)
         heads = config.heads.values()
-        equal = all(
+        matches = all(
             head.transform == transform and head.projection in self.classes.projections
             for head in heads
         )
-        return self.classes.task(config) is not None or equal
+        return self.classes.task(config) is not None or matches
 
     def task_head(self, config: ModelConfig, token_ids: Mapping[str, object]) -> HeadOptions | None:
-        """Return the only head of a model as the type's class computes it, None if the type has no such task head."""
+        """Return the only head of a model as the type's class computes it, or None."""
         if (task := self.classes.task(config)) is None:
             return None
         ids = {key: value for key, value in token_ids.items() if value is not None}
-        named = self.classes.task_class(endings()[task[0]]).name
-        plain = {**self.configuration.write(config, 8, ids), "architectures": [named]}
-        return self.configuration.read(plain, {}).heads.get(task[0])
+        class_name = self.classes.task_class(endings()[task[0]]).name
+        config_json = {**self.configuration.write(config, 8, ids), "architectures": [class_name]}
+        return self.configuration.read(config_json, {}).heads.get(task[0])

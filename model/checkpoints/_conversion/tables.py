@@ -5,16 +5,16 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from torch import Tensor
 
-from clozeline.model.checkpoints._conversion.task_heads import Task
+from clozeline.model.checkpoints._conversion.task_heads import TaskHeadNames
 
 Keys: TypeAlias = Mapping[str, Any]
 """Content of config.json."""
 Values: TypeAlias = dict[str, Any]
-"""Values of keys, theirs or ours."""
+"""Values of keys, of config.json or ours."""
 Tensors: TypeAlias = Mapping[str, Tensor]
 """Tensors of a file by their names."""
 Table: TypeAlias = Mapping[str, str | tuple[str, Any]]
-"""Our keys, and theirs with or without a default."""
+"""Our keys, with the key of config.json and its default, if it has one."""
 ACTIVATIONS: Final = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -37,18 +37,18 @@ SIZES: Final = {
 }
 """Keys of sizes in most types."""
 DROPOUT: Final = "classifier_dropout"
-ANSWER: Final = Task("qa_outputs", options={"dropout": 0.0})
+ANSWER: Final = TaskHeadNames("qa_outputs", options={"dropout": 0.0})
 """Start and end of an answer."""
-TAGS: Final = Task("classifier", dropout=DROPOUT)
+TAGS: Final = TaskHeadNames("classifier", dropout=DROPOUT)
 """Classes of tokens."""
-DECODER_TAGS: Final = Task("classifier", dropout=DROPOUT, usual=0.1)
-SCORE: Final = Task("score", options={"bias": False, "dropout": 0.0})
+DECODER_TAGS: Final = TaskHeadNames("classifier", dropout=DROPOUT, default_dropout=0.1)
+SCORE: Final = TaskHeadNames("score", options={"bias": False, "dropout": 0.0})
 """Classifier of a row in decoders."""
-CLASSES: Final = Task(
+CLASSES: Final = TaskHeadNames(
     *("classification_head.out_proj", "classification_head.dense"),
     options={"hidden": "tanh"},
     dropout=DROPOUT,
-    usual=0.0,
+    default_dropout=0.0,
     twice=True,
 )
 """Classifier of a row in encoder-decoders."""
@@ -61,10 +61,9 @@ class Slice(NamedTuple):
     part: int
     of: int
     groups: int = 1
-    """equal groups of outputs, one after another, each of which has all parts: those of each head
-    in turn"""
+    """number of equal groups of outputs, each of which has all parts: one per head"""
     sizes: tuple[int, ...] = ()
-    """relative sizes of the parts; empty: they are equal"""
+    """relative sizes of the parts; empty: equal sizes"""
 
 
 class Reshaped(NamedTuple):
@@ -77,11 +76,11 @@ class Reshaped(NamedTuple):
 
 
 Names: TypeAlias = Mapping[str, str | Slice | Reshaped]
-"""Our modules, or complete parameter names, and theirs."""
+"""Our modules, or complete parameter names, and their names in the checkpoint."""
 
 
 class Target(NamedTuple):
-    """Location of one of our parameters in a checkpoint."""
+    """Where a checkpoint stores one of our parameters."""
 
     name: str
     part: int
@@ -89,11 +88,11 @@ class Target(NamedTuple):
     """relative sizes of the parts of the tensor along its outputs, of which this is number
     `part`"""
     groups: int
-    """equal groups of outputs, each of which has all parts"""
+    """number of equal groups of outputs, each of which has all parts"""
     transposed: bool
-    """stored [in, out]"""
+    """whether it is stored as [in, out]"""
     shape: tuple[int, ...] | None
-    """shape of the checkpoint's tensor, see `Reshaped`; None: that of ours, transposed or not"""
+    """shape of the checkpoint's tensor, see `Reshaped`; None: our shape, transposed or not"""
 
 
 class HeadedClass(NamedTuple):
@@ -106,31 +105,39 @@ class HeadedClass(NamedTuple):
 
 
 def pool_name(pools: Mapping[str, str], pool: str) -> str:
-    """Return a class's name of one of our pools, by `pools` from its names to ours.
+    """Return a class's name of one of our pools; `pools` maps its names to ours.
 
-    A pool that the class lacks gets the first name: an export that reads back another pool is
-    refused.
+    If the class lacks a pool, the first name is returned, and the export is refused because it
+    reads back another pool.
     """
-    return next((theirs for theirs, ours in pools.items() if ours == pool), next(iter(pools)))
+    return next((name for name, ours in pools.items() if ours == pool), next(iter(pools)))
 
 
 def layer_names(
-    ours: str, theirs: str, names: Mapping[str, str]
+    ours: str, published: str, names: Mapping[str, str]
 ) -> dict[str, str | Slice | Reshaped]:
-    """Return the modules of one stack's layers: `layer_names("family.stack", "bert.encoder.layer", {...})`."""
+    """Return the modules of the layers of a stack.
+
+    For example `layer_names("family.stack", "bert.encoder.layer", {...})`.
+    """
     return {
-        f"{ours}.layers.{{i}}.{name}": f"{theirs}.{{i}}.{target}" for name, target in names.items()
+        f"{ours}.layers.{{i}}.{name}": f"{published}.{{i}}.{target}"
+        for name, target in names.items()
     }
 
 
 def attention_names(query: str, key: str, value: str, out: str) -> dict[str, str]:
-    """Return the projections of a layer's attention."""
+    """Return the names of the projections of a layer's attention."""
     return dict(zip((*QKV, "attention.body.out"), (query, key, value, out), strict=True))
 
 
-def fused_names(theirs: str, parts: Sequence[str], **more: Any) -> dict[str, Slice]:
-    """Return modules of a layer that a checkpoint stores fused, in the order of `parts`; `more` is that of `Slice`."""
-    at = "family.stack.layers.{i}."
+def fused_names(published: str, parts: Sequence[str], **more: Any) -> dict[str, Slice]:
+    """Return modules of a layer that a checkpoint stores fused, in the order of `parts`.
+
+    `more` are further arguments of `Slice`.
+    """
+    layer = "family.stack.layers.{i}."
     return {
-        f"{at}{name}": Slice(theirs, part, len(parts), **more) for part, name in enumerate(parts)
+        f"{layer}{name}": Slice(published, part, len(parts), **more)
+        for part, name in enumerate(parts)
     }

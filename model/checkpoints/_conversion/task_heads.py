@@ -16,81 +16,83 @@ from clozeline.model.registries import HEADS
 
 @cache
 def endings() -> Mapping[str, str]:
-    """Return the ending of the class with each head, which its file declares; heads of other packages have none."""
-    kinds = {name: HEADS.load_class(name) for name in HEADS.available()}
+    """Return the ending of the class with each head, as its file declares; only of our heads."""
+    classes = {name: HEADS.load_class(name) for name in HEADS.available()}
     return {
-        name: kind.class_ending
-        for name, kind in kinds.items()
-        if kind.class_ending and kind.key() == name
+        name: head_class.class_ending
+        for name, head_class in classes.items()
+        if head_class.class_ending and head_class.key() == name
     }
 
 
 def heads_of(ending: str) -> list[str]:
     """Return the heads that a class of transformers may have, the usual one first."""
-    return [head for head, of_class in endings().items() if of_class == ending]
+    return [head for head, class_ending in endings().items() if class_ending == ending]
 
 
-class Task(NamedTuple):
+class TaskHeadNames(NamedTuple):
     """A task head in the classes of one model type."""
 
     out: str
-    """their map onto the classes"""
+    """name of the map onto the classes"""
     dense: str | None = None
-    """their map before it"""
+    """name of the map before it"""
     norm: str | None = None
-    """their norm after that"""
+    """name of the norm after that"""
     options: Mapping[str, Any] = {}
     """keys of our head that every such model has"""
     dropout: str | None = None
-    """their key of the dropout before the classes; None: the body's, or none"""
-    usual: float | None = None
+    """key of the dropout before the classes; None: the body's dropout, or none"""
+    default_dropout: float | None = None
     """dropout if config.json has no such key; None: the body's"""
     twice: bool = False
-    """the same dropout is also applied before the first map"""
+    """whether the same dropout is also applied before the first map"""
     body: tuple[str, str] = ("", "")
     """start of the body's names in other classes, and in this one"""
     suffix: str = ""
     """end of the class's name after the usual one"""
 
     def modules(self, head: str) -> dict[str, str]:
-        """Return our modules and theirs."""
+        """Return our modules and their names in the class."""
         parts = {"out": self.out, "dense": self.dense, "norm": self.norm}
-        return {
-            f"heads.{head}.classifier.{part}": theirs for part, theirs in parts.items() if theirs
-        }
+        return {f"heads.{head}.classifier.{part}": name for part, name in parts.items() if name}
 
 
 def read_head(
-    ending: str, task: Task, plain: Mapping[str, Any], hidden_dropout: float
+    ending: str, task: TaskHeadNames, config_json: Mapping[str, Any], hidden_dropout: float
 ) -> tuple[str, dict[str, Any]]:
-    """Return the name of our head and its keys, from its table entry in the type and the content of config.json.
+    """Return the name of our head and its keys, from the type's table and config.json.
 
     Raises:
-        ConfigurationError: labels are not numbered from 0, or ask for an unsupported loss.
+        ConfigurationError: labels are not numbered from 0, or the loss is not supported.
     """
     options: dict[str, Any] = {"weight": 1.0, **task.options}
     if task.dropout is not None:
-        options["dropout"] = plain.get(task.dropout, task.usual)
+        options["dropout"] = config_json.get(task.dropout, task.default_dropout)
         if task.twice:
             options["input_dropout"] = (
                 hidden_dropout if options["dropout"] is None else options["dropout"]
             )
+    # several of our heads have the same class; its labels and loss decide
     for name in heads_of(ending):
         keys = HEADS.load_class(name).keys_of_class(
-            partial(label_names, plain), plain.get("problem_type")
+            partial(label_names, config_json), config_json.get("problem_type")
         )
         if keys is not None:
             return name, options | keys
     raise ConfigurationError(
-        f"config.json: problem_type: no head of {ending} has {plain.get('problem_type')!r}"
+        f"config.json: problem_type: no head of {ending} supports "
+        f"{config_json.get('problem_type')!r}"
     )
 
 
-def write_head(task: Task, head: ClassifierOptions, hidden_dropout: float) -> dict[str, object]:
+def write_head(
+    task: TaskHeadNames, head: ClassifierOptions, hidden_dropout: float
+) -> dict[str, object]:
     """Return the keys of config.json that describe a head."""
     keys: dict[str, object] = {}
     if task.dropout is not None:
-        inherited = None if task.usual is None else hidden_dropout
+        inherited = None if task.default_dropout is None else hidden_dropout
         keys[task.dropout] = inherited if head.dropout is None else head.dropout
     if head.class_count:
         keys |= label_keys(head.labels or default_labels(head.class_count))
@@ -102,7 +104,7 @@ def write_head(task: Task, head: ClassifierOptions, hidden_dropout: float) -> di
 def fold_target_scale(
     config: ModelConfig, tensors: Mapping[str, Tensor]
 ) -> tuple[ModelConfig, Mapping[str, Tensor]]:
-    """Return the model with the scale of its numbers in the last map of the head, as their classes have no scale."""
+    """Move the scale of regression targets into the head's last map: classes have no scale."""
     heads = dict(config.heads)
     folded = dict(tensors)
     for name, head in config.heads.items():
@@ -117,11 +119,13 @@ def fold_target_scale(
     return replace(config, heads=heads), folded
 
 
-def label_note(plain: Mapping[str, Any]) -> list[str]:
+def label_note(config_json: Mapping[str, Any]) -> list[str]:
     """Return a note if label2id is not the reverse of id2label."""
-    if "id2label" not in plain or "label2id" not in plain:
+    if "id2label" not in config_json or "label2id" not in config_json:
         return []
-    if plain["label2id"] == {label: int(number) for number, label in plain["id2label"].items()}:
+    if config_json["label2id"] == {
+        label: int(number) for number, label in config_json["id2label"].items()
+    }:
         return []
     return ["label2id of config.json was not read: it is not the reverse of id2label"]
 
@@ -132,15 +136,19 @@ def label_keys(labels: tuple[str, ...]) -> dict[str, object]:
     return {"id2label": names, "label2id": {label: number for number, label in enumerate(labels)}}
 
 
-def label_names(plain: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of the labels of config.json, in order; refuse labels that are not numbered from 0."""
-    names = plain.get("id2label")
+def label_names(config_json: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the labels of config.json, in order.
+
+    Raises:
+        ConfigurationError: labels are not numbered from 0.
+    """
+    names = config_json.get("id2label")
     if names is None:
-        return default_labels(int(plain.get("num_labels", 2)))
+        return default_labels(int(config_json.get("num_labels", 2)))
     if not isinstance(names, Mapping) or sorted(map(str, names)) != sorted(
         map(str, range(len(names)))
     ):
         raise ConfigurationError(
-            f"config.json: id2label: expected names of the numbers from 0 on, got {names!r}"
+            f"config.json: id2label: expected names of the numbers 0, 1, 2 ..., got {names!r}"
         )
     return tuple(str(names[str(number)]) for number in range(len(names)))

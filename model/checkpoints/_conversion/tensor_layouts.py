@@ -1,4 +1,4 @@
-"""Convert tensors between a checkpoint and our parameters, and factors of LoRA with them."""
+"""Convert tensors and LoRA factors between a checkpoint and our parameters."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -25,41 +25,43 @@ def parameter_shapes(config: ModelConfig, vocab_size: int) -> dict[str, torch.Si
         }
 
 
-def their_shapes(
+def exported_shapes(
     key_map: KeyMap, config: ModelConfig, ours: Mapping[str, torch.Size]
 ) -> dict[str, list[int]]:
-    """Return names and shapes of a checkpoint's tensors, from those of our parameters."""
+    """Return names and shapes of a checkpoint's tensors, from the shapes of our parameters."""
     shapes = {}
     for name, target in key_map.tensors.targets(config, ours).items():
         fused = [ours[name][0] * sum(target.sizes) // target.sizes[target.part], *ours[name][1:]]
-        turned = fused[::-1] if target.transposed else fused
+        stored = fused[::-1] if target.transposed else fused
         shapes[target.name] = (
-            turned if target.shape is None else [turned[0] if n < 0 else n for n in target.shape]
+            stored if target.shape is None else [stored[0] if n < 0 else n for n in target.shape]
         )
     return shapes
 
 
-def to_ours(
-    key_map: KeyMap, config: ModelConfig, theirs: Mapping[str, Tensor], names: Iterable[str]
+def import_tensors(
+    key_map: KeyMap, config: ModelConfig, stored: Mapping[str, Tensor], names: Iterable[str]
 ) -> dict[str, Tensor]:
     """Return our parameters, cut out of a checkpoint's tensors."""
     ours = {}
     for name, target in key_map.tensors.targets(config, names).items():
-        tensor = theirs[target.name]
-        if holds_integers(tensor):  # integers and scales have the outputs of the weight
+        tensor = stored[target.name]
+        if holds_integers(tensor):  # integers and scales have the same outputs as the weight
             if target.shape is not None or target.transposed:
                 raise WeightsError(f"{target.name}: expected floating-point values, got integers")
-            ours[name] = tensor._apply_fn_to_data(partial(part_of, target=target))  # type: ignore[attr-defined]
+            ours[name] = tensor._apply_fn_to_data(  # type: ignore[attr-defined]
+                partial(extract_part, target=target)
+            )
             continue
         if target.shape is not None:
             tensor = tensor.flatten(1 if target.shape[0] < 0 else 0)
         tensor = tensor.T if target.transposed else tensor
-        ours[name] = part_of(tensor, target)
+        ours[name] = extract_part(tensor, target)
     return ours
 
 
-def part_of(tensor: Tensor, target: Target) -> Tensor:
-    """Return our outputs among those of a fused tensor [groups x outputs of all parts, ...]."""
+def extract_part(tensor: Tensor, target: Target) -> Tensor:
+    """Return our outputs of a fused tensor [groups x outputs of all parts, ...]."""
     groups = tensor.reshape(target.groups, -1, *tensor.shape[1:])
     unit = groups.shape[1] // sum(target.sizes)
     first = unit * sum(target.sizes[: target.part])
@@ -67,7 +69,7 @@ def part_of(tensor: Tensor, target: Target) -> Tensor:
     return groups.narrow(1, first, size).flatten(0, 1).contiguous()
 
 
-def to_theirs(
+def export_tensors(
     key_map: KeyMap, config: ModelConfig, ours: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     """Return a checkpoint's tensors, assembled from our parameters."""
@@ -77,14 +79,14 @@ def to_theirs(
         parts.setdefault(target.name, {})[target.part] = ours[name].reshape(
             target.groups, -1, *ours[name].shape[1:]
         )
-    turned = {target.name for target in targets.values() if target.transposed}
+    transposed = {target.name for target in targets.values() if target.transposed}
     shapes = {target.name: target.shape for target in targets.values() if target.shape is not None}
     # parts [groups, outputs of a part, inputs] alternate within each group
     joined = {
-        name: _join([own[part] for part in sorted(own)]).flatten(0, 1)
-        for name, own in parts.items()
+        name: _join([by_part[part] for part in sorted(by_part)]).flatten(0, 1)
+        for name, by_part in parts.items()
     }
-    stored = {name: tensor.T if name in turned else tensor for name, tensor in joined.items()}
+    stored = {name: tensor.T if name in transposed else tensor for name, tensor in joined.items()}
     return {
         name: tensor.reshape(shapes.get(name, tensor.shape)).contiguous()
         for name, tensor in stored.items()
@@ -92,9 +94,9 @@ def to_theirs(
 
 
 def _join(parts: Sequence[Tensor]) -> Tensor:
-    """Return parts [groups, outputs of a part, ...] one after another, along the outputs.
+    """Concatenate parts [groups, outputs of a part, ...] along the outputs.
 
-    By slices: `torch.cat` of tensors without values imports the compiler of torch, which takes
+    With slices: `torch.cat` of tensors without values imports torch's compiler, which takes
     seconds.
     """
     outputs = sum(part.shape[1] for part in parts)
@@ -110,7 +112,7 @@ def _join(parts: Sequence[Tensor]) -> Tensor:
 def linear_maps_of_class(
     key_map: KeyMap, config: ModelConfig, vocab_size: int
 ) -> dict[str, dict[str, Target]]:
-    """Return our weights, and where they are, in each linear map of the class of the body, by its name."""
+    """Return our weights in each linear map of the class of the body, by the map's name."""
     shapes = parameter_shapes(config, vocab_size)
     names = [name for name in shapes if name.startswith("family.") and name.endswith(".weight")]
     modules: dict[str, dict[str, Target]] = {}
@@ -131,11 +133,12 @@ class Update(NamedTuple):
 def join_updates(
     updates: Mapping[str, Update], siblings: Mapping[str, Target], outputs: Mapping[str, int]
 ) -> Update:
-    """Return the update of their map, from those of some of ours.
+    """Return the update of a fused map, from the updates of some of our maps in it.
 
-    Updates that share A have it once. Otherwise the rows of A are stacked, and each part of B has
-    columns of its own: the rank grows, the product is the same. `siblings` are the locations of our
-    maps in theirs, in the order of the model; `outputs` are the rows of each of our weights.
+    Updates that share A keep a single A. Otherwise the rows of A are stacked, and each part of B
+    has separate columns: the rank grows, the product is the same. `siblings` are the locations of
+    our maps in the fused one, in the order of the model; `outputs` are the rows of each of our
+    weights.
     """
     first, *others = updates.values()
     if shared := all(
@@ -150,6 +153,8 @@ def join_updates(
             name: end - len(update.a)
             for (name, update), end in zip(updates.items(), ends, strict=True)
         }
+
+    # B of each part, with zeros for parts without an update
     parts: dict[int, Tensor] = {}
     for name, target in siblings.items():
         columns = torch.zeros(outputs[name], len(a))
@@ -159,23 +164,23 @@ def join_updates(
                 update.b if ratio == 1.0 else update.b * ratio
             )
         parts[target.part] = columns.reshape(target.groups, -1, len(a))
-    # the outputs of a group together
+    # the outputs of a group are next to each other
     b = torch.cat([parts[part] for part in sorted(parts)], dim=1).flatten(0, 1)
     return Update(a, b, first.scale)
 
 
 def split_update(update: Update, siblings: Mapping[str, Target]) -> dict[str, Update]:
-    """Return the updates of our maps from that of theirs; one that it leaves as it is has none.
+    """Return the updates of our maps from that of a fused one; an unchanged map has none.
 
     Columns of B that reach a single map belong to it, as `join_updates` stacks them; otherwise all
-    have the same A.
+    maps have the same A.
     """
-    parts = {name: part_of(update.b, target) for name, target in siblings.items()}
+    parts = {name: extract_part(update.b, target) for name, target in siblings.items()}
     columns = {name: part.any(dim=0).nonzero().flatten().tolist() for name, part in parts.items()}
     reached = [name for name in parts if columns[name]] or list(parts)
-    everything = list(range(len(update.a)))
-    if list(chain.from_iterable(columns[name] for name in reached)) != everything:
-        columns = dict.fromkeys(reached, everything)
+    all_columns = list(range(len(update.a)))
+    if list(chain.from_iterable(columns[name] for name in reached)) != all_columns:
+        columns = dict.fromkeys(reached, all_columns)
     return {
         name: Update(update.a[columns[name]], parts[name][:, columns[name]], update.scale)
         for name in reached

@@ -1,4 +1,4 @@
-"""The tensors of a model type and our parameters: names and layouts, both ways."""
+"""Map the tensors of a model type to our parameters: names and layouts, both ways."""
 
 import re
 from collections.abc import Iterable, Mapping, Set
@@ -18,28 +18,28 @@ _LAYER: Final = re.compile(r"(?<=layers\.)\d+(?=\.)")
 class TensorMap:
     """Tables of names; `{i}` in a name is the layer index.
 
-    What a table cannot express is a method.
+    A type overrides a method for what a table cannot express.
     """
 
     base: ClassVar[str] = ""
-    """Prefix of the body in the headed class; the bare one saves without it."""
+    """Prefix of the body in a class with a head; the class without heads saves without it."""
     pooled: ClassVar[bool] = False
-    """The class without a head has a pooler, which our bodies do not have: it is only kept for an
-    export."""
+    """Whether the class without a head has a pooler, which our bodies do not have: it is only
+    stored for an export."""
     body: ClassVar[tuple[str, ...]] = ("family.",)
     """Prefixes of our parameters that the class without a head has."""
     modules: ClassVar[Names]
-    """Our modules, or complete parameter names, and theirs."""
+    """Our modules, or complete parameter names, and their names in the checkpoint."""
     transposed: ClassVar[tuple[str, ...]] = ()
-    """Last parts of their modules whose weight is stored [in, out]."""
-    left_out: ClassVar[Set[str]] = frozenset()
-    """Patterns of parameters that no head of ours has: skipped and reported."""
+    """Last parts of modules in the checkpoint whose weight is stored as [in, out]."""
+    skipped: ClassVar[Set[str]] = frozenset()
+    """Patterns of parameters that none of our heads has: skipped and reported."""
     buffers: ClassVar[Set[str]] = frozenset()
     """Patterns of buffers without learned values: skipped."""
     other_prefixes: ClassVar[tuple[str, ...]] = ()
     """Prefixes that some classes or programs put before every name."""
     other_names: ClassVar[Mapping[str, str]] = {}
-    """Starts of names in some files, and ours for the same tensors; the first match counts."""
+    """Starts of names in some files, and the current ones; the first match counts."""
     only_trained: ClassVar[Set[str]] = frozenset()
     """Patterns of parameters of our body that only training reads: an export of the body omits
     them."""
@@ -50,15 +50,17 @@ class TensorMap:
         self.model_type = model_type
         self.classes = classes
 
-    # -- what a type overrides
-    # --------------------------------------------------------------------------------------
+    # -- methods that a type overrides ------------------------------------------------------------
 
     def names(self, config: ModelConfig) -> Names:
-        """Return our modules, or complete parameter names, and theirs; `modules` unless a switch changes names."""
+        """Return our modules or parameters, and their names; by default `modules`."""
         return self.modules
 
     def ties(self, config: ModelConfig) -> dict[str, str]:
-        """Return further names of a tensor in a file, {other name: name}; by default that of a tied projection."""
+        """Return second names of tensors in a file, by default that of a tied projection.
+
+        {second name: name}
+        """
         projection = f"heads.{self.classes.heads[0]}.projection.weight"
         table = "family.tokens.weight"
         targets = self.targets(config, (projection, table)) if config.tied else {}
@@ -71,13 +73,13 @@ class TensorMap:
         return dict(tensors)
 
     def unread_copies(self, config: ModelConfig) -> dict[str, str]:
-        """Return tensors that the class saves but never reads, and the tensors they are written as copies of."""
+        """Return tensors that the class saves but never reads, and the tensors that they copy."""
         return {}
 
     def names_to_keep(
         self, names: Iterable[str], config: ModelConfig, *, body_alone: bool
     ) -> set[str]:
-        """Return those of some tensors that our model does not read but the class saves, bare or with heads."""
+        """Return the tensors that the class saves, but our model does not read."""
         if body_alone:
             return {
                 name for name in names if self.pooled and name.startswith(f"{self.base}pooler.")
@@ -85,11 +87,18 @@ class TensorMap:
         return set(names) & {*self.copies(config), *self.constants_in_class(config, 1)}
 
     def constants(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
-        """Return constant tensors that the class saves and our model lacks; a file's own may differ by rounding."""
+        """Return constant tensors that the class saves and our model lacks.
+
+        The tensors of a file may differ by rounding.
+        """
         return {}
 
     def targets(self, config: ModelConfig, ours: Iterable[str]) -> dict[str, Target]:
-        """Return where our parameters are stored in theirs; raise a WeightsError for one that the map does not know."""
+        """Return where the checkpoint stores our parameters.
+
+        Raises:
+            WeightsError: the map does not know a parameter.
+        """
         names = self.names(config)
         task = self.classes.task(config)
         if task is None:
@@ -100,8 +109,7 @@ class TensorMap:
             for name, target in targets.items()
         }
 
-    # -- names in the class with the model's heads
-    # ------------------------------------------------------------------
+    # -- names in the class with the model's heads ------------------------------------------------
 
     def ties_in_class(self, config: ModelConfig) -> dict[str, str]:
         """Return `ties` by the names in the class with the model's heads."""
@@ -111,7 +119,7 @@ class TensorMap:
         }
 
     def copies(self, config: ModelConfig) -> dict[str, str]:
-        """Return `unread_copies` of the class with the model's heads; those with task heads lack the projection."""
+        """Return `unread_copies` of the class with the model's heads; none for a task head."""
         return {} if self.classes.task(config) else self.unread_copies(config)
 
     def constants_in_class(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
@@ -119,39 +127,40 @@ class TensorMap:
         return {} if self.classes.task(config) else self.constants(config, vocab_size)
 
     def renaming(self, expected: Mapping[str, object], config: ModelConfig) -> Renaming:
-        """Return the mapping from the names of a file, legacy ones included, to those of `expected`."""
+        """Return the mapping from names of a file, also legacy ones, to `expected` names."""
         known = {*expected, *self.ties_in_class(config), *self.copies(config)}
         return Renaming(
-            known, self.base, self.other_prefixes, self.left_out, self.buffers, self.other_names
+            known, self.base, self.other_prefixes, self.skipped, self.buffers, self.other_names
         )
 
     def _in_task(self, name: str, config: ModelConfig) -> str:
         """Return the name of a tensor of the body in the class with the model's task head."""
         task = self.classes.task(config)
         before, now = task[1].body if task else ("", "")
-        own = task is not None and name.rpartition(".")[0] in task[1].modules("").values()
-        return now + name.removeprefix(before) if name.startswith(before) and not own else name
+        in_head = task is not None and name.rpartition(".")[0] in task[1].modules("").values()
+        return now + name.removeprefix(before) if name.startswith(before) and not in_head else name
 
     def _target(self, name: str, names: Names) -> Target:
+        # a module, or a complete parameter name; the layer index is in both names
         numbers = _LAYER.findall(name)
         template = _LAYER.sub("{i}", name)
-        module, _, kind = template.rpartition(".")
+        module, _, leaf = template.rpartition(".")
         is_complete = template in names
-        if (theirs := names.get(template if is_complete else module)) is None:
+        if (published := names.get(template if is_complete else module)) is None:
             raise WeightsError(f"{name}: a model of type {self.model_type} has no such parameter")
-        text, part, of, groups, sizes = (
-            theirs if isinstance(theirs, Slice) else (theirs, 0, 1, 1, ())
+        text, part, parts, groups, sizes = (
+            published if isinstance(published, Slice) else (published, 0, 1, 1, ())
         )
         text, shape = text if isinstance(text, Reshaped) else (text, None)
-        turned = kind == "weight" and f".{text}".endswith(
+        transposed = leaf == "weight" and f".{text}".endswith(
             tuple(f".{end}" for end in self.transposed)
         )
         text = text.replace("{i}", numbers[0]) if numbers else text
         return Target(
-            text if is_complete else f"{text}.{kind}",
+            text if is_complete else f"{text}.{leaf}",
             part,
-            sizes or (1,) * of,
+            sizes or (1,) * parts,
             groups,
-            turned,
+            transposed,
             shape,
         )

@@ -12,7 +12,7 @@ from clozeline.model.configuration.position import MAX_OFFSET
 from clozeline.model.registries import MODEL_TYPES
 
 _BART_OFFSET: Final = 2
-"""Rows before the first position in BART's family, whatever the id of the pad token is."""
+"""Number of rows before the first position in BART's family, whatever the pad token's id is."""
 
 
 class NoClassError(ConfigurationError):
@@ -21,10 +21,10 @@ class NoClassError(ConfigurationError):
     def __init__(self, message: str, order: tuple[float, ...]) -> None:
         super().__init__(message)
         self.order = order
-        """distance of the nearest type: less is nearer"""
+        """distance of the nearest type: lower is nearer"""
 
 
-def map_of_type(model_type: str) -> KeyMap:
+def load_map(model_type: str) -> KeyMap:
     """Return the map of a `model_type`."""
     known = MODEL_TYPES.available()
     if model_type not in known:
@@ -35,42 +35,45 @@ def map_of_type(model_type: str) -> KeyMap:
     return key_map
 
 
-def map_of_class(plain: Mapping[str, object]) -> KeyMap:
-    """Return the map of the type and class that wrote a config.json: that of a variant if it has the class."""
-    general = map_of_type(str(plain.get("model_type")))
+def find_class_map(config_json: Mapping[str, object]) -> KeyMap:
+    """Return the map of the type, or of its variant, whose class wrote a config.json."""
+    general = load_map(str(config_json.get("model_type")))
     return next(
-        (variant for variant in general.variants() if variant.is_written_by(plain)), general
+        (variant for variant in general.variants() if variant.is_written_by(config_json)), general
     )
 
 
-def map_for(
+def find_map(
     config: ModelConfig, token_ids: Mapping[str, object], model_type: str | None = None
 ) -> KeyMap:
-    """Return a map that can hold a model: of the requested type, else the most general, else the first alphabetically.
+    """Return a map that can hold a model: of the requested type, otherwise the best one.
 
-    Among types with the same body, those whose heads are built like the model's come first, then
-    those with a class for its heads, then those that share layers as it does.
+    Among types with the same body, types whose heads are built like the model's come first, then
+    types with a class for its heads, then types that share layers as it does. Otherwise the most
+    general type is taken, then the first alphabetically.
 
     Raises:
         ConfigurationError: there is none; the message has the reasons of the nearest type.
     """
     if model_type:
-        maps = [map_of_type(model_type)]
-        if (why := maps[0].read_only) is not None:
-            raise ConfigurationError(f"a model of type {model_type} cannot be exported: {why}")
+        maps = [load_map(model_type)]
+        if (reason := maps[0].read_only) is not None:
+            raise ConfigurationError(f"a model of type {model_type} cannot be exported: {reason}")
     else:  # general types before those that derive from them
-        written = [kind for kind in _all_maps() if kind.read_only is None]
-        maps = [kind() for kind in sorted(written, key=lambda kind: len(kind.__mro__))]
+        written = [map_class for map_class in _all_maps() if map_class.read_only is None]
+        maps = [map_class() for map_class in sorted(written, key=lambda cls: len(cls.__mro__))]
     maps += [variant for key_map in maps for variant in key_map.variants()]
-    problems = {other: other.problems(config, token_ids) for other in maps}
-    fitting = [other for other, found in problems.items() if not found.reasons]
-    if fitting:
-        return max(fitting, key=lambda other: other.match_score(config, token_ids))
+    problems = {key_map: key_map.problems(config, token_ids) for key_map in maps}
+    suitable = [key_map for key_map, found in problems.items() if not found.reasons]
+    if suitable:
+        return max(suitable, key=lambda key_map: key_map.match_score(config, token_ids))
+
+    # no type can: name the nearest one, and how it differs
     families = sorted({str(other.configuration.fixed["family"]) for other in maps})
     if config.family not in families:
-        have = f"expected {' or '.join(families)}, got {config.family}"
         raise NoClassError(
-            f"no model type of transformers computes what this model does: model.family: {have}",
+            "no model type of transformers computes what this model does: model.family: expected "
+            f"{' or '.join(families)}, got {config.family}",
             (1, 0),
         )
     orders = {
@@ -82,18 +85,17 @@ def map_for(
         for other, found in problems.items()
     }
     nearest = min(orders, key=lambda other: orders[other])
-    wide = config.attention_heads * config.head_width
-    removed = (
-        f"{config.attention_heads} heads of head_dim {config.head_width} make {wide} features, "
-        "where most classes tie "
-        f"them to dim {config.dim}: such a model stays in our format; "
-        if wide != config.dim
+    width = config.attention_heads * config.head_width
+    other_width = (
+        f"{config.attention_heads} heads of head_dim {config.head_width} have {width} features, "
+        f"but most classes need dim {config.dim}: such a model can only be stored in our format; "
+        if width != config.dim
         else ""
     )
     raise NoClassError(
         "no model type of transformers computes what this model does; "
-        f"{removed}{nearest.model_type}, the nearest, "
-        "differs: " + "; ".join(problems[nearest].reasons),
+        f"{other_width}the nearest, {nearest.model_type}, differs: "
+        + "; ".join(problems[nearest].reasons),
         orders[nearest],
     )
 
@@ -105,39 +107,40 @@ def find_form(
     *,
     body_alone: bool = False,
 ) -> tuple[ModelConfig, KeyMap]:
-    """Return a form of a model that a type can hold, and the map of the type.
+    """Return an equivalent form of a model that a type can hold, and the map of the type.
 
     Args:
         config: the model.
         token_ids: its special tokens.
-        model_type: of transformers; None: any.
-        body_alone: the heads do not matter.
+        model_type: model type of transformers; None: any.
+        body_alone: whether the heads do not matter.
 
     Raises:
         ConfigurationError: no type, or not the requested one, can hold any form; the message names
             our keys.
     """
-    refusals = list[NoClassError]()
+    refused = list[NoClassError]()
     without_heads = list[tuple[ModelConfig, KeyMap]]()
     for form in equal_forms(config, token_ids):
         try:
-            key_map = map_for(form, token_ids, model_type)
+            key_map = find_map(form, token_ids, model_type)
         except NoClassError as error:
-            refusals.append(error)
+            refused.append(error)
             continue
         if key_map.classes.find(form.heads) or body_alone:
             return form, key_map
         without_heads.append((form, key_map))
     if without_heads:
         return without_heads[0]
-    raise min(refusals, key=lambda error: error.order)
+    raise min(refused, key=lambda error: error.order)
 
 
 def equal_forms(config: ModelConfig, token_ids: Mapping[str, object]) -> Iterator[ModelConfig]:
-    """Yield the configurations that compute the same as a model, with other rows that no token reads; its own first.
+    """Yield the configurations that compute the same as a model; the model's own comes first.
 
-    Rows of the position table before the first position are left out or added: RoBERTa has one more
-    than the id of the pad token, BERT none. A model without segment types gets a row of zeros.
+    They differ in rows that no token reads. Rows of the position table before the first position
+    are added or removed: RoBERTa has one more than the id of the pad token, BERT none. A model
+    without segment types gets a row of zeros.
     """
     offsets = [config.position.offset]
     if config.position.kind == "learned":
@@ -154,23 +157,23 @@ def equal_forms(config: ModelConfig, token_ids: Mapping[str, object]) -> Iterato
 
 
 def build_heads_of_class(config: ModelConfig, token_ids: Mapping[str, object]) -> ModelConfig:
-    """Return the model with each `hidden: auto` replaced by what the class of transformers that holds its body has."""
+    """Return the model with each `hidden: auto` replaced by the head of its transformers class."""
     heads = dict(config.heads)
     for name, head in config.heads.items():
         if not isinstance(head, ClassifierOptions) or head.hidden != "auto":
             continue
         linear = not isinstance(head, RowHeadOptions) or config.architecture == "decoder"
-        berts = replace(head, hidden=None if linear else "tanh")
-        alone = replace(config, heads={name: berts}, adapter=None)
+        bert_head = replace(head, hidden=None if linear else "tanh")
+        single = replace(config, heads={name: bert_head}, adapter=None)
         try:
-            held, key_map = find_form(alone, token_ids)
-            theirs = key_map.task_head(held, token_ids) or berts
-        except ConfigurationError:  # the body stays in our format
-            theirs = berts
-        form = {
-            key: getattr(theirs, key) for key in ("hidden", "hidden_dim", "hidden_norm", "bias")
+            form, key_map = find_form(single, token_ids)
+            class_head = key_map.task_head(form, token_ids) or bert_head
+        except ConfigurationError:  # no class can hold the body
+            class_head = bert_head
+        values = {
+            key: getattr(class_head, key) for key in ("hidden", "hidden_dim", "hidden_norm", "bias")
         }
-        heads[name] = replace(head, **form)
+        heads[name] = replace(head, **values)
     return replace(config, heads=heads)
 
 

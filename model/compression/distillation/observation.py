@@ -1,12 +1,12 @@
-"""Observe a forward pass: states of layers, scores of attention, and the logits of heads, by name.
+"""Observe a forward pass: states of layers, attention scores, and the logits of heads, by name.
 
 | name | tensor |
 |---|---|
-| `state_L` | [B, T, dim], output of layer L, of the embeddings for 0; the last one after the final norm |
-| `attention_L` | [B, heads, T, T] fp32, scores of layer L before the softmax, 0 at keys that a query does not see |
+| `state_L` | [B, T, dim], output of layer L (0: the embeddings); the last after the final norm |
+| `attention_L` | [B, heads, T, T] fp32, scores of layer L before the softmax, 0 at unseen keys |
 | `visible_L` | [B or 1, 1, T, T] bool, keys that each query of layer L sees |
-| `queries_L`, `keys_L`, `values_L` | [B, T, width], all heads of layer L side by side |
-| `logits_HEAD` | [N, classes], one row per label of the head (per row of the batch, if it predicts rows) |
+| `queries_L`, `keys_L`, `values_L` | [B, T, width], concatenated heads of layer L |
+| `logits_HEAD` | [N, classes], a row per label of the head, or per row of the batch |
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -38,20 +38,21 @@ def observe(model: Model, wanted: Set[str]) -> Iterator[dict[str, Tensor]]:
     """Observe the forward pass inside the block; the dictionary is filled at its end.
 
     Args:
-        model: whose forward pass it is.
+        model: model whose forward pass is observed.
         wanted: names of the tensors.
     """
     seen: dict[str, Tensor] = {}
     stack: Any = getattr(model.family, "stack", model.family)
-    kinds = {name.rpartition("_")[0] for name in wanted}
+    types = {name.rpartition("_")[0] for name in wanted}
     depth = model.config.layers
     with ExitStack() as records:
         states = list[Tensor]()
-        if "state" in kinds:
+        if "state" in types:
             states = records.enter_context(
                 record_outputs(stack.embeddings, *stack.layers, model.family)
             )
-        layers = stack.layers if kinds & _ATTENTION else ()
+        # hooks see the inputs of the attention only inside the module, so its method is replaced
+        layers = stack.layers if types & _ATTENTION else ()
         bodies = [
             next(part for part in layer.modules() if isinstance(part, Attention))
             for layer in layers
@@ -63,18 +64,19 @@ def observe(model: Model, wanted: Set[str]) -> Iterator[dict[str, Tensor]]:
             if f"logits_{name}" in wanted
         }
         yield seen
-    # by name; what heads read is the output of the family, after that of the last layer
+    # heads read the output of the family, which replaces that of the last layer
     seen |= {
         f"state_{number}": state
         for number, state in enumerate([*states[:depth], *states[depth + 1 :]])
     }
     for number, (module, inputs, _) in enumerate(mixed, start=1):
-        if any(f"{kind}_{number}" in wanted for kind in _ATTENTION):
+        if any(f"{name}_{number}" in wanted for name in _ATTENTION):
             seen |= {
-                f"{kind}_{number}": tensor
-                for kind, tensor in _attention_tensors(module, *inputs).items()
+                f"{name}_{number}": tensor
+                for name, tensor in _attention_tensors(module, *inputs).items()
             }
-    for name, calls in logits.items():  # in parts, if the head computes them in chunks
+    # several calls if the head computes its logits in chunks
+    for name, calls in logits.items():
         seen[f"logits_{name}"] = (
             torch.cat([output for *_, output in calls]) if len(calls) > 1 else calls[0][-1]
         )
@@ -83,15 +85,15 @@ def observe(model: Model, wanted: Set[str]) -> Iterator[dict[str, Tensor]]:
 
 
 def label_weights(head: Head, tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return the weight of each row of `logits_HEAD`, fp32 [N], as the head's own loss weighs it; 0: no loss."""
+    """Return the weight of each row of `logits_HEAD` in the head's loss, fp32 [N]; 0: none."""
     weighted = head._weigh(tensors)
     if isinstance(head, ClassificationHead):
         return ((weighted["label"] != IGNORED) & (weighted["row_weight"] != 0)).float()
     labels = gather_labels(
         weighted.get("decoder_input_ids", weighted["input_ids"])[..., None], weighted
     )
-    counted = (labels.ids != IGNORED).float()
-    return counted if labels.weights is None else counted * labels.weights
+    weights = (labels.ids != IGNORED).float()
+    return weights if labels.weights is None else weights * labels.weights
 
 
 def label_logits(head: Head, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
@@ -108,12 +110,16 @@ def has_label_logits(head: type[Head], options: HeadOptions) -> bool:
     return issubclass(head, LabelHead) and head.forward is LabelHead.forward
 
 
-def choose_head(named: str | None, fitting: Sequence[str], expected: str) -> str:
-    """Return the head that is named, or the only one that fits; refuse any other as not what is `expected`."""
-    if named not in fitting if named else len(fitting) != 1:
-        listed = ", ".join(fitting) or "of which there is none"
-        raise ConfigurationError(f"{expected}, {listed}; got {named or 'none'}")
-    return named or fitting[0]
+def choose_head(name: str | None, candidates: Sequence[str], expected: str) -> str:
+    """Return the named head, or the only candidate.
+
+    Raises:
+        ConfigurationError: there is no such head; the message says what was `expected`.
+    """
+    if name not in candidates if name else len(candidates) != 1:
+        available = ", ".join(candidates) or "there is none"
+        raise ConfigurationError(f"{expected}: {available}; got {name or 'none'}")
+    return name or candidates[0]
 
 
 @contextmanager
@@ -139,7 +145,7 @@ def _record_calls(
 def _attention_tensors(
     module: Attention, query: Tensor, key: Tensor, value: Tensor, plan: AttentionPlan
 ) -> dict[str, Tensor]:
-    """Return scores, visible keys, and the heads of queries, keys and values side by side."""
+    """Return scores, visible keys, and the concatenated heads of queries, keys and values."""
     # which keys each query sees, [B or 1, 1, T, T]
     columns = query.shape[2]
     mask = plan.mask
@@ -153,9 +159,9 @@ def _attention_tensors(
             visible = visible & window_mask(positions, positions, plan.window)
     if plan.causal:
         visible = visible & visible.new_ones(columns, columns).tril()
-    # scores [B, heads, T, T]; a mask of scores holds position biases, too
-    wide = key.repeat_interleave(query.shape[1] // key.shape[1], dim=1)
-    scores = soft_cap(query.float() @ wide.float().mT * module.scale, module.softcap)
+    # scores [B, heads, T, T]; a mask of scores also has position biases
+    all_keys = key.repeat_interleave(query.shape[1] // key.shape[1], dim=1)
+    scores = soft_cap(query.float() @ all_keys.float().mT * module.scale, module.softcap)
     if mask is not None and mask.is_floating_point():
         scores = scores + mask
     parts = {"queries": query, "keys": key, "values": value}

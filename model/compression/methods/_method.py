@@ -1,4 +1,4 @@
-"""The interface of compression methods, and what they share: cut parameters, importance of parts, integer weights."""
+"""The interface of compression methods, and shared parts: cutting, importance, integer weights."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -28,74 +28,78 @@ class Compressed:
     """A smaller model."""
 
     checkpoint: Checkpoint
-    """the model as every reader sees it: its configuration and parameters; a quantized one has
-    integers of torchao as some weights"""
+    """configuration and parameters of the smaller model; a quantized one has torchao integers as
+    some weights"""
     lines: tuple[str, ...]
-    """removed parts, for people"""
+    """descriptions of the removed parts"""
 
 
 class Method(ABC):
-    """A way to make a trained model smaller, without training it.
+    """A way to make a trained model smaller without training it.
 
     Args:
-        options: of the method.
+        options: options of the method.
     """
 
     Options: ClassVar[type]
     """Options, a frozen pydantic dataclass; the docstring of each field gives unit and range."""
-    claim: ClassVar[str]
-    """Result that the paper reports, with its arXiv id; the row shows it next to what was
+    published_result: ClassVar[str]
+    """Result that the paper reports, with its arXiv id; reports show it next to what was
     measured."""
     calibrates: ClassVar[bool] = False
-    """`compress` reads batches of training rows, if there are any."""
+    """Whether `compress` reads batches of training rows, if there are any."""
     quantization: ClassVar[Quantization | None] = None
-    """Integers that the method makes, which only a folder of transformers holds."""
+    """Integers that the method makes; only a folder in the layout of transformers can store
+    them."""
 
     def __init__(self, options: object) -> None:
         self.options = options
 
     @classmethod
     def key(cls) -> str:
-        """Return the name of its file, by which `method` chooses it."""
+        """Return the name of its file, which `method` selects."""
         return plugins.name_of(cls)
 
     @abstractmethod
     def compress(self, checkpoint: Checkpoint, batches: Sequence[Batch]) -> Compressed:
-        """Return the smaller model; the given one stays as it is.
+        """Return the smaller model; the given one stays unchanged.
 
-        A tensor that does not change is shared, not copied, so that both take at most twice the
-        memory of the first.
+        A tensor that does not change is shared, not copied, so both take at most twice the memory
+        of the first.
 
         Args:
             checkpoint: the model, with all of its heads.
-            batches: calibration rows, in the order of the set; none unless the method reads them.
+            batches: calibration rows, in the order of the set; empty unless the method reads them.
 
         Raises:
-            ConfigurationError: the model has nothing of what the options remove.
+            ConfigurationError: the model has nothing that the options could remove.
         """
 
-    def refuse_shared_layers(self, config: ModelConfig) -> None:
-        """Refuse layers that share weights: what one layer can spare, another uses."""
+    def check_layers_unshared(self, config: ModelConfig) -> None:
+        """Raise ConfigurationError if layers share weights, which they need differently."""
         if config.share != ShareConfig():
             raise ConfigurationError(
-                f"method={self.key()}: expected layers with weights of their own, got "
-                "model.share, which uses the same "
-                "weights in several layers; train a model without it, or use magnitude"
+                f"method={self.key()}: expected layers with separate weights, got model.share, "
+                "which "
+                "uses the same weights in several layers; train a model without it, or use "
+                "magnitude"
             )
 
-    def cut(
+    def build_smaller(
         self, checkpoint: Checkpoint, part: Callable[[str], Tensor], **changes: object
     ) -> Checkpoint:
-        """Return the model with other values in its configuration, each parameter by `part` from its name.
+        """Return the model with changed values in its configuration, and parameters from `part`.
+
+        `part` returns each parameter of the smaller model by its name.
 
         Raises:
-            ConfigurationError: the values contradict each other, or a parameter has another shape
-                than they need.
+            ConfigurationError: the values contradict each other, or a parameter does not have the
+                shape that they need.
         """
-        plain = adapter_of(type(checkpoint.config)).dump_python(
+        values = adapter_of(type(checkpoint.config)).dump_python(
             checkpoint.config, mode="json", exclude_none=True
         )
-        config: ModelConfig = validate(ModelConfig, {**plain, **changes}, self.key(), "model.")
+        config: ModelConfig = validate(ModelConfig, {**values, **changes}, self.key(), "model.")
         tensors = {}
         for name, shape in parameter_shapes(config, checkpoint.vocab_size).items():
             if name in checkpoint.absent:
@@ -104,8 +108,8 @@ class Method(ABC):
             if tensor.shape != shape:
                 raise ConfigurationError(
                     f"{name}: expected shape {list(shape)} in the smaller model, got "
-                    f"{list(tensor.shape)}: the family "
-                    f"{config.family} cannot be cut like this"
+                    f"{list(tensor.shape)}: this method does not support the family "
+                    f"{config.family}"
                 )
             tensors[name] = tensor
         # tensors that only a class of transformers reads belong to the complete model
@@ -115,15 +119,16 @@ class Method(ABC):
 def gate_importance(
     model: Model, gates: Mapping[str, int], batches: Sequence[Batch]
 ) -> dict[str, Tensor]:
-    """Return the mean over rows of |dL / d gate| for gates of 1 on the inputs of linear maps (arXiv 1905.10650).
+    """Return the mean over rows of |dL / d gate|, for gates of 1 on inputs of linear maps.
+
+    See arXiv 1905.10650.
 
     L is the summed loss of a row, and a gate multiplies consecutive features of all positions of
     that row.
 
     Args:
         model: in evaluation mode.
-        gates: by path of a linear map, the number of its gates; they share its input features
-            equally.
+        gates: number of gates by path of a linear map; they share its input features equally.
         batches: rows with labels.
 
     Returns:
@@ -131,14 +136,13 @@ def gate_importance(
     """
     sums = {path: torch.zeros(count, dtype=torch.float64) for path, count in gates.items()}
     rows = 0
-    opened = list[tuple[str, Tensor]]()
+    open_gates = list[tuple[str, Tensor]]()
 
     def multiply(path: str, _: nn.Module, inputs: tuple[Tensor]) -> Tensor:
-        # x [B, T, features]; a gate for each row, so that one backward pass gives the gradients of
-        # all rows
+        # x [B, T, features]; a gate per row, so one backward pass gives the gradients of all rows
         (x,) = inputs
         gate = x.new_ones(len(x), gates[path], requires_grad=True)
-        opened.append((path, gate))
+        open_gates.append((path, gate))
         return x * gate.repeat_interleave(x.shape[-1] // gates[path], dim=1)[:, None]
 
     with ExitStack() as hooks:
@@ -146,16 +150,17 @@ def gate_importance(
             hooks.callback(
                 model.get_submodule(path).register_forward_pre_hook(partial(multiply, path)).remove
             )
+        # sum |dL / d gate| over rows
         for batch in batches:
-            opened.clear()
+            open_gates.clear()
             losses = model(batch)
             total = torch.stack(
                 [losses[name].total * weight for name, weight in model.config.head_weights.items()]
             )
             gradients = torch.autograd.grad(
-                total.sum(), [gate for _, gate in opened], allow_unused=True
+                total.sum(), [gate for _, gate in open_gates], allow_unused=True
             )
-            for (path, _), gradient in zip(opened, gradients, strict=True):
+            for (path, _), gradient in zip(open_gates, gradients, strict=True):
                 if gradient is not None:
                     sums[path] += gradient.double().abs().sum(0)
             rows += int((batch["row_weight"] != 0).sum())
@@ -168,9 +173,9 @@ def score_parts(
     batches: Sequence[Batch],
     by_weights: Callable[[str], Tensor],
 ) -> tuple[dict[str, Tensor], str]:
-    """Return the importance of the parts behind gates, by path, and what it comes from.
+    """Return the importance of the parts behind gates, by path, and its description.
 
-    Without calibration rows it is `by_weights` of each path, else that of `gate_importance`.
+    Without calibration rows, it is `by_weights` of each path, otherwise `gate_importance`.
     """
     if not batches:
         return {path: by_weights(path) for path in gates}, "weights"
@@ -180,7 +185,7 @@ def score_parts(
 
 
 class QuantizationMethod(Method):
-    """Store the linear maps of the body as integers; norms, biases, heads and tables stay in floating point."""
+    """Store the linear maps of the body as integers, and the rest in floating point."""
 
     quantization: ClassVar[Quantization]
 

@@ -23,18 +23,18 @@ _OF_ALL_HEADS: Final = re.compile(r".*\.(out\.bias|(query|key)_norm\.(weight|bia
 
 
 class HeadsMethod(Method):
-    """Each attention keeps its most important heads; all layers keep equally many, so that one number describes them.
+    """Keep the most important heads of each attention, the same number in every layer.
 
     The importance of a head is the mean over rows of |dL / d gate|, where a gate of 1 multiplies
-    its output; without calibration rows it is the norm of its part of the output projection. Its
-    queries, keys, values and columns of the output projection are removed; the bias of the output
-    stays. `model.head_dim` then says the width of a head.
+    its output; without calibration rows, it is the norm of its part of the output projection. Its
+    queries, keys, values and columns of the output projection are removed; the output bias stays.
+    `model.head_dim` then says the width of a head.
 
     Query heads that share keys and values are removed together with them.
     """
 
     options: Options
-    claim: ClassVar = (
+    published_result: ClassVar = (
         "20 % to 40 % of heads go without a noticeable loss; half of them: up to 17.5 % faster "
         "(1905.10650)"
     )
@@ -48,26 +48,25 @@ class HeadsMethod(Method):
         config = checkpoint.config
         if config.position.kind == "t5":
             raise ConfigurationError(
-                "method=heads: position.kind t5 has a bias of each head that all layers share, so "
-                "that no layer can "
-                "lose heads of its own; take method=rows or method=layers"
+                "method=heads: all layers share the bias per head of position.kind t5, so no "
+                "layer can "
+                "lose heads alone; use method=rows or method=layers"
             )
         if config.qk_norm == "all":
             raise ConfigurationError(
-                "method=heads: with model.qk_norm all, the statistics of queries and keys span "
-                "all heads, so that none "
-                "can be removed alone; take method=rows or method=layers"
+                "method=heads: with model.qk_norm all, the statistics of queries and keys span all "
+                "heads, so no head can be removed alone; use method=rows or method=layers"
             )
         outputs = [
             path
             for name in checkpoint.tensors
-            if (path := _output_of(name)) and name == f"{path}.weight"
+            if (path := _find_output(name)) and name == f"{path}.weight"
         ]
         if not outputs:
             raise ConfigurationError(
-                f"method=heads: the family {config.family} has no attention that can be cut"
+                f"method=heads: the family {config.family} has no attention heads to remove"
             )
-        self.refuse_shared_layers(config)
+        self.check_layers_unshared(config)
         # query heads of the first stack and of a decoder, in groups that share a key and value head
         query_heads = {
             False: config.attention_heads,
@@ -76,32 +75,35 @@ class HeadsMethod(Method):
         sizes = {
             decoder: heads // (config.kv_heads or heads) for decoder, heads in query_heads.items()
         }
-        kept = {
-            decoder: self.options.kept_of(heads, "heads", sizes[decoder])
+        numbers = {
+            decoder: self.options.count_kept(heads, "heads", sizes[decoder])
             for decoder, heads in query_heads.items()
         }
-        of_decoder = {path: ".decoder." in path for path in outputs}
-        groups = {path: query_heads[own] // sizes[own] for path, own in of_decoder.items()}
+        in_decoder = {path: ".decoder." in path for path in outputs}
+        groups = {
+            path: query_heads[decoder] // sizes[decoder] for path, decoder in in_decoder.items()
+        }
 
         def norms(path: str) -> Tensor:
             columns = checkpoint.tensors[f"{path}.weight"].double().square().sum(0)
             return columns.view(groups[path], -1).sum(1).sqrt()
 
+        # the groups of each attention that stay
         scores, how = score_parts(checkpoint, groups, batches, norms)
         chosen = {
-            path: choose_best(scores[path], kept[own] // sizes[own])
-            for path, own in of_decoder.items()
+            path: choose_best(scores[path], numbers[decoder] // sizes[decoder])
+            for path, decoder in in_decoder.items()
         }
         key_value_heads = None if config.kv_heads is None else len(chosen[outputs[0]])
-        of_the_decoder = None if config.decoder_attention_heads is None else kept[True]
+        decoder_heads = None if config.decoder_attention_heads is None else numbers[True]
         changes = {
-            "attention_heads": kept[False],
+            "attention_heads": numbers[False],
             "head_dim": config.head_width,
             "kv_heads": key_value_heads,
         }
 
         def part(name: str) -> Tensor:
-            if (path := _output_of(name)) is None or _OF_ALL_HEADS.fullmatch(name):
+            if (path := _find_output(name)) is None or _OF_ALL_HEADS.fullmatch(name):
                 return checkpoint.tensors[name]
             # the features of the groups that stay
             axis = -1 if name.endswith(_LAST_AXIS) else 0
@@ -110,15 +112,18 @@ class HeadsMethod(Method):
             return checkpoint.tensors[name].index_select(axis, features)
 
         lines = [
-            f"heads: {kept[False]} of {config.attention_heads} stay in each layer, chosen by {how}"
+            f"heads: {numbers[False]} of {config.attention_heads} stay in each layer, chosen by "
+            f"{how}"
         ]
         lines += [f"  {path}: {', '.join(map(str, chosen[path].tolist()))}" for path in outputs]
-        smaller = self.cut(checkpoint, part, decoder_attention_heads=of_the_decoder, **changes)
+        smaller = self.build_smaller(
+            checkpoint, part, decoder_attention_heads=decoder_heads, **changes
+        )
         return Compressed(smaller, tuple(lines))
 
 
-def _output_of(name: str) -> str | None:
-    """Return the output projection of the attention that a parameter belongs to; None: it belongs to none."""
+def _find_output(name: str) -> str | None:
+    """Return the output projection of the attention that has this parameter, or None."""
     parts = split_name(name)
     if parts is None or not parts[2].startswith(_BODIES):
         return None

@@ -1,4 +1,4 @@
-"""Store weights as int4 in groups of inputs, rounded to the nearest (baseline of arXiv 2210.17323)."""
+"""Store weights as int4 in groups of inputs, rounded to nearest (baseline of arXiv 2210.17323)."""
 
 from typing import ClassVar
 
@@ -6,9 +6,9 @@ from clozeline.model.compression.methods._method import QuantizationMethod
 
 
 class Int4Method(QuantizationMethod):
-    """Round the linear maps of the body to int4, with a scale for 32 inputs; each is stored in a byte of its own."""
+    """Round the linear maps of the body to int4, with a scale per 32 inputs; each takes a byte."""
 
     quantization = "int4"
-    claim: ClassVar = (
+    published_result: ClassVar = (
         "rounded to the nearest, OPT-175B at 4 bits: perplexity 8.34 to 10.54 (2210.17323)"
     )

@@ -9,6 +9,6 @@ class Int8Method(QuantizationMethod):
     """Round the linear maps of the body to int8; products are in floating point."""
 
     quantization = "int8"
-    claim: ClassVar = (
+    published_result: ClassVar = (
         "a quarter of the bytes, 99 % of the score after training with it (1910.06188)"
     )

@@ -1,4 +1,4 @@
-"""Remove layers of a trained model: the depth of LayerDrop (arXiv 1909.11556), the start of DistilBERT's student."""
+"""Remove layers of a trained model: after LayerDrop (arXiv 1909.11556), or for a student."""
 
 from __future__ import annotations
 
@@ -20,29 +20,31 @@ _Index = Annotated[int, Field(ge=0)]
 
 
 class LayersMethod(Method):
-    """Keep some layers of each stack, in their order; the others are skipped, as if they returned their input.
+    """Keep some layers of each stack, in their order.
 
-    Layer i of the smaller model has the bits of layer keep[i]. Without training LayerDrop's depth
-    is for models that were trained to miss layers; for others it is where a student starts (arXiv
-    1910.01108).
+    Layer i of the smaller model has the bits of layer keep[i]. Without further training this is for
+    models that were trained with LayerDrop; other models are where a student starts (DistilBERT,
+    arXiv 1910.01108).
     """
 
     options: Options
-    claim: ClassVar = "half the layers: 97 % of GLUE after distillation, 60 % faster (1910.01108)"
+    published_result: ClassVar = (
+        "half the layers: 97 % of GLUE after distillation, 60 % faster (1910.01108)"
+    )
 
     @config_class
     class Options:
         """Layers to keep."""
 
         keep: Annotated[tuple[_Index, ...], Field(min_length=1)]
-        """Indices of the kept layers, ascending, from 0: [0, 2, 4]; of the encoder in an
-        encoder_decoder."""
+        """Indices of the layers to keep, ascending, from 0: [0, 2, 4]; in an encoder_decoder, of
+        the encoder."""
         keep_decoder: Annotated[tuple[_Index, ...], Field(min_length=1)] | None = None
-        """encoder_decoder: indices of the kept layers of the decoder; null = all."""
+        """encoder_decoder: indices of the decoder layers to keep; null = all."""
 
     def compress(self, checkpoint: Checkpoint, batches: Sequence[Batch]) -> Compressed:
         config = checkpoint.config
-        self.refuse_shared_layers(config)
+        self.check_layers_unshared(config)
         kept = {"encoder": self._check("keep", self.options.keep, config.layers)}
         if self.options.keep_decoder is not None:
             if config.architecture != "encoder_decoder":
@@ -54,7 +56,8 @@ class LayersMethod(Method):
             )
         elif config.architecture == "encoder_decoder":
             kept["decoder"] = tuple(range(config.decoder_depth))
-        _refuse_other_depth(config, kept["encoder"])
+        _check_moved_layers(config, kept["encoder"])
+        # keys that have a value per layer
         changes: dict[str, object] = (
             {"decoder_layers": len(kept["decoder"])} if "decoder" in kept else {}
         )
@@ -79,7 +82,7 @@ class LayersMethod(Method):
             for stack, numbers in kept.items()
         )
         return Compressed(
-            self.cut(checkpoint, part, layers=len(kept["encoder"]), **changes), (line,)
+            self.build_smaller(checkpoint, part, layers=len(kept["encoder"]), **changes), (line,)
         )
 
     @staticmethod
@@ -91,22 +94,23 @@ class LayersMethod(Method):
         if keep[-1] >= count:
             raise ConfigurationError(
                 f"{key}: the model has layers 0 to {count - 1}, got {keep[-1]}: keep layers that "
-                "are there"
+                "exist"
             )
         return keep
 
 
-def _refuse_other_depth(config: ModelConfig, keep: tuple[int, ...]) -> None:
-    """Refuse to move a layer whose computation depends on its index."""
+def _check_moved_layers(config: ModelConfig, keep: tuple[int, ...]) -> None:
+    """Raise ConfigurationError if a layer would move whose computation depends on its index."""
     moved = [(new, old) for new, old in enumerate(keep) if new != old]
     disentangled = config.position.disentangled
     last = config.layers - 1
     if config.family in ("elmo", "awd_lstm", "replaced_tokens"):
         raise ConfigurationError(
             f"method=layers: expected one stack of equal layers, got the family {config.family}; "
-            "export a "
-            "discriminator by itself first, and take the layers of that"
+            "export a discriminator first, and remove layers of it"
         )
+
+    # scores, windows and norms that depend on the layer's index
     if config.scale_by_depth and moved:
         raise ConfigurationError(
             "method=layers: model.scale_by_depth divides scores by the index: keep [0, 1, ..., n]"
@@ -116,24 +120,27 @@ def _refuse_other_depth(config: ModelConfig, keep: tuple[int, ...]) -> None:
         config.is_local(new) != config.is_local(old) for new, old in moved
     ):
         raise ConfigurationError(
-            f"method=layers: every {period} layers one sees the entire row: keep "
-            "layers so that global ones stay at these positions"
+            f"method=layers: every {period} layers, a layer sees the entire row: keep "
+            "layers so that such layers stay at these indices"
         )
     if not config.first_norm and keep[0] != 0:
         raise ConfigurationError(
-            "method=layers: without model.first_norm layer 0 is of its own form: keep it"
+            "method=layers: without model.first_norm, layer 0 differs from all others: keep it"
         )
+
+    # DeBERTa's first and last layer
     if disentangled is not None and disentangled.convolution and keep[0] != 0:
         raise ConfigurationError(
-            "method=layers: DeBERTa's convolution stands next to layer 0: keep it"
+            "method=layers: DeBERTa's convolution is parallel to layer 0: keep it"
         )
     if disentangled is not None and disentangled.mask_decoder and keep[-1] != last:
         raise ConfigurationError(
             f"method=layers: DeBERTa's mask decoder is the last layer: keep layer {last}"
         )
+
+    # heads with a weight per layer
     if mixing := [name for name, head in config.heads.items() if head.scalar_mix or head.exits]:
         raise ConfigurationError(
             f"method=layers: the head {mixing[0]} reads all layers (scalar_mix or exits) and has "
-            "weights for each; "
-            "fine-tune a head without them"
+            "weights for each; fine-tune a head without them"
         )

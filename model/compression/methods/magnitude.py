@@ -12,14 +12,16 @@ from clozeline.model.compression.selection import SparsityOptions, choose_share,
 
 
 class MagnitudeMethod(Method):
-    """The entries of smallest |w| become zero in the linear maps of the layers; embeddings, norms and heads stay.
+    """Set the entries of smallest |w| to zero in the linear maps of the layers.
 
-    Dense kernels multiply zeros like any number: this saves neither time nor bytes on disk.
+    Embeddings, norms and heads stay unchanged.
+
+    Dense kernels multiply zeros like any number, so this saves neither time nor bytes on disk.
     """
 
     Options: ClassVar = SparsityOptions
     options: SparsityOptions
-    claim: ClassVar = (
+    published_result: ClassVar = (
         "BERT with 30 % to 40 % zeros in these matrices has the same loss and transfer (2002.08307)"
     )
 
@@ -30,7 +32,7 @@ class MagnitudeMethod(Method):
         zeros = 0
         shapes = {name: tensor.shape for name, tensor in tensors.items()}
         matrices = find_matrices(shapes, "method=magnitude", checkpoint.config.family)
-        # one matrix at a time where they do not compete, for memory
+        # matrices that do not compete are masked one at a time, to save memory
         for group in [matrices] if scope == "global" else [[name] for name in matrices]:
             magnitudes = (tensors[name].abs().flatten() for name in group)
             masks = choose_share(

@@ -1,4 +1,4 @@
-"""Methods that mask single weights of matrices: which ones, by values that are compared, and after which steps."""
+"""Base of methods that mask single weights of matrices, by values that they compare."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.compression.pruning._pruning import Pruning, Training
+from clozeline.model.compression.pruning._pruning import Pruning, PruningContext
 from clozeline.model.compression.selection import Scope, find_matrices
 from clozeline.model.configuration.conflicts import (
     ADAPTER,
@@ -22,10 +22,10 @@ from clozeline.model.parameters.freezing import match_parameters
 from clozeline.model.parameters.sharding import full_shape
 
 MASK: Final = "mask"
-"""State that is 1 at weights that stay, 0 at pruned ones."""
+"""State that is 1 at weights that stay, and 0 at pruned ones."""
 
 CONFLICTS: Final = {
-    QUANTIZATION: "masks and rounding of one training were never tried together",
+    QUANTIZATION: "masks have not been tested together with rounded weights",
     ADAPTER: "the weights under an adapter are frozen",
     AVERAGES: "an average over steps is not 0 where the weights are",
     AVERAGING_OPTIMIZER: "its average over steps is not 0 where the weights are",
@@ -33,26 +33,27 @@ CONFLICTS: Final = {
 }
 
 
-class Cut(NamedTuple):
-    """The weights that are masked after a step: a share of the lowest values, or all that a threshold bounds."""
+class MaskTarget(NamedTuple):
+    """Which weights to mask after a step: a share of the lowest values, or up to a threshold."""
 
     share: float = 0.0
     scope: Scope = "local"
     threshold: float | None = None
-    """weights of values that are not above it"""
+    """mask weights whose values are not above it"""
 
 
 class MaskedWeights(Pruning):
-    """A method that masks single weights: they are 0 after each step, with their gradients and optimizer states.
+    """A method that masks single weights: they, their gradients and optimizer states are 0.
 
     Biases, norms, embeddings and heads are never masked. Weights and states are 1-D tensors as the
-    optimizer has them: parts of one or of several parameters, on one rank.
+    optimizer has them: parts of one or several parameters, on one rank.
     """
 
     keys: ClassVar[frozenset[str]] = frozenset({MASK})
     conflicts: ClassVar[Mapping[Conflict, str]] = CONFLICTS
-    returns: ClassVar[bool] = False
-    """A masked weight may come back. Else masks only grow, and zeros of `model.init_from` stay."""
+    can_unmask: ClassVar[bool] = False
+    """Whether a masked weight may return. If not, masks only grow, and zeros of `model.init_from`
+    stay."""
 
     def describe(self, model: Model, horizon: int) -> str:
         sizes = self.sizes_of(model)
@@ -63,24 +64,28 @@ class MaskedWeights(Pruning):
 
     @abstractmethod
     def describe_plan(self, horizon: int) -> str:
-        """Return when how many weights are pruned, for people; refuse a plan beyond the last step, `horizon`."""
+        """Return a description of when how many weights are pruned.
+
+        Raises:
+            ConfigurationError: the plan goes beyond the last step, `horizon`.
+        """
 
     @abstractmethod
-    def cut(self, step: int) -> Cut | None:
-        """Return which weights are masked after a step; None: the masks stay."""
+    def mask_target(self, step: int) -> MaskTarget | None:
+        """Return which weights to mask after a step; None: the masks stay."""
 
-    def values(self, weights: Tensor, states: Mapping[str, Tensor]) -> Tensor:
-        """Return the values that are compared, of the weights of a matrix and their states."""
+    def compared_values(self, weights: Tensor, states: Mapping[str, Tensor]) -> Tensor:
+        """Return the values that decide, from the weights of a matrix and their states."""
         return weights.abs()
 
-    def attach(self, training: Training) -> None:
-        super().attach(training)
-        self.describe_plan(training.horizon)
-        self.sizes = self.sizes_of(training.model)
-        """weights of each matrix that is pruned"""
+    def attach(self, context: PruningContext) -> None:
+        super().attach(context)
+        self.describe_plan(context.horizon)
+        self.sizes = self.sizes_of(context.model)
+        """number of weights of each matrix that is pruned"""
 
     def new_states(self, weights: Tensor, *, masked: bool) -> dict[str, Tensor]:
-        """Return the states of weights before the first step; some of their parameters are `masked`."""
+        """Return the states of weights before the first step; `masked`: some can be masked."""
         return {MASK: weights.new_ones(weights.shape)} if masked else {}
 
     def before_update(self, weights: Tensor, states: Mapping[str, Tensor]) -> None:
@@ -88,28 +93,29 @@ class MaskedWeights(Pruning):
         weights.grad.mul_(states[MASK])  # type: ignore[union-attr]
 
     def after_update(self, weights: Tensor, states: Mapping[str, Tensor]) -> None:
-        """Follow an update, before masked weights become 0 again."""
+        """Read weights after an update, before masked weights become 0 again."""
 
-    def after_cut(
+    def after_masking(
         self, weights: Tensor, states: Mapping[str, Tensor], moments: Iterable[Tensor]
     ) -> None:
-        """Change weights and the states of the optimizer, `moments`, when masks have changed."""
+        """Change weights and the optimizer's states, `moments`, after masks have changed."""
 
     def sizes_of(self, model: Model) -> dict[str, int]:
-        """Return the trainable matrices that are pruned, in the order of the model, and their weights.
+        """Return the number of weights of each trainable matrix that is pruned, in model order.
 
         Raises:
             ConfigurationError: there are none, or a pattern in the option `parameters` matches
-                none.
+                nothing.
         """
         named = dict(model.named_parameters())
         shapes = {name: full_shape(parameter) for name, parameter in named.items()}
-        found = find_matrices(shapes, "prune", model.config.family)
-        trainable = [name for name in found if named[name].requires_grad]
+        matrices = find_matrices(shapes, "prune", model.config.family)
+        trainable = [name for name in matrices if named[name].requires_grad]
         if not trainable:
             raise ConfigurationError(
                 "prune: nothing to prune: freeze leaves no linear map of a layer to train"
             )
+
         patterns = self.options.parameters
         chosen = {
             name

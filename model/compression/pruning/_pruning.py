@@ -1,4 +1,4 @@
-"""Interface of pruning methods, what they know of a training, and the cubic schedule."""
+"""Interface of pruning methods, what they know of a training run, and the cubic schedule."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -18,7 +18,10 @@ from clozeline.model.configuration.conflicts import Conflict
 
 @config_class
 class CubicOptions:
-    """Steps of the cubic schedule of gradual pruning (arXiv 1710.01878, 1902.09574), and the pruned matrices."""
+    """Steps of the cubic schedule of gradual pruning, and the matrices that are pruned.
+
+    See arXiv 1710.01878 and 1902.09574.
+    """
 
     start: Annotated[int, Field(ge=0)] = 0
     """step t0 at which the schedule starts"""
@@ -36,14 +39,18 @@ class CubicOptions:
             raise ValueError(f"end: expected start {self.start} or a later step, got {self.end}")
 
     def last_step(self, horizon: int) -> int:
-        """Return the step of the final value; raise a ConfigurationError if it is after the last step, `horizon`."""
+        """Return the step of the final value.
+
+        Raises:
+            ConfigurationError: it is after the last step, `horizon`.
+        """
         last = max(self.start, 2 * horizon // 3, 1) if self.end is None else self.end
         if last > horizon:
             key = "end" if self.end is not None else "start"
             raise ConfigurationError(
                 f"prune.{key}: expected at most {horizon}, the last step of the schedule "
-                "(schedule.steps, by default "
-                f"steps), got {last}: the model would never be pruned completely"
+                "(schedule.steps, by default steps), "
+                f"got {last}: the model would never be completely pruned"
             )
         return last
 
@@ -54,10 +61,11 @@ class CubicOptions:
         )
 
     def progress(self, step: int, last: int) -> float:
-        """Return the share of the way from the initial to the final value, 1 - (1 - (t - t0) / (nΔt))³.
+        """Return the progress from the initial to the final value, 1 - (1 - (t - t0) / (nΔt))³.
 
         Example:
-            >>> [round(0.9 * CubicOptions(end=100).progress(step, 100), 4) for step in (0, 25, 50, 75, 100)]
+            >>> options = CubicOptions(end=100)
+            >>> [round(0.9 * options.progress(step, 100), 4) for step in (0, 25, 50, 75, 100)]
             [0.0, 0.5203, 0.7875, 0.8859, 0.9]
         """
         if step >= last:
@@ -66,7 +74,7 @@ class CubicOptions:
 
 
 @dataclass(frozen=True)
-class Training:
+class PruningContext:
     """A model in training, as methods see it."""
 
     model: Model
@@ -75,57 +83,57 @@ class Training:
     """last step of the learning-rate schedule"""
     device: torch.device
     gathers_layers: bool
-    """ranks gather the parameters of one layer after another, all in the same order (ZeRO stage
-    3)"""
+    """whether ranks gather the parameters of one layer after another, all in the same order (ZeRO
+    stage 3)"""
 
 
 class Pruning:
-    """A way to remove parts of a model while it is trained; a method that is not overridden does nothing.
+    """A way to remove parts of a model in training; methods that are not overridden do nothing.
 
     Args:
-        options: of the method.
+        options: options of the method.
     """
 
     Options: ClassVar[type[Any]]
     """Options, a frozen pydantic dataclass; the docstring of each field gives unit and range."""
-    claim: ClassVar[str]
+    published_result: ClassVar[str]
     """Result that the paper reports, with its arXiv id; `clozeline compress --compare` prints
     it."""
     conflicts: ClassVar[Mapping[Conflict, str]] = MappingProxyType({})
-    """Keys of the training configuration that it does not work with, and why."""
+    """Keys of the training configuration that it cannot be combined with, and why."""
     keys: ClassVar[frozenset[str]] = frozenset()
-    """Names of its states of a weight in a checkpoint, which no hook and no optimizer has."""
-    unread: ClassVar[frozenset[str]] = frozenset()
-    """Tensors of a batch that it does not work with."""
+    """Names of its states per weight in a checkpoint, which no hook or optimizer may have."""
+    unsupported: ClassVar[frozenset[str]] = frozenset()
+    """Tensors of a batch that it does not support."""
 
     def __init__(self, options: Any) -> None:
         self.options = options
 
     @abstractmethod
     def describe(self, model: Model, horizon: int) -> str:
-        """Return the line that a start prints.
+        """Return the line that a run prints at its start.
 
         Raises:
-            ConfigurationError: the model has nothing to prune, or the schedule of the pruning is
-                beyond `horizon`.
+            ConfigurationError: the model has nothing to prune, or the schedule of the pruning ends
+                after `horizon`.
         """
 
     def wrap(self, model: Model) -> Model:
         """Return the model to train, with the same parts under the same names."""
         return model
 
-    def attach(self, training: Training) -> None:
+    def attach(self, context: PruningContext) -> None:
         """Prepare a model for its training, before the first step."""
-        self.training = training
+        self.context = context
 
     def resume(self, step: int) -> None:
-        """Go on after `step` steps, whose states are loaded."""
+        """Continue after `step` steps, whose states are loaded."""
 
     def begin(self, step: int, rate: float) -> None:
         """Start a step, from 1, with this learning rate relative to its peak."""
 
     def end(self, step: int) -> None:
-        """Remove what is due after a step; a collective call."""
+        """Remove what is due after a step; all ranks must call it."""
 
     @property
     def buffers(self) -> Mapping[str, Tensor]:
@@ -133,6 +141,6 @@ class Pruning:
         return {}
 
     @property
-    def in_state(self) -> Mapping[str, Any]:
-        """Values of the checkpoint's `TrainState` that follow this method, by field."""
+    def state_fields(self) -> Mapping[str, Any]:
+        """Values of this method in the checkpoint's `TrainState`, by field."""
         return {}

@@ -1,4 +1,4 @@
-"""LayerDrop (arXiv 1909.11556): skip entire layers at random in training, so that fewer layers work afterwards."""
+"""LayerDrop (arXiv 1909.11556): skip layers at random in training, so that fewer suffice later."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.compression.pruning._pruning import Pruning, Training
+from clozeline.model.compression.pruning._pruning import Pruning, PruningContext
 from clozeline.model.compression.selection import split_name
 from clozeline.model.configuration.conflicts import DISTILLATION, SHARED_LAYERS
 from clozeline.model.layers.layer import Layer
@@ -22,18 +22,18 @@ _DRAWS: Final = 2**64
 
 
 class LayerDropPruning(Pruning):
-    """In each step each layer is skipped with probability p: it returns its input, and its gradients are 0.
+    """Skip each layer with probability p in each step: it returns its input, with gradients 0.
 
-    The draw depends on seed, step and layer alone: it is the same on all ranks and in all
-    micro-batches. Evaluations use all layers. Afterwards `clozeline compress method=layers` removes
-    some: every other one works best.
+    The draw depends only on seed, step and layer: it is the same on all ranks and in all
+    micro-batches. Evaluations use all layers. Afterwards, `clozeline compress method=layers`
+    removes some; every other layer works best.
 
-    At ZeRO stage 3 a skipped layer is computed and its output discarded, because the ranks gather
+    At ZeRO stage 3, a skipped layer is computed and its output discarded, because the ranks gather
     its parameters in a fixed order; other stages save the time.
     """
 
     options: Options
-    claim: ClassVar = (
+    published_result: ClassVar = (
         "sub-networks of any depth without fine-tuning, with limited loss of quality (1909.11556)"
     )
     conflicts: ClassVar = {
@@ -46,8 +46,8 @@ class LayerDropPruning(Pruning):
         """Probability of a skipped layer."""
 
         p: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.2
-        """probability that a layer is skipped in a step, ≥ 0, < 1; 0 is a training without it, bit
-        by bit"""
+        """probability that a layer is skipped in a step, ≥ 0, < 1; 0 is bit-identical to a training
+        without LayerDrop"""
 
     def describe(self, model: Model, horizon: int) -> str:
         return (
@@ -55,18 +55,21 @@ class LayerDropPruning(Pruning):
             f"{self.options.p:g}"
         )
 
-    def attach(self, training: Training) -> None:
-        self._seed = training.seed
+    def attach(self, context: PruningContext) -> None:
+        self._seed = context.seed
         self._step = 0
-        skip = _compute_and_discard if training.gathers_layers else _skip
-        for index, layer in enumerate(layers_to_drop(training.model) if self.options.p else ()):
-            layer.forward = partial(self._call, index, layer, layer.forward, skip)  # type: ignore[method-assign]
+        skip = _compute_and_discard if context.gathers_layers else _skip
+        layers = layers_to_drop(context.model) if self.options.p else ()
+        for index, layer in enumerate(layers):
+            layer.forward = partial(  # type: ignore[method-assign]
+                self._call, index, layer, layer.forward, skip
+            )
 
     def begin(self, step: int, rate: float) -> None:
         self._step = step
 
     def is_skipped(self, index: int, step: int) -> bool:
-        """Return whether a step skips a layer, both counted over the model and from 1."""
+        """Return whether a step, from 1, skips a layer, counted over the model."""
         return hash64("layer_drop", self._seed, step, index) < self.options.p * _DRAWS
 
     def _call(
@@ -81,21 +84,20 @@ def layers_to_drop(model: Model) -> list[Layer]:
     """Return the layers of all stacks, in the order of the model.
 
     Raises:
-        ConfigurationError: the family has other layers than Transformer layers in plain stacks.
+        ConfigurationError: the family has other layers than standard Transformer layers.
     """
     named = [(split_name(f"{path}.itself"), module) for path, module in model.named_modules()]
     layers = [module for parts, module in named if parts is not None and parts[2] == "itself"]
     if not layers or any(type(layer) is not Layer for layer in layers):
         raise ConfigurationError(
-            "prune: layer_drop: nothing to drop: expected a family of plain Transformer layers, "
-            "got "
+            "prune: layer_drop: expected a family of standard Transformer layers, got "
             f"{model.config.family} with {type(layers[0]).__name__ if layers else 'none'}"
         )
     return [layer for layer in layers if isinstance(layer, Layer)]
 
 
 class _ZeroGradients(torch.autograd.Function):
-    """The identity, with gradients of 0 for parameters: ZeRO and optimizers treat a missing gradient differently."""
+    """The identity, with gradients 0 for parameters, which ZeRO and optimizers need."""
 
     @staticmethod
     def forward(context: Any, x: Tensor, *parameters: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Lottery tickets (arXiv 2007.12223): prune by magnitude in rounds, each from the pre-trained weights."""
+"""Lottery tickets (arXiv 2007.12223): rounds of pruning, each from the pre-trained weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from torch import Tensor
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.compression.pruning._masked_weights import CONFLICTS, MASK, Cut, MaskedWeights
+from clozeline.model.compression.pruning._masked_weights import (
+    CONFLICTS,
+    MASK,
+    MaskedWeights,
+    MaskTarget,
+)
 from clozeline.model.compression.selection import Sparsity
 from clozeline.model.configuration.conflicts import MATRIX_OPTIMIZER, NEW_WEIGHTS
 
@@ -18,13 +23,13 @@ from clozeline.model.configuration.conflicts import MATRIX_OPTIMIZER, NEW_WEIGHT
 class LotteryPruning(MaskedWeights):
     """Train, set the smallest |w| to 0, rewind the other weights to `model.init_from`, and repeat.
 
-    After round r of R the share r / R · `sparsity` is 0. A rewind sets all parameters, heads
-    included, to their initial values, and the states of the optimizer to 0; the learning-rate
-    schedule goes on, so choose a constant one. The steps after the last round train the ticket.
+    After round r of R, the share r / R · `sparsity` is 0. A rewind sets all parameters, including
+    heads, to their initial values, and the optimizer's states to 0; the learning-rate schedule goes
+    on, so choose a constant one. The steps after the last round train the ticket.
     """
 
     options: Options
-    claim: ClassVar = (
+    published_result: ClassVar = (
         "BERT: subnetworks with 40 % to 90 % zeros match the full accuracy of a task (2007.12223)"
     )
     keys: ClassVar = frozenset({MASK, "origin"})
@@ -39,11 +44,11 @@ class LotteryPruning(MaskedWeights):
         """Final share of zeros, and the rounds."""
 
         sparsity: Sparsity = 0.7
-        """final share of the weights that are 0, of all matrices together, in (0, 1)"""
+        """final share of the weights that are 0, over all matrices, in (0, 1)"""
         rounds: Annotated[int, Field(ge=1)] = 7
         """rounds of training, pruning and rewinding"""
         every: Annotated[int, Field(ge=1)]
-        """steps of a round"""
+        """steps per round"""
         parameters: tuple[str, ...] = ()
         """regular expressions for full names of the matrices to prune; default: the linear maps of
         all layers"""
@@ -53,9 +58,9 @@ class LotteryPruning(MaskedWeights):
         last = options.rounds * options.every
         if last >= horizon:
             raise ConfigurationError(
-                f"prune: expected fewer than {horizon} steps in rounds x every, the last step of "
-                "the schedule "
-                f"(schedule.steps, by default steps), got {last}: no step would train the ticket"
+                f"prune: rounds x every: expected fewer than {horizon} steps, the last step of "
+                f"the schedule (schedule.steps, by default steps), got {last}: no step would train "
+                "the ticket"
             )
         share = f"{100 * options.sparsity:g} % of them by magnitude"
         return f"{share}, in {options.rounds} rounds of {options.every} steps with rewinds"
@@ -63,17 +68,17 @@ class LotteryPruning(MaskedWeights):
     def new_states(self, weights: Tensor, *, masked: bool) -> dict[str, Tensor]:
         return {**super().new_states(weights, masked=masked), "origin": weights.clone()}
 
-    def cut(self, step: int) -> Cut | None:
+    def mask_target(self, step: int) -> MaskTarget | None:
         options = self.options
         index, rest = divmod(step, options.every)
         if rest or not 1 <= index <= options.rounds:
             return None
-        return Cut(options.sparsity * index / options.rounds, "global")
+        return MaskTarget(options.sparsity * index / options.rounds, "global")
 
-    def after_cut(
+    def after_masking(
         self, weights: Tensor, states: Mapping[str, Tensor], moments: Iterable[Tensor]
     ) -> None:
-        """Rewind to the start."""
+        """Rewind to the initial weights."""
         weights.copy_(states["origin"])
         for moment in moments:
             moment.zero_()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import ClassVar
 
 from clozeline.configuration.config import config_class
-from clozeline.model.compression.pruning._masked_weights import Cut, MaskedWeights
+from clozeline.model.compression.pruning._masked_weights import MaskedWeights, MaskTarget
 from clozeline.model.compression.pruning._pruning import CubicOptions
 from clozeline.model.compression.selection import SparsityOptions
 
 
 class MagnitudePruning(MaskedWeights):
-    """Every few steps the weights of smallest |w| become 0 and stay 0, more and more of them.
+    """Every few steps, set the weights of smallest |w| to 0 for good, more and more of them.
 
     The share s of zeros after step t is s_t = s_f + (s_i - s_f) (1 - (t - t0) / (nΔt))³, from 0 to
     `sparsity`. Between two updates of the masks it is constant. Dense kernels multiply zeros like
@@ -19,7 +19,7 @@ class MagnitudePruning(MaskedWeights):
     """
 
     options: Options
-    claim: ClassVar = (
+    published_result: ClassVar = (
         "up to 10 times fewer non-zero parameters with minimal loss of accuracy (1710.01878)"
     )
 
@@ -33,9 +33,9 @@ class MagnitudePruning(MaskedWeights):
         steps = f"from step {options.start} to {last}, every {options.every} steps"
         return f"{100 * options.sparsity:g} % of them by magnitude, {steps}"
 
-    def cut(self, step: int) -> Cut | None:
+    def mask_target(self, step: int) -> MaskTarget | None:
         options = self.options
-        last = self.options.last_step(self.training.horizon)
+        last = self.options.last_step(self.context.horizon)
         if not options.is_due(step, last):
             return None
-        return Cut(options.sparsity * options.progress(step, last), options.scope)
+        return MaskTarget(options.sparsity * options.progress(step, last), options.scope)

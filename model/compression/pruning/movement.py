@@ -11,7 +11,12 @@ from torch import Tensor
 
 from clozeline.configuration.config import config_class
 from clozeline.configuration.unread_keys import refuse_unread_keys
-from clozeline.model.compression.pruning._masked_weights import CONFLICTS, MASK, Cut, MaskedWeights
+from clozeline.model.compression.pruning._masked_weights import (
+    CONFLICTS,
+    MASK,
+    MaskedWeights,
+    MaskTarget,
+)
 from clozeline.model.compression.pruning._pruning import CubicOptions
 from clozeline.model.compression.selection import Sparsity
 from clozeline.model.configuration.conflicts import MATRIX_OPTIMIZER, REGULARIZER
@@ -22,27 +27,29 @@ _STATES: Final = ("dense", "scores", "score_mean", "score_square")
 
 
 class MovementPruning(MaskedWeights):
-    """Each weight W has a score S, which starts at 0 and is trained; the model computes with W' = W ⊙ mask.
+    """Train a score S for each weight W, initially 0; the model computes with W' = W ⊙ mask.
 
-    The gradient passes the mask straight through: ∂L/∂S = ∂L/∂W' ⊙ W, and ∂L/∂W = ∂L/∂W' ⊙ mask.
+    The gradient passes straight through the mask: ∂L/∂S = ∂L/∂W' ⊙ W, and ∂L/∂W = ∂L/∂W' ⊙ mask.
     Hard: the mask keeps the share of highest S in each matrix, which falls from 1 to `keep`. Soft:
     it keeps σ(S) > τ, where τ rises from 0 to `threshold`, and the loss has λ · mean σ(S), where λ
     rises with τ to `penalty`. Adam trains the scores.
 
     W' is what the optimizer's tensors hold between updates; W and S are states next to them. A
-    masked weight may come back.
+    masked weight may return.
     """
 
     options: Options
-    claim: ClassVar = (
+    published_result: ClassVar = (
         "BERT with 3 % of the weights and distillation: minimal loss of accuracy (2005.07683)"
     )
     keys: ClassVar = frozenset({MASK, *_STATES})
-    returns: ClassVar = True
+    can_unmask: ClassVar = True
     conflicts: ClassVar = {
         **CONFLICTS,
         REGULARIZER: "it would pull masked weights, not those behind the masks",
-        MATRIX_OPTIMIZER: "sums over masked weights are not those of the weights behind the masks; choose adamw",
+        MATRIX_OPTIMIZER: (
+            "sums over masked weights are not those of the weights behind the masks; choose adamw"
+        ),
     }
 
     @config_class
@@ -65,23 +72,22 @@ class MovementPruning(MaskedWeights):
         def __post_init__(self) -> None:
             super().__post_init__()
             if (self.mode == "hard") == (self.keep is None):
-                expected = (
-                    "a share in (0, 1), got none"
+                raise ValueError(
+                    "keep: hard mode needs a share in (0, 1)"
                     if self.keep is None
-                    else f"none in soft mode, got {self.keep}"
+                    else f"keep: has no effect in soft mode, got {self.keep}: remove it"
                 )
-                raise ValueError(f"keep: expected {expected}")
             refuse_unread_keys(self, "mode", {"soft": ("threshold", "penalty")})
 
     def describe_plan(self, horizon: int) -> str:
         options = self.options
         last = self.options.last_step(horizon)
-        kept = (
+        rule = (
             f"{100 * options.keep:g} % of them stay"
             if options.keep
             else f"σ(S) > {options.threshold:g} stays"
         )
-        return f"{kept}, by movement from step {options.start} to {last}"
+        return f"{rule}, by movement from step {options.start} to {last}"
 
     def new_states(self, weights: Tensor, *, masked: bool) -> dict[str, Tensor]:
         if not masked:
@@ -94,50 +100,49 @@ class MovementPruning(MaskedWeights):
         self._rate = rate * self.options.learning_rate
 
     def _progress(self, step: int) -> float:
-        return self.options.progress(step, self.options.last_step(self.training.horizon))
+        return self.options.progress(step, self.options.last_step(self.context.horizon))
 
     def before_update(self, weights: Tensor, states: Mapping[str, Tensor]) -> None:
-        """Update the scores, and give the optimizer the weights behind the masks with their gradient."""
+        """Update the scores, and give the optimizer the unmasked weights with their gradient."""
         options = self.options
         scores = states["scores"]
-        of_scores = weights.grad * states["dense"]  # type: ignore[operator]
+        gradient = weights.grad * states["dense"]  # type: ignore[operator]
         if options.mode == "soft":
-            share = scores.sigmoid()
-            of_scores += (
-                share
-                * (1 - share)
-                * (options.penalty * self._progress(self._step) / sum(self.sizes.values()))
-            )
+            probability = scores.sigmoid()
+            strength = options.penalty * self._progress(self._step) / sum(self.sizes.values())
+            gradient += probability * (1 - probability) * strength
         # Adam without weight decay (arXiv 1412.6980); skipped steps count
         mean = states["score_mean"]
         square = states["score_square"]
-        mean.lerp_(of_scores, 1 - _BETAS[0])
-        square.mul_(_BETAS[1]).addcmul_(of_scores, of_scores, value=1 - _BETAS[1])
+        mean.lerp_(gradient, 1 - _BETAS[0])
+        square.mul_(_BETAS[1]).addcmul_(gradient, gradient, value=1 - _BETAS[1])
         scale = sqrt(1 - _BETAS[1] ** self._step)
         change = mean / (square.sqrt() / scale + _EPSILON)
         scores.sub_(change, alpha=self._rate / (1 - _BETAS[0] ** self._step))
+
+        # masked gradients; the optimizer updates the weights behind the masks
         super().before_update(weights, states)
         weights.copy_(states["dense"])
 
     def after_update(self, weights: Tensor, states: Mapping[str, Tensor]) -> None:
-        """Keep the new weights behind the masks."""
+        """Store the new weights behind the masks."""
         states["dense"].copy_(weights)
 
-    def cut(self, step: int) -> Cut | None:
+    def mask_target(self, step: int) -> MaskTarget | None:
         options = self.options
-        last = self.options.last_step(self.training.horizon)
+        last = self.options.last_step(self.context.horizon)
         if step < options.start or ((step - options.start) % options.every and step != last):
             return None
         if options.keep is not None:
-            return Cut((1 - options.keep) * self._progress(step))
-        return Cut(threshold=options.threshold * self._progress(step))
+            return MaskTarget((1 - options.keep) * self._progress(step))
+        return MaskTarget(threshold=options.threshold * self._progress(step))
 
-    def values(self, weights: Tensor, states: Mapping[str, Tensor]) -> Tensor:
+    def compared_values(self, weights: Tensor, states: Mapping[str, Tensor]) -> Tensor:
         return states["scores"] if self.options.mode == "hard" else states["scores"].sigmoid()
 
-    def after_cut(
+    def after_masking(
         self, weights: Tensor, states: Mapping[str, Tensor], moments: Iterable[Tensor]
     ) -> None:
-        """Mask the weights anew."""
+        """Restore the unmasked weights, which are then masked anew."""
         if MASK in states:
             weights.copy_(states["dense"])

@@ -1,4 +1,4 @@
-"""Learned token pruning (arXiv 2001.08950, 2107.00910): later layers read fewer tokens, and training says how many."""
+"""Learned token pruning (arXiv 2001.08950, 2107.00910): train how many tokens later layers read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.compression.pruning._pruning import Pruning, Training
+from clozeline.model.compression.pruning._pruning import Pruning, PruningContext
 from clozeline.model.compression.token_pruning import TokenPruning
 from clozeline.model.compression.token_rules import (
     LearnedRetention,
@@ -34,7 +34,7 @@ from clozeline.model.configuration.conflicts import (
 )
 
 _RATES: Final = {"retention": 0.01, "thresholds": 1e-3}
-_OF_RULES: Final = {
+_READ_BY_RULE: Final = {
     "retention": ("weight", "harden", "learning_rate", "positions"),
     "thresholds": ("weight", "harden", "learning_rate", "last", "temperature"),
     "shares": ("shares",),
@@ -42,29 +42,28 @@ _OF_RULES: Final = {
 
 
 class TokensPruning(Pruning):
-    """Layers drop the tokens that receive little attention, by a rule that is trained with the model.
+    """Drop the tokens that receive little attention, by a rule that is trained with the model.
 
-    Until step `harden` all tokens stay, and their states are multiplied by masks in [0, 1]; the
+    Until step `harden`, all tokens stay, and their states are multiplied by masks in [0, 1]; the
     loss has `weight` times the penalty of the masks. From then on tokens are dropped, and the
-    remaining steps train the model under this rule. Retention masks the n-th most attended tokens
-    of each layer (PoWER-BERT), thresholds those of little attention (LTP). Adam trains the rule;
-    its gradient is not clipped, and one that is not finite changes nothing.
+    remaining steps train the model with this rule. Retention masks the n-th most attended tokens of
+    each layer (PoWER-BERT), thresholds mask tokens with little attention (LTP). Adam trains the
+    rule; its gradient is not clipped, and a gradient that is not finite changes nothing.
 
-    Checkpoints name the hard rule: the tools that read the run drop tokens by it.
+    Checkpoints store the hard rule: tools that load the run drop tokens by it.
     """
 
     options: Options
-    claim: ClassVar = (
+    published_result: ClassVar = (
         "PoWER-BERT: up to 4.5 times less inference time with less than 1 % loss of accuracy "
-        "(2001.08950); LTP: up to "
-        "2.1 times fewer FLOPs with less than 1 % loss (2107.00910)"
+        "(2001.08950); LTP: up to 2.1 times fewer FLOPs with less than 1 % loss (2107.00910)"
     )
-    unread: ClassVar = frozenset({"document_ids", "left_padding"})
+    unsupported: ClassVar = frozenset({"document_ids", "left_padding"})
     conflicts: ClassVar = {
-        QUANTIZATION: "a rule and the rounding of one training were never tried together",
-        ADAPTER: "the weights under an adapter are frozen, and those of a rule are found with the model's",
+        QUANTIZATION: "a rule has not been tested together with rounded weights",
+        ADAPTER: "the weights under an adapter are frozen, and a rule is trained with the weights",
         AVERAGES: "averaged weights are not those that the rule was trained with",
-        OFFLOAD: "a rule and weights on the host were never tried together",
+        OFFLOAD: "a rule has not been tested together with weights on the host",
         DISTILLATION: "its losses compare states of tokens that are dropped",
         COMPILATION: "tokens leave inside of layers",
         RECOMPUTATION: "tokens leave inside of layers, which are not recomputed",
@@ -72,15 +71,15 @@ class TokensPruning(Pruning):
 
     @config_class
     class Options:
-        """The rule, and its training."""
+        """The rule, and how it trains."""
 
         rule: Literal["retention", "thresholds", "shares"]
         """retention: learn how many tokens of a row each layer keeps; thresholds: learn how much
-        attention a token needs to stay; shares: keep the shares that `shares` lists from the first
+        attention a token needs to stay; shares: keep the shares that `shares` lists, from the first
         step"""
         weight: Annotated[float, Field(ge=0.0)] | None = None
         """weight of the penalty in the loss, ≥ 0: the higher, the fewer tokens stay. The penalty of
-        retention is the sum over layers of layer x kept entries, that of thresholds the mean
+        retention is the sum over layers of layer number x entries kept, that of thresholds the mean
         mask"""
         harden: Annotated[int, Field(ge=1)] | None = None
         """last step with masks; at most schedule.steps; null: half of schedule.steps"""
@@ -88,32 +87,35 @@ class TokensPruning(Pruning):
         """peak learning rate of the rule, > 0; the schedule multiplies it; null: 0.01 for
         retention, 0.001 for thresholds"""
         positions: Annotated[int, Field(ge=2)] | None = None
-        """retention: entries of a layer, ≥ 2; rows of all lengths share them. At most the length of
-        usual rows; null: 32"""
+        """retention: entries of a layer, ≥ 2, which rows of all lengths share. At most the length
+        of usual rows; null: 32"""
         last: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
-        """thresholds: first value of the last layer's threshold, in [0, 1]; those before rise to it
+        """thresholds: initial threshold of the last layer, in [0, 1]; earlier ones rise to it
         linearly; null: 0.01"""
         temperature: Annotated[float, Field(gt=0.0)] | None = None
-        """thresholds: of the sigmoid, > 0: the lower, the harder the mask; null: 0.002"""
+        """thresholds: temperature of the sigmoid, > 0: the lower, the harder the mask; null:
+        0.002"""
         shares: tuple[float, ...] = ()
-        """shares: of a row's tokens that each layer keeps, in (0, 1], never rising"""
+        """shares: share of a row's tokens that each layer keeps, in (0, 1], never rising"""
 
         def __post_init__(self) -> None:
-            read = _OF_RULES[self.rule]
-            others = sorted({key for keys in _OF_RULES.values() for key in keys}.difference(read))
-            for key in others:
+            read = _READ_BY_RULE[self.rule]
+            unread = sorted(
+                {key for keys in _READ_BY_RULE.values() for key in keys}.difference(read)
+            )
+            for key in unread:
                 if getattr(self, key) not in (None, ()):
                     raise ValueError(
-                        f"{key}: expected none with the rule {self.rule}, which reads "
+                        f"{key}: the rule {self.rule} does not read it; remove it. The rule reads "
                         f"{', '.join(read)}"
                     )
             if (required := read[0]) and getattr(self, required) in (None, ()):
                 expected = (
-                    "a weight ≥ 0 of the penalty"
+                    "the weight of the penalty, ≥ 0"
                     if required == "weight"
-                    else "one share in (0, 1] a layer"
+                    else "one share in (0, 1] per layer"
                 )
-                raise ValueError(f"{required}: expected {expected}, got none")
+                raise ValueError(f"{required}: the rule {self.rule} needs {expected}")
 
     def wrap(self, model: Model) -> TokenPruning:
         options = self.options
@@ -139,13 +141,15 @@ class TokensPruning(Pruning):
             f"{self._last_soft(horizon)}, then dropped"
         )
 
-    def attach(self, training: Training) -> None:
-        self._harden = self._last_soft(training.horizon)
-        self._model: TokenPruning = training.model  # type: ignore[assignment]
+    def attach(self, context: PruningContext) -> None:
+        self._harden = self._last_soft(context.horizon)
+        self._model: TokenPruning = context.model  # type: ignore[assignment]
         self._buffers: dict[str, Tensor] = {}
+
+        # Adam's state exists from the start, so that a checkpoint can restore it
         if self._soft is None:
             return
-        (values,) = self._soft.to(training.device).parameters()
+        (values,) = self._soft.to(context.device).parameters()
         self._adam = torch.optim.Adam([values], lr=0.0)
         states = {
             name: torch.zeros_like(values, requires_grad=False)
@@ -153,12 +157,12 @@ class TokensPruning(Pruning):
         }
         self._adam.state[values] = {"step": torch.zeros(()), **states}
         self._buffers = {
-            f"prune.{name}": own
-            for name, own in {"values": values, **self._adam.state[values]}.items()
+            f"prune.{name}": tensor
+            for name, tensor in {"values": values, **self._adam.state[values]}.items()
         }
 
     @property
-    def in_state(self) -> Mapping[str, RuleRecord]:
+    def state_fields(self) -> Mapping[str, RuleRecord]:
         return {"token_rule": write_rule(self._model.rule)}
 
     @property
@@ -180,7 +184,7 @@ class TokensPruning(Pruning):
             return
         (values,) = self._soft.parameters()
         if step <= self._harden and values.grad is not None:
-            # each rank has the gradient of its rows, multiplied by the number of ranks
+            # each rank has the gradient of its rows, times the number of ranks
             gradient = values.grad.double()
             if dist.is_initialized():
                 dist.all_reduce(gradient)
@@ -201,7 +205,7 @@ class TokensPruning(Pruning):
         if self._soft is not None and last > horizon:
             raise ConfigurationError(
                 f"prune.harden: expected at most {horizon}, the last step of the schedule "
-                "(schedule.steps, by default "
-                f"steps), got {last}: no token would ever be dropped"
+                "(schedule.steps, by default steps), "
+                f"got {last}: no token would ever be dropped"
             )
         return last

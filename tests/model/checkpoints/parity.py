@@ -24,7 +24,7 @@ from transformers.utils import logging
 
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
 from clozeline.model.checkpoints._conversion.tensor_files import read_tensors
-from clozeline.model.checkpoints._conversion.tensor_layouts import to_ours
+from clozeline.model.checkpoints._conversion.tensor_layouts import import_tensors
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from tests.model.checkpoints import published
@@ -113,7 +113,7 @@ def loss_and_gradients(model, theirs, key_map):
         for name, target in key_map.tensors.targets(model.config, grown).items()
         if target.name in known
     }
-    expected = to_ours(key_map, model.config, known, shared)
+    expected = import_tensors(key_map, model.config, known, shared)
     scale = max(gradient.abs().max().item() for gradient in expected.values())
     # a gradient that a class lacks is zero, but that of a bias of the scores, which it may hold as
     # a buffer

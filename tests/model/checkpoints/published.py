@@ -14,7 +14,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from clozeline.model.checkpoints import KeyMap, export_checkpoint, map_of_type, read_checkpoint
+from clozeline.model.checkpoints import KeyMap, export_checkpoint, load_map, read_checkpoint
 from clozeline.model.registries import MODEL_TYPES
 from tests.declarations import declared
 from tests.model.checkpoints.type_options import HAS_LOGITS_BIAS, OPTIONS
@@ -43,7 +43,7 @@ class Peer(NamedTuple):
 def classes_of(model_type):
     """The classes of a type by the words of a case: the type alone, or the type and the heads of
     another class."""
-    whole = map_of_type(model_type)
+    whole = load_map(model_type)
     peers = [
         Peer(one, other.name, other.heads)
         for one in (whole, *whole.variants())

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 import transformers
 
-from clozeline.model.checkpoints import build_checkpoint, map_for
-from clozeline.model.checkpoints._conversion.type_selection import map_of_class
+from clozeline.model.checkpoints import build_checkpoint, find_map
+from clozeline.model.checkpoints._conversion.type_selection import find_class_map
 from tests.contracts import cases_about
 from tests.model.checkpoints.published import (
     MODEL_TYPES,
@@ -417,8 +417,8 @@ TYPE_OF = {"camembert": "roberta", "xlm-roberta": "roberta", "mt5": "t5", "phi3"
 def test_the_type_of_a_model_follows_from_what_it_computes(model_type):
     config = read_keys(model_type, {}, {})
     ids = {"pad_token_id": options(model_type, 0)["pad_token_id"]}
-    assert map_for(config, ids).model_type == TYPE_OF.get(model_type, model_type)
-    assert map_for(config, ids, model_type).model_type == model_type
+    assert find_map(config, ids).model_type == TYPE_OF.get(model_type, model_type)
+    assert find_map(config, ids, model_type).model_type == model_type
 
 
 def read_keys(case, keys, edits):
@@ -429,7 +429,7 @@ def read_keys(case, keys, edits):
     settings = transformers.CONFIG_MAPPING[type_of(case)](**(options(case, 0) | keys))
     plain = json.loads(settings.to_json_string(use_diff=False)) | edits
     plain = {key: value for key, value in plain.items() if value is not None or key not in edits}
-    key_map = map_of_class(plain)
+    key_map = find_class_map(plain)
     assert key_map.configuration.vocab_size(plain)
     return key_map.configuration.read(plain, {})
 
@@ -440,7 +440,7 @@ def test_a_key_that_is_left_out_has_the_default_of_the_class(model_type):
     needed = {"relative_attention": True, "pos_att_type": "c2p|p2c"} if deberta else {}
     settings = transformers.CONFIG_MAPPING[model_type](**needed)
     plain = json.loads(settings.to_json_string(use_diff=False))
-    key_map = map_of_class(plain)
+    key_map = find_class_map(plain)
     given = effective(key_map.configuration.read(plain, {}))
     for key in {
         *key_map.configuration.defaults,

@@ -10,7 +10,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import (
     build_checkpoint,
     export_checkpoint,
-    map_of_type,
+    load_map,
     read_checkpoint,
 )
 from tests.contracts import contract
@@ -166,4 +166,4 @@ def test_it_is_read_only_but_its_body_is_a_eurobert(folder, tmp_path):
 )
 def test_the_inner_width_of_a_configuration_alone_is_two_thirds_in_eights(size, inner):
     plain = {} if size is None else {"intermediate_size": size}
-    assert map_of_type("neobert").configuration.read_extra(plain, {}) == {"ffn_dim": inner}
+    assert load_map("neobert").configuration.read_extra(plain, {}) == {"ffn_dim": inner}

@@ -38,7 +38,7 @@ REFUSED = [
         "bert",
         {},
         {"hidden_size": None, "num_hidden_layers": None},
-        "the keys hidden_size, num_hidden_layers, got none",
+        "the keys hidden_size, num_hidden_layers are missing",
     ),
     ("bert", {}, {"hidden_size": "many"}, "type bert: dim: "),
     (
@@ -70,13 +70,13 @@ REFUSED = [
         {"pos_att_type": ["c2p", "p2p"]},
         "pos_att_type: expected c2p and p2c, got p2p",
     ),
-    ("deberta", {}, {"embedding_size": 7}, "embedding_size: expected that of hidden_size"),
+    ("deberta", {}, {"embedding_size": 7}, "embedding_size: expected hidden_size"),
     *(
         ("deberta-v2", {"hidden_act": "gelu", "conv_act": "gelu", **WIDTH}, edits, words)
         for edits, words in (
             (
                 {"conv_kernel_size": 3, "conv_act": "tanh"},
-                "conv_act: expected that of hidden_act gelu, got tanh",
+                "conv_act: expected hidden_act gelu, got tanh",
             ),
             ({"conv_kernel_size": 3, "conv_act": None}, "conv_act: .*got tanh"),
             (
@@ -106,14 +106,14 @@ REFUSED = [
                 {"global_rope_theta": 1.0},
                 "rope keys contradict each other: rope_parameters.full_attention.rope_theta",
             ),
-            ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling: expected none"),
+            ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling: expected null"),
             (
                 {"rope_parameters": {SLIDING: {"rope_type": "yarn"}}},
                 "expected rope_type default, got 'yarn'",
             ),
             (
                 {"classifier_activation": "relu"},
-                "classifier_activation: expected that of the layers, 'gelu', got 're",
+                "classifier_activation: expected the layers' activation, 'gelu', got 're",
             ),
         )
     ),
@@ -121,7 +121,7 @@ REFUSED = [
         "modernbert-decoder",
         ACTS,
         {"classifier_activation": "relu"},
-        "expected that of the layers, 'gelu', got 'relu'",
+        "expected the layers' activation, 'gelu', got 'relu'",
     ),
     *(
         ("llama", ROPE, edits, words)
@@ -244,7 +244,7 @@ REFUSED = [
         {"rotary_pct": 0.25},
         r"contradict each other: partial_rotary_factor 0\.25",
     ),
-    ("gpt_neox", {}, {"head_dim": 6}, "head_dim: the class reads it for the rotation alone"),
+    ("gpt_neox", {}, {"head_dim": 6}, "head_dim: the class only reads it for the rotation"),
     (
         "opt",
         {},
@@ -255,7 +255,7 @@ REFUSED = [
         "marian",
         {},
         {"decoder_vocab_size": 41},
-        "decoder_vocab_size: expected that of the encoder, 37, got 41",
+        "decoder_vocab_size: expected the encoder's, 37, got 41",
     ),
     ("t5", {}, {"feed_forward_proj": "gated-mish"}, "feed_forward_proj: expected one of .*relu"),
 ]

@@ -123,7 +123,8 @@ def test_what_no_class_of_bart_computes_is_refused(tmp_path):
     assert read_checkpoint(tmp_path / "tied").config.heads["lm"].projection == "linear"
     saved(tmp_path / "untied", "bart", tie_word_embeddings=False)
     with pytest.raises(
-        WeightsError, match=r"differ; a model with a token table for each of them is not built"
+        WeightsError,
+        match=r"differ; a model with a separate token table for each of them is not supported",
     ):
         read_checkpoint(tmp_path / "untied")
 
@@ -202,7 +203,7 @@ def test_what_published_files_hold_besides_is_left_out_and_said(tmp_path):
     more = ("deberta.embeddings.position_embeddings.weight", "mask_predictions.dense.weight")
     edit_tensors(tmp_path, lambda tensors: tensors | {name: torch.ones(2, 2) for name in more})
     checkpoint = read_checkpoint(tmp_path)
-    assert checkpoint.notes == (f"not read, no part of the model: {', '.join(more)}",)
+    assert checkpoint.notes == (f"skipped, not a part of the model: {', '.join(more)}",)
     assert difference(build_checkpoint(checkpoint), theirs) < 1e-5
 
 

@@ -180,7 +180,7 @@ def test_refusals():
     model = built("encoder", **SIZES | {"heads": heads | {"masked_lm": 1.0}})
     for name in ("tagging", "masked_lm"):
         with pytest.raises(
-            ConfigurationError, match=rf"expected a head {name} with a classifier after .*exits"
+            ConfigurationError, match=rf"has no head {name} with a classifier after .*exits"
         ):
             EarlyExit(model, name)
     with pytest.raises(
@@ -195,10 +195,10 @@ def test_refusals():
         (
             early.eval(),
             Patience(2, tolerance=0.1),
-            "tolerance: expected one for regression alone, got 0.1 for classif",
+            "tolerance: set it for regression, and only then; got 0.1 for classif",
         ),
         (number, Patience(2), "got None for regression"),
-        (number, Entropy(0.5), "entropy needs scores of classes, got regression: take Patience"),
+        (number, Entropy(0.5), "entropy needs scores of classes, got regression: use Patience"),
     ):
         with pytest.raises(ConfigurationError, match=words):
             exits(batch(), rule)

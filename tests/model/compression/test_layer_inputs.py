@@ -58,5 +58,5 @@ def test_families_and_batches_that_do_not_fit_are_refused():
         wrong = tensors | {
             name: torch.tensor([1, 0]) if name == "left_padding" else tensors["input_ids"]
         }
-        with pytest.raises(BatchError, match=rf"{name}: a test expected rows of one text each"):
+        with pytest.raises(BatchError, match=rf"{name}: a test needs rows of one text each"):
             record_layers(model_of("encoder"), wrong, "a test")

@@ -107,7 +107,7 @@ def test_a_share_is_of_each_matrix_or_of_all_together_and_rounded_to_the_nearest
 
 @given(total=st.integers(1, 40), group=st.integers(1, 4), sparsity=st.floats(0.01, 0.99))
 def test_a_share_keeps_entire_groups_and_at_least_one(total, group, sparsity):
-    kept = StructureOptions(sparsity=sparsity).kept_of(total * group, "heads", group)
+    kept = StructureOptions(sparsity=sparsity).count_kept(total * group, "heads", group)
     assert kept % group == 0
     assert group <= kept <= total * group
     assert abs(kept - (1 - sparsity) * total * group) <= group

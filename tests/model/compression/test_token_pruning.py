@@ -370,19 +370,23 @@ def test_refusals():
         (
             model,
             TopTokens((0.5, 0.6, 0.5, 0.5, 0.5)),
-            "token pruning: shares: expected one a layer",
+            "token pruning: shares: expected a number per layer",
         ),
-        (model, Threshold((0.1,) * 6), r"thresholds: expected one a layer, 5 numbers in \[0, 1\]"),
+        (
+            model,
+            Threshold((0.1,) * 6),
+            r"thresholds: expected a number per layer, 5 numbers in \[0, 1\]",
+        ),
         (model, LearnedThresholds(4), "expected a rule for 5 layers, got one for 4"),
         (
             built("decoder"),
             usual,
-            "token pruning: expected an encoder of attention and feed-forward",
+            "token pruning: expected an encoder whose layers apply attention",
         ),
         (
             built("encoder", position=disentangled, final_norm=False),
             usual,
-            "token pruning: expected an encoder of att",
+            "token pruning: expected an encoder whose",
         ),
         (
             built("encoder", heads=mixing),

@@ -7,8 +7,8 @@ from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import build_checkpoint, map_of_type, read_checkpoint
-from clozeline.model.checkpoints._conversion.tensor_layouts import to_ours
+from clozeline.model.checkpoints import build_checkpoint, load_map, read_checkpoint
+from clozeline.model.checkpoints._conversion.tensor_layouts import import_tensors
 from clozeline.model.configuration.layer import BiasConfig
 from clozeline.model.configuration.position import PositionConfig
 from tests.model.checkpoints.published import saved
@@ -110,7 +110,7 @@ def test_two_streams(tmp_path, size, side):
     assert (loss.total / loss.count).item() == pytest.approx(expected.item(), rel=1e-5)
     own = gradients(model)
     assert_gradients_close(
-        own, to_ours(map_of_type("xlnet"), model.config, gradients(theirs), own), FLOAT32
+        own, import_tensors(load_map("xlnet"), model.config, gradients(theirs), own), FLOAT32
     )
 
 

@@ -82,7 +82,9 @@ def test_a_run_that_drops_tokens_keeps_its_rule(tuned, tmp_path, capsys):
     assert kept.rule == rule
     shutil.rmtree(tmp_path / "small")
     assert main([*small, "method=layers", "keep=[1]"]) == 64
-    assert "token pruning: shares: expected one a layer, 1 numbers" in capsys.readouterr().err
+    assert (
+        "token pruning: shares: expected a number per layer, 1 numbers" in capsys.readouterr().err
+    )
     assert not (tmp_path / "small").exists()
 
 
@@ -122,7 +124,7 @@ def test_integers_are_what_transformers_loads(shard_sets, tmp_path, capsys, meth
     ):
         assert refused() == 64
         assert (
-            "neither trained nor converted; take the model that they were made from"
+            "cannot be trained or converted; use the model that they were made from"
             in capsys.readouterr().err
         )
         assert not (tmp_path / "out").exists()

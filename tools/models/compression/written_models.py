@@ -11,7 +11,7 @@ from clozeline.checksummed_json import add_checksum, verify_checksum
 from clozeline.configuration.config import save_yaml, to_data
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
 from clozeline.files import publish, publish_json, read_json, sync
-from clozeline.model.checkpoints import Checkpoint, keep_published
+from clozeline.model.checkpoints import Checkpoint, store_published
 from clozeline.model.compression.methods import Method
 from clozeline.model.compression.token_rules import read_rule
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
@@ -88,7 +88,7 @@ def write_record(
     facts = {
         "method": name,
         "options": to_data(method.options),
-        "claim": method.claim,
+        "claim": method.published_result,
         "lines": [*lines],
     }
     publish_json(
@@ -115,7 +115,7 @@ def find_claim(folder: Path) -> str:
         if config.prune is not None:
             return (
                 f"{config.prune.name} {_format_options(to_data(config.prune.options))}: "
-                f"{config.prune.type.claim}"
+                f"{config.prune.type.published_result}"
             )
         source = config.model.init_from
         if source is None or not source.expanduser().is_dir():
@@ -148,7 +148,7 @@ def _write_run(run: TrainedModel, output: Path, smaller: Checkpoint, method: str
     )
     if (rule := read_rule(run.token_rule)) is not None:
         rule.check(config.model.layers)
-    keep_published(run.folder, output)
+    store_published(run.folder, output)
     with publish(output / "config.yaml") as temporary:
         save_yaml(to_data(config), temporary)
     # the part: weights in a row

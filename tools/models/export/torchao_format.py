@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import Checkpoint, Export, fit_to_class, split
+from clozeline.model.checkpoints import Checkpoint, Export, fit_to_class, split_models
 from clozeline.model.compression.methods import integer_weights
 from clozeline.model.configuration.model_config import Quantization
 from clozeline.model.layers.quantization import flatten_integers, quantize_weight, torchao_config
@@ -17,7 +17,7 @@ def integers_of_class(checkpoint: Checkpoint, quantization: Quantization) -> set
     Raises:
         ConfigurationError: no class holds the model, or it has other matrices than linear maps.
     """
-    if len(split(checkpoint)) > 1:
+    if len(split_models(checkpoint)) > 1:
         raise ConfigurationError("no class of transformers holds a generator and a discriminator")
     checkpoint, key_map = fit_to_class(checkpoint, checkpoint.model_type)
     targets = key_map.tensors.targets(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # they import torch, which a command line does not need
     from torch import Tensor
 
     from clozeline.model.build import Model
-    from clozeline.model.compression.early_exit import Rule
+    from clozeline.model.compression.early_exit import ExitRule
 
 
 @config_class
@@ -31,7 +31,7 @@ class ExitOptions:
         if (self.entropy is None) == (self.patience is None):
             raise ValueError("exit: expected entropy or patience, such as {entropy: 0.3}")
 
-    def rule(self) -> Rule:
+    def rule(self) -> ExitRule:
         """Return the rule for `EarlyExit`."""
         from clozeline.model.compression.early_exit import Entropy, Patience
 

@@ -212,7 +212,7 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
     refuse_unread(manifest, model, config.data.ignore, where)
     refuse_unreadable(collate, model, where)
     if config.prune is not None and (
-        unread := sorted(config.prune.type.unread & collate.tensor_names)
+        unread := sorted(config.prune.type.unsupported & collate.tensor_names)
     ):
         raise ConfigurationError(
             f"{where}: prune: {config.prune.name} reads rows of one text each, padded on the "

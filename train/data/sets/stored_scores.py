@@ -80,7 +80,7 @@ def refuse_unfit_scores(config: TrainConfig, phases: Sequence[Phase[Input]]) -> 
     losses = (
         []
         if distil is None or distil.teacher is not None
-        else [one for one in distil.active if not one.type.live]
+        else [one for one in distil.active if not one.type.needs_teacher]
     )
     if not losses:
         if set(COLUMNS) <= set(config.data.ignore):

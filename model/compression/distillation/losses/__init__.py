@@ -1,4 +1,4 @@
-"""Losses of distillation, one per file: each compares what a student and its teacher compute for the same batch."""
+"""Losses of distillation, one per file: each compares a student with its teacher on a batch."""
 
 from clozeline.model.compression.distillation.losses._distillation_loss import (
     DistillationLoss,

@@ -1,4 +1,4 @@
-"""Interface of distillation losses, and the layer map that several of them have."""
+"""Interface of distillation losses, and the layer map that several of them use."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -16,7 +16,7 @@ from clozeline.model.registries import FAMILIES
 
 @config_class
 class LossOptions:
-    """Options that every loss has."""
+    """Options of every loss."""
 
     weight: Annotated[float, Field(ge=0.0)] = 1.0
     """factor of the mean loss"""
@@ -27,40 +27,44 @@ class LayerMapOptions(LossOptions):
     """Options of a loss that compares layers."""
 
     layers: dict[int, int] = Field(default_factory=dict)
-    """layer of the teacher for each layer of the student: {1: 2, 2: 4}; layer 1 is the first, 0 the
-    output of the embeddings; default: spread uniformly"""
+    """the teacher's layer for each compared layer of the student: {1: 2, 2: 4}; layer 1 is the
+    first, 0 the output of the embeddings; default: spread uniformly"""
 
 
 class DistillationLoss(nn.Module):
-    """A sum over labels or tokens of a distance between student and teacher; its parameters are not exported.
+    """A distance between student and teacher, summed over labels or tokens.
+
+    Its parameters are not exported.
 
     Args:
-        options: of the loss.
+        options: options of the loss.
         student: configuration of the student.
-        teacher: configuration of the teacher; None: none is in memory.
+        teacher: configuration of the teacher; None: no teacher is in memory.
 
     Raises:
         ConfigurationError: the loss cannot compare these two; the message says what to change.
     """
 
     Options: ClassVar[type[LossOptions]] = LossOptions
-    live: ClassVar[bool] = True
-    """It needs a teacher in memory; False: scores that are stored with the data will do."""
+    needs_teacher: ClassVar[bool] = True
+    """Whether it needs a teacher in memory; False: scores that are stored with the data are
+    enough."""
     by_layer: ClassVar[bool] = False
-    """With `distil.progressive` it compares one layer at a time; other losses count after the last
-    layer."""
+    """Whether `distil.progressive` applies it to one layer at a time; other losses count after the
+    last layer."""
     reads_attention: ClassVar[bool] = False
-    """It reads queries, keys and values of layers."""
+    """Whether it reads queries, keys and values of layers."""
     compares_dimensions: ClassVar[bool] = False
-    """It compares states dimension by dimension: student and teacher have one width."""
+    """Whether it compares states dimension by dimension, which must have one width."""
     compares_heads: ClassVar[bool] = False
-    """It compares attention head by head: student and teacher have as many of them."""
+    """Whether it compares attention head by head; both models must have the same number of
+    heads."""
     reads: Sequence[str] = ("state",)
-    """Kinds of tensors that it reads of each layer, as `observation` names them."""
+    """Types of tensors that it reads from each layer, as `observation` names them."""
     head: str | None = None
-    """The head over whose labels the loss is a mean; None: the mean is over real tokens."""
+    """Head whose labels the loss is averaged over; None: it is averaged over real tokens."""
     layers: Mapping[int, int] = MappingProxyType({})
-    """Layers that are compared: the student's to the teacher's, 0 for embeddings."""
+    """Compared layers: the student's layer to the teacher's; 0 is the embeddings."""
 
     def __init__(
         self, options: LossOptions, student: ModelConfig, teacher: ModelConfig | None
@@ -68,24 +72,24 @@ class DistillationLoss(nn.Module):
         super().__init__()
         self.options = options
         for side, model in (("student", student), ("teacher", teacher)):
-            if model is not None and self.live:
-                self._refuse_other_layers(side, model)
+            if model is not None and self.needs_teacher:
+                self._check_layers(side, model)
         if teacher is not None:
-            self._refuse_other_sizes(student, teacher)
+            self._check_sizes(student, teacher)
 
-    def _refuse_other_sizes(self, student: ModelConfig, teacher: ModelConfig) -> None:
+    def _check_sizes(self, student: ModelConfig, teacher: ModelConfig) -> None:
         if self.compares_dimensions and student.dim != teacher.dim:
             raise ConfigurationError(
-                f"distil.losses: {self.key()} needs states of one width, got {student.dim} of the "
-                "student and "
-                f"{teacher.dim} of the teacher: take the loss states, which maps one to the other"
+                f"distil.losses: {self.key()} needs states of one width, but the student has "
+                f"{student.dim} and the teacher {teacher.dim}: use the loss states, which projects "
+                "the student's to the teacher's width"
             )
         if self.compares_heads and student.attention_heads != teacher.attention_heads:
             raise ConfigurationError(
-                f"distil.losses: {self.key()} compares head by head, and the student has "
-                f"{student.attention_heads} "
-                f"heads, the teacher {teacher.attention_heads}: take the loss relations, or set "
-                "model.attention_heads="
+                f"distil.losses: {self.key()} compares head by head, but the student has "
+                f"{student.attention_heads} heads and the teacher {teacher.attention_heads}: use "
+                "the "
+                "loss relations, or set model.attention_heads="
                 f"{teacher.attention_heads}"
             )
 
@@ -95,75 +99,75 @@ class DistillationLoss(nn.Module):
         return plugins.name_of(cls)
 
     @property
-    def of_student(self) -> frozenset[str]:
-        """The tensors of the student that it reads."""
+    def student_tensors(self) -> frozenset[str]:
+        """Names of the student's tensors that it reads."""
         return frozenset(f"{kind}_{layer}" for kind in self.reads for layer in self.layers)
 
     @property
-    def of_teacher(self) -> frozenset[str]:
-        """The tensors of the teacher in memory that it reads."""
+    def teacher_tensors(self) -> frozenset[str]:
+        """Names of the tensors that it reads from a teacher in memory."""
         return frozenset(f"{kind}_{layer}" for kind in self.reads for layer in self.layers.values())
 
-    def distance(self, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Tensor:
-        """Return the distance of each token, fp32 [B, T], from tensors of a layer of both by kind, `reads`."""
+    def distance(self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor]) -> Tensor:
+        """Return the distance of each token, fp32 [B, T], from the tensors of one layer."""
         raise NotImplementedError
 
     def forward(
         self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor
     ) -> Tensor:
-        """Return the weighted sum of the loss, an fp32 scalar: of the distances of all layers.
+        """Return the weighted sum of the loss over all compared layers, an fp32 scalar.
 
         Args:
             student: tensors of the student by name.
             teacher: tensors of the teacher by name, or the stored `ids` and `weights`.
-            weights: fp32, of labels [N] or tokens [B, T]; 0 where nothing is compared.
+            weights: fp32 weights of labels [N] or tokens [B, T]; 0 where nothing is compared.
         """
         total = weights.new_zeros(())
-        for here, there in self.layers.items():
-            ours = {kind: student[f"{kind}_{here}"] for kind in self.reads}
-            theirs = {kind: teacher[f"{kind}_{there}"] for kind in self.reads}
-            total = total + (self.distance(ours, theirs) * weights).sum()
+        for student_layer, teacher_layer in self.layers.items():
+            student_part = {name: student[f"{name}_{student_layer}"] for name in self.reads}
+            teacher_part = {name: teacher[f"{name}_{teacher_layer}"] for name in self.reads}
+            total = total + (self.distance(student_part, teacher_part) * weights).sum()
         return total
 
-    def _refuse_other_layers(self, side: str, model: ModelConfig) -> None:
-        """Refuse models whose layers have no states of all tokens, or no products of queries and keys."""
+    def _check_layers(self, side: str, model: ModelConfig) -> None:
+        """Raise ConfigurationError if the layers lack states of all tokens, or query-key scores."""
         if model.share.halts:
             raise ConfigurationError(
-                f"distil.losses: {self.key()} compares layers, and tokens of the {side} stop at "
-                "different ones "
-                "(model.share.universal): take the loss scores"
+                f"distil.losses: {self.key()} compares layers, but tokens of the {side} stop at "
+                "different layers (model.share.universal): use the loss scores"
             )
+
+        # a family without one stack of layers, or with other attention
         if not FAMILIES.load_class(model.family).layered:
             raise ConfigurationError(
-                f"distil.losses: {self.key()} compares layers of one stack, and the {side}'s "
-                f"family {model.family} has "
-                "none: take the loss scores"
+                f"distil.losses: {self.key()} compares layers of one stack, but the {side}'s "
+                f"family {model.family} has none: use the loss scores"
             )
         if self.reads_attention and model.position.disentangled is not None:
             raise ConfigurationError(
-                f"distil.losses: {self.key()} compares products of queries and keys, and the "
-                f"{side}'s attention is "
-                "disentangled (model.position.disentangled): take the loss states"
+                f"distil.losses: {self.key()} compares products of queries and keys, but the "
+                f"{side} has disentangled attention (model.position.disentangled): use the loss "
+                "states"
             )
 
 
 def map_layers(
     layers: Mapping[int, int], student: int, teacher: int, key: str, first: int = 1
 ) -> dict[int, int]:
-    """Return a map from layers of the student to those of the teacher, in the order of the student's.
+    """Return a map from layers of the student to layers of the teacher, in the student's order.
 
-    Without one it is the uniform map g(m) = m x teacher / student of TinyBERT (arXiv 1909.10351),
-    rounded down.
+    By default, it is the uniform map g(m) = m x teacher / student, rounded down, of TinyBERT (arXiv
+    1909.10351).
 
     Args:
-        layers: student's layer to teacher's, or empty.
-        student: layers of the student.
-        teacher: layers of the teacher.
-        key: of the map, for errors.
+        layers: the student's layer to the teacher's, or empty.
+        student: number of layers of the student.
+        teacher: number of layers of the teacher.
+        key: configuration key of the map, for errors.
         first: lowest layer that can be named; 0 is the output of the embeddings.
 
     Raises:
-        ConfigurationError: a layer is not there.
+        ConfigurationError: a layer does not exist.
 
     Example:
         >>> map_layers({}, 4, 12, "layers")
@@ -183,7 +187,7 @@ def map_layers(
 
 
 def project(student: ModelConfig, teacher: ModelConfig) -> nn.Module:
-    """Return a trainable map from the student's states to the teacher's width; the identity if they are equal."""
+    """Return a trainable map to the teacher's width; the identity if the widths are equal."""
     return (
         nn.Identity()
         if student.dim == teacher.dim

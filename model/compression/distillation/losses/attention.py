@@ -1,4 +1,4 @@
-"""Distance between scores of attention (TinyBERT, arXiv 1909.10351, equation 7)."""
+"""Distance between attention scores (TinyBERT, arXiv 1909.10351, equation 7)."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -11,9 +11,11 @@ from clozeline.model.configuration.model_config import ModelConfig
 
 
 class AttentionLoss(DistillationLoss):
-    """Sum over layers of MSE(A_s, A_t), scores before the softmax; a mean over heads, real tokens and keys they see.
+    """MSE(A_s, A_t) of scores before the softmax, summed over layers.
 
-    A key that a query does not see has no score, and adds nothing.
+    It is a mean over heads, real tokens, and the keys that they see.
+
+    A key that a query does not see has no score and adds nothing.
     """
 
     Options: ClassVar = LayerMapOptions
@@ -30,9 +32,8 @@ class AttentionLoss(DistillationLoss):
             options.layers, student.layers, teacher.layers, "distil.losses.attention.layers"
         )
 
-    def distance(self, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Tensor:
-        visible = ours["visible"] & theirs["visible"]  # [B or 1, 1, T, T]
-        squares = (ours["attention"] - theirs["attention"].float()).square() * visible
-        return (
-            squares.sum(-1).mean(1) / visible.sum(-1).clamp(min=1)[:, 0]
-        )  # mean over keys and heads
+    def distance(self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor]) -> Tensor:
+        visible = student["visible"] & teacher["visible"]  # [B or 1, 1, T, T]
+        squares = (student["attention"] - teacher["attention"].float()).square() * visible
+        # mean over keys, then over heads
+        return squares.sum(-1).mean(1) / visible.sum(-1).clamp(min=1)[:, 0]

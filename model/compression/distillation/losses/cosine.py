@@ -11,7 +11,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 
 
 class CosineLoss(DistillationLoss):
-    """1 - cos(H_s, H_t) of the states that heads read, a mean over real tokens."""
+    """1 - cos(H_s, H_t) of the states that heads read, averaged over real tokens."""
 
     compares_dimensions: ClassVar = True
 
@@ -19,5 +19,5 @@ class CosineLoss(DistillationLoss):
         super().__init__(options, student, teacher)
         self.layers = {student.layers: teacher.layers}
 
-    def distance(self, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Tensor:
-        return 1.0 - F.cosine_similarity(ours["state"].float(), theirs["state"].float(), dim=-1)
+    def distance(self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor]) -> Tensor:
+        return 1.0 - F.cosine_similarity(student["state"].float(), teacher["state"].float(), dim=-1)

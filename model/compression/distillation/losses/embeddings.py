@@ -8,7 +8,10 @@ from clozeline.model.configuration.model_config import ModelConfig
 
 
 class EmbeddingsLoss(StatesLoss):
-    """MSE(E_s W_e, E_t), a mean over real tokens and the teacher's width; W_e is missing where the widths are equal."""
+    """MSE(E_s W_e, E_t), averaged over real tokens and the teacher's width.
+
+    Without W_e if the widths are equal.
+    """
 
     Options: ClassVar = LossOptions
 

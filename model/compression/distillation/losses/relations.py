@@ -1,4 +1,4 @@
-"""Relations among queries, among keys and among values of one layer (MiniLM, arXiv 2002.10957 and 2012.15828)."""
+"""Relations of queries, keys and values in a layer (MiniLM, arXiv 2002.10957, 2012.15828)."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
@@ -16,22 +16,22 @@ from clozeline.model.layers.masks import BLOCKED
 
 @config_class
 class RelationOptions(LossOptions):
-    """Options of `Relations`."""
+    """Options of `RelationsLoss`."""
 
     of: tuple[Literal["queries", "keys", "values"], ...] = ("queries", "keys", "values")
     """vectors whose relations are compared"""
     relation_heads: Annotated[int, Field(ge=1)] | None = None
-    """heads into which the vectors of both models are cut again, a divisor of their widths; null:
-    the teacher's"""
+    """number of heads into which the vectors of both models are split, a divisor of their widths;
+    null: the teacher's number"""
     teacher_layer: Annotated[int, Field(ge=1)] | None = None
-    """layer of the teacher, from 1; null: the last. The paper takes layer 21 of 24"""
+    """layer of the teacher, from 1; null: the last. The paper uses layer 21 of 24"""
 
 
 class RelationsLoss(DistillationLoss):
-    """KL(R_t ‖ R_s) of R = softmax(X Xᵀ / √width) over visible tokens, for X = Q, K, V of the student's last layer.
+    """KL(R_t ‖ R_s) of R = softmax(X Xᵀ / √width) for X = Q, K, V of the student's last layer.
 
-    A mean over relation heads and real tokens, added up over Q, K and V. Heads and widths of the
-    models may differ.
+    It is a mean over relation heads and real tokens, summed over Q, K and V. Heads and widths of
+    the models may differ.
     """
 
     Options: ClassVar = RelationOptions
@@ -41,16 +41,18 @@ class RelationsLoss(DistillationLoss):
         self, options: RelationOptions, student: ModelConfig, teacher: ModelConfig
     ) -> None:
         super().__init__(options, student, teacher)
-        there = options.teacher_layer or teacher.layers
-        if there > teacher.layers:
+        teacher_layer = options.teacher_layer or teacher.layers
+        if teacher_layer > teacher.layers:
             raise ConfigurationError(
                 "distil.losses.relations.teacher_layer: the teacher has the layers 1 to "
-                f"{teacher.layers}, got {there}"
+                f"{teacher.layers}, got {teacher_layer}"
             )
         self.of = options.of
         self.reads = (*options.of, "visible")
-        self.layers = {student.layers: there}
+        self.layers = {student.layers: teacher_layer}
         self.heads = options.relation_heads or teacher.attention_heads
+
+        # the vectors of both models must split into relation heads
         for side, model in (("student", student), ("teacher", teacher)):
             heads = {
                 model.attention_heads if name == "queries" else model.key_value_heads
@@ -59,29 +61,28 @@ class RelationsLoss(DistillationLoss):
             for width in sorted(count * model.head_width for count in heads):
                 if width % self.heads:
                     raise ConfigurationError(
-                        f"distil.losses.relations.relation_heads: {self.heads} heads do not "
-                        "divide the vectors of the "
-                        f"{side}, {width} wide: set it to a divisor of the widths of both models"
+                        f"distil.losses.relations.relation_heads: vectors of the {side} are "
+                        f"{width} wide, not a multiple of {self.heads} heads: set it to a divisor "
+                        "of the widths of both models"
                     )
 
     def forward(
         self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor], weights: Tensor
     ) -> Tensor:
-        ((here, there),) = self.layers.items()
-        visible = student[f"visible_{here}"] & teacher[f"visible_{there}"]
+        ((student_layer, teacher_layer),) = self.layers.items()
+        visible = student[f"visible_{student_layer}"] & teacher[f"visible_{teacher_layer}"]
         total = weights.new_zeros(())
         for name in self.of:
-            ours = _log_relations(student[f"{name}_{here}"], self.heads, visible)
-            theirs = _log_relations(teacher[f"{name}_{there}"], self.heads, visible)
-            divergence = F.kl_div(ours, theirs, log_target=True, reduction="none").sum(
-                -1
-            )  # [B, heads, T]
+            log_student = _log_relations(student[f"{name}_{student_layer}"], self.heads, visible)
+            log_teacher = _log_relations(teacher[f"{name}_{teacher_layer}"], self.heads, visible)
+            divergence = F.kl_div(log_student, log_teacher, log_target=True, reduction="none")
+            divergence = divergence.sum(-1)  # [B, heads, T]
             total = total + (divergence.mean(1) * weights).sum()
         return total
 
 
 def _log_relations(vectors: Tensor, heads: int, visible: Tensor) -> Tensor:
-    """Return the log of softmax(X Xᵀ / √width) of each head, [B, T, heads x width] to fp32 [B, heads, T, T]."""
+    """Return log softmax(X Xᵀ / √width), [B, T, heads x width] to fp32 [B, heads, T, T]."""
     parts = vectors.float().view(*vectors.shape[:-1], heads, -1).transpose(1, 2)
     scores = parts @ parts.mT * parts.shape[-1] ** -0.5
     return scores.masked_fill(~visible, BLOCKED).log_softmax(-1)

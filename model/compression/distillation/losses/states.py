@@ -15,9 +15,9 @@ from clozeline.model.configuration.model_config import ModelConfig
 
 
 class StatesLoss(DistillationLoss):
-    """Sum over layers of MSE(H_s W_h, H_t), a mean over real tokens and the teacher's width.
+    """MSE(H_s W_h, H_t) summed over layers, averaged over real tokens and the teacher's width.
 
-    W_h is one matrix for all layers, and missing where the widths are equal.
+    All layers share one matrix W_h, which is missing if the widths are equal.
     """
 
     Options: ClassVar[type[LossOptions]] = LayerMapOptions
@@ -31,5 +31,6 @@ class StatesLoss(DistillationLoss):
         self.layers = map_layers(options.layers, student.layers, teacher.layers, key, first=0)
         self.project = project(student, teacher)
 
-    def distance(self, ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> Tensor:
-        return (self.project(ours["state"]).float() - theirs["state"].float()).square().mean(-1)
+    def distance(self, student: Mapping[str, Tensor], teacher: Mapping[str, Tensor]) -> Tensor:
+        difference = self.project(student["state"]).float() - teacher["state"].float()
+        return difference.square().mean(-1)

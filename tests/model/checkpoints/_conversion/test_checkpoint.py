@@ -94,8 +94,8 @@ def test_a_body_alone_has_no_head_and_what_is_not_read_is_said(folder):
     checkpoint = read_checkpoint(folder)
     assert {name.split(".")[0] for name in checkpoint.absent} == {"heads"}
     pooler, head, keys = checkpoint.notes
-    assert pooler == "not read, no part of the model: bert.pooler.dense.bias"
-    assert "the head is not there" in head
+    assert pooler == "skipped, not a part of the model: bert.pooler.dense.bias"
+    assert "the head is missing" in head
     assert keys == "keys of config.json that were not read: new_switch"
     with pytest.raises(WeightsError, match="holds no head"):
         build_checkpoint(checkpoint)

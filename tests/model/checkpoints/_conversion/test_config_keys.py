@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import computation, differences
+from clozeline.model.checkpoints import computation_keys, differences
 from clozeline.model.checkpoints._conversion.config_keys import read_layer_types
 from clozeline.model.configuration.layer import DropoutConfig, InitConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
@@ -29,7 +29,7 @@ def test_every_switch_counts_and_defaults_written_out_are_the_defaults():
     config = small_config("encoder")
     rope = small_config("decoder")
     written = replace(config, head_dim=6, kv_heads=4, emb_dim=24, qk_scale=6**-0.5)
-    assert computation(config) == computation(written)
+    assert computation_keys(config) == computation_keys(written)
     assert differences(config, replace(config, eps=1e-6)) == {"eps": (1e-5, 1e-6)}
     assert differences(config, replace(config, position=PositionConfig(offset=2))) == {
         "position.offset": (0, 2)

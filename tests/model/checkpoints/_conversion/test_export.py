@@ -120,7 +120,7 @@ def test_a_factor_that_is_no_root_of_a_whole_number_has_no_type(tmp_path):
     checkpoint = read_checkpoint(tmp_path)
     assert export_checkpoint(checkpoint).config["query_pre_attn_scalar"] == 7
     with pytest.raises(
-        ConfigurationError, match=r"gemma2, the nearest, differs: model\.qk_scale: expected"
+        ConfigurationError, match=r"the nearest, gemma2, differs: model\.qk_scale: expected"
     ):
         export_checkpoint(
             replace(checkpoint, config=replace(checkpoint.config, qk_scale=0.3)),

@@ -4,10 +4,10 @@ config.json."""
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.task_heads import Task, endings, read_head
+from clozeline.model.checkpoints._conversion.task_heads import TaskHeadNames, endings, read_head
 from clozeline.model.registries import HEADS
 
-PLAIN = Task("classifier")
+PLAIN = TaskHeadNames("classifier")
 
 
 def labels(count):

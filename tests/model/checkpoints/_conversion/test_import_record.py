@@ -50,11 +50,11 @@ def test_a_newer_format_is_refused(tmp_path):
 @pytest.mark.parametrize("plain", [{}, {**PLAIN, "vocab_size": "7"}, {**PLAIN, "more": 1}, [], 7])
 def test_other_content_is_refused(tmp_path, plain):
     path = written(tmp_path, plain)
-    with pytest.raises(ClozelineError, match=f"{path}.*(import the model again|take another copy)"):
+    with pytest.raises(ClozelineError, match=f"{path}.*(import the model again|download it again)"):
         read_import_record(path)
 
 
 def test_a_missing_file(tmp_path):
     assert find_imported_tokenizer(tmp_path) is None
-    with pytest.raises(WeightsError, match="import was never finished"):
+    with pytest.raises(WeightsError, match="import was not finished"):
         read_import_record(tmp_path / IMPORT_RECORD)

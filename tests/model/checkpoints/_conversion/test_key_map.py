@@ -7,7 +7,7 @@ import transformers
 from clozeline.model.checkpoints import (
     build_checkpoint,
     export_checkpoint,
-    map_of_type,
+    load_map,
     read_checkpoint,
 )
 from tests.contracts import cases_about
@@ -37,7 +37,7 @@ from tests.model.checkpoints.type_options import DEPENDS_ON_PADDING
 from tests.temporary_module import temporary_module
 
 CLOSE = 1e-5
-BARE = [name for name in TYPES if map_of_type(name).classes.bare]
+BARE = [name for name in TYPES if load_map(name).classes.body_class]
 USUAL = [(case, number % 2) for number, case in enumerate(CLASSES)]
 
 
@@ -55,7 +55,7 @@ def test_in_and_out_again(case, seed, tmp_path):
     theirs = saved(tmp_path / "in", case, seed)
     checkpoint, _, again = in_and_out(tmp_path, theirs)
     assert {note.partition(":")[0] for note in checkpoint.notes} <= {
-        "not read, no part of the model"
+        "skipped, not a part of the model"
     }
     model = build_checkpoint(checkpoint)
     assert difference(model, theirs) < CLOSE
@@ -102,7 +102,7 @@ def test_a_body_comes_in_and_goes_out_again(model_type, seed, tmp_path):
     settings = transformers.CONFIG_MAPPING[model_type](
         **options(model_type, seed), attn_implementation="eager"
     )
-    theirs = filled(map_of_type(model_type).classes.bare, settings)
+    theirs = filled(load_map(model_type).classes.body_class, settings)
     theirs.save_pretrained(tmp_path / "in")
     in_and_out(tmp_path, theirs, body_alone=True)
 
@@ -123,7 +123,7 @@ def test_the_body_alone(case, tmp_path):
     model, report = loaded(
         export_to(tmp_path / "out", export), export.loader, **export.loader_options
     )
-    assert (type(model).__name__, report) == (map_of_type(type_of(case)).classes.bare, {})
+    assert (type(model).__name__, report) == (load_map(type_of(case)).classes.body_class, {})
     tensors = read_checkpoint(tmp_path / "out").tensors
     if checkpoint.config.architecture != "encoder_decoder":
         assert same(

@@ -16,8 +16,8 @@ from clozeline.model.checkpoints import (
     continue_published,
     export_checkpoint,
     find_published,
-    keep_published,
     read_checkpoint,
+    store_published,
 )
 from tests.contracts import cases_about
 from tests.model.checkpoints.published import (
@@ -132,7 +132,7 @@ def test_a_run_changes_what_it_trains(tmp_path):
     saved(tmp_path / "in", "bert", pad_token_id=3)
     edit_config(tmp_path / "in", custom=7, dtype="bfloat16")
     content, checkpoint = published(tmp_path / "in")
-    keep_published(tmp_path / "in", tmp_path)
+    store_published(tmp_path / "in", tmp_path)
     rows = content["vocab_size"] + 2
     width = content["hidden_size"]
     larger = dict(checkpoint.tensors)
@@ -159,7 +159,7 @@ def test_another_type_starts_anew(tmp_path):
 
 def test_a_damaged_record_of_a_run_is_named(tmp_path):
     saved(tmp_path / "in", "bert")
-    keep_published(tmp_path / "in", tmp_path)
+    store_published(tmp_path / "in", tmp_path)
     (file,) = tmp_path.glob("*.json")
     file.write_text(file.read_text().replace("hidden_size", "hidden_sizes"))
     with pytest.raises(ClozelineError, match=file.name):

@@ -4,7 +4,12 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, split, with_heads
+from clozeline.model.checkpoints import (
+    build_checkpoint,
+    export_checkpoint,
+    select_heads,
+    split_models,
+)
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
 from tests.model.checkpoints._conversion.test_export import checkpoint_of
 from tests.model.checkpoints.published import export_to, loaded
@@ -20,7 +25,7 @@ CLASSES = {"generator": "ElectraForMaskedLM", "discriminator": "ElectraForPreTra
 def test_both_models_compute_what_the_run_does(tmp_path, changes):
     network = network_for(**changes)
     tensors = batch_for("replaced_tokens")
-    parts = split(checkpoint_of(network))
+    parts = split_models(checkpoint_of(network))
     assert parts.keys() == CLASSES.keys()
     with torch.no_grad():
         expected = network.logits(
@@ -52,7 +57,7 @@ def test_a_disentangled_run_of_deberta_leaves_as_two(tmp_path):
         generator={"layers": 1, "dim": 24, "attention_heads": 3, "ffn_dim": 20},
     )
     tensors = batch_for("replaced_tokens", lengths=[11, 11])
-    generator, discriminator = split(checkpoint_of(network)).values()
+    generator, discriminator = split_models(checkpoint_of(network)).values()
     with torch.no_grad():
         del tensors["sample_words"]
         views = network.family.views(tensors, network.heads)
@@ -66,7 +71,7 @@ def test_a_disentangled_run_of_deberta_leaves_as_two(tmp_path):
 
 def test_heads_without_a_class_leave_with_the_body_alone():
     heads = {"masked_lm": 1.0, "corrective": 1.0, "similarity": {"group_size": 2}}
-    parts = split(checkpoint_of(network_for(heads=heads)))
+    parts = split_models(checkpoint_of(network_for(heads=heads)))
     assert set(parts["discriminator"].config.heads) == {"corrective", "similarity"}
     for part in parts.values():
         assert export_checkpoint(part, body_alone=True).config["architectures"] == ["ElectraModel"]
@@ -83,7 +88,7 @@ def test_some_heads_leave_without_the_others(tmp_path):
         ConfigurationError, match="this one masked_lm and span_boundary: export some of them"
     ):
         export_checkpoint(whole)
-    export = export_checkpoint(with_heads(whole, ["masked_lm"]))
+    export = export_checkpoint(select_heads(whole, ["masked_lm"]))
     model, report = loaded(export_to(tmp_path / "out", export), export.loader)
     assert (type(model).__name__, report) == ("BertForMaskedLM", {})
     valid = torch.arange(11) < tensors["lengths"][:, None]
@@ -93,4 +98,4 @@ def test_some_heads_leave_without_the_others(tmp_path):
     with pytest.raises(
         ConfigurationError, match="expected some of masked_lm, span_boundary, got lm"
     ):
-        with_heads(whole, ["lm"])
+        select_heads(whole, ["lm"])

@@ -12,7 +12,7 @@ from clozeline.model.checkpoints import (
     build_checkpoint,
     build_heads_of_class,
     export_checkpoint,
-    map_of_type,
+    load_map,
     read_checkpoint,
 )
 from clozeline.model.checkpoints._conversion.task_heads import endings
@@ -35,7 +35,7 @@ from tests.model.small_models import built
 LABELS = ["no", "perhaps", "yes"]
 KINDS = ("classification", "tagging", "span", "multiple_choice")
 CHOICES = 3
-MAPS = {name: (map_of_type(name), *map_of_type(name).variants()) for name in TYPES}
+MAPS = {name: (load_map(name), *load_map(name).variants()) for name in TYPES}
 CASES = [
     (name, kind)
     for name in TYPES
@@ -132,7 +132,7 @@ def difference(model, theirs, kind):
 
 def test_every_type_has_the_classes_that_transformers_has():
     for name in TYPES:
-        class_of = map_of_type(name).classes.prefix
+        class_of = load_map(name).classes.prefix
         for kind in KINDS:
             exists = hasattr(transformers, f"{class_of}{endings()[kind]}")
             assert exists == ((name, kind) in CASES), f"{class_of}{endings()[kind]}"
@@ -302,7 +302,7 @@ def test_the_body_of_a_tagger_with_the_distances_of_t5(tmp_path, model_type):
         (
             "classification",
             {"id2label": {"0": "a", "2": "b"}},
-            "id2label: expected names of the numbers from 0 on",
+            "id2label: expected names of the numbers 0, 1, 2",
         ),
         (
             "classification",

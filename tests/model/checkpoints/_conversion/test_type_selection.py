@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import export_checkpoint, map_for
+from clozeline.model.checkpoints import export_checkpoint, find_map
 from tests.model.checkpoints._conversion.test_export import checkpoint_of
 from tests.model.small_models import built
 from tests.model.test_presets import EXPECTED, load
@@ -41,25 +41,25 @@ def test_every_preset_has_its_type(name):
     expected = next(kind for beginning, kind in TYPES.items() if name.startswith(beginning))
     if expected is None:
         with pytest.raises(ConfigurationError, match="no model type of transformers computes"):
-            map_for(load(name), {})
+            find_map(load(name), {})
     else:
-        assert map_for(load(name), {"pad_token_id": 1}).model_type == expected
+        assert find_map(load(name), {"pad_token_id": 1}).model_type == expected
 
 
 def test_the_head_decides_where_bodies_are_alike():
     """An XLM of one language has the body of a DistilBERT."""
     config = load("xlm_en_2048")
-    assert map_for(config, {}).model_type == "xlm"
-    assert map_for(replace(config, heads={"masked_lm": 1.0}), {}).model_type == "distilbert"
+    assert find_map(config, {}).model_type == "xlm"
+    assert find_map(replace(config, heads={"masked_lm": 1.0}), {}).model_type == "distilbert"
 
 
 def test_no_type_fits():
     with pytest.raises(
-        ConfigurationError, match=r"bert, the nearest, differs: model.norm_place: expected post"
+        ConfigurationError, match=r"the nearest, bert, differs: model.norm_place: expected post"
     ):
-        map_for(replace(load("bert_base"), norm_place="pre"), {})
+        find_map(replace(load("bert_base"), norm_place="pre"), {})
     with pytest.raises(ConfigurationError, match=r"model\.family: expected decoder, got encoder"):
-        map_for(load("bert_base"), {}, "gpt2")
+        find_map(load("bert_base"), {}, "gpt2")
 
 
 BERT = {

@@ -35,7 +35,7 @@ def loss(name, **options):
 
 def pair(student, teacher, *losses):
     made = Student(student, losses, teacher.config, seed=3).eval()
-    return made, Teacher(teacher, made.needed_of_teacher)
+    return made, Teacher(teacher, made.teacher_tensors)
 
 
 def compared(student, teacher, tensors, name):

@@ -77,15 +77,15 @@ def test_each_stage_compares_one_layer_and_the_last_what_has_no_layers():
 @pytest.mark.parametrize(
     ("found", "changes", "expected"),
     [
-        ([loss("scores")], {}, "compare each of the 3 layers, got none for 1, 2, 3"),
-        ([loss("embeddings")], {}, "got none for 1, 2, 3"),
-        ([loss("states", layers={1: 2, 2: 3}), loss("relations")], {}, "got none for 3"),
+        ([loss("scores")], {}, "each of the 3 layers needs a loss .* none compares 1, 2, 3"),
+        ([loss("embeddings")], {}, "none compares 1, 2, 3"),
+        ([loss("states", layers={1: 2, 2: 3}), loss("relations")], {}, "none compares 3"),
         (
             [loss("states", layers={1: 2, 3: 5}), loss("attention", layers={1: 1})],
             {},
-            "got none for 2: add them",
+            "none compares 2: add them",
         ),
-        ([loss("states")], {"dim": 12}, "student of the teacher's width"),
+        ([loss("states")], {"dim": 12}, "set model.dim to the teacher's width"),
     ],
 )
 def test_layers_that_nothing_compares_are_refused(found, changes, expected):

@@ -138,7 +138,7 @@ def test_importance_is_the_product_of_output_and_gradient():
     ("family", "options", "message"),
     [
         ("encoder", {"keep": 4}, "at most the 3 heads"),
-        ("decoder", {"keep": 3}, "do not divide"),
+        ("decoder", {"keep": 3}, "split a group of 2"),
         ("encoder_decoder", {"keep": 1}, "t5"),
         ("awd_lstm", {"keep": 1}, "no attention"),
     ],

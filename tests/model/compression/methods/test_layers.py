@@ -62,7 +62,7 @@ def test_both_stacks_of_an_encoder_decoder_are_cut_by_themselves():
         ({}, {"keep": (1, 1)}, "different layers"),
         ({}, {"keep": (1,), "keep_decoder": (0,)}, "has one stack"),
         ({"share": ShareConfig(groups=1)}, {"keep": (0,)}, "share"),
-        ({"local": LocalConfig(window=2, global_every=3)}, {"keep": (0, 3)}, "global ones stay"),
+        ({"local": LocalConfig(window=2, global_every=3)}, {"keep": (0, 3)}, "such layers stay"),
         ({"scale_by_depth": True}, {"keep": (0, 2)}, "scale_by_depth"),
         ({"first_norm": False, "norm_place": "pre"}, {"keep": (1, 2)}, "first_norm"),
     ],

@@ -118,5 +118,5 @@ def test_families_without_plain_layers_are_refused():
 
     with torch.device("meta"):
         built = Model(tiny(model=LSTM).model, VOCABULARY)
-    with pytest.raises(ConfigurationError, match="nothing to drop"):
+    with pytest.raises(ConfigurationError, match="standard Transformer layers"):
         PRUNING.resolve("layer_drop").build().describe(built, 8)

@@ -72,7 +72,7 @@ def test_the_first_round_prunes_the_smallest_trained_weights(one_rank):
 def test_rounds_that_leave_no_step_are_refused():
     method = PRUNING.resolve({"name": "lottery", "rounds": 2, "every": 4}).build()
     with pytest.raises(
-        ConfigurationError, match=r"expected fewer than 8 steps in rounds x every, .* got 8"
+        ConfigurationError, match=r"rounds x every: expected fewer than 8 steps, .* got 8"
     ):
         method.describe_plan(8)
     with pytest.raises(ConfigurationError, match=r"prune: lottery needs model\.init_from"):

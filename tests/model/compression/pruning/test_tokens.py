@@ -119,14 +119,14 @@ def test_shares_drop_tokens_from_the_first_step(one_rank):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rule": "retention"}, "weight: expected a weight"),
+        ({"rule": "retention"}, "weight: the rule retention needs"),
         (
             {"rule": "shares", "shares": [0.5, 0.4], "weight": 1.0},
-            "weight: expected none with the rule shares",
+            "weight: the rule shares does not read it",
         ),
         (
             {"rule": "thresholds", "weight": 1.0, "positions": 9},
-            "positions: expected none with the rule thresholds",
+            "positions: the rule thresholds does not read it",
         ),
         ({"rule": "thresholds", "weight": 1.0, "last": 1.5}, "last"),
     ],
@@ -138,7 +138,9 @@ def test_options_that_fit_no_rule_are_refused(options, message):
 
 @pytest.mark.parametrize("shares", [[0.5], [0.4, 0.5], [1.5, 0.5]])
 def test_shares_out_of_range_are_refused(shares):
-    with pytest.raises(ConfigurationError, match="token pruning: shares: expected one a layer"):
+    with pytest.raises(
+        ConfigurationError, match="token pruning: shares: expected a number per layer"
+    ):
         describe({"rule": "shares", "shares": shares}, tiny())
 
 

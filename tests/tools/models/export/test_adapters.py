@@ -141,7 +141,7 @@ def test_refusals_say_why_before_anything_is_written(folder, capsys):
         "holds no adapter: export the model with clozeline export-model" in capsys.readouterr().err
     )
     assert export_adapter([str(folder / "bottleneck"), str(new)]) == 64
-    assert "adapter bottleneck: cannot be exported to peft" in capsys.readouterr().err
+    assert "adapter bottleneck: peft cannot store it" in capsys.readouterr().err
     assert export_adapter([str(folder / "lora"), str(folder / "base")]) == 64
     assert "expected a new or empty folder" in capsys.readouterr().err
     assert not new.exists()

@@ -10,7 +10,7 @@ import yaml
 
 from clozeline.configuration.config import load_config
 from clozeline.model.build import Model
-from clozeline.model.checkpoints import build_checkpoint, split
+from clozeline.model.checkpoints import build_checkpoint, split_models
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.models.export_model import main as export_model
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -99,7 +99,7 @@ def test_what_a_start_says_is_written_and_read(recipe, variant, shards, tmp_path
     if code:
         assert all("model." in plan.refusal for plan in plans if not plan.architecture)
         return
-    parts = split(exported_form(TrainedModel.open(run)))
+    parts = split_models(exported_form(TrainedModel.open(run)))
     for plan in plans:
         folder = tmp_path / "out" / plan.part
         assert json.loads((folder / "config.json").read_text())["architectures"] == [

@@ -132,7 +132,9 @@ def test_an_export_has_no_off_ramps(after, tuned, tmp_path, capsys):
 
 def test_mistakes(tuned, capsys):
     assert evaluate([str(tuned), "exit={entropy: 0.3}"]) == 64
-    assert "train one: model.heads.classification.exits=joint, or after" in capsys.readouterr().err
+    assert (
+        "train it with model.heads.classification.exits=joint, or after" in capsys.readouterr().err
+    )
     assert evaluate([str(tuned), "exit={entropy: 0.3, patience: 1}"]) == 64
     assert "exit: expected entropy or patience" in capsys.readouterr().err
     assert compress(["--compare", str(tuned), str(tuned), "exit={entropy: 0.3}"]) == 64

@@ -109,7 +109,8 @@ def test_a_student_without_a_teacher_reads_stored_scores():
     assert float(student(padded)["distil/scores"].total.detach()) == pytest.approx(total, rel=1e-5)
     # training needs stored scores, an evaluation does not
     with pytest.raises(
-        BatchError, match=r"the loss scores needs teacher_ids, teacher_weights, or distil\.teacher"
+        BatchError,
+        match=r"the loss scores needs teacher_ids, teacher_weights, or set distil\.teacher",
     ):
         student.train()(batch())
     assert list(student.eval()(batch())) == ["masked_lm"]
@@ -127,10 +128,14 @@ def test_the_head_is_the_one_that_both_have():
         (
             {},
             heads,
-            "a head with classes that both models have, masked_lm, classification; got none",
+            "a head with classes that both models have: masked_lm, classification; got none",
         ),
         ({"head": "regression"}, heads, "got regression"),
-        ({"head": "classification"}, two, "other labels than the teacher's: 3 here, 2 there"),
+        (
+            {"head": "classification"},
+            two,
+            "other labels in the student \\(3\\) than in the teacher \\(2\\)",
+        ),
         ({}, {"regression": 1.0}, "got none"),
     ):
         with pytest.raises(ConfigurationError, match=message):
