@@ -280,7 +280,7 @@ def test_a_model_of_the_page_is_what_its_files_say(cells):
         families.add(key_map.configuration.fixed["family"])
         with_heads = ", ".join(one.name for one in key_map.classes.with_heads)
         assert classes == f"`{key_map.model_type}`: {with_heads}" + (
-            f"; {key_map.classes.bare}" if key_map.classes.bare else ""
+            f"; {key_map.classes.body_class}" if key_map.classes.body_class else ""
         )
     assert families == {family}
     assert FAMILIES.load_class(family).architecture == architecture

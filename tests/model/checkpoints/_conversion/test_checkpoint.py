@@ -65,7 +65,7 @@ def test_another_number_of_layers_and_a_truncated_file_are_refused(folder):
     assert "tensors" in refused(folder)
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-40])
-    assert "torn" in refused(folder)
+    assert "a truncated one" in refused(folder)
 
 
 @pytest.mark.parametrize("name", ["cls.predictions.decoder.weight", "cls.predictions.decoder.bias"])
@@ -97,7 +97,7 @@ def test_a_body_alone_has_no_head_and_what_is_not_read_is_said(folder):
     assert pooler == "skipped, not a part of the model: bert.pooler.dense.bias"
     assert "the head is missing" in head
     assert keys == "keys of config.json that were not read: new_switch"
-    with pytest.raises(WeightsError, match="holds no head"):
+    with pytest.raises(WeightsError, match="has no head"):
         build_checkpoint(checkpoint)
 
 

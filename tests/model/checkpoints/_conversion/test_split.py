@@ -85,7 +85,7 @@ def test_some_heads_leave_without_the_others(tmp_path):
     whole = checkpoint_of(network)
     tensors = batch_for("encoder")
     with pytest.raises(
-        ConfigurationError, match="this one masked_lm and span_boundary: export some of them"
+        ConfigurationError, match="this one has masked_lm and span_boundary: export some of them"
     ):
         export_checkpoint(whole)
     export = export_checkpoint(select_heads(whole, ["masked_lm"]))

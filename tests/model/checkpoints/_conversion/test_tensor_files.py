@@ -133,7 +133,7 @@ def test_a_large_torch_file_of_few_tensors_is_read(tmp_path):
 
 def test_an_empty_folder_is_refused(tmp_path):
     (tmp_path / "other.txt").write_text("")
-    assert "it holds other.txt" in refused(tmp_path)
+    assert "the folder has other.txt" in refused(tmp_path)
 
 
 def test_legacy_files_give_the_same_model(tmp_path):

@@ -39,7 +39,7 @@ def test_names_of_no_parameter_are_refused(names, words):
 
 def test_heads_that_the_type_does_not_have_are_left_out_of_a_file_with_its_body():
     found = renamed("body.a.weight", "qa_outputs.weight", "cls.chain.bias")
-    assert (list(found.tensors), found.further) == (
+    assert (list(found.tensors), found.other_heads) == (
         ["body.a.weight"],
         ["qa_outputs.weight", "cls.chain.bias"],
     )
