@@ -1,4 +1,7 @@
-"""Write folders with a model: into an empty folder, complete or not at all, the file that marks them finished last."""
+"""Write folders with a model, complete or not at all.
+
+The folder must be empty; the file that marks it finished comes last.
+"""
 
 import json
 from collections.abc import Mapping
@@ -58,7 +61,10 @@ def write_tensors(
 
 
 def _sort_metadata(path: Path) -> None:
-    """Sort the metadata of a safetensors file in place: the library writes them in another order each time."""
+    """Sort the metadata of a safetensors file in place.
+
+    The library writes them in another order each time.
+    """
     with path.open("r+b") as file:
         size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(size))
@@ -83,7 +89,9 @@ def write_weights(folder: Path, tensors: Mapping[str, Tensor], max_bytes: int) -
 
 
 def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
-    """Write a model in our format: model.yaml, model.safetensors, then model.json; the tokenizer is already there.
+    """Write a model in our format: model.yaml, model.safetensors, then model.json.
+
+    The tokenizer is already there.
 
     `source` is a folder of transformers or peft, one in our format, or a run.
     """

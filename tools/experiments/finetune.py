@@ -1,4 +1,6 @@
-"""Fine-tune a model on a task with several seeds, score each run next to its baselines, and print one table.
+"""Fine-tune a model on a task with several seeds, and print one table.
+
+Each run is scored next to its baselines.
 
 `clozeline finetune BODY task=sst2 train=FILE dev=FILE output=DIR [seeds=auto] [from=all] [key=value
 ...]` makes the task's sets with the tokenizer of BODY, trains one run per seed, and scores it on
@@ -132,7 +134,9 @@ class TaskAverage:
 
 
 def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> FinetuningPlan:
-    """Make the sets, then train and score every seed that has no score yet; return what the runs have in common.
+    """Make the sets, then train and score every seed that has no score yet.
+
+    Return what the runs have in common.
 
     `overrides` are for stage and training.
     """
@@ -236,7 +240,10 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
 
 
 def frame_words(body: Path, recipe: Path, given: Sequence[str]) -> list[str]:
-    """Return the words for rows of the body's architecture, none if the recipe or the `given` words choose a frame."""
+    """Return the overrides for rows of the body's architecture.
+
+    None if the recipe or the `given` words choose a frame.
+    """
     if any(word.startswith("tasks.frame=") for word in given):
         return []
     model = with_source({"init_from": str(body)})

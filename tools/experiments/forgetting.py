@@ -1,4 +1,6 @@
-"""Train on tasks in sequence and measure forgetting: `clozeline forgetting RUN tasks=[a.yaml,b.yaml] output=DIR`.
+"""Train on tasks in sequence and measure forgetting.
+
+    clozeline forgetting RUN tasks=[a.yaml,b.yaml] output=DIR
 
 Each method learns all tasks in order, starting from RUN: `plain`; `replay`, which mixes in rows of
 earlier tasks; `ewc`, for which this tool estimates the Fisher information; `l2_sp`. The table has
@@ -32,7 +34,10 @@ class ForgettingCommand(ForgettingOptions, RunArgument):
 
 
 def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> list[str]:
-    """Learn all tasks with all methods, write `forgetting.json`, and return the lines of the table."""
+    """Learn all tasks with all methods, and write `forgetting.json`.
+
+    Return the lines of the table.
+    """
     from clozeline.tools.experiments.multirun.task_sequence import TaskSequence, read_tasks
     from clozeline.train.checkpoint.stored_checkpoint import StoredCheckpoint
 

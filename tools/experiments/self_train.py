@@ -1,4 +1,6 @@
-"""Self-training in rounds: `clozeline self-train BODY task=sst2 train=FILE unlabeled=FILE dev=FILE output=DIR`.
+"""Self-train in rounds.
+
+    clozeline self-train BODY task=sst2 train=FILE unlabeled=FILE dev=FILE output=DIR
 
 Round 0 fine-tunes BODY on the labeled rows. In each later round, the model of the round before
 labels the texts of `unlabeled`, and BODY is fine-tuned again, on the labeled rows and the labels
@@ -135,7 +137,10 @@ def self_train(options: SelfTrainOptions) -> list[Round]:
 
 
 def _label(teacher: Path, folder: Path, options: SelfTrainOptions) -> Path:
-    """Label the texts with a run, into a file of the folder; do nothing if this was completed before."""
+    """Label the texts with a run, into a file of the folder.
+
+    Does nothing if this was completed before.
+    """
     path = folder / "pseudo.jsonl"
     if read_json(path.with_name(f"{path.name}.json")) is None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,6 @@
-"""Train the variants of a study with equal FLOPs, and test published claims: `clozeline study STUDY`.
+"""Train the variants of a study with equal FLOPs, and test published claims.
+
+    clozeline study STUDY
 
 STUDY is a folder with a study.yaml, whose parts are `study` with the variants, `pipeline` and
 `train`. The pipeline makes the sets from `input`, by default from the demo's pages. Each variant is
@@ -92,7 +94,10 @@ class StudyOptions:
 def _fine_tune(
     study: Study, names: Iterable[str], output: Path, labeled: Mapping[str, str]
 ) -> list[str]:
-    """Fine-tune the first run of each variant, and return a table for each fine-tuning of the study."""
+    """Fine-tune the first run of each variant.
+
+    Return a table for each fine-tuning of the study.
+    """
     if study.finetune and not {"train", "dev"} <= labeled.keys():
         return ["fine-tuned: none; give labeled=train=FILE and labeled=dev=FILE"]
     files = {split: Path(file).resolve() for split, file in labeled.items()}

@@ -67,13 +67,19 @@ def largest_difference(first: Logits, second: Logits, ids: Tensor) -> float:
 
 
 def _run_ours(trained: TrainedModel) -> tuple[Logits, int]:
-    """Return a function that computes a model's logits with our code, and the size of its vocabulary."""
+    """Return a function that computes a model's logits with our code.
+
+    Also the size of its vocabulary.
+    """
     checkpoint = exported_form(trained)
     return logits_of(checkpoint), checkpoint.vocab_size
 
 
 def _run_transformers(folder: Path) -> tuple[Logits, int]:
-    """Return a function that computes a model's logits with transformers; local files only, no remote code."""
+    """Return a function that computes a model's logits with transformers.
+
+    It reads local files only, and runs no remote code.
+    """
     transformers = import_transformers("--theirs")
     with refusals_of(folder):
         config = transformers.AutoConfig.from_pretrained(

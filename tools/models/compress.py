@@ -1,4 +1,6 @@
-"""Make a trained model smaller: `clozeline compress RUN_OR_DIR method=NAME [keep=... sparsity=...] output=DIR`.
+"""Make a trained model smaller.
+
+    clozeline compress RUN_OR_DIR method=NAME [keep=... sparsity=...] output=DIR
 
 RUN_OR_DIR is a run, a folder that import_model wrote, or one of transformers. DIR becomes a run, or
 a folder as import_model writes it: evaluate, generate, fill-mask, export-model and
@@ -102,7 +104,10 @@ def compress(options: CompressOptions) -> ModelRow:
 
 
 def _write_smaller(options: CompressOptions, method: Method) -> list[TrainedModel]:
-    """Write the smaller model; return the model before and this one, which share what is equal in memory."""
+    """Write the smaller model.
+
+    Return the model before and after; they share equal tensors in memory.
+    """
     source = options.source
     run = TrainedModel.open(source, quantized=False)
     dense = exported_form(run)

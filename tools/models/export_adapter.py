@@ -76,7 +76,10 @@ class _Adapted:
 
 
 def _open_adapted(folder: Path, step: StepChoice = None) -> _Adapted:
-    """Open a run that trained an adapter, or a folder that `import-adapter` wrote, and its base model."""
+    """Open a run that trained an adapter, or an imported adapter, and its base model.
+
+    `import-adapter` writes the latter.
+    """
     run = TrainedModel.open(folder, step, quantized=False)
     checkpoint = with_row_length(run.checkpoint, run.recorded) if run.config else run.checkpoint
     if checkpoint.config.adapter is None:

@@ -1,4 +1,6 @@
-"""Add the words of a domain to a tokenizer: `clozeline extend-tokenizer MODEL input=TEXTS output=DIR pieces=500`.
+"""Add the words of a domain to a tokenizer.
+
+    clozeline extend-tokenizer MODEL input=TEXTS output=DIR pieces=500
 
 The tokenizer of MODEL (a run, an imported model, or one of our tokenizers) encodes the texts, and
 the most frequent neighboring pieces are merged, as in training, into new pieces with the next ids.
@@ -114,7 +116,10 @@ def extend_tokenizer(options: ExtendOptions) -> str:
 
 
 def find_letters(tokenizer: Any, words: Counter[str], options: ExtendOptions) -> list[str]:
-    """Return the pieces of letters that the tokenizer lacks and that are frequent enough, most frequent first."""
+    """Return the letters that the tokenizer lacks and that are frequent enough.
+
+    The most frequent comes first.
+    """
     lacking: Counter[str] = Counter()
     for word, count in words.items():
         for piece in () if tokenizer.split_word(word) else tokenizer.lacking_letters(word):
@@ -124,7 +129,10 @@ def find_letters(tokenizer: Any, words: Counter[str], options: ExtendOptions) ->
 
 
 def _describe_unknown(before: Any, now: Any, options: ExtendOptions) -> Iterator[str]:
-    """Yield what share of the texts' characters is unknown before and now, and why; nothing if all was known."""
+    """Yield what share of the texts' characters is unknown before and after, and why.
+
+    Nothing if all were known.
+    """
     shares = []
     for tokenizer in (before, now):
         unknown = UnknownText(tokenizer)
@@ -146,7 +154,9 @@ def learn_merges(
     options: ExtendOptions,
     most: int,
 ) -> list[tuple[str, str]]:
-    """Return at most `most` merges of neighboring pieces that make new ones, learned by the `tokenizers` library.
+    """Return at most `most` merges of neighboring pieces that make new ones.
+
+    The `tokenizers` library learns them.
 
     It gets each piece as a letter, of the planes above the first.
     """

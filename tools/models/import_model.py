@@ -63,7 +63,10 @@ def _import(options: ImportOptions) -> None:
 
 
 def add_tokenizer(source: Path, folder: Path, rows: int) -> str:
-    """Import the tokenizer of a published model with so many rows, if it has one; return the line that tells so."""
+    """Import the tokenizer of a published model, if it has one, for so many rows.
+
+    Return the line that reports it.
+    """
     if not any(os.path.lexists(source / name) for name in _TOKENIZERS) and not any(
         source.glob("*.model")
     ):

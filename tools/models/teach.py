@@ -1,4 +1,6 @@
-"""Store a teacher's scores with its data: `clozeline teach RUN data.shards=SET output=SET2 k=16 [how=top|drawn]`.
+"""Store a teacher's scores with its data.
+
+    clozeline teach RUN data.shards=SET output=SET2 k=16 [how=top|drawn]
 
 RUN is a run or a model folder with the tokenizer of SET. SET2 is a column set: for each label of
 SET, k classes and their weights, in the same rows and blocks. A student reads both, without a

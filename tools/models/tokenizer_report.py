@@ -64,7 +64,10 @@ class LanguageFigures:
 def measure(
     tokenizer: Tokenizer, texts: Iterable[tuple[str, str]]
 ) -> tuple[dict[str, LanguageFigures], UnknownText]:
-    """Encode pairs of language and text; return the counts per language, and those of unknown text."""
+    """Encode pairs of language and text, and count tokens.
+
+    Return the counts per language, and those of unknown text.
+    """
     vocabulary = tokenizer.vocabulary
     by_language = dict[str, LanguageFigures]()
     unknown = UnknownText(tokenizer)

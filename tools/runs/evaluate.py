@@ -219,7 +219,10 @@ def score_task(
     world: World | None = None,
     set_paths: SetPaths | None = None,
 ) -> tuple[str, list[str]]:
-    """Return the scores of a run on its task as JSON text, and lines about its errors; write its predictions."""
+    """Score a run on its task, and write its predictions.
+
+    Return the scores as JSON text, and lines about its errors.
+    """
     from clozeline.tools.runs.evaluation.answer_threshold import store_threshold
     from clozeline.tools.runs.evaluation.error_analysis import (
         answered_records,
@@ -270,7 +273,10 @@ def score_task(
 
 
 def training_lines(run: Path, step: int) -> list[str]:
-    """Return what the losses of a run's training say about its newest checkpoint; none of others, or a model folder."""
+    """Return what the training losses of a run say about its newest checkpoint.
+
+    Nothing for other checkpoints, or for a model folder.
+    """
     from clozeline.train.logs.diagnosis import diagnose_run
 
     steps = [step_of(path.name) for path in steps_in(run / "checkpoints")]
@@ -293,7 +299,10 @@ def evaluate_mode(
 def score_heldout(
     run: Path, options: EvaluateOptions, set_paths: SetPaths
 ) -> tuple[str, list[str]]:
-    """Return the losses of a run that is trained on texts as JSON text and as lines, with what its training says."""
+    """Return the losses of a run that is trained on texts, as JSON text and as lines.
+
+    The lines include what its training log says.
+    """
     from clozeline.tools.runs.evaluation.heldout_losses import heldout_lines, heldout_losses
     from clozeline.tools.runs.evaluation.scores import to_json
 

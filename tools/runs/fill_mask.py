@@ -72,7 +72,9 @@ def guesses(trained: TrainedModel, ids: NDArray[Any], position: int, top: int) -
 def iterate_masked_words(
     trained: TrainedModel, shards: ShardSet, max_rows: int
 ) -> Iterator[tuple[NDArray[Any], int]]:
-    """Yield held-out rows with their original tokens, and the position of a single-token word near the middle.
+    """Yield held-out rows, and the position of a single-token word near the middle.
+
+    Rows have their original tokens.
 
     The rows are spread evenly over a set of masked examples.
     """

@@ -1,4 +1,6 @@
-"""Show the nearest neighbors of a vector: `clozeline neighbors FEATURES query=ROW [top=10] [same=true] [--json]`.
+"""Show the nearest neighbors of a vector.
+
+    clozeline neighbors FEATURES query=ROW [top=10] [same=true] [--json]
 
 FEATURES is an output of `clozeline extract-features`, ROW a row index from 0. Rows are ranked by
 cosine similarity; those of the query's own text are skipped. `same=true` compares only occurrences

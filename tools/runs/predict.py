@@ -1,4 +1,6 @@
-"""Predict rows without labels with a fine-tuned run: `clozeline predict RUN input=FILE output=FILE`.
+"""Predict rows without labels with a fine-tuned run.
+
+    clozeline predict RUN input=FILE output=FILE
 
 The input is CSV, TSV, JSON lines or Parquet with the columns of the training task, or those that
 `text`, `text_pair`, `words`, `question`, `context`, `choices` and `source` name; also the official

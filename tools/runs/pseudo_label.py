@@ -1,4 +1,6 @@
-"""Label texts with a fine-tuned run, for self-training: `clozeline pseudo-label RUN input=FILE output=FILE`.
+"""Label texts with a fine-tuned run, for self-training.
+
+    clozeline pseudo-label RUN input=FILE output=FILE
 
 The input is a file as `clozeline predict` reads it: a table with the text columns of the task, or
 in .txt one text per line, or the two texts of a pair separated by a tab. Each gets the class with

@@ -67,7 +67,9 @@ def explain(
     tokens: int = 64,
     tokenizer: Path | None = None,
 ) -> list[dict[str, object]]:
-    """Return the rows of the global batch at a stream position as plain data; a filler row has no sample.
+    """Return the rows of the global batch at a stream position as data.
+
+    A filler row has no sample.
 
     `tokens` are decoded per text; `tokenizer` as in `tokenizer_folder`. Without one, ids are shown.
     """
@@ -143,7 +145,10 @@ def _read_rows(
 
 
 def _row_reader(feed: Feed, source: int) -> Callable[[RowBatch, int], tuple[ShardRow, str]]:
-    """Return a function that gives a row as the stream delivers it in an epoch, or why it is a filler."""
+    """Return a function that gives a row as the stream delivers it in an epoch.
+
+    For a filler it gives the reason.
+    """
     corruption = feed.reading.inputs[source].corruption
     if corruption is None:
         return lambda rows, epoch: (rows.row(0), "")

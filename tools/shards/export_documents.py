@@ -1,4 +1,6 @@
-"""Write the documents of a stage for other programs: `clozeline export-documents OUT/dedup output=DIR`.
+"""Write the documents of a stage for other programs.
+
+    clozeline export-documents OUT/dedup output=DIR
 
 Each file of the stage becomes one of lines of JSON, compressed with zstandard, or of Parquet
 (`format=parquet`). Columns keep their names; in JSON the uid and the content hash are hexadecimal,
@@ -56,7 +58,10 @@ def _write_lines(source: Path, target: Path) -> int:
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row with hexadecimal hashes, ISO dates and without empty fields; `extra` is an object."""
+    """Return a row with hexadecimal hashes and ISO dates, without empty fields.
+
+    `extra` is an object.
+    """
     hashes = {name: row[name].hex() for name in ("uid", "content_hash")}
     date = {"date": row["date"].isoformat()} if row["date"] else {}
     return (

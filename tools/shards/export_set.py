@@ -1,4 +1,6 @@
-"""Write a shard set for another trainer: `clozeline export-set SET output=DIR format=FORMAT [rows=N]`.
+"""Write a shard set for another trainer.
+
+    clozeline export-set SET output=DIR format=FORMAT [rows=N]
 
 Formats are `mds` (MosaicML Streaming), `megatron` (Megatron-LM), `litdata`, `webdataset`, `parquet`
 and `hf` (`load_from_disk` of `datasets`). Rows keep their order, all columns and their types; those
@@ -54,7 +56,9 @@ class ExportSetOptions:
 
 
 def export(path: Path, output: Path, form: str, file_rows: int = 10_000) -> dict[str, Any]:
-    """Write the files of a format and `.export.json`, all or none; return the content of the latter.
+    """Write the files of a format and `.export.json`, all or none.
+
+    Return the content of the latter.
 
     Raises:
         ConfigurationError: the set has no rows, or none that the format can hold; or the folder has

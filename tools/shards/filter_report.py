@@ -80,7 +80,10 @@ class Reason:
 def _keep_nearest(
     heap: list[Neighbor], most: int, value: float, threshold: float, *facts: Any
 ) -> None:
-    """Add a document, given its uid, value, origin and text, and drop the farthest beyond `most`."""
+    """Add a document, given its uid, value, origin and text.
+
+    Drop the farthest beyond `most`.
+    """
     heapq.heappush(heap, Neighbor(-abs(value - threshold) / (abs(threshold) or 1), *facts))
     if len(heap) > most:
         heapq.heappop(heap)
@@ -89,7 +92,10 @@ def _keep_nearest(
 def collect_reasons(
     out: Path, recipe: Recipe, most: int, documents: int
 ) -> tuple[dict[str, Reason], int]:
-    """Return the reasons for which documents were rejected, and the number of kept documents that were measured."""
+    """Return the reasons why documents were rejected.
+
+    Also the number of kept documents that were measured.
+    """
     folder = out / "clean"
     config = recipe.config_of("clean")
     filters = filters_by_source(config)
@@ -146,7 +152,10 @@ def collect_reasons(
 def _measure(
     document: Document, steps: Sequence[ThresholdFilter], language: LanguageComponent | None
 ) -> Iterator[tuple[str, float, float, str]]:
-    """Yield what keeps a document: the reason of a rule, the value, its threshold, and both in words."""
+    """Yield what decides about a document: reason, value and threshold.
+
+    Value and threshold also come in words.
+    """
     if language is not None and document.language in language.options.keep:
         score = document.language_score
         least, key = language.options.minimum_score(document.language, document.n_chars)
@@ -166,7 +175,10 @@ def _measure(
 
 
 def collect_malformed(out: Path, most: int) -> tuple[Mapping[str, int], dict[str, list[Rejection]]]:
-    """Return the malformed records of `clean` by reason: their number, and the first `most` that it lists."""
+    """Return the malformed records of `clean` by reason.
+
+    Each reason has its number, and the first `most` records.
+    """
     folder = out / "clean"
     first: dict[str, list[Rejection]] = {}
     for record in (
@@ -181,7 +193,10 @@ def collect_malformed(out: Path, most: int) -> tuple[Mapping[str, int], dict[str
 
 
 def _find_parts(folder: Path) -> list[int]:
-    """Return the finished units of `clean`; IntegrityError if one has files, but no readable record."""
+    """Return the finished units of `clean`.
+
+    IntegrityError if one has files, but no readable record.
+    """
     names = ("rejects/*.arrow", "documents/*.arrow", "records/[0-9]*.json")
     parts = sorted({int(path.stem) for name in names for path in folder.glob(name)})
     if not parts:
@@ -236,7 +251,10 @@ def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> Cons
 def malformed_sheets(
     counts: Mapping[str, int], first: Mapping[str, Sequence[Rejection]]
 ) -> Iterator[Sheet]:
-    """Yield a table of the malformed records of each reason, with their file and offset (or row)."""
+    """Yield a table of the malformed records of each reason.
+
+    Each record has its file and its offset (or row).
+    """
     for reason, records in sorted(first.items()):
         title = (
             f"malformed: {reason}, {len(records):,} of "

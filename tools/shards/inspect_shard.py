@@ -61,7 +61,9 @@ def view_of(
     limit: int = 1024,
     columns: Path | None = None,
 ) -> ConsoleView:
-    """Return the view of one row of a set or shard; without a tokenizer (see `find_pieces`), ids are shown.
+    """Return the view of one row of a set or shard.
+
+    Without a tokenizer (see `find_pieces`), ids are shown.
 
     `columns` is a column set of it with scores of a teacher.
     """

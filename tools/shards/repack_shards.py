@@ -1,4 +1,6 @@
-"""Rewrite a shard set in another container or compression: `clozeline repack-shards MANIFEST output=DIR`.
+"""Rewrite a shard set in another container or compression.
+
+    clozeline repack-shards MANIFEST output=DIR
 
 Container, compression and rows per block may change. Rows, their order, the set's name and the
 quarantined blocks stay. A stream over the new set gives the same batches, unless the rows per block
@@ -75,7 +77,10 @@ def repack(
     level: int | None = None,
     block_rows: int | None = None,
 ) -> Manifest:
-    """Write a set in another format, whose values are those of the old one where None; return the new manifest."""
+    """Write a set in another format, and return the new manifest.
+
+    Values that are None are those of the old set.
+    """
     old = source.manifest
     metadata = _schema_metadata(source)
     layout: dict[str, Any] = {

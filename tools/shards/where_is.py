@@ -1,4 +1,6 @@
-"""Find when training reads a sample or document: `clozeline where-is run=DIR uid=UID`, or with a set for the run.
+"""Find when training reads a sample or document.
+
+`clozeline where-is run=DIR uid=UID`, or with a set for the run.
 
 Finds the rows of a sample (one per variant), or all rows with text of a document, by its uid or
 with `url`; of a document that a stage dropped, the reason. Then computes, without reading the
@@ -83,7 +85,10 @@ def _distinct_sets(feed: Feed) -> list[tuple[int, ShardSet]]:
 
 
 def document_rows(feed: Feed, uids: Sequence[bytes]) -> tuple[list[FoundRow], str]:
-    """Return the rows in all sets with text of some documents, and a text that names undecidable rows."""
+    """Return the rows in all sets with text of some documents.
+
+    Also a text that names undecidable rows.
+    """
     per_set = [
         (source, *find_document_rows(shards, uids)) for source, shards in _distinct_sets(feed)
     ]
@@ -94,7 +99,10 @@ def document_rows(feed: Feed, uids: Sequence[bytes]) -> tuple[list[FoundRow], st
 def row_reads(
     feed: Feed, rows: Sequence[FoundRow], epochs: Sequence[range], variant: int | None = None
 ) -> list[dict[str, object]]:
-    """Return every reading of some rows as plain data, in stream order; epochs are given per set."""
+    """Return every reading of some rows as data, in stream order.
+
+    Epochs are given per set.
+    """
     readings = []
     for source, row in rows:
         shards = feed.sets[source]

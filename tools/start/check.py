@@ -1,4 +1,6 @@
-"""Check an algorithm of your own by the contract of its registry: `clozeline check mylab.objectives:FallingRate`.
+"""Check a custom algorithm by the contract of its registry.
+
+    clozeline check mylab.objectives:FallingRate
 
 ALGORITHM is `module:Class`, the name of an entry point, or one of Clozeline's, such as `masked_lm`.
 Its options are keys: `clozeline check mylab.algorithms:Shouting share=0.3`. A line for each promise
@@ -45,7 +47,9 @@ class CheckOptions:
 
 
 def find_registries(name: str, chosen: str | None = None) -> list[Registry[object]]:
-    """Return the registries that have an algorithm: of `module:Class` that whose interface it has, or the chosen one.
+    """Return the registries that have an algorithm.
+
+    For `module:Class` by its interface, or the chosen one.
 
     Raises:
         ConfigurationError: none of those with a contract has it.

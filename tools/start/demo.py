@@ -42,7 +42,10 @@ class DemoOptions:
 
 
 def heldout_lines(run: Path) -> list[str]:
-    """Return the last held-out loss of a run, next to the unigram entropy: the best loss without any context."""
+    """Return the last held-out loss of a run, next to the unigram entropy.
+
+    The latter is the best loss without any context.
+    """
     (last,) = [
         line["heldout"] for line in read_lines(run / "metrics.jsonl") if line.get("heldout")
     ][-1].values()
@@ -62,7 +65,9 @@ def heldout_lines(run: Path) -> list[str]:
 
 
 def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
-    """Print what run and transformers predict for masks; return the largest difference of the probabilities.
+    """Print what our run and transformers predict for masks.
+
+    Return the largest difference of the probabilities.
 
     Raises:
         IntegrityError: transformers predicts other words, or with other probabilities.

@@ -1,4 +1,6 @@
-"""Write a recipe for your texts: `clozeline new DIR [input=FILES kind=NAME language=CODE model=NAME size=NAME]`.
+"""Write a recipe for your texts.
+
+    clozeline new DIR [input=FILES kind=NAME language=CODE model=NAME size=NAME]
 
 Writes DIR/pipeline.yaml and DIR/train.yaml, with comments, for a small model. On a terminal, it
 asks for what is not given. Both files run as they are: `clozeline pipeline --config
@@ -124,7 +126,9 @@ def _measure_kind(source: object) -> str:
 
 
 def write_project(folder: Path, project: Project) -> list[str]:
-    """Write the two files of a project; return the lines that say as what its model can be exported.
+    """Write the two files of a project.
+
+    Return the lines that say in which forms its model can be exported.
 
     Raises:
         ConfigurationError: the folder has such a file already, or the recipe is wrong.

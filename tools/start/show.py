@@ -1,4 +1,6 @@
-"""Show what an objective makes of a sentence: `clozeline show OBJECTIVE "A sentence." [key=value ...]`.
+"""Show what an objective makes of a sentence.
+
+    clozeline show OBJECTIVE "A sentence." [key=value ...]
 
 Prints the text and the example, with colors for masks, replaced tokens and spans, and the labels.
 Without OBJECTIVE, all objectives are listed. The options of an objective are keys too: `clozeline

@@ -1,4 +1,7 @@
-"""The plan of a fine-tuning, said before its first run: seeds, steps, learning rate, and the time of all runs."""
+"""Plan a fine-tuning: seeds, steps, learning rate, and the time of all runs.
+
+The plan is printed before the first run.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -72,7 +75,9 @@ def plan_finetuning(
 
 
 def tell_time(run: Path, plan: FinetuningPlan, say: Callable[[str], None]) -> Callable[[], bool]:
-    """Return a function that tells the time of all runs while the first one trains, and then returns True.
+    """Return a function that estimates the time of all runs while the first one trains.
+
+    It returns True once it has printed the estimate.
 
     At the start it tells the least time, that of the matrix products; after some 20 steps the
     measured one.

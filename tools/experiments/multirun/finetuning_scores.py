@@ -15,13 +15,18 @@ from clozeline.terminal import align_rows
 
 
 def mean_text(values: Sequence[float], digits: int) -> str:
-    """Return `mean ± deviation`, with the sample standard deviation (n - 1), or just the mean of a single value."""
+    """Return `mean ± deviation`, or just the mean of a single value.
+
+    The deviation is the sample standard deviation (n - 1).
+    """
     deviation = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
     return f"{fmean(values):.{digits}f}{deviation}"
 
 
 def difference_text(first: Sequence[float], second: Sequence[float], digits: int) -> str:
-    """Return the mean of one group of runs minus that of another, `±` the sum of both standard deviations over seeds.
+    """Return the mean of one group of runs minus that of another.
+
+    After `±` stands the sum of both standard deviations over seeds.
 
     A difference within that sum says nothing: the ranges mean ± deviation overlap. With one run in
     a group, nothing is known about its seeds, and the text says so.
@@ -64,7 +69,10 @@ class ScoredRun:
 
 
 def score_run(run: Path, split: str, path: Path) -> None:
-    """Score a finished run, and write the scores as JSON, and each prediction to NAME.predictions.jsonl."""
+    """Score a finished run, and write its scores and predictions.
+
+    Scores are JSON; each prediction is a line of NAME.predictions.jsonl.
+    """
     from clozeline.tools.runs.evaluation.error_analysis import answered_records, record_lines
     from clozeline.tools.runs.evaluation.scores import scores_of
     from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
@@ -151,7 +159,9 @@ def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[st
 
 
 def advice_lines(runs: Sequence[ScoredRun], rows: int, given: Sequence[str] = ()) -> list[str]:
-    """Return what to do about runs whose first metric is below a baseline, none if it is above all of them.
+    """Return what to do about runs whose first metric is below a baseline.
+
+    Nothing if it is above all of them.
 
     Args:
         runs: the scored seeds so far.
@@ -184,7 +194,9 @@ def advice_lines(runs: Sequence[ScoredRun], rows: int, given: Sequence[str] = ()
 
 
 def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]]) -> Iterator[str]:
-    """Yield a table of folders by sets: the mean over seeds of the first metric, and the gap of dev to the others.
+    """Yield a table of folders by sets, with the mean over seeds of the first metric.
+
+    The last column is the difference between dev and the other sets.
 
     For runs trained on one language, dev is that language, and the gap is the loss on the others
     (XTREME, arXiv 2003.11080). A dash marks a set that a folder was not scored on.
@@ -204,7 +216,9 @@ def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]])
 
 
 def comparison_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[str]:
-    """Yield each later group against the first: the difference of means, ± both standard deviations over seeds.
+    """Yield the difference of means between each later group and the first.
+
+    After `±` stand both standard deviations over seeds.
 
     Raises:
         ConfigurationError: the groups were scored on different sets.
@@ -223,13 +237,16 @@ def comparison_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterat
 
 
 def task_score(by_split: Mapping[str, Sequence[ScoredRun]]) -> float:
-    """Return the score of a task: the mean of its metrics, over the seeds and, for MNLI, over both dev sets."""
+    """Return the score of a task: the mean of its metrics over the seeds.
+
+    MNLI is averaged over both dev sets, too.
+    """
     runs = [run for of_split in by_split.values() for run in of_split]
     return fmean(run.metrics[metric] for run in runs for metric in run.facts.metrics)
 
 
 def average_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]]) -> Iterator[str]:
-    """Yield the score of each task, and the mean over tasks for each benchmark that has all of them.
+    """Yield the score of each task, and the mean of each benchmark with all its tasks.
 
     Args:
         named: scores by split, with a name, of one folder for each task.

@@ -1,4 +1,6 @@
-"""Write Python's own reference as a WARC: `python -m clozeline.tools.experiments.multirun.python_pages FILE.warc.gz`.
+"""Write Python's reference as a WARC.
+
+    python -m clozeline.tools.experiments.multirun.python_pages FILE.warc.gz
 
 The pages are those of pydoc on the modules of the standard library, and the topics of the language
 reference. All processes of one Python with PYTHONHASHSEED=0 write the same bytes.
@@ -63,7 +65,10 @@ class PagesOptions:
 
 
 def module_names() -> Iterator[str]:
-    """Yield the standard modules and submodules with a page, found by their files without imports."""
+    """Yield the standard modules and submodules with a page.
+
+    They are found by their files, without imports.
+    """
     for name in sorted(sys.stdlib_module_names - _LEFT_OUT):
         spec = None if name.startswith("__") else importlib.util.find_spec(name)
         if spec is not None:
@@ -101,7 +106,10 @@ def render_pages() -> Iterator[tuple[str, str]]:
 
 
 def write_warc(path: Path, pages: Iterable[tuple[str, str]]) -> None:
-    """Write pages, each with its address, as responses of a WARC: its bytes depend on nothing else."""
+    """Write pages, each with its address, as responses of a WARC.
+
+    Its bytes depend on nothing else.
+    """
     with publish(path) as temporary, temporary.open("wb") as file:
         writer = WARCWriter(file, gzip=True)
         for url, page in pages:

@@ -1,4 +1,6 @@
-"""Run the trainings of an experiment: launch each once, resume interrupted ones, and collect the results.
+"""Run the trainings of an experiment, and collect the results.
+
+Each is launched once; interrupted ones are resumed.
 
 An experiment is a set of trainings to compare. `ExperimentTraining.collect` starts `train/main.py`, which
 resumes from the last checkpoint, and then measures; a training with complete results is not
@@ -153,7 +155,10 @@ def run_step(
 
 
 def _step_environment(accelerator: str | None = "cpu") -> dict[str, str]:
-    """Return the environment of a step: our programs first in PATH, and threads for a rank's share of the cores."""
+    """Return the environment of a step.
+
+    Our programs come first in PATH; threads follow from a rank's share of the cores.
+    """
     threads = max(1, (os.cpu_count() or RANKS) // RANKS)
     defaults = {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"}
     defaults |= {} if accelerator is None else {"DS_ACCELERATOR": accelerator}
@@ -169,7 +174,10 @@ def write_pages(warc: Path) -> None:
 
 
 def settings_facts(options: Any, *without: str) -> dict[str, Any]:
-    """Return the settings of an experiment as plain data with absolute paths, `without` those that may change."""
+    """Return the settings of an experiment as data with absolute paths.
+
+    Keys in `without` may change, and are left out.
+    """
     plain: dict[str, Any] = to_data(with_absolute_paths(options))
     return {name: value for name, value in plain.items() if name not in without}
 

@@ -227,7 +227,10 @@ def plan_training(
 
 
 def check_variants(folder: Path, variants: Mapping[str, Variant], output: Path) -> None:
-    """Raise ConfigurationError for a variant whose training has a mistake, before any set is made."""
+    """Raise ConfigurationError for a variant with a mistake in its training.
+
+    This is called before any set is made.
+    """
     for name, variant in variants.items():
         _validate_config(
             _compose_config(folder, variant, output, output / name, 0, None), variant, output

@@ -1,4 +1,7 @@
-"""Measure the runs of a study, and print its tables: losses, claims, steps of the pipeline, minimal pairs."""
+"""Measure the runs of a study, and print its tables.
+
+Tables are losses, claims, steps of the pipeline, and minimal pairs.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +40,10 @@ class PairTest:
 
     @classmethod
     def read(cls, pairs: Path, documents: Path) -> "PairTest":
-        """Read the first hundred pairs of each paradigm, and count the words of a stage's documents."""
+        """Read the first hundred pairs of each paradigm, and count words of documents.
+
+        The documents are those of a stage.
+        """
         texts = (document.text for document in read_all_documents(documents))
         return cls(read_pairs(pairs, _PER_PARADIGM), WordNgrams(texts))
 
@@ -49,7 +55,10 @@ def write_scores(
     texts: Mapping[str, str],
     scores: Path,
 ) -> None:
-    """Measure a finished run on its held-out sets, on texts, and on minimal pairs by each score of its variant."""
+    """Measure a finished run on its held-out sets, on texts, and on minimal pairs.
+
+    Minimal pairs are measured by each score of its variant.
+    """
     from clozeline.tools.runs.evaluation.heldout_score import label_loss
     from clozeline.tools.runs.evaluation.perplexity import perplexity_scores
 
@@ -156,7 +165,10 @@ def _note_few_documents(runs: Runs) -> Iterator[str]:
 
 
 def pair_lines(runs: Runs) -> Iterator[str]:
-    """Yield each variant's accuracy by score, with its correlation with the bigram, then the n-grams' accuracy."""
+    """Yield each variant's accuracy by score, then the accuracy of n-grams.
+
+    Each has its correlation with the bigram.
+    """
     baselines: Mapping[str, float] = {}
     pairs = 0
     for name, figures in runs.items():
@@ -182,7 +194,7 @@ def pair_lines(runs: Runs) -> Iterator[str]:
 def step_lines(
     variants: Mapping[str, Variant], runs: Runs, left: Mapping[str, PreparedDocuments]
 ) -> Iterator[str]:
-    """Yield what each step from a variant to the next leaves, and the nats that it gains on each measure."""
+    """Yield what each step from a variant to the next keeps, and the nats it gains."""
     heads = ("documents", "removed", "characters", "seconds")
     yield f"{'step':<18}" + "".join(f"{head:>12}" for head in heads)
     steps = {name: variant.base for name, variant in variants.items() if variant.base is not None}

@@ -34,7 +34,10 @@ class PreparedDocuments:
 
 
 def count_documents(output: Path) -> PreparedDocuments:
-    """Return the number of documents that a finished pipeline leaves, with the seconds of its stages up to them."""
+    """Return the number of documents that a finished pipeline keeps.
+
+    Also the seconds of its stages up to them.
+    """
     sizes = [len(document.text) for document in read_all_documents(last_documents(output))]
     reports = (read_json(output / name / "report.json") or {} for name in document_stages())
     return PreparedDocuments(
@@ -163,7 +166,10 @@ def _run(output: Path, name: str, recipe: Mapping[str, Any], files: str) -> Path
 
 
 def _absolute(files: str) -> str:
-    """Return files of a command line for a pipeline that starts in another folder: a path or a list of entries."""
+    """Return files of a command line with absolute paths, for a pipeline in another folder.
+
+    They are a path or a list of entries.
+    """
     if not files.startswith(("[", "{")):
         return _absolute_path(files)
     try:

@@ -1,4 +1,7 @@
-"""Fine-tune on several tasks in sequence, with methods against forgetting: each task starts from the run before it."""
+"""Fine-tune on several tasks in sequence, with methods against forgetting.
+
+Each task starts from the run of the task before it.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -261,7 +264,10 @@ class TaskSequence:
             )
 
     def kinds(self, method: Method) -> list[str]:
-        """Return the metric of each task, accuracy or nats, once a method has learned all with seed 0."""
+        """Return the metric of each task, accuracy or nats.
+
+        Known once a method has learned all tasks with seed 0.
+        """
         kinds_by_task = self._read(self._paths(method, 0, len(self.tasks) - 1)[1])["kinds"]
         return [kinds_by_task[task.name] for task in self.tasks]
 
@@ -296,7 +302,10 @@ class TaskSequence:
     def _words(
         self, method: Method, seed: int, number: int, before: Sequence[Path], run: Path
     ) -> list[str]:
-        """Return the words of the training of a task, which starts from the last run of `before`."""
+        """Return the command words of the training of a task.
+
+        It starts from the last run of `before`.
+        """
         task = self.tasks[number]
         old = self.tasks[:number]
         options = self.options
@@ -332,7 +341,9 @@ class TaskSequence:
         return [*(f"{key}={value}" for key, value in words.items()), *self.words]
 
     def _measure_fisher(self, runs: Sequence[Path], number: int, branch: Path) -> Path:
-        """Return a file with the weights of the previous run and the summed Fisher information of all earlier tasks.
+        """Return a file with the previous run's weights and the sum of Fisher information.
+
+        The sum is over all earlier tasks.
 
         That of each task is measured once, with the run that had just learned it.
         """

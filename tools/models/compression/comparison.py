@@ -1,4 +1,7 @@
-"""The table of compressed models: sizes, measured latency and scores next to the dense model and the paper's claim."""
+"""Compare compressed models: sizes, measured latency and scores.
+
+The table has the dense model and the paper's claim next to each.
+"""
 
 import json
 import time
@@ -90,7 +93,10 @@ def measure_sizes(run: TrainedModel, length: int) -> Sizes:
 
 @torch.inference_mode()
 def _saved_flops(model: TokenPruning, length: int) -> float:
-    """Return the FLOPs that dropped tokens save in one row of random tokens, as in the measured batches."""
+    """Return the FLOPs that dropped tokens save in one row of random tokens.
+
+    The rows are those of the measured batches.
+    """
     batch = random_batch(model, 1, length)
     dense = TokenPruning(model, TopTokens((1.0,) * model.config.layers))
     return float(dense.prune(batch).flops - model.prune(batch).flops)
@@ -103,7 +109,9 @@ def measure_latencies(
     repeats: int,
     batches: Batches | None = None,
 ) -> dict[int, Latency]:
-    """Return latencies by batch size: on one thread, the two models in turn, so that both meet the same machine.
+    """Return latencies by batch size on one thread.
+
+    The two models take turns, so that both meet the same state of the machine.
 
     Args:
         dense: the model before.
@@ -370,7 +378,10 @@ def seeds_of(folder: Path) -> list[Path]:
 def score(
     folders: Sequence[Path], split: str, task: Path, exits: ExitOptions | None = None
 ) -> Score:
-    """Return the task's first metric of each run or model folder, as `clozeline evaluate` computes it."""
+    """Return the task's first metric of each run or model folder.
+
+    It is computed as by `clozeline evaluate`.
+    """
     options = EvaluateOptions(split=split, task=task, exit=exits)
     results = [json.loads(score_task(folder, options)[0]) for folder in folders]
     metric = next(iter(results[0]["metrics"]))

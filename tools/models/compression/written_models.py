@@ -1,4 +1,7 @@
-"""Write a compressed model so that every tool reads it: a run becomes a run, a model folder a model folder."""
+"""Write a compressed model so that every tool reads it.
+
+A run becomes a run, a model folder a model folder.
+"""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -84,7 +87,10 @@ def model_folder(output: Path, source: Path, tokenizer: Path | None) -> Iterator
 def write_record(
     output: Path, run: TrainedModel, name: str, method: Method, lines: Sequence[str]
 ) -> None:
-    """Write how a folder was compressed, with what the paper claims, and of a run what it was trained on."""
+    """Write how a folder was compressed, and what the paper claims.
+
+    For a run also what it was trained on.
+    """
     facts = {
         "method": name,
         "options": to_data(method.options),
@@ -99,7 +105,10 @@ def write_record(
 
 
 def find_claim(folder: Path) -> str:
-    """Return the method that made a folder smaller, or the model that a run was initialized from, with its claim."""
+    """Return the method that made a model smaller, with its claim.
+
+    The model is a folder, or what a run was initialized from.
+    """
     for _ in range(_FOLLOWED):
         if (path := folder / RECORD).is_file():
             try:
@@ -125,7 +134,10 @@ def find_claim(folder: Path) -> str:
 
 
 def _format_options(options: Mapping[str, Any]) -> str:
-    """Return the options of a method as words: a claim about other ones says little about this model."""
+    """Return the options of a method as words.
+
+    A claim about other options says little about this model.
+    """
     return " ".join(f"{key}={value}" for key, value in options.items() if value is not None)
 
 

@@ -14,7 +14,9 @@ _ALWAYS: Final = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_token
 
 
 def write_modules(folder: Path, pooling: str, checkpoint: Checkpoint, length: int | None) -> None:
-    """Publish `modules.json` and its modules: the Transformer, a pool, and the trained pooler behind it.
+    """Publish `modules.json` and its modules.
+
+    They are the Transformer, a pool, and the trained pooler behind it.
 
     Vectors of the head similarity have length 1, as in its training. `length` is the number of
     tokens at which texts are cut, None without a limit.

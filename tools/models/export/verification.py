@@ -1,4 +1,6 @@
-"""Verify an export: the foreign library loads it, computes the same scores, and frames texts as the training rows.
+"""Verify an export.
+
+The foreign library loads it, computes the same scores, and adds the special tokens of training.
 
 transformers is imported offline, and without what it and the libraries it loads print.
 """
@@ -42,7 +44,9 @@ them."""
 
 
 def import_transformers(purpose: str) -> ModuleType:
-    """Return transformers without progress bars, and without warnings about kernels for other machines.
+    """Return transformers without progress bars.
+
+    Warnings about kernels for other machines are off, too.
 
     Raises:
         ConfigurationError: it is not installed; `purpose` begins the message, such as "--theirs".
@@ -65,7 +69,10 @@ def import_transformers(purpose: str) -> ModuleType:
 
 @contextmanager
 def refusals_of(folder: Path) -> Iterator[None]:
-    """Raise a ConfigurationError with the first sentence of transformers where it cannot run the model of a folder."""
+    """Raise a ConfigurationError where transformers cannot run the model of a folder.
+
+    Its text is the first sentence of transformers.
+    """
     try:
         yield
     except (ClozelineError, MemoryError):

@@ -1,4 +1,7 @@
-"""Write an export: a plan and the weights become a folder of transformers, complete or not at all."""
+"""Write an export: a plan and the weights become a folder of transformers.
+
+It is complete or not there at all.
+"""
 
 import json
 import shutil
@@ -34,7 +37,9 @@ class Written:
 
 @contextmanager
 def new_folder(output: Path) -> Iterator[Path]:
-    """Yield a hidden folder that takes the name of an output where the block ends, and goes where it raises.
+    """Yield a hidden folder that takes the name of an output at the end of the block.
+
+    If the block raises, the folder is removed.
 
     An output that exists, which may be a mounted disk, gets the files themselves: config.json last.
 

@@ -107,7 +107,10 @@ def write_shards(task: ColumnTask, shards: ShardSet, processes: int | None) -> I
 def _score_blocks(
     task: ColumnTask, blocks: list[int], processes: int | None
 ) -> Iterator[Iterator[None]]:
-    """Yield an iterator that scores the next block, in this process or in several that work ahead."""
+    """Yield an iterator that scores the next block.
+
+    Blocks are scored in this process or in several that work ahead.
+    """
     default = 1 if _device().type == "cuda" else len(os.sched_getaffinity(0))
     processes = min(processes or default, len(blocks))
     threads = torch.get_num_threads()

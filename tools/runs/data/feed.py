@@ -1,4 +1,7 @@
-"""The data of a training run in reading order, from a run directory or from a set and its settings."""
+"""Read the data of a training run in reading order.
+
+It comes from a run directory, or from a set and its settings.
+"""
 
 import sys
 from collections.abc import Iterator, Sequence

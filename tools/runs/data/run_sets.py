@@ -1,4 +1,7 @@
-"""Locate the shard sets of a run: where its configuration says, or where `data.shards=` says they are now."""
+"""Locate the shard sets of a run.
+
+They are where its configuration says, or where `data.shards=` says.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -93,7 +96,10 @@ def open_first_set(run: Path, data: DataConfig) -> ShardSet:
 
 @contextmanager
 def explain_missing_sets(run: Path, data: DataConfig) -> Iterator[None]:
-    """Extend any StorageError of the block by the run's set paths, and how to give their current ones."""
+    """Add the run's set paths to any StorageError of the block.
+
+    The message also says how to give the current paths.
+    """
     try:
         yield
     except StorageError as error:

@@ -14,7 +14,7 @@ _NOT_RECORDED: Final = (
 
 
 class Step(NamedTuple):
-    """A step, counted from 1, the stream position at which its global batch starts, and its number of rows."""
+    """A step: its number from 1, the stream position of its batch, and its rows."""
 
     number: int
     begin: int
@@ -100,7 +100,7 @@ class RunSteps:
         )
 
     def _plan_steps(self, number: int, begin: int) -> Iterator[tuple[Step, int | None, int]]:
-        """Yield the first step, the end and the rows per step of each phase from a step and its position on."""
+        """Yield first step, end and rows per step of each phase, from a step and position on."""
         if self._by_tokens:
             raise ConfigurationError(_NOT_RECORDED)
         for span in self._timeline.spans:

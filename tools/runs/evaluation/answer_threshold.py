@@ -1,4 +1,7 @@
-"""The threshold of "no answer" (SQuAD 2.0, arXiv 1806.03822): chosen on a dev set, and stored with the run."""
+"""Choose the threshold of "no answer" (SQuAD 2.0, arXiv 1806.03822).
+
+It is chosen on a dev set, and stored with the run.
+"""
 
 import json
 from pathlib import Path

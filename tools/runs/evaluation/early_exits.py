@@ -1,4 +1,7 @@
-"""Early exit in an evaluation: the rule by which rows leave, and the layers and FLOPs that they used."""
+"""Measure early exit in an evaluation.
+
+The rule says when rows leave; counted are the layers and FLOPs that they used.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,10 @@ class ExitingModel:
         return scores
 
     def usage(self, counts: Sequence[Sequence[float]]) -> dict[str, object]:
-        """Return the mean number of layers, of how many, and the share of the FLOPs, from the counts of all ranks."""
+        """Return the mean number of layers used, of how many, and the share of the FLOPs.
+
+        The counts are those of all ranks.
+        """
         rows, layers, flops, dense = (sum(column) for column in zip(*counts, strict=True))
         return {
             "layers": layers / max(1.0, rows),

@@ -1,4 +1,7 @@
-"""Show where a fine-tuned run is wrong: each prediction with its answer, the confusion of classes, the worst rows."""
+"""Show where a fine-tuned run is wrong.
+
+Shown are predictions with answers, the confusion of classes, and the worst rows.
+"""
 
 import json
 from collections import Counter
@@ -18,7 +21,9 @@ _CLASSES: Final = 12
 def answered_records(
     opened: TaskRun, rows: RowBatch, predicted: Mapping[int, object]
 ) -> list[Record]:
-    """Return the prediction of each text, sentence or question of a set with its `gold` answer and its `error`.
+    """Return the predictions of a set with their `gold` answers and their `error`.
+
+    One for each text, sentence or question.
 
     `error` is 0 for a correct prediction, up to 1 or the distance of a number.
     """
@@ -38,7 +43,10 @@ def record_lines(records: Sequence[Record]) -> Iterator[str]:
 
 
 def error_lines(answer: TaskHead, records: Sequence[Record]) -> Iterator[str]:
-    """Yield the confusion of single classes, scores by class, and the records with the highest error, as JSON lines."""
+    """Yield confusion of classes, scores by class, and the worst records.
+
+    Records are JSON lines, ordered by their error.
+    """
     units = [unit for record in records for unit in answer.classes(record["gold"], record)]
     if units and not answer.facts.multi_label:
         yield from _confusion(

@@ -28,7 +28,9 @@ def is_trained_on_texts(run: Path) -> bool:
 
 
 def heldout_losses(trained: TrainedModel, set_paths: SetPaths | None = None) -> dict[str, object]:
-    """Return, by held-out set, the loss in nats, the losses and labels of its heads, and the perplexity of one head.
+    """Return the losses of each held-out set in nats, by head, and a perplexity.
+
+    With the number of labels of each head; the perplexity is of one head.
 
     Raises:
         ConfigurationError: the run has no held-out set.

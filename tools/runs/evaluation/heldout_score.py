@@ -1,4 +1,7 @@
-"""Score a model on a held-out set: the loss of its heads in nats, or the accuracy of a head that has one."""
+"""Score a model on a held-out set.
+
+The score is the loss of its heads in nats, or the accuracy of a head that has one.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -89,7 +92,10 @@ def label_loss(model: Model, shards: ShardSet, most_rows: int) -> LabelLoss:
 
 
 def _weighted_standard_error(values: np.ndarray[Any, Any], weights: np.ndarray[Any, Any]) -> float:
-    """Return the standard error of a ratio of sums over clusters (Cochran, Sampling Techniques, 1977, ch. 6)."""
+    """Return the standard error of a ratio of sums over clusters.
+
+    Source: Cochran, Sampling Techniques, 1977, chapter 6.
+    """
     count = len(values)
     residuals = weights * (values - np.average(values, weights=weights))
     return float(np.sqrt(count / (count - 1) * (residuals**2).sum()) / weights.sum())

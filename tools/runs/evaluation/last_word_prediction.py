@@ -1,4 +1,7 @@
-"""Predict the last word of passages that need the entire passage as context (LAMBADA, arXiv 1606.06031)."""
+"""Predict the last word of passages (LAMBADA, arXiv 1606.06031).
+
+The word can only be guessed from the entire passage.
+"""
 
 import math
 from collections import Counter
@@ -24,7 +27,10 @@ _LARGEST_SHOWN: Final = 10.0
 
 
 class _Row(NamedTuple):
-    """Tokens of a passage, truncated to the model's positions, and how many of them are its last word."""
+    """Tokens of a passage, and how many of them are its last word.
+
+    They are truncated to the model's positions.
+    """
 
     ids: list[int]
     asked: int
@@ -32,7 +38,10 @@ class _Row(NamedTuple):
 
 
 def read_passages(path: Path, form: NormalForm = "prose") -> list[str]:
-    """Return the passages of a file or folder: the field `text` of rows, or lines of text as published."""
+    """Return the passages of a file or folder.
+
+    They are the field `text` of rows, or lines of text as published.
+    """
     texts: list[str] = []
     for file in find_text_files(path):
         is_text = detect_reader(file)[0] == "text"
@@ -46,7 +55,9 @@ def read_passages(path: Path, form: NormalForm = "prose") -> list[str]:
 
 
 def score(trained: TrainedModel, path: Path, form: NormalForm = "prose") -> dict[str, Any]:
-    """Return the share of last words that a causal model predicts greedily, and their mean loss in nats.
+    """Return the share of last words that a causal model predicts, and their mean loss.
+
+    Prediction is greedy; the loss is in nats.
 
     A word is correct if all of its tokens are; white space before it belongs to it. A passage
     longer than the position table loses its start, and is counted. The baseline is the most

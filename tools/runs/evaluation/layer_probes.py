@@ -1,4 +1,6 @@
-"""Predict the classes of words from each layer of a frozen model by a linear model (Tenney et al. 2019, 1905.05950).
+"""Predict the classes of words from each layer of a frozen model.
+
+The probe is a linear model (Tenney et al. 2019, arXiv 1905.05950).
 
 The words that have several classes in the training set show what a layer knows of the context.
 """
@@ -46,7 +48,9 @@ class _Words:
 
 
 def probe_scores(trained: TrainedModel, task: Path, split: str) -> dict[str, object]:
-    """Return the accuracy of each layer on a split of a task of tagged words, next to each word's most frequent class.
+    """Return the accuracy of each layer on a split of a task of tagged words.
+
+    Next to it stands the accuracy of each word's most frequent class.
 
     The linear model is fitted on the training split, on standardized vectors of the first tokens of
     words.

@@ -1,4 +1,6 @@
-"""Score a run on tasks of lm-eval (EleutherAI's harness), without an export: `suite=lm_eval tasks=[...]`.
+"""Score a run on tasks of lm-eval without an export.
+
+EleutherAI's harness runs in this process: `suite=lm_eval tasks=[...]`.
 
 The harness is an optional dependency: `pip install clozeline[lm-eval]`.
 """
@@ -77,7 +79,10 @@ class RunScores:
         return before, entire[len(before) :]
 
     def score(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[tuple[float, bool]]:
-        """Return the log-probability, in nats, of each continuation after its context, and whether it is greedy."""
+        """Return the log-probability of each continuation after its context, in nats.
+
+        Also whether it is the greedy one.
+        """
         return self._score_causal(pairs) if self.causal else self._score_masked(pairs)
 
     def _score_causal(

@@ -32,7 +32,9 @@ class Fact(NamedTuple):
 
 
 def read_facts(path: Path, form: NormalForm = "prose") -> list[Fact]:
-    """Return the facts of a file or folder: rows with `masked_sentence` (or `masked_sentences`), `obj_label`.
+    """Return the facts of a file or folder.
+
+    Rows have `masked_sentence` (or `masked_sentences`) and `obj_label`.
 
     The relation is `predicate_id`, or else the name of the file. Several sentences are joined.
     """
@@ -58,7 +60,9 @@ def read_facts(path: Path, form: NormalForm = "prose") -> list[Fact]:
 def score(
     trained: TrainedModel, path: Path, candidates: Path | None, form: NormalForm = "prose"
 ) -> dict[str, Any]:
-    """Return how often a masked LM finds the word of a fact, at once or among the top ten: means over relations.
+    """Return how often a masked LM finds the word of a fact.
+
+    At once, or among the top ten; means are over relations.
 
     Words compete with the candidates: those of a file, or of all facts, as far as they are single
     tokens. A fact with any other word is skipped and counted. The baseline is the most frequent

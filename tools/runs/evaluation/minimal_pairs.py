@@ -1,4 +1,7 @@
-"""Score minimal pairs: how often the acceptable sentence is the more probable one (BLiMP, arXiv 1912.00582)."""
+"""Score minimal pairs (BLiMP, arXiv 1912.00582).
+
+The score says how often the acceptable sentence is the more probable one.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -106,7 +109,10 @@ def _pair_of(fields: Mapping[str, object], stem: str, where: str) -> Pair:
 def compare_first(
     values: Sequence[float] | NDArray[np.float64], pairs: Sequence[Pair]
 ) -> tuple[Flags, Flags]:
-    """Return where the first sentence of each pair has the highest value alone, and where it shares it."""
+    """Return where the first sentence of each pair has the highest value.
+
+    Also where it shares the highest value.
+    """
     sizes = [len(pair.sentences) for pair in pairs]
     starts = np.cumsum([0, *sizes[:-1]])
     others = np.array(values, np.float64)
@@ -124,7 +130,10 @@ def score(
     kind: Score | None,
     form: NormalForm = "prose",
 ) -> dict[str, Any]:
-    """Return the scores of at most `pairs` pairs of each paradigm, next to the words of the texts of a baseline."""
+    """Return the scores of at most `pairs` pairs of each paradigm.
+
+    With baselines from the words of texts.
+    """
     scorer, chosen = open_scorer(trained, kind)
     words = None if baseline is None else WordNgrams(read_texts(baseline, form))
     return {"score": chosen, **pair_scores(read_pairs(path, pairs, form), scorer, words)}

@@ -39,7 +39,9 @@ _USUAL_DISCOUNT: Final = 0.5
 
 @dataclass(frozen=True)
 class _Order:
-    """The n-grams of one length, by index: an n-gram's key is the index of its first n - 1 tokens and its last token.
+    """The n-grams of one length, by index.
+
+    An n-gram's key is the index of its first n - 1 tokens, and its last token.
 
     Arrays end with an entry for what is unknown, index -1.
     """
@@ -125,7 +127,9 @@ class TokenNgrams:
         return orders
 
     def log_probabilities(self, document: Sequence[int]) -> NDArray[np.float64]:
-        """Return the natural log-probability of each token [tokens - 1] given up to n - 1 before it, after the first.
+        """Return the natural log-probability of each token but the first, [tokens - 1].
+
+        Each is given up to n - 1 tokens before it.
 
         p(w | h) = (max(c(hw) - D, 0) + D k(h) p(w | h')) / c(h), where k(h) is the number of
         different tokens after h, h' lacks the first token of h, and the shortest history leads to 1
@@ -162,7 +166,10 @@ class WordNgrams:
         """number of counted words"""
 
     def log_probability(self, text: str, order: int) -> float:
-        """Return the natural log-probability of a text by unigrams (order 1) or bigrams (order 2)."""
+        """Return the natural log-probability of a text by n-grams.
+
+        Unigrams have order 1, bigrams order 2.
+        """
         ids = [0, *(self._ids.get(word, len(self._ids)) for word in _WORD.findall(text))]
         return float(self._models[order - 1].log_probabilities(ids).sum())
 

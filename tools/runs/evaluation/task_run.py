@@ -34,7 +34,9 @@ _MANIFEST: Final = "manifest.json"
 
 @dataclass(frozen=True)
 class TaskRun:
-    """A model with a task head, the split to score, and the training split of the same folder, for the baselines.
+    """A model with a task head, and the splits of a task.
+
+    One split is scored; the training split gives the baselines.
 
     `threshold` is the margin by which "no answer" must win, if questions may have none.
     """

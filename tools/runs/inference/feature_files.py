@@ -1,4 +1,7 @@
-"""Write and read feature files: vectors of texts by a frozen model as rows of an Arrow file, with a manifest."""
+"""Write and read feature files: vectors of texts by a frozen model.
+
+They are rows of an Arrow file, with a manifest.
+"""
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -172,7 +175,9 @@ def _select_units(
     room: int,
     kind: Pool,
 ) -> list[tuple[int, str, Tensor]]:
-    """Return index, text and vector of each unit of a text: the text itself, its tokens, or its words.
+    """Return index, text and vector of each unit of a text.
+
+    Units are the text itself, its tokens, or its words.
 
     `vectors` covers all tokens of the row, in which the text starts at position `first` with at
     most `room` tokens.

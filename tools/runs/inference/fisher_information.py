@@ -1,4 +1,7 @@
-"""Estimate the diagonal of the Fisher information of a model from examples (arXiv 1612.00796, section 2)."""
+"""Estimate the diagonal of the Fisher information of a model from examples.
+
+Source: arXiv 1612.00796, section 2.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
@@ -75,7 +78,10 @@ def _labels_of_mean(model: nn.Module, name: str) -> int:
 
 
 def require_drawable_labels(heads: Mapping[str, Head]) -> None:
-    """Raise ConfigurationError unless the model has one head, with a distribution to sample labels from."""
+    """Raise ConfigurationError unless labels can be sampled from the model.
+
+    It needs one head, with a distribution.
+    """
     if len(heads) > 1:
         raise ConfigurationError(
             f"model.heads: labels are sampled from one head, this model has {', '.join(heads)}; "

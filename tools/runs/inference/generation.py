@@ -1,4 +1,7 @@
-"""Generate continuations of texts with a run's model, from prompts with the special tokens of its training rows."""
+"""Generate continuations of texts with a run's model.
+
+Prompts have the special tokens of its training rows.
+"""
 
 import re
 from collections.abc import Sequence
@@ -101,7 +104,10 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
 
 
 def find_end_ids(tokenizer: Tokenizer) -> set[int]:
-    """Return the ids that end a text: those of the publisher's generation_config.json, else the end token."""
+    """Return the ids that end a text.
+
+    They are those of the publisher's generation_config.json, else the end token.
+    """
     vocabulary = tokenizer.vocabulary
     return end_ids(
         vocabulary.folder, [number for name, number in vocabulary.specials.items() if name == "eos"]
@@ -127,7 +133,10 @@ def read_allowed(allowed: Sequence[str] | Path, form: NormalForm = "prose") -> l
 
 
 def _encode_allowed(trained: TrainedModel, text: str, allowed: Sequence[str]) -> list[list[int]]:
-    """Return the tokens of each allowed text: those it has after the prompt, or as an output of an encoder-decoder."""
+    """Return the tokens of each allowed text.
+
+    They are those after the prompt, or the output of an encoder-decoder.
+    """
     tokenizer = trained.tokenizer
     objective = trained.objectives[0]
     if objective.architecture == "encoder_decoder":
@@ -149,7 +158,9 @@ def text_of(tokenizer: Tokenizer, continuation: Continuation, stop: Sequence[str
 
 
 def blank_after(tokenizer: Tokenizer, text: str) -> str:
-    """Return the space between a prompt and its continuation that the last token of the prompt stands for.
+    """Return the space between a prompt and its continuation.
+
+    The last token of the prompt stands for it.
 
     Example: `low</w>` ends its word, so "low" is continued after a space.
     """
@@ -177,7 +188,9 @@ def prompt_ids(tokenizer: Tokenizer, objective: ObjectiveRecord, text: str) -> l
 def find_language_token(
     tokenizer: Tokenizer, objective: ObjectiveRecord, language: str | None
 ) -> int | None:
-    """Return the id that ends the prompt and starts the decoder, None for rows without language tokens.
+    """Return the id that ends the prompt and starts the decoder.
+
+    None for rows without language tokens.
 
     Raises:
         ConfigurationError: the language is needed, unknown, or given although rows have no language

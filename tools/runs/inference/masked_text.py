@@ -51,7 +51,9 @@ def _own_masks(trained: TrainedModel, text: str) -> str:
 def fill_text(
     trained: TrainedModel, text: str, decoding: Decoding, samples: int = 1
 ) -> list[Filling]:
-    """Return fillings of a text: random samples if the decoding has a temperature, else the best ones.
+    """Return fillings of a text.
+
+    Random samples if the decoding has a temperature, else the best ones.
 
     Special tokens are never predicted. A text without `<mask>` is followed by `decoding.max_tokens`
     of them.
@@ -72,7 +74,10 @@ def fill_text(
 
 
 def parts_of(trained: TrainedModel, filling: Filling) -> Sequence[tuple[str, bool]]:
-    """Return the parts of a filled text without the special tokens around it, and whether each was a mask."""
+    """Return the parts of a filled text, and whether each was a mask.
+
+    Special tokens around the text are left out.
+    """
     filled = set(filling.filled)
     inside = (
         (token, position in filled)

@@ -1,4 +1,7 @@
-"""Write predictions in parts that survive a kill, then as one file: JSON lines, a table, or an official layout."""
+"""Write predictions in parts that survive a kill, then as one file.
+
+The file has JSON lines, a table, or an official layout.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,10 @@ class PredictionParts:
 
 
 def check_output(output: Path, layout: Layout | None, answer: TaskHead) -> None:
-    """Raise ConfigurationError for an output without a known suffix, or a layout of another task."""
+    """Raise ConfigurationError for an output that cannot be written.
+
+    It has no known suffix, or the layout of another task.
+    """
     if layout is None and output.suffix not in _SUFFIXES:
         raise ConfigurationError(
             f"output: {output}: expected a file that ends in {', '.join(_SUFFIXES)}"
@@ -128,7 +134,10 @@ def columns_of(answer: TaskHead) -> dict[str, type]:
 
 
 def flat_record(record: Mapping[str, object]) -> Record:
-    """Return a record as cells of a table: a column per class for probabilities by class, lists as joined texts."""
+    """Return a record as cells of a table.
+
+    Probabilities have a column per class; lists are joined to a text.
+    """
     cells: Record = {}
     for name, value in record.items():
         if isinstance(value, Mapping):
@@ -160,7 +169,10 @@ def _write_parquet(path: Path, records: Iterable[Record], answer: TaskHead) -> N
 def _write_squad(
     output: Path, file: TextIO, records: Iterable[Record], *, unanswerable: bool
 ) -> None:
-    """Write `{id: text}`, and for SQuAD 2.0 `{id: probability of no answer}` to NAME.na_prob.json."""
+    """Write `{id: text}`, and for SQuAD 2.0 also `{id: probability of no answer}`.
+
+    The latter goes to NAME.na_prob.json.
+    """
     answers = {}
     chances = {}
     for record in records:

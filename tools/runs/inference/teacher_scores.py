@@ -54,7 +54,10 @@ class TeacherScores:
         self.specs = score_columns(stored, self.vocab_size)
 
     def score(self, rows: RowBatch) -> RowBatch:
-        """Return `teacher_ids` and `teacher_weights` of the rows of a block, k entries per label in label order."""
+        """Return `teacher_ids` and `teacher_weights` of the rows of a block.
+
+        Each label has k entries, in label order.
+        """
         # rows of similar length share a batch; the order depends on the block alone
         order = np.argsort(rows.columns["input_ids"].lengths, kind="stable")
         parts: list[tuple[NDArray[Any], NDArray[Any], Int64]] = []
@@ -111,7 +114,10 @@ class TeacherScores:
 
 
 def keep_best(logits: Tensor, k: int, temperature: float) -> tuple[Tensor, Tensor]:
-    """Return the k most likely classes [N, k], best first, and their probabilities at a temperature."""
+    """Return the k most likely classes [N, k], best first, and their probabilities.
+
+    Probabilities are taken at a temperature.
+    """
     scaled = logits / temperature
     best = scaled.topk(k)
     return best.indices, (best.values - scaled.logsumexp(-1, keepdim=True)).exp()

@@ -60,7 +60,9 @@ def first_token(trained: TrainedModel, objective: ObjectiveRecord) -> int | None
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Return start and end of each word in characters: runs of letters and digits, or one other character.
+    """Return start and end of each word in characters.
+
+    A word is a run of letters and digits, or one other character.
 
     Example:
         >>> word_spans("I play, too")
@@ -70,7 +72,10 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 
 
 def word_indices(text: str, encoding: Encoding) -> list[int]:
-    """Return the index, among `word_spans`, of each token's word: the word of its first character that is not blank."""
+    """Return for each token the index of its word in `word_spans`.
+
+    It is the word of the token's first character that is not blank.
+    """
     # index of the word at each character; blanks take that of the next word
     word_at: NDArray[np.int64] = np.full(len(text) + 1, -1)
     for number, (start, end) in enumerate(word_spans(text)):
@@ -131,7 +136,10 @@ class TextScorer:
 
 
 def ready_scores(objectives: Sequence[ObjectiveRecord]) -> dict[Score, ObjectiveRecord]:
-    """Return the types of score that training prepares, preferred first, each with its objective."""
+    """Return the types of score that training prepares, preferred first.
+
+    Each comes with its objective.
+    """
     by_kind = {
         name: objective for objective in reversed(objectives) for name in prepared_scores(objective)
     }

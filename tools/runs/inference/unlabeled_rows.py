@@ -1,4 +1,7 @@
-"""Read rows without answers for a fine-tuned run: columns of a table, or an official layout, as rows of the task."""
+"""Read rows without answers for a fine-tuned run.
+
+Columns of a table, or an official layout, become rows of the task.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +118,10 @@ def _names_in(keys: Mapping[str, Sequence[str]]) -> Iterator[str]:
 
 
 def _official_readers(answer: TaskHead, reader: TaskReader) -> Iterator[TaskReader]:
-    """Yield the readers whose layouts are tried: that of the training task, with its options, and those of the head."""
+    """Yield the readers whose layouts are tried.
+
+    First that of the training task, with its options, then those of the head.
+    """
     of_head = [
         reader if type(reader) is type(other) else other for other in answer.official_readers()
     ]
@@ -127,7 +133,10 @@ def _official_readers(answer: TaskHead, reader: TaskReader) -> Iterator[TaskRead
 def _keys_of(
     names: Sequence[str], answer: TaskHead, reader: TaskReader, columns: InputColumns
 ) -> dict[str, Sequence[str]]:
-    """Return the columns by key: as given, else from the training task, else columns of the key's name."""
+    """Return the columns by key.
+
+    They are as given, else from the training task, else columns of the key's name.
+    """
     needed, optional = answer.input_keys()
     if unknown := columns.keys.keys() - {*needed, *optional}:
         raise ConfigurationError(

@@ -1,1 +1,1 @@
-"""Prompts: templates, demonstrations, and the scores that a model gives to the words of each label."""
+"""Build prompts from templates and demonstrations, and score the words of labels."""

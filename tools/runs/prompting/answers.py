@@ -1,4 +1,7 @@
-"""Label rows with a model: prompts that fit its window, scores of each label's words, and the best label."""
+"""Label rows with a model.
+
+Prompts fit its window; each label's words are scored, and the best label is taken.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +39,9 @@ class Answered:
 
     @property
     def probabilities(self) -> tuple[float, ...]:
-        """Probability of each label given that one of them is the answer: the softmax of the scores.
+        """Return the probability of each label, given that one of them is the answer.
+
+        It is the softmax of the scores.
 
         With score=sum this is p(label | prompt) / sum of p(any label | prompt).
         """

@@ -149,7 +149,9 @@ class Cloze:
 
 
 class Answer:
-    """Scores a word as the output of an encoder-decoder: after the prompt, or instead of a sentinel.
+    """Score a word as the output of an encoder-decoder.
+
+    The word comes after the prompt, or instead of a sentinel.
 
     A span-corruption model reads the text with a sentinel instead of the word, and generates the
     sentinel and the word. Any other model reads the prompt, and generates the word and the end

@@ -90,7 +90,10 @@ class Template:
         return tuple(dict.fromkeys(name for name in _field_names(self.example) if name != LABEL))
 
     def columns_of(self, name: str) -> list[str]:
-        """Return the file's fields that a name of the example stands for, of which a row has one."""
+        """Return the fields of the file that a name of the example stands for.
+
+        A row has one of them.
+        """
         return self.fields.get(name, [name])
 
 
@@ -131,7 +134,10 @@ def prompt_of(
     demonstrations: Sequence[tuple[Mapping[str, str], str]],
     fields: Mapping[str, str],
 ) -> LabelPrompt:
-    """Return the prompt of a row, after demonstrations given as fields and label, in prompt order."""
+    """Return the prompt of a row, after demonstrations.
+
+    Demonstrations are fields and label, in prompt order.
+    """
     shown = []
     for of_row, label in demonstrations:
         before, after = _fill(template.example, of_row)
@@ -248,7 +254,9 @@ def _parse_row(plain: Mapping[str, object], template: Template) -> PromptRow | s
 
 
 class Demonstrations:
-    """Labeled rows from which the demonstrations of a row are drawn, never a row with the same fields.
+    """Labeled rows to draw the demonstrations of a row from.
+
+    A row with the same fields is never drawn.
 
     The draw depends on (seed, row), not on the order and number of rows.
 

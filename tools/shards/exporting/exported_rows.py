@@ -1,4 +1,7 @@
-"""Rows of a shard set for a writer of another format: in order, file by file, without quarantined blocks."""
+"""Read the rows of a shard set for a writer of another format.
+
+They come in order, file by file, without quarantined blocks.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -33,7 +33,10 @@ def write_parquet(rows: ExportedRows, folder: Path) -> None:
 
 
 def write_datasets(rows: ExportedRows, folder: Path) -> None:
-    """Write all rows to one temporary Arrow file, which `datasets` maps into memory and saves as its own files."""
+    """Write all rows to one temporary Arrow file.
+
+    `datasets` maps it into memory, and saves it as its own files.
+    """
     datasets = _import_writer("datasets")
     datasets.disable_progress_bars()
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
@@ -95,7 +98,10 @@ def write_webdataset(rows: ExportedRows, folder: Path) -> None:
 
 
 def _describe_source(row: ShardRow, manifest: Manifest) -> dict[str, Any]:
-    """Return the fixed columns with hexadecimal uids and the names of languages and source groups."""
+    """Return the fixed columns with readable values.
+
+    Uids are hexadecimal, languages and source groups have names.
+    """
     source: dict[str, Any] = {
         name: value.item() for name, value in row.fixed.items() if name != "document_uid"
     }

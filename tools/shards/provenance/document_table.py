@@ -1,4 +1,7 @@
-"""Look up documents in the tables `encode/documents-*.arrow` of a run: source, offset and URL by document uid."""
+"""Look up documents by uid in the tables `encode/documents-*.arrow` of a run.
+
+They hold source, offset and URL.
+"""
 
 import sys
 from collections.abc import Collection, Iterator
@@ -53,7 +56,10 @@ def document_tables(manifest_path: Path) -> list[Path]:
 
 
 def find_documents(manifest_path: Path, uids: Collection[bytes]) -> dict[bytes, dict[str, Any]]:
-    """Return source, offset, length and URL by document uid, for the documents that a table above the set lists."""
+    """Return source, offset, length and URL by document uid.
+
+    Only for documents that a table above the set lists.
+    """
     documents: dict[bytes, dict[str, object]] = {}
     for path in _likely_first(document_tables(manifest_path), uids):
         missing = set(uids) - documents.keys()
@@ -67,7 +73,10 @@ def find_documents(manifest_path: Path, uids: Collection[bytes]) -> dict[bytes, 
 
 
 def _likely_first(tables: list[Path], uids: Collection[bytes]) -> list[Path]:
-    """Return all tables, first those that have documents with these uids unless the set was rewritten."""
+    """Return all tables, first those that probably have documents with these uids.
+
+    In a set that was rewritten, their order says nothing.
+    """
     if not tables or not (manifest := tables[0].parent / "manifest.json").is_file():
         return tables
     seed = Manifest.load(manifest).seed
@@ -90,7 +99,10 @@ def documents_at(manifest_path: Path, url: str) -> dict[bytes, dict[str, object]
 
 
 def rejections_at(manifest_path: Path, url: str) -> list[Rejection]:
-    """Return the documents with this URL, as in `documents_at`, that a stage of the run above a set rejected."""
+    """Return the documents with this URL that a stage above a set rejected.
+
+    The fields are those of `documents_at`.
+    """
     files = {
         file
         for table in document_tables(manifest_path)
@@ -127,7 +139,10 @@ def _batches(path: Path, *columns: str) -> Iterator[pa.RecordBatch]:
 
 
 def tokenizer_folder(shards: ShardSet, folder: Path | None = None) -> Path:
-    """Return the tokenizer folder of a set: above it, or `folder`, or in a set or pipeline output there."""
+    """Return the tokenizer folder of a set.
+
+    It is above the set, is `folder`, or is in a set or pipeline output there.
+    """
     fingerprint = shards.manifest.tokenizer.fingerprint
     if folder is None:
         return find_tokenizer(shards.path, fingerprint)

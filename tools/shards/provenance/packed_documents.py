@@ -25,7 +25,9 @@ _UID_BYTES: Final = 16
 
 @dataclass(frozen=True)
 class Packing:
-    """Documents of a set in the order in which grouping concatenated them, shard after shard, each array [n].
+    """Documents of a set in the order in which grouping concatenated them.
+
+    Shard after shard; each array is [n].
 
     `begins` is the position of a document's first token among all tokens and separators, `ends` the
     one after its last token. `lengths` are the tokens of a full row, per part.
@@ -75,7 +77,10 @@ class Packing:
     def _spans(
         self, rows: RowBatch
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the documents `first .. last` of each row, and whether the row starts with text of the first."""
+        """Return the documents `first .. last` of each row.
+
+        Also whether the row starts with text of the first.
+        """
         # document of the first token [rows]; rows of copies and unknown documents have no known
         # position
         keys = uid_keys(rows.fixed["document_uid"])
@@ -142,7 +147,9 @@ def packing_of(shards: ShardSet, documents: Collection[bytes] | None = None) -> 
 def _order_documents(
     tables: list[Path], manifest: Manifest, fraction: float, wanted: Sequence[int]
 ) -> tuple[NDArray[np.bytes_], NDArray[np.int64], NDArray[np.int64]]:
-    """Return uids, token counts and shards of a split's non-empty documents in some shards, in the order of `group`.
+    """Return uids, token counts and shards of the documents of some shards.
+
+    Only non-empty ones of a split, in the order of `group`.
 
     Training documents keep their token shard; held-out ones go to fewer shards by a hash of the
     uid.

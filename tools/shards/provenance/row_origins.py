@@ -1,4 +1,7 @@
-"""Describe the documents that rows were cut from, with source and URL from the tables of `encode`."""
+"""Describe the documents that rows were cut from.
+
+Source and URL come from the tables of `encode`.
+"""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias

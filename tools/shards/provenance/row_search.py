@@ -67,7 +67,9 @@ def find_rows(shards: ShardSet, uid: int) -> list[StoredRow]:
 def find_document_rows(
     shards: ShardSet, documents: Collection[bytes]
 ) -> tuple[list[StoredRow], str]:
-    """Return the rows with tokens of some documents, and a text that names the rows which cannot be found.
+    """Return the rows with tokens of some documents.
+
+    Also a text that names the rows which cannot be found.
 
     These are rows whose first token is theirs, packed rows in which they start, and pairs of which
     they are the partner. The last two need the sample set and the document tables above the set.

@@ -1,4 +1,7 @@
-"""Count all rows of a set block by block, and list the counts in tables: lengths, coverage, labels, codes, shares."""
+"""Count all rows of a set block by block.
+
+The tables list lengths, coverage, labels, codes and shares.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -206,7 +209,10 @@ def _length_table(sums: Tally) -> Figures:
 
 
 def _label_tables(sums: Tally) -> Iterator[Figures]:
-    """Yield the label counts, also as a share of the tokens that the model reads, and the tokens at their positions."""
+    """Yield the label counts, and the tokens at labeled positions.
+
+    Counts are also given as a share of the tokens that the model reads.
+    """
     rows: list[Cells] = []
     for name in _LABELS:
         if name in sums.ids and "input_ids" in sums.ids:

@@ -1,4 +1,7 @@
-"""Write the files of a new shard set or export, on a disk or in a store: all are published, or none."""
+"""Write the files of a new shard set or export, on a disk or in a store.
+
+All are published, or none.
+"""
 
 import tempfile
 from collections.abc import Iterator
@@ -23,7 +26,9 @@ def local_folder(path: Path) -> Path:
 
 @contextmanager
 def new_files(folder: Path) -> Iterator[Output]:
-    """Publish files in a folder, all or none: an error or interrupt removes the files published so far.
+    """Publish files in a folder, all or none.
+
+    An error or interrupt removes the files published so far.
 
     A killed process leaves files, but never the one that is written last; the next run replaces
     them.
@@ -51,7 +56,9 @@ def new_files(folder: Path) -> Iterator[Output]:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder, which gets the name of a new one at the end: readers find all of its files, or none.
+    """Yield a temporary folder, which gets its final name at the end.
+
+    Readers find all of its files, or none.
 
     Raises:
         ConfigurationError: the folder has files already: readers of folders would take them for
@@ -102,7 +109,9 @@ class RemoteFolder:
 
 @contextmanager
 def new_target(folder: Path) -> Iterator[Output | RemoteFolder]:
-    """Publish files in a folder or below a URL, all or none: an error removes the files published so far.
+    """Publish files in a folder or below a URL, all or none.
+
+    An error removes the files published so far.
 
     Raises:
         ConfigurationError: the folder of the store holds files already, or takes none.

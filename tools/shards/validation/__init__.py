@@ -1,1 +1,4 @@
-"""Checks of shard sets: manifest against content, rules for rows, examples restored to their samples."""
+"""Check shard sets.
+
+Manifest against content, rules for rows, examples restored to their samples.
+"""

@@ -12,7 +12,10 @@ from clozeline.tools.shards.validation.row_rules import LocatedRows
 
 
 def check_origin(examples: ShardSet, samples: ShardSet) -> None:
-    """Check that an example set was made from a sample set, whose samples are all examples or counted as skipped."""
+    """Check that an example set was made from a sample set.
+
+    Each of its samples must be an example, or counted as skipped.
+    """
     manifest = examples.manifest
     if manifest.kind != "examples":
         raise ConfigurationError(
@@ -90,7 +93,9 @@ class RoundTrip:
         self.tokens += len(ids.values)
 
     def _can_restore_block(self, rows: RowBatch, ids: Ragged) -> bool:
-        """Return whether inputs with their labels filled in equal the framed samples, as for all masked objectives.
+        """Return whether inputs with their labels filled in equal the framed samples.
+
+        This holds for all masked objectives.
 
         If not, the caller uses the objective's own inverse, row by row.
         """

@@ -1,4 +1,7 @@
-"""Check what the roles of columns say about their values, and what columns of our own objectives mean together."""
+"""Check what columns say by their roles, and what they mean together.
+
+The latter is known of columns of our objectives.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -133,7 +136,10 @@ BASE_COLUMNS: Final = {"tokens": "token_ids", "samples": "ids", "examples": "inp
 
 
 def check_rows(block: LocatedRows, manifest: Manifest) -> None:
-    """Raise IntegrityError for the first row of a block that contradicts a role, or a rule of its columns."""
+    """Raise IntegrityError for the first row of a block that breaks a rule.
+
+    Rules are those of roles, and of columns together.
+    """
     for check in (_codes, _roles, *COLUMN_RULES, _task):
         for row, message in check(block, manifest):
             raise block.error(row, message)

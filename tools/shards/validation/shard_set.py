@@ -1,4 +1,7 @@
-"""Check a shard set in one pass: files against the manifest, blocks against the index, rows against their meaning."""
+"""Check a shard set in one pass.
+
+Files against the manifest, blocks against the index, rows against their meaning.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

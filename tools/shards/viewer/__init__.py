@@ -1,1 +1,4 @@
-"""Rows of shard sets, shown to people: a row's columns decide how it is shown, never its objective's name."""
+"""Show rows of shard sets to people.
+
+A row's columns decide how it is shown, never its objective's name.
+"""

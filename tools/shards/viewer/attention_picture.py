@@ -19,7 +19,9 @@ _STYLE: Final = "text{font:13px monospace}rect{stroke:#99a3b0;fill:#fff}.read{fi
 
 
 def read_positions(shown: CorruptedText) -> Tensor:
-    """Return which positions of `input_ids` each position reads, [T, T] bool, as the model builds its masks.
+    """Return which positions of `input_ids` each position reads, [T, T] bool.
+
+    The masks are those that the model builds.
 
     In permuted language modeling, a row is what predicts its token; otherwise, it is the state of
     its position.

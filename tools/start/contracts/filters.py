@@ -27,7 +27,10 @@ _TEXTS: Final = (
 
 
 def judge_text(step: Filter, text: str, language: str = "en", **known: Any) -> Verdict:
-    """Return the verdict on a text, as that of a document of which more may be known, such as `url` or `extra`."""
+    """Return the verdict on a text, judged as a document.
+
+    More may be known of a document, such as `url` or `extra`.
+    """
     document = Document(uid=bytes(16), text=text, source="check", language=language, **known)
     return step.judge(document, TextStatistics(text))
 

@@ -1,4 +1,7 @@
-"""The contract of heads: each reads a small encoder and a batch that holds what the heads of encoders read."""
+"""The contract of heads.
+
+Each reads a small encoder, and a batch that holds what the heads of encoders read.
+"""
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -193,7 +196,10 @@ def rows_of(
 
 @dataclass(frozen=True)
 class HeadCase:
-    """A small encoder in evaluation with one head, and a batch with the tensors that both declare."""
+    """A small encoder in evaluation with one head, and a batch for both.
+
+    The batch has the tensors that both declare.
+    """
 
     model: Model
     batch: dict[str, Tensor]
@@ -260,7 +266,10 @@ def _classes_of(kind: type[Head]) -> BatchField:
 def _in_classes(
     batch: dict[str, Tensor], kind: type[Head], options: Mapping[str, Any]
 ) -> dict[str, Tensor]:
-    """Return a batch with the labels that a head has, as 0 or 1 for each class where it has several."""
+    """Return a batch with the labels that a head has.
+
+    Where it has several per row, they are 0 or 1 for each class.
+    """
     if issubclass(kind.Options, ClassOptions):
         name = _classes_of(kind).name
         classes = options.get("classes") or len(options["labels"])

@@ -1,4 +1,7 @@
-"""The contract of objectives: rows of random words, grouped as the objective asks, are corrupted and restored."""
+"""The contract of objectives.
+
+Rows of random words are grouped as the objective asks, corrupted and restored.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -37,14 +40,20 @@ class ObjectiveCase:
     def corrupt(
         self, rows: RowBatch | None = None, variant: int = 0, seed: int = 1
     ) -> tuple[RowBatch, Any]:
-        """Return the examples of rows, by default all, under variants from a first one on, and the skips."""
+        """Return the examples of rows, by default all, and the skips.
+
+        Variants count from a first one on.
+        """
         rows = self.rows if rows is None else rows
         variants = rows.fixed["uid"] % np.uint64(5) + np.uint64(variant)
         return self.objective.corrupt(rows, variants.astype(np.uint16), seed)
 
 
 def prepare(entry: Entry) -> ObjectiveCase:
-    """Return an objective with rows of up to 100 tokens, as its grouping makes them of documents of 1 to 96 words."""
+    """Return an objective with rows of up to 100 tokens.
+
+    Its grouping makes them of documents of 1 to 96 words.
+    """
     random = Random(0)
     codec = WordCodec(_WORDS)
     known = {field.name for field in fields(OBJECTIVES.load_class(entry["name"]).Options)}

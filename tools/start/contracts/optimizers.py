@@ -97,7 +97,7 @@ def check_learning_rate(case: Case) -> None:
 
 
 def check_states(case: Case) -> None:
-    """An element has as many states as declared, and a resumed optimizer goes on with the same bits."""
+    """An element has as many states as declared, and a resumed optimizer repeats its bits."""
     trained = case()
     resumed = case()
     for one in (trained, resumed):

@@ -191,7 +191,10 @@ def check_kind(name: str) -> str:
 
 
 def choose_kind(sample: Sample) -> tuple[str, str]:
-    """Return the kind that a sample of texts has, pages, texts or sequences, and the reason in words."""
+    """Return the kind of a sample of texts, and the reason in words.
+
+    Kinds are pages, texts and sequences.
+    """
     if sample.is_of_sequences:
         return "sequences", "the files are FASTA"
     if not sample.words:

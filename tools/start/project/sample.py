@@ -106,7 +106,9 @@ def _paths_of(entry: InputEntry) -> list[str]:
 
 
 def read_unknown_files_as_text(source: Any) -> Any:
-    """Return `input` with the reader `text` where a local path names files that no reader knows by name or content.
+    """Return `input` with the reader `text` for files that no reader knows.
+
+    Readers know files by name or by content.
 
     A folder of source code has such files next to others, such as `.md` and `.json`, which are text
     here as well.

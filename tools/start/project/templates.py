@@ -1,4 +1,7 @@
-"""Compose the files of a new project: a recipe for the user's texts, and a training for its shards."""
+"""Compose the files of a new project.
+
+They are a recipe for the user's texts, and a training for its shards.
+"""
 
 import glob
 import json
@@ -207,7 +210,9 @@ checkpoint: {every: 200, keep_last: 1, keep_best: true}
 
 
 def absolute_input(text: str) -> Any:
-    """Return the value of `input` with absolute local paths, so that the recipe works from every folder.
+    """Return the value of `input` with absolute local paths.
+
+    The recipe then works from every folder.
 
     Raises:
         ConfigurationError: nothing is at a path.
@@ -258,7 +263,10 @@ def check_language(code: str) -> str:
 
 
 def _family_of(size: str) -> str | None:
-    """Return the model of `MODELS` that a size belongs to: gpt2_small to gpt, xlm_r_base to xlm_r and not to xlm."""
+    """Return the model of `MODELS` that a size belongs to.
+
+    gpt2_small belongs to gpt, xlm_r_base to xlm_r and not to xlm.
+    """
     return max(
         (name for name in MODELS if re.match(rf"{name}(_|\d|$)", size)), key=len, default=None
     )
@@ -334,7 +342,9 @@ def _text_bytes(source: Any) -> int:
 def train_yaml(
     folder: Path, model: str, language: str, grouping: str, size: str | None = None
 ) -> str:
-    """Return the training of a project: the small variant of the model's recipe or one of its sizes.
+    """Return the training of a project.
+
+    It is the small variant of the model's recipe, or one of its sizes.
 
     `grouping` labels the sample set that the objective reads.
     """
