@@ -154,7 +154,7 @@ class Feature:
 
     @property
     def stored_role(self) -> Role:
-        """The role completed by the type: ids are below the vocabulary size, float32 are fractions."""
+        """The role completed by the type: ids are below the vocabulary size, floats fractions."""
         role = replace(self.role, fraction=self.dtype == "float32")
         return replace(role, below="vocabulary") if self.dtype == "ids" else role
 

@@ -177,8 +177,8 @@ def reading_run(path: Path, key: str = "") -> Iterator[None]:
     except ConfigurationError as error:
         named = "" if str(path) in str(error) else f"{path}: "
         raise ConfigurationError(
-            f"{key}{named}{error}\nthe start of a run writes this file: copy it back, or start "
-            "the run again with its original configuration"
+            f"{key}{named}{error}\nthe start of a run writes this file: copy it back, or start the "
+            "run again with its original configuration"
         ) from error
 
 
@@ -194,8 +194,8 @@ class StateMismatch(ConfigurationError):
 
     def __init__(self, field: str, saved: object, current: object) -> None:
         super().__init__(
-            f"stream state: {field} was saved as {saved!r}, this run has {current!r}; "
-            "continue with the saved one, or start in an empty output folder"
+            f"stream state: {field} was saved as {saved!r}, this run has {current!r}; continue "
+            "with the saved one, or start in an empty output folder"
         )
         self.field = field
         self.saved = saved

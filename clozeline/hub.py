@@ -162,9 +162,9 @@ def _choose_files(reference: str, names: list[str], *, weights: bool) -> list[st
         if len(files) >= len(patterns):
             return [*chosen, *files]
     raise ConfigurationError(
-        f"{reference}: expected model.safetensors, or model.safetensors.index.json with its "
-        f"parts, got {', '.join(top[:6]) or 'nothing'}: other formats, such as pickled weights, "
-        "are never downloaded; name a revision that has safetensors, or give a local folder"
+        f"{reference}: expected model.safetensors, or model.safetensors.index.json with its parts, "
+        f"got {', '.join(top[:6]) or 'nothing'}: other formats, such as pickled weights, are never "
+        "downloaded; name a revision that has safetensors, or give a local folder"
     )
 
 

@@ -57,15 +57,15 @@ def short_name(name: str) -> str:
 def allow(name: str) -> None:
     """Allow the import of a name that the user has given, in this process and its children."""
     if is_custom(name):
-        os.environ[VARIABLE] = ",".join(sorted({*_allowed(), name}))
+        os.environ[VARIABLE] = ",".join(sorted({*_read_allowed(), name}))
 
 
-def _allowed() -> set[str]:
+def _read_allowed() -> set[str]:
     return set(filter(None, os.environ.get(VARIABLE, "").split(",")))
 
 
 @cache
-def installed(group: str) -> Mapping[str, EntryPoint]:
+def find_entry_points(group: str) -> Mapping[str, EntryPoint]:
     """Return the entry points of a group by their names."""
     return {entry.name: entry for entry in sorted(_entry_points().select(group=group))}
 
@@ -82,12 +82,13 @@ def import_class(name: str, *, is_allowed: bool = False) -> type:
         ConfigurationError: the user has not named it, it does not exist, or it is not a class.
     """
     module, _, attribute = name.partition(":")
-    if not is_allowed and module not in sys.modules and {name, module}.isdisjoint(_allowed()):
+    if not is_allowed and module not in sys.modules and {name, module}.isdisjoint(_read_allowed()):
         raise ConfigurationError(
             f"{name}: this class is only named by a file that you did not give, so it was not "
-            f"imported; if you trust its code, write "
-            f"{VARIABLE}={','.join(sorted({*_allowed(), name}))} before the command"
+            "imported; if you trust its code, write "
+            f"{VARIABLE}={','.join(sorted({*_read_allowed(), name}))} before the command"
         )
+
     try:
         loaded = getattr(_import(module), attribute)
     except ModuleNotFoundError as error:
@@ -109,7 +110,7 @@ def find_in_current_folder() -> None:
     data shadows nothing, because the folder comes last.
     """
     here = os.getcwd()  # noqa: PTH109 (entries of sys.path are strings)
-    if _allowed() and here not in sys.path:
+    if _read_allowed() and here not in sys.path:
         sys.path.append(here)
 
 

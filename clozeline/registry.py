@@ -2,10 +2,10 @@
 
 `pipeline/corrupt/objectives/masked_lm.py` holds `class MaskedLM` and is chosen by `name:
 masked_lm`; a registry may ask for a last word, as heads do: `class MaskedLMHead` in
-`model/heads/masked_lm.py`. Adding a file adds the algorithm. Its parameters are the nested pydantic dataclass
-`Options`. Algorithms of other packages have the names of `clozeline.plugins`. The registries
-themselves are declared in `registries.py` of the pipeline, model and trainer, each with the
-interface of its algorithms.
+`model/heads/masked_lm.py`. Adding a file adds the algorithm. Its parameters are the nested pydantic
+dataclass `Options`. Algorithms of other packages have the names of `clozeline.plugins`. The
+registries themselves are declared in `registries.py` of the pipeline, model and trainer, each with
+the interface of its algorithms.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from clozeline.configuration.named_algorithms import NamesAlgorithm
 from clozeline.configuration.words_elsewhere import translate_algorithm
 from clozeline.errors import ConfigurationError
 
-T_co = TypeVar("T_co", covariant=True)
-D_co = TypeVar("D_co", covariant=True)
+Algorithm_co = TypeVar("Algorithm_co", covariant=True)
+Value_co = TypeVar("Value_co", covariant=True)
 
-# Registry folders whose listing is kept: planning asks for the readers several times a file.
+# Number of cached folder listings: planning asks for the readers several times per file.
 _FOLDERS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Component(Generic[T_co]):
+class Component(Generic[Algorithm_co]):
     """An algorithm named in a configuration, with its validated options."""
 
     WORD: ClassVar = "name"
 
     name: str
-    type: type[T_co]
+    type: type[Algorithm_co]
     options: Any
 
     if (
@@ -63,35 +63,34 @@ class Component(Generic[T_co]):
         def __class_getitem__(cls, interface: object) -> type[Component]:
             return cls
 
-    def build(self, *arguments: object, **named: object) -> T_co:
+    def build(self, *arguments: object, **named: object) -> Algorithm_co:
         """Construct it: `type(options, ...)`."""
-        construct = cast(Callable[..., T_co], self.type)
+        construct = cast(Callable[..., Algorithm_co], self.type)
         return construct(self.options, *arguments, **named)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return name and options as plain data."""
+        """Return name and options."""
         return {"name": self.name, **to_data(self.options)}
 
 
 @dataclass(frozen=True, slots=True)
-class Default(Generic[D_co]):
-    """Default of a field that names one algorithm or several: help shows the names without importing their modules."""
+class Default(Generic[Value_co]):
+    """Default of a field that names one or several algorithms; help shows it without imports."""
 
     shown: str | list[str]
     """name that help shows, or names"""
-    make: Callable[[], D_co]
+    make: Callable[[], Value_co]
 
-    def __call__(self) -> D_co:
+    def __call__(self) -> Value_co:
         """Return the algorithm or algorithms, with their default options."""
         return self.make()
 
 
 @dataclass(frozen=True)
-class Registry(NamesAlgorithm, Generic[T_co]):
-    """The algorithms in the folder of a package, in entry points, and in modules that the user names.
+class Registry(NamesAlgorithm, Generic[Algorithm_co]):
+    """Algorithms in the folder of a package, in entry points, and in modules that the user names.
 
-    As the annotation of a field it says what the field names: `Annotated[Component["Filter"],
-    FILTERS]`.
+    As an annotation it declares what a field names: `Annotated[Component["Filter"], FILTERS]`.
     """
 
     package: str
@@ -103,7 +102,8 @@ class Registry(NamesAlgorithm, Generic[T_co]):
     """class attribute that names an algorithm, of which a file may hold several; by default each
     has a file of its name"""
     suffix: str = ""
-    """last word of each class, after the name of its file: `Head` for `MaskedLMHead` in `masked_lm.py`"""
+    """last word of each class, after the name of its file: `Head` for `MaskedLMHead` in
+    `masked_lm.py`"""
     entry_points: str = ""
     """group of entry points, by default named like the folder: `clozeline.objectives`"""
 
@@ -124,34 +124,39 @@ class Registry(NamesAlgorithm, Generic[T_co]):
 
     def available(self) -> list[str]:
         """Return the names of the algorithms in the folder and in entry points, sorted."""
-        return sorted({*self._shipped(), *plugins.installed(self.group)})
+        return sorted({*self._list_names(), *plugins.find_entry_points(self.group)})
 
     def is_known(self, name: str) -> bool:
-        """Return whether `load_class` looks for a class of this name: one that is available, or `module:Class`."""
-        return name in self._shipped() or plugins.is_custom(self.full_name(name))
+        """Return whether an algorithm of this name exists, or it has the form `module:Class`."""
+        return name in self._list_names() or plugins.is_custom(self.full_name(name))
 
     def full_name(self, name: str) -> str:
-        """Return the `module:Class` behind the name of an entry point, which is an alias; other names as they are."""
-        if plugins.is_custom(name) or name in self._shipped():
+        """Return the `module:Class` behind the name of an entry point, which is an alias.
+
+        Other names as they are.
+        """
+        if plugins.is_custom(name) or name in self._list_names():
             return name
-        entry = plugins.installed(self.group).get(name)
+        entry = plugins.find_entry_points(self.group).get(name)
         return name if entry is None else entry.value
 
-    def load_class(self, name: str) -> type[T_co]:
+    def load_class(self, name: str) -> type[Algorithm_co]:
         """Return the class of an algorithm.
 
         Raises:
-            ConfigurationError: there is none, with the nearest known name; or it does not implement
-                the interface.
+            ConfigurationError: no algorithm has this name, or it does not implement the interface.
         """
         if plugins.is_custom(name := self.full_name(name)):
-            is_entry = name in {entry.value for entry in plugins.installed(self.group).values()}
-            found = plugins.import_class(name, is_allowed=is_entry)
-            if self.implements(found):
-                return found
+            is_entry = name in {
+                entry.value for entry in plugins.find_entry_points(self.group).values()
+            }
+            custom = plugins.import_class(name, is_allowed=is_entry)
+            if self.implements(custom):
+                return custom
             interface = f"{self._interface.__module__}.{self._interface.__qualname__}"
-            raise ConfigurationError(f"{name}: expected a subclass of {interface}, got {found!r}")
-        if name not in self._shipped():
+            raise ConfigurationError(f"{name}: expected a subclass of {interface}, got {custom!r}")
+
+        if name not in self._list_names():
             raise ConfigurationError(self.explain_unknown_name(name))
         if self.named_by:
             return self._import_all()[name]
@@ -165,25 +170,25 @@ class Registry(NamesAlgorithm, Generic[T_co]):
             ):
                 return value
         raise ConfigurationError(
-            f"{self.folder}/{name}.py: expected a class named like the file"
-            f"{self.suffix and ' and ' + self.suffix}, found none"
+            f"{self.folder}/{name}.py: expected a class named like the "
+            f"file{self.suffix and ' and ' + self.suffix}, found none"
         )
 
     def options_class(self, name: str) -> type | None:
         """Return the class of the options of an algorithm, if it has one."""
         return getattr(self.load_class(name), "Options", None)
 
-    def implements(self, found: type) -> TypeGuard[type[T_co]]:
+    def implements(self, found: type) -> TypeGuard[type[Algorithm_co]]:
         """Return whether a class has the interface of the algorithms."""
         return issubclass(found, self._interface)
 
-    def create(self, name: str, *arguments: object) -> T_co:
+    def create(self, name: str, *arguments: object) -> Algorithm_co:
         """Construct an algorithm that takes these arguments instead of options, such as a head."""
-        construct = cast(Callable[..., T_co], self.load_class(name))
+        construct = cast(Callable[..., Algorithm_co], self.load_class(name))
         return construct(*arguments)
 
-    def resolve(self, entry: str | Mapping[str, object]) -> Component[T_co]:
-        """Return the component of `name` or `{name: ..., option: ...}`, with its options validated."""
+    def resolve(self, entry: str | Mapping[str, object]) -> Component[Algorithm_co]:
+        """Return the component of `name` or `{name: ..., option: ...}`, with validated options."""
         options = {"name": entry} if isinstance(entry, str) else dict(entry)
         name = options.pop("name", None)
         if not isinstance(name, str):
@@ -191,39 +196,40 @@ class Registry(NamesAlgorithm, Generic[T_co]):
                 f"{self.folder}: expected a name or a mapping with 'name', got {entry!r}"
             )
         name = self.full_name(name)
-        found = self.load_class(name)
-        return Component(name, found, validate(options_of(found), options, name))
+        algorithm = self.load_class(name)
+        return Component(name, algorithm, validate(options_of(algorithm), options, name))
 
-    def build(self, entry: str | Mapping[str, Any], *arguments: object) -> T_co:
+    def build(self, entry: str | Mapping[str, Any], *arguments: object) -> Algorithm_co:
         """Construct the algorithm of `name` or `{name: ..., option: ...}`."""
         return self.resolve(entry).build(*arguments)
 
-    def default(self, name: str) -> Default[Component[T_co]]:
+    def default(self, name: str) -> Default[Component[Algorithm_co]]:
         """Return the default of a field that names an algorithm."""
         return Default(name, lambda: self.resolve(name))
 
-    def defaults(self, *names: str) -> Default[list[Component[T_co]]]:
+    def defaults(self, *names: str) -> Default[list[Component[Algorithm_co]]]:
         """Return the default of a field that lists algorithms."""
         return Default(list(names), lambda: [self.resolve(name) for name in names])
 
     def explain_unknown_name(self, name: str) -> str:
-        """Return the message for a name that is not available: what it is called here, the nearest name, or all."""
+        """Return the message for an unknown name, with the nearest name or all known names."""
         known = self.available()
         near = difflib.get_close_matches(name, known, n=1)
         spelled = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
         hint = translate_algorithm(self.name, name, known) or spelled
         return f"no '{name}' in {self.folder}; {hint}"
 
-    def _shipped(self) -> tuple[str, ...]:
+    def _list_names(self) -> tuple[str, ...]:
         return tuple(sorted(self._import_all())) if self.named_by else self._files()
 
-    def _import_all(self) -> Mapping[str, type[T_co]]:
+    def _import_all(self) -> Mapping[str, type[Algorithm_co]]:
         """Return every class that sets the attribute `named_by`, by its value."""
         return _import_classes(self.package, self.named_by, self._files())
 
     def _files(self) -> tuple[str, ...]:
         folders = tuple(importlib.import_module(self.package).__path__)
-        changed = tuple(os.stat(folder).st_mtime_ns for folder in folders)  # noqa: PTH116 (asked at every choice: no Path)
+        # os.stat rather than Path.stat, because every choice of an algorithm asks
+        changed = tuple(os.stat(folder).st_mtime_ns for folder in folders)  # noqa: PTH116
         return _list_files(folders, changed)
 
     @property
@@ -235,11 +241,14 @@ class Registry(NamesAlgorithm, Generic[T_co]):
     def __get_pydantic_core_schema__(
         self, source: object, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        def check(entry: object) -> Component[T_co]:
+        def check(entry: object) -> Component[Algorithm_co]:
             if isinstance(entry, Component):
                 return entry
             if not isinstance(entry, (str, Mapping)):
-                raise ValueError(f"expected a name or a mapping with 'name', got {entry!r}")  # noqa: TRY004 (pydantic's)
+                # pydantic reports ValueErrors
+                raise ValueError(  # noqa: TRY004
+                    f"expected a name or a mapping with 'name', got {entry!r}"
+                )
             try:
                 return self.resolve(entry)
             except ConfigurationError as error:
@@ -271,13 +280,17 @@ def _import_classes(
     package: str, attribute: str, files: tuple[str, ...]
 ) -> Mapping[str, type[Any]]:
     modules = [importlib.import_module(f"{package}.{file}") for file in files]
-    kinds = [kind for module in modules for kind in vars(module).values() if isinstance(kind, type)]
-    return {vars(kind)[attribute]: kind for kind in kinds if attribute in vars(kind)}
+    classes: dict[str, type[Any]] = {}
+    for module in modules:
+        for value in vars(module).values():
+            if isinstance(value, type) and attribute in vars(value):
+                classes[vars(value)[attribute]] = value
+    return classes
 
 
 @runtime_checkable
 class NamesAlgorithms(Protocol):
-    """A part of a configuration that names algorithms by other values than components, such as keys of a mapping."""
+    """A part of a configuration that names algorithms in another way, such as by keys."""
 
     @property
     def algorithms(self) -> Sequence[type]:
@@ -285,7 +298,7 @@ class NamesAlgorithms(Protocol):
 
 
 def component_types(value: object) -> Iterator[type]:
-    """Yield the class of each algorithm that a validated configuration chooses, also in the options of another one."""
+    """Yield the class of every algorithm in a validated configuration, also in nested options."""
     if isinstance(value, NamesAlgorithms):
         yield from value.algorithms
     if isinstance(value, Component):

@@ -57,8 +57,8 @@ def cannot_write(path: Path, error: OSError) -> str:
         remedy = "a symbolic link is where a file must be: remove it"
     elif error.errno in _IN_THE_WAY:
         remedy = (
-            "a file is where a folder must be, or the reverse: remove it, or choose another "
-            "folder with output=DIR"
+            "a file is where a folder must be, or the reverse: remove it, or choose another folder "
+            "with output=DIR"
         )
     else:
         remedy = "run the same command again, or choose another folder with output=DIR"

@@ -55,7 +55,7 @@ def order_key(uid: bytes, purpose: str, seed: int) -> int:
 
 
 def sample_uid(document_uid: bytes, copy: int, offset: int, label: str) -> int:
-    """Return the 64-bit uid of a sample: hash of first document, copy, token offset and grouping."""
+    """Return the 64-bit uid of a sample: hash of its document, copy, token offset and grouping."""
     return xxhash.xxh3_64_intdigest(
         document_uid + struct.pack("<IQ", copy, offset) + label.encode()
     )

@@ -69,7 +69,7 @@ def shingles(words: UInt64, ngram: int) -> UInt64 | None:
 
 
 def minima(values: UInt64, factors: UInt64, offsets: UInt64) -> UInt64 | None:
-    """Return the minimum of `value * factor + offset` modulo 2**64 over `values`, shape [factors]."""
+    """Return the minima of `value * factor + offset` mod 2**64 over all values, shape [factors]."""
     if not is_available():
         return None
     if factors.shape != offsets.shape:

@@ -103,7 +103,8 @@ def thin_points(points: Points) -> list[tuple[float, float]]:
     finite = [point for point in points if math.isfinite(point[1])]
     size = max(1, math.ceil(len(finite) / _POINTS))
     groups = [finite[start : start + size] for start in range(0, len(finite), size)]
-    return [(group[-1][0], math.fsum(y for _, y in group) / len(group)) for group in groups]
+    means = (math.fsum(y for _, y in group) / len(group) for group in groups)
+    return [(group[-1][0], mean) for group, mean in zip(groups, means, strict=True)]
 
 
 def running_mean(values: Sequence[float]) -> list[float]:

@@ -8,15 +8,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-_LIGHT: Final = (
-    "--paper:#fff;--panel:#f6f8fa;--ink:#1b2330;--muted:#566070;--line:#d9dfe7;"
-    "--c0:#2a66c8;--c1:#b8501f;--c2:#2a7a4d;--c3:#7a4bb5;--c4:#a8325f;--c5:#1b7682;"
-    "--c6:#7d6a10;--c7:#5b6475"
+_LIGHT: Final = "".join(
+    (
+        "--paper:#fff;--panel:#f6f8fa;--ink:#1b2330;--muted:#566070;--line:#d9dfe7;",
+        "--c0:#2a66c8;--c1:#b8501f;--c2:#2a7a4d;--c3:#7a4bb5;",
+        "--c4:#a8325f;--c5:#1b7682;--c6:#7d6a10;--c7:#5b6475",
+    )
 )
-_DARK: Final = (
-    "--paper:#11151b;--panel:#181e26;--ink:#e6eaf0;--muted:#9aa6b6;--line:#323b48;"
-    "--c0:#7eaefc;--c1:#f79a62;--c2:#6cc994;--c3:#c6a2f7;--c4:#f78fb3;--c5:#66cddb;"
-    "--c6:#d9c25a;--c7:#a7b1c2"
+_DARK: Final = "".join(
+    (
+        "--paper:#11151b;--panel:#181e26;--ink:#e6eaf0;--muted:#9aa6b6;--line:#323b48;",
+        "--c0:#7eaefc;--c1:#f79a62;--c2:#6cc994;--c3:#c6a2f7;",
+        "--c4:#f78fb3;--c5:#66cddb;--c6:#d9c25a;--c7:#a7b1c2",
+    )
 )
 _STYLE: Final = f"""
 :root{{color-scheme:light dark;{_LIGHT}}}

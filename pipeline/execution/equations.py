@@ -110,8 +110,11 @@ def _steps(path: CountPath) -> tuple[str, ...]:
 
 
 def _name(paths: Sequence[CountPath]) -> str:
-    named = [[step for step in _steps(path) if step != EACH] for path in paths]
-    return " + ".join(map(".".join, named))
+    return " + ".join(map(_name_of_path, paths))
+
+
+def _name_of_path(path: CountPath) -> str:
+    return ".".join(step for step in _steps(path) if step != EACH)
 
 
 @dataclass(frozen=True, slots=True)

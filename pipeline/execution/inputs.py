@@ -65,8 +65,8 @@ class SourceFile:
         """The path of a local file; ConfigurationError for a file in a store."""
         if isinstance(self.path, RemoteFile):
             raise ConfigurationError(
-                f"input {self.path}: only documents can be read from a store; download this "
-                "file, and give its local path"
+                f"input {self.path}: only documents can be read from a store; download this file, "
+                "and give its local path"
             )
         return self.path
 
@@ -229,6 +229,7 @@ def _find_unreadable(paths: Sequence[Path]) -> Iterator[ClozelineError]:
                 special.append(path)
         except OSError as error:
             broken.setdefault(error.strerror or str(error), []).append(path)
+
     for reason, some in broken.items():
         yield StorageError(
             f"input {join_names(some)}: cannot be read ({reason}); repair or remove these files"
@@ -249,8 +250,8 @@ def _files_of(folder: Path) -> list[Path]:
     """Return the files of an input folder, without hidden files and outputs of Clozeline."""
     if _is_output(folder):
         raise ConfigurationError(
-            f"input {str(folder)!r}: this folder is an output of Clozeline; name the files to "
-            "read by a pattern"
+            f"input {str(folder)!r}: this folder is an output of Clozeline; name the files to read "
+            "by a pattern"
         )
     return [path for _, files in _walk(folder) for path in files]
 
@@ -262,6 +263,7 @@ def _walk(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[tuple[Path, li
     """
     if (real := folder.resolve()) in above or (above and _is_output(folder)):
         return
+
     try:
         with os.scandir(folder) as scan:
             children = sorted(

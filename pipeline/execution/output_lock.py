@@ -60,6 +60,7 @@ def _hold(file: IO[str], holder: Path, waiting: Callable[[], None]) -> None:
     if not lock(file):
         waiting()
         fcntl.flock(file, fcntl.LOCK_EX)
+
     process = {"host": platform.node(), "pid": os.getpid(), "start": process_start(os.getpid())}
     seen = 0
     since = time.monotonic()

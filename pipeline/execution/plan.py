@@ -200,14 +200,15 @@ def _check_types(unknown: Sequence[SourceFile]) -> None:
     hints = "".join(f"; {suffix}: {tool}" for suffix, tool in tools.items() if tool)
     if (folder := first.folder) is None:
         raise ConfigurationError(
-            f"input: no reader is known for files of this type ({len(unknown):,}): "
-            f"{names}{hints}; to read a file as text: input='{{path: {first.path}, reader: text}}' "
-            "makes one document of the file, `reader: lines` makes one of each line"
+            f"input: no reader is known for files of this type ({len(unknown):,}): {names}{hints}; "
+            f"to read a file as text: input='{{path: {first.path}, reader: text}}' makes one "
+            "document of the file, `reader: lines` makes one of each line"
         )
+
     raise ConfigurationError(
-        f"input {folder!r} holds files of unknown type ({len(unknown):,}): {names}{hints}; "
-        f"move them away, name the files to read by a pattern (input='{folder}/**/*.jsonl'), or "
-        f"choose a reader for the entire folder (input='{{path: {folder}, reader: text}}')"
+        f"input {folder!r} holds files of unknown type ({len(unknown):,}): {names}{hints}; move "
+        f"them away, name the files to read by a pattern (input='{folder}/**/*.jsonl'), or choose "
+        f"a reader for the entire folder (input='{{path: {folder}, reader: text}}')"
     )
 
 

@@ -144,6 +144,7 @@ def _print_keys(stage: str | None, all_keys: bool) -> None:
     else:
         keys = describe(Recipe, common=True)
         title = "keys that are set most often"
+
     lines = "\n".join(key_lines(keys, title))
     more = "" if all_keys else "\n`--help all` shows all keys.\n"
     sys.stdout.write(f"\n{lines}\n{more}")

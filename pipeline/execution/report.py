@@ -77,6 +77,7 @@ def write_stage_report(
         "files": dict(sorted(stage.files().items())),
         "packages": _package_versions(),
     }
+
     content = {
         "format": REPORT_FORMAT,
         "stage": stage.name,
@@ -142,6 +143,7 @@ def write_run_report(recipe: Recipe, names: Sequence[str]) -> Path:
         )
         for stage in stages
     }
+
     known = earlier_report(summary).get("stages", {})
     if not path.exists() or any(known.get(name) != report for name, report in reports.items()):
         publish_text(
@@ -155,7 +157,7 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
     plan = stages[0].recipe.folder(PLAN_STAGE) / "plan.json"
     # without a plan, another run wrote the documents
     inputs = read_plan(plan)["inputs"] if plan.exists() else []
-    rows = {stage.name: stage.explained_row(reports[stage.name]["counts"]) for stage in stages}
+    rows = {stage.name: stage.explain_row(reports[stage.name]["counts"]) for stage in stages}
 
     # amounts, notes and drop reasons
     yield lead(_outcome(stages, rows, reports))
@@ -279,6 +281,7 @@ def _language_table(reports: Reports) -> str:
     texts = encode.get("text_by_language", {})
     tokens: Mapping[str, int] = encode.get("tokens_by_language", {})
     rows = []
+
     for name in sorted(
         {*documents, *tokens},
         key=lambda name: (-tokens.get(name, 0), -documents.get(name, 0), name),
@@ -306,6 +309,7 @@ def _iter_unknown(reports: Reports) -> Iterator[str]:
                 text["unknown_tokens"],
             )
             languages.append((f"{name} · {language}", *amounts))
+
         examples = counts.get("unknown_examples", {})
         reasons = [
             (reason, characters, " ".join(examples.get(reason, {})))

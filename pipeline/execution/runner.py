@@ -267,6 +267,7 @@ class StageRun(Generic[StageCounts]):
         listed |= {UnitRecord.path(folder, *unit) for unit in self.records} | {
             folder / name for name in _UNRECORDED_FILES
         }
+
         for path in folder.rglob("*"):
             if (
                 path.relative_to(folder).parts[0] not in (LOGS, TEMPORARY)
@@ -354,7 +355,7 @@ class StageRun(Generic[StageCounts]):
         progress.stage_done(stage.name, seconds, skipped=skipped)
         row = StageRow("–")
         with Reporting(WORK_IS_DONE)(f"amounts of {stage.name}"):
-            row = stage.explained_row(counts)
+            row = stage.explain_row(counts)
         return StageSummary(stage.name, counts, row, size, seconds, len(records), skipped)
 
 

@@ -178,7 +178,7 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
         dropped = f"{count:,} of {plural(row.totals[noun], noun)} were dropped for one reason"
         return f"{dropped}: {reason} ({self.ruling_key(reason)})"
 
-    def explained_row(self, counts: StageCounts) -> StageRow:
+    def explain_row(self, counts: StageCounts) -> StageRow:
         """Return the row, with a note if one reason drops nearly everything."""
         row = self.row(counts)
         loss = self.explain_loss(row)

@@ -73,7 +73,7 @@ def open_file_system(url: str, options: Mapping[str, Any]) -> Any:
                 "retries": {"total_max_attempts": 1},
                 **options.get("config_kwargs", {}),
             }
-            options["session"] = _checked_session(options.get("profile"))
+            options["session"] = _open_checked_session(options.get("profile"))
         opened = system(
             **{**system._get_kwargs_from_urls(url), **options, "skip_instance_cache": True}
         )
@@ -101,7 +101,7 @@ async def _check_answer(request: Any, handler: Any) -> Any:
     return answer
 
 
-def _checked_session(profile: str | None) -> object:
+def _open_checked_session(profile: str | None) -> object:
     """Return a session of S3 that checks the range of each answer."""
     from aiobotocore.session import AioSession
 

@@ -102,6 +102,7 @@ def parse_index(where: str, raw: bytes | memoryview, manifest: Manifest) -> Bloc
         raise ManifestError(
             f"{where}: expected SHA-256 {named.sha256}, got {digest}; {rebuild_hint(where)}"
         )
+
     try:
         index = _parse(raw, blocks)
         _compare(index, manifest)
@@ -121,6 +122,7 @@ def _parse(raw: bytes | memoryview, blocks: int) -> BlockIndex:
         schema = pa.ipc.read_schema(stream)
     except (pa.ArrowException, OSError) as error:
         raise BlockError("an Arrow file", f"unreadable bytes ({error})") from error
+
     if schema != _SCHEMA:
         raise BlockError(f"the columns {_SCHEMA.names}", "others")
     if blocks == 0:  # Arrow omits the row count of an empty batch, which `decode` needs

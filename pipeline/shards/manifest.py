@@ -72,6 +72,7 @@ def read_regular(path: Path, limit: int) -> bytes:
             content = file.read(status.st_size + 1)
     finally:
         os.close(descriptor)
+
     if len(content) > status.st_size:
         raise ManifestError(f"{path}: the file grew while it was read; {rebuild_hint(path)}")
     return content
@@ -317,6 +318,7 @@ class Manifest(Strict):
             "columns",
             "block_rows",
         )
+
         parts: dict[str, object] = {key: content[key] for key in keys}
         parts["counts"] = [
             content["totals"][key] for key in ("samples", "tokens", "blocks", "shards")
@@ -397,9 +399,8 @@ def _describe_folder(path: Path) -> str:
 def _explain_pipeline(texts: Path) -> str:
     return (
         "; if these are texts or tables, make shards of them: `clozeline pipeline --config "
-        f"recipe:demo input={texts} "
-        "output=shards`, then give shards/corrupt/masked_lm/train (`clozeline --help` lists the "
-        "recipes)"
+        f"recipe:demo input={texts} output=shards`, then give shards/corrupt/masked_lm/train "
+        "(`clozeline --help` lists the recipes)"
     )
 
 

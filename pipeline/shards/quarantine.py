@@ -52,7 +52,9 @@ def read_quarantine(where: str, raw: bytes, manifest: Manifest) -> Quarantine:
     for entry in entries_of(where, raw):
         numbers = known.get(entry["shard"], range(0))
         if not 0 <= entry["block"] < len(numbers):
-            raise _malformed(where, f"the set has no block {entry['block']} in {entry['shard']}")
+            raise _malformed_error(
+                where, f"the set has no block {entry['block']} in {entry['shard']}"
+            )
         blocks.add(numbers[entry["block"]])
     return Quarantine(frozenset(blocks), hashlib.sha256(raw).hexdigest())
 
@@ -71,7 +73,7 @@ def entries_of(where: str, raw: bytes) -> list[dict[str, Any]]:
             content = verify_checksum(content, where)["blocks"]
         return [entry.model_dump() for entry in _ENTRIES.validate_python(content)]
     except (ValueError, KeyError) as error:
-        raise _malformed(where, first_problem(error)) from error
+        raise _malformed_error(where, first_problem(error)) from error
 
 
 def publish_quarantine(folder: Path, entries: Sequence[dict[str, object]]) -> None:
@@ -79,7 +81,7 @@ def publish_quarantine(folder: Path, entries: Sequence[dict[str, object]]) -> No
     publish_json(folder / QUARANTINE, add_checksum({"blocks": list(entries)}))
 
 
-def _malformed(where: str, problem: str) -> ManifestError:
+def _malformed_error(where: str, problem: str) -> ManifestError:
     return ManifestError(
         f"{where}: not a list of quarantined blocks: {problem}; copy it again, or remove it and "
         "run `clozeline quarantine-blocks MANIFEST`, which lists the unreadable blocks again"

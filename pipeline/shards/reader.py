@@ -176,6 +176,7 @@ class ShardSet:
         }
         if manifest.objective is not None:
             sizes["objective"] = manifest.objective.label
+
         columns = table(
             ["column", "type", "meaning"],
             [(s.name, s.arrow_type, s.description) for s in self.columns],

@@ -221,6 +221,7 @@ class RemoteStore:
             )
         except StorageError as error:
             raise StorageError(f"{url}: cannot be written ({error.__cause__ or error})") from error
+
         if (stored := self.properties(url).size) != size:
             raise StorageError(
                 f"{url}: expected {size} bytes after writing it, got {stored}; write it again"

@@ -205,6 +205,7 @@ def _write_tar(
     never parse the archive: the range of a block is its record batch message inside the member.
     """
     ranges = []
+
     with tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for number, batch in enumerate(batches):
             member = io.BytesIO()
@@ -325,6 +326,7 @@ class SetWriter:
                 metadata=self.metadata,
                 name=name,
             )
+
         with output.file(self._info(shard)) as path:
             path.write_text(json.dumps(info.to_json()), encoding="utf-8")
         return info
@@ -358,6 +360,7 @@ class SetWriter:
                 raise IntegrityError(
                     f"{path}: expected the record of {name}, got {got}; {rebuild_hint(path)}"
                 )
+
         return write_manifest(
             output.folder / self.path,
             columns=self.columns,

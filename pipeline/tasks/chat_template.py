@@ -107,6 +107,7 @@ def render_dialogues(
         python_command("-c", code), limits=ChildLimits(), input=lines.encode(), stderr=None
     )
     answers = [json.loads(line) for line in child.stdout.split(b"\n")[:-1]]
+
     if len(answers) < len(dialogues):
         status = child.returncode
         content = dialogues[len(answers)][0][1]

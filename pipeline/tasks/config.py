@@ -52,7 +52,7 @@ class TasksConfig:
     longer one first"""
     stride: Annotated[int, Field(ge=1)] | None = None
     """tokens between the starts of two windows of a long text, for tagging and question answering;
-    null: half of the room for the text, which is also the maximum"""
+    null: half of the length of a window, which is also the maximum"""
     split_off: dict[str, Annotated[float, Field(gt=0, lt=1)]] = field(default_factory=dict)
     """splits taken from the training file and their shares, for tasks without such files: {dev:
     0.1, test: 0.2}; no two splits share a document or a text"""

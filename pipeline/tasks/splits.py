@@ -99,8 +99,8 @@ def split_files(
         raise ConfigurationError(
             f"tasks: expected files named train, dev or test (train.tsv), got {names or 'none'}; "
             "assign them by input='[{path: FILE, source: train}, {path: FILE, source: dev}]'; to "
-            "take dev from a single file: "
-            "input='[{path: FILE, source: train}]' tasks.split_off='{dev: 0.2}'"
+            "take dev from a single file: input='[{path: FILE, source: train}]' "
+            "tasks.split_off='{dev: 0.2}'"
             + (
                 ", or name folders train, dev and test, with folders of .txt files in them"
                 if reader.in_folders
@@ -128,6 +128,7 @@ def _split_of(file: SourceFile, reader: TaskReader | type[TaskReader]) -> str | 
                 f"{file.entry.source!r}"
             )
         return file.entry.source
+
     path = PurePosixPath(file.source)
     part = PART.fullmatch(path.name)
     if part is None:

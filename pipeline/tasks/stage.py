@@ -252,6 +252,7 @@ class TaskManifests(Pass[TaskCounts]):
         writer = rows_of(metadata.head, work.form.frame.architecture).writer(
             metadata, source.split, work.form, vocabulary
         )
+
         manifest = writer.write_manifest(
             output,
             name=f"{metadata.name}/{source.split}",
@@ -318,8 +319,8 @@ def _missing_classes(
         if missing:
             yield (
                 f"{split} has no row of "
-                f"{', '.join(missing[:_DETAILS])}{' …' if len(missing) > _DETAILS else ''}: "
-                "give more rows, another share in tasks.split_off, or a file for each split"
+                f"{', '.join(missing[:_DETAILS])}{' …' if len(missing) > _DETAILS else ''}: give "
+                "more rows, another share in tasks.split_off, or a file for each split"
             )
 
 
@@ -381,8 +382,8 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         for manifest in sorted((self.folder / metadata.name).glob("*/manifest.json")):
             if (split := manifest.parent.name) not in {*splits, *self.config.split_off}:
                 yield (
-                    f"tasks: no file of input={inputs} is the split '{split}', which was "
-                    f"published before: give the file again, or remove {manifest.parent}"
+                    f"tasks: no file of input={inputs} is the split '{split}', which was published "
+                    f"before: give the file again, or remove {manifest.parent}"
                 )
 
         rows = TASK_ROWS.load_class(head)
@@ -477,6 +478,7 @@ def _row(counts: SplitCounts) -> StageRow:
     )
     notes = counts.get("notes", {})
     shown = [f"{notes[name]:,} {name.replace('_', ' ')}" for name in SHOWN_NOTES if notes.get(name)]
+
     out = "\n".join(
         (
             f"{plural(counts['examples'], 'example')}{windows}",

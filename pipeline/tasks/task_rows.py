@@ -262,6 +262,7 @@ class TaskRows(ABC, Generic[Item]):
         self.rejected: list[Rejected] = []
         self.unbuilt: dict[int, str] = {}
         """reasons why items have no example, by index of the item"""
+
         self.truncated_inputs: dict[int, int] = {}
         """number of truncated input tokens, by index of the item, for items with some"""
         self.counts = SplitCounts(
@@ -305,7 +306,7 @@ class TaskRows(ABC, Generic[Item]):
     def build(self, item: Item, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
         """Return the examples of a row from its encoded texts, or the reason to reject it."""
 
-    def framed(self, *texts: NDArray[np.generic]) -> FramedRow:
+    def frame_texts(self, *texts: NDArray[np.generic]) -> FramedRow:
         """Return the ids of one text or a pair with special tokens, truncated to `max_length`."""
         return self.form.frame.row(texts, self.tokenizer.vocabulary, self.form.max_length)
 

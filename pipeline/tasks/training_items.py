@@ -102,7 +102,7 @@ def check_switched_head(metadata: TaskMetadata) -> None:
     """Raise ConfigurationError if the answers of a task are texts or positions in a text."""
     if metadata.head not in _HEADS:
         raise ConfigurationError(
-            f"tasks.code_switch: translating words would move the answers of the head "
+            "tasks.code_switch: translating words would move the answers of the head "
             f"{metadata.head}: expected a task for {', '.join(_HEADS)}; remove the key"
         )
 

@@ -39,8 +39,8 @@ def _require_listener(address: str) -> None:
     except OSError as error:
         raise StorageError(
             f"executor ray: nothing answers at {address} ({error.strerror or error}); start the "
-            "cluster, or set executor.options.address=HOST:PORT to the address that "
-            "`ray start --head` printed"
+            "cluster, or set executor.options.address=HOST:PORT to the address that `ray start "
+            "--head` printed"
         ) from error
 
 

@@ -148,8 +148,8 @@ class Slurm(Executor):
         )
         if job := queued.stdout.strip():
             raise StorageError(
-                f"output: {folder}: Slurm job {job} already runs this output; stop it by "
-                f"`scancel {job}`"
+                f"output: {folder}: Slurm job {job} already runs this output; stop it by `scancel "
+                f"{job}`"
             )
 
         publish_text(folder / _DRIVER, f"#!/bin/bash\nexec {shlex.join(words)}\n")
@@ -243,6 +243,7 @@ class _Arrays:
         )
         if answer.returncode:
             return None
+
         queued = 0
         strangers = set()
         for line in answer.stdout.splitlines():
@@ -268,6 +269,7 @@ class _Arrays:
             self._largest = min(
                 (int(size or tasks) for size, tasks in limits), default=_DEFAULT_ARRAY
             )
+
         while self.left:
             count = min(self._size, self.left, self._largest)
             first = self._tasks - self.left

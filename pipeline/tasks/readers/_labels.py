@@ -56,14 +56,14 @@ def cell_text(value: object) -> str | None:
     return str(value).strip() or None
 
 
-def printed_list(text: str) -> list[object] | None:
+def parse_printed_list(text: str) -> list[object] | None:
     """Return the list in a string that a program printed as JSON or Python; None for other strings.
 
     Raises:
         ValueError: the list is cut off, or has no commas, as numpy prints arrays.
 
     Example:
-        >>> printed_list("['joy', 'fear']"), printed_list("joy, fear")
+        >>> parse_printed_list("['joy', 'fear']"), parse_printed_list("joy, fear")
         (['joy', 'fear'], None)
     """
     if not _PRINTED.match(text):
@@ -91,7 +91,7 @@ def cell_texts(value: object, separator: str | None) -> list[str] | None:
     if value is None:
         return None
     if isinstance(value, str):
-        printed = printed_list(value)
+        printed = parse_printed_list(value)
         parts: Iterable[object] = value.split(separator) if printed is None else printed
     else:
         parts = value if isinstance(value, (list, tuple)) else [value]
@@ -109,7 +109,7 @@ def words_of(value: object) -> tuple[str, ...]:
         (('in', 'New York'), ('in', 'Rome'), ('in', 'New York'))
     """
     with suppress(ValueError):
-        value = (printed_list(value) or value.split()) if isinstance(value, str) else value
+        value = (parse_printed_list(value) or value.split()) if isinstance(value, str) else value
     if value is None or value == []:
         raise Unfit("empty_text")
     if not isinstance(value, (list, tuple)) or not all(isinstance(word, str) for word in value):

@@ -78,6 +78,7 @@ def open_sentences(
             damage = sentence.damage or ("" if words else "no_words")
             if not parsed and not sentence.damage:
                 continue  # only the start of a document
+
             if damage or any(len(word) == 1 for word in words):
                 text = " ".join(word for word, *_ in words)
                 yield (

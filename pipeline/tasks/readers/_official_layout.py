@@ -31,7 +31,7 @@ class OfficialLayout(LabeledReader):
         if file is None:
             return None
         return (
-            (self.build(row, number, self.unlabeled), None)
+            (self.build(row, number, self.build_unlabeled), None)
             for number, (_, row) in enumerate(file.rows())
         )
 

@@ -192,8 +192,8 @@ class GlueReader(OfficialLayout):
     def item(self, row: Row, index: int) -> Any:
         return self._format_as_text(super().item(row, index))
 
-    def unlabeled(self, row: Row, index: int) -> Any:
-        return self._format_as_text(super().unlabeled(row, index))
+    def build_unlabeled(self, row: Row, index: int) -> Any:
+        return self._format_as_text(super().build_unlabeled(row, index))
 
     def _format_as_text(self, item: LabeledText | TaggedWords) -> Any:
         """Return the item; with `as_text`, as the text that T5 uses."""

@@ -107,11 +107,11 @@ class InstructionsReader(TaskReader):
         if file is None:
             return None
         return (
-            (self.build(row, number, self._unanswered), None)
+            (self.build(row, number, self._with_placeholder_answer), None)
             for number, (_, row) in enumerate(file.rows())
         )
 
-    def _unanswered(self, row: Row, index: int) -> Dialogue:
+    def _with_placeholder_answer(self, row: Row, index: int) -> Dialogue:
         """Return the dialogue of a row whose last answer may be missing; any text replaces it."""
         messages = self._messages(row)
         if messages[-1][0] != "assistant":
@@ -179,6 +179,7 @@ class InstructionsReader(TaskReader):
                     is_target = role == "assistant"
                     yield TemplatePart(match["space"] + content, is_target)
                 position = match.end()
+
             if template[position:]:
                 yield TemplatePart(template[position:])
 

@@ -122,7 +122,7 @@ class LabeledReader(TaskReader):
             answers = [name for name in _ANSWERS if getattr(self, name) is not None]
             if len(answers) != 1:
                 raise ValueError(
-                    f"expected one of label (a class), labels (several) and score (a number), got "
+                    "expected one of label (a class), labels (several) and score (a number), got "
                     f"{' and '.join(answers) or 'none'}: name the column, such as label: sentiment"
                 )
             if self.words is not None and (self.text_pair or self.label is None):
@@ -161,6 +161,7 @@ class LabeledReader(TaskReader):
             return TaskMetadata(
                 name=spec.task, head="regression", metrics=metrics, texts=texts, low=low, high=high
             )
+
         several = spec.labels is not None
         metrics = metrics or (
             ("micro_f1", "macro_f1", "subset_accuracy") if several else ("accuracy", "macro_f1")
@@ -310,7 +311,7 @@ class LabeledReader(TaskReader):
             return LabeledText(texts, None, None, index, group, classes)
         return LabeledText(texts, classes[0], None, index, group)
 
-    def unlabeled(self, row: Row, index: int) -> LabeledText | TaggedWords:
+    def build_unlabeled(self, row: Row, index: int) -> LabeledText | TaggedWords:
         """Return the item of a row without reading its label, with a placeholder."""
         spec = self.spec
         if spec.words is not None:
@@ -330,6 +331,7 @@ class LabeledReader(TaskReader):
         except ValueError as error:
             several = "" if spec.words else "; name several by tasks.reader.labels"
             raise Unfit("bad_label", f"the column {self._answer} {error}{several}") from error
+
         if labels is None:
             raise Unfit("no_label")
         labels = [self._in_normal_form(label) for label in labels]

@@ -95,10 +95,11 @@ class MultipleChoiceReader(TaskReader):
                 if isinstance(item, Rejected) and item.detail == _BEYOND:
                     above = above + 1
                     where = where or f"{path}: line {item.index + 1}"
+
         if above and not has_zero:
             raise ConfigurationError(
-                f"{where}: {above:,} answers are the number of choices and none is 0, so they "
-                "seem to count from 1: set tasks.reader.answers=['1', '2', ...]"
+                f"{where}: {above:,} answers are the number of choices and none is 0, so they seem "
+                "to count from 1: set tasks.reader.answers=['1', '2', ...]"
             )
         return self.options
 

@@ -83,6 +83,7 @@ def _questions(path: Path, text: str) -> Iterator[Row | Rejected]:
         yield Rejected(
             "fields", 0, f"{where}: expected a JSON object with a list of questions", (text,)
         )
+
     for question, options, answer in islice(zip_longest(*columns), len(columns[0])):
         texts = {"article": fields.get("article"), "question": question, "options": options}
         stripped = {name: _strip(value) for name, value in texts.items()}

@@ -76,6 +76,7 @@ def _answers(row: Row) -> Iterator[Sequence[Row]]:
                     "idx": [row.get("idx"), question.get("idx"), answer.get("idx")],
                 }
             )
+
         yield group
 
 

@@ -58,9 +58,10 @@ class LabeledRows(TaskRows[LabeledText]):
         ids = [encoding.ids for encoding in encodings]
         if not all(map(len, ids)):
             return "no_tokens"
+
         rows = [
-            self.framed(*ids),
-            *([self.framed(*ids[::-1])] if self.metadata.both_orders else []),
+            self.frame_texts(*ids),
+            *([self.frame_texts(*ids[::-1])] if self.metadata.both_orders else []),
         ]
         classes = item.classes or (() if item.label is None else (item.label,))
         labels = {self.metadata.labels[index]: 1 for index in classes}

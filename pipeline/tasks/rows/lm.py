@@ -100,8 +100,8 @@ class TargetRows(GenerationRows):
             if not len(source) or not len(target):
                 return "no_tokens"
 
-            source_row = self.framed(source)
-            target_row = self.framed(target)
+            source_row = self.frame_texts(source)
+            target_row = self.frame_texts(target)
             text, targets = item.answers[number]
             record = record_bytes({"source": text, "targets": list(targets)})
             columns = {"input_ids": source_row.ids, "target_ids": target_row.ids, "record": record}

@@ -41,7 +41,7 @@ class ChoiceRows(TaskRows[Choices]):
         context, *choices = (encoding.ids for encoding in encodings)
         if not len(context) or not all(map(len, choices)):
             return "no_tokens"
-        rows = [self.framed(context, choice) for choice in choices]
+        rows = [self.frame_texts(context, choice) for choice in choices]
         columns = {**join_rows(rows), "choice": [item.right]}
         return [
             BuiltExample(columns, cut=sum(row.cut for row in rows), labels={str(item.right): 1})

@@ -38,6 +38,6 @@ class PairRows(TaskRows[LabeledText]):
         """Return both framed rows; `no_tokens` if a text is empty."""
         if not all(len(encoding.ids) for encoding in encodings):
             return "no_tokens"
-        first, second = (self.framed(encoding.ids) for encoding in encodings)
+        first, second = (self.frame_texts(encoding.ids) for encoding in encodings)
         columns = {"input_ids": first.ids, "input_ids_b": second.ids, "target": [item.target]}
         return [BuiltExample(columns, cut=first.cut + second.cut)]

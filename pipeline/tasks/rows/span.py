@@ -115,7 +115,7 @@ class AnswerRows(TaskRows[Question]):
         }
         rows: list[BuiltExample] = []
         for number, (start, end) in enumerate(windows):
-            row = self.framed(question_ids, context.ids[start:end])
+            row = self.frame_texts(question_ids, context.ids[start:end])
             has_answer = start <= first and last < end
             offsets = np.zeros((len(row.ids), 2), np.int64)
             offsets[begin : begin + end - start] = spans[start:end]

@@ -101,7 +101,7 @@ class TaggedRows(TaskRows[TaggedWords]):
             if not len(labeled):
                 continue
             ids = encoding.ids[firsts[start] : firsts[end]]
-            framed = self.framed(ids)
+            framed = self.frame_texts(ids)
             # words with a token in this window, and the position of their first or last token
             kept = numbers[firsts[start] : firsts[end]][: len(ids) - framed.cut]
             words, positions = np.unique(kept, return_index=True)

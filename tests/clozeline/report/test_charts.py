@@ -88,7 +88,7 @@ def test_long_series_are_thinned_by_averaging():
 def test_values_are_where_the_numbers_of_the_axes_say():
     """The y axis of 10 to 20 has half a unit of air at both ends: 144 units for 11."""
     plot = Plot([0, 100], [10, 20], "step")
-    assert plot.place([(0, 10), (100, 20), (50, 15)]) == [
+    assert plot.project([(0, 10), (100, 20), (50, 15)]) == [
         (46.0, pytest.approx(154 - 144 * 0.5 / 11)),
         (328.0, pytest.approx(10 + 144 * 0.5 / 11)),
         (187.0, 82.0),
