@@ -53,9 +53,9 @@ class CleanConfig:
     )
     """language identifier and the languages to keep; null identifies nothing and keeps all"""
     normalize: NormalForm = "prose"
-    """stored form of texts: `prose` composes accents and drops controls, outer blanks and repeated
-    empty lines; `code` keeps everything that a compiler or a diff can see; `sequence` keeps capital
-    letters without white space, for DNA and proteins; `none` only makes the text valid Unicode"""
+    """stored form of texts. `prose` composes accents and drops controls, outer blanks and repeated
+    empty lines. `code` keeps everything that a compiler or a diff can see. `sequence` keeps capital
+    letters without white space, for DNA and proteins. `none` only makes the text valid Unicode"""
     unwrap: bool = False
     """store each hard-wrapped paragraph as one line; false stores texts unchanged, and joins lines
     for judging alone"""

@@ -45,6 +45,7 @@ class Exclusion:
             raise ConfigurationError(
                 f"clean.exclude: {self.path}: expected UTF-8, got {error}"
             ) from error
+
         return {
             number: stripped
             for number, line in lines

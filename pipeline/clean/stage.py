@@ -218,7 +218,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         ]
 
     def empty_output_error(self, counts: CleanCounts) -> ClozelineError:
-        """Return an error that says why no document is left: no record, no text, or all rejected."""
+        """Return an error that says why no document is left: no record, no text, all rejected."""
         if counts.get("documents_in", 0):
             return super().empty_output_error(counts)
         if missing_texts := counts.get("text_lacks"):

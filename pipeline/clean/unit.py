@@ -117,13 +117,14 @@ class CleaningSteps:
         the configuration of the input states is not identified.
         """
         filters = self._filters if document.target_text is None else self._pair_filters
-        unread = document.replace(text="", target_text=None)
-        first = self._apply_filters(
-            [named for named in filters if named[1].before_extraction], unread
-        )
-        if first is None:
+
+        # filters that need no text come first, so that rejected pages are never parsed
+        early = [named for named in filters if named[1].before_extraction]
+        late = [named for named in filters if not named[1].before_extraction]
+        judged = self._apply_filters(early, document.replace(text="", target_text=None))
+        if judged is None:
             return None
-        document = document.replace(extra=first.extra, flags=first.flags)
+        document = document.replace(extra=judged.extra, flags=judged.flags)
 
         if is_markup:
             page = self._extraction.extract(document.text)
@@ -155,12 +156,10 @@ class CleaningSteps:
         identified = self._identify_language(document, stated_language)
         if identified is None:
             return None
-        return self._apply_filters(
-            [named for named in filters if not named[1].before_extraction], identified
-        )
+        return self._apply_filters(late, identified)
 
     def split(self, items: Iterable[Item], split: ChapterSplit) -> Iterator[Item]:
-        """Yield the chapters of each text or page; other items, and pages without text, unchanged."""
+        """Yield the chapters of each text or page; other items, and empty pages, unchanged."""
         for item in items:
             text = item.text if isinstance(item, RawRecord) else ""
             if isinstance(item, RawRecord) and item.is_markup:
@@ -170,10 +169,8 @@ class CleaningSteps:
                 continue
 
             for offset, chapter in split.iter_chapters(text):
-                if item.locator_type in (
-                    "text",
-                    "html",
-                ):  # the offset of the chapter says more than that of the file, 0
+                # the offset of the chapter says more than that of the file, 0
+                if item.locator_type in ("text", "html"):
                     size = len(chapter.encode("utf-8", "surrogatepass"))
                     yield item._replace(
                         locator_type="chapter",

@@ -166,9 +166,7 @@ def _read_untasked_rows(
             yield EvaluationItem(row, str(row), (str(fields),)) if has_text else None
             continue
 
-        layout = layout or next(
-            (names for names in _LAYOUTS if all(name in fields for name in names)), ()
-        )
+        layout = layout or next((names for names in _LAYOUTS if fields.keys() >= set(names)), ())
         texts = [[*iterate_strings(fields.get(name))] for name in layout]
         if not texts or not all(texts):
             raise _layout_error(file, f"the fields {', '.join(fields) or 'none'} in line {row + 1}")

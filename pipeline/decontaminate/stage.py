@@ -170,7 +170,7 @@ class _SuiteOverlap:
     )
     items: int = 0
     documents: set[tuple[int, int]] = field(default_factory=set)
-    found: list[dict[str, Any]] = field(default_factory=list)
+    contaminated: list[dict[str, Any]] = field(default_factory=list)
 
     def add(
         self,
@@ -209,7 +209,7 @@ class _SuiteOverlap:
         )
         if documents:
             self.documents |= documents
-            self.found.append(
+            self.contaminated.append(
                 {
                     "file": file.name,
                     "row": item.row,
@@ -224,7 +224,7 @@ class _SuiteOverlap:
         counts: dict[str, Any] = {
             **self.counts,
             "documents": len(self.documents),
-            "found": self.found,
+            "found": self.contaminated,
         }
         counts["items"] = self.items
         counts["overlap"] = round(counts["overlap_words"] / max(1, counts["words"]), 6)

@@ -286,6 +286,7 @@ class NearClusters(Pass[DedupCounts]):
                     "share none, or clean the crawls one by one, each with "
                     "dedup.against=EARLIER_OUTPUT"
                 )
+
         return np.frombuffer(b"".join(pieces), dtype)
 
     def _read_documents(self, nodes: UInt64) -> NDArray[Any]:

@@ -220,6 +220,7 @@ class OtherOutput:
             units = 1 + max((int(each["unit"]) for each in plan["units"]), default=-1)
         except (OSError, ValueError, KeyError, TypeError):
             units = 0
+
         finished = records(folder, "main")
         if [record.unit for record in finished] != list(range(units)):
             raise ConfigurationError(

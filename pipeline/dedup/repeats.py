@@ -90,7 +90,7 @@ class TextPieces(ABC):
     def remove_runs(
         self, text: str, language: str, runs: Iterable[tuple[int, int]], form: NormalForm = "prose"
     ) -> str:
-        """Return the stored form of a text without runs of units [first, last); they may overlap."""
+        """Return the stored form of a text without runs of units, [first, last) each."""
         starts = [*self.starts(text, language), len(text)]
         kept = list[str]()
         at = 0
@@ -173,7 +173,7 @@ class PieceHashes(Pass[DedupCounts]):
         self,
         parts: Parts,
         pieces: TextPieces,
-        documents: Callable[[int], Iterator[tuple[int, Document]]],
+        documents: _Documents,
     ) -> None:
         self.parts = parts
         self.pieces = pieces

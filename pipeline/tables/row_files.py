@@ -55,6 +55,7 @@ class RowFile:
             for name in names
             if name not in self.names and name.partition(".")[0] not in self.names
         ]
+
         if missing:
             header = (
                 ""

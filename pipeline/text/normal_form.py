@@ -288,6 +288,7 @@ def _keep_zero_width_spaces(spaces: re.Match[str]) -> str:
     end = spaces.end()
     before = text[start - 1 : start]
     after = text[end : end + 1]
+
     inside = (
         before
         and after

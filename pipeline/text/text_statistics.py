@@ -68,14 +68,14 @@ class TextStatistics:
         return [join_paragraph(group) for group in self.line_groups]
 
     @cached_property
-    def filled_lines(self) -> list[str]:
+    def nonempty_lines(self) -> list[str]:
         """The lines that are not empty."""
         return [line for line in self.lines if line]
 
     @cached_property
     def duplicate_lines(self) -> Duplicates:
         """Duplicates among the non-empty lines."""
-        return _count_duplicates(self.filled_lines)
+        return _count_duplicates(self.nonempty_lines)
 
     @cached_property
     def duplicate_paragraphs(self) -> Duplicates:

@@ -1,9 +1,9 @@
 """Run extractors in a child process, because C parsers can hang, crash and exhaust memory.
 
-Pages and answers are lines of JSON on a socket, one page at a time: a page that exceeds its CPU
-time or crashes the child is the only one lost. Wall-clock time rejects no page, because a busy
-machine must not decide which documents are kept. A child that does not answer for very long ends
-the stage.
+Pages and answers are lines of JSON on a socket, one page at a time. A page that exceeds its CPU
+time or crashes the child is therefore the only one lost. Wall-clock time rejects no page, because a
+busy machine must not decide which documents are kept. A child that does not answer for very long
+ends the stage.
 """
 
 import atexit

@@ -62,7 +62,7 @@ class FinewebQuality(ThresholdFilter):
     def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:
         """Yield the measures in datatrove's order."""
         options = self._options
-        lines = statistics.filled_lines
+        lines = statistics.nonempty_lines
         count = max(1, len(lines))
         ended = sum([self._ends_sentence(line[-1]) is not None for line in lines])
         yield at_least("line_punct_ratio", ended / count, options.line_punct_thr)

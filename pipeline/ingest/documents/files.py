@@ -160,6 +160,7 @@ def read_batches(
     file = file if isinstance(file, RecordedFile) else RecordedFile(file)
     fields = sorted({schema.get_field_index(name) for name in columns}) or None
     options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
+
     try:
         with pa.ipc.open_file(file.buffer(), options=options) as reader:
             if fields is None and reader.schema != schema:

@@ -301,22 +301,22 @@ _TEMPLATE_GROUPS: Final[tuple[tuple[Callable[[TemplateCall], str], str], ...]] =
     (_show_first, "sub|subscript|tiefgestellt"),
     (
         _show_first,
-        "nowrap|nobr|nobreak|no "
-        "wrap|nowr|small|smaller|klein|kleiner|kl|big|bigger|larger|large|abbr|abbrlink|abbrv|abk|abkürzung|tooltip|ill|interlanguage "
-        "link|illm|sc|smallcaps|small "
-        "caps|sc1|sc2|em|strong|bold|italic|italics|underline|mvar|math|var|tt|mono|kbd|key|unicode|as "
-        "written|sic|not a "
-        "typo|notatypo|typo|nobold|normal|noitalic|noitalics|iast|angbr|mention|flag|flagcountry|flagu|hebr|arab|polytonisch|polytonic|script|ipa-all",
+        "nowrap|nobr|nobreak|no wrap|nowr|small|smaller|klein|kleiner|kl|big|bigger|larger|large|"
+        "abbr|abbrlink|abbrv|abk|abkürzung|tooltip|ill|interlanguage link|illm|sc|smallcaps|"
+        "small caps|sc1|sc2|em|strong|bold|italic|italics|underline|mvar|math|var|tt|mono|kbd|key|"
+        "unicode|as written|sic|not a typo|notatypo|typo|nobold|normal|noitalic|noitalics|iast|"
+        "angbr|mention|flag|flagcountry|flagu|hebr|arab|polytonisch|polytonic|script|ipa-all",
     ),
     (
         _show_first,  # German abbreviations of languages, which stand before a word
-        "ens|frs|las|grcs|ars|rus|its|ess|pls|jas|trs|hes|fas|nls|zhs|kos|pts|css|hus|svs|das|eos|sas|uks|els",
+        "ens|frs|las|grcs|ars|rus|its|ess|pls|jas|trs|hes|fas|nls|zhs|kos|pts|css|hus|svs|das|eos|"
+        "sas|uks|els",
     ),
     (_show_second, "langx"),
     (
         _show_last,
-        "lang|transl|translit|transliteration|xlit|wikt-lang|ipa|lautschrift|color|colour|colored|font "
-        "color|fontcolor|farbe|resize|font|hover title",
+        "lang|transl|translit|transliteration|xlit|wikt-lang|ipa|lautschrift|color|colour|colored|"
+        "font color|fontcolor|farbe|resize|font|hover title",
     ),
     (_show_words, "sortname|ship|schiff"),
     (_show_joined, "chem|chem2|linktext|gaps"),

@@ -79,6 +79,7 @@ class TableFileReader(RowReader):
         try:
             with self.table(path) as (schema, parts):
                 key = self._options.text_key
+                # a table without the text column is one fault, not one per row
                 text_type = _find_column_type(schema, key)
                 if why := self._records.explain_unusable(
                     schema.names, has_text=text_type is not None
@@ -197,6 +198,7 @@ def _replace_times(
     if types.is_dictionary(kind):
         inner = _replace_times(kind.value_type, replace_time)
         return kind if inner == kind.value_type else inner
+    # nested types
     if types.is_map(kind):
         return pa.map_(
             _replace_times(kind.key_type, replace_time),

@@ -89,7 +89,7 @@ _OPENER: Final = {"}}": "{{", "|}": "{|", "]]": "[[", "]": "[", "-->": "<!--"}
 _MOST_PARAMETERS: Final = 20
 """Maximum parameters of a template that are read; inline templates have fewer."""
 _MOST_UNCLOSED: Final = 20
-"""Maximum unclosed openers: for each of them the parser reads the rest of a page again."""
+"""Maximum unclosed openers: for each one the parser reads the remaining page again."""
 
 
 class MediawikiReader(Reader):
