@@ -54,7 +54,11 @@ ByteCount: TypeAlias = Annotated[int, BeforeValidator(byte_count)]
 
 
 def settings_of(schema: type[Options], words: Sequence[str]) -> Options:
-    """Return the settings that `key=value` words give; ConfigurationError for a wrong key or value."""
+    """Return the settings that `key=value` words give.
+
+    Raises:
+        ConfigurationError: for a wrong key or value.
+    """
     allow_words(schema, words)
     settings: Options = validate(schema, override(schema, {}, words, _ORIGIN), _ORIGIN)
     return settings
@@ -89,7 +93,9 @@ def run_tool(
 
 
 def run_as_script(main: Callable[[Sequence[str]], int]) -> NoReturn:
-    """Run a tool whose file was started, `python tools/shards/inspect_shard.py SET`, and exit with its code.
+    """Run a tool whose file was started, and exit with its code.
+
+    For example `python tools/shards/inspect_shard.py SET`.
 
     Python puts the folder of such a file first on its path: `evaluate.py` there would hide the
     library of this name.

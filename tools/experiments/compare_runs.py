@@ -131,7 +131,10 @@ def _notes(run: Path) -> Iterator[str]:
         if not path.is_file() or not path.stat().st_size:
             yield f"{path} is missing or empty: {what}"
         elif key and (lost := sum(record is None or key not in record for record in records(path))):
-            yield f"{path}: {plural(lost, 'line')} cannot be read, torn, damaged or of another file, and skipped"
+            yield (
+                f"{path}: {plural(lost, 'line')} cannot be read, torn, damaged or of another "
+                "file, and skipped"
+            )
 
 
 def _note_tasks(runs: Sequence[RecordedRun]) -> str:

@@ -168,7 +168,10 @@ def table_lines(rounds: Sequence[Round], reason: str) -> Iterator[str]:
     for number, one in enumerate(rounds):
         changed = "-" if one.changed is None else f"{one.changed:.1%}"
         scores = "  ".join(f"{one.metrics[name]:{len(name)}.4f}" for name in names)
-        yield f"{number:>5}  {one.labels:>6,}  {changed:>7}  {scores}{'  best' if number == best else ''}"
+        yield (
+            f"{number:>5}  {one.labels:>6,}  {changed:>7}  "
+            f"{scores}{'  best' if number == best else ''}"
+        )
     yield f"stopped: {reason}; the best run is round-{best}/seed-0"
 
 

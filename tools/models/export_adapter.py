@@ -32,7 +32,8 @@ library_name: peft
 
 # {title}
 
-An adapter of kind {kind}, {parameters:,} parameters, exported by Clozeline. It works only with one model, {base}.
+An adapter of kind {kind}, {parameters:,} parameters, exported by Clozeline. It works only with one
+model, {base}.
 
 ```python
 from peft import PeftModel

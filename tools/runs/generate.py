@@ -55,7 +55,8 @@ def _generate(settings: GenerateOptions) -> None:
         return
     if all(head.target != "lm" for head in trained.model.heads.values()):
         raise ConfigurationError(
-            f"{settings.run}: continuations need a head that predicts the next token, the model has "
+            f"{settings.run}: continuations need a head that predicts the next token, the model "
+            "has "
             f"{', '.join(trained.model.heads)}; a masked LM fills masks: "
             f"clozeline fill-mask {settings.run} text='a <mask> word', or mode=unmask"
         )

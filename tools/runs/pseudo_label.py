@@ -145,7 +145,8 @@ def select(
     Example:
         >>> from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskItem, TaskReader
         >>> items = [LabeledText((text,), None, None, line) for line, text in enumerate("abcd")]
-        >>> rows = [LabeledByModel(item, 0, p) for item, p in zip(items, (0.91, 0.5, 0.99, 0.95), strict=True)]
+        >>> shares = (0.91, 0.5, 0.99, 0.95)
+        >>> rows = [LabeledByModel(item, 0, p) for item, p in zip(items, shares, strict=True)]
         >>> kept, dropped = select(rows, 0.9, per_class=2)
         >>> [row.item.index for row in kept], dropped
         ([2, 3], {'below_threshold': 1, 'beyond_per_class': 1})

@@ -197,7 +197,9 @@ def _decode_texts(
 def _format_row(facts: dict[str, Any]) -> Iterator[str]:
     """Yield a line with the position of a row, then a line for each of its facts."""
     filler = "" if "shard" in facts else ": filler row, weight 0"
-    yield f"{facts['place']:>5}  lane {facts['lane']}, {facts['set']}, epoch {facts['epoch']}{filler}"
+    yield (
+        f"{facts['place']:>5}  lane {facts['lane']}, {facts['set']}, epoch {facts['epoch']}{filler}"
+    )
     documents = [("document", facts)] if "document" in facts else []
     documents += [("then document", other) for other in facts.get("others", ())]
     documents += [("partner document", facts["partner"])] if "partner" in facts else []

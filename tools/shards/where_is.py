@@ -161,7 +161,10 @@ def _summarize(
         for state, text in STATES.items()
         if text and counts[state]
     )
-    yield f"{plural(samples, 'sample')}, {plural(len(readings), 'reading')}{': ' if states else ''}{states}"
+    yield (
+        f"{plural(samples, 'sample')}, "
+        f"{plural(len(readings), 'reading')}{': ' if states else ''}{states}"
+    )
     if undecided:
         yield f"not among them: {undecided}"
 

@@ -139,7 +139,10 @@ def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[st
         ]
         noted = {**first, "unparsable": fmean(unparsable)} if unparsable else first
         counts = ", ".join((f"{first['n']:,} {first['unit']}", *notes_of(noted)))
-        yield f"{name}: {first['task']} {first['split']}, {counts}, {plural(len(runs), 'run')} ({seeds})"
+        yield (
+            f"{name}: {first['task']} {first['split']}, {counts}, {plural(len(runs), 'run')} "
+            f"({seeds})"
+        )
         if few := note_few_items(first["n"], first["unit"].removesuffix("s")):
             yield f"  {few}"
         for metric in first["metrics"]:

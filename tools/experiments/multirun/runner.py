@@ -2,8 +2,8 @@
 
 Each is launched once; interrupted ones are resumed.
 
-An experiment is a set of trainings to compare. `ExperimentTraining.collect` starts `train/main.py`, which
-resumes from the last checkpoint, and then measures; a training with complete results is not
+An experiment is a set of trainings to compare. `ExperimentTraining.collect` starts `train/main.py`,
+which resumes from the last checkpoint, and then measures; a training with complete results is not
 started. Each command is printed as a user would type it in the root folder.
 """
 

@@ -158,7 +158,10 @@ def _note_few_documents(runs: Runs) -> Iterator[str]:
     for measure, facts in measured.items():
         error = facts["standard_error"]
         if facts["documents"] == 1:
-            yield f"{measure}: one held-out document decides nothing; give more texts, or raise heldout.fraction"
+            yield (
+                f"{measure}: one held-out document decides nothing; give more texts, or raise "
+                "heldout.fraction"
+            )
         elif error is not None:
             few = plural(facts["documents"], "held-out document")
             yield f"{measure}: {few} decide little: the standard error of a loss is {error:.3f}"
@@ -181,8 +184,8 @@ def pair_lines(runs: Runs) -> Iterator[str]:
                 if None in correlations
                 else f"; correlation with the bigram {fmean(correlations):.2f}"
             )
-            yield f"minimal pairs, {name} by {kind}: {accuracy} % of {scores[0]['n']:,}{correlation}"
             pairs = scores[0]["n"]
+            yield f"minimal pairs, {name} by {kind}: {accuracy} % of {pairs:,}{correlation}"
             baselines = scores[0]["baselines"]
     if baselines:
         listed = ", ".join(f"{kind} {100 * accuracy:.1f} %" for kind, accuracy in baselines.items())

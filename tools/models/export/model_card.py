@@ -32,19 +32,23 @@ model = {loader}.from_pretrained("path/to/this/folder"{options})
 {tokenizer_line}```
 """
 _LITERAL = """
-The model was trained on text in which special tokens that a text spells out, such as `{mark}`, are ordinary letters.
-Read text of unknown origin the same way: `tokenizer(text, split_special_tokens=True)`. Without it they become the
-special tokens themselves, which a prompt with `{mark}` in it needs. A unigram model joins them in either case.
+In the training text, special tokens that a text spells out, such as `{mark}`, are ordinary letters.
+Read text of unknown origin the same way: `tokenizer(text, split_special_tokens=True)`. Without it
+they become the special tokens themselves, which a prompt with `{mark}` in it needs. A unigram model
+joins them in either case.
 """
 _WORDS: Final = """
 ## Words
 
-The model was trained on words joined by single blanks. The tag of a word is that of its first token that is more than a
-blank, as with `aggregation_strategy="first"` in a pipeline. Words that are encoded one by one, as with
-`is_split_into_words=True`, can have other tokens: join them.
+The model was trained on words joined by single blanks. The tag of a word is that of its first token
+that is more than a blank, as with `aggregation_strategy="first"` in a pipeline. Words that are
+encoded one by one, as with `is_split_into_words=True`, can have other tokens: join them.
 
 ```python
-encoded = tokenizer(" ".join(words), return_offsets_mapping=True, return_tensors="pt", truncation=True)
+text = " ".join(words)
+encoded = tokenizer(
+    text, return_offsets_mapping=True, return_tensors="pt", truncation=True
+)
 ends = [end if end > start else 0 for start, end in encoded.pop("offset_mapping")[0].tolist()]
 numbers = model(**encoded).logits[0].argmax(-1).tolist()
 tags, start = [], 0

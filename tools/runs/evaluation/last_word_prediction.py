@@ -110,8 +110,14 @@ def last_word_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     left_out = f"{scores['truncated']:,} truncated, {scores['skipped']:,} skipped"
     yield f"{scores['suite']}: {scores['n']:,} passages, {left_out}; step {scores['step']:,}"
     majority = scores["baselines"]["majority"]
-    yield f"  accuracy of the last word {scores['accuracy']:.4f}, {_describe_surprise(scores['nats'])}"
-    yield f"  the most frequent last word {majority:.4f}{note_if_worse(scores['accuracy'], majority, 'higher')}"
+    yield (
+        f"  accuracy of the last word {scores['accuracy']:.4f}, "
+        f"{_describe_surprise(scores['nats'])}"
+    )
+    yield (
+        "  the most frequent last word "
+        f"{majority:.4f}{note_if_worse(scores['accuracy'], majority, 'higher')}"
+    )
     if few := note_few_items(scores["n"], "passage"):
         yield f"  {few}"
 

@@ -213,14 +213,18 @@ def pair_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     yield f"  {'mean of the paradigms':<34}{100 * scores['accuracy']:5.1f} %"
     same = scores["same_length"]
     if same["n"]:
-        yield f"  {'pairs with equally many tokens':<34}{100 * same['accuracy']:5.1f} %  ({same['n']:,} pairs)"
+        yield (
+            f"  {'pairs with equally many tokens':<34}{100 * same['accuracy']:5.1f} %  "
+            f"({same['n']:,} pairs)"
+        )
     for name, accuracy in scores["baselines"].items():
         note = note_if_worse(100 * scores["accuracy"], 100 * accuracy, "higher", ".1f")
         yield f"  {'baseline ' + name:<34}{100 * accuracy:5.1f} %{note}"
     if few := note_few_items(scores["n"], "pair"):
         yield f"  {few}"
     if scores["correlation_with_bigram"] is not None:
-        yield f"  correlation with the bigram over paradigms {scores['correlation_with_bigram']:.2f}"
+        correlation = scores["correlation_with_bigram"]
+        yield f"  correlation with the bigram over paradigms {correlation:.2f}"
     if scores["suite"] == "blimp":
         listed = ", ".join(f"{name} {value}" for name, value in scores["published"].items())
         yield f"  published, all 67 paradigms: {listed}"

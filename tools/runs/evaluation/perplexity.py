@@ -321,7 +321,10 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     yield f"{name}: {scores['nats']:.4f} nats a token{bits}; step {scores['step']:,}"
     counted = f"{scores['tokens']:,} tokens of {scores['documents']:,} {scores['unit']}"
     if scores["stride"] is None:
-        yield f"  {counted}, each masked in a window of {scores['window']}; not comparable with a causal perplexity"
+        yield (
+            f"  {counted}, each masked in a window of {scores['window']}; not comparable with a "
+            "causal perplexity"
+        )
     else:
         yield (
             f"  {counted}, in windows of {scores['window']} every {scores['stride']}; the first "

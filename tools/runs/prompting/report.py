@@ -93,7 +93,10 @@ def prompt_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     for name, value in scores["metrics"].items():
         baseline = majority["metrics"][name]
         note = note_if_worse(value, baseline, "higher")
-        yield f"  {name:<12}{value:.4f}   majority '{majority['label']}' of {majority['of']} {baseline:.4f}{note}"
+        yield (
+            f"  {name:<12}{value:.4f}   majority '{majority['label']}' of {majority['of']} "
+            f"{baseline:.4f}{note}"
+        )
     counted = ("skipped", "unlabeled", "ties", "dropped_demonstrations")
     yield "  " + ", ".join(f"{scores[name]:,} {name.replace('_', ' ')}" for name in counted)
     for name, reasons in (("input", scores["refused"]), ("train", scores["refused_of_train"])):

@@ -32,9 +32,10 @@ def set_sheet(manifest: Manifest) -> Sheet:
     facts = {
         "set": f"{manifest.name} ({manifest.kind})",
         "rows": f"{totals.samples:,} with {totals.tokens:,} tokens, {length}",
-        "files": f"{totals.shards:,} shards, {blocks}, {totals.bytes:,} bytes ({manifest.container}, "
-        f"{codec})",
-        "tokenizer": f"{tokenizer.name}, {tokenizer.vocab_size:,} ids, {tokenizer.fingerprint[:16]}…",
+        "files": f"{totals.shards:,} shards, {blocks}, {totals.bytes:,} bytes "
+        f"({manifest.container}, {codec})",
+        "tokenizer": f"{tokenizer.name}, {tokenizer.vocab_size:,} ids, "
+        f"{tokenizer.fingerprint[:16]}…",
     }
     if manifest.grouping is not None:
         facts["grouping"] = f"{manifest.grouping.name} {_options(manifest.grouping.options)}"
@@ -198,9 +199,8 @@ def describe_answer(facts: TaskMetadata | None, row: ShardRow) -> dict[str, str]
         ]
         return {"labels": f"{', '.join(names) or 'none'} of {facts.name}"}
     if "target" in row.columns and len(row["target"]) == 1:
-        return {
-            "target": f"{float(row['target'][0]):g}, from {facts.low:g} to {facts.high:g} in {facts.name}"
-        }
+        target = float(row["target"][0])
+        return {"target": f"{target:g}, from {facts.low:g} to {facts.high:g} in {facts.name}"}
     if "choice" in row.columns:
         return {
             "choice": f"{int(row['choice'][0])} of {len(row['choice_starts'])}, numbered from 0"

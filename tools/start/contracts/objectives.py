@@ -172,7 +172,8 @@ def check_draws(case: ObjectiveCase) -> None:
             share >= least and (share == 0 or least > 0),
             f"expected another {what} to change {least:.0%} of rows or more, got {share:.0%}. "
             "Draw by `random_keys.for_label`; "
-            "where fewer change, declare this share as `min_redrawn_share`, 0 where nothing is drawn",
+            "where fewer change, declare this share as `min_redrawn_share`, 0 where nothing is "
+            "drawn",
         )
 
 

@@ -19,22 +19,29 @@ PAGE_WORDS: Final = 50
 """Words from which on the published thresholds of pages were chosen (Gopher, arXiv 2112.11446)."""
 
 _LANGUAGE_OF_PAGES: Final = """\
-  # Keeps documents in this language. A text of up to 100 characters needs the score `threshold`, one of 300 and more
-  # `long_threshold`; between them it rises. If the report rejects good texts, lower the key that
-  # `clozeline filter-report` names.{relatives}
+  # Keeps documents in this language. A text of up to 100 characters needs the score `threshold`,
+  # one of 300 and more `long_threshold`; between them it rises. If the report rejects good texts,
+  # lower the key that `clozeline filter-report` names.{relatives}
   language: {{name: py3langid, keep: [{code}], threshold: 0.65, long_threshold: 0.9{thresholds}}}"""
 _LANGUAGE_OF_TEXTS: Final = """\
-  # Keeps documents in this language, and short ones whose language cannot be told (`und`). A text of up to 100
-  # characters needs the score `threshold`, one of 300 and more `long_threshold`; between them it rises.{relatives}
+  # Keeps documents in this language, and short ones whose language cannot be told (`und`). A text
+  # of up to 100 characters needs the score `threshold`, one of 300 and more `long_threshold`;
+  # between them it rises.{relatives}
   language:
-    {{name: py3langid, keep: [{codes}, und], threshold: 0.3, long_threshold: 0.65, thresholds: {{und: 0{low}}}}}"""
+    name: py3langid
+    keep: [{codes}, und]
+    threshold: 0.3
+    long_threshold: 0.65
+    thresholds: {{und: 0{low}}}"""
 _OTHER_WORDS: Final = frozenset(
     {"am", "dz", "kn", "ko", "ml", "ps", "sa", "ta", "te", "ur", "wuu", "xh", "yue", "zu"}
 )
-"""Languages whose words have 3.5 letters or fewer, 8 or more, or no blanks between them (means of the declaration of
-human rights); the published range, 3 to 10, is that of English."""
+"""Languages whose mean word length is outside 3.5 to 8 letters, or which write no blanks.
+
+Means are those of the declaration of human rights. The published range is that of English: 3 to 10.
+"""
 _RELATIVES: Final = ({"bs", "hr", "sr"}, {"id", "ms"}, {"nn", "no"}, {"wuu", "yue", "zh"})
-"""Languages that the identifier takes for each other: right answers have low scores, and short texts are mixed up."""
+"""Languages that the identifier confuses, so that right answers have low scores."""
 _LOW_SCORE: Final = 0.4
 """Least score of a language with close relatives."""
 _ANY_LANGUAGE: Final = """\
@@ -48,15 +55,18 @@ _FILTERS_OF_PAGES: Final = f"""\
   filters:
     # Published: 50 to 100,000 words{{stop_words}}.
     - {{{{name: gopher_quality, words: [10, 100000]{{no_stop_words}}{{no_blanks}}}}}}
-    # Rejects texts that repeat lines or phrases. Its thresholds are for pages: shorter texts are not judged.
+    # Rejects texts that repeat lines or phrases. Its thresholds are for pages: shorter texts are
+    # not judged.
     - {{{{name: gopher_repetition, min_words: {PAGE_WORDS}}}}}
-    # For crawled pages, add c4_quality: it drops menus, and lines without punctuation at their end."""
+    # For crawled pages, add c4_quality: it drops menus, and lines without punctuation at their
+    # end."""
 _FILTERS_OF_TEXTS: Final = f"""\
-  # The published thresholds are for pages of {PAGE_WORDS} words and more. Short texts are kept if they have a word: a
-  # sentence may be one, end in an ellipsis or begin with a hyphen.
+  # The published thresholds are for pages of {PAGE_WORDS} words and more. Short texts are kept if
+  # they have a word: a sentence may be one, end in an ellipsis or begin with a hyphen.
   filters:
-    - {{{{name: gopher_quality, words: [1, 100000], mean_word_length: [1, 1000], symbols_per_word: 1, bullet_lines: 1,
-       ellipsis_lines: 1, tokens_with_letter: 0.2, stop_words: 0}}}}
+    - {{{{name: gopher_quality, words: [1, 100000], mean_word_length: [1, 1000],
+       symbols_per_word: 1, bullet_lines: 1, ellipsis_lines: 1, tokens_with_letter: 0.2,
+       stop_words: 0}}}}
     # Rejects texts that repeat lines or phrases, if they are as long as a page.
     - {{{{name: gopher_repetition, min_words: {PAGE_WORDS}}}}}"""
 _NO_FILTERS: Final = """\
@@ -64,13 +74,14 @@ _NO_FILTERS: Final = """\
   filters: []"""
 
 _EXACT_AND_NEAR: Final = """\
-# The same text twice, and texts that share most of their word 5-grams. A chapter and its whole book share too few:
-# `spans: {}` cuts passages that occur twice.
+# The same text twice, and texts that share most of their word 5-grams. A chapter and its whole
+# book share too few: `spans: {}` cuts passages that occur twice.
 dedup:
   exact: {key: text}
   near: {ngram: 5, bands: 14, rows: 8, verify: 0.7}"""
 _EXACT: Final = """\
-# The same text twice. Two short texts may share most of their words and say different things, so `near` is off.
+# The same text twice. Two short texts may share most of their words and say different things, so
+# `near` is off.
 dedup:
   exact: {key: text}
   near: null"""
@@ -84,7 +95,8 @@ _BYTES: Final = """\
 # 4,000 ids suit a few megabytes. For more than 100 MB use 32000, and a larger model.
 train_tokenizer: {{name: byte_bpe, size: 4000}}"""
 _CHARACTERS: Final = """\
-# Each letter is a token, and one that these texts lack is the unknown token. Proteins have 33 ids with 7 special ones.
+# Each letter is a token, and one that these texts lack is the unknown token. Proteins have 33 ids
+# with 7 special ones.
 train_tokenizer:
   name: character
   size: 4000
@@ -106,8 +118,8 @@ class Kind:
     sentences: str = "regex"
     """name of the sentence splitter"""
     language: str | None = _LANGUAGE_OF_PAGES
-    """`clean.language` with the field `code`, and `codes`, `relatives` and `thresholds` for its close relatives; None:
-    these texts have no language"""
+    """`clean.language` with the fields `code`, and `codes`, `relatives` and `thresholds` for close
+    relatives of the language; None: these texts have no language"""
     is_file_of_any_name: bool = False
     """true if a file is a text whatever its name, such as `a.py`"""
 
@@ -203,8 +215,8 @@ def choose_kind(sample: Sample) -> tuple[str, str]:
             why += ": texts in a store are not sampled"
         elif sample.lacks:
             why += (
-                f": no record of a sample has a text ({sample.lacks}); name the key that holds it, such as "
-                "input='{path: FILE, text_key: KEY}'"
+                f": no record of a sample has a text ({sample.lacks}); name the key that holds it, "
+                "such as input='{path: FILE, text_key: KEY}'"
             )
         return "pages", why
     median = sample.median_words

@@ -26,8 +26,10 @@ _ROW: Final = "max_length: 128"
 _MASKED: Final = f"{{name: masked_lm, {_ROW}, mask_rate: 0.3}}"
 _CAUSAL: Final = f"{{name: causal_lm, {_ROW}}}"
 _LEARNED: Final = {"position": {"kind": "learned", "maximum": 128}}
-"""Positions of BERT's relatives. The small variants of some recipes have rotary ones, with which 300 steps are enough,
-and which no class of transformers has."""
+"""Positions of BERT's relatives, which classes of transformers have.
+
+The small variants of some recipes have rotary ones, with which 300 steps are enough.
+"""
 _RELATIVE: Final = {
     "bias": {},
     "position": {
@@ -58,7 +60,7 @@ class StarterFamily(NamedTuple):
     sentinels: int = 0
     """sentinels that its rows may hold"""
     keys: Mapping[str, Any] = {}
-    """keys of the model in place of the recipe's, with which a class of transformers computes the same"""
+    """keys that replace the recipe's, so that a class of transformers computes the same"""
 
 
 MODELS: Final[Mapping[str, StarterFamily]] = {
@@ -160,15 +162,15 @@ _SMALL: Final = 10_000_000
 """Bytes of text below which 1 % of the documents are too few for a held-out set."""
 
 _PIPELINE: Final = """# From your texts to shards for a small {model}: {use}.
-# kind={kind}: {kind_use}.
-# 1. clozeline pipeline --config {folder}/pipeline.yaml
-# 2. clozeline train --config {folder}/train.yaml
-# `clozeline pipeline --help` explains every key. Any key can be changed on the command line: output=OTHER
+# kind={kind}: {kind_use}. 1. clozeline pipeline --config {folder}/pipeline.yaml 2. clozeline
+# train --config {folder}/train.yaml `clozeline pipeline --help` explains every key. Any key can
+# be changed on the command line: output=OTHER
 
 # Part of the id of every document: do not change it after the first run.
 corpus: {corpus}
 seed: 1
-# A file, a folder, a glob or a list. For tables and JSONL, name the text column: {{path: posts.jsonl, text_key: body}}
+# A file, a folder, a glob or a list. For tables and JSONL, name the text column:
+# {{path: posts.jsonl, text_key: body}}
 input: {input}
 output: {output}
 # Share of the documents on which the training measures its loss. A large corpus needs 0.01 or less.
@@ -176,7 +178,8 @@ heldout: {{fraction: {fraction}}}
 
 clean:
 {language}
-  # Stored form: `prose` drops outer blanks and repeated empty lines, `code` keeps all that a compiler or a diff sees.
+  # Stored form: `prose` drops outer blanks and repeated empty lines, `code` keeps all that a
+  # compiler or a diff sees.
   normalize: {normalize}
   # The report shows these rejected texts; for a large corpus use 0.01.
   keep_text: 1
@@ -190,14 +193,14 @@ encode: {{sentences: {sentences}}}
 
 group: {{}}
 
-# What the model learns from: `clozeline show {objective}` shows it on a sentence. The training makes these examples
-# anew in each of its passes (`data.corrupt`); these show you what it reads.
+# What the model learns from: `clozeline show {objective}` shows it on a sentence. The training
+# makes these examples anew in each of its passes (`data.corrupt`); these show you what it reads.
 corrupt:
   - {entry}
 """
 _TRAIN: Final = """# {model}, {size}, on the samples of pipeline.yaml: {use}.
-# `clozeline train --config {folder}/train.yaml`; add --dry-run to see its size, memory and time first.
-# `clozeline train --help` explains every key.
+# `clozeline train --config {folder}/train.yaml`; add --dry-run to see its size, memory and time
+# first. `clozeline train --help` explains every key.
 output: {run}
 """
 _END: Final = """
@@ -257,7 +260,8 @@ def check_language(code: str) -> str:
     known = LANGUAGES.resolve("py3langid").build().languages()
     if code != ANY and code not in known:
         raise ConfigurationError(
-            f"language: expected a code such as en or de, or {ANY}, got {code!r}; {suggest_codes(code, known)}"
+            f"language: expected a code such as en or de, or {ANY}, got {code!r}; "
+            f"{suggest_codes(code, known)}"
         )
     return code
 
