@@ -68,7 +68,7 @@ PLACES = {
     "documents of the tokenizer's sample": Place(
         "train_tokenizer", "tokenize.train.stage:choose_sample", 0
     ),
-    "a text of the tokenizer's sample": Place("train_tokenizer", "tokenize.train.sample:_read"),
+    "a text of the tokenizer's sample": Place("train_tokenizer", "tokenize.train.sample:_read_texts"),
     "a document before it is encoded": Place(
         "encode", "tokenize.encode.tokenize_documents:read_documents"
     ),
@@ -82,8 +82,8 @@ PLACES = {
     "a training document": Place("group", "group.stage:train_documents"),
     "a held-out document": Place("group", "group.stage:heldout_documents"),
     "a copy of a document": Place("group", "group.stage:copy_documents"),
-    "a document that is grouped": Place("group", "group.groupings.packed:Packed.group", 1),
-    "a sample row": Place("group", "group.stage:_by_uid", 0),
+    "a document that is grouped": Place("group", "group.groupings.packed:PackedGrouping.group", 1),
+    "a sample row": Place("group", "group.stage:_iter_shuffled", 0),
     "a shard and variant": Place("corrupt", "corrupt.stage:example_units"),
     "a sample": Place("corrupt", "shards.reader:ShardSet.read_block"),
     "an example": Place("corrupt", "corrupt.objectives._objective:Objective.corrupt", part=0),
