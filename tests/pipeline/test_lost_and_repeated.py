@@ -68,7 +68,9 @@ PLACES = {
     "documents of the tokenizer's sample": Place(
         "train_tokenizer", "tokenize.train.stage:choose_sample", 0
     ),
-    "a text of the tokenizer's sample": Place("train_tokenizer", "tokenize.train.sample:_read_texts"),
+    "a text of the tokenizer's sample": Place(
+        "train_tokenizer", "tokenize.train.sample:_read_texts"
+    ),
     "a document before it is encoded": Place(
         "encode", "tokenize.encode.tokenize_documents:read_documents"
     ),

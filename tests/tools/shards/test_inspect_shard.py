@@ -83,7 +83,7 @@ def test_mistakes_end_in_one_message(shard_sets, tmp_path, capsys):
             "sample: expected greater than or equal to 0, got -1",
         ),
         ([str(manifest.parent / "shard-9.arrow")], 64, "names no such shard"),
-        ([str(manifest), "--tokenizer", str(tmp_path)], 64, "this folder has no tokenizer"),
+        ([str(manifest), "--tokenizer", str(tmp_path)], 64, "no tokenizer here"),
     ]
     for arguments, code, message in cases:
         assert main(arguments) == code

@@ -223,9 +223,7 @@ def test_it_is_found_above_the_set_or_in_any_folder_that_leads_to_it(shard_sets,
         tokenizer_folder(moved)
     for given in (folder, shard_sets, shard_sets / "encode", manifest.parent):
         assert tokenizer_folder(moved, given).resolve() == folder
-    with pytest.raises(
-        ConfigurationError, match=rf"tokenizer={tmp_path}: this folder has no tokenizer"
-    ):
+    with pytest.raises(ConfigurationError, match=rf"tokenizer={tmp_path}: no tokenizer here"):
         tokenizer_folder(moved, tmp_path)
 
 
