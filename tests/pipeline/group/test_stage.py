@@ -116,14 +116,14 @@ def test_pairs_are_accounted_for_and_partners_are_of_the_same_split_and_shard(tm
 @pytest.mark.parametrize(
     ("lengths", "entries", "heldout", "message"),
     [
-        ([50] * 4, MLM, 1e-9, r"heldout.fraction 1e-09 selected no document"),
+        ([50] * 4, MLM, 1e-9, r"heldout.fraction 1e-09 selected none of"),
         (
             [1] * 40,
             [{"name": "document_rotation", "max_length": 40}],
             0.1,
             r"train set of document-38-none is empty.*too_short",
         ),
-        ([50] * 4, None, 0.1, "no `corrupt` key"),
+        ([50] * 4, None, 0.1, "add the key `corrupt`"),
     ],
 )
 def test_empty_sets_are_an_error(tmp_path, lengths, entries, heldout, message):
@@ -199,5 +199,5 @@ def test_two_groupings_with_one_label_are_an_error():
         ],
     ).corrupt
     assert len(sample_sets(entries[1:], WORDS)) == 1
-    with pytest.raises(ConfigurationError, match=r"two groupings share a label: \['parallel-"):
+    with pytest.raises(ConfigurationError, match=r"two groupings have the same label: parallel-"):
         sample_sets(entries, WORDS)
