@@ -271,14 +271,15 @@ class _Language:
 
     def require_all(self, data: dict[str, object]) -> None:
         """Raise ConfigurationError if a required field is not given."""
+        others = [key for key in self.fields if key not in self.positional]
         missing = [
             self._shown(key)
-            for key, (_, field) in self.fields.items()
-            if field.is_required() and key not in data
+            for key in (*self.positional, *others)
+            if self.fields[key][1].is_required() and key not in data
         ]
         if missing:
             verb = "is" if len(missing) == 1 else "are"
-            raise ConfigurationError(f"{' and '.join(missing)} {verb} missing; see --help")
+            raise ConfigurationError(f"{', '.join(missing)} {verb} missing; see --help")
 
     def is_switch(self, key: str) -> bool:
         """Return whether a field is true or false, and false by default."""

@@ -6,11 +6,10 @@ import functools
 import inspect
 import itertools
 import json
-import textwrap
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
-from types import NoneType
+from types import ModuleType, NoneType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin
 
 from clozeline.configuration.overrides import alternatives, fields_of
@@ -65,15 +64,35 @@ def _docstrings(kind: Any) -> Mapping[str, str]:
     texts: dict[str, str] = {}
     keys = {name: field.alias or name for name, field in kind.__pydantic_fields__.items()}
     for parent in reversed(kind.__mro__[:-1]):
-        with suppress(OSError):  # a class that was typed into an interpreter has no source
-            definition: Any = ast.parse(textwrap.dedent(inspect.getsource(parent))).body[0]
-            for field, text in itertools.pairwise(definition.body):
-                match field, text:
-                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
-                        value=ast.Constant(value=str(meaning))
-                    ):
-                        texts[keys.get(name, name)] = meaning
+        definition = _class_definitions(sys.modules[parent.__module__]).get(parent.__qualname__)
+        body = [] if definition is None else definition.body
+        for field, text in itertools.pairwise(body):
+            match field, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(
+                    value=ast.Constant(value=str(meaning))
+                ):
+                    texts[keys.get(name, name)] = meaning
     return texts
+
+
+@functools.cache
+def _class_definitions(module: ModuleType) -> Mapping[str, ast.ClassDef]:
+    """Return the classes of a module's source by their qualified names; none if it has no source."""
+    try:
+        tree = ast.parse(inspect.getsource(module))
+    except (OSError, TypeError):  # a class that was typed into an interpreter
+        return {}
+    found: dict[str, ast.ClassDef] = {}
+    rest = [("", tree.body)]
+    while rest:
+        prefix, body = rest.pop()
+        for node in body:
+            if isinstance(node, ast.ClassDef):
+                found[prefix + node.name] = node
+                rest.append((f"{prefix}{node.name}.", node.body))
+            elif isinstance(node, ast.FunctionDef):
+                rest.append((f"{prefix}{node.name}.<locals>.", node.body))
+    return found
 
 
 def _config_classes(kind: object) -> Iterator[object]:

@@ -15,10 +15,8 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import yaml
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
-from clozeline.configuration.redaction import remember
+from clozeline.configuration.redaction import leaves, remember
 from clozeline.configuration.references import find_wrong_reference
 from clozeline.errors import ConfigurationError
 
@@ -153,13 +151,20 @@ def override(
             if overrides:
                 override(schema, data, [], where)
             raise ConfigurationError(f"{'command line' if overrides else where}: {problem}")
-        return OmegaConf.to_container(OmegaConf.create(changed), resolve=True)
+        if not any("${" in str(value) for _, value in leaves(changed)):
+            return changed
+        from omegaconf import OmegaConf  # takes a tenth of the start of a command
+        from omegaconf.errors import OmegaConfBaseException
+
+        try:
+            return OmegaConf.to_container(OmegaConf.create(changed), resolve=True)
+        except OmegaConfBaseException as error:
+            if overrides:
+                override(schema, data, [], where)  # raises where the file is to blame
+            origin = "command line" if overrides else where
+            raise ConfigurationError(f"{origin}: {error}") from error
     except RecursionError:
         raise ConfigurationError(f"{where}: it is nested too deeply") from None
-    except OmegaConfBaseException as error:
-        if overrides:
-            override(schema, data, [], where)  # raises where the file is to blame
-        raise ConfigurationError(f"{'command line' if overrides else where}: {error}") from error
 
 
 def _split(item: str) -> tuple[list[str], str]:

@@ -48,6 +48,7 @@ def test_the_list_of_commands_imports_no_stage_and_no_library(tmp_path):
     ("words", "code", "error"),
     [
         (["pipeline", "--help"], 0, ""),
+        (["train", "--help"], 0, ""),
         (["pipeline", "--config", "recipe:demo", "inptu=x"], 64, "did you mean 'input'?"),
         (["train"], 64, "--config is missing"),
         (["train", "--config", "recipe:demo", "--wat"], 64, "--wat: no such option"),

@@ -113,7 +113,7 @@ class FinetuneCommand(FinetuneOptions):
 class Comparison:
     """Outputs of this tool to compare."""
 
-    compare: Annotated[list[UserPath], ChoosesMode(), Positional(0)]
+    compare: Annotated[list[UserPath], ChoosesMode(), Positional(0, "compare=DIR")]
     """an output of this tool, to compare with others; may be repeated"""
 
 
@@ -121,7 +121,7 @@ class Comparison:
 class TestMatrix:
     """Outputs of this tool to show by their tests."""
 
-    matrix: Annotated[list[UserPath], ChoosesMode(), Positional(0)]
+    matrix: Annotated[list[UserPath], ChoosesMode(), Positional(0, "matrix=DIR")]
     """an output of this tool, to show by its tests; may be repeated"""
 
 
@@ -129,7 +129,7 @@ class TestMatrix:
 class TaskAverage:
     """Outputs of this tool, of a task each, to average."""
 
-    average: Annotated[list[UserPath], ChoosesMode(), Positional(0)]
+    average: Annotated[list[UserPath], ChoosesMode(), Positional(0, "average=DIR")]
     """an output of this tool, a task each, to average; may be repeated"""
 
 

@@ -24,7 +24,6 @@ from clozeline.configuration.described_keys import Common
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import FAMILIES, PruningComponent
-from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.registry import Component, component_types
 from clozeline.train.configuration.checkpoint import CheckpointConfig
 from clozeline.train.configuration.data import DataConfig
@@ -425,6 +424,8 @@ def _deciding_types(config: TrainConfig) -> list[type]:
 def with_absolute_paths(value: Any) -> Any:
     """Return a configuration with its relative paths resolved against the current directory; URLs stay as they are."""
     if isinstance(value, Path):
+        from clozeline.pipeline.shards.store import as_url, local_path  # imports numpy and Arrow
+
         return value if as_url(value) is not None else local_path(value).absolute()
     if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
         return type(value)(map(with_absolute_paths, value))

@@ -13,7 +13,6 @@ from clozeline.configuration.config import HOME_EXPANDED, MayChange, config_clas
 from clozeline.configuration.described_keys import Common
 from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.corrupt.config import NamedObjective, inline_options
-from clozeline.pipeline.shards.store import as_url
 
 Positive = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
@@ -43,6 +42,8 @@ def _as_given(value: Any) -> Any:
         return {name: _as_given(path) for name, path in value.items()}
     if isinstance(value, list):
         return [_as_given(path) for path in value]
+    from clozeline.pipeline.shards.store import as_url  # imports numpy and Arrow
+
     return value if value is None else as_url(value) or str(value)
 
 

@@ -9,12 +9,8 @@ from clozeline.configuration.config import adapter_of, load_config, to_data, val
 from clozeline.configuration.overrides import merge
 from clozeline.errors import ClozelineError, ConfigurationError, reading_run
 from clozeline.hub import fetch_folder
-from clozeline.model.checkpoints import find_imported_tokenizer
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.sizes import read_size
-from clozeline.model.layers.vocabulary import table_rows
-from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 
 
 def with_source(value: object) -> Any:
@@ -66,7 +62,6 @@ def _plain_model(source: Path) -> dict[str, object]:
     if not run.is_file():
         # imports torch, which most readers of a configuration do not need
         from clozeline.model.checkpoints import read_checkpoint
-        from clozeline.train.configuration.model_source import table_multiple
 
         checkpoint = read_checkpoint(source)
         config = checkpoint.config
@@ -97,6 +92,8 @@ def row_multiple(rows: int, vocab_size: int) -> int | None:
     that adds less than a hundredth: the 151,936 rows of Qwen 2 and 3 are 128 x 1187, for 151,646
     ids or more.
     """
+    from clozeline.model.layers.vocabulary import table_rows  # imports torch
+
     powers = (1 << power for power in range(_LARGEST.bit_length()))
     numbers = (*powers, *range(8, _LARGEST + 1, 8), *range(1, min(_LARGEST, rows // 100) + 1))
     return next((number for number in numbers if table_rows(vocab_size, number) == rows), None)
@@ -104,6 +101,10 @@ def row_multiple(rows: int, vocab_size: int) -> int | None:
 
 def table_multiple(source: Path, rows: int) -> int:
     """Return `vocab_multiple` of a model folder; 1 without a tokenizer, or with one of another vocabulary."""
+    from clozeline.model.checkpoints import find_imported_tokenizer  # imports torch
+    from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+    from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+
     try:
         if (imported := find_imported_tokenizer(source)) is not None:
             tokenizer = load_tokenizer(imported)

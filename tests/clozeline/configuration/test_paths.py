@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.command import Parser
+from clozeline.command_line import refuse_unreadable
 from clozeline.configuration.config import HOME_EXPANDED, load_config, read_mapping, validate
 from clozeline.configuration.paths import special_kind
 from clozeline.errors import ConfigurationError, WeightsError
@@ -61,7 +61,7 @@ def test_a_word_of_the_command_line_names_a_file(special, shape):
     with pytest.raises(
         ConfigurationError, match=f"argument {path}: expected a file or folder, got {kind}"
     ):
-        Parser().parse_known_args([shape.format(path)])
+        refuse_unreadable([shape.format(path)])
 
 
 def test_a_key_of_a_configuration_names_a_file(special):

@@ -88,7 +88,7 @@ def test_the_whole_chain(one_rank, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "expected BODY and key=value words, or compare=DIR"),
+        ([], "BODY, task=..., train=..., output=... are missing"),
         (["BODY", "task=sst2", "train=a", "dev=b", "output=OUT", "from=half"], "from"),
         (
             ["BODY", "task=sst3", "train=a", "dev=b", "output=OUT"],

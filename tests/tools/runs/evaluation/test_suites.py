@@ -377,7 +377,7 @@ def test_layers_with_attention_know_the_neighbors(run_and_task, capsys):
 def test_what_cannot_be_probed_is_refused(run_and_task, tmp_path, capsys):
     run, task = run_and_task
     assert evaluate([str(run), "probe=layers"]) == 64
-    assert "'task' is missing" in capsys.readouterr().err
+    assert "task=... is missing" in capsys.readouterr().err
     sets = make_sets(tmp_path)
     assert evaluate([str(run), "probe=layers", f"task={sets}"]) == 64
     assert "is a task of classification, expected one of tagged words" in capsys.readouterr().err
