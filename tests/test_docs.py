@@ -19,7 +19,7 @@ import yaml
 from clozeline.__main__ import commands as commands_of_clozeline
 from clozeline.__main__ import main
 from clozeline.configuration.config import config_file, load_config
-from clozeline.model.checkpoints._conversion.type_selection import map_of_type
+from clozeline.model.checkpoints._conversion.type_selection import load_map
 from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.model.registries import FAMILIES, MODEL_TYPES
 from clozeline.pipeline.recipe import load_recipe
@@ -275,7 +275,7 @@ def test_a_model_of_the_page_is_what_its_files_say(cells):
     found = {head for configuration in configurations for head in configuration["heads"]}
     families = {configuration["family"] for configuration in configurations}
     if classes:
-        key_map = map_of_type(classes.split("`")[1])
+        key_map = load_map(classes.split("`")[1])
         found |= {head for one in key_map.classes.with_heads for head in one.heads}
         families.add(key_map.configuration.fixed["family"])
         with_heads = ", ".join(one.name for one in key_map.classes.with_heads)

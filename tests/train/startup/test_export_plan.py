@@ -15,7 +15,7 @@ from clozeline.model.checkpoints import (
     build_checkpoint,
     export_checkpoint,
     model_without_weights,
-    split,
+    split_models,
 )
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.sizes import all_sizes, read_size
@@ -64,7 +64,7 @@ def exported(config, ids, folder):
             parameter.add_(torch.randn(parameter.shape, generator=draw) * 0.05)
     tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
     whole = Checkpoint(config, VOCABULARY, tensors, ids, None, ())
-    for name, part in split(whole).items():
+    for name, part in split_models(whole).items():
         export = export_checkpoint(part)
         theirs, remarks = loaded(export_to(folder / (name or "one"), export), export.loader)
         yield name, export, theirs, remarks, build_checkpoint(part)
