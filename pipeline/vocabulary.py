@@ -32,8 +32,8 @@ class SentinelError(ConfigurationError):
 
 
 ADD_SPECIALS: Final = (
-    "`tokenizer.add: true` adds missing tokens to a published tokenizer, "
-    "`train_tokenizer.options` has `sentinels` and `modes`"
+    "`tokenizer.add: true` adds missing tokens to a published tokenizer, `train_tokenizer.options` "
+    "has `sentinels` and `modes`"
 )
 """Remedy if an objective needs special tokens that the tokenizer lacks."""
 
@@ -126,9 +126,9 @@ class Vocabulary:
         """Raise ConfigurationError, naming what needs words, if no piece marks a word boundary."""
         if not (self.word_start | self.ends_word).any():
             raise ConfigurationError(
-                f"{wanted_by} needs words, but this tokenizer does not mark where words start: "
-                "its pieces have no white space, prefix or suffix; choose an objective over "
-                "tokens, or another tokenizer"
+                f"{wanted_by} needs words, but this tokenizer does not mark where words start: its "
+                "pieces have no white space, prefix or suffix; choose an objective over tokens, or "
+                "another tokenizer"
             )
 
     @cached_property

@@ -267,8 +267,8 @@ class GroupManifests(Pass[GroupCounts]):
                     raise ConfigurationError(
                         f"group: the {split} set of {sample_set.label} is empty: {documents} "
                         f"documents, {set_counts['tokens_in']} tokens, dropped "
-                        f"{set_counts['tokens_dropped'] or 'none'}; add input, or lower "
-                        "max_length of the objectives that read this set"
+                        f"{set_counts['tokens_dropped'] or 'none'}; add input, or lower max_length "
+                        "of the objectives that read this set"
                     )
                 self._write(sample_set, split, shards, set_counts, output)
         return {}
@@ -346,8 +346,8 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
         """Return the objectives of the recipe."""
         if not self.recipe.has("corrupt"):
             raise ConfigurationError(
-                "group: the objectives of the recipe decide which samples are written; add the "
-                "key `corrupt` with a list of objectives"
+                "group: the objectives of the recipe decide which samples are written; add the key "
+                "`corrupt` with a list of objectives"
             )
         entries: Sequence[Any] = self.recipe.config_of("corrupt")
         return entries

@@ -206,8 +206,8 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         number = sum(documents[language] for language in unspaced)
         line = (
             f"words: {plural(number, 'document')} of {sum(documents.values()):,} "
-            f"({', '.join(sorted(unspaced))}) have no spaces between words, so each piece "
-            f"of the tokenizer counts as a word in {', '.join(wanted)}"
+            f"({', '.join(sorted(unspaced))}) have no spaces between words, so each piece of the "
+            f"tokenizer counts as a word in {', '.join(wanted)}"
         )
         named = [
             f"{language}: {segmenters[language]}"

@@ -100,8 +100,8 @@ def describe(
         if piece not in ids or token not in (None, ids[piece])
     ]:
         raise ConfigurationError(
-            f"tokenizer.path {source}: {len(wrong):,} of its {len(stated):,} pieces have other "
-            f"ids in {class_name}, such as {wrong[0]!r}: {stated[wrong[0]]} in the files, "
+            f"tokenizer.path {source}: {len(wrong):,} of its {len(stated):,} pieces have other ids "
+            f"in {class_name}, such as {wrong[0]!r}: {stated[wrong[0]]} in the files, "
             f"{ids.get(wrong[0])} in the class; name the right class by tokenizer.tokenizer_class"
         )
 

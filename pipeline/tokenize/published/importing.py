@@ -158,9 +158,8 @@ def import_tokenizer(
             if not is_published or tokenizer_class:
                 given = ", ".join(key for key, value in keys.items() if value)
                 raise ConfigurationError(
-                    f"tokenizer.path {source}: models were trained with the ids of this "
-                    f"tokenizer of Clozeline ({ours.algorithm}), so it cannot be changed: leave "
-                    f"out {given}"
+                    f"tokenizer.path {source}: models were trained with the ids of this tokenizer "
+                    f"of Clozeline ({ours.algorithm}), so it cannot be changed: leave out {given}"
                 )
             spec = read_tokenizer_json(folder / TokenizerJson.FILE)
             published = PublishedMetadata.load(folder)

@@ -15,7 +15,8 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import ENCODING_CUT, byte_al
 
 _SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _LETTERS: Final = (
-    "A-Za-z\xc0-\xd6\xd8-\xf6\xf8-\u02af\u0388-\u038a\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481\u048a-\u052f\u05d0-\u05ea"
+    "A-Za-z\xc0-\xd6\xd8-\xf6\xf8-\u02af\u0388-\u038a\u038e-\u03a1\u03a3-\u03f5"
+    "\u03f7-\u0481\u048a-\u052f\u05d0-\u05ea"
     "\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fea\uac00-\ud7a3"
 )
 _MARKS: Final = "\xab\xbb\u2013\u2014\u2018-\u201d\u2026"

@@ -86,8 +86,8 @@ class PublishedMetadata:
         if lacking := sorted(self.special_names() - set(names)):
             raise ConfigurationError(
                 f"tokenizer: the vocabulary of {len(names)} pieces has no "
-                f"{', '.join(map(repr, lacking))}; name existing pieces under "
-                "`tokenizer.specials` and `tokenizer.sentinels`"
+                f"{', '.join(map(repr, lacking))}; name existing pieces under `tokenizer.specials` "
+                "and `tokenizer.sentinels`"
             )
 
     def vocabulary(self, table: PieceTable, decisive: Mapping[str, Any]) -> Vocabulary:

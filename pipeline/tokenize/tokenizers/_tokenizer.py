@@ -88,9 +88,8 @@ def load_tokenizer(folder: Path) -> Tokenizer:
     if stored.fingerprint != tokenizer.vocabulary.fingerprint:
         raise IntegrityError(
             f"{folder}: {VOCABULARY_FILE} has the fingerprint {stored.fingerprint}, but "
-            f"{tokenizer.FILE} has {tokenizer.vocabulary.fingerprint}; restore both files from "
-            "the same training: "
-            f"{rebuild_hint(folder / VOCABULARY_FILE)}"
+            f"{tokenizer.FILE} has {tokenizer.vocabulary.fingerprint}; restore both files from the "
+            f"same training: {rebuild_hint(folder / VOCABULARY_FILE)}"
         )
     tokenizer.vocabulary = stored  # the same vocabulary, with its folder
     return tokenizer

@@ -19,7 +19,7 @@ from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 def _require_distinct(names: list[str]) -> list[str]:
     if len({*names, *special_pieces(0)}) < len(names) + len(special_pieces(0)):
         raise ValueError(
-            f"expected distinct names, none of them <pad>, <mask> or another special piece, got "
+            "expected distinct names, none of them <pad>, <mask> or another special piece, got "
             f"{names}"
         )
     return names

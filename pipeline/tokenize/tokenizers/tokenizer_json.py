@@ -386,8 +386,8 @@ def list_pieces(spec: dict[str, object], where: str) -> list[str]:
         if ids[name] != number:
             raise ConfigurationError(
                 f"{where}: expected the ids 0 .. {len(ids) - 1} without holes, got {ids[name]} "
-                f"({name!r}) instead of {number}; a new token would get an id that is taken: "
-                "give each missing id a piece, such as `[unused0]`"
+                f"({name!r}) instead of {number}; a new token would get an id that is taken: give "
+                "each missing id a piece, such as `[unused0]`"
             )
     return names
 

@@ -48,8 +48,8 @@ class TrainTokenizerConfig:
             raise ConfigurationError("give `size` next to `options`, not inside `options`")
         if self.name in TOKENIZERS.available() and not is_trainable(self.name):
             raise ConfigurationError(
-                f"{self.name} cannot be trained, because it reads published files: use "
-                f"`tokenizer: {{path: FILE}}` instead of train_tokenizer, or name one of "
+                f"{self.name} cannot be trained, because it reads published files: use `tokenizer: "
+                "{path: FILE}` instead of train_tokenizer, or name one of "
                 f"{', '.join(list_trainable())}"
             )
         chosen = TOKENIZERS.resolve({**self.options, "name": self.name, "size": self.size})
