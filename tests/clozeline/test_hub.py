@@ -232,7 +232,7 @@ def test_a_malformed_name_is_refused(name):
 def test_what_the_hub_does_not_have_is_named(hub):
     with pytest.raises(
         ConfigurationError,
-        match="has no model org/other for you to read: correct the name, or accept",
+        match="has no model org/other that you may read: correct the name, or accept",
     ):
         fetch_folder("hf://org/other")
     with pytest.raises(ConfigurationError, match="org/tiny has no revision v9: expected a branch"):
@@ -249,7 +249,8 @@ def test_pickled_weights_are_refused_by_name(hub, tmp_path):
     (tmp_path / "old" / "config.json").write_text("{}")
     (tmp_path / "old" / "pytorch_model.bin").write_bytes(b"never sent")
     with pytest.raises(
-        ConfigurationError, match=r"got config\.json, pytorch_model\.bin: other formats, pickled"
+        ConfigurationError,
+        match=r"got config\.json, pytorch_model\.bin: other formats, such as pickled",
     ):
         fetch_folder("hf://org/old")
     assert hub.downloaded() == []

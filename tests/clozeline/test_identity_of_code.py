@@ -263,7 +263,7 @@ def test_each_key_that_names_an_algorithm_allows_its_import(tmp_path, monkeypatc
     file = tmp_path / "theirs.yaml"
     file.write_text(yaml_text(plain))
     monkeypatch.setenv(plugins.VARIABLE, "")
-    with pytest.raises(ConfigurationError, match=f"put CLOZELINE_IMPORT={name}:Mine"):
+    with pytest.raises(ConfigurationError, match=f"write CLOZELINE_IMPORT={name}:Mine"):
         load_config(schema, file)
     words = [
         f"{key.replace('__', '.')}={json.dumps(value)}"
@@ -289,7 +289,7 @@ def test_a_text_that_looks_like_a_name_allows_nothing(tmp_path, monkeypatch, mod
     foreign.write_text(yaml_text({**plain_config(), "schedule": "theirs:Mine"}))
     load_config(TrainConfig, own, ["output=theirs:Mine", "data.shards=theirs:Mine"], is_users=True)
     assert not os.environ[plugins.VARIABLE]
-    with pytest.raises(ConfigurationError, match="put CLOZELINE_IMPORT=theirs:Mine"):
+    with pytest.raises(ConfigurationError, match="write CLOZELINE_IMPORT=theirs:Mine"):
         load_config(TrainConfig, foreign, ["output=theirs:Mine"])
     config = load_config(TrainConfig, foreign, ["schedule.name=theirs:Mine", "schedule.warmup=1"])
     assert to_data(config)["schedule"]["name"] == "theirs:Mine"

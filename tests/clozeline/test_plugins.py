@@ -146,7 +146,7 @@ def test_a_folder_of_somebody_else_imports_nothing(made):
     (folder / "mylab/__init__.py").write_text(f"open({str(folder / 'imported')!r}, 'w')\n")
     looked = command("filter-report", "own")
     assert looked.returncode == 64
-    assert "put CLOZELINE_IMPORT=mylab.algorithms:Shouting before the command" in looked.stderr
+    assert "write CLOZELINE_IMPORT=mylab.algorithms:Shouting before the command" in looked.stderr
     assert command("inspect-shard", "own/corrupt/rare_tokens/train").returncode == 0
     assert not (folder / "imported").exists()
     assert command("filter-report", "own", CLOZELINE_IMPORT="mylab.algorithms").returncode == 0
