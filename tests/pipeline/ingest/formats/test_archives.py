@@ -320,7 +320,7 @@ def test_a_zip_with_another_name_and_a_name_without_its_content_are_refused(tmp_
 
 def test_a_truncated_archive_is_an_error_where_the_recipe_says_so(tmp_path):
     path = write(tmp_path, "a.tar", tar_bytes(TEXTS)[:2048])
-    with pytest.raises(Exception, match=r"a\.tar: truncated"):
+    with pytest.raises(Exception, match=r"a\.tar: the file is truncated"):
         run_clean(str(path), tmp_path / "out", on_error={"truncated": "fail"})
     assert len(run_clean(str(path), tmp_path / "accept").documents) == 2
 

@@ -127,7 +127,7 @@ def test_a_segmenter_is_for_its_languages():
     )
     assert [chosen.name for chosen in config.words.values()] == ["jieba", "fugashi", "pythainlp"]
     with pytest.raises(
-        ConfigurationError, match=r"jieba is for zh, yue, wuu, got the language 'ja'"
+        ConfigurationError, match=r"jieba segments zh, yue, wuu, got the language 'ja'"
     ):
         validate(EncodeConfig, {"words": {"ja": "jieba"}}, "encode")
 
