@@ -1,4 +1,4 @@
-"""Shared parts of the commands: amount of lines, list of keys, and errors as messages with exit codes."""
+"""Shared parts of the commands: log lines, lists of keys, errors, and exit codes."""
 
 import re
 import signal
@@ -43,7 +43,9 @@ class DetailOptions:
 
 
 def wrap_log(text: str) -> str:
-    """Return a message in lines of at most 80 columns, aligned below the first word after its label.
+    """Return a message in lines of at most 80 columns.
+
+    Lines are aligned below the first word after its label.
 
     A word is never broken, and neither is a command on a line of its own or `report: PATH`: they
     can be copied.
@@ -68,7 +70,9 @@ def program_name(otherwise: str) -> str:
 def keys_of(
     schema: type, algorithms: Iterable[tuple[str, str, Registry[object]]] = ()
 ) -> Iterator[DescribedKey]:
-    """Yield every key of a configuration as `describe` does, then the options of algorithms that it names.
+    """Yield every key of a configuration, then the options of the algorithms it names.
+
+    Each is described as by `describe`.
 
     `algorithms` are (key, word that chooses, registry): `("optimizer", "name", OPTIMIZERS)`. An
     option that several algorithms describe alike is one entry with their names.
@@ -87,12 +91,17 @@ def keys_of(
 
 
 class Stopped(KeyboardInterrupt):
-    """Raised on a termination signal of a system or scheduler: handled like Ctrl-C, with exit code 75."""
+    """Raised on a termination signal of a system or scheduler.
+
+    It is handled like Ctrl-C, with exit code 75.
+    """
 
 
 @contextmanager
 def stopping_at_signals() -> Iterator[None]:
-    """Raise `Stopped` in the main thread at the first signal of `STOPS`; what the block started is ended.
+    """Raise `Stopped` in the main thread at the first signal of `STOPS`.
+
+    What the block started is ended.
 
     Later ones are the same request: a lost connection sends SIGHUP twice, and a warning precedes
     SIGTERM.
@@ -117,7 +126,9 @@ _KEPT: Final = "interrupted: finished units are kept, run the same command again
 
 
 class _ShownOutput:
-    """Standard output on a terminal: texts of documents, files and labels reach it without control characters.
+    """Standard output on a terminal, without control characters.
+
+    Texts of documents, names of files and labels may hold such characters.
 
     `rich`, whose styles are control characters, finds the terminal itself by `rich_proxied_file`;
     see `Terminal`.
@@ -136,7 +147,9 @@ class _ShownOutput:
 def run_command(
     action: Callable[[], int], interrupted: str = _KEPT, *, prints: bool = False
 ) -> int:
-    """Run a command, and print errors of the user as one message with an exit code, without a traceback.
+    """Run a command, and print errors of the user as one message with an exit code.
+
+    No traceback is shown.
 
     A command that `prints` its result ends where it cannot print; the work of any other one goes on
     without messages.

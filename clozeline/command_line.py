@@ -1,4 +1,6 @@
-"""One command language: the words of every command are read into a config class, which also gives the help.
+"""One command language: every command reads its words into a config class.
+
+The class also gives the help.
 
 `key=value`, `--key value` and `--key=value` set a field, `--key` sets a field that is true or
 false, and words without a key go to the fields that are `Positional`. The docstring below a field
@@ -34,7 +36,10 @@ _HELP_LINES: Final = re.compile(r"(.{1,120}|\S+)(?:$|(?<= )|(?= )) ?")
 
 @dataclass(frozen=True)
 class Positional:
-    """Annotation of a field that is given by its position, or by its key: `Annotated[Path, Positional(0)]`."""
+    """Annotation of a field that is given by its position, or by its key.
+
+    For example `Annotated[Path, Positional(0)]`.
+    """
 
     index: int
     """order among the positional fields; a list takes all words from there on"""
@@ -44,7 +49,10 @@ class Positional:
 
 @dataclass(frozen=True)
 class ChoosesMode:
-    """Annotation of a field that, if given, makes a command read its class instead of the first one."""
+    """Annotation of a field that chooses the config class of a command.
+
+    If it is given, the command reads its class instead of the first one.
+    """
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,10 @@ class Hidden:
 
 @dataclass(frozen=True)
 class OtherKeys:
-    """Annotation of a tuple that receives the `key=value` words of all other keys, for another program."""
+    """Annotation of a tuple for the `key=value` words of all other keys.
+
+    Another program reads them.
+    """
 
     meaning: str
     """what these keys are"""
@@ -123,7 +134,10 @@ def asks_for_help(words: Sequence[str]) -> bool:
 
 
 def refuse_unreadable(words: Iterable[str]) -> None:
-    """Refuse words that are not UTF-8, such as the path of a file in another encoding, and paths of pipes."""
+    """Refuse words that are not UTF-8, and paths of pipes.
+
+    The former may be the path of a file in another encoding.
+    """
     for word in words:
         if any("\ud800" <= letter <= "\udfff" for letter in word):
             raise ConfigurationError(
@@ -228,7 +242,10 @@ class _Language:
         return index < len(keys) and alternatives(self.fields[keys[index]][0])[0] is str
 
     def _setting_of_option(self, option: str, rest: Iterator[str]) -> str:
-        """Return `--key value` as `key=value`; the value is the next word, unless the key is a switch."""
+        """Return `--key value` as `key=value`.
+
+        The value is the next word, unless the key is a switch.
+        """
         name, equals, value = option.partition("=")
         key = name.removeprefix("--").replace("-", "_")
         if equals:
@@ -265,7 +282,8 @@ class _Language:
                 raise ConfigurationError(f"{self._shown(key)}: expected a path, got nothing")
         if rest:
             raise ConfigurationError(
-                f"argument {rest[0]!r}: expected key=value, for example output=runs/first; see --help"
+                f"argument {rest[0]!r}: expected key=value, for example output=runs/first; see "
+                "--help"
             )
         return placed
 
@@ -303,7 +321,10 @@ class _Language:
         )
 
     def other_schemas(self, words: Sequence[str]) -> list[type]:
-        """Return the config classes of the keys that another program reads, as far as they are known."""
+        """Return the config classes of the keys that another program reads.
+
+        Only those that are known.
+        """
         return [] if self.others is None else [*self.others[1].schemas(words)]
 
     def usage(self) -> str:

@@ -88,14 +88,19 @@ _adapters: Final[dict[Any, TypeAdapter[Any]]] = {}
 
 
 def adapter_of(kind: type[T]) -> TypeAdapter[T]:
-    """Return pydantic's adapter of a class, kept: to build its schema, with all classes in it, takes milliseconds."""
+    """Return pydantic's adapter of a class, from a cache.
+
+    To build its schema, with all classes in it, takes milliseconds.
+    """
     if kind not in _adapters:
         _adapters[kind] = TypeAdapter(kind)
     return _adapters[kind]
 
 
 def config_file(location: str, kind: str) -> Path:
-    """Return the file that `--config` names: a path, or `recipe:NAME` for a recipe that comes with Clozeline.
+    """Return the file that `--config` names.
+
+    It is a path, or `recipe:NAME` for a recipe that comes with Clozeline.
 
     A recipe is a folder with a file of this kind, or one file with a part for each command.
     """
@@ -131,7 +136,9 @@ def config_file(location: str, kind: str) -> Path:
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Read a YAML file of keys and values; secrets that were masked when it was written count as not given.
+    """Read a YAML file of keys and values.
+
+    Secrets that were masked when it was written count as not given.
 
     ConfigurationError if it is missing or holds anything else.
     """
@@ -163,7 +170,9 @@ def read_composed(schema: object, path: Path, overrides: Sequence[str] = ()) -> 
 
 
 def _compose(schema: Any, path: Path, overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return the keys that a file and its bases give for a class of options, and the overrides without `variant=`.
+    """Return the keys of a file and its bases, and the overrides without `variant=`.
+
+    The keys are for a class of options.
 
     A mapping is merged into that of the base as by an override: an algorithm with its `name`, and a
     mapping whose keys are names, replace it.
@@ -204,7 +213,10 @@ def _take_part(schema: object, data: dict[str, object], path: Path) -> dict[str,
 
 
 def _with_base(schema: Any, data: dict[str, Any], path: Path, depth: int = 0) -> dict[str, Any]:
-    """Return the keys of a file merged over those of its `base`, a name in configs/bases or a path next to the file."""
+    """Return the keys of a file merged over those of its `base`.
+
+    The base is a name in configs/bases, or a path next to the file.
+    """
     if "base" not in data:
         return data
     name = data["base"]
@@ -261,7 +273,10 @@ def load_config(
 
 
 def load_keys(schema: type[T], data: Mapping[str, object], overrides: Sequence[str]) -> T:
-    """Validate keys that a command brings itself, with `a.b=value` overrides; as `load_config`, without a file."""
+    """Validate keys that a command brings itself, with `a.b=value` overrides.
+
+    This is `load_config` without a file.
+    """
     allow_words(schema, overrides)
     resolved = override(schema, data, overrides, "command line")
     remember(resolved)
@@ -282,7 +297,10 @@ def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
 
 
 def _validate(schema: Any, data: Any, prefix: str = "") -> tuple[Any, list[str]]:
-    """Return the validated value, and the mistakes, one per line; the value is valid if there are none."""
+    """Return the validated value, and the mistakes, one per line.
+
+    The value is valid if there are none.
+    """
     try:
         text = json.dumps(data, ensure_ascii=False).encode()
     except (TypeError, UnicodeEncodeError) as error:
@@ -303,7 +321,10 @@ def _validate(schema: Any, data: Any, prefix: str = "") -> tuple[Any, list[str]]
 
 
 def _key_of(error: Any, data: Any) -> str:
-    """Return the dotted key of a mistake: where it is in the data, without the types of a union that pydantic adds."""
+    """Return the dotted key of a mistake.
+
+    It is the path in the data, without the types of a union that pydantic adds.
+    """
     parts = []
     *above, last = error["loc"] or ("",)
     for part in above:
@@ -321,7 +342,9 @@ def _key_of(error: Any, data: Any) -> str:
 
 
 def _explain(schema: Any, key: str, errors: Sequence[Any], prefix: str) -> Iterator[str]:
-    """Yield what is wrong with a key in one sentence: its types in one, an unknown key with the nearest known one.
+    """Yield what is wrong with a key in one sentence.
+
+    All its types come in one; an unknown key comes with the nearest known one.
 
     Of a union, types are named only where the value has none of them, and words only for a word.
     """
@@ -355,7 +378,10 @@ def _explain(schema: Any, key: str, errors: Sequence[Any], prefix: str) -> Itera
 
 
 def _hint(schema: object, key: str, prefix: str) -> str:
-    """Name what another program's key is here, a known key with the same last word, or the nearest one."""
+    """Return what another program's key is called here, or the nearest known key.
+
+    A known key with the same last word comes first.
+    """
     known = [name for name, *_ in describe(schema)]
     path, _, last = key.rpartition(".")
     if (translated := translate_key(last, known, prefix)) is not None:

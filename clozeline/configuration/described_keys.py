@@ -23,7 +23,10 @@ class Common:
 
 
 def find_annotation(field: Any, kind: type[Annotation]) -> Annotation | None:
-    """Return the annotation of this class that a field of a config class has, None if it has none."""
+    """Return the annotation of this class that a field of a config class has.
+
+    None if it has none.
+    """
     return next((note for note in field.metadata if isinstance(note, kind)), None)
 
 
@@ -57,7 +60,9 @@ def describe(schema: Any, prefix: str = "", *, common: bool = False) -> Iterator
 
 @functools.cache
 def _docstrings(kind: Any) -> Mapping[str, str]:
-    """Return the docstring below each key of a config class, read from its source when somebody asks.
+    """Return the docstring below each key of a config class.
+
+    It is read from its source when somebody asks.
 
     Pydantic reads them as each class is made, which takes a third of the start of a command.
     """
@@ -77,7 +82,10 @@ def _docstrings(kind: Any) -> Mapping[str, str]:
 
 @functools.cache
 def _class_definitions(module: ModuleType) -> Mapping[str, ast.ClassDef]:
-    """Return the classes of a module's source by their qualified names; none if it has no source."""
+    """Return the classes of a module's source by their qualified names.
+
+    None if it has no source.
+    """
     try:
         tree = ast.parse(inspect.getsource(module))
     except (OSError, TypeError):  # a class that was typed into an interpreter
@@ -96,7 +104,10 @@ def _class_definitions(module: ModuleType) -> Mapping[str, ast.ClassDef]:
 
 
 def _config_classes(kind: object) -> Iterator[object]:
-    """Yield the config classes in a type: itself, the parts of a union, the items of a list or mapping."""
+    """Yield the config classes in a type.
+
+    They are itself, the parts of a union, the items of a list or mapping.
+    """
     for alternative in alternatives(kind):
         if hasattr(alternative, "__pydantic_fields__"):
             yield alternative
@@ -127,7 +138,10 @@ def _name_alternative(kind: object) -> str:
 
 
 def _default_text(field: Any) -> str:
-    """Return a default as YAML has it, so that it can be copied; algorithms by their names, without importing them."""
+    """Return a default as YAML has it, so that it can be copied.
+
+    Algorithms are named without importing them.
+    """
     if field.is_required():
         return "required"
     names = getattr(field.default_factory, "shown", None)

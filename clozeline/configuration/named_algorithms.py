@@ -17,11 +17,17 @@ from clozeline.errors import ConfigurationError
 
 
 class NamesAlgorithm(ABC):
-    """Annotation of a type whose values name an algorithm: `lamb`, or `{name: lamb, ...}` with its options."""
+    """Annotation of a type whose values name an algorithm.
+
+    A value is `lamb`, or `{name: lamb, ...}` with its options.
+    """
 
     @abstractmethod
     def options_class(self, name: str) -> type | None:
-        """Return the class of the options of an algorithm, if it has one; ConfigurationError if it is unknown."""
+        """Return the class of the options of an algorithm, if it has one.
+
+        ConfigurationError if it is unknown.
+        """
 
 
 @dataclass(frozen=True)
@@ -33,13 +39,19 @@ class IsName(NamesAlgorithm):
 
 
 def allow_named(kind: object, value: object) -> None:
-    """Allow the import of what the user's plain data of type `kind` names, here and in processes started from here."""
+    """Allow the import of modules that the user's data of type `kind` names.
+
+    Here and in processes started from here.
+    """
     for name in _iter_names(kind, value):
         plugins.allow(name)
 
 
 def allow_words(kind: object, words: Sequence[str]) -> None:
-    """Allow the import of what the user's `key=value` words name, which change plain data of type `kind`."""
+    """Allow the import of modules that the user's `key=value` words name.
+
+    The words change data of type `kind`.
+    """
     for word in words:
         key, _, text = word.partition("=")
         value: object = parse_word(None, text)
@@ -49,7 +61,10 @@ def allow_words(kind: object, words: Sequence[str]) -> None:
 
 
 def _iter_names(kind: object, value: object) -> Iterator[str]:
-    """Yield the names in a value; a caller allows each before it asks for the next, which may be among its options."""
+    """Yield the names in a value.
+
+    A caller allows each before it asks for the next, which may be among its options.
+    """
     origin = get_origin(kind)
     parts = get_args(kind)
     if origin is Annotated:
@@ -69,7 +84,10 @@ def _iter_names(kind: object, value: object) -> Iterator[str]:
 
 
 def _items_of(value: object) -> Iterable[object]:
-    """Return the items of a list, of one item without brackets, or of indices as keys: `corrupt.0.name=...`."""
+    """Return the items of a list, of one item without brackets, or of indices as keys.
+
+    For example `corrupt.0.name=...`.
+    """
     if isinstance(value, Mapping) and all(str(key).isdecimal() for key in value):
         return value.values()
     return value if isinstance(value, list | tuple) else [value]

@@ -1,4 +1,4 @@
-"""Read strict YAML, and apply command-line overrides `key=value` to the content of a configuration file.
+"""Read strict YAML, and apply `key=value` overrides of the command line to it.
 
 YAML is without the traps of version 1.1: `3e-4` is a number, `no` and `12:30` are strings,
 duplicate keys are errors.
@@ -36,7 +36,10 @@ _LINE_BREAKS: Final = re.compile("[\x85\u2028\u2029\ufeff]")
 
 
 class StrictLoader(yaml.SafeLoader):
-    """Safe YAML of bounded size where only `true` and `false` are booleans, `3e-4` is a float and keys are unique."""
+    """Safe YAML of bounded size, with few implicit types and unique keys.
+
+    Only `true` and `false` are booleans, and `3e-4` is a float.
+    """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 (declared so by PyYAML)
         first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(_REPLACED)]
@@ -49,7 +52,10 @@ class StrictLoader(yaml.SafeLoader):
         self._sizes: dict[yaml.Node, int] = {}
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Return the next node; what an alias repeats counts again, so a short text does not become a large value."""
+        """Return the next node, within the limit of size.
+
+        What an alias repeats counts again, so a short text does not become a large value.
+        """
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         before = self._count
         is_alias = isinstance(event, yaml.AliasEvent)
@@ -105,7 +111,10 @@ def _tag_of(text: str) -> str:
 
 
 def parse_yaml(text: str) -> Any:
-    """Return the plain data of a YAML text; YAMLError if it is malformed, too large, or gives a key twice."""
+    """Return the data of a YAML text.
+
+    YAMLError if it is malformed, too large, or gives a key twice.
+    """
     try:
         return yaml.load(text, Loader=StrictLoader)
     except RecursionError:
@@ -115,7 +124,7 @@ def parse_yaml(text: str) -> Any:
 
 
 class _StrictDumper(yaml.SafeDumper):
-    """Safe YAML that quotes each string that a loader of YAML 1.1 or 1.2 would read as another type."""
+    """Safe YAML that quotes each string which YAML 1.1 or 1.2 would read as another type."""
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -128,7 +137,10 @@ _StrictDumper.add_representer(str, _represent_text)
 
 
 def dump_yaml(data: object) -> str:
-    """Return plain data as a YAML text that `parse_yaml` reads as the same, keys in their own order."""
+    """Return data as a YAML text that `parse_yaml` reads as the same.
+
+    Keys keep their order.
+    """
     text: str = yaml.dump(data, Dumper=_StrictDumper, sort_keys=False, allow_unicode=True)
     return text
 
@@ -136,7 +148,9 @@ def dump_yaml(data: object) -> str:
 def override(
     schema: object, data: Mapping[str, object], overrides: Sequence[str], where: str
 ) -> Any:
-    """Return the data of the file `where` with `a.b=value` overrides applied and references resolved.
+    """Return the data of the file `where` with `a.b=value` overrides and references.
+
+    Overrides are applied, then references resolved.
 
     A mapping is merged into the one that the file has. A key below a list reaches every entry, or
     one by its index: `a.0.b`. Longer keys are applied after shorter ones. A word that is not
@@ -190,7 +204,10 @@ def _split(item: str) -> tuple[list[str], str]:
 
 
 def _set(kind: object, node: object, keys: Sequence[str], text: str, depth: int = 0) -> object:
-    """Return the value `node`, of type `kind`, with a word of the command line at the keys from `depth` on."""
+    """Return the value `node` with a word of the command line at a path of keys.
+
+    The path starts at the key `depth`; `node` has the type `kind`.
+    """
     if depth == len(keys):
         return merge(kind, node, parse_word(kind, text))
     key = keys[depth]
@@ -242,7 +259,10 @@ def merge(kind: object, before: object, value: object) -> Any:
 
 
 def parse_word(kind: Any, text: str) -> Any:
-    """Return the value of a word of the command line, for a key of type `kind`; None where that is not known."""
+    """Return the value of a word of the command line, for a key of type `kind`.
+
+    None where that is not known.
+    """
     is_collection = text.startswith(("[", "{")) and not is_scalar(kind)
     try:
         if is_collection or text.startswith(("'", '"')):
@@ -287,7 +307,10 @@ def alternatives(kind: Any) -> list[Any]:
 
 
 def below(kind: object, key: str) -> Any:
-    """Return the type of a key, entry or list item of a value of type `kind`; None where it is not known."""
+    """Return the type of a key, entry or list item of a value of type `kind`.
+
+    None where it is not known.
+    """
     for alternative in alternatives(kind):
         origin = get_origin(alternative)
         parts = get_args(alternative)
@@ -301,7 +324,10 @@ def below(kind: object, key: str) -> Any:
 
 
 def default_of(kind: Any, key: str) -> Any:
-    """Return the plain default of a key that names an algorithm; None for other keys, and where it has no default."""
+    """Return the default, as data, of a key that names an algorithm.
+
+    None for other keys, and where it has no default.
+    """
     for alternative in alternatives(kind):
         if hasattr(alternative, "__pydantic_fields__") and key in fields_of(alternative):
             default = fields_of(alternative)[key][1].get_default(call_default_factory=True)
@@ -310,7 +336,10 @@ def default_of(kind: Any, key: str) -> Any:
 
 
 def word_key(kind: object) -> str | None:
-    """Return the key that a word means where a mapping is expected: `name` of an algorithm, `path` of an input."""
+    """Return the key that a word means where a mapping is expected.
+
+    It is `name` of an algorithm, or `path` of an input.
+    """
     for alternative in alternatives(kind):
         if hasattr(alternative, "WORD"):
             return str(alternative.WORD)
@@ -320,7 +349,9 @@ def word_key(kind: object) -> str | None:
 
 
 def scalars_of(kind: object) -> set[Any]:
-    """Return the scalar types that a value of type `kind` may have, also as the word that stands for a list or mapping.
+    """Return the scalar types that a value of type `kind` may have.
+
+    Also as the word that stands for a list or mapping.
 
     That of a type that is not known, or may be anything, is empty.
     """
@@ -339,5 +370,8 @@ def scalars_of(kind: object) -> set[Any]:
 
 
 def is_scalar(kind: object) -> bool:
-    """Return whether a value of type `kind` is neither a list nor a mapping; a type that is not known may be one."""
+    """Return whether a value of type `kind` is neither a list nor a mapping.
+
+    A type that is not known may be one.
+    """
     return all(alternative in _SCALARS for alternative in alternatives(kind))

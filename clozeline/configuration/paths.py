@@ -1,4 +1,6 @@
-"""Paths that a user gives: a home folder is expanded, and what is neither a file nor a folder is refused.
+"""Check paths that a user gives.
+
+A home folder is expanded; what is neither a file nor a folder is refused.
 
 A pipe without a writer would be waited for without end, and a device such as `/dev/zero` read
 without end.
@@ -20,7 +22,10 @@ _KINDS: Final = {
 
 
 def special_kind(path: Path | str) -> str | None:
-    """Return what a path is that is neither a file nor a folder, such as `a pipe`; None otherwise."""
+    """Return the kind of a path that is neither a file nor a folder, such as `a pipe`.
+
+    None otherwise.
+    """
     try:
         return _KINDS.get(stat.S_IFMT(Path(path).stat().st_mode))
     except (OSError, ValueError):  # nothing is there, or the text is no path
@@ -28,7 +33,10 @@ def special_kind(path: Path | str) -> str | None:
 
 
 def refusal_of_special(path: Path | str) -> str | None:
-    """Return the message about a path that is neither a file nor a folder; None if it is one, or nothing is there."""
+    """Return the message about a path that is neither a file nor a folder.
+
+    None if it is one, or nothing is there.
+    """
     kind = special_kind(path)
     return (
         None
@@ -38,7 +46,10 @@ def refusal_of_special(path: Path | str) -> str | None:
 
 
 def _expand(value: object) -> object:
-    """Return a path, or the paths in a list or mapping, with `~` or `~user` replaced by the home folder."""
+    """Return a path, or the paths in a list or mapping, with the home folder expanded.
+
+    `~` and `~user` are replaced.
+    """
     if isinstance(value, list):
         return [_expand(item) for item in value]
     if isinstance(value, Mapping):

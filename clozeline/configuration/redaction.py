@@ -42,7 +42,9 @@ _remembered: set[str] = set()
 
 
 def is_secret(key: str, *above: str) -> bool:
-    """Return whether the value of a key is a secret; `above` are the keys of the mappings that it is in.
+    """Return whether the value of a key is a secret.
+
+    `above` are the keys of the mappings that it is in.
 
     Example: `aws_secret_access_key`, `sasToken` and `key` below `fsspec` are; `text_key`,
     `tokenizer` and `tokens` not, nor is `token` below `heads`, a head of a model.
@@ -54,7 +56,10 @@ def is_secret(key: str, *above: str) -> bool:
 
 
 def is_redacted(keys: Sequence[str]) -> bool:
-    """Return whether what a configuration has at these keys, from the outermost one on, is masked where it is shown."""
+    """Return whether the value at these keys of a configuration is masked when shown.
+
+    Keys count from the outermost one on.
+    """
     return any(is_secret(key, *keys[:depth]) for depth, key in enumerate(keys))
 
 
@@ -68,7 +73,10 @@ def _holds_secret(value: object, key: str, *above: str) -> bool:
 
 
 def redact(plain: Any, *above: str) -> Any:
-    """Return plain data without its secrets: `***` for each value, and for user and password in a URL."""
+    """Return data without its secrets.
+
+    Each value becomes `***`, likewise user and password in a URL.
+    """
     if isinstance(plain, Mapping):
         return {
             key: MASK if _holds_secret(value, str(key), *above) else redact(value, *above, str(key))
@@ -80,7 +88,10 @@ def redact(plain: Any, *above: str) -> Any:
 
 
 def redact_text(text: str) -> str:
-    """Redact secrets in text: in URLs, in `key=value`, in quoted mappings, and all secrets read so far."""
+    """Redact secrets in text.
+
+    Those in URLs, in `key=value`, in quoted mappings, and all secrets read so far.
+    """
     text = _redact_urls(redact_known_secrets(text))
     return _QUOTED_ENTRY.sub(_mask_entry, _ASSIGNMENT.sub(_mask_entry, text))
 

@@ -1,4 +1,6 @@
-"""References in a configuration: `${data.folder}` to another of its keys, `${oc.env:NAME}` to a variable in a secret.
+"""Resolve references in a configuration.
+
+`${data.folder}` means another of its keys, `${oc.env:NAME}` a variable in a secret.
 
 A file of somebody else could copy any variable of the environment into the files of a run. So a
 variable is read only where the value is masked in all that is written, and no other key can refer
@@ -20,7 +22,10 @@ _LONGEST_SHOWN: Final = 80
 
 
 def find_wrong_reference(plain: object) -> str | None:
-    """Return what is wrong with the first reference that is not allowed, and what to write; None if all are allowed."""
+    """Return what is wrong with the first reference that is not allowed.
+
+    Also what to write; None if all are allowed.
+    """
     for keys, value in leaves(plain):
         if (
             isinstance(value, str)

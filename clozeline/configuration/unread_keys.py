@@ -12,7 +12,9 @@ def non_default_keys(part: Any) -> dict[str, Any]:
 
 
 def refuse_unread_keys(part: object, chooser: str, reads: Mapping[str, Collection[str]]) -> None:
-    """Refuse a key that differs from its default where the value of the key `chooser` leaves it unread.
+    """Refuse a key that has no effect.
+
+    It differs from its default, and the value of the key `chooser` leaves it unread.
 
     Args:
         part: a configuration.

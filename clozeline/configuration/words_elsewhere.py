@@ -15,7 +15,9 @@ WORDS_FILE: Final = Path(__file__).with_suffix(".yaml")
 
 
 def translate_key(word: str, known: Collection[str], prefix: str = "") -> str | None:
-    """Return the hint for a key of another program; None if it is unknown, or if the command has no such key.
+    """Return the hint for a key of another program.
+
+    None if it is unknown, or if the command has no such key.
 
     `known` are the dotted keys of the class of options that lacks the word, and `prefix` is written
     in front of them.
@@ -33,7 +35,10 @@ def translate_key(word: str, known: Collection[str], prefix: str = "") -> str | 
 
 
 def translate_algorithm(registry: str, word: str, known: Collection[str]) -> str | None:
-    """Return the hint for an algorithm of another name; `registry` is the last word of its package."""
+    """Return the hint for an algorithm of another name.
+
+    `registry` is the last word of its package.
+    """
     return _translate(_words()["algorithms"].get(registry, {}), word, _member_of(known))
 
 
