@@ -1,7 +1,7 @@
-"""Evaluate on a held-out set in one exact pass: losses, the unigram entropy of its labels, and sampled predictions."""
+"""Evaluate on a held-out set in one exact pass: losses, unigram entropy, sample predictions."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -27,13 +27,14 @@ from clozeline.train.engine import Engine, add_sums
 from clozeline.train.optim.optimizers import AVERAGE
 
 _REPORTS: Final = Reporting()
-# Rows, tokens of a row, and labels of it that are recorded.
-_ROWS: Final = 3
-_TOKENS: Final = 96
-_LABELS: Final = 48
-# Tokens of a row that a decoder continues, and of its continuation.
-_PROMPT: Final = 16
-_CONTINUATION: Final = 32
+
+# guesses: recorded rows, tokens of a row, and labels of a row
+_MOST_ROWS: Final = 3
+_MOST_TOKENS: Final = 96
+_MOST_LABELS: Final = 48
+# guesses of a decoder: tokens of the prompt, and of its continuation
+_PROMPT_TOKENS: Final = 16
+_CONTINUED_TOKENS: Final = 32
 _HEADS: Final = {"encoder": "masked_lm", "decoder": "lm", "encoder_decoder": "lm"}
 _FORMS: Final = {"encoder": "masked", "decoder": "continued", "encoder_decoder": "target"}
 
@@ -69,13 +70,13 @@ class Evaluation:
     losses: dict[str, float]
     """head → mean loss over all its labels"""
     figures: dict[str, float]
-    """"head/name" → further metrics of a head, per label; `distil/name` → losses of distillation"""
+    """"head/name" → further metrics of a head, per label; `distil/name` → distillation losses"""
     labels: int
-    """predictions that the means are over, in `unit`s; rows for heads that average over rows"""
+    """number of predictions in the means, in `unit`s; rows for heads that average over rows"""
     unigram_entropy: float
     """weighted sum of `entropies`, the loss of a unigram model in nats; 0 where a head has none"""
     entropies: dict[str, float]
-    """head → entropy in nats of the distribution of its labels, if they are tokens or classes"""
+    """head → entropy in nats of its labels, if they are tokens or classes"""
     majorities: dict[str, float] = field(default_factory=dict)
     """head → share of the most frequent label, the accuracy of always predicting it"""
     unit: str = "labels"
@@ -105,14 +106,15 @@ def open_heldout(
 
 
 def batches_of_pass(rows: int, global_batch: int, max_rows: int | None) -> int:
-    """Return the global batches of an evaluation, the last one padded with filler; 45 rows in batches of 8 are 6."""
-    return -(-(rows if max_rows is None else min(rows, max_rows)) // global_batch)
+    """Return the number of global batches of an evaluation: 45 rows in batches of 8 are 6."""
+    read = rows if max_rows is None else min(rows, max_rows)
+    return -(-read // global_batch)
 
 
 def evaluate(
     engine: Engine, heldout: HeldoutSet, watchdog: Watchdog, stop: StopRequest
 ) -> Evaluation | None:
-    """Evaluate a set once without dropout, with averaged weights if there are any; the same at any world size.
+    """Evaluate a set once without dropout, with averaged weights if there are any.
 
     Return None if a rank was asked to stop: all ranks then stop at the same batch.
     """
@@ -127,7 +129,7 @@ def evaluate(
 
 @contextmanager
 def averages_as_weights(engine: Engine) -> Iterator[None]:
-    """Compute with the averaged weights inside the block, if there are any; afterwards all bits are restored."""
+    """Swap in the averaged weights, if there are any, inside the block; then swap back."""
     exchanged = _exchange_averages(engine)
     try:
         yield
@@ -155,6 +157,7 @@ def _exchange_averages(engine: Engine) -> bool:
 def _run_pass(
     engine: Engine, heldout: HeldoutSet, source: _OnePass, watchdog: Watchdog, stop: StopRequest
 ) -> Evaluation | None:
+    """Evaluate a set with the current weights; None if a rank was asked to stop."""
     # accumulate losses, metrics and counts in float64 over this rank's batches
     heads = engine.config.model.head_weights
     divisors = engine.divisors
@@ -178,14 +181,15 @@ def _run_pass(
             with _REPORTS("guesses on held-out rows"):
                 heldout.guesses = sample_guesses(engine, batch.micro_batches[0].tensors)
         watchdog.beat()
+
     # sum over the ranks, and divide by the counts
     named = {**sums, **figures}
     totals = engine.world.sum_over_ranks([*map(float, named.values())])
+
+    # entropy and majority of the labels, in the first evaluation
     if heldout.entropies is None:
         by_rank = engine.world.gather(seen)
-        merged = {
-            head: sum((of_rank[head] for of_rank in by_rank), Counter[int]()) for head in seen
-        }
+        merged = {head: _sum_counters(of_rank[head] for of_rank in by_rank) for head in seen}
         labels = {head: counts for head, counts in merged.items() if counts}
         heldout.entropies = {
             head: unigram_entropy([*counts.values()]) for head, counts in labels.items()
@@ -193,22 +197,29 @@ def _run_pass(
         heldout.majorities = {
             head: max(counts.values()) / counts.total() for head, counts in labels.items()
         }
+
+    # divide by the counts
     entropies = heldout.entropies
     means = shares(dict(zip(named, totals, strict=True)), counts)
     figures |= {name: sums[name] for name in divisors if name not in heads and counts[name]}
+    unigram_entropy = 0.0
+    if heads.keys() == entropies.keys():
+        unigram_entropy = sum(weight * entropies[head] for head, weight in heads.items())
     return Evaluation(
         loss=sum(weight * means[head] for head, weight in heads.items()),
         total=engine.total_loss(means),
         losses={head: means[head] for head in heads},
         figures={name: means[name] for name in figures},
         labels=int(sum(counts[head] for head in heads)),
-        unigram_entropy=sum(w * entropies[h] for h, w in heads.items())
-        if heads.keys() == entropies.keys()
-        else 0.0,
+        unigram_entropy=unigram_entropy,
         entropies=entropies,
         majorities=heldout.majorities,
         unit=_unit([engine.heads[head] for head in heads]),
     )
+
+
+def _sum_counters(counters: Iterable[Counter[int]]) -> Counter[int]:
+    return sum(counters, Counter())
 
 
 def _unit(heads: Sequence[Head]) -> str:
@@ -227,45 +238,49 @@ def unigram_entropy(counts: Sequence[float]) -> float:
 
 @torch.no_grad()
 def sample_guesses(engine: Engine, batch: Mapping[str, Tensor]) -> Guesses:
-    """Return the first rows of a micro-batch with labels, as token ids; [] for a model that predicts no tokens.
+    """Return predictions for the first labeled rows of a micro-batch.
 
-    One more forward pass of this rank alone: nothing under ZeRO stage 3, where a rank holds a part
-    of the weights.
+    This takes one more forward pass of this rank alone. The result is empty for a model that
+    predicts no tokens, and at ZeRO stage 3, where a rank has a part of the weights.
 
     Returns:
-        Per row `tokens` (ids of the input, at most 96), `form`, `labels`: [position, label, guess,
-        probability of the guess], at most 48, and of a decoder `continued`: its greedy continuation
-        of the first `prompt` tokens. The form says where labels belong: `masked` at their
-        positions, `continued` after the position of the first, `target` in another sequence.
+        Per row: `tokens` (ids of the input, at most 96), `form`, and `labels`: at most 48 times
+        [position, label, guess, probability of the guess]. For a decoder also `continued`: its
+        greedy continuation of the first `prompt` tokens. The form says where labels belong:
+        `masked` at their positions, `continued` after the first position, `target` in another
+        sequence.
     """
+    # choose the head, and compute hidden states
     model = engine.model
     architecture = engine.model.family.architecture
     head = _HEADS[architecture]
     if head not in model.heads or engine.config.zero.stage == 3 or "left_padding" in batch:
         return []
     tensors = {name: tensor.to(engine.world.device) for name, tensor in batch.items()}
-    hidden, given = model.views(tensors)[head]
-    rows = given["label_index"] // hidden.shape[1]
-    labeled = (given["label_ids"] != IGNORED) & (tensors["row_weight"][rows] != 0)
-    found: Guesses = []
-    for row in sorted(set(rows[labeled].tolist()))[:_ROWS]:
-        tokens = tensors["input_ids"][row, : int(tensors["lengths"][row])][:_TOKENS].tolist()
-        seen = labeled & (rows == row)
+    hidden, inputs = model.views(tensors)[head]
+    rows = inputs["label_index"] // hidden.shape[1]
+    labeled = (inputs["label_ids"] != IGNORED) & (tensors["row_weight"][rows] != 0)
+
+    # predict the labels of each row
+    of_rows: Guesses = []
+    for row in sorted(set(rows[labeled].tolist()))[:_MOST_ROWS]:
+        tokens = tensors["input_ids"][row, : int(tensors["lengths"][row])][:_MOST_TOKENS].tolist()
+        of_row = labeled & (rows == row)
         if architecture == "encoder":
-            seen &= given["label_index"] % hidden.shape[1] < _TOKENS
-        chosen = seen.nonzero()[:_LABELS, 0]
-        positions = given["label_index"][chosen]
-        scores = (
-            model.heads[head].logits(hidden.flatten(0, 1)[positions])[:, : model.vocab_size].float()
-        )
-        shares, guesses = scores.softmax(-1).max(-1)
-        columns = (positions % hidden.shape[1], given["label_ids"][chosen], guesses)
-        labels = [
-            list(entry)
-            for entry in zip(*(each.tolist() for each in (*columns, shares)), strict=True)
-        ]
-        found.append({"tokens": tokens, "form": _FORMS[architecture], "labels": labels})
+            of_row &= inputs["label_index"] % hidden.shape[1] < _MOST_TOKENS
+        chosen = of_row.nonzero()[:_MOST_LABELS, 0]
+        index = inputs["label_index"][chosen]
+        logits = model.heads[head].logits(hidden.flatten(0, 1)[index])[:, : model.vocab_size]
+        probabilities, guesses = logits.float().softmax(-1).max(-1)
+        positions = (index % hidden.shape[1]).tolist()
+        gold = inputs["label_ids"][chosen].tolist()
+        columns = (positions, gold, guesses.tolist(), probabilities.tolist())
+        labels = list(map(list, zip(*columns, strict=True)))
+        of_rows.append({"tokens": tokens, "form": _FORMS[architecture], "labels": labels})
+
+        # continue its first tokens
         if architecture == "decoder":
-            greedy = generate(model, [tokens[:_PROMPT]], Decoding(max_tokens=_CONTINUATION))
-            found[-1] |= {"prompt": len(tokens[:_PROMPT]), "continued": greedy[0].ids}
-    return found
+            prompt = tokens[:_PROMPT_TOKENS]
+            greedy = generate(model, [prompt], Decoding(max_tokens=_CONTINUED_TOKENS))
+            of_rows[-1] |= {"prompt": len(prompt), "continued": greedy[0].ids}
+    return of_rows

@@ -1,4 +1,7 @@
-"""Train a model: `deepspeed train/main.py --config FILE [key=value ...]`, or `python train/main.py` for one rank."""
+"""Train a model: `deepspeed train/main.py --config FILE [key=value ...]`.
+
+`python train/main.py` trains on one rank.
+"""
 
 import sys
 

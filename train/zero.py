@@ -1,4 +1,4 @@
-"""DeepSpeed ZeRO around a model and its optimizer: the only file that knows how DeepSpeed works inside.
+"""Wrap a model and its optimizer in DeepSpeed ZeRO: the only file that reads DeepSpeed's internals.
 
 It reads private attributes of DeepSpeed (0.19.8, an exact pin). ZeRO gives the torch optimizer flat
 parameter buffers (*flats*), see `train.optim.weights.flat_buffers`:
@@ -14,6 +14,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, cast
 
 import torch
@@ -31,29 +32,28 @@ _LINEAR: Final = nn.functional.linear
 
 
 class Zero:
-    """One optimizer step under ZeRO: gradients of micro-batches in, a clipped update and the gradient norm out."""
+    """Accumulates the gradients of micro-batches under ZeRO, then clips and updates."""
 
     def __init__(
         self, model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainConfig, world: World
     ) -> None:
-        """Wrap a model with fp32 weights, on its device, and an optimizer over its parameters; a collective call."""
+        """Wrap a model with fp32 weights on its device, and its optimizer; a collective call."""
         self.config = config
         self.world = world
         self.engine: Any = _initialize(model, optimizer, config, world)
         self._model = model
-        self._parameters = list(
-            model.parameters()
-        )  # walking through the modules takes longer than a small update
+        # a list: walking through the modules takes longer than a small update
+        self._parameters = list(model.parameters())
         self._accumulation = check_world(config, world.size)
         self.gradient_bytes = 0
         """bytes of gradients between the last backward pass and the update, after the first step"""
-        # at stage 1 in bf16, gradients of the micro-batch before, which DeepSpeed has added to its
-        # own: it would clear them by a hook on tensors that a forward pass returns, and ours
-        # returns losses
+        # stage 1 in bf16: DeepSpeed clears the gradients of the previous micro-batch by a hook on
+        # tensors that a forward pass returns; our forward pass returns losses
         self._clear_gradients: Callable[[], None] | None = getattr(
             self.engine.optimizer, "clear_lp_grads", None
         )
-        # clipping, and the one wait for the device in each step
+
+        # clipping, and the single wait for the device in each step
         self._stage = zero_stage(config, world.size)
         self._checks_gradient = engine_checks_gradient(config, world.size)
         self._norm: Tensor | None = None
@@ -84,13 +84,16 @@ class Zero:
         self.engine.backward(loss, scale_wrt_gas=False)
 
     def update(self, sums: Sequence[Tensor], last: bool) -> None:
-        """Clip and update after the last micro-batch; `sums` are scalars that `read` returns with the norm."""
+        """Clip and update after the last micro-batch; `read` returns the scalars `sums`."""
         if last:
             self._finish_gradient(sums)
         self.engine.step()
 
     def read(self) -> tuple[float, list[float]]:
-        """Return the gradient norm before clipping, inf for a skipped update, and the sums; the one wait of a step."""
+        """Wait for the device; return the gradient norm before clipping, and the sums.
+
+        The norm is inf if the update was skipped.
+        """
         norm, *sums = (
             self._reading or start_to_read([self.engine.get_global_grad_norm(), *self._sums])
         )()
@@ -115,7 +118,7 @@ class Zero:
         nn.functional.linear = _LINEAR
 
     def _finish_gradient(self, sums: Sequence[Tensor]) -> None:
-        """Wait for the norm and the sums, and skip a gradient that is not finite, where DeepSpeed does not check it.
+        """Skip a gradient that is not finite, if DeepSpeed does not check it.
 
         At stage 0, also clip: DeepSpeed does neither.
         """
@@ -133,9 +136,9 @@ class Zero:
             )
         if self._stage > 0:
             return
-        if (
-            self.world.size == 1
-        ):  # of a parameter that took no part; DeepSpeed adds it where it reduces
+
+        # stage 0: give unused parameters a gradient of 0, as DeepSpeed does where it reduces
+        if self.world.size == 1:
             for parameter in self._parameters:
                 if parameter.requires_grad and parameter.grad is None:
                     parameter.grad = torch.zeros_like(parameter)
@@ -144,19 +147,18 @@ class Zero:
             [parameter.grad for parameter in parameters if parameter.grad is not None]
         )
         self._reading = start_to_read([norm, *sums])
-        if not math.isfinite(
-            self._reading()[0]
-        ):  # with all gradients None, DeepSpeed's step updates nothing
+        # skip the update, or clip; with all gradients None, DeepSpeed's step updates nothing
+        if not math.isfinite(self._reading()[0]):
             for parameter in parameters:
                 parameter.grad = None
         elif self.config.gradient_clipping > 0:
             nn.utils.clip_grads_with_norm_(parameters, self.config.gradient_clipping, norm)
 
     def _before_update(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        """Clip at stages 1 and 2, where DeepSpeed would read the norm to do so; its formulas give the same bits.
+        """Clip at stages 1 and 2 by DeepSpeed's formulas, without its wait for the norm.
 
-        Where DeepSpeed has just waited for the norm, start to read it before the device is given
-        the update to do.
+        If DeepSpeed has just waited for the norm, start to read it before the device runs the
+        update.
         """
         if self._stage == 0 or self.config.zero.offload != "none":
             return
@@ -189,7 +191,7 @@ class Zero:
             yield flat, groups[index if owners is None else owners[index]]["name"]
 
     def segments(self) -> Iterator[Segment]:
-        """Yield the segments on this rank, in the order of the model's parameters; some may be empty."""
+        """Yield the segments on this rank in the order of the parameters; some may be empty."""
         yield from _segments_of(self._model, self.engine)
 
     def _lay_out(self) -> Layout:
@@ -199,17 +201,18 @@ class Zero:
         for segment in self.segments():
             if segment.count:
                 segments[segment.flat].append(segment)
-        own = list(segments.values())
+        here = list(segments.values())
         if self.engine.optimizer is self.optimizer:
-            return Layout(flats, [own], 0)
+            return Layout(flats, [here], 0)
+
+        # gather the segments of all ranks, without their buffers
         rank = self.world.rank
-        by_rank = self.world.gather(
-            [[replace(segment, flat=torch.empty(0)) for segment in of_flat] for of_flat in own]
-        )
-        return Layout(flats, [*by_rank[:rank], own, *by_rank[rank + 1 :]], rank)
+        without_flat = partial(replace, flat=torch.empty(0))
+        by_rank = self.world.gather([list(map(without_flat, of_flat)) for of_flat in here])
+        return Layout(flats, [*by_rank[:rank], here, *by_rank[rank + 1 :]], rank)
 
     def share_of(self, parameter: Any) -> tuple[int, Tensor]:
-        """Return what this rank holds of a frozen parameter: the index of the first element, and the elements."""
+        """Return this rank's elements of a frozen parameter, after the index of the first one."""
         if self.config.zero.stage < 3:
             return 0, parameter.data.view(-1)
         width = parameter.ds_tensor.ds_numel
@@ -232,7 +235,8 @@ class Zero:
         if type(zero).__name__ != "DeepSpeedZeroOptimizer_Stage3":
             zero.update_lp_params()
             return
-        zero.empty_partition_cache()  # parameters still gathered from a forward pass would keep their old values
+        # parameters that a forward pass has gathered would keep their old values
+        zero.empty_partition_cache()
         for index in range(len(zero.fp16_groups)):
             zero._reassign_or_swap_out_partitioned_parameters(index)
         if persistent := zero.persistent_parameters:
@@ -262,8 +266,8 @@ def start_to_read(scalars: Sequence[Tensor | float]) -> Callable[[], list[float]
     """Start to copy scalars to the host in one copy.
 
     Returns:
-        a function that returns them as numbers; it waits for the copy, but not for work given to
-        the device after it.
+        a function that returns them as numbers; it waits for the copy, but not for later work of
+        the device.
     """
     device = next(scalar.device for scalar in scalars if isinstance(scalar, Tensor))
     wide = [torch.as_tensor(scalar, dtype=torch.float64, device=device) for scalar in scalars]
@@ -293,7 +297,7 @@ def _flats_of(zero: Any) -> list[Tensor]:
 def _segments_of(model: nn.Module, engine: Any) -> Iterator[Segment]:
     zero = engine.optimizer
     groups = engine.basic_optimizer.param_groups
-    kind = type(zero).__name__
+    optimizer_class = type(zero).__name__
     named: list[tuple[str, Any]] = [
         (name, p) for name, p in model.named_parameters() if p.requires_grad
     ]
@@ -303,7 +307,7 @@ def _segments_of(model: nn.Module, engine: Any) -> Iterator[Segment]:
         for name, p in named:
             yield Segment(name, tuple(p.shape), p, group_of[id(p)], 0, 0, p.numel())
     # stages 1 and 2: a fragment of a parameter in this rank's partition, if any
-    elif kind in ("DeepSpeedZeroOptimizer", "BF16_Optimizer"):
+    elif optimizer_class in ("DeepSpeedZeroOptimizer", "BF16_Optimizer"):
         flats = _flats_of(zero)
         for name, p in named:
             mapping = p._hp_mapping
@@ -316,7 +320,7 @@ def _segments_of(model: nn.Module, engine: Any) -> Iterator[Segment]:
                     name, tuple(p.shape), flats[index], group, here.start, there.start, there.numel
                 )
     # stage 3: an equal share of every parameter on each rank
-    elif kind == "DeepSpeedZeroOptimizer_Stage3":
+    elif optimizer_class == "DeepSpeedZeroOptimizer_Stage3":
         for name, p in named:
             index, offset, width = zero.grad_position[zero.get_param_id(p)]
             flat = zero.fp32_partitioned_groups_flat[index]
@@ -326,7 +330,7 @@ def _segments_of(model: nn.Module, engine: Any) -> Iterator[Segment]:
             yield Segment(name, tuple(full_shape(p)), flat, group, offset, start, count)
     else:
         raise CheckpointError(
-            f"DeepSpeed chose {kind}, whose state no checkpoint can store; this is a bug"
+            f"DeepSpeed chose {optimizer_class}, whose state no checkpoint can store; this is a bug"
         )
 
 
@@ -344,7 +348,8 @@ def _initialize(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         engine, *_ = load_deepspeed().initialize(**parts, dist_init_required=False)
-    # DeepSpeed makes the masters from rounded weights
+
+    # DeepSpeed copies rounded weights into the masters
     for segment in _segments_of(model, engine) if exact else ():
         values, is_share = exact[segment.name]
         first = 0 if is_share else segment.start
@@ -357,9 +362,10 @@ def _initialize(
 
 
 def _round_weights(model: nn.Module) -> dict[str, tuple[Tensor, bool]]:
-    """Round weights to bf16; return the exact ones of what is trained by name, each with whether it is a rank's share.
+    """Round weights to bf16; DeepSpeed would not round weights that are sharded already.
 
-    DeepSpeed would round all but those that are sharded already.
+    Returns:
+        name of each trainable parameter → its exact weights, and whether they are a rank's share.
     """
     exact = {}
     named: list[tuple[str, Any]] = [*model.named_parameters()]

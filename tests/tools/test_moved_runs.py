@@ -125,4 +125,4 @@ def test_a_run_without_a_record_of_its_sets_is_refused(trained, tmp_path, capsys
     old = shutil.copytree(trained / "runs/masked_lm", tmp_path / "old")
     (old / "sets.json").unlink()
     assert fill_mask.main([str(old), "--text", SENTENCE]) == 65
-    assert "sets.json: is missing or damaged" in capsys.readouterr().err
+    assert "sets.json is missing or damaged" in capsys.readouterr().err

@@ -30,7 +30,7 @@ _NO_MEMORY: Final = ("can't allocate memory", "not enough memory", "out of memor
 
 _LESS_MEMORY: Final = (
     "use a smaller data.micro_batch, a higher zero.stage, more ranks, or precision=bf16; --dry-run "
-    "says what the state takes at each stage"
+    "--verbose prints the memory of each stage"
 )
 
 
@@ -49,7 +49,7 @@ def explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, RuntimeError) and _PEER_SILENT in text:
         return PEER_LOST, (
             "another rank gave no answer within collective_timeout_s: it was stopped, killed, or "
-            "its machine is overloaded or away; end what is left of it, then start the same "
+            "its machine is overloaded or unreachable; end its processes, then start the same "
             "command again"
         )
     if isinstance(error, DistError) or (

@@ -1,4 +1,4 @@
-"""Join and leave the process group, exchange small values between ranks, and set torch and the C library up for them.
+"""Join and leave the process group, and exchange small values between ranks.
 
 Works under `python`, `torchrun`, `deepspeed` and `srun`, see `launcher`.
 """
@@ -74,7 +74,7 @@ class World:
         dist.barrier(group=self.group)
 
     def raise_everywhere(self, error: Exception | None) -> None:
-        """Raise the error of the lowest failed rank on every rank, as a RemoteRankError on the others."""
+        """Raise the error of the lowest failed rank on every rank; others get a RemoteRankError."""
         code = getattr(error, "exit_code", StorageError.exit_code)
         problems = self.gather(None if error is None else (str(error), code))
         first = next((rank for rank, problem in enumerate(problems) if problem is not None), None)
@@ -89,7 +89,7 @@ class World:
 
     @contextmanager
     def sharing_errors(self) -> Iterator[None]:
-        """Run a block that may fail on some ranks: afterwards all succeeded, or all raise the first error."""
+        """Run a block that may fail on some ranks; if it does, all ranks raise the first error."""
         problem: Exception | None = None
         try:
             yield
@@ -115,15 +115,14 @@ def device_of(environment: Mapping[str, str]) -> torch.device:
 
 
 def load_deepspeed() -> Any:
-    """Import deepspeed late and quietly, and return it.
+    """Import deepspeed without its warnings, on which no caller can act, and return it.
 
-    Late, because the accelerator must be chosen before; quietly, because no caller can act on its
-    warnings.
+    It is imported late: the accelerator must be chosen first.
     """
     if not torch.cuda.is_available():
         os.environ.setdefault("DS_ACCELERATOR", "cpu")
-    # DeepSpeed imports its Muon in every engine; importing it loads torch's compiler, which takes
-    # seconds
+
+    # DeepSpeed imports its Muon in every engine, which loads torch's compiler and takes seconds
     for module, name in (("muon_optimizer", "MuonWithAuxAdam"), ("original_muon", "muon_update")):
         stand_in = ModuleType(f"deepspeed.runtime.zero.muon.{module}")
         setattr(stand_in, name, type(name, (), {}))
@@ -135,25 +134,26 @@ def load_deepspeed() -> Any:
         from deepspeed.runtime import bf16_optimizer
         from deepspeed.utils import logger
     logger.setLevel("ERROR")
-    compatible_ops["deepspeed_shm_comm"] = (
-        False  # only for inference, and would be compiled at the first start
-    )
+    # only for inference, and would be compiled at the first start
+    compatible_ops["deepspeed_shm_comm"] = False
     bf16_optimizer.see_memory_usage = lambda *_, **__: None
     return deepspeed
 
 
 def join_process_group(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
-    """Join the process group, once per rank; `deterministic` is that of `set_determinism`."""
+    """Join the process group, once per rank; `deterministic`: see `set_determinism`."""
+    # choose the device
     rank, size = describe_environment(os.environ)
     local_rank = int(os.environ["LOCAL_RANK"])
     device = device_of(os.environ)
     if device.index is not None:
         for name in {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"} & os.environ.keys():
-            os.environ[name] = str(device.index)  # from which DeepSpeed takes the device
+            os.environ[name] = str(device.index)  # DeepSpeed reads the device here
         os.environ.setdefault("TORCH_FR_BUFFER_SIZE", "2000")
         os.environ.setdefault(RECORDER, str(Path(tempfile.gettempdir()) / "nccl_trace_rank_"))
+
+    # meet the other ranks; DeepSpeed calls collectives that torch 2.13 deprecates
     deepspeed = load_deepspeed()
-    # DeepSpeed calls collectives that torch 2.13 deprecates
     warnings.filterwarnings("ignore", r"`torch\.distributed\.\w+` is deprecated", FutureWarning)
     timeout = timedelta(seconds=timeout_s)
     _bound_later_groups(timeout)
@@ -182,6 +182,8 @@ def join_process_group(timeout_s: float = 600.0, *, deterministic: bool = True) 
             f"{address}:{port} in {timeout_s:g} s ({str(error).splitlines()[0]}); start all ranks, "
             "and see that every machine reaches this address"
         ) from error
+
+    # a group for small values
     set_determinism(deterministic)
     group = dist.new_group(backend="gloo", timeout=timeout)
     if device.type == "cpu":
@@ -190,10 +192,10 @@ def join_process_group(timeout_s: float = 600.0, *, deterministic: bool = True) 
 
 
 def _bound_later_groups(timeout: timedelta) -> None:
-    """Give groups that are made without a timeout this one: DeepSpeed makes such a group, and reduces gradients in it.
+    """Set the timeout of groups that are created without one, such as DeepSpeed's.
 
-    torch would give them its defaults, 30 minutes over gloo and 10 over NCCL, whatever the world's
-    group has.
+    DeepSpeed reduces gradients in its group. By default torch gives such groups 30 minutes over
+    gloo and 10 over NCCL, whatever the timeout of the first group is.
     """
     from torch.distributed import distributed_c10d
 
@@ -207,20 +209,18 @@ def set_determinism(deterministic: bool) -> None:
         torch.set_deterministic_debug_mode("default")
         return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.set_deterministic_debug_mode(
-        "error"
-    )  # with "warn", attention's backward pass stays nondeterministic
-    # nothing reads uninitialized memory; filling DeepSpeed's buckets would cost 80 times a small
-    # step
+    # with "warn", attention's backward pass stays nondeterministic
+    torch.set_deterministic_debug_mode("error")
+    # nothing reads uninitialized memory; filling DeepSpeed's buckets takes 80 times a small step
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 
 
 def keep_freed_memory(environment: Mapping[str, str] = os.environ) -> bool:
     """Keep freed blocks of up to 2 GiB in the process; return whether the C library does so.
 
-    By default glibc returns a block to the system if it is large, where large depends on what the
-    process freed before, between 128 kB and 32 MB. Each of its pages then costs a fault in every
-    step: up to a third of the CPU time. The peak of the memory stays the same within some percent.
+    By default glibc returns large blocks to the system: above 128 kB to 32 MB, depending on earlier
+    blocks. Each of their pages then costs a fault in every step: up to a third of the CPU time. The
+    peak of the memory changes by a few percent.
     """
     if any(name in environment for name in _SET_BY_USER):
         return False
@@ -232,10 +232,10 @@ def keep_freed_memory(environment: Mapping[str, str] = os.environ) -> bool:
 
 @contextmanager
 def gc_frozen() -> Iterator[None]:
-    """Collect garbage once, and leave what exists then out of later collections.
+    """Collect garbage once, and exclude the remaining objects from collections inside the block.
 
-    A full collection looks at every object of every imported module, while the GPU waits. Where the
-    caller has frozen objects already, these stay the ones that are left out.
+    A full collection visits every object of every imported module, while the GPU waits. If the
+    caller has frozen objects already, only those stay excluded.
     """
     gc.collect()
     if gc.get_freeze_count():

@@ -1,7 +1,7 @@
 """Handle stop requests: signals, and the end of the launcher.
 
 A request interrupts a wait for data, never a step. Ranks exchange the flag in the collective before
-a step, so all stop after the same step, save and exit with code 75.
+a step: all stop after the same step, save and exit with code 75.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ INTERRUPTED: Final = 130
 _STOPPED: Final = 75
 """`clozeline.errors.STOPPED`, without its import."""
 INTERRUPTED_MESSAGE: Final = (
-    "interrupted outside training: what was saved is kept, start the same command again"
+    "interrupted outside training: checkpoints are unchanged, start the same command again"
 )
 
 _FORWARDED_S = 5.0
-"""Launchers forward signals that ranks may have received already: within this time, it is the same
-request."""
+"""Launchers forward signals that ranks may have received already: a signal within this time is the
+same request."""
 
 
 class Interrupted(BaseException):
@@ -42,7 +42,7 @@ class StopRequest:
         self.interrupts = False
         """While true, a signal raises `Interrupted` in the main thread."""
         self._first: float | None = None
-        """Time of the first signal that is no warning."""
+        """Time of the first signal that is not a warning."""
         self._previous: dict[int, Any] = {}
         self._launcher = _launcher()
 
@@ -75,9 +75,10 @@ class StopRequest:
 
 
 def leave_at_interrupt() -> None:
-    """Exit with code 130 or 75 and one line at SIGINT or a scheduler's warning, until a `StopRequest` takes over.
+    """Exit at SIGINT or a scheduler's warning, until a `StopRequest` takes over.
 
-    No exception is raised, which an import could swallow; there is nothing to save yet.
+    The exit code is 130 or 75, with one line. No exception is raised, which an import could
+    swallow; there is nothing to save yet.
     """
     catch((signal.SIGINT, *WARNINGS), _leave)
 
@@ -90,7 +91,7 @@ def _leave(number: int, _frame: FrameType | None) -> None:
 
 
 def _launcher() -> int | None:
-    # a rank's grandparent is the launcher command; when that ends, the node process in between gets
+    # a rank's grandparent is the launcher command; when it ends, the process in between gets
     # another parent
     if os.environ.get("CROSS_RANK") is None:
         return None

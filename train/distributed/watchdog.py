@@ -16,9 +16,9 @@ timeout."""
 
 
 class Watchdog:
-    """Dumps the stacks of all threads and exits with code 70 if `beat` is not called for `seconds`; 0: never.
+    """Exits with code 70 and the stacks of all threads if `beat` is not called for `seconds`.
 
-    A hang in a collective or a read cannot be interrupted otherwise.
+    0 disables it. A hang in a collective or a read cannot be interrupted otherwise.
     """
 
     def __init__(self, seconds: float, rank: int = 0) -> None:

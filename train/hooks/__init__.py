@@ -1,4 +1,4 @@
-"""Hooks, one per file: each follows the training, to watch it or to change it; chosen by the key `hooks`.
+"""Hooks, one per file: each observes or changes a training; chosen by the key `hooks`.
 
 Engine, loop and checkpoints know hooks only as a list. `prune`, `regularizer`, `distil.progressive`
 and `model.init_from` add hooks, too: see `hooks_of_run` in train/engine.py.

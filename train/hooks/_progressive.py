@@ -1,4 +1,4 @@
-"""Train a student layer by layer: the stages of `distil.progressive` freeze what they do not train."""
+"""Train a student layer by layer, by the stages of `distil.progressive`."""
 
 from collections.abc import Collection
 
@@ -7,10 +7,10 @@ from clozeline.train.hooks.unfreezing import DepthFreezing
 
 
 class Progressive(DepthFreezing):
-    """Enters the stage of each step, and trains its depths alone.
+    """Enters the stage of each step, and trains only its layers.
 
     Args:
-        stages: of the student.
+        stages: the stages of the student.
     """
 
     def __init__(self, stages: Stages) -> None:
@@ -18,7 +18,7 @@ class Progressive(DepthFreezing):
         self._stages = stages
 
     def resume(self, step: int) -> None:
-        """Choose what the losses compare, as an evaluation may come before the next step."""
+        """Enter the stage of the step: an evaluation may come before the next step."""
         self._stages.enter(max(step, 1))
 
     def trained_depths(self, step: int) -> Collection[int]:

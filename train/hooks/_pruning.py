@@ -1,4 +1,4 @@
-"""Apply the methods of model/compression/pruning to a training: parts of a model, and masks of weights under ZeRO."""
+"""Apply the methods of model/compression/pruning to a training, also to weights under ZeRO."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
@@ -21,7 +21,7 @@ def pruning_hook(method: Pruning) -> Hook:
 
 
 class PruningHook(Hook):
-    """Tells a method of the steps."""
+    """Calls a pruning method at each step."""
 
     priority: ClassVar = 3
 
@@ -60,7 +60,7 @@ class PruningHook(Hook):
 
 
 class MaskingHook(PruningHook):
-    """Holds the masks of a method next to the tensors of the optimizer, and keeps masked weights at 0."""
+    """Stores the masks of a method next to the flat buffers, and keeps masked weights at 0."""
 
     separate_matrices = True
     _method: MaskedWeights
@@ -77,12 +77,9 @@ class MaskingHook(PruningHook):
             new = self._method.new_states(flat.detach(), masked=group.startswith("matrix"))
             if self.of.get(flat, {}).keys() != new.keys():
                 self.of[flat] = new
-                # zeros of the model that the run starts from stay
-                for piece in (
-                    self._segments(flat)
-                    if initialized and MASK in new and not self._method.can_unmask
-                    else ()
-                ):
+                # weights that are 0 in the model that the run starts from stay masked
+                keeps_zeros = initialized and MASK in new and not self._method.can_unmask
+                for piece in self._segments(flat) if keeps_zeros else ():
                     if piece.name not in fresh:
                         piece.of(new[MASK]).copy_(piece.of(flat) != 0)
         self._apply()
@@ -100,7 +97,11 @@ class MaskingHook(PruningHook):
         return {}
 
     def _choose(self, target: MaskTarget) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the mask of each matrix on this rank, to be changed, and True at weights to mask [n]; collective."""
+        """Yield the mask of each matrix on this rank, and True at weights to mask [n].
+
+        A collective call.
+        """
+        # the importance of each weight
         layout = self._context.layout
         sizes = self._method.sizes
         pieces = {piece.name: piece for piece in self._segments(*self.of)}
@@ -108,8 +109,10 @@ class MaskingHook(PruningHook):
         for name, piece in pieces.items():
             states = {key: piece.of(state) for key, state in self.of[piece.flat].items()}
             values[name] = self._method.compared_values(piece.of(piece.flat), states)
+
+        # choose by a threshold, or a share of all weights
         if target.threshold is not None:
-            chosen = [~(own > target.threshold) for own in values.values()]
+            chosen = [~(of_matrix > target.threshold) for of_matrix in values.values()]
         else:
             ranks = (layout.rank, layout.size, layout.total)
             chosen = choose_share(
@@ -120,7 +123,7 @@ class MaskingHook(PruningHook):
                 yield pieces[name].of(self.of[pieces[name].flat][MASK]), masked
 
     def _apply(self) -> None:
-        """Set masked weights and their states to 0, in the optimizer and in the model; a collective call."""
+        """Set masked weights and their optimizer states to 0; a collective call."""
         for flat in self.of:
             self._clear(flat)
         self._context.refresh_model()
@@ -131,17 +134,14 @@ class MaskingHook(PruningHook):
         ]
 
     def _moments(self, flat: Tensor) -> list[Tensor]:
-        return [
-            own
-            for own in self._context.optimizer.state.get(flat, {}).values()
-            if isinstance(own, Tensor)
-        ]
+        states = self._context.optimizer.state.get(flat, {}).values()
+        return [state for state in states if isinstance(state, Tensor)]
 
     def _clear(self, flat: Tensor) -> None:
         if (mask := self.of[flat].get(MASK)) is not None:
-            for own in (flat, *self._moments(flat)):
-                if own.shape == flat.shape:
-                    own.mul_(mask)
+            for tensor in (flat, *self._moments(flat)):
+                if tensor.shape == flat.shape:
+                    tensor.mul_(mask)
 
     @torch.no_grad()
     def _visit(
@@ -150,8 +150,9 @@ class MaskingHook(PruningHook):
         optimizer: torch.optim.Optimizer,
         *_: object,
     ) -> None:
-        """Call a function for the tensors with masks that an update changes: ZeRO updates one group at a time."""
-        for flat in (flat for group in optimizer.param_groups for flat in group["params"]):
+        """Call a function for the masked buffers of an update; ZeRO updates one group at a time."""
+        flats = [flat for group in optimizer.param_groups for flat in group["params"]]
+        for flat in flats:
             if flat.grad is not None and MASK in (states := self.of.get(flat, {})):
                 call(flat, states)
 

@@ -1,4 +1,4 @@
-"""Distance of the weights from those of `model.init_from`, in the records of each run that has it."""
+"""Record the distance of the weights from those of `model.init_from`."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
@@ -11,9 +11,10 @@ from clozeline.train.hooks.layer_statistics import module_of
 
 
 class StartDistance(Hook):
-    """Records the L2 distance of the trained weights from their initial values, and that of each layer.
+    """Records the L2 distance of the trained weights from their initial values, also by layer.
 
-    Each rank keeps the initial values of the elements that it updates. New parameters do not count.
+    Each rank stores the initial values of the elements that it updates. New parameters do not
+    count.
     """
 
     priority: ClassVar = 4
@@ -48,7 +49,8 @@ class StartDistance(Hook):
     def end(self, step: StepInfo, norm: float) -> Mapping[str, Any]:
         if not step.recorded or not self._modules:
             return {}
-        # one parameter at a time, for memory; one wait for the device
+
+        # one parameter at a time, to save memory; wait for the device once
         norms = [
             torch.linalg.vector_norm(
                 segment.of(segment.flat.detach()) - segment.of(self._initial[segment.flat])
@@ -61,6 +63,8 @@ class StartDistance(Hook):
         totals = squares.tolist()
         if self._context.layout.size > 1:
             totals = self._context.world.sum_over_ranks(totals)
+
+        # by layer, and in total
         distances = {
             module: total**0.5 for module, total in zip(self._modules, totals, strict=True)
         }

@@ -1,7 +1,7 @@
-"""Exponential moving average of the weights, which is evaluated and exported instead of them.
+"""Exponential moving average of the weights, which is evaluated and exported.
 
 It is partitioned, saved and resumed like the fp32 masters. The decay of the t-th update is
-min(decay, (1 + t) / (10 + t)), so that a short run forgets its initial weights.
+min(decay, (1 + t) / (10 + t)): even a short run forgets its initial weights.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from clozeline.train.optim.optimizers import AVERAGE
 
 
 class Average(Hook):
-    """An average of each weight, updated after each step that was not skipped."""
+    """Averages each weight after each step that was not skipped."""
 
     keys = frozenset({AVERAGE})
     numbers: ClassVar = 1

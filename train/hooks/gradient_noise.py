@@ -1,9 +1,9 @@
-"""Estimate the gradient noise scale, the batch size above which more rows hardly help (arXiv 1812.06162, appendix A).
+"""Estimate the gradient noise scale (arXiv 1812.06162, appendix A).
 
-The expected squared norm of the mean gradient of b rows is |G|² + tr(Σ) / b, with the gradient G of
-all data and the covariance Σ of single rows. Micro-batches and the global batch are two sizes b,
-which give both unknowns. The noise scale is tr(Σ) / |G|², in rows; both are noisy, so divide only
-sums over many steps.
+It is the batch size above which more rows hardly help. The expected squared norm of the mean
+gradient of b rows is |G|² + tr(Σ) / b, with the gradient G of all data and the covariance Σ of
+single rows. Micro-batches and the global batch are two sizes b, which give both unknowns. The noise
+scale is tr(Σ) / |G|², in rows. Both are noisy: divide only sums over many steps.
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ from clozeline.model.configuration.conflicts import OFFLOAD
 from clozeline.report.recorded_series import RecordedSeries
 from clozeline.train.hooks import Hook, HookContext, StepInfo
 
-_WINDOW: Final = 100
+_AVERAGED_RECORDS: Final = 100
 """Records over which the noise scale is averaged; a single step is mostly noise."""
 
 
 class GradientNoise(Hook):
-    """Records tr(Σ) and |G|² as `gradient_noise`; needs several micro-batches per step over all ranks.
+    """Records tr(Σ) and |G|² as `gradient_noise`; needs several micro-batches per step.
 
     It sums squared norms of this rank's gradients, before ZeRO partitions and averages them.
     """
@@ -33,7 +33,7 @@ class GradientNoise(Hook):
             keys=("gradient_noise", "trace"),
             per=("gradient_noise", "square"),
             unit="rows",
-            window=_WINDOW,
+            window=_AVERAGED_RECORDS,
             headline=True,
         ),
     )
@@ -84,7 +84,7 @@ class GradientNoise(Hook):
         self._square = 0.0
 
     def _label_share(self, batch: Mapping[str, Tensor]) -> float:
-        """Return the share of the global batch's labels in a micro-batch, by which its gradient was scaled."""
+        """Return a micro-batch's share of the labels, by which its gradient was scaled."""
         weights = {
             name: weight for name, weight in self._model.loss_weights.items() if self._counts[name]
         }
@@ -108,14 +108,14 @@ class GradientNoise(Hook):
 def estimate(
     square: float, inverse: float, count: float, norm: float, rows: int
 ) -> dict[str, float] | None:
-    """Return the estimates of a step, tr(Σ) as `trace` and |G|² as `square`; None with a single micro-batch.
+    """Return tr(Σ) as `trace` and |G|² as `square` for a step; None with a single micro-batch.
 
     Args:
         square: squared norms of the mean gradients of micro-batches, summed over all ranks.
         inverse: labels of the global batch / labels of the micro-batch, summed in the same way.
         count: micro-batches in these sums.
-        norm: of the gradient of the global batch.
-        rows: of the global batch.
+        norm: gradient norm of the global batch.
+        rows: rows of the global batch.
 
     Example: micro-batches of 1 row with squared norms 5, 7, 6, 6 and a batch of these 4 with 3 give
     tr(Σ) 4, |G|² 2.

@@ -1,4 +1,4 @@
-"""Observe where a step becomes large: gradient norms by layer, and the largest logits by head."""
+"""Record the gradient norm of each layer, and the largest logit of each head."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -14,7 +14,7 @@ from clozeline.train.optim.weights.parameter_groups import LAYER
 
 
 class LayerStatistics(Hook):
-    """Records the gradient norm of each layer, embedding and head, and the largest absolute logit of each head.
+    """Records gradient norms of layers, embeddings and heads, and the largest logit of each head.
 
     It reads gradients as the optimizer does: in this rank's partitions, averaged over ranks, and
     clipped.
@@ -30,7 +30,8 @@ class LayerStatistics(Hook):
         self._context = context
         self._active = False
         named = context.model.named_parameters()
-        self._modules = dict.fromkeys(module_of(name) for name, own in named if own.requires_grad)
+        trainable = [name for name, parameter in named if parameter.requires_grad]
+        self._modules = dict.fromkeys(map(module_of, trainable))
         context.optimizer.register_step_pre_hook(self._add_squares)
         for name, head in context.model.heads.items():
             for child, module in head.named_children():
@@ -63,12 +64,10 @@ class LayerStatistics(Hook):
     def _add_squares(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
         if not self._active:
             return
-        for flat in (
-            flat
-            for group in optimizer.param_groups
-            for flat in group["params"]
-            if flat.grad is not None
-        ):
+        flats = [flat for group in optimizer.param_groups for flat in group["params"]]
+        for flat in flats:
+            if flat.grad is None:
+                continue
             segments = self._context.layout.own(flat)
             if not segments:
                 continue
@@ -76,9 +75,8 @@ class LayerStatistics(Hook):
             alone = segments[0].count == flat.numel()
             parts = [flat.grad] if alone else [segment.of(flat.grad) for segment in segments]
             # one launch for all norms of a flat
-            for segment, norm in zip(
-                segments, torch._foreach_norm(parts, dtype=torch.float32), strict=True
-            ):
+            norms = torch._foreach_norm(parts, dtype=torch.float32)
+            for segment, norm in zip(segments, norms, strict=True):
                 module = module_of(segment.name)
                 self._squares[module] = self._squares[module] + norm.double().square()
 
@@ -89,7 +87,7 @@ class LayerStatistics(Hook):
 
 
 def module_of(name: str) -> str:
-    """Return the module that a parameter is counted with: its layer, its head, or else three parts of its path."""
+    """Return the module of a parameter: its layer, its head, or else three parts of its path."""
     if layer := LAYER.match(name):
         return f"{layer['stack']}.layers.{layer['index']}"
     parts = name.split(".")
@@ -102,8 +100,8 @@ def merge(
     """Return the entries of a record; NaN if any rank has NaN.
 
     Args:
-        by_rank: of each rank: squared norm of its part of the gradient before clipping by module,
-            empty if the step was skipped, and the largest absolute logit over its rows by head.
+        by_rank: for each rank: module → squared norm of its part of the gradient before clipping,
+            empty if the step was skipped; and head → largest absolute logit over its rows.
     """
     heads = dict.fromkeys(head for _, logits in by_rank for head in logits)
     largest = {

@@ -3,8 +3,8 @@
 Gradual unfreezing (arXiv 1801.06146, section 3.3) trains the heads, then one more layer from the
 top at a time.
 
-Under ZeRO, `requires_grad` cannot change once the engine exists. So all parameters require
-gradients; frozen ones get zero gradients, and no update of weights or optimizer state.
+Under ZeRO, `requires_grad` cannot change once the engine exists. All parameters require gradients;
+frozen parameters get zero gradients, and neither weights nor optimizer states are updated.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from clozeline.train.optim.weights.parameter_groups import depths_below_heads
 
 
 class DepthFreezing(Hook):
-    """Freezes all depths below the heads but those that are trained at a step."""
+    """Freezes all depths below the heads except those that train at a step."""
 
     by_depth: ClassVar = True
 
     @abstractmethod
     def trained_depths(self, step: int) -> Collection[int]:
-        """Return the depths that are trained at a step, counted from 1: 0 are the heads, 1 the last layer."""
+        """Return the depths that train at a step: 0 are the heads, 1 is the last layer."""
 
     def attach(self, context: HookContext) -> None:
         depths = depths_below_heads(context.model)
         for name, parameter in context.model.named_parameters():
             if parameter.requires_grad:
-                parameter.register_hook(partial(self._gradient, depths[name]))  # type: ignore[no-untyped-call]
+                mask = partial(self._gradient, depths[name])
+                parameter.register_hook(mask)  # type: ignore[no-untyped-call]
         context.optimizer.register_step_pre_hook(self._drop_frozen_gradients)
 
     def begin(self, step: StepInfo) -> None:
@@ -54,7 +55,7 @@ class DepthFreezing(Hook):
 
 
 class Unfreezing(DepthFreezing):
-    """Trains the heads first, then one more layer from the top every few steps, and the embeddings last."""
+    """Trains the heads first, then one more layer from the top at a time, then the embeddings."""
 
     conflicts: ClassVar = {
         OFFLOAD: "frozen gradients on the host were never tried",

@@ -1,4 +1,4 @@
-"""Meaning of heads outside the model, a file each: their tensors, and for heads of tasks predictions and scores."""
+"""Task heads: what heads mean outside the model. Their tensors, predictions and scores."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ if TYPE_CHECKING:  # it imports torch
     from clozeline.train.task_heads._task_head import TaskHead
 
 
-def task_head_of(facts: TaskMetadata, head: str | None = None) -> TaskHead:
-    """Return the task head of a head: that of its own file, or of the file of the head that the task names."""
-    return TASK_HEADS.create(head if head in TASK_HEADS.available() else facts.head, facts)
+def task_head_of(metadata: TaskMetadata, head: str | None = None) -> TaskHead:
+    """Return the task head of `head` if it has one, else the task head of the task."""
+    return TASK_HEADS.create(head if head in TASK_HEADS.available() else metadata.head, metadata)

@@ -1,4 +1,4 @@
-"""A linear model on which single words occur: the baseline of tasks that classify, score or choose texts."""
+"""Fit a linear model on the words of texts: the baseline of tasks with classes or numbers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,12 +16,11 @@ def fit_predict(
     texts: Sequence[tuple[str, ...]],
     sides: int = 1,
 ) -> NDArray[Any]:
-    """Return the predictions for texts of one or two `sides`, of a model on the words of each side.
+    """Fit a model on the words of each side of texts, and return its predictions.
 
     Args:
-        train: the texts that the model is fitted on; a missing side counts as empty.
-        answers: their numbers [n] float, classes [n] integer, or 0 and 1 for each class [n,
-            classes].
+        train: texts to fit the model on; a missing side counts as empty.
+        answers: numbers [n] float, classes [n] integer, or 0 and 1 for each class [n, classes].
         texts: the texts to predict.
         sides: texts per row.
     """

@@ -1,4 +1,4 @@
-"""Task metrics by name, from scikit-learn and SciPy, each from -1 or 0 to 1; and those of rows scored together."""
+"""Task metrics by name, from scikit-learn and SciPy, each from -1 or 0 to 1."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias
@@ -16,26 +16,28 @@ Metric: TypeAlias = Callable[[NDArray[np.generic], NDArray[np.generic], TaskMeta
 
 
 def _mean(values: NDArray[Any]) -> float:
-    """Return the mean, 0 of no values."""
+    """Return the mean; 0 without values."""
     return float(values.mean()) if values.size else 0.0
 
 
 def _correlation_metric(of: Callable[..., Any]) -> Metric:
-    """Return a correlation metric that is 0 where one side is constant."""
+    """Return a correlation metric that is 0 if one side is constant."""
     return lambda answers, predicted, _: (
         0.0 if degenerate(answers, predicted) else float(of(answers, predicted))
     )
 
 
 def macro_f1(answers: NDArray[np.generic], predicted: NDArray[np.generic]) -> float:
-    """Return the mean F1 of the classes that occur in answers or predictions, as scikit-learn does by default.
+    """Return the mean F1 of the classes that occur in answers or predictions.
 
     `answers` and `predicted` are classes [n], or 0 and 1 for each class [n, classes], where a class
     without a 1 does not occur.
 
     Example:
-        >>> macro_f1(np.array([0, 1, 1]), np.array([0, 1, 1])), macro_f1(np.array([0, 0]), np.array([0, 2]))
-        (1.0, 0.3333333333333333)
+        >>> macro_f1(np.array([0, 1, 1]), np.array([0, 1, 1]))
+        1.0
+        >>> macro_f1(np.array([0, 0]), np.array([0, 2]))
+        0.3333333333333333
     """
     if np.ndim(answers) == 1:
         return float(metrics.f1_score(answers, predicted, average="macro", zero_division=0.0))
@@ -44,15 +46,17 @@ def macro_f1(answers: NDArray[np.generic], predicted: NDArray[np.generic]) -> fl
 
 
 METRICS: Final[dict[str, Metric]] = {
-    "accuracy": lambda answers, predicted, facts: float(metrics.accuracy_score(answers, predicted)),
-    "f1": lambda answers, predicted, facts: float(
-        metrics.f1_score(answers, predicted, pos_label=facts.positive, zero_division=0.0)
+    "accuracy": lambda answers, predicted, metadata: float(
+        metrics.accuracy_score(answers, predicted)
     ),
-    "macro_f1": lambda answers, predicted, facts: macro_f1(answers, predicted),
-    "micro_f1": lambda answers, predicted, facts: float(
+    "f1": lambda answers, predicted, metadata: float(
+        metrics.f1_score(answers, predicted, pos_label=metadata.positive, zero_division=0.0)
+    ),
+    "macro_f1": lambda answers, predicted, metadata: macro_f1(answers, predicted),
+    "micro_f1": lambda answers, predicted, metadata: float(
         metrics.f1_score(answers, predicted, average="micro", zero_division=0.0)
     ),
-    "subset_accuracy": lambda answers, predicted, facts: float(
+    "subset_accuracy": lambda answers, predicted, metadata: float(
         (answers == predicted).all(-1).mean()
     ),
     "matthews_correlation": _correlation_metric(metrics.matthews_corrcoef),
@@ -63,38 +67,38 @@ METRICS: Final[dict[str, Metric]] = {
 
 
 def degenerate(answers: NDArray[np.generic], predicted: NDArray[np.generic]) -> bool:
-    """Return whether one side is constant, so that no correlation is defined."""
+    """Return whether one side is constant: no correlation is defined."""
     return len(answers) < 2 or bool(np.ptp(answers) == 0 or np.ptp(predicted) == 0)
 
 
 def score(
-    facts: TaskMetadata, answers: NDArray[np.generic], predicted: NDArray[np.generic]
+    metadata: TaskMetadata, answers: NDArray[np.generic], predicted: NDArray[np.generic]
 ) -> dict[str, float]:
     """Return the task's metrics over all rows at once; averaging parts would give other numbers."""
-    if unknown := [name for name in facts.metrics if name not in METRICS]:
+    if unknown := [name for name in metadata.metrics if name not in METRICS]:
         raise ConfigurationError(
-            f"task {facts.name}: no metric '{unknown[0]}'; known: {', '.join(METRICS)}"
+            f"task {metadata.name}: no metric '{unknown[0]}'; known: {', '.join(METRICS)}"
         )
-    return {name: METRICS[name](answers, predicted, facts) for name in facts.metrics}
+    return {name: METRICS[name](answers, predicted, metadata) for name in metadata.metrics}
 
 
 def score_rows(
-    facts: TaskMetadata,
+    metadata: TaskMetadata,
     answers: NDArray[np.generic],
     predicted: NDArray[np.generic],
     rows: RowBatch,
 ) -> dict[str, float]:
-    """Return the task's metrics; some tasks score the rows of a document, such as a question, together."""
-    grouped = next((_GROUPED[name] for name in facts.metrics if name in _GROUPED), None)
+    """Return the task's metrics; some tasks score all rows of a document together."""
+    grouped = next((_GROUPED[name] for name in metadata.metrics if name in _GROUPED), None)
     if grouped is None:
-        return score(facts, answers, predicted)
+        return score(metadata, answers, predicted)
     return grouped(answers, predicted, rows.fixed["document_uid"])
 
 
 def question_scores(
     answers: NDArray[Any], predicted: NDArray[Any], questions: NDArray[Any]
 ) -> dict[str, float]:
-    """Return F1 over all answers, and the share of questions with all answers right (MultiRC, N18-1023).
+    """Return F1 over all answers, and the share of fully correct questions (MultiRC, N18-1023).
 
     `answers` and `predicted` [n] are 1 for a correct answer; `questions` [n, bytes] is the key of
     each answer's question.
@@ -113,8 +117,9 @@ def question_scores(
 def parity_scores(
     answers: NDArray[np.generic], predicted: NDArray[np.generic], pairs: NDArray[np.generic]
 ) -> dict[str, float]:
-    """Return the share of correct rows, and of pairs whose rows got the same class (AX-g, arXiv 1804.09301).
+    """Return the share of correct rows, and of pairs with equal predictions.
 
+    This is the gender parity of AX-g (arXiv 1804.09301).
     `answers` and `predicted` [n] are classes; `pairs` [n, bytes] is the key of each row's pair. A
     row without a partner has no parity.
 

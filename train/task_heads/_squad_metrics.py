@@ -1,4 +1,4 @@
-"""SQuAD's F1 and exact match, and the search of the threshold of "no answer", as in the official scripts."""
+"""Compute SQuAD's F1 and exact match, and search the threshold of "no answer"."""
 
 import re
 import string
@@ -11,7 +11,7 @@ _ARTICLES: Final = re.compile(r"\b(a|an|the)\b")
 
 
 def normalize(text: str) -> str:
-    """Normalize a text like SQuAD: lower case, without ASCII punctuation, articles and extra white space.
+    """Normalize a text like SQuAD: lower case, no punctuation, articles or extra white space.
 
     Example:
         >>> normalize("The well-known U.S. cat")
@@ -42,7 +42,10 @@ def token_f1(answer: str, gold: str, *, unanswerable: bool) -> float:
 def question_scores(
     answer: str, golds: Sequence[str], *, unanswerable: bool
 ) -> tuple[float, float]:
-    """Return exact match and F1 of a question, each that of the best accepted answer; without one, "" is correct."""
+    """Return exact match and F1 of a question, each for the best accepted answer.
+
+    If no answer is accepted, "" is correct.
+    """
     accepted = [gold for gold in golds if normalize(gold)] if unanswerable else list(golds)
     accepted = accepted or [""]
     exact = max(exact_match(answer, gold) for gold in accepted)
@@ -52,25 +55,23 @@ def question_scores(
 def best_threshold(
     differences: Sequence[float], answered: Sequence[float], unanswered: Sequence[float]
 ) -> tuple[float, float]:
-    """Return the threshold with the highest mean score, and that mean, as the official script searches it.
+    """Return the threshold with the highest mean score, and that mean, as the official script does.
 
-    A question is answered if the score of no answer is above that of its best span by no more than
-    the threshold. Of equal means, the lowest threshold is chosen; if no question should be
-    answered, it is 1 below all differences.
+    A question is answered if its difference is at most the threshold. Of equal means, the lowest
+    threshold is chosen; if no question should be answered, it is 1 below all differences.
 
     Args:
-        differences: of each question, the score of no answer less that of its best span.
-        answered: score of its best span, for example F1.
-        unanswered: score of no answer: 1 for a question without one, else 0.
+        differences: score of no answer minus score of the best span, for each question.
+        answered: score of each question if it is answered by its best span, for example F1.
+        unanswered: score of each question if it is not answered: 1 if it has no answer, else 0.
     """
     total = best = sum(unanswered)
     threshold = min(differences, default=0.0) - 1.0
     order = sorted(range(len(differences)), key=differences.__getitem__)
     for question, following in zip(order, [*order[1:], None], strict=True):
         total += answered[question] - unanswered[question]
-        is_last = (
-            following is None or differences[following] > differences[question]
-        )  # equal ones change together
+        # equal differences change together
+        is_last = following is None or differences[following] > differences[question]
         if is_last and total > best:
             best = total
             threshold = differences[question]

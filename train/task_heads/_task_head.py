@@ -1,8 +1,8 @@
-"""The interface of task heads: the meaning of a head outside the model.
+"""The interface of task heads: what a head means outside the model.
 
-Training asks for the tensors that a head reads, `evaluate`, `predict` and `pseudo-label` for
+Training asks for the tensors that a head reads; `evaluate`, `predict` and `pseudo-label` ask for
 predictions and scores. Libraries that compute metrics are imported where they are used: training
-starts without them.
+does not need them.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from clozeline.train.configuration.model_source import unset_head_key
 from clozeline.train.data.stream.head_features import HeadBatch
 
 Record: TypeAlias = dict[str, Any]
-"""A prediction, as it is written: `{"label": "good", "probability": 0.9}`."""
-_BATCH: Final = 32
+"""A prediction in a file: `{"label": "good", "probability": 0.9}`."""
+_BATCH_ROWS: Final = 32
 """Rows per forward pass. Batches, and thus padding, are the same for every number of processes."""
 _DIGITS: Final = 6
 """Decimals of probabilities and scores: other batches change a score by some 1e-7."""
@@ -48,13 +48,13 @@ _DIGITS: Final = 6
 
 @dataclass(frozen=True)
 class TaskModel:
-    """A model that answers a task, and what its answers need besides the rows."""
+    """A model with a task head, to predict the rows of a task."""
 
     model: Model
     tokenizer: Tokenizer
     head: str
     manifest: Manifest
-    """of the rows"""
+    """manifest of the rows"""
     forward: Callable[[RowBatch], tuple[Tensor, Mapping[str, Tensor]]]
     """returns the scores of the head for some rows, and the tensors that the model read"""
     threshold: float = 0.0
@@ -63,26 +63,25 @@ class TaskModel:
 
 @dataclass(frozen=True)
 class TaskScores:
-    """Metrics of a model and of baselines over `count` rows, words or questions.
-
-    `degenerate`: one side is constant, so that no correlation is defined. `signatures` are
-    sacrebleu's. `unparsable` counts the generated texts that name no class or number.
-    """
+    """Metrics of a model and of baselines."""
 
     count: int
+    """number of rows, words or questions"""
     metrics: Mapping[str, float]
     baselines: Mapping[str, Mapping[str, float]]
     degenerate: bool = False
+    """answers or predictions are constant: no correlation is defined"""
     signatures: Mapping[str, str] = field(default_factory=dict)
+    """metric → signature of sacrebleu"""
     unparsable: int | None = None
+    """generated texts that name no class or number"""
 
 
 class HeadTensors:
-    """The tensors that a head reads from columns of its own."""
+    """Builds the tensors of a head from its columns."""
 
     columns: ClassVar[tuple[Feature, ...]] = ()
-    """columns that `tensors` reads; the others of the head become tensors of their names, as their
-    roles say"""
+    """columns that `tensors` reads; other columns of the head become tensors by their roles"""
 
     @staticmethod
     def tensors(batch: HeadBatch) -> dict[str, Tensor]:
@@ -91,86 +90,89 @@ class HeadTensors:
 
 
 class TaskHead(HeadTensors, ABC):
-    """What a head means in a task: predictions and scores of texts, sentences, questions or pairs."""
+    """Predicts and scores the texts, sentences, questions or pairs of a task."""
 
     unit: ClassVar[str] = ""
-    """name of what a score counts; empty: texts, or pairs of them"""
+    """name of the items that a score counts; empty: texts or pairs of texts"""
     inputs: ClassVar[tuple[str, ...]]
-    """columns of a file without answers that `predict` needs: text, words, question, context,
+    """columns that `predict` needs in a file without answers: text, words, question, context,
     choices, source"""
     optional_inputs: ClassVar[tuple[str, ...]] = ()
     layout: str | None = None
     """official layout of its predictions: glue or squad"""
     pseudo_labels: ClassVar[bool] = False
-    """its predictions are classes with a probability, which `pseudo-label` selects by"""
+    """its predictions are classes with probabilities, by which `pseudo-label` selects rows"""
 
-    def __init__(self, facts: TaskMetadata) -> None:
-        self.facts = facts
+    def __init__(self, metadata: TaskMetadata) -> None:
+        self.metadata = metadata
 
     @property
     def score_unit(self) -> str:
-        """Name of what a score counts."""
-        return self.unit or ("pairs" if self.facts.texts > 1 else "texts")
+        """Name of the items that a score counts."""
+        return self.unit or ("pairs" if self.metadata.texts > 1 else "texts")
 
     # -- training
-    # --------------------------------------------------------------------------------------------------
 
     def configure(self, model: ModelConfig, name: str, where: str) -> HeadOptions:
-        """Return the head with what a set determines: by default its labels, if it has any.
+        """Return the head with settings from a set: by default its labels, if it has any.
 
         Raises:
             ConfigurationError: the configuration, or another set, has other labels.
         """
         head = model.heads[name]
-        facts = self.facts
+        metadata = self.metadata
         key = f"model.heads.{name}"
-        if not facts.labels or not isinstance(head, ClassOptions):
+        if not metadata.labels or not isinstance(head, ClassOptions):
             return head
-        if head.labels and head.labels != facts.labels:
+        if head.labels and head.labels != metadata.labels:
             raise ConfigurationError(
-                f"{key}.labels: expected {', '.join(facts.labels)} in this order, as {where} has, "
+                f"{key}.labels: expected {', '.join(metadata.labels)} in this order, as {where} has, "
                 f"got {', '.join(head.labels)}: an index would mean another label; train on sets "
                 f"of one task, or {unset_head_key(model, name, 'labels')}"
             )
-        if head.classes not in (None, len(facts.labels)):
-            why = f"got {head.classes}: {unset_head_key(model, name, 'classes')}, the set says it"
+        if head.classes not in (None, len(metadata.labels)):
+            remedy = unset_head_key(model, name, "classes")
             raise ConfigurationError(
-                f"{key}.classes: {where} has {len(facts.labels)}: {', '.join(facts.labels)}; {why}"
+                f"{key}.classes: {where} has {len(metadata.labels)} classes "
+                f"({', '.join(metadata.labels)}), got {head.classes}: {remedy}; the set decides it"
             )
-        return replace(head, labels=facts.labels)
+        return replace(head, labels=metadata.labels)
 
     def fit(self, head: HeadOptions, training: Iterable[RowBatch]) -> HeadOptions:
-        """Return the head with what the training rows determine: by default nothing."""
+        """Return the head with settings from the training rows: by default none."""
         return head
 
     def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
-        """Yield rows that break a rule of the task, each with what is wrong; roles of columns are checked before."""
+        """Yield each row that breaks a rule of the task, and the problem.
+
+        The roles of the columns have been checked.
+        """
         yield from ()
 
     # -- predictions
-    # -----------------------------------------------------------------------------------------------
 
     def predict(
         self, task: TaskModel, rows: RowBatch, rank: int = 0, size: int = 1
     ) -> dict[int, Any]:
-        """Return the prediction for each row in one process's share, by row index.
+        """Return the predictions for the share of one process: row index → prediction.
 
-        Entire batches are distributed over the processes, so each row is computed with the same
-        others for every number of processes, and only once.
+        Entire batches are distributed over the processes: each row is in the same batch for every
+        number of processes, and computed once.
         """
         predictions: dict[int, object] = {}
         with torch.no_grad():
             for batch in iterate_batches(rows, rank, size):
                 part = rows.take(batch)
-                predictions |= dict(
-                    zip(batch.tolist(), self.read(*task.forward(part), part), strict=True)
-                )
+                of_batch = self.read(*task.forward(part), part)
+                predictions |= dict(zip(batch.tolist(), of_batch, strict=True))
         return predictions
 
     def read(
         self, scores: Tensor, tensors: Mapping[str, Tensor], rows: RowBatch
     ) -> Sequence[object]:
-        """Return the prediction of each row of a batch from the head's scores; plain data, for other processes.
+        """Return the prediction of each row of a batch from the head's scores.
+
+        Predictions can be pickled, to send them to other processes.
 
         Raises:
             IntegrityError: a score is not finite.
@@ -188,28 +190,30 @@ class TaskHead(HeadTensors, ABC):
         """Return the fields of a record with their types, for tables."""
 
     def empty(self, item: TaskItem | Rejected) -> Record:
-        """Return what the record of an item without tokens says, besides the reason."""
+        """Return the fields of the record of an item without tokens, except the reason."""
         return {}
 
     def certain_class(self, prediction: object) -> tuple[int | tuple[int, ...], float]:
-        """Return the class or classes of a row, and the lowest probability of a decision; for `pseudo_labels`."""
+        """Return the class or classes of a row, and the lowest probability among them.
+
+        Only for heads with `pseudo_labels`.
+        """
         raise NotImplementedError
 
     # -- rows without an answer
-    # ------------------------------------------------------------------------------------
 
     def input_keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the columns that `predict` needs, and those that it may have."""
+        """Return the required and the optional columns of `predict`."""
         return self.inputs, self.optional_inputs
 
     def official_readers(self) -> Sequence[TaskReader]:
-        """Return readers of official layouts in which any task of the head may hand in rows, the strictest first."""
+        """Return readers of official layouts for rows of the head's tasks, the strictest first."""
         return ()
 
     def item(
         self, values: Mapping[str, Sequence[object]], reader: TaskReader, index: int, key: object
     ) -> TaskItem | Rejected:
-        """Return the item of a row from its cells by column; its answer is an arbitrary one that nothing reads."""
+        """Return the item of a row from its cells by column; it has an arbitrary answer."""
         joined = {name: join_cells(cells) for name, cells in values.items()}
         if None in joined.values():
             return Rejected("fields", index)
@@ -225,56 +229,64 @@ class TaskHead(HeadTensors, ABC):
         raise NotImplementedError
 
     # -- scores
-    # ----------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def gold(self, task: TaskModel, rows: RowBatch) -> dict[int, Record]:
-        """Return `gold`, the correct answer, and `texts`, what the model read, by the first row of each record."""
+        """Return the correct answer (`gold`) and the texts that the model read (`texts`).
+
+        The keys are the first row of each record.
+        """
 
     @abstractmethod
     def error(self, gold: object, record: Record) -> float:
-        """Return 0 for a correct prediction, up to 1 or the distance of a number."""
+        """Return 0 for a correct prediction, else up to 1, or the distance of a number."""
 
     def classes(self, gold: Any, record: Record) -> Iterable[tuple[Sequence[str], Sequence[str]]]:
-        """Yield gold and predicted classes of each unit of a record; nothing for answers that are no classes."""
+        """Yield gold and predicted classes of each unit of a record, if answers are classes."""
         return ()
 
     def choose_threshold(
         self, rows: RowBatch, predicted: Mapping[int, object]
     ) -> tuple[float, float]:
-        """Return the threshold of no answer with the best F1, and that F1; for questions that may have no answer."""
+        """Return the threshold of "no answer" with the best F1, and that F1.
+
+        Only for questions that may have no answer.
+        """
         raise NotImplementedError
 
     @abstractmethod
     def score(
         self, task: TaskModel, train: RowBatch, rows: RowBatch, predicted: Mapping[int, object]
     ) -> TaskScores:
-        """Return the metrics of all rows of a split, next to baselines that are fitted on the training rows."""
+        """Return the metrics of a split, and of baselines that are fitted on the training rows."""
 
 
 class RowTaskHead(TaskHead):
-    """A task head whose correct answers stand in a column of the set."""
+    """A task head whose correct answers are in a column of the set."""
 
     inputs: ClassVar[tuple[str, ...]] = ("text",)
     optional_inputs: ClassVar[tuple[str, ...]] = ("text_pair",)
     layout: str | None = "glue"
 
     def input_keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        if self.facts.texts > 1:
+        if self.metadata.texts > 1:
             return (*self.inputs, "text_pair"), ()
         return super().input_keys()
 
     def build(
         self, texts: Mapping[str, str], reader: TaskReader, index: int, key: object
     ) -> TaskItem | Rejected:
-        facts = self.facts
+        metadata = self.metadata
         return LabeledText(
-            tuple(texts.values()), 0 if facts.labels and not facts.multi_label else None, 0.0, index
+            tuple(texts.values()),
+            0 if metadata.labels and not metadata.multi_label else None,
+            0.0,
+            index,
         )
 
     @abstractmethod
     def answers(self, rows: RowBatch) -> NDArray[Any]:
-        """Return the answers that rows store, an entry for each."""
+        """Return the stored answer of each row."""
 
     @abstractmethod
     def values(self, predicted: Mapping[int, Any]) -> NDArray[Any]:
@@ -295,12 +307,14 @@ class RowTaskHead(TaskHead):
         return False
 
     def texts(self, rows: RowBatch, task: TaskModel) -> list[tuple[str, ...]]:
-        """Return the texts of each row; of a pair in both orders those of the first."""
+        """Return the texts of each row; of a pair in both orders, the texts of the first order."""
         texts = texts_of(rows, task.tokenizer)
-        return [both[: self.facts.texts] for both in texts] if self.facts.both_orders else texts
+        return (
+            [both[: self.metadata.texts] for both in texts] if self.metadata.both_orders else texts
+        )
 
     def show(self, answer: object) -> object:
-        """Return a stored answer as a record shows it."""
+        """Return a stored answer in the form of a record."""
         return answer
 
     def records(
@@ -322,19 +336,20 @@ class RowTaskHead(TaskHead):
 
         answers = self.answers(rows)
         values = self.values(predicted)
-        return TaskScores(
-            len(answers),
-            score_rows(self.facts, answers, values, rows),
-            {
-                name: score_rows(self.facts, answers, baseline, rows)
-                for name, baseline in self.baselines(task, train, rows).items()
-            },
-            self.is_degenerate(answers, values),
-        )
+        baselines = {
+            name: score_rows(self.metadata, answers, baseline, rows)
+            for name, baseline in self.baselines(task, train, rows).items()
+        }
+        metrics = score_rows(self.metadata, answers, values, rows)
+        return TaskScores(len(answers), metrics, baselines, self.is_degenerate(answers, values))
 
 
 def merge_shares(shares: Sequence[Mapping[int, object]], count: int) -> dict[int, object]:
-    """Return the predictions of all processes, or raise IntegrityError if a row was predicted twice or not at all."""
+    """Return the predictions of all processes.
+
+    Raises:
+        IntegrityError: a row was predicted twice or not at all.
+    """
     predictions: dict[int, object] = {}
     for share in shares:
         if repeated := predictions.keys() & share.keys():
@@ -350,14 +365,17 @@ def merge_shares(shares: Sequence[Mapping[int, object]], count: int) -> dict[int
 
 
 def iterate_batches(rows: RowBatch, rank: int, size: int) -> Iterator[Int64]:
-    """Yield the batches of one process: indices of rows of similar length, in an order that depends only on the set."""
+    """Yield the batches of one process: indices of rows of similar length.
+
+    Their order depends only on the set.
+    """
     order = np.argsort(rows.columns["input_ids"].lengths, kind="stable")
-    for start in range(rank * _BATCH, len(order), size * _BATCH):
-        yield order[start : start + _BATCH]
+    for start in range(rank * _BATCH_ROWS, len(order), size * _BATCH_ROWS):
+        yield order[start : start + _BATCH_ROWS]
 
 
 def windows_of(rows: RowBatch) -> list[list[int]]:
-    """Return the rows of each document's windows, in order; documents in the order of their first rows."""
+    """Return the rows of the windows of each document, in the order of the documents."""
     windows: dict[bytes, list[tuple[int, int]]] = defaultdict(list)
     for row in range(len(rows)):
         windows[rows.fixed["document_uid"][row].tobytes()].append(
@@ -372,7 +390,10 @@ def stored_records(rows: RowBatch) -> list[dict[str, Any]]:
 
 
 def texts_of(rows: RowBatch, tokenizer: Tokenizer) -> list[tuple[str, ...]]:
-    """Return the texts of each row, as truncated by `max_length`: what the model sees; empty texts are dropped."""
+    """Return the texts of each row that the model reads, truncated by `max_length`.
+
+    Empty texts are dropped.
+    """
     frame = {token for role, token in tokenizer.vocabulary.specials.items() if role != "unk"}
     texts_by_row = []
     for row in range(len(rows)):

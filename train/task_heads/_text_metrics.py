@@ -27,7 +27,7 @@ letters are longer."""
 
 
 class UnicodeTokenizer:
-    """Tokenizer for rouge_score, whose own keeps `a` to `z` and digits alone.
+    """Tokenizer for rouge_score, whose default drops all characters but `a` to `z` and digits.
 
     Example:
         >>> UnicodeTokenizer().tokenize("Hindi हिंदी, 我喜欢 BERT")
@@ -39,13 +39,13 @@ class UnicodeTokenizer:
         words: list[str] = []
         inside = False
         for character in text.lower():
-            kind = unicodedata.category(character)
-            if kind in ("Mn", "Mc", "Me") and words:
+            category = unicodedata.category(character)
+            if category in ("Mn", "Mc", "Me") and words:
                 words[-1] += character
             elif is_unspaced(character):
                 words.append(character)
                 inside = False
-            elif kind[0] in "LN" or character == "_":
+            elif category[0] in "LN" or character == "_":
                 if inside:
                     words[-1] += character
                 else:
@@ -59,8 +59,8 @@ class UnicodeTokenizer:
 def bleu_tokenizer(language: str, references: Sequence[str]) -> str:
     """Return sacrebleu's tokenizer for texts: 13a if words are separated by spaces.
 
-    The language code, if known, tells Chinese from Japanese without kana. References are texts of
-    the set, never those of a model, so that all models are scored with the same tokenizer.
+    The language code, if known, distinguishes Chinese from Japanese without kana. References are
+    texts of the set, not of a model: all models are scored with the same tokenizer.
 
     Example:
         >>> [bleu_tokenizer("und", [text]) for text in ("我喜欢 BERT", "ねこが好き", "Über uns.")]
@@ -76,27 +76,30 @@ def bleu_tokenizer(language: str, references: Sequence[str]) -> str:
 
 
 def text_metrics(
-    facts: TaskMetadata, texts: Sequence[str], golds: Sequence[Sequence[str]], language: str = "und"
+    metadata: TaskMetadata,
+    texts: Sequence[str],
+    golds: Sequence[Sequence[str]],
+    language: str = "und",
 ) -> dict[str, float]:
-    """Return the task's metrics of texts, from 0 to 1: BLEU and chrF over the corpus, the others as means.
+    """Return the task's metrics of texts, from 0 to 1.
 
-    `golds` are the accepted texts of each; `language` und: their script decides how BLEU tokenizes
-    them.
+    BLEU and chrF are over the corpus, the others are means over texts. `golds` are the accepted
+    texts of each text. If `language` is und, their script decides how BLEU tokenizes.
     """
-    return {name: _metric_of(name, texts, golds, language) for name in facts.metrics}
+    return {name: _metric_of(name, texts, golds, language) for name in metadata.metrics}
 
 
 def signatures(
-    facts: TaskMetadata, golds: Sequence[Sequence[str]], language: str
+    metadata: TaskMetadata, golds: Sequence[Sequence[str]], language: str
 ) -> dict[str, str]:
-    """Return sacrebleu's own descriptions of how it computes metrics, by metric."""
-    found = {}
-    for name in facts.metrics:
+    """Return metric → signature of sacrebleu, which describes how it is computed."""
+    by_metric = {}
+    for name in metadata.metrics:
         if name in _CORPUS:
             metric = _sacrebleu_metric(name, golds, language)
             metric.num_refs = max(map(len, golds))
-            found[name] = str(metric.get_signature())
-    return found
+            by_metric[name] = str(metric.get_signature())
+    return by_metric
 
 
 def _sacrebleu_metric(name: str, golds: Sequence[Sequence[str]], language: str) -> Any:
@@ -111,33 +114,32 @@ def _metric_of(
     """Return a metric from 0 to 1."""
     if name == "exact_match":
         pairs = zip(texts, golds, strict=True)
-        return mean(text.strip() in {gold.strip() for gold in accepted} for text, accepted in pairs)
+        return mean(text.strip() in set(map(str.strip, accepted)) for text, accepted in pairs)
+
+    # over the corpus, by sacrebleu
     if name in _CORPUS:
         most = max(map(len, golds))
         references = [
             [gold[index] if index < len(gold) else None for gold in golds] for index in range(most)
         ]
-        return (
-            float(
-                _sacrebleu_metric(name, golds, language).corpus_score(list(texts), references).score
-            )
-            / 100
-        )
+        metric = _sacrebleu_metric(name, golds, language)
+        return float(metric.corpus_score(list(texts), references).score) / 100
+
     # ROUGE stems words of texts that are mostly in ASCII letters
     letters = [letter for gold in golds for text in gold for letter in text if letter.isalpha()]
-    plain = 2 * sum(letter.isascii() for letter in letters) >= len(letters)
+    is_ascii = 2 * sum(letter.isascii() for letter in letters) >= len(letters)
     scorer = (
         RougeScorer([name], use_stemmer=True)
-        if plain
+        if is_ascii
         else RougeScorer([name], tokenizer=UnicodeTokenizer())
     )
     if name == "rougeLsum":  # expects one sentence per line
-        texts = ["\n".join(_sentences(text)) for text in texts]
-        golds = [["\n".join(_sentences(text)) for text in gold] for gold in golds]
+        texts = [_one_sentence_per_line(text) for text in texts]
+        golds = [list(map(_one_sentence_per_line, gold)) for gold in golds]
     scored = (scorer.score_multi(list(gold), text) for text, gold in zip(texts, golds, strict=True))
     return mean(scores[name].fmeasure for scores in scored)
 
 
-def _sentences(text: str) -> list[str]:
+def _one_sentence_per_line(text: str) -> str:
     starts = [*_SPLITTER.starts(text, "und"), len(text)]
-    return [text[begin:end].strip() for begin, end in pairwise(starts)]
+    return "\n".join(text[begin:end].strip() for begin, end in pairwise(starts))

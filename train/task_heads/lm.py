@@ -1,4 +1,4 @@
-"""Answers of a head that generates texts, or writes classes and numbers as texts (T5, arXiv 1910.10683)."""
+"""Generate texts, or classes and numbers as texts (T5, arXiv 1910.10683), and score them."""
 
 import math
 from collections import Counter
@@ -25,12 +25,12 @@ from clozeline.train.task_heads._task_head import (
 
 
 class LmTaskHead(TaskHead):
-    """A prediction is the text that the model generates greedily from the source of a row."""
+    """Predicts the text that the model generates greedily from the source of a row."""
 
     inputs = ("source",)
 
     def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
-        """Require a decoder's labels to be its row's own tokens, except the first, which nothing precedes."""
+        """Require the labels of a decoder to be tokens of its row, except the first token."""
         if "label_positions" not in columns:
             return
         ids, positions, labels = (
@@ -73,7 +73,7 @@ class LmTaskHead(TaskHead):
         self, task: TaskModel, rows: RowBatch, predicted: Mapping[int, object]
     ) -> Iterator[tuple[int, Record]]:
         for row, text in sorted(predicted.items()):
-            yield row, {"text": text, **({"label": text} if text in self.facts.words else {})}
+            yield row, {"text": text, **({"label": text} if text in self.metadata.words else {})}
 
     def fields(self) -> dict[str, type]:
         return {"text": str, "label": str}
@@ -94,20 +94,20 @@ class LmTaskHead(TaskHead):
         }
 
     def error(self, gold: Any, record: Record) -> float:
-        """Return 1 unless the text is an accepted one."""
+        """Return 1 unless the text is an accepted target."""
         return float(record["text"].strip() not in {target.strip() for target in gold})
 
     def score(
         self, task: TaskModel, train: RowBatch, rows: RowBatch, predicted: Mapping[int, Any]
     ) -> TaskScores:
-        """Return the scores of all texts, next to the most frequent target of the training set."""
+        """Return the scores of all texts, and of the most frequent target of the training set."""
         from clozeline.train.task_heads import _metrics, _text_metrics
 
         records = stored_records(rows)
         known = [record["targets"][0] for record in stored_records(train)]
         texts = [predicted[row] for row in range(len(records))]
         majority = most_frequent_text(known)
-        if any(name in _metrics.METRICS for name in self.facts.metrics):
+        if any(name in _metrics.METRICS for name in self.metadata.metrics):
             return self._score_written(
                 [record["targets"][0] for record in records], texts, majority
             )
@@ -115,59 +115,58 @@ class LmTaskHead(TaskHead):
         language = next(iter(task.manifest.languages), "und")
         return TaskScores(
             len(records),
-            _text_metrics.text_metrics(self.facts, texts, golds, language),
+            _text_metrics.text_metrics(self.metadata, texts, golds, language),
             {
                 "majority": _text_metrics.text_metrics(
-                    self.facts, [majority] * len(golds), golds, language
+                    self.metadata, [majority] * len(golds), golds, language
                 )
             },
-            signatures=_text_metrics.signatures(self.facts, golds, language),
+            signatures=_text_metrics.signatures(self.metadata, golds, language),
         )
 
     def _score_written(
         self, golds: Sequence[str], texts: Sequence[str], majority: str
     ) -> TaskScores:
-        """Return the scores of texts that name classes or numbers, and how many name none.
+        """Return the scores of texts that name classes or numbers.
 
-        Such a text is wrong, as in T5's code: of two classes it counts as the other one, of more as
-        none of them, and as a number it is the lowest.
+        A text that names no class or number is wrong, as in T5's code: of two classes it counts as
+        the wrong one, of more classes as no class, and as a number it is the lowest.
         """
         from clozeline.train.task_heads._metrics import degenerate, score
 
         answers = np.array([self._parse(gold) for gold in golds])
-        predicted, baseline = (
-            self._parse_all(own, answers) for own in (texts, [majority] * len(golds))
-        )
+        predicted = self._parse_all(texts, answers)
+        baseline = self._parse_all([majority] * len(golds), answers)
         return TaskScores(
             len(golds),
-            score(self.facts, answers, predicted),
-            {"majority": score(self.facts, answers, baseline)},
-            not self.facts.words and degenerate(answers, predicted),
+            score(self.metadata, answers, predicted),
+            {"majority": score(self.metadata, answers, baseline)},
+            not self.metadata.words and degenerate(answers, predicted),
             unparsable=sum(self._parse(text) is None for text in texts),
         )
 
     def _parse(self, text: str) -> float | None:
         text = text.strip()
-        facts = self.facts
-        if facts.words:
-            return facts.words.index(text) if text in facts.words else None
+        metadata = self.metadata
+        if metadata.words:
+            return metadata.words.index(text) if text in metadata.words else None
         try:
             number = float(text)
         except ValueError:
             return None
-        return number if math.isfinite(number) and facts.low <= number <= facts.high else None
+        return number if math.isfinite(number) and metadata.low <= number <= metadata.high else None
 
     def _parse_all(self, texts: Sequence[str], answers: NDArray[np.generic]) -> NDArray[np.generic]:
-        """Return what texts name; for those that name nothing, a wrong class or the lowest number."""
-        words = self.facts.words
-        low = self.facts.low
+        """Return the classes or numbers of texts; a text without one gets a wrong answer."""
+        words = self.metadata.words
+        low = self.metadata.low
         wrong = (
             (1 - answers if len(words) == 2 else np.full_like(answers, -1))
             if words
             else np.full_like(answers, low)
         )
-        found = [self._parse(text) for text in texts]
-        numbers = [wrong[row] if number is None else number for row, number in enumerate(found)]
+        parsed = [self._parse(text) for text in texts]
+        numbers = [wrong[row] if number is None else number for row, number in enumerate(parsed)]
         return np.array(numbers, answers.dtype)
 
 

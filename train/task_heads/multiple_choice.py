@@ -1,4 +1,4 @@
-"""Answers of a head that chooses among several texts."""
+"""Choose among several texts, and score the choices."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -25,9 +25,9 @@ from clozeline.train.task_heads._task_head import (
 
 
 class MultipleChoiceTaskHead(RowTaskHead):
-    """A prediction is the scores of the choices of an example.
+    """Predicts the scores of the choices of an example.
 
-    The tensors of choices are rows: `rows_of_choices`.
+    Each choice is a row of the batch: see `rows_of_choices`.
     """
 
     unit = "questions"
@@ -79,7 +79,10 @@ class MultipleChoiceTaskHead(RowTaskHead):
     def item(
         self, values: Mapping[str, Sequence[object]], reader: TaskReader, index: int, key: object
     ) -> TaskItem | Rejected:
-        """Return the choices of a column with a list, or of a column each; `begin` starts all of them."""
+        """Return the item of a row with choices in one column or in one column each.
+
+        `begin` starts all choices.
+        """
         cells = values["choices"]
         cells = cells[0] if len(cells) == 1 and isinstance(cells[0], list) else cells
         context = join_cells(values["context"])
@@ -98,8 +101,8 @@ class MultipleChoiceTaskHead(RowTaskHead):
     ) -> dict[str, NDArray[Any]]:
         """Return `majority`, the index that is most often correct, and `words`.
 
-        `words` regresses to 1 for a correct and 0 for a wrong choice, from the words of context and
-        choice, and picks the highest of an example.
+        `words` regresses 1 for a correct and 0 for a wrong choice on the words of context and
+        choice, and takes the highest choice.
         """
         from clozeline.train.task_heads._bag_of_words import fit_predict
 
@@ -116,7 +119,7 @@ class MultipleChoiceTaskHead(RowTaskHead):
 def _context_choice_pairs(
     rows: RowBatch, tokenizer: Tokenizer
 ) -> tuple[list[tuple[str, ...]], Int64]:
-    """Return (context, choice) for every choice of every example, and the number of choices per example."""
+    """Return (context, choice) for every choice, and the number of choices of each example."""
     split, chosen = rows_of_choices(rows.columns, {})
     ids = split["input_ids"]
     assert isinstance(ids, Ragged)

@@ -1,4 +1,4 @@
-"""Answers of a head that gives each text or pair of texts a number."""
+"""Predict a number for each text or pair of texts, and score the numbers."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ from clozeline.train.task_heads._task_head import (
 
 
 class RegressionTaskHead(RowTaskHead):
-    """A prediction is a number in the unit of the task."""
+    """Predicts a number in the unit of the task."""
 
     def configure(self, model: ModelConfig, name: str, where: str) -> HeadOptions:
         """Return the head with the range of the task, unless it has one."""
@@ -32,10 +32,10 @@ class RegressionTaskHead(RowTaskHead):
         if not isinstance(head, RegressionHead.Options):
             return head
         unset = head.output == "sigmoid" and head.range == UNIT_RANGE
-        return replace(head, range=(self.facts.low, self.facts.high)) if unset else head
+        return replace(head, range=(self.metadata.low, self.metadata.high)) if unset else head
 
     def fit(self, head: HeadOptions, training: Iterable[RowBatch]) -> HeadOptions:
-        """Return the head with mean and deviation of the training rows' numbers, unless it has some or reads none."""
+        """Return the head with mean and deviation of the training numbers, if it needs them."""
         if (
             not isinstance(head, RegressionHead.Options)
             or head.output != "identity"
@@ -46,19 +46,17 @@ class RegressionTaskHead(RowTaskHead):
         numbers = numbers[np.isfinite(numbers)]
         if not len(numbers) or np.ptp(numbers) == 0:
             return head
-        mean = (
-            float(numbers.mean()) if head.bias else 0.0
-        )  # the bias holds the mean in an exported class
+        mean = float(numbers.mean()) if head.bias else 0.0  # an exported class has it in its bias
         return replace(head, target_scale=(mean, float(np.sqrt(np.square(numbers - mean).mean()))))
 
     def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
-        low = np.float32(self.facts.low)
-        high = np.float32(self.facts.high)
+        low = np.float32(self.metadata.low)
+        high = np.float32(self.metadata.high)
         scores = columns["target"].values
         for row in np.flatnonzero(~((scores >= low) & (scores <= high))).tolist():
             yield (
                 row,
-                f"expected a number from {low:g} to {high:g} of the task {self.facts.name}, got "
+                f"expected a number from {low:g} to {high:g} of the task {self.metadata.name}, got "
                 f"{scores[row]:g}",
             )
 
@@ -98,5 +96,5 @@ class RegressionTaskHead(RowTaskHead):
 
         answers = self.answers(train)
         texts = self.texts(rows, task)
-        words = fit_predict(self.texts(train, task), answers, texts, self.facts.texts)
+        words = fit_predict(self.texts(train, task), answers, texts, self.metadata.texts)
         return {"majority": np.full(len(texts), answers.mean()), "words": words}

@@ -1,4 +1,4 @@
-"""Answers of a head that compares texts by their vectors: cosines, or which texts retrieve each other."""
+"""Compare texts by the cosines of their vectors, and score cosines or retrieval."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -30,9 +30,9 @@ _ROUNDING: Final = 1e-6
 
 
 class SimilarityTaskHead(RegressionTaskHead):
-    """A prediction is the cosine of a pair, or in a task without numbers, such as translation retrieval, 1 or 0.
+    """Predicts the cosine of a pair, or in a retrieval task 1 or 0.
 
-    It is 1 if no other second text of the split is closer to the first text than its own.
+    It is 1 if no second text of the split is closer to the first text than its partner.
     """
 
     columns = (SECOND_IDS, CROP_START, CROP_LENGTH)
@@ -43,10 +43,10 @@ class SimilarityTaskHead(RegressionTaskHead):
 
     @staticmethod
     def tensors(batch: HeadBatch) -> dict[str, Tensor]:
-        """Return second views: the stored ones, or the special tokens around a crop of the original row.
+        """Return second views: stored ones, or crops of the original row with special tokens.
 
-        `input_ids_b`, `position_ids_b` [B, Tb] and `lengths_b` [B], 0 in rows without a second
-        view.
+        The tensors are `input_ids_b`, `position_ids_b` [B, Tb] and `lengths_b` [B], 0 in rows
+        without a second view.
         """
         lists = batch.columns
         views = [pad_rows(lists["input_ids_b"], batch.pad)] if "input_ids_b" in batch.roles else []
@@ -57,6 +57,7 @@ class SimilarityTaskHead(RegressionTaskHead):
             original[rows, positions] = flatten(lists["label_ids"])[0]
             start, length = (scalar_column(lists[name]) for name in ("crop_start", "crop_length"))
             views.append(_crop(original, batch.lengths, start, length, batch.pad))
+
         # merge the views; each row has at most one
         sizes = np.sum([size for _, size in views], axis=0)
         second = np.full((len(sizes), max(view.shape[1] for view, _ in views)), batch.pad, np.int64)
@@ -71,20 +72,20 @@ class SimilarityTaskHead(RegressionTaskHead):
     def configure(self, model: ModelConfig, name: str, where: str) -> HeadOptions:
         """Return the head with the lowest score of a positive pair, and the range of the task."""
         head = model.heads[name]
-        facts = self.facts
+        metadata = self.metadata
         if not isinstance(head, SimilarityHead.Options):
             return head
-        if facts.positive_threshold is None and head.negatives != "none":
+        if metadata.positive_threshold is None and head.negatives != "none":
             raise ConfigurationError(
-                f"model.heads.{name}.negatives: {where} also holds pairs with a low score, which "
-                "are no positives: set it to none, or make the set again with "
+                f"model.heads.{name}.negatives: {where} also has pairs with a low score, which are "
+                "not positive: set it to none, or make the set again with "
                 "tasks.similarity.positive, the lowest score of a positive pair"
             )
         unset = head.negatives == "none" and head.range == UNIT_RANGE
         return replace(
             head,
-            positive_threshold=facts.positive_threshold,
-            range=(facts.low, facts.high) if unset else head.range,
+            positive_threshold=metadata.positive_threshold,
+            range=(metadata.low, metadata.high) if unset else head.range,
         )
 
     def fit(self, head: HeadOptions, training: Iterable[RowBatch]) -> HeadOptions:
@@ -92,11 +93,12 @@ class SimilarityTaskHead(RegressionTaskHead):
 
     @property
     def _retrieves(self) -> bool:
-        return self.facts.metrics == ("accuracy",)
+        return self.metadata.metrics == ("accuracy",)
 
     def predict(
         self, task: TaskModel, rows: RowBatch, rank: int = 0, size: int = 1
     ) -> dict[int, Any]:
+        # in a retrieval task, encode the second texts of the entire split
         all_second = None
         if self._retrieves:
             parts = [
@@ -104,14 +106,16 @@ class SimilarityTaskHead(RegressionTaskHead):
                 for batch in iterate_batches(rows, 0, 1)
             ]
             all_second = torch.cat(parts)
-        cosines: dict[int, object] = {}
+
+        # compare the pairs of this process
+        predictions: dict[int, object] = {}
         for batch in iterate_batches(rows, rank, size):
             first, second = (_encode(task, rows.take(batch), side) for side in _SIDES)
-            found = finite((first * second).sum(-1))
+            values = finite((first * second).sum(-1))
             if all_second is not None:
-                found = (found >= (first @ all_second.T).amax(1) - _ROUNDING).float()
-            cosines |= dict(zip(batch.tolist(), found.tolist(), strict=True))
-        return cosines
+                values = (values >= (first @ all_second.T).amax(1) - _ROUNDING).float()
+            predictions |= dict(zip(batch.tolist(), values.tolist(), strict=True))
+        return predictions
 
     def is_degenerate(self, answers: NDArray[np.generic], values: NDArray[np.generic]) -> bool:
         return not self._retrieves and super().is_degenerate(answers, values)
@@ -119,7 +123,7 @@ class SimilarityTaskHead(RegressionTaskHead):
     def baselines(
         self, task: TaskModel, train: RowBatch, rows: RowBatch
     ) -> dict[str, NDArray[np.generic]]:
-        """Return as `words` each row's cosine of the counts of tokens, or whether its texts retrieve each other."""
+        """Return `words`: predictions by the cosines of token counts."""
         first, second = (
             _token_counts(rows.columns[side], task.model.vocab_size) for side in _SIDES
         )
@@ -154,13 +158,15 @@ def _encode(task: TaskModel, rows: RowBatch, side: str) -> Tensor:
 def _crop(
     original: Int64, lengths: Int64, start: Int64, length: Int64, pad: int
 ) -> tuple[Int64, Int64]:
-    """Return `[CLS] x[crop] [SEP]` of rows `[CLS] x [SEP]`, padded, and its lengths; 0 where `length` is 0."""
+    """Return `[CLS] x[crop] [SEP]` of rows `[CLS] x [SEP]`, padded, and its lengths.
+
+    The length is 0 where `length` is 0.
+    """
     sizes = np.where(length > 0, length + 2, 0)
     # source [B, Tb]: the original column that each position of the crop reads
     columns = np.arange(max(1, int(sizes.max())))
     source = np.where(columns == 0, 0, columns + start[:, None])
     source = np.where(columns == sizes[:, None] - 1, lengths[:, None] - 1, source)
     inside = columns < sizes[:, None]
-    return np.where(
-        inside, np.take_along_axis(original, np.where(inside, source, 0), axis=1), pad
-    ), sizes
+    crops = np.take_along_axis(original, np.where(inside, source, 0), axis=1)
+    return np.where(inside, crops, pad), sizes

@@ -1,4 +1,4 @@
-"""Answers of a head that finds the answer to a question in a text (SQuAD, arXiv 1606.05250 and 1806.03822)."""
+"""Find the answer to a question in a text (SQuAD, arXiv 1606.05250, 1806.03822), and score it."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,15 +37,15 @@ from clozeline.train.task_heads._task_head import (
     windows_of,
 )
 
-_LONGEST: Final = 30
-"""maximum tokens per answer (arXiv 1810.04805)"""
-_RANGE: Final = 700.0
-"""of the arguments of exp"""
+_MOST_TOKENS: Final = 30
+"""Most tokens of an answer (arXiv 1810.04805)."""
+_LARGEST_EXPONENT: Final = 700.0
+"""Larger arguments of exp would overflow."""
 
 
 @dataclass(frozen=True)
 class AskedQuestion:
-    """A question from its file, with its accepted answers (or none) and the rows of its windows, in order."""
+    """A question of a file, with its accepted answers, if any, and the rows of its windows."""
 
     question: str
     context: str
@@ -55,16 +55,19 @@ class AskedQuestion:
 
 @dataclass(frozen=True)
 class FoundAnswer:
-    """An answer of a model, empty if it gives none; `score` is that of its best span, `null` that of no answer."""
+    """The answer of a model to a question."""
 
     text: str
+    """empty: no answer"""
     start: int | None
     score: float
+    """score of the best span"""
     null: float
+    """score of "no answer" """
 
 
 class SpanTaskHead(TaskHead):
-    """A prediction is, for a window, the score, first and last position of its best answer, and the score of none."""
+    """Predicts for each window the score and the ends of its best span, and the score of none."""
 
     columns = (ANSWER_SPAN, ANSWER_POSITIONS)
     unit = "questions"
@@ -73,9 +76,9 @@ class SpanTaskHead(TaskHead):
 
     @staticmethod
     def tensors(batch: HeadBatch) -> dict[str, Tensor]:
-        """Return `answer_start` and `answer_end` [B], -100 in rows without an answer, and where it may be.
+        """Return `answer_start` and `answer_end` [B], -100 in rows without an answer.
 
-        `answer_places` [B, T] bool are the positions where an answer may start or end.
+        `answer_places` [B, T] is True at positions where an answer may start or end.
         """
         ends, rows = flatten(batch.columns["answer_span"])
         bounds = np.full((len(batch.ids), 2), IGNORED, np.int64)
@@ -93,14 +96,15 @@ class SpanTaskHead(TaskHead):
         sizes = columns["input_ids"].lengths
         offsets = columns["offsets"].lengths
         for row, offset_count in enumerate(offsets.tolist()):
+            # character offsets of all tokens
             if offset_count != 2 * sizes[row]:
                 yield (
                     row,
                     f"expected two offsets for each of {sizes[row]} tokens, got {offset_count}",
                 )
-            allowed, owned = (
-                set(columns[name][row].tolist()) for name in ("answer_places", "owned_places")
-            )
+            # the answer, among the allowed positions
+            allowed = set(columns["answer_places"][row].tolist())
+            owned = set(columns["owned_places"][row].tolist())
             ends = columns["answer_span"][row].tolist()
             if len(ends) != 2 or ends[0] > ends[1] or not allowed >= {*ends, *owned}:
                 yield (
@@ -112,26 +116,25 @@ class SpanTaskHead(TaskHead):
     def read(
         self, scores: Tensor, tensors: Mapping[str, Tensor], rows: RowBatch
     ) -> Sequence[object]:
-        """Return the best answer of each window; `scores` [B, T, 2] are those of its ends.
+        """Return the best answer of each window; `scores` [B, T, 2] are scores of both ends.
 
-        An answer starts where its token has the most context among the windows, so that no window
-        is read at its edges.
+        Of several windows with a token, an answer starts in the one with the most context.
         """
         if not scores[tensors["answer_places"]].isfinite().all():
             raise IntegrityError("the scores of an answer are not finite: the weights are unusable")
         # mask of the positions at which an answer may start [B, T]
         is_owned = torch.zeros_like(tensors["answer_places"])
-        for number, positions in enumerate(
-            rows.columns["owned_places"][row] for row in range(len(rows))
-        ):
-            is_owned[number, torch.from_numpy(positions.astype(np.int64))] = True
+        for row in range(len(rows)):
+            positions = rows.columns["owned_places"][row]
+            is_owned[row, torch.from_numpy(positions.astype(np.int64))] = True
         is_owned[:, 0] = True  # the score of "no answer" is at position 0
+
         # best span of each window among the allowed positions
         starts = scores[..., 0].float().masked_fill(~is_owned, -torch.inf)
         ends = scores[..., 1].float()
         null = torch.zeros(len(rows), dtype=torch.int64)
         answers = read_answers(
-            torch.stack((starts, ends), -1), tensors["answer_places"], null, _LONGEST
+            torch.stack((starts, ends), -1), tensors["answer_places"], null, _MOST_TOKENS
         )
         columns = [
             column.tolist() for column in (answers.score, answers.first, answers.last, answers.null)
@@ -148,8 +151,9 @@ class SpanTaskHead(TaskHead):
                 "start": answer.start,
                 "score": rounded(answer.score),
             }
-            if self.facts.unanswerable:
-                difference = max(-_RANGE, min(_RANGE, answer.score - answer.null))
+            if self.metadata.unanswerable:
+                limit = _LARGEST_EXPONENT
+                difference = max(-limit, min(limit, answer.score - answer.null))
                 record |= {
                     "null_score": rounded(answer.null),
                     "na_prob": rounded(1 / (1 + math.exp(difference))),
@@ -158,7 +162,7 @@ class SpanTaskHead(TaskHead):
 
     def fields(self) -> dict[str, type]:
         chance: dict[str, type] = (
-            {"null_score": float, "na_prob": float} if self.facts.unanswerable else {}
+            {"null_score": float, "na_prob": float} if self.metadata.unanswerable else {}
         )
         return {"answer": str, "start": int, "score": float} | chance
 
@@ -171,7 +175,7 @@ class SpanTaskHead(TaskHead):
             return Rejected("fields", index)
         if not question or not (context or "").strip():
             return Rejected("empty_text", index)
-        # answers are found again by their characters: the context stays as it is
+        # answers are found again by their character offsets: the context must not change
         return Question(question, str(context), (), str(index if key is None else key), index)
 
     def official_readers(self) -> Sequence[TaskReader]:
@@ -185,7 +189,7 @@ class SpanTaskHead(TaskHead):
 
     def error(self, gold: Any, record: Record) -> float:
         """Return one minus the best F1 of an accepted answer."""
-        v2 = self.facts.unanswerable
+        v2 = self.metadata.unanswerable
         return 1 - max(
             token_f1(record["answer"], answer, unanswerable=v2) for answer in gold or [""]
         )
@@ -193,26 +197,29 @@ class SpanTaskHead(TaskHead):
     def score(
         self, task: TaskModel, train: RowBatch, rows: RowBatch, predicted: Mapping[int, object]
     ) -> TaskScores:
-        """Return the scores of all questions of a set, next to those of no answer where it may be right."""
+        """Return the scores of all questions of a set, and those of never giving an answer.
+
+        The latter only if questions may have no answer.
+        """
         asked = questions_of(rows)
         answers = [
             self.extract(question, rows, predicted, task.threshold).text for question in asked
         ]
-        none = (
-            {"no_answer": self.metrics(asked, [""] * len(asked))} if self.facts.unanswerable else {}
-        )
-        return TaskScores(len(asked), self.metrics(asked, answers), none)
+        baselines = {}
+        if self.metadata.unanswerable:
+            baselines = {"no_answer": self.metrics(asked, [""] * len(asked))}
+        return TaskScores(len(asked), self.metrics(asked, answers), baselines)
 
     def metrics(self, asked: Sequence[AskedQuestion], answers: Sequence[str]) -> dict[str, float]:
-        """Return F1 and exact match, each the mean over questions of the best accepted answer, from 0 to 1.
+        """Return F1 and exact match for the best accepted answer, means over questions from 0 to 1.
 
-        If questions may have no answer, also those of the answerable questions, because always
-        answering "none" reaches one half on SQuAD 2.0.
+        If questions may have no answer, also return them for the answerable questions: never
+        giving an answer reaches one half on SQuAD 2.0.
         """
         exact, f1 = self._question_scores(asked, answers)
         metrics = {"f1": mean(f1), "exact_match": mean(exact)}
         answerable = [number for number, question in enumerate(asked) if question.answers]
-        if self.facts.unanswerable and answerable:
+        if self.metadata.unanswerable and answerable:
             metrics["answerable_f1"] = mean(f1[number] for number in answerable)
             metrics["answerable_exact_match"] = mean(exact[number] for number in answerable)
         return metrics
@@ -220,18 +227,18 @@ class SpanTaskHead(TaskHead):
     def choose_threshold(
         self, rows: RowBatch, predicted: Mapping[int, object]
     ) -> tuple[float, float]:
-        """Return the threshold of no answer with the highest F1 on a set, and that F1; see `best_threshold`."""
+        """Return the threshold with the highest F1 on a set, and that F1; see `best_threshold`."""
         asked = questions_of(rows)
-        found = [self.extract(question, rows, predicted, math.inf) for question in asked]
-        _, f1 = self._question_scores(asked, [answer.text for answer in found])
+        answers = [self.extract(question, rows, predicted, math.inf) for question in asked]
+        _, f1 = self._question_scores(asked, [answer.text for answer in answers])
         unanswered = [float(not any(map(normalize, question.answers))) for question in asked]
-        return best_threshold([answer.null - answer.score for answer in found], f1, unanswered)
+        return best_threshold([answer.null - answer.score for answer in answers], f1, unanswered)
 
     def _question_scores(
         self, asked: Sequence[AskedQuestion], answers: Sequence[str]
     ) -> tuple[list[float], list[float]]:
         scores = [
-            question_scores(answer, question.answers, unanswerable=self.facts.unanswerable)
+            question_scores(answer, question.answers, unanswerable=self.metadata.unanswerable)
             for question, answer in zip(asked, answers, strict=True)
         ]
         return [exact for exact, _ in scores], [f1 for _, f1 in scores]
@@ -243,15 +250,15 @@ class SpanTaskHead(TaskHead):
         predicted: Mapping[int, object],
         threshold: float = 0.0,
     ) -> FoundAnswer:
-        """Return the answer over all windows of a question, cut from its text.
+        """Return the best answer over all windows of a question, as a part of its text.
 
-        If questions may have no answer, none is given where `null` exceeds `score` by more than the
+        If questions may have no answer, it is empty if `null` exceeds `score` by more than the
         threshold.
         """
         windows = Answers(
             *map(torch.tensor, zip(*(predicted[row] for row in asked.rows), strict=True))
         )
-        answer = windows.of_question(threshold if self.facts.unanswerable else torch.inf)
+        answer = windows.of_question(threshold if self.metadata.unanswerable else torch.inf)
         score = float(windows.score.max())
         null = float(windows.null.min())
         if answer is None or not math.isfinite(score):

@@ -17,7 +17,7 @@ class SpanBoundaryTaskHead(HeadTensors):
 
     @staticmethod
     def tensors(batch: HeadBatch) -> dict[str, Tensor]:
-        """Return `span_left`, `span_right` [N], flat indices in B * T of the tokens on both sides of a label's span.
+        """Return `span_left` and `span_right` [N]: flat indices of the neighbors of a label's span.
 
         `span_offset` [N] is the label's position in the span, -1 for a label outside of spans.
         """
@@ -27,10 +27,9 @@ class SpanBoundaryTaskHead(HeadTensors):
         # flatten the spans to tokens: offset in the span, and index in B * T
         offset = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         index = np.repeat(first, sizes) + offset
-        table = np.zeros(
-            (3, batch.ids.size), np.int64
-        )  # left neighbor, right neighbor, offset of every token
+        # left neighbor, right neighbor and offset of every token
+        table = np.zeros((3, batch.ids.size), np.int64)
         table[2] = -1
         table[:, index] = np.repeat(first - 1, sizes), np.repeat(first + sizes, sizes), offset
-        found = torch.from_numpy(table[:, batch.tensors["label_index"].numpy()])
-        return dict(zip(("span_left", "span_right", "span_offset"), found, strict=True))
+        of_labels = torch.from_numpy(table[:, batch.tensors["label_index"].numpy()])
+        return dict(zip(("span_left", "span_right", "span_offset"), of_labels, strict=True))

@@ -1,8 +1,9 @@
-"""Answers of a head that tags the words of a sentence: entity F1 by seqeval, and accuracy."""
+"""Tag the words of sentences, and score the tags: entity F1 by seqeval, and accuracy."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,7 +35,7 @@ _BEST, _SEQUENCE = 0, 1
 
 @dataclass(frozen=True)
 class TaggedSentence:
-    """A sentence from its file: words, names of their classes, and the rows that hold its windows, in order."""
+    """A sentence of a file: its words, the names of their tags, and the rows of its windows."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
@@ -42,9 +43,9 @@ class TaggedSentence:
 
 
 class TaggingTaskHead(TaskHead):
-    """A prediction is the classes of a row's words: the best of each word, and the best sequence.
+    """Predicts the tags of a row's words: the best tag of each word, and the best sequence.
 
-    The sequence obeys the rules of BIO where tags are BIO; for other tags both are the same.
+    The sequence obeys the rules of BIO if tags are BIO; for other tags both are the same.
     """
 
     unit = "words"
@@ -52,7 +53,7 @@ class TaggingTaskHead(TaskHead):
 
     @property
     def _has_entities(self) -> bool:
-        return "entity_f1" in self.facts.metrics
+        return "entity_f1" in self.metadata.metrics
 
     def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
         sizes = columns["input_ids"].lengths
@@ -62,10 +63,9 @@ class TaggingTaskHead(TaskHead):
     def read(
         self, scores: Tensor, tensors: Mapping[str, Tensor], rows: RowBatch
     ) -> Sequence[object]:
-        # scores of the tagged words only [N, C], split by row; label_index also has blank tokens,
-        # row by row
+        # scores of the tagged words [N, C], split by row; label_index also has blank tokens
         index = tensors["label_index"]
-        labels = self.facts.labels
+        labels = self.metadata.labels
         start = 0
         chosen: list[int] = []
         for row in range(len(rows)):
@@ -77,6 +77,7 @@ class TaggingTaskHead(TaskHead):
         parts = torch.split(flat, counts.tolist())
         if not self._has_entities or any(label[0] in "ES" for label in labels):
             return [[(best := part.argmax(-1).tolist()), best] for part in parts]
+
         # Viterbi over rows padded to equal length
         padded = torch.nn.utils.rnn.pad_sequence(
             [*parts, flat.new_zeros(1, scores.shape[-1])], batch_first=True
@@ -114,7 +115,7 @@ class TaggingTaskHead(TaskHead):
         return TaggedWords(words, (0,) * len(words), index)
 
     def official_readers(self) -> Sequence[TaskReader]:
-        labels = ConllReader.Options(entities=[], tags=[*self.facts.labels])
+        labels = ConllReader.Options(entities=[], tags=[*self.metadata.labels])
         return ConlluReader(ConlluReader.Options(), InputLimits()), ConllReader(
             labels, InputLimits()
         )
@@ -126,7 +127,7 @@ class TaggingTaskHead(TaskHead):
 
     def error(self, gold: Any, record: Record) -> float:
         """Return the share of wrong words."""
-        return mean(one != two for one, two in zip(gold, record["tags"], strict=True))
+        return mean(tag != guess for tag, guess in zip(gold, record["tags"], strict=True))
 
     def classes(self, gold: Any, record: Record) -> Iterable[tuple[Sequence[str], Sequence[str]]]:
         for pair in zip(gold, record["tags"], strict=True):
@@ -135,10 +136,11 @@ class TaggingTaskHead(TaskHead):
     def score(
         self, task: TaskModel, train: RowBatch, rows: RowBatch, predicted: Mapping[int, object]
     ) -> TaskScores:
-        """Return the scores of all words; words without tokens get the tag O, which is wrong among plain classes.
+        """Return the scores of all words; words without tokens get the tag O.
 
-        In addition to the task's metrics: `argmax_entity_f1`, of the best tag of each word by
-        itself, and for plain classes `unknown_accuracy`, on the words that the training set lacks.
+        In addition to the task's metrics: for entities `argmax_entity_f1`, with the best tag of
+        each word by itself; for other classes `unknown_accuracy`, on words that the training set
+        lacks.
         """
         sentences = self.sentences(rows)
         known = self.sentences(train)
@@ -161,8 +163,8 @@ class TaggingTaskHead(TaskHead):
         if self._has_entities:
             scores["argmax_entity_f1"] = self.metrics(gold, best)["entity_f1"]
             baselines = {
-                name: {**own, "argmax_entity_f1": own["entity_f1"]}
-                for name, own in baselines.items()
+                name: {**of_baseline, "argmax_entity_f1": of_baseline["entity_f1"]}
+                for name, of_baseline in baselines.items()
             }
         return TaskScores(sum(map(len, gold)), scores, baselines)
 
@@ -181,7 +183,7 @@ class TaggingTaskHead(TaskHead):
         accuracy = _accuracy(gold, predicted)
         if not self._has_entities:
             return {"accuracy": accuracy}
-        sides = [[list(tags) for tags in side] for side in (gold, predicted)]
+        sides = [list(map(list, gold)), list(map(list, predicted))]
         if not any(tag != NO_ENTITY for side in sides for tags in side for tag in tags):
             return {"entity_f1": 0.0, "strict_entity_f1": 0.0, "accuracy": accuracy}
         return {
@@ -197,34 +199,35 @@ class TaggingTaskHead(TaskHead):
     ) -> dict[str, Tags]:
         """Return the tags of each baseline, fitted on the training set.
 
-        `majority` gives every word the most frequent tag overall, `most_frequent_tag` each word its
-        own, and unknown words the overall one; of equally frequent tags the first of the task.
+        `majority` gives every word the most frequent tag of all words. `most_frequent_tag` gives
+        each word its most frequent tag, and unknown words that of all words. Of equally frequent
+        tags, the first of the task counts.
         """
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         for sentence in train:
             for word, tag in zip(sentence.words, sentence.tags, strict=True):
                 counts[word][tag] += 1
-        order = {label: number for number, label in enumerate(self.facts.labels)}
+        order = {label: number for number, label in enumerate(self.metadata.labels)}
 
         def most_frequent(tags: Counter[str]) -> str:
             return min(tags, key=lambda tag: (-tags[tag], order[tag]))
 
         overall = most_frequent(sum(counts.values(), Counter()))
-        own = {word: most_frequent(tags) for word, tags in counts.items()}
+        by_word = {word: most_frequent(tags) for word, tags in counts.items()}
         return {
             "majority": [[overall] * len(sentence.words) for sentence in sentences],
             "most_frequent_tag": [
-                [own.get(word, overall) for word in sentence.words] for sentence in sentences
+                [by_word.get(word, overall) for word in sentence.words] for sentence in sentences
             ],
         }
 
     def sentences(self, rows: RowBatch) -> list[TaggedSentence]:
-        """Return the sentences of a set, assembled from their windows, in the order of their first rows."""
+        """Return the sentences of a set, assembled from their windows, in the order of the set."""
         sentences = []
         for order in windows_of(rows):
             records = [record_of(rows, row) for row in order]
             words = tuple(word for record in records for word in record["words"])
-            tags = tuple(self.facts.labels[tag] for record in records for tag in record["tags"])
+            tags = tuple(self.metadata.labels[tag] for record in records for tag in record["tags"])
             sentences.append(TaggedSentence(words, tags, tuple(order)))
         return sentences
 
@@ -236,7 +239,7 @@ class TaggingTaskHead(TaskHead):
         for row in sentence.rows:
             _, words = words_with_tags(rows, row)
             for word, tag in zip(words.tolist(), predicted[row][way], strict=True):
-                tags[word] = self.facts.labels[tag]
+                tags[word] = self.metadata.labels[tag]
         return tags
 
 
@@ -245,14 +248,10 @@ def _accuracy(
     predicted: Sequence[Sequence[str]],
     chosen: Sequence[bool] | None = None,
 ) -> float:
-    """Return the share of correct words, of all or of the chosen ones."""
+    """Return the share of correct words, of all words or of the chosen ones."""
     right = [
-        tag == own
+        tag == guess
         for sides in zip(gold, predicted, strict=True)
-        for tag, own in zip(*sides, strict=True)
+        for tag, guess in zip(*sides, strict=True)
     ]
-    return mean(
-        right
-        if chosen is None
-        else [is_right for is_right, kept in zip(right, chosen, strict=True) if kept]
-    )
+    return mean(right if chosen is None else list(compress(right, chosen)))

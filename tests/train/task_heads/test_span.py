@@ -144,7 +144,7 @@ def test_perfect_scores_give_the_answers_of_any_text(tmp_path, stride):
 
 def test_no_answer_wins_where_every_window_says_so(tmp_path):
     kind = letters(tmp_path, ROBOT + "What?")
-    kind.facts = V2
+    kind.metadata = V2
     rows = kind.rows(
         [
             Question("What?", ROBOT, (), "a", 0),

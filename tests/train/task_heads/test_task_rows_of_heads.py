@@ -100,7 +100,7 @@ def test_rows_that_break_a_rule_of_their_task_are_named(answer, columns, wrong):
         ({"multi_label": True}, ONE, {"labels": ("0", "1"), "multi_label": True}),
         ({"classes": 2}, NUMBER, {"classes": 2}),
         ({"labels": ("1", "0")}, ONE, "expected 0, 1 in this order"),
-        ({"classes": 3}, ONE, "SET has 2: 0, 1"),
+        ({"classes": 3}, ONE, "SET has 2 classes"),
     ],
 )
 def test_a_head_takes_the_labels_of_its_set(keys, facts, expected):

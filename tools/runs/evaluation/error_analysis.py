@@ -48,15 +48,15 @@ def error_lines(answer: TaskHead, records: Sequence[Record]) -> Iterator[str]:
     Records are JSON lines, ordered by their error.
     """
     units = [unit for record in records for unit in answer.classes(record["gold"], record)]
-    if units and not answer.facts.multi_label:
+    if units and not answer.metadata.multi_label:
         yield from _confusion(
-            answer.facts.labels, Counter((gold[0], guess[0]) for gold, guess in units)
+            answer.metadata.labels, Counter((gold[0], guess[0]) for gold, guess in units)
         )
     if units:
         yield "Scores by class:"
         yield from _table(
             ["class", "precision", "recall", "F1", "count"],
-            _class_scores(answer.facts.labels, units),
+            _class_scores(answer.metadata.labels, units),
         )
     worst = sorted(
         (record for record in records if record["error"] > 0), key=lambda record: -record["error"]

@@ -97,7 +97,7 @@ def check_output(output: Path, layout: Layout | None, answer: TaskHead) -> None:
             else "write .jsonl, .csv or .parquet instead"
         )
         raise ConfigurationError(
-            f"layout={layout}: the run predicts {answer.facts.head}: {fitting}"
+            f"layout={layout}: the run predicts {answer.metadata.head}: {fitting}"
         )
 
 
@@ -116,7 +116,7 @@ def write_output(
                 f"{record.get('id', record['row'])}\t{_glue_answer(record)}\n" for record in records
             )
         elif layout == "squad":
-            _write_squad(output, file, records, unanswerable=answer.facts.unanswerable)
+            _write_squad(output, file, records, unanswerable=answer.metadata.unanswerable)
         elif output.suffix == ".jsonl":
             file.writelines(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
         else:

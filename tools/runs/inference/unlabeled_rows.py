@@ -125,7 +125,7 @@ def _official_readers(answer: TaskHead, reader: TaskReader) -> Iterator[TaskRead
     of_head = [
         reader if type(reader) is type(other) else other for other in answer.official_readers()
     ]
-    if reader.metadata.head == answer.facts.head and reader not in of_head:
+    if reader.metadata.head == answer.metadata.head and reader not in of_head:
         yield reader
     yield from of_head
 
@@ -140,7 +140,7 @@ def _keys_of(
     needed, optional = answer.input_keys()
     if unknown := columns.keys.keys() - {*needed, *optional}:
         raise ConfigurationError(
-            f"{unknown.pop()}: the task {answer.facts.name} reads "
+            f"{unknown.pop()}: the task {answer.metadata.name} reads "
             f"{', '.join((*needed, *optional))}: give those columns"
         )
     own = reader.input_columns(names)

@@ -1,1 +1,1 @@
-"""Open the shard sets of a run, and check that they fit its model: heads, columns, tokenizers, lengths."""
+"""Open the shard sets of a run, and check that they fit its model."""

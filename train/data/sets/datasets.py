@@ -31,7 +31,7 @@ class Datasets:
     """Training and held-out sets of a run, checked against its model."""
 
     phases: tuple[Phase[Input], ...]
-    """of the training stream"""
+    """phases of the training stream"""
     heldout: dict[str, ShardSet]
     corruptions: dict[str, Corruption | None]
     """online corruption of each held-out set, by name"""
@@ -55,9 +55,10 @@ class Datasets:
         return Phase((Input(self.heldout[name], self.corruptions[name]),))
 
     def check_files(self, rank: int, local_rank: int) -> None:
-        """Check that the files of all sets are there, on one rank of each machine; in a store, on the first rank.
+        """Check that the files of all sets exist, on one rank of each machine.
 
-        Together, 512 ranks would ask a file system half a billion times about a million shards.
+        Sets in a store are checked by the first rank alone. 512 ranks together would ask a file
+        system half a billion times about a million shards.
         """
         for shards in (*distinct_sets(self.phases), *self.heldout.values()):
             if (rank if shards.is_remote else local_rank) == 0:
@@ -70,10 +71,9 @@ class Datasets:
 
 
 def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
-    """Open the training sets and the held-out sets; refuse sets that do not fit the model or each other.
+    """Open the training sets and the held-out sets; check that they fit the model and each other.
 
-    Without `check_files`, a rank that `Datasets.check_files` chooses must look at the files of the
-    shards.
+    Without `check_files`, call `Datasets.check_files` afterwards.
     """
     # training sets: each must fit the model, and together they must serve all heads
     data = config.data
@@ -81,21 +81,21 @@ def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
     phases = open_phases(data, check_files=check_files)
     served: set[str] = set()
     for (key, phase), opened in zip(data.all_phases.items(), phases, strict=True):
-        # next to samples, a set of examples is read as it is: causal rows do not change
+        # in a mixture with samples, a set of examples is not corrupted: causal rows do not change
         corrupted = bool(phase.corrupt or data.corrupt) and not any(
             source.corruption for source in opened.sources
         )
         for path, source in zip(phase.sets, opened.sources, strict=True):
-            served |= _check(
-                source, config, key if len(opened.sources) == 1 else f"{key} ({path})", corrupted
-            )
+            set_key = key if len(opened.sources) == 1 else f"{key} ({path})"
+            served |= _check_set(source, config, set_key, corrupted)
     train = phases[0].sources[0].shards
     if missing := sorted(name for name, target in model.targets.items() if target not in served):
-        why = f"no objective of a training set serves it, only {', '.join(sorted(served))}"
         raise ConfigurationError(
-            f"model.heads: {missing[0]} cannot be trained on {train.path}: {why}"
+            f"model.heads: {missing[0]} cannot be trained on {train.path}: the training sets have "
+            f"labels for {', '.join(sorted(served))} only"
         )
     refuse_unfit_scores(config, phases)
+
     # held-out sets: each must have what every head reads, and the tokenizer of the training set
     paths = {} if config.evaluate.max_rows == 0 else heldout_paths(data)
     heldout = {
@@ -114,7 +114,7 @@ def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
         corrupted = bool(entries) and shards.manifest.kind == "samples"
         corruptions[name] = corruption_of(entries, shards) if corrupted else None
         source = Input(shards, corruptions[name])
-        _check(source, config, key, corrupted)
+        _check_set(source, config, key, corrupted)
         refuse_missing(Collate.from_manifest(source.manifest), model, f"{key}: {shards.path}")
         ours = train.manifest.tokenizer.fingerprint
         theirs = shards.manifest.tokenizer.fingerprint
@@ -123,6 +123,7 @@ def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
                 f"{key}: {shards.path} was made with tokenizer {theirs[:16]}, the training set "
                 f"{train.path} with {ours[:16]}: make both with one tokenizer"
             )
+
     # batches of a mixture have the columns of all its sets
     manifests = [source.manifest for phase in phases for source in phase.sources]
     refuse_missing(Collate.from_manifests(manifests), model, "data")
@@ -148,7 +149,7 @@ def open_stream(data: DataConfig, phases: Sequence[Phase[Input]], rank: int, siz
 
 
 def heldout_paths(data: DataConfig) -> dict[str, Path]:
-    """Return the held-out sets by name: the configured ones, or those next to the first training set."""
+    """Return the held-out sets by name: as configured, or found next to the first training set."""
     configured = data.heldout
     if isinstance(configured, dict):
         return configured
@@ -164,27 +165,30 @@ def heldout_paths(data: DataConfig) -> dict[str, Path]:
     }
 
 
-def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set[str]:
+def _check_set(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set[str]:
     """Check that a set fits the model; return the heads that its objective serves."""
     shards = source.shards
     manifest = source.manifest
     model = config.model
     # samples need an objective, examples have one
     if corrupted and source.corruption is None:
-        how = "data.corrupt needs samples: name a set below group/"
-        raise ConfigurationError(f"{key}: {shards.path} holds {manifest.kind}, {how}")
+        raise ConfigurationError(
+            f"{key}: {shards.path} holds {manifest.kind}, data.corrupt needs samples: name a set "
+            "below group/"
+        )
     objective = manifest.objective
     if manifest.kind != "examples" or objective is None:
-        how = "run `clozeline corrupt` on it" + (
-            ", or set data.corrupt" if manifest.kind == "samples" else ""
-        )
+        remedy = "run `clozeline corrupt` on it"
+        if manifest.kind == "samples":
+            remedy += ", or set data.corrupt"
         raise ConfigurationError(
-            f"{key}: {shards.path} holds {manifest.kind}, expected examples: {how}"
+            f"{key}: {shards.path} holds {manifest.kind}, expected examples: {remedy}"
         )
     if not len(shards):
         raise ConfigurationError(
             f"{key}: {shards.path} holds no rows: give the pipeline more documents"
         )
+
     # architecture and heads
     if objective.architecture != model.architecture:
         raise ConfigurationError(
@@ -197,14 +201,16 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
             f"model.heads: {', '.join(model.heads)} cannot be trained on {shards.path}, whose "
             f"objective {objective.name} serves {', '.join(objective.heads)}"
         )
+
     # units of the loss
     by_row = [name for name, head in model.heads.items() if head.unit == "row"]
     weights = [name for name, role in manifest.roles.items() if role.use == "weight"]
     if by_row and weights:
         raise ConfigurationError(
-            f"model.heads.{by_row[0]}.normalize: row would mix two units, for {shards.path} holds "
-            f"{weights[0]} per label: set it to label, or train on objectives without weights"
+            f"model.heads.{by_row[0]}.normalize: row would mix two units, because {shards.path} "
+            f"has {weights[0]} per label: set it to label, or train on objectives without weights"
         )
+
     # columns, lengths and languages
     where = f"{key}: {shards.path}"
     collate = Collate.from_manifest(manifest)
@@ -219,7 +225,7 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
             f"right, and these rows have {unread[0]}: group them without packing, in another frame "
             "than xlnet"
         )
-    several = "choice_starts" in manifest.roles  # each choice is a row of its own
+    several = "choice_starts" in manifest.roles  # each choice is a separate row
     longest = (
         min(manifest.max_length, objective.options["max_length"])
         if several
@@ -244,12 +250,14 @@ def check_length(longest: int, config: TrainConfig, path: Path) -> None:
 
 
 def check_languages(manifest: Manifest, embeddings: int, path: Path) -> None:
-    """Check that a model with `embeddings` language embeddings has one for every language of a set."""
+    """Check that a model has a language embedding for every language of a set."""
     if not embeddings:
         return
     if "languages" not in manifest.roles:
-        how = "corrupt with languages: true, or set it to 0"
-        raise ConfigurationError(f"model.languages: rows of {path} store no languages: {how}")
+        raise ConfigurationError(
+            f"model.languages: rows of {path} store no languages: corrupt with languages: true, or "
+            "set it to 0"
+        )
     if (languages := len(manifest.languages)) > embeddings:
         raise ConfigurationError(
             f"model.languages: {path} has {languages} languages ({', '.join(manifest.languages)}), "

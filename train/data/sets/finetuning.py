@@ -1,4 +1,4 @@
-"""Choose steps, learning rate and number of seeds of a fine-tuning from the width of the body and the number of rows.
+"""Choose steps, learning rate and number of seeds of a fine-tuning from its model and rows.
 
 The constants were chosen on development rows of three tasks, then kept for others.
 """
@@ -10,9 +10,9 @@ from typing import Final
 from clozeline.pipeline.tasks.readers import is_task
 from clozeline.train.data.stream.phases import Input
 
-_WIDTH: Final = 768
-_RATE: Final = 3e-5
-"""Learning rate of BERT base, of this width (arXiv 1810.04805 §A.3)."""
+_BERT_WIDTH: Final = 768
+_BERT_RATE: Final = 3e-5
+"""Width and learning rate of BERT base (arXiv 1810.04805 §A.3)."""
 _HIGHEST_RATE: Final = 3e-3
 """Highest learning rate of a narrow body."""
 _ROWS_READ: Final = 16_000
@@ -21,9 +21,9 @@ _FEWEST_PASSES: Final = 3
 """Passes of BERT over large tasks."""
 _MOST_PASSES: Final = 16
 _FEWEST_STEPS: Final = 40
-"""Room for a warm-up."""
+"""Fewer steps would leave no time for a warm-up."""
 _SEEDS: Final = ((1_000, 5), (10_000, 3))
-"""Rows up to which a result needs so many seeds; above them one is enough."""
+"""Rows up to which a result needs this many seeds; above, one is enough."""
 
 
 def hold_task_rows(sources: Sequence[Input]) -> bool:
@@ -46,10 +46,10 @@ def plan_learning_rate(width: int) -> float:
 
     Example: 3e-05 at BERT's 768, 0.0011 at 128.
     """
-    rate = _RATE * (_WIDTH / width) ** 2
+    rate = _BERT_RATE * (_BERT_WIDTH / width) ** 2
     return float(f"{min(rate, _HIGHEST_RATE):.2g}")
 
 
 def plan_seeds(rows: float) -> int:
-    """Return the number of runs with different seeds whose mean is worth reporting: 5 of 1,000 rows, 3 of 10,000."""
+    """Return how many seeds a result needs: 5 for up to 1,000 rows, 3 for up to 10,000, else 1."""
     return next((seeds for most, seeds in _SEEDS if rows <= most), 1)

@@ -1,4 +1,4 @@
-"""Refuse sets whose rows a model would misread or cannot read, before the first batch; take task labels from sets."""
+"""Refuse sets that a model cannot read or would misread; take the labels of tasks from sets."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -23,12 +23,12 @@ from clozeline.train.registries import TASK_HEADS
 _AFTER_GENERATOR: Final = frozenset({"token", "corrective"})
 """Heads that judge a generator's tokens if the objective also serves masked LM."""
 _LABELS_OF_ANY_HEAD: Final = 2
-"""Labels that one score tells apart, too."""
+"""Every head, even one with a single score, can distinguish this many labels."""
 _SEGMENTS: Final = "segment_starts"
 _PAIR_TYPES: Final = 2
 """Segment types of pairs, the most segments of a row."""
 _LEFT_PADDED_TYPES: Final = 3
-"""Segment types of left-padded rows, whose [CLS] has its own."""
+"""Segment types of left-padded rows, whose [CLS] has a separate type."""
 
 
 def with_task_settings(
@@ -36,52 +36,56 @@ def with_task_settings(
 ) -> ModelConfig:
     """Return the model with the labels, score range or similarity threshold of its tasks filled in.
 
-    A checkpoint then stores the label names in order. The manifests of all sets have descriptions
-    for messages.
+    A checkpoint then stores the label names in order.
+
+    Args:
+        model: the model.
+        manifests: description (for messages) and manifest of all sets.
 
     Raises:
         ConfigurationError: the configuration, or another set, has other labels.
     """
     heads = dict(model.heads)
     for where, manifest in manifests:
-        facts = read_task_metadata(manifest)
+        metadata = read_task_metadata(manifest)
         for name, target in model.targets.items():
-            if facts is not None and target == facts.head:
-                task_head = TASK_HEADS.create(facts.head, facts)
+            if metadata is not None and target == metadata.head:
+                task_head = TASK_HEADS.create(metadata.head, metadata)
                 heads[name] = task_head.configure(replace(model, heads=heads), name, where)
     return replace(model, heads=heads) if heads != model.heads else model
 
 
 def fit_task_heads(model: ModelConfig, training: Sequence[ShardSet]) -> ModelConfig:
-    """Return the model with what the rows of its training sets determine, such as the scale of their numbers."""
+    """Return the model with settings from its training rows, such as the scale of their numbers."""
     heads = dict(model.heads)
     for name, target in model.targets.items():
-        facts = [read_task_metadata(shards.manifest) for shards in training]
+        metadata = [read_task_metadata(shards.manifest) for shards in training]
         of_head = [
             shards
-            for shards, own in zip(training, facts, strict=True)
-            if own and own.head == target
+            for shards, task in zip(training, metadata, strict=True)
+            if task and task.head == target
         ]
         if of_head:
             task_head = TASK_HEADS.create(target, read_task_metadata(of_head[0].manifest))
-            heads[name] = task_head.fit(heads[name], _rows_in(of_head))
+            heads[name] = task_head.fit(heads[name], _read_rows(of_head))
     return replace(model, heads=heads) if heads != model.heads else model
 
 
-def _rows_in(training: Sequence[ShardSet]) -> Iterator[RowBatch]:
+def _read_rows(training: Sequence[ShardSet]) -> Iterator[RowBatch]:
     for shards in training:
         yield from (shards.read_block(block) for block in range(len(shards.index)))
 
 
 def judges_generator(target: str, served: Collection[str]) -> bool:
-    """Return whether a head judges a generator's tokens, given the heads that the objective serves."""
+    """Return whether a head judges a generator's tokens, given the heads of the objective."""
     return target in _AFTER_GENERATOR and "masked_lm" in served
 
 
 def find_targets(manifest: Manifest, model: ModelConfig) -> set[str]:
-    """Return the heads that a set serves; with a generator, its rows also serve the heads that judge it.
+    """Return the heads that can be trained on a set.
 
-    Rows of tasks also serve a decoder's lm, as an auxiliary objective (Radford et al. 2018 §3.2).
+    With a generator, its rows also serve the heads that judge the generator's tokens. Rows of tasks
+    also serve a decoder's lm, as an auxiliary objective (Radford et al. 2018 §3.2).
     """
     served = set(manifest.objective.heads if manifest.objective else ())
     served |= (
@@ -93,7 +97,7 @@ def find_targets(manifest: Manifest, model: ModelConfig) -> set[str]:
 
 
 def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None:
-    """Refuse a set with labels for other heads, or without the columns that a head or the family needs."""
+    """Refuse a set with labels for other heads, or without a column that the model needs."""
     # permuted language modeling needs a family that hides later predictions
     columns = manifest.roles.keys()
     family = _family_of(model)
@@ -106,6 +110,7 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
             f"{model.family} would see the tokens that it predicts: set model.family to "
             f"{' or '.join(ordered)}"
         )
+
     # check each head: pairs, labels of others, its own columns, a generator
     served = find_targets(manifest, model)
     labeled = not columns.isdisjoint({"label_positions", "prediction_order"})
@@ -126,14 +131,14 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
             )
         if target not in served and LABEL_INDEX in HEADS.load_class(name).reads and labeled:
             raise ConfigurationError(
-                f"{where} would learn from labels that are for {', '.join(sorted(served))}: leave "
-                "the set or the head out"
+                f"{where} would learn from labels that are for {', '.join(sorted(served))}: remove "
+                "the set or the head"
             )
         if not family.generator_targets and target in served and judges_generator(target, served):
             raise ConfigurationError(
                 f"{where} judges the tokens of a generator, and the family {model.family} has "
                 "none; set model.family=replaced_tokens and model.generator, corrupt with "
-                "replacement: uniform, unigram or shuffle, or leave the head out: "
+                "replacement: uniform, unigram or shuffle, or remove the head: "
                 f"data.ignore=[{target}]"
             )
 
@@ -149,8 +154,8 @@ def refuse_unread(manifest: Manifest, model: ModelConfig, ignore: Sequence[str],
     if unread:
         readers = "; ".join(f"{name} is for {reader}" for name, reader in unread.items())
         raise ConfigurationError(
-            f"{key} holds what this model does not read: {readers}. Add what reads it, or leave it "
-            f"unread on purpose: data.ignore=[{', '.join([*ignore, *unread])}]"
+            f"{key} has columns that this model does not read: {readers}. Add the reader, or "
+            f"ignore the columns on purpose: data.ignore=[{', '.join([*ignore, *unread])}]"
         )
 
 
@@ -158,14 +163,15 @@ def unread_lines(manifests: Sequence[Manifest], model: ModelConfig) -> list[str]
     """Return a line for the user if the model does not read the segments of its tasks."""
     tasks = [manifest for manifest in manifests if read_task_metadata(manifest) is not None]
     line = (
-        f"{_SEGMENTS} stays unread: the model has no segment embeddings (model.type_vocab_size), "
-        "so special tokens alone part the texts of a row"
+        f"{_SEGMENTS} is not read: the model has no segment embeddings (model.type_vocab_size), "
+        "and only special tokens separate the texts of a row"
     )
     return [line] if any(_SEGMENTS in dict(_unread(manifest, model)) for manifest in tasks) else []
 
 
 def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]:
-    """Yield unread columns and heads, each with what would read it."""
+    """Yield unread columns and heads, each with the part that would read it."""
+    # columns
     objective = manifest.objective
     family = _family_of(model)
     collate = Collate.from_manifest(manifest)
@@ -188,7 +194,8 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
             and name not in names_of((*family.reads, *family.optional))
         ):
             yield name, f"a family that reads it, which {model.family} does not"
-    # heads without a column of their own
+
+    # heads without a column
     for head in sorted(heads - {role.head for role in collate.roles.values()}):
         yield head, "the head of that name, which the objective serves"
 
@@ -209,23 +216,23 @@ def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
                 f"{key}: {part} reads rows padded on the right only, and these are padded on the "
                 "left: use another frame than xlnet"
             )
+
     # the number of segment types
     modes = "attention" in tensors
     table = model.type_vocab_size
     if modes and _PAIR_TYPES < table < MODE_TYPES:
         raise ConfigurationError(
-            f"model.type_vocab_size: {key}: rows have modes of attention: expected {MODE_TYPES} to "
-            f"tell modes and segments apart, {_PAIR_TYPES} for segments alone, or 0 for neither; "
+            f"model.type_vocab_size: {key}: rows have attention modes: expected {MODE_TYPES} to "
+            f"distinguish modes and segments, {_PAIR_TYPES} for segments alone, or 0 for neither; "
             f"got {table}"
         )
     needed = _PAIR_TYPES if ("segment_ids" if modes else "type_ids") in tensors else 0
     needed = _LEFT_PADDED_TYPES if "left_padding" in tensors and not modes else needed
     if 0 < table < needed:
-        why = (
-            f"rows have the segment types 0 to {needed - 1}: expected {needed} or more, or 0 for "
-            f"none; got {table}"
+        raise ConfigurationError(
+            f"model.type_vocab_size: {key}: rows have the segment types 0 to {needed - 1}: "
+            f"expected {needed} or more, or 0 for no segment embeddings; got {table}"
         )
-        raise ConfigurationError(f"model.type_vocab_size: {key}: {why}")
 
 
 def refuse_missing(collate: Collate, model: ModelConfig, key: str) -> None:
@@ -236,24 +243,25 @@ def refuse_missing(collate: Collate, model: ModelConfig, key: str) -> None:
         if missing := names_of(reader.reads) - collate.tensor_names - {SAMPLE_WORDS.name}:
             raise ConfigurationError(
                 f"{key}: {part} needs {', '.join(sorted(missing))}, and these rows have no column "
-                "for it: name sets of an objective that serves it, or leave it out"
+                "for it: name sets of an objective that serves it, or remove it"
             )
         made = {field.name: field for fields in collate.fields.values() for field in fields}
         for field in reader.reads:
             stored = made.get(field.name, field)
             if (stored.per, stored.dtype) != (field.per, field.dtype):
                 raise ConfigurationError(
-                    f"{key}: {part} reads {field.name} as {field.dtype} of each {field.per}, and "
-                    f"by the role of the column it is {stored.dtype} of each {stored.per}: take "
+                    f"{key}: {part} reads {field.name} as {field.dtype} of each {field.per}, but "
+                    f"the role of the column makes it {stored.dtype} of each {stored.per}: take "
                     "the fields of its Feature for `reads`"
                 )
 
 
 def refuse_further_classes(sets: Sequence[tuple[str, Manifest]], model: ModelConfig) -> None:
-    """Refuse labels that a head has no score for: those of a column whose `Role.below` is a larger number.
+    """Refuse a column whose labels (`Role.below`) exceed the scores of its head.
 
-    The sets have descriptions for messages. Only shapes are computed, no value.
+    `sets`: description (for messages) and manifest of each set. Only shapes are computed.
     """
+    # columns with more labels than every head can distinguish
     columns = [
         (where, column, target, role.below)
         for where, manifest in sets
@@ -263,6 +271,8 @@ def refuse_further_classes(sets: Sequence[tuple[str, Manifest]], model: ModelCon
     ]
     if not columns:
         return
+
+    # compare with the scores of their heads
     with torch.device("meta"):
         heads = Model(model, sets[0][1].tokenizer.vocab_size).heads
     for where, column, target, classes in columns:
@@ -270,9 +280,9 @@ def refuse_further_classes(sets: Sequence[tuple[str, Manifest]], model: ModelCon
             known = heads[name].label_limit(model.dim)
             if known is not None and classes > known:
                 raise ConfigurationError(
-                    f"model.heads.{name}: it has scores for {known} classes, and the column "
-                    f"{column} of {where} has labels below {classes}: give the head {classes} "
-                    f"classes, or make the set with labels below {known}"
+                    f"model.heads.{name} has scores for {known} classes, and the column {column} "
+                    f"of {where} has labels below {classes}: give the head {classes} classes, or "
+                    f"make the set with labels below {known}"
                 )
 
 

@@ -1,7 +1,7 @@
-"""Record the training sets and the tokenizer in the run directory, so that inference and export need no shards.
+"""Record the training sets and the tokenizer in the run directory, and plan the number of steps.
 
-`sets.json` says of each set where it was and what its rows are; `tokenizer/` is a copy of the
-tokenizer that they were made with.
+`sets.json` describes each set and its rows; `tokenizer/` is a copy of their tokenizer. With
+them, inference and export need no shards.
 """
 
 import math
@@ -79,10 +79,13 @@ def describe_set(path: Path | str, source: Input) -> RecordedSet:
 
 
 def record_sets(run: Path, data: DataConfig, phases: Sequence[Phase[Input]]) -> str:
-    """Write `sets.json` and `tokenizer/` to a run directory; return what is wrong with the tokenizer of the sets.
+    """Write `sets.json` and `tokenizer/` to a run directory.
 
-    Training reads no tokenizer, so a missing or damaged one is not copied. A damaged or different
-    copy is replaced.
+    Training does not read the tokenizer: if it is missing or damaged, it is not copied. A damaged
+    or different copy is replaced.
+
+    Returns:
+        what is wrong with the tokenizer of the sets; empty if it is valid or missing.
     """
     publish_json(
         run / SETS_FILE,
@@ -105,29 +108,33 @@ def record_sets(run: Path, data: DataConfig, phases: Sequence[Phase[Input]]) -> 
 
 
 def read_sets(run: Path) -> tuple[RecordedSet, ...]:
-    """Return the training sets of a run, each once, in the order of its phases; IntegrityError if they are damaged."""
+    """Return the training sets of a run, each once, in the order of its phases.
+
+    Raises:
+        IntegrityError: sets.json is missing or damaged.
+    """
     path = run / SETS_FILE
     try:
-        plain = verify_checksum(read_json(path) or {}, path, _FORMAT)
+        data = verify_checksum(read_json(path) or {}, path, _FORMAT)
         sets: tuple[RecordedSet, ...] = validate(
-            tuple[RecordedSet, ...], plain.get("sets"), str(path)
+            tuple[RecordedSet, ...], data.get("sets"), str(path)
         )
     except (OSError, ValueError, ConfigurationError) as error:
         raise IntegrityError(
-            f"{path}: is missing or damaged: {error}; a start of the run writes it again"
+            f"{path} is missing or damaged: {error}; a start of the run writes it again"
         ) from error
     if not sets:
         raise IntegrityError(
-            f"{path}: is damaged: it lists no set; a start of the run writes it again"
+            f"{path} is damaged: it lists no set; a start of the run writes it again"
         )
     return sets
 
 
 def tokenizer_of_run(run: Path, recorded: RecordedSet) -> Path:
     """Return the folder of a run's tokenizer: its copy, or the one above the set."""
-    own = run / TOKENIZER_FOLDER
-    if _fingerprint(own) == recorded.tokenizer.fingerprint:
-        return own
+    copy = run / TOKENIZER_FOLDER
+    if _fingerprint(copy) == recorded.tokenizer.fingerprint:
+        return copy
     return find_tokenizer(Path(recorded.path) / "manifest.json", recorded.tokenizer.fingerprint)
 
 
@@ -146,7 +153,7 @@ def _fingerprint(folder: Path) -> str | None:
 
 
 def _copy(source: Path, folder: Path) -> None:
-    """Copy a tokenizer's folder with the publisher's files in it; the file that marks it as complete is last."""
+    """Copy a tokenizer's folder with the publisher's files; the file that completes it is last."""
     for path in sorted(source.rglob("*"), key=lambda path: path == source / VOCABULARY_FILE):
         if path.is_file():
             target = folder / path.relative_to(source)
@@ -156,19 +163,20 @@ def _copy(source: Path, folder: Path) -> None:
 
 
 LEARNED: Final = 4_000_000
-"""Tokens after which a small model is well below the unigram entropy; half of it for
-encoder-decoders, which read each twice, in inputs and targets."""
+"""Tokens after which a small model is well below the unigram entropy; half as many for
+encoder-decoders, which read each token twice, in inputs and targets."""
 _FEWEST_STEPS: Final = 100
-"""Room for a warm-up."""
+"""Fewer steps would leave no time for a warm-up."""
 _PASSES: Final = {"new": 16, "fixed": 4}
-"""Passes over rows that are corrupted anew each time, and over rows without randomness: up to about
-4, repeated tokens are worth as much as new ones, and after about 16 nearly nothing (arXiv
+"""Most passes over rows that are corrupted anew in each pass, and over fixed rows. Up to about 4
+passes, repeated tokens are worth as much as new ones, and after about 16 nearly nothing (arXiv
 2305.16264)."""
-_READS: Final = 2
-"""Times that a stored corruption is worth reading."""
+_MOST_READS: Final = 2
+"""Most times that reading the same stored corruption helps."""
 _MANY_BATCHES: Final = 1000
-"""Joined batches from which on only their mean matters."""
-_RARELY: Final = 1e-9
+"""For more joined batches than this, only their mean matters."""
+_NEGLIGIBLE: Final = 1e-9
+"""Smallest probability that is still summed."""
 
 
 def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
@@ -182,6 +190,7 @@ def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
         return plan_task_steps(
             sum(source.manifest.totals.samples for source in sources), data.global_batch
         )
+
     # one pass: each sample once, whatever the number of its stored corruptions
     totals = [(source.manifest.totals, source.manifest.variants) for source in sources]
     rows = sum(total.samples / variants for total, variants in totals)
@@ -193,8 +202,8 @@ def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
     passes = min(max(1.0, enough / tokens), *map(_most_passes, sources))
     if data.batch_tokens is None:
         return max(_FEWEST_STEPS, math.ceil(passes * rows / data.global_batch))
-    # batches are joined until they have enough tokens: count the mean, and three standard errors of
-    # it
+
+    # batches are joined until they have enough tokens: take the mean and three standard errors
     lengths = [_row_lengths(source.shards) for source in sources]
     deviation = float(np.std(np.concatenate(lengths)))
     joined, spread = expected_batches(
@@ -208,10 +217,10 @@ def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
 def expected_batches(
     needed: float, rows: int, mean: float, deviation: float
 ) -> tuple[float, float]:
-    """Return how many batches of `rows` rows are joined until they have `needed` tokens: mean, standard deviation.
+    """Return mean and standard deviation of the number of batches that have `needed` tokens.
 
-    The tokens of a row have this mean and standard deviation; those of several batches are taken
-    for normal.
+    Batches have `rows` rows; the tokens of a row have this mean and standard deviation. The tokens
+    of several batches are assumed to be normally distributed.
 
     Example:
         >>> expected_batches(1000, 10, 40.0, 0.0)
@@ -221,12 +230,13 @@ def expected_batches(
     of_rows = math.sqrt(rows) * deviation
     if needed > _MANY_BATCHES * of_batch:
         return needed / of_batch + 0.5, math.sqrt(needed / of_batch) * of_rows / of_batch
-    # a further batch is needed as often as those before it have too few tokens
+
+    # `share`: how often `number` batches have too few tokens, and a further batch is needed
     total = 1.0
     squares = 1.0
     number = 0
     share = 1.0
-    while share > _RARELY and number < 2 * _MANY_BATCHES:
+    while share > _NEGLIGIBLE and number < 2 * _MANY_BATCHES:
         number += 1
         missing = needed - number * of_batch
         scale = of_rows * math.sqrt(2 * number)
@@ -237,7 +247,7 @@ def expected_batches(
 
 
 def read_first_block(shards: ShardSet, *, skip_damaged: bool) -> RowBatch:
-    """Return the first block that training would read, without quarantined and skipped ones."""
+    """Return the first block that training would read, skipping quarantined and damaged blocks."""
     problem: DamagedBlock | None = None
     for block in range(len(shards.index)):
         try:
@@ -248,7 +258,7 @@ def read_first_block(shards: ShardSet, *, skip_damaged: bool) -> RowBatch:
                 raise
             problem = problem or error
     raise problem or ConfigurationError(
-        f"{shards.path}: every block is in quarantine, no row is left to read"
+        f"{shards.path}: every block is in quarantine, and no row remains"
     )
 
 
@@ -262,11 +272,13 @@ def _row_lengths(shards: ShardSet) -> Int64:
 def _most_passes(source: Input) -> int:
     if not _is_random(source):
         return _PASSES["fixed"]
-    return _PASSES["new"] if source.corruption is not None else _READS * source.manifest.variants
+    if source.corruption is not None:
+        return _PASSES["new"]
+    return _MOST_READS * source.manifest.variants
 
 
 def _is_random(source: Input) -> bool:
-    """Return whether another variant of a row would be corrupted differently; rows of tasks have no objective."""
+    """Return whether another variant of a row would be corrupted differently."""
     objective = source.manifest.objective
     if objective is None or objective.name not in OBJECTIVES.available():
         return False
@@ -294,7 +306,7 @@ def describe_rereading(
     for label, source in sources.items():
         reads = round(rows[label] / len(source.shards), 1)
         variants = source.manifest.variants
-        if reads > _READS and source.corruption is None and _is_random(source):
+        if reads > _MOST_READS and source.corruption is None and _is_random(source):
             samples = [
                 parent.name for parent in source.manifest.parents if parent.role == "samples"
             ]

@@ -1,4 +1,4 @@
-"""Scores of a teacher that are stored as a column set: what it says of them, and whether a run can learn from them."""
+"""Read the description of stored teacher scores, and check that a run can learn from them."""
 
 from collections.abc import Sequence
 from typing import Annotated, Final, Literal
@@ -28,7 +28,7 @@ class StoredScores:
     digest: str
     """xxh3-128 (hex) of the teacher's weights"""
     head: str
-    """head whose scores they are"""
+    """head that computed the scores"""
     k: Annotated[int, Field(ge=1)]
     """entries per label"""
     how: Literal["top", "drawn"]
@@ -52,7 +52,7 @@ class StoredScores:
 
 
 def read_stored_scores(shards: ShardSet) -> StoredScores | None:
-    """Return what a column set, or the column set of joined shards, says of its teacher; None: there are no scores."""
+    """Return the teacher of a column set or of joined shards; None if they have no scores."""
     parts = shards.column_sets if isinstance(shards, JoinedShards) else (shards,)
     for part in parts:
         if part.manifest.kind == "columns" and _KEY in part.manifest.config:
@@ -64,10 +64,11 @@ def read_stored_scores(shards: ShardSet) -> StoredScores | None:
 
 
 def refuse_unfit_scores(config: TrainConfig, phases: Sequence[Phase[Input]]) -> None:
-    """Refuse stored scores that nothing reads, or that contradict the loss that reads them.
+    """Check that a loss reads the stored scores of a run, and fits them.
 
     Raises:
-        ConfigurationError: see above; or two sets of the run have different teachers.
+        ConfigurationError: no loss reads them, the loss contradicts them, or two sets of the run
+            have different teachers.
     """
     sets = [source.shards for phase in phases for source in phase.sources]
     opened = [
@@ -75,36 +76,36 @@ def refuse_unfit_scores(config: TrainConfig, phases: Sequence[Phase[Input]]) -> 
     ]
     if not opened:
         return
-    # a teacher in memory computes its own scores
+
+    # a teacher in memory computes its scores itself
     distil = config.distil
     losses = (
         []
         if distil is None or distil.teacher is not None
-        else [one for one in distil.active if not one.type.needs_teacher]
+        else [loss for loss in distil.active if not loss.type.needs_teacher]
     )
     if not losses:
         if set(COLUMNS) <= set(config.data.ignore):
             return
-        why = (
-            "there is no distil"
-            if distil is None
-            else "distil.teacher is in memory"
-            if distil.teacher
-            else "no loss"
-        )
+        reason = "distil has no loss for them"
+        if distil is None:
+            reason = "distil is not set"
+        elif distil.teacher:
+            reason = "distil.teacher is in memory"
         raise ConfigurationError(
             f"data.shards.columns: {opened[0][0].path}: nothing reads {' and '.join(COLUMNS)} "
-            f"({why}): set distil with the loss scores and without a teacher, leave the column set "
-            f"out, or set data.ignore=[{', '.join(COLUMNS)}]"
+            f"({reason}): set distil with the loss scores and without a teacher, remove the column "
+            f"set, or set data.ignore=[{', '.join(COLUMNS)}]"
         )
+
     # the loss must read what was stored
     first = opened[0][1]
     for shards, stored in opened:
         where = f"data.shards.columns: {shards.path}"
         if (stored.digest, stored.head, stored.k) != (first.digest, first.head, first.k):
             raise ConfigurationError(
-                f"{where}: has the {stored}, another set of this run the {first}: teach both with "
-                "one teacher and k"
+                f"{where} has the {stored}, another set of this run has the {first}: teach both "
+                "with one teacher and k"
             )
         if stored.head not in config.model.heads:
             raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""How the rows of a training set have their texts: what a tokenizer or a prompt must put around them."""
+"""Find the special tokens around texts in training rows, for tokenizers and prompts."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -17,12 +17,12 @@ _FRAMES: Final = {
     **FRAMES,
     "xlnet": TaskFrame("encoder", (), ("sep",), ("sep", "cls"), segments=True),
 }
-"""Frames by the option `frame` of objectives: those of tasks, and `a [SEP] b [SEP] [CLS]` of
+"""Option `frame` of objectives → special tokens: as in tasks, and `a [SEP] b [SEP] [CLS]` of
 permuted_lm."""
 
 
 def text_form(config: ModelConfig, recorded: Sequence[RecordedSet]) -> TextForm:
-    """Return how a tokenizer must read texts for a model, which was trained on these sets, if any are known."""
+    """Return how a tokenizer must read texts for a model with these training sets, if known."""
     first = recorded[0] if recorded else None
     frame = None if first is None else frame_of(first)
     if frame is None:
@@ -44,9 +44,9 @@ def text_form(config: ModelConfig, recorded: Sequence[RecordedSet]) -> TextForm:
 
 
 def frame_of(trained_on: RecordedSet) -> ExportTemplate | None:
-    """Return the special tokens around texts in training rows; None: those of the tokenizer.
+    """Return the special tokens around texts in training rows; None: the tokenizer adds them.
 
-    A decoder that generates texts writes the last ones itself.
+    A decoder that generates texts writes the last special tokens itself.
     """
     objective = trained_on.objective
     options = trained_on.objective.options
@@ -64,15 +64,15 @@ def frame_of(trained_on: RecordedSet) -> ExportTemplate | None:
 
 
 def reads_prompts(objective: ObjectiveRecord) -> bool:
-    """Return whether the model continues a text: rows of a decoder are then prompts, without an end."""
+    """Return whether the model continues a text: texts are then prompts, without an end."""
     return objective.architecture == "decoder" and "lm" in objective.heads
 
 
 def role_before_texts(trained_on: RecordedSet) -> str | None:
-    """Return the role of the special token that stands before a text in training rows, which programs may put there.
+    """Return the role of the special token before a text in training rows.
 
-    None: nothing stands there, or the model is an encoder, whose tokenizer itself writes what
-    stands around texts.
+    Return None if there is none, or if the model is an encoder, whose tokenizer adds all special
+    tokens.
     """
     objective = trained_on.objective
     frame = frame_of(trained_on)
@@ -90,8 +90,8 @@ def role_before_texts(trained_on: RecordedSet) -> str | None:
 def first_role(objective: ObjectiveRecord) -> str | None:
     """Return the role of the special token before a text in training rows, or None.
 
-    That is [CLS] of an encoder, `<s>` of rows that have it, and `</s>` of packed rows, where
-    documents follow it.
+    It is [CLS] for an encoder, `<s>` if rows start with it, and `</s>` for packed rows, where it
+    precedes each document.
     """
     options = objective.options
     if objective.architecture == "encoder":
@@ -104,7 +104,7 @@ def first_role(objective: ObjectiveRecord) -> str | None:
 
 
 def _blanks_of(objective: ObjectiveRecord) -> Blanks:
-    """Return how the rows of a task have the blanks of a text; those of other training keep them."""
+    """Return what the rows of a task do with the blanks of a text; other rows keep them."""
     heads = objective.heads if is_task(objective) else ()
     if "tagging" in heads:
         return "single"
@@ -112,12 +112,15 @@ def _blanks_of(objective: ObjectiveRecord) -> Blanks:
 
 
 def _row_length(config: ModelConfig, recorded: Sequence[RecordedSet]) -> int | None:
-    """Return the tokens of a row, with special tokens, that the model reads: what its training rows were cut at.
+    """Return the most tokens of a row, with special tokens, in training.
 
-    None: nothing was recorded, and positions have no limit.
+    Return None if no set is recorded and positions have no limit.
     """
-    # of several rows end to end: the length of each
-    lengths = [int(one.objective.options.get("max_length", one.max_length)) for one in recorded]
+    # `max_length` of an objective is the length of each text if rows hold several
+    lengths = [
+        int(trained_on.objective.options.get("max_length", trained_on.max_length))
+        for trained_on in recorded
+    ]
     bounds = [max(lengths)] if lengths else []
     if config.position.limit is not None:
         bounds.append(config.position.limit)

@@ -182,7 +182,7 @@ def test_steps_of_stored_sets_and_how_often_corruptions_are_read(
     assert asked != "auto" or plan_steps(config.data, open_datasets(config).phases) == steps
     assert dry_run(config) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert f"length     {steps:,} steps, " in out
+    assert f"length {steps:,} steps, " in out
     assert ("by heart" in out) == bool(reads)
     if reads:
         assert f"(of {variants}) is read {reads} times" in out
@@ -275,5 +275,5 @@ def test_sets_without_a_tokenizer_and_damaged_facts(tmp_path):
     plain = json.loads(path.read_text())
     plain["sets"][0]["max_length"] += 1
     path.write_text(json.dumps(plain))
-    with pytest.raises(IntegrityError, match=r"sets\.json: is missing or damaged"):
+    with pytest.raises(IntegrityError, match=r"sets\.json is missing or damaged"):
         read_sets(tmp_path)

@@ -132,7 +132,7 @@ def test_the_state_of_a_stream_names_the_columns(opened):
 @pytest.mark.parametrize(
     ("words", "changes", "message"),
     [
-        ((), {}, r"nothing reads teacher_ids and teacher_weights \(there is no distil\)"),
+        ((), {}, r"nothing reads teacher_ids and teacher_weights \(distil is not set\)"),
         (
             ("distil.teacher=/bert",),
             {},
@@ -141,7 +141,7 @@ def test_the_state_of_a_stream_names_the_columns(opened):
         (
             ("distil={losses: [cosine]}",),
             {},
-            r"nothing reads teacher_ids and teacher_weights \(no loss",
+            r"nothing reads teacher_ids and teacher_weights \(distil has no loss",
         ),
         ((DISTIL,), {"temperature": 1.5}, r"scores.temperature: .* was computed with 1.5, got 2.0"),
         ((DISTIL,), {"how": "drawn"}, r"scores.how: .* was computed with drawn, got top"),
@@ -172,7 +172,7 @@ def test_two_teachers_in_one_run_are_refused(opened, tmp_path):
     )
     with pytest.raises(
         ConfigurationError,
-        match=r"another set of this run the stored scores of bert .* one teacher",
+        match=r"another set of this run has the stored scores of bert .* one teacher",
     ):
         opened(DISTIL, both)
     same = write_scores(tmp_path / "same", shards)
