@@ -1,4 +1,4 @@
-"""The trainer's command line: parse arguments, run, and turn errors into one message and an exit code.
+"""The trainer's command line: parse arguments, train, and map errors to exit codes.
 
 Everything that imports torch, which takes seconds, is imported where it is used: a mistake in the
 arguments is told at once.

@@ -202,16 +202,16 @@ def _run_pass(
     entropies = heldout.entropies
     means = shares(dict(zip(named, totals, strict=True)), counts)
     figures |= {name: sums[name] for name in divisors if name not in heads and counts[name]}
-    unigram_entropy = 0.0
+    entropy = 0.0
     if heads.keys() == entropies.keys():
-        unigram_entropy = sum(weight * entropies[head] for head, weight in heads.items())
+        entropy = sum(weight * entropies[head] for head, weight in heads.items())
     return Evaluation(
         loss=sum(weight * means[head] for head, weight in heads.items()),
         total=engine.total_loss(means),
         losses={head: means[head] for head in heads},
         figures={name: means[name] for name in figures},
         labels=int(sum(counts[head] for head in heads)),
-        unigram_entropy=unigram_entropy,
+        unigram_entropy=entropy,
         entropies=entropies,
         majorities=heldout.majorities,
         unit=_unit([engine.heads[head] for head in heads]),

@@ -22,7 +22,7 @@ SCHEDULES: Registry["Schedule"] = Registry(
 REGULARIZERS: Registry["Regularizer"] = Registry(
     "clozeline.train.optim.regularizers", "Regularizer"
 )
-"""Regularizers, which keep a model close to the one that it starts from."""
+"""Regularizers, which keep weights close to their initial values."""
 HOOKS: Registry["Hook"] = Registry("clozeline.train.hooks", "Hook")
 """Hooks: what follows a training."""
 TASK_HEADS: Registry["TaskHead"] = Registry(

@@ -50,22 +50,28 @@ def snapshot(engine: Engine, copies: dict[str, Tensor] | None = None) -> Snapsho
     Raises:
         CheckpointError: the optimizer has a state that the format cannot store.
     """
+    # collect the tensors that this rank writes
     owned = partitions.fragments(engine, owned=True)
     buffers = partitions.buffers(engine) if engine.world.rank == 0 else {}
     whole = partitions.whole_states(engine) if engine.world.rank == 0 else {}
     live = {f"{key}/{piece.name}": view for piece in owned for key, view in piece.tensors.items()}
     live |= {f"buffer/{name}": buffer for name, buffer in buffers.items()} | whole
     live = {name: tensor.detach() for name, tensor in live.items()}
+
+    # copy them, or take views
     if copies is None:
         stored = {name: tensor.contiguous().cpu() for name, tensor in live.items()}
     else:
         stored = _copy_into(live, copies)
+
+    # their entries of the index
+    rows = [
+        (piece.name, piece.group, piece.start, piece.count, sorted(piece.tensors))
+        for piece in owned
+    ]
     return Snapshot(
         stored,
-        [
-            (piece.name, piece.group, piece.start, piece.count, sorted(piece.tensors))
-            for piece in owned
-        ],
+        rows,
         partitions.scalars(engine),
         sorted(buffers),
         {key: list(tensor.shape) for key, tensor in whole.items()},

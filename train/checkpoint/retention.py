@@ -39,7 +39,7 @@ def prune(
         kept.add(f"step-{best['step']:08d}")
     for limit in config.milestones:  # the first checkpoint at or after a number of tokens
         kept.update([name for name, state in states.items() if state.get("tokens", 0) >= limit][:1])
-    # remove the rest, damaged ones too
+    # remove all others, also damaged ones
     for path in paths:
         if path.name not in kept:
             remove(path)

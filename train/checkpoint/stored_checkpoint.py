@@ -319,6 +319,8 @@ def choose_valid(
         for other, reason in reasons.items():
             refuse(other, reason)
         return checkpoint
+
+    # no checkpoint is valid
     if names:
         listed = "\n  ".join(reasons.values())
         raise CheckpointError(

@@ -158,15 +158,19 @@ class TrainConfig:
         rows = self.data.global_batch
         if data.global_batch % data.lane_count:
             raise ValueError(
-                f"data.lanes: expected a divisor of data.global_batch {rows}, got {data.lane_count}"
+                f"data.lanes: {data.lane_count} lanes do not divide data.global_batch {rows}; "
+                "remove the key: a divisor is then chosen"
             )
         if data.global_batch % min(data.micro_batch, rows):
-            expected = f"expected a divisor of data.global_batch {rows}, got {data.micro_batch}"
-            raise ValueError(f"data.micro_batch: {expected}")
+            raise ValueError(
+                f"data.micro_batch: expected a divisor of data.global_batch {rows}, got "
+                f"{data.micro_batch}"
+            )
         if data.shares and self.steps == "auto" and self.schedule.options.steps is None:
             raise ValueError(
                 "steps: auto counts passes over data.shards; phases with a share need a number"
             )
+
         # precision, compilation and ZeRO
         if self.precision == "bf16" and self.zero.stage == 0:
             raise ValueError(
@@ -179,45 +183,45 @@ class TrainConfig:
                 "layer"
             )
         if self.compile is True and not FAMILIES.load_class(self.model.family).compiled:
-            why = (
-                f"the recurrence of the family {self.model.family} would be one for each length: "
+            raise ValueError(
+                "compile: true expects layers that are one graph for rows of any length; the "
+                f"recurrence of the family {self.model.family} needs a graph for each length: "
                 "remove the key"
             )
-            raise ValueError(
-                f"compile: true expects layers that are one graph for rows of any length; {why}"
-            )
-        from clozeline.train.optim.optimizers import (
-            OptimizerBuilder,
-        )  # imports torch, as the optimizer has
+        # imports torch, as the optimizer has done already
+        from clozeline.train.optim.optimizers import OptimizerBuilder
 
-        kind = self.optimizer.type
+        optimizer = self.optimizer.type
         if (
             self.zero.stage > 0
-            and kind.statistics != "element"
-            and kind.bind is OptimizerBuilder.bind
+            and optimizer.statistics != "element"
+            and optimizer.bind is OptimizerBuilder.bind
         ):
             raise ValueError(
                 f"optimizer: {self.optimizer.name} needs statistics of an entire "
-                f"{kind.statistics}, and has no method `bind` to find its pieces: set zero.stage=0"
+                f"{optimizer.statistics}, and has no method `bind` to find its pieces: set "
+                "zero.stage=0"
             )
+
         # evaluation, profile
         if self.evaluate.every is None or self.evaluate.max_rows == 0:
-            how = (
+            remedy = (
                 "set evaluate.every to the steps between evaluations, and evaluate.max_rows to "
                 "more than 0"
             )
             if self.optimizer.type.needs_heldout_losses:
                 raise ValueError(
-                    f"evaluate: {self.optimizer.name} follows the held-out loss: {how}"
+                    f"evaluate: {self.optimizer.name} follows the held-out loss: {remedy}"
                 )
             if self.early_stop is not None:
-                raise ValueError(f"early_stop: {how}")
+                raise ValueError(f"early_stop: {remedy}")
             if self.checkpoint.keep_best:
                 raise ValueError(
-                    f"checkpoint.keep_best: compares evaluations: {how}; or set it to false"
+                    f"checkpoint.keep_best: compares evaluations: {remedy}; or set it to false"
                 )
         if self.profile is not None and self.steps != "auto":
             self.profile.check(self.steps)
+
         # offload, regularizer, heads, adapter
         incompatible = {
             "data.batch_tokens": data.batch_tokens,
@@ -239,11 +243,12 @@ class TrainConfig:
         self._check_hooks()
 
     def _check_rollback(self, rollback: DivergenceConfig) -> None:
-        """Check what a return to a checkpoint needs, and refuse what a running process cannot take back."""
+        """Check that the run can return to a checkpoint in the same process."""
+        # a running process cannot undo these
         if self.prune is not None:
             raise ValueError(
-                f"on_divergence: what prune: {self.prune.name} removed stays so: remove one of the "
-                "two keys"
+                f"on_divergence: prune: {self.prune.name} cannot be undone: remove one of the two "
+                "keys"
             )
         if self.optimizer.type.needs_heldout_losses:
             raise ValueError(
@@ -258,17 +263,16 @@ class TrainConfig:
             raise ValueError(
                 "on_divergence: returns to a checkpoint: expected checkpoint.every, got null"
             )
-        # a checkpoint from before a divergence is kept until the divergence is noticed: count the
-        # saves meanwhile
+
+        # a checkpoint from before a divergence must exist when the divergence is noticed: count the
+        # saves in between
         steps = max(self.max_consecutive_skips, (rollback.spikes or 0) * self.log.every)
         saves = 0 if self.checkpoint.every == "auto" else steps // self.checkpoint.every
         if (kept := self.checkpoint.keep_last) < (needed := rollback.rollback + 1 + saves):
-            why = (
-                f"rollback {rollback.rollback}, and {saves} saves in the {steps} steps of a "
-                "divergence"
-            )
             raise ValueError(
-                f"checkpoint.keep_last: on_divergence needs {needed} or more ({why}), got {kept}"
+                f"checkpoint.keep_last: on_divergence needs {needed} or more (rollback "
+                f"{rollback.rollback}, and {saves} saves in the {steps} steps of a divergence), "
+                f"got {kept}"
             )
 
     def _check_hooks(self) -> None:
@@ -289,42 +293,46 @@ class TrainConfig:
                     raise ValueError(f"{where}: {component.name} {conflict.explain(self)}: {why}")
 
     def _check_model(self) -> None:
-        """Check what regularizers, heads and adapters need."""
-        kept = self.regularizer
+        """Check the keys that regularizers, heads and adapters need."""
+        # regularizer
+        regularizer = self.regularizer
         name = "" if self.regularizer is None else self.regularizer.name
-        if kept is not None and self.model.init_from is None:
+        if regularizer is not None and self.model.init_from is None:
             raise ValueError(
-                f"regularizer: {name} needs model.init_from, the model that is to be kept"
+                f"regularizer: {name} needs model.init_from, the model to pull the weights to"
             )
         if (
-            kept is not None
-            and kept.type.replaces_decay
+            regularizer is not None
+            and regularizer.type.replaces_decay
             and (decay := self.optimizer.options.weight_decay)
         ):
-            why = f"expected 0 with the regularizer {name}, which has its own decay, got {decay}"
-            raise ValueError(f"optimizer.weight_decay: {why}")
+            raise ValueError(
+                f"optimizer.weight_decay: expected 0 with the regularizer {name}, which replaces "
+                f"the weight decay, got {decay}"
+            )
+
         # a head must compare the same groups of rows at every world size and micro-batch
         for head, options in self.model.heads.items():
             if (size := options.compared_rows) is None:
                 continue
             rows = min(self.data.micro_batch, self.data.global_batch)
             if rows % size:
-                why = (
-                    f"expected a divisor of data.micro_batch {rows}, got {size}: a micro-batch "
-                    "holds entire groups"
+                raise ValueError(
+                    f"model.heads.{head}.group_size: expected a divisor of data.micro_batch "
+                    f"{rows}, got {size}: a micro-batch holds entire groups"
                 )
-                raise ValueError(f"model.heads.{head}.group_size: {why}")
             if self.data.length_buckets:
-                why = (
-                    f"changes which rows the head {head} compares, and with it the loss; set it to "
-                    "false"
+                raise ValueError(
+                    f"data.length_buckets: changes which rows the head {head} compares, and with "
+                    "them the loss; set it to false"
                 )
-                raise ValueError(f"data.length_buckets: {why}")
         if self.init_parts and self.model.init_from is None:
             raise ValueError(
-                "init_parts: names parts of the model in model.init_from, and there is none: "
-                "remove the key"
+                "init_parts: names parts of the model in model.init_from, which is not set: remove "
+                "the key"
             )
+
+        # adapter
         if self.model.adapter is not None and self.model.init_from is None:
             raise ValueError(
                 "model.adapter: expected model.init_from, a run or a folder with the model to adapt"
@@ -336,13 +344,13 @@ class TrainConfig:
 
     @property
     def last_step(self) -> int:
-        """`steps` as a number, which a start puts in the place of `auto`."""
+        """`steps` as a number; a start replaces `auto`."""
         assert self.steps != "auto", "check_start has resolved it"
         return self.steps
 
     @property
     def frozen_parameters(self) -> tuple[str, ...]:
-        """`freeze`, and all but the off-ramps of a head that are trained after it."""
+        """`freeze`; with off-ramps that train after their head, also everything else."""
         after = any(head.exits == "after" for head in self.model.heads.values())
         return (*self.freeze, "(?!.*off_ramps).*") if after else self.freeze
 
@@ -353,7 +361,12 @@ class TrainConfig:
 
 
 def check_world(config: TrainConfig, world_size: int) -> int:
-    """Return the micro-batches per rank and step; refuse a world size that does not fit the lanes or the batches."""
+    """Return the micro-batches per rank and step.
+
+    Raises:
+        ConfigurationError: the world size does not divide the lanes, or micro-batches do not divide
+            the rows of a rank.
+    """
     data = config.data
     # ranks must divide the lanes
     if data.lane_count % world_size:
@@ -365,12 +378,13 @@ def check_world(config: TrainConfig, world_size: int) -> int:
             f"{world_size} that divides data.global_batch {data.global_batch}{also} (the order of "
             "the data depends on the lanes)"
         )
-    # micro-batches must divide the share of a rank
+
+    # micro-batches must divide the rows of a rank
     share = data.global_batch // world_size
     if data.global_batch % world_size or share % min(data.micro_batch, share):
         fits = [size for size in range(1, share + 1) if share % size == 0]
         raise ConfigurationError(
-            f"data.micro_batch: {data.global_batch} rows over {world_size} ranks are {share} a "
+            f"data.micro_batch: {data.global_batch} rows over {world_size} ranks are {share} per "
             f"rank, which micro-batches of {data.micro_batch} do not divide; allowed: "
             f"{', '.join(map(str, fits))}"
         )
@@ -383,21 +397,21 @@ def check_schedule(options: Any, end: int) -> None:
     if decay_from is not None and decay_from >= end:
         raise ConfigurationError(
             f"schedule.decay_from: expected a step before the end of the schedule at {end}, got "
-            f"{decay_from}: raise steps (and schedule.steps, where it is given)"
+            f"{decay_from}: raise steps (and schedule.steps, if it is set)"
         )
     if options.warmup > end:
         raise ConfigurationError(
             f"schedule.warmup: expected at most {end}, the steps of the schedule (schedule.steps, "
             f"by default steps), got {options.warmup}: the learning rate would never reach its "
             "peak; set schedule.warmup=0.1 for a tenth, raise steps, or set schedule.steps to "
-            f"{options.warmup} or more where this run is the first part of a longer one"
+            f"{options.warmup} or more if this run is the first part of a longer one"
         )
 
 
 def zero_stage(config: TrainConfig, world_size: int, stage: int | None = None) -> int:
-    """Return the ZeRO stage that runs for the configured stage, or for another.
+    """Return the ZeRO stage that runs for a stage; None: the configured stage.
 
-    One rank in fp32 runs stages 1 and 2 as stage 0, where fp32 master weights would only be a
+    One rank in fp32 runs stages 1 and 2 as stage 0: their fp32 master weights would only be a
     second copy.
     """
     stage = config.zero.stage if stage is None else stage
@@ -406,23 +420,22 @@ def zero_stage(config: TrainConfig, world_size: int, stage: int | None = None) -
 
 
 def frozen(config: TrainConfig) -> dict[str, Any]:
-    """Return the keys that a resumed run must share with its checkpoint, dotted, with their values."""
+    """Return the dotted keys that a resumed run must share with its checkpoint, with values."""
     shared = flatten(fixed_keys(config, to_data(config))) | {"data.lanes": config.data.lane_count}
     shared["hooks"] = [hook.as_dict() for hook in config.hooks if not hook.type.observes]
-    return shared | {
-        f"code.{name}": digest for name, digest in plugins.digests(_deciding_types(config)).items()
-    }
+    digests = plugins.digests(_deciding_types(config))
+    return shared | {f"code.{name}": digest for name, digest in digests.items()}
 
 
 def _deciding_types(config: TrainConfig) -> list[type]:
-    """Return the classes of algorithms that decide the weights: all that are chosen but hooks that only observe."""
+    """Return the classes of all algorithms of a run except hooks that only observe."""
     values = {field.name: getattr(config, field.name) for field in fields(config)}
     values["hooks"] = [hook for hook in config.hooks if not hook.type.observes]
     return list(component_types(values))
 
 
 def with_absolute_paths(value: Any) -> Any:
-    """Return a configuration with its relative paths resolved against the current directory; URLs stay as they are."""
+    """Return a configuration with absolute paths; URLs do not change."""
     if isinstance(value, Path):
         from clozeline.pipeline.shards.store import as_url, local_path  # imports numpy and Arrow
 
@@ -436,6 +449,8 @@ def with_absolute_paths(value: Any) -> Any:
         after = {name: with_absolute_paths(old) for name, old in before.items()}
         if after == before:
             return value
+
+        # build it again, by the names of its keys
         aliases = {
             name: field.alias
             for name, field in getattr(value, "__pydantic_fields__", {}).items()

@@ -31,7 +31,7 @@ _MOST_LANES: Final = 64
 
 
 def default_lanes(*global_batches: int, most: int = _MOST_LANES) -> int:
-    """Return the default number of lanes: the greatest common divisor of `most` and every global batch."""
+    """Return the default number of lanes: the greatest common divisor of `most` and all batches."""
     return gcd(most, *global_batches)
 
 
@@ -184,12 +184,14 @@ class DataConfig:
             )
         if self.weights and self.phases:
             raise ValueError(
-                "data.weights: belong to data.shards; with data.phases, each phase has weights of "
-                "its own"
+                "data.weights: belong to data.shards; with data.phases, set the weights of each "
+                "phase"
             )
+
+        # phases and their shares
         if self.phases and self.phases[-1].share is not None:
             raise ValueError(
-                "data.phases: the last phase takes the rest of the steps: remove its share"
+                "data.phases: the last phase takes the remaining steps: remove its share"
             )
         if sum(shares := self.shares) >= 1.0:
             raise ValueError(
@@ -208,7 +210,7 @@ class DataConfig:
         return [phase.share for phase in self.phases if phase.share is not None]
 
     def with_ends(self, steps: int) -> DataConfig:
-        """Return the same data with `until_samples` for each `share` of so many steps, without phases of no step."""
+        """Return the data with `until_samples` for each `share` of `steps`; drop empty phases."""
         phases = []
         samples = 0
         done = 0
@@ -229,13 +231,13 @@ class DataConfig:
         return replace(self, phases=phases, lanes=self.lane_count)
 
     def learning_rate_at(self, samples: int) -> float | None:
-        """Return the peak learning rate of the phase after `samples` samples; None: the optimizer's."""
-        rest = (
+        """Return the peak learning rate after `samples` samples; None: the optimizer's."""
+        remaining = (
             phase
             for phase in self.phases
             if phase.until_samples is None or phase.until_samples > samples
         )
-        return next((phase.learning_rate for phase in rest), None)
+        return next((phase.learning_rate for phase in remaining), None)
 
     @property
     def all_phases(self) -> dict[str, PhaseConfig]:

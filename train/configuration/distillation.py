@@ -1,4 +1,4 @@
-"""Configuration of distillation: the teacher, the losses against it, and the layers that a student starts from."""
+"""Configure distillation: the teacher, the losses, and the layers that a student starts from."""
 
 from pathlib import Path
 from typing import Annotated, Final
@@ -54,14 +54,14 @@ class DistilConfig:
 
     @property
     def active(self) -> tuple[LossComponent, ...]:
-        """The losses that have something to compare: all with a teacher in memory, else those on stored scores."""
+        """All losses if a teacher is in memory, else the losses that read stored scores."""
         return tuple(
             loss for loss in self.losses if self.teacher is not None or not loss.type.needs_teacher
         )
 
     @property
     def start_from(self) -> Path | None:
-        """The run or folder from which layers are copied; None: none are."""
+        """The run or folder from which layers are copied; None if no layers are copied."""
         return None if self.start is None else self.start.source or self.teacher
 
     def check(
@@ -87,6 +87,8 @@ class DistilConfig:
                 "distil.start: model.init_from gives the initial weights already: remove one of "
                 "them"
             )
+
+        # layer by layer
         if (steps_each := self.progressive) is not None:
             if self.teacher is None:
                 raise ValueError(
@@ -99,11 +101,12 @@ class DistilConfig:
                     "them"
                 )
             if steps_each * model.layers > steps:
-                expected = (
-                    f"at most {steps // model.layers} steps for each of {model.layers} layers in "
-                    f"{steps} steps"
+                raise ValueError(
+                    f"distil.progressive: expected at most {steps // model.layers} steps for each "
+                    f"of {model.layers} layers in {steps} steps, got {steps_each}"
                 )
-                raise ValueError(f"distil.progressive: expected {expected}, got {steps_each}")
+
+        # compilation
         for loss in self.active if compiled else ():
             if loss.type.reads_attention or (
                 not loss.type.needs_teacher and label_capacity is not None

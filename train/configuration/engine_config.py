@@ -1,4 +1,4 @@
-"""Configure DeepSpeed for a run: its settings, and where parameters are placed while the model is built."""
+"""Configure DeepSpeed for a run, and the placement of parameters while the model is built."""
 
 from dataclasses import replace
 from functools import partial
@@ -15,11 +15,11 @@ def engine_config(config: TrainConfig, world_size: int, parameters: int) -> dict
     """Return DeepSpeed's configuration of a run; keys with a surprising default are written out."""
     # bucket size in elements
     stage = zero_stage(config, world_size)
-    usual = (
-        parameters // 4 if stage == 3 else 2 * parameters
-    )  # at stage 3 it takes memory on top of the gradients
+    # at stage 3, the bucket takes memory in addition to the gradients
+    usual = parameters // 4 if stage == 3 else 2 * parameters
     bucket = config.zero.bucket or min(500_000_000, max(usual, 1))
-    bucket += bucket % 2  # DeepSpeed aligns to two elements, and stops at an odd number
+    bucket += bucket % 2  # DeepSpeed aligns to two elements, and refuses an uneven number
+
     # at other stages `Zero` clips, without a wait for the device
     clips = stage == 3 or config.zero.offload != "none"
     settings: dict[str, Any] = {
@@ -35,14 +35,15 @@ def engine_config(config: TrainConfig, world_size: int, parameters: int) -> dict
             "stage": stage,
             "reduce_bucket_size": bucket,
             "allgather_bucket_size": bucket,
-            "overlap_comm": stage
-            > 1,  # at stage 1 only the last backward pass sends: not worth a second bucket
+            # at stage 1 only the last backward pass sends: not worth a second bucket
+            "overlap_comm": stage > 1,
             "contiguous_gradients": True,
             "round_robin_gradients": False,
             "stage3_param_persistence_threshold": config.zero.persistent,
             "stage3_prefetch_bucket_size": min(50_000_000, bucket),
         },
     }
+
     # check of the gradient, offload and bf16
     check = not engine_checks_gradient(config, world_size)
     if not check:
@@ -75,7 +76,7 @@ def engine_checks_gradient(config: TrainConfig, world_size: int) -> bool:
 
 
 def placement_of(config: TrainConfig, world: World) -> Placement:
-    """Return how the parameters are placed while the model is built: sharded module by module at ZeRO stage 3."""
+    """Return the placement of parameters while the model is built: sharded at ZeRO stage 3."""
     if config.zero.stage < 3:
         return UNSHARDED
     zero = load_deepspeed().zero

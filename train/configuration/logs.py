@@ -1,4 +1,4 @@
-"""Configuration of what a run records and profiles, and of what it does after a divergence."""
+"""Configure the records and the profile of a run, and its reaction to a divergence."""
 
 from typing import Annotated, Literal
 
@@ -40,15 +40,15 @@ class ProfileConfig:
     def check(self, steps: int) -> None:
         """Check that a run of `steps` steps contains all of them."""
         if self.last > steps:
-            where = (
-                f"steps {self.first} to {self.last} cannot be profiled in a run of {steps} steps"
+            raise ValueError(
+                f"profile: steps {self.first} to {self.last} cannot be profiled in a run of "
+                f"{steps} steps: lower profile.from, or raise steps"
             )
-            raise ValueError(f"profile: {where}: lower profile.from, or raise steps")
 
 
 @config_class
 class DivergenceConfig:
-    """Return to an earlier checkpoint after a divergence, and go on from there in the same process."""
+    """Return to an earlier checkpoint after a divergence, and continue in the same process."""
 
     rollback: Annotated[int, Field(ge=1)] = 1
     """checkpoint to return to, counted back from the divergence: 1 is the newest one from before

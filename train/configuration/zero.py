@@ -36,12 +36,14 @@ class ZeroConfig:
     def check_offload(
         self, optimizer: OptimizerComponent, precision: str, incompatible: Sequence[str]
     ) -> None:
-        """Check that offloading was tested with this optimizer, precision and the other keys that are set."""
+        """Check that offloading was tested with this optimizer, precision and other keys."""
         if self.offload == "none":
             return
         if optimizer.type.statistics != "element" or optimizer.type.needs_heldout_losses:
-            why = f"the update of {optimizer.name} needs more than an element and its own history"
-            raise ValueError(f"zero.offload: {why}: choose adamw, or remove the key")
+            raise ValueError(
+                f"zero.offload: the update of {optimizer.name} needs more than an element and its "
+                "history: choose adamw, or remove the key"
+            )
         if incompatible:
             raise ValueError(
                 f"zero.offload: does not go together with {incompatible[0]}: remove one of the two"

@@ -1,4 +1,4 @@
-"""Get the next global batch: this rank's micro-batches, and label counts over all ranks.
+"""Read the next global batch: this rank's micro-batches, and label counts over all ranks.
 
 Label counts, tokens, stop requests, requests to save and failed reads share one collective per
 step.
@@ -48,17 +48,17 @@ class BatchSource(Protocol[MicroBatch_co]):
 
 
 class MovableSource(BatchSource[MicroBatch_co], Protocol[MicroBatch_co]):
-    """A source that can go on from another position."""
+    """A source that can continue from another position."""
 
     def set_position(self, samples: int) -> None:
-        """Go on after `samples` rows."""
+        """Continue after `samples` rows."""
 
 
 class CountingHead(Protocol):
     """The part of a head that counting needs."""
 
     def count(self, tensors: Mapping[str, Tensor]) -> int:
-        """Return what a batch adds to the divisor of the head's loss."""
+        """Return the part of a batch in the divisor of the head's loss."""
 
 
 @dataclass(frozen=True)
@@ -66,34 +66,34 @@ class GlobalBatch(Generic[MicroBatchT]):
     """This rank's part of a global batch, with totals over all ranks."""
 
     micro_batches: Sequence[MicroBatchT]
-    """of this rank; may be empty where `stop` is set"""
+    """micro-batches of this rank; may be empty if `stop` is set"""
     counts: dict[str, float]
     """head → divisor of its loss, over all ranks"""
     tokens: int
     """real tokens over all ranks"""
     stop: bool
-    """some rank was asked to stop, so no rank trains on this batch"""
+    """a rank was asked to stop: no rank trains on this batch"""
     waited: float
     """seconds that the slowest rank waited for its micro-batches"""
     save: bool = False
-    """some rank asked to save after the step"""
+    """a rank asked to save after the step"""
     padded_tokens: int = 0
     """positions computed over all ranks: real tokens, padding and filler rows"""
     real_rows: int = 0
-    """rows over all ranks that have a weight: neither filler nor skipped by online corruption"""
+    """rows over all ranks without filler and without rows that online corruption skipped"""
     all_rows: int = 0
     """rows over all ranks"""
 
     @property
     def is_short(self) -> bool:
-        """Return whether fewer than half of its rows are real ones, as at the end of a pass over the data."""
+        """Whether fewer than half of its rows are real, such as at the end of a pass."""
         return 2 * self.real_rows < self.all_rows
 
     @property
     def weight(self) -> float:
-        """Factor of the gradient: 1, but for a short batch its real rows as a share of half a batch.
+        """Factor of the gradient: 1, or for a short batch its real rows as a share of half a batch.
 
-        A mean over few rows would give each of them the weight of many. With this factor, a row
+        In a mean over few rows, each row would have the weight of many. With this factor, a row
         weighs at most twice as much as in a full batch.
         """
         return 2 * self.real_rows / self.all_rows if self.is_short else 1.0
@@ -123,6 +123,7 @@ def next_global_batch(
             micro_batches = _read_interruptibly(source, stop)
     except (ClozelineError, OSError) as error:
         problem = error
+
     # sum over the ranks: waiting time by rank, flags, tokens, labels by head
     waited = [0.0] * world.size
     waited[world.rank] = time.perf_counter() - began
@@ -159,9 +160,10 @@ def next_batch_of_tokens(
     *,
     save: bool = False,
 ) -> GlobalBatch[MicroBatchT]:
-    """Return a global batch with at least `tokens` real tokens, joined from several of the source; None: one.
+    """Return a global batch with at least `tokens` real tokens; None: one batch of the source.
 
-    How many are joined depends on tokens over all ranks, so it is the same at every world size.
+    Batches are joined until all ranks together have enough tokens: the result is the same at every
+    world size.
     """
     batch = next_global_batch(source, heads, world, stop, save=save)
     while tokens is not None and batch.tokens < tokens and not batch.stop:
@@ -183,7 +185,10 @@ def next_batch_of_tokens(
 def _read_interruptibly(
     source: BatchSource[MicroBatchT], stop: StopRequest
 ) -> Sequence[MicroBatchT]:
-    """Return the next micro-batches, or none if a signal comes first; a remote store may block for minutes."""
+    """Return the next micro-batches, or () if a signal comes first.
+
+    A remote store may block for minutes.
+    """
     try:
         stop.interrupts = True
         micro_batches = source.next_step()
@@ -196,12 +201,14 @@ def _read_interruptibly(
 
 
 def count_labels(head: CountingHead, micro_batches: Iterable[MicroBatch]) -> float:
-    """Return what micro-batches add to the divisor of a head's loss."""
+    """Return the part of micro-batches in the divisor of a head's loss."""
     return float(sum(head.count(batch.tensors) for batch in micro_batches))
 
 
 def shares(totals: Mapping[str, float], counts: Mapping[str, float]) -> dict[str, float]:
-    """Divide sums named "head" or "head/name" by the count of that name, or of the head; 0 where the count is 0.
+    """Divide sums named "head" or "head/name" by the count of that name, or else of the head.
+
+    The result is 0 where the count is 0.
 
     Example: `shares({"lm": 6.0, "lm/right": 1.0}, {"lm": 2.0})` is `{"lm": 3.0, "lm/right": 0.5}`.
     """
@@ -212,27 +219,23 @@ def shares(totals: Mapping[str, float], counts: Mapping[str, float]) -> dict[str
 
 
 def count_real_tokens(micro_batches: Iterable[MicroBatch]) -> float:
-    """Count tokens without padding and filler; encoder-decoders count both sides, contrastive rows both views."""
+    """Count tokens without padding and filler, over both sides and all views of a row."""
     total = 0.0
     for batch in micro_batches:
         weighted = batch.tensors["row_weight"] > 0
         for text in TEXTS:
             if (lengths := batch.tensors.get(text.lengths.name)) is not None:
                 choices = batch.tensors.get("choices")
-                total += float(
-                    lengths[
-                        weighted if choices is None else weighted.repeat_interleave(choices)
-                    ].sum()
-                )
+                rows = weighted if choices is None else weighted.repeat_interleave(choices)
+                total += float(lengths[rows].sum())
     return total
 
 
 def count_rows(micro_batches: Iterable[MicroBatch]) -> tuple[float, float]:
-    """Return the number of rows that have a weight, and of all rows."""
+    """Return the number of real rows, and of all rows."""
     weights = [batch.tensors["row_weight"] for batch in micro_batches]
-    return float(sum(int((each > 0).sum()) for each in weights)), float(
-        sum(each.numel() for each in weights)
-    )
+    real_rows = sum(int((each > 0).sum()) for each in weights)
+    return float(real_rows), float(sum(each.numel() for each in weights))
 
 
 def count_positions(micro_batches: Iterable[MicroBatch]) -> float:
@@ -249,9 +252,9 @@ def count_positions(micro_batches: Iterable[MicroBatch]) -> float:
 
 
 _BUFFERS: Final = 2
-"""pinned buffers: one is copied, the next one written"""
+"""Pinned buffers: one is copied while the next one is written."""
 _ALIGNMENT: Final = 64
-"""bytes; tensors start at multiples, as kernels with wide loads expect"""
+"""Tensors start at multiples of this many bytes, for kernels with wide loads."""
 
 
 @dataclass(frozen=True)
@@ -265,7 +268,7 @@ class DeviceCopy:
     """event at the end of the copy"""
 
     def wait(self) -> dict[str, Tensor]:
-        """Return the tensors; work that the current stream is given from now on runs after the copy."""
+        """Return the tensors; later work of the current stream runs after the copy."""
         stream = self.device_module.current_stream(self.buffer.device)
         stream.wait_event(self.copied)
         self.buffer.record_stream(stream)
@@ -276,7 +279,7 @@ class DeviceCopies:
     """Copies of batches to a device.
 
     Args:
-        device: to copy to.
+        device: device to copy to.
         device_module: streams and events, with the interface of `torch.cuda`; default: the module
             of the device.
     """
@@ -290,8 +293,8 @@ class DeviceCopies:
         )
 
     def start(self, tensors: Mapping[str, Tensor]) -> DeviceCopy:
-        """Start to copy the tensors of a batch; the device goes on with the work that it has."""
-        # a pinned buffer whose last copy has ended, and is large enough
+        """Start to copy the tensors of a batch, while the device works."""
+        # take a pinned buffer whose last copy has ended, or a larger one
         offsets = []
         size = 0
         for tensor in tensors.values():
@@ -301,6 +304,7 @@ class DeviceCopies:
         copied.synchronize()
         if len(pinned) < size:
             pinned = torch.empty(2 * size, dtype=torch.uint8, pin_memory=self._device.type != "cpu")
+
         # one copy of all tensors
         for tensor, offset in zip(tensors.values(), offsets, strict=True):
             _view(pinned, offset, tensor).copy_(tensor)
@@ -310,6 +314,8 @@ class DeviceCopies:
             copied = self._module.Event()
             copied.record(self._stream)
         self._ring.append((pinned, copied))
+
+        # views of the buffer
         views = {
             name: _view(buffer, at, of)
             for (name, of), at in zip(tensors.items(), offsets, strict=True)
@@ -318,5 +324,5 @@ class DeviceCopies:
 
 
 def _view(buffer: Tensor, offset: int, like: Tensor) -> Tensor:
-    """Return the part of a buffer of bytes that holds a tensor of this shape and type."""
+    """Return a view of a byte buffer with the shape and type of `like`."""
     return buffer[offset : offset + like.nbytes].view(like.dtype).view(like.shape)

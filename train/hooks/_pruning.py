@@ -130,7 +130,9 @@ class MaskingHook(PruningHook):
 
     def _segments(self, *flats: Tensor) -> list[Segment]:
         return [
-            piece for piece in self._context.layout.own(*flats) if piece.name in self._method.sizes
+            piece
+            for piece in self._context.layout.local_segments(*flats)
+            if piece.name in self._method.sizes
         ]
 
     def _moments(self, flat: Tensor) -> list[Tensor]:

@@ -38,7 +38,9 @@ class StartDistance(Hook):
     def start(self, fresh: Collection[str], *, initialized: bool) -> None:
         flats = list(self._initial)
         layout = self._context.layout
-        self._segments = [segment for segment in layout.own(*flats) if segment.name not in fresh]
+        self._segments = [
+            segment for segment in layout.local_segments(*flats) if segment.name not in fresh
+        ]
         self._modules = list(
             dict.fromkeys(module_of(name) for name in layout.shapes(*flats) if name not in fresh)
         )

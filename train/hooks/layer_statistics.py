@@ -68,7 +68,7 @@ class LayerStatistics(Hook):
         for flat in flats:
             if flat.grad is None:
                 continue
-            segments = self._context.layout.own(flat)
+            segments = self._context.layout.local_segments(flat)
             if not segments:
                 continue
             # at stage 0 a flat is one parameter, whose gradient may not be contiguous

@@ -129,6 +129,8 @@ def read_run(directory: Path, name: str) -> RecordedRun:
         for event in read_lines(directory / "events.jsonl")
         if event.get("event") in ("start", "resume")
     ]
+
+    # the time of training excludes pauses between starts
     times = [float(event["time"]) for event in starts if isinstance(event.get("time"), int | float)]
     return RecordedRun(
         name,

@@ -178,6 +178,8 @@ def diagnose_run(config: TrainConfig, records: Sequence[Record] | None = None) -
     )
     saved = [step_of(path.name) for path in steps_in(config.output / "checkpoints")]
     of_task = _reads_task(config)
+
+    # one set at a time
     lines = []
     for name in last_heldout(records):
         history = loss_history(records, name)

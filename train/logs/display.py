@@ -90,12 +90,16 @@ class Display:
         self.is_verbose = detail == "verbose"
         self._seconds = 0.0 if self.is_verbose else seconds
         self._clock = clock
+
+        # what was shown
         self._first: tuple[int, float] | None = None
         """Step and time of the first record."""
         self._measured = False
         """The time of the run was printed after its first steps."""
         self._last = (0, 0.0)
         """Tokens and time of the last line."""
+
+        # the live bar, on a terminal
         self._bar: Progress | None = None
         if self.console.is_terminal and detail == "usual" and rank == 0:
             texts = (TextColumn("{task.fields[shown]}"), TextColumn("{task.fields[left]}"))
@@ -209,6 +213,7 @@ def announcer(journal: Journal, display: Display) -> Callable[..., None]:
 def describe_event(event: Mapping[str, Any]) -> str:
     """Return an event as a sentence; without a sentence, or without its fields, list its fields."""
     try:
+        # events with several numbers
         name = event["event"]
         if name == "data":
             return "; ".join(
@@ -224,6 +229,8 @@ def describe_event(event: Mapping[str, Any]) -> str:
                 if key in event
             )
             return f"unusual step: {unusual}; to see its texts:\n  {event['command']}"
+
+        # events with a sentence
         shares = {"shares": _shares(event)} if "shares" in event else {}
         sentence = _PRINTED_EVENTS.get(name) or _SILENT_EVENTS[name]
         return sentence.format_map({**event, **shares})

@@ -42,6 +42,8 @@ class Journal:
         """TensorBoard and the configured service by name, without those that failed."""
         self._failed = False
         self._reports = Reporting()
+
+        # events and status
         self._held: list[tuple[str, dict[str, object]]] | None = []
         """Events before `begin`, with their fields; None afterwards."""
         self._epoch = time.time() - time.monotonic()

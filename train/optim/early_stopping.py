@@ -58,8 +58,8 @@ def check_metric(
     Names of `figures` are known to the first evaluation only, which `metric_value` checks.
     """
     name, _, rest = config.metric.partition("/")
-    kind, _, inside = rest.partition("/")
-    known = rest == "loss" or (kind in ("losses", "figures") and inside.partition("/")[0] in heads)
+    group, _, inside = rest.partition("/")
+    known = rest == "loss" or (group in ("losses", "figures") and inside.partition("/")[0] in heads)
     if known and (name in sets or (name == MEAN and sets)):
         return
     listed = [f"{dataset}/loss" for dataset in (*sets, *([MEAN] if sets else []))]
@@ -76,13 +76,13 @@ def metric_value(evaluations: Mapping[str, Any], metric: str) -> float:
     name, _, rest = metric.partition("/")
     if name == MEAN and name not in evaluations:
         return fmean(metric_value(evaluations, f"{dataset}/{rest}") for dataset in evaluations)
-    kind, _, inside = rest.partition("/")
+    group, _, inside = rest.partition("/")
     evaluation = evaluations[name]
     if rest == "loss":
         return float(evaluation.loss)
-    values: Mapping[str, float] = getattr(evaluation, kind)
+    values: Mapping[str, float] = getattr(evaluation, group)
     if inside not in values:
-        listed = ", ".join(f"{name}/{kind}/{dataset}" for dataset in values) or "none"
+        listed = ", ".join(f"{name}/{group}/{value}" for value in values) or "none"
         raise ConfigurationError(f"early_stop.metric: expected one of {listed}, got {metric!r}")
     return float(values[inside])
 

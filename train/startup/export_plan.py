@@ -121,9 +121,9 @@ class ExportPlan:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as JSON has it."""
-        facts = asdict(self)
-        facts["tokenizer"] = None if self.tokenizer is None else str(self.tokenizer)
-        return facts
+        plan = asdict(self)
+        plan["tokenizer"] = None if self.tokenizer is None else str(self.tokenizer)
+        return plan
 
 
 def plan_export(

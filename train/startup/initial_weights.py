@@ -170,7 +170,7 @@ def load_initial(
         model: the model, with random weights.
         source: the weights, from `translate_source`.
         placement: where the parameters of the model are.
-        parts: patterns of the parameters to copy, as for `match_parameters`; empty: all; `none`: none.
+        parts: patterns of the parameters to copy, see `match_parameters`; empty: all; `none`: none.
         other: tokenizer that extends the source's; new ids start near the mean of their pieces.
 
     Raises:

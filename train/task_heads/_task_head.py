@@ -126,7 +126,7 @@ class TaskHead(HeadTensors, ABC):
             return head
         if head.labels and head.labels != metadata.labels:
             raise ConfigurationError(
-                f"{key}.labels: expected {', '.join(metadata.labels)} in this order, as {where} has, "
+                f"{key}.labels: expected {', '.join(metadata.labels)}, in the order of {where}, "
                 f"got {', '.join(head.labels)}: an index would mean another label; train on sets "
                 f"of one task, or {unset_head_key(model, name, 'labels')}"
             )

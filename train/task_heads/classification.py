@@ -94,8 +94,8 @@ class ClassificationTaskHead(RowTaskHead):
         chances = map(rounded, self._chances(prediction).tolist())
         by_name = dict(zip(labels, chances, strict=True))
         if self.metadata.multi_label:
-            found = [name for name, score in zip(labels, prediction, strict=True) if score > 0]
-            return {"labels": found, "probabilities": by_name}
+            chosen = [name for name, score in zip(labels, prediction, strict=True) if score > 0]
+            return {"labels": chosen, "probabilities": by_name}
         best = labels[prediction.index(max(prediction))]
         return {"label": best, "probability": by_name[best], "probabilities": by_name}
 

@@ -28,7 +28,7 @@ ON = {"on_divergence": {}, "max_consecutive_skips": 20}
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"data__lanes": 3}, "data: data.lanes: expected a divisor of data.global_batch 8, got 3"),
+        ({"data__lanes": 3}, "data: data.lanes: 3 lanes do not divide data.global_batch 8"),
         (
             {"data__micro_batch": 3},
             "data.micro_batch: expected a divisor of data.global_batch 8, got 3",
@@ -60,7 +60,10 @@ ON = {"on_divergence": {}, "max_consecutive_skips": 20}
         ),
         ({"data": {"global_batch": 8}}, "expected shards or phases, got neither"),
         ({"data__phases": [{"shards": "b"}]}, "expected shards or phases, got both"),
-        ({"data": {"phases": [{"shards": "b", "share": 0.5}]}}, "the last phase takes the rest"),
+        (
+            {"data": {"phases": [{"shards": "b", "share": 0.5}]}},
+            "the last phase takes the remaining",
+        ),
         (
             {"data": {"phases": [{"shards": "b", "share": 0.5, "until_samples": 8}]}},
             "share or until_samples, got both",
@@ -71,7 +74,7 @@ ON = {"on_divergence": {}, "max_consecutive_skips": 20}
         ),
         (
             {"data__shards": None, "data__phases": [{"shards": "b"}], "data__weights": [1.0]},
-            "has weights of its own",
+            "set the weights of each",
         ),
         (
             {"model__heads": {"similarity": {"group_size": 4}}},
@@ -106,7 +109,8 @@ def test_world_that_divides_nothing():
     ):
         check_world(config, 5)
     with pytest.raises(
-        ConfigurationError, match=r"3 a rank, which micro-batches of 2 do not divide; allowed: 1, 3"
+        ConfigurationError,
+        match=r"3 per rank, which micro-batches of 2 do not divide; allowed: 1, 3",
     ):
         check_world(config, 4)
 
@@ -203,7 +207,7 @@ def test_other_entries_are_refused(entry):
         ),
         (
             {"prune": {"name": "magnitude", "sparsity": 0.5}},
-            "on_divergence: what prune: magnitude removed stays so: remove one of the two keys",
+            "on_divergence: prune: magnitude cannot be undone: remove one of the two keys",
         ),
         (
             {"optimizer": {"name": "nt_asgd"}, "evaluate__every": 2},
@@ -321,7 +325,7 @@ def test_lanes_and_micro_batches_that_nobody_set_follow_the_batch(tmp_path):
         fit_micro_batch(small, 1).data.micro_batch,
         fit_micro_batch(small, 4).data.micro_batch,
     ) == (8, 2)
-    with pytest.raises(ConfigurationError, match="expected a divisor"):
+    with pytest.raises(ConfigurationError, match="16 lanes do not divide"):
         load_config(TrainConfig, recipe, [*words, "data.global_batch=8", "data.lanes=16"])
 
 

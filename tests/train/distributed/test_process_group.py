@@ -84,4 +84,4 @@ def test_two_ranks_on_one_gpu_are_a_mistake_of_the_start(monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, str(value))
     with pytest.raises(ConfigurationError, match="two ranks on one GPU; rank 1 of 2 sees"):
-        process_group.start()
+        process_group.join_process_group()

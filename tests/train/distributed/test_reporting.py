@@ -11,7 +11,7 @@ from tests.train.masked_set import write_config
 
 EVERY_PART = [
     *(
-        "clozeline.train.logs.data_health.LoadingHealth.note",
+        "clozeline.train.logs.data_health.LoadingHealth.observe_step",
         "clozeline.train.logs.spikes.Spikes.detect",
     ),
     *(

@@ -125,5 +125,5 @@ def test_a_metric_that_no_evaluation_has_is_refused_with_a_list(metric):
         "expected one of de/loss, mean/loss, de/losses/masked_lm, de/losses/token, or SET"
         in str(caught.value)
     )
-    with pytest.raises(ConfigurationError, match="of which there is none"):
+    with pytest.raises(ConfigurationError, match="there is no held-out set"):
         check_metric(EarlyStopConfig(metric=metric), {}, HEADS)

@@ -99,7 +99,7 @@ def test_rows_that_break_a_rule_of_their_task_are_named(answer, columns, wrong):
         ({"classes": 3}, SEVERAL, {"classes": 3, "labels": ("a", "b", "c"), "multi_label": True}),
         ({"multi_label": True}, ONE, {"labels": ("0", "1"), "multi_label": True}),
         ({"classes": 2}, NUMBER, {"classes": 2}),
-        ({"labels": ("1", "0")}, ONE, "expected 0, 1 in this order"),
+        ({"labels": ("1", "0")}, ONE, "expected 0, 1, in the order of SET"),
         ({"classes": 3}, ONE, "SET has 2 classes"),
     ],
 )

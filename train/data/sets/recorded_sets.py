@@ -91,6 +91,8 @@ def record_sets(run: Path, data: DataConfig, phases: Sequence[Phase[Input]]) -> 
         run / SETS_FILE,
         add_checksum({"format": _FORMAT, "sets": to_data(_describe_phases(data, phases))}),
     )
+
+    # copy the tokenizer, unless the run has a copy
     shards = phases[0].sources[0].shards
     fingerprint = shards.manifest.tokenizer.fingerprint
     with suppress(IntegrityError):
@@ -302,6 +304,8 @@ def describe_rereading(
             set_labels([each.shards for each in phase.sources]), phase.sources, strict=True
         )
     }
+
+    # compare the reads of each set with its stored variants
     lines = []
     for label, source in sources.items():
         reads = round(rows[label] / len(source.shards), 1)

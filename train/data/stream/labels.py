@@ -169,6 +169,7 @@ def build_stored_scores(
     Raises:
         IntegrityError: the number of stored scores is not a multiple of the number of labels.
     """
+    # one row per label, or one per row of the batch if there are no token labels
     scores = {}
     for name, dtype in (("teacher_ids", np.int64), ("teacher_weights", np.float32)):
         values = columns.get(name, empty_rows(len(tensors["row_weight"]), dtype))

@@ -64,7 +64,7 @@ class StreamDataset(IterableDataset[MicroBatchTensors]):
         """Yield the tensors of each micro-batch, from the stream's position on or for one pass."""
         if get_worker_info() is not None:  # each worker would read all rows
             raise StreamError(
-                "StreamDataset: expected num_workers=0; the stream loads in threads of its own"
+                "StreamDataset: expected num_workers=0; the stream has its threads for loading"
             )
         steps = self._take_steps() if self.passes is None else self.stream.one_pass()
         return (MicroBatchTensors(batch.tensors) for step in steps for batch in step)

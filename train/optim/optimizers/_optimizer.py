@@ -8,6 +8,7 @@ engine writes the learning rate of a step into the groups.
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from math import prod
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -28,9 +29,8 @@ class OptimizerOptions:
 
     learning_rate: Annotated[float, Field(gt=0.0)] | Literal["auto"] = Field(
         default=1e-3,
-        description="peak rate, > 0; the schedule multiplies it. auto: for a fine-tuning by adamw, from the "
-        "model's "
-        "width: 3e-5 at 768, more for narrower ones",
+        description="peak rate, > 0; the schedule multiplies it. auto: for a fine-tuning by adamw, "
+        "from the model's width: 3e-5 at 768, more for narrower ones",
     )
     weight_decay: float = Field(
         default=0.01,
@@ -41,14 +41,13 @@ class OptimizerOptions:
         default=None,
         gt=0.0,
         le=1.0,
-        description="rate of a layer relative to the layer above, > 0, ≤ 1; heads have the full rate, "
-        "embeddings "
-        "the lowest; null: one rate",
+        description="rate of a layer relative to the layer above, > 0, ≤ 1; heads have the full "
+        "rate, embeddings the lowest; null: one rate",
     )
 
     @property
     def peak_rate(self) -> float:
-        """`learning_rate` as a number, which a start puts in the place of `auto`."""
+        """`learning_rate` as a number; a start replaces `auto`."""
         assert self.learning_rate != "auto", "check_start has resolved it"
         return self.learning_rate
 
@@ -57,14 +56,13 @@ class OptimizerBuilder(ABC):
     """Builds a torch optimizer."""
 
     statistics: ClassVar[Literal["element", "matrix"]]
-    """Scope of the update of an element: its own history, sums over its parameter, or the
-    matrix."""
+    """What the update of an element depends on: its history alone, or sums over its matrix."""
     bit_exact: ClassVar[bool] = True
-    """An element gets the same bits at any index of any tensor, so every ZeRO stage and world size
-    agrees exactly. False: its kernel rounds by the element's index, so they agree to an ulp or
-    so."""
+    """An element gets the same bits at any index of any tensor: all ZeRO stages and world sizes
+    agree exactly. False: its kernel rounds by the element's index, and they agree up to
+    rounding."""
     has_rates_of_adam: ClassVar[bool] = False
-    """A learning rate means what it means for Adam, so that `auto` chooses it."""
+    """Learning rates have the scale of Adam: `auto` can choose one."""
     states: ClassVar[int]
     """fp32 numbers of state per element, for the memory estimate."""
     separate_matrices: ClassVar[bool] = False
@@ -82,7 +80,7 @@ class OptimizerBuilder(ABC):
         """Return the optimizer over groups with `params`, `name` and `weight_decay`."""
 
     def bind(self, optimizer: torch.optim.Optimizer, layout: Layout) -> None:  # noqa: B027
-        """Tell the optimizer which elements of which parameters its tensors hold.
+        """Give the optimizer the layout of parameters in its tensors.
 
         Called once before the first step, at every stage. Without an override, an optimizer whose
         `statistics` are not elementwise is refused from stage 1 on.
@@ -91,7 +89,7 @@ class OptimizerBuilder(ABC):
     def observe_eval_losses(
         self, optimizer: torch.optim.Optimizer, losses: Sequence[float]
     ) -> bool:
-        """Pass the held-out losses so far, oldest first; return whether the update changes from now on.
+        """Pass all held-out losses, oldest first; return whether the update changes now.
 
         Also called at every start: the same losses must give the same optimizer.
         """
@@ -99,8 +97,8 @@ class OptimizerBuilder(ABC):
 
 
 STACKED_BYTES: Final = 1 << 26
-"""Maximum size of a stack of matrices that are computed together; an iteration needs a few times as
-much."""
+"""Most bytes of matrices that are computed together; an iteration needs a few times as much
+memory."""
 
 
 def map_matrices(
@@ -109,14 +107,22 @@ def map_matrices(
     values: Sequence[Tensor],
     function: Callable[[Tensor], Tensor],
 ) -> list[Tensor]:
-    """Apply a function to every matrix in flats; return the results of this rank's segments as vectors, as `own`.
+    """Apply a function to every matrix in flat buffers.
 
-    Slices of a split matrix go to its owner and back, by two exchanges. A matrix on one rank stays
-    there. `values` are contiguous vectors as long as the flats. The function gets stacks [matrices,
-    rows, columns] of equal shape, of at most `STACKED_BYTES` or a single matrix; its result has
-    their shape and dtype, and is contiguous.
+    Slices of a split matrix are sent to the rank that computes it and back, by two exchanges. A
+    matrix on one rank stays there.
+
+    Args:
+        layout: the segments in the flat buffers.
+        flats: the flat buffers.
+        values: contiguous vectors as long as the flats.
+        function: maps stacks [matrices, rows, columns] of equal shape, of at most `STACKED_BYTES`
+            or a single matrix, to contiguous results of the same shape and dtype.
+
+    Returns:
+        the results of this rank's segments, as vectors in the order of `Layout.local_segments`.
     """
-    # who owns each matrix, and which slices travel
+    # choose the rank that computes each matrix, and the slices to exchange
     me = layout.rank
     by_rank = [
         [s for flat in flats for s in layout.by_rank(flat)[rank]] for rank in range(layout.size)
@@ -135,7 +141,8 @@ def map_matrices(
         [s for s in by_rank[rank] if owner[s.name] == me and rank != me]
         for rank in range(layout.size)
     ]
-    # collect the slices of own matrices
+
+    # collect the slices of the matrices that this rank computes
     slices: dict[str, list[tuple[int, Tensor]]] = defaultdict(list)
     for s in by_rank[me]:
         if owner[s.name] == me:
@@ -146,18 +153,22 @@ def map_matrices(
         for rank in others:
             for s, part in zip(taken[rank], _split(arrived[rank], taken[rank]), strict=True):
                 slices[s.name].append((s.start, part))
-    # compute own matrices, those of equal shape together
+
+    # compute them, matrices of equal shape together
     shapes = layout.shapes(*flats)
     results: dict[str, Tensor] = {}
-    alike: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    by_shape: dict[tuple[int, ...], list[str]] = defaultdict(list)
     for name in slices:
-        alike[shapes[name]].append(name)
-    for shape, names in alike.items():
+        by_shape[shapes[name]].append(name)
+    for shape, names in by_shape.items():
         count = max(1, STACKED_BYTES // (values[0].element_size() * prod(shape)))
-        for some in (names[first : first + count] for first in range(0, len(names), count)):
-            found = function(torch.stack([_join_slices(slices[name], shape) for name in some]))
-            results.update(zip(some, found.view(len(some), -1).unbind(), strict=True))
-    # put back own slices, and send the others to their ranks
+        for first in range(0, len(names), count):
+            some = names[first : first + count]
+            stack = torch.stack([_join_slices(slices[name], shape) for name in some])
+            computed = function(stack)
+            results.update(zip(some, computed.view(len(some), -1).unbind(), strict=True))
+
+    # take this rank's slices, and send the others to their ranks
     mapped = {
         (s.name, s.start): _slice(results[s.name], s) for s in by_rank[me] if owner[s.name] == me
     }
@@ -165,25 +176,20 @@ def map_matrices(
         outgoing = [_join((_slice(results[s.name], s) for s in of), values[0]) for of in taken]
         arrived = layout.exchange(outgoing, _sizes(lent))
         for rank in others:
-            mapped.update(
-                zip(
-                    ((s.name, s.start) for s in lent[rank]),
-                    _split(arrived[rank], lent[rank]),
-                    strict=True,
-                )
-            )
+            keys = [(s.name, s.start) for s in lent[rank]]
+            mapped.update(zip(keys, _split(arrived[rank], lent[rank]), strict=True))
     return [mapped[s.name, s.start] for s in by_rank[me]]
 
 
 def owners(by_rank: Sequence[Sequence[Segment]]) -> dict[str, int]:
-    """Return the rank that computes each matrix: the one with most of it, on ties the least loaded."""
+    """Return the rank that computes each matrix: one with most of it, of these the least loaded."""
     elements: dict[str, list[int]] = {}
     for rank, segments in enumerate(by_rank):
         for s in segments:
             elements.setdefault(s.name, [0] * len(by_rank))[rank] += s.count
     load = [0] * len(by_rank)
     owner = {}
-    # unsplit ones first: they cannot move
+    # unsplit matrices first: they are not moved
     for name in sorted(elements, key=lambda name: (sum(map(bool, elements[name])) > 1, name)):
         most = max(elements[name])
         owner[name] = min(
@@ -194,7 +200,7 @@ def owners(by_rank: Sequence[Sequence[Segment]]) -> dict[str, int]:
 
 
 def _join_slices(slices: list[tuple[int, Tensor]], shape: tuple[int, ...]) -> Tensor:
-    parts = [part for _, part in sorted(slices, key=lambda own: own[0])]
+    parts = [part for _, part in sorted(slices, key=lambda piece: piece[0])]
     return (parts[0] if len(parts) == 1 else torch.cat(parts)).view(shape)
 
 
@@ -214,15 +220,15 @@ def _split(joined: Tensor, segments: Sequence[Segment]) -> Sequence[Tensor]:
     return torch.split(joined, [s.count for s in segments])
 
 
-_TOGETHER: Final = 1 << 26
-"""Elements of parameters that are updated together, at least one parameter: a bound of temporary
-memory."""
-_CACHED: Final = 1 << 17
-"""The same on a CPU, which has launches for nothing, and a cache."""
+_BUNDLED_ELEMENTS: Final = 1 << 26
+"""Most elements of parameters that are updated together (at least one parameter), to limit
+temporary memory."""
+_CACHED_ELEMENTS: Final = 1 << 17
+"""The same on a CPU, where launches cost nothing and the cache is small."""
 
 
 class WholeParameterOptimizer(torch.optim.Optimizer, ABC):
-    """Updates many flats together, with known segments: launches of kernels do not multiply by parameters."""
+    """Updates many flat buffers together: kernels are not launched for each parameter."""
 
     def __init__(self, groups: Iterable[dict[str, object]], rate: float) -> None:
         super().__init__(list(groups), {"lr": rate})
@@ -235,24 +241,25 @@ class WholeParameterOptimizer(torch.optim.Optimizer, ABC):
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """Update every flat that has a gradient, the same ones on all ranks."""
         for group in self.param_groups:
-            # flats of the same age, in bundles of bounded size
+            # flats with the same number of updates, in bundles of bounded size
             by_age: dict[float, list[Tensor]] = defaultdict(list)
             for flat in group["params"]:
                 if flat.grad is not None:
                     by_age[float(self.state[flat].get("step", 0.0))].append(flat)
-            for flats in (bundle for alike in by_age.values() for bundle in bundles(alike)):
-                self.update(
-                    group,
-                    flats,
-                    [flat.grad.contiguous() for flat in flats if flat.grad is not None],
-                )
+            of_equal_age = [bundles(flats) for flats in by_age.values()]
+            for flats in chain.from_iterable(of_equal_age):
+                gradients = [flat.grad.contiguous() for flat in flats if flat.grad is not None]
+                self.update(group, flats, gradients)
 
     @abstractmethod
     def update(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
-        """Update flats of the same age and their states; all ranks make the same exchanges in the same order."""
+        """Update flats with the same number of updates, and their states.
+
+        All ranks make the same exchanges in the same order.
+        """
 
     def states_of(self, flats: Sequence[Tensor], *keys: str) -> list[list[Tensor]]:
-        """Return the states of each key, zeros at first, next to the number of updates, which is the key `step`."""
+        """Return the numbers of updates, and the states of each key; states are 0 at first."""
         for flat in flats:
             if not self.state[flat]:
                 zeros = {key: torch.zeros_like(flat, requires_grad=False) for key in keys}
@@ -270,12 +277,13 @@ class WholeParameterBuilder(OptimizerBuilder):
 
 
 def bundles(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    """Divide tensors into those to update together."""
+    """Yield groups of tensors to update together."""
     bundle: list[Tensor] = []
     elements = 0
     for tensor in tensors:
         elements += tensor.numel()
-        if bundle and elements > (_CACHED if tensor.device.type == "cpu" else _TOGETHER):
+        most = _CACHED_ELEMENTS if tensor.device.type == "cpu" else _BUNDLED_ELEMENTS
+        if bundle and elements > most:
             yield bundle
             bundle = []
             elements = tensor.numel()
@@ -290,11 +298,11 @@ def square_sums(tensors: Sequence[Tensor], device: torch.device) -> Tensor:
         return torch.zeros(0, dtype=torch.float64, device=device)
     if device.type != "cpu":  # one launch
         return torch.stack(torch._foreach_norm(list(tensors), 2, dtype=torch.float64)).square_()
-    # the same on a CPU, where torch's kernel takes twenty times as long
-    sums = [
-        sum([_square_sum(part) for part in torch.split(tensor.reshape(-1), _CACHED)])
-        for tensor in tensors
-    ]
+    # on a CPU, torch's kernel takes twenty times as long
+    sums = []
+    for tensor in tensors:
+        parts = torch.split(tensor.reshape(-1), _CACHED_ELEMENTS)
+        sums.append(sum(map(_square_sum, parts)))
     return torch.tensor(sums, dtype=torch.float64)
 
 

@@ -1,4 +1,4 @@
-"""Adafactor: second moments of a matrix from those of its rows and columns (arXiv 1804.04235), as in torch."""
+"""Adafactor: second moments of a matrix from its rows and columns (arXiv 1804.04235)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LEAST_SIZE: Final = 1e-3
 
 
 class Adafactor(WholeParameterBuilder):
-    """T5's optimizer: learning rate relative to the weights, updates clipped by root mean square, no momentum.
+    """T5's optimizer, as in torch: rates relative to the weights, clipped updates, no momentum.
 
     A vector has a second moment per element; a matrix two vectors of moments, stored on every rank.
     """
@@ -38,7 +38,7 @@ class Adafactor(WholeParameterBuilder):
 
     @config_class
     class Options(OptimizerOptions):
-        """Options of Adafactor; the learning rate is relative to the root mean square of each parameter."""
+        """Options of Adafactor; the rate is relative to the root mean square of a parameter."""
 
         learning_rate: float = Field(
             default=1e-2,
@@ -67,6 +67,7 @@ class _Adafactor(WholeParameterOptimizer):
         if any(len(shape) > 1 for shape in self.layout.shapes(*flats).values()):
             self._update_matrices(group, flats, gradients)
             return
+
         # vectors: a moving mean of squares for each element
         steps, variances = self.states_of(flats, "variance")
         step = _count(steps)
@@ -81,35 +82,39 @@ class _Adafactor(WholeParameterOptimizer):
     def _descend(
         self, group: dict[str, Any], step: float, flats: list[Tensor], directions: list[Tensor]
     ) -> None:
-        """Subtract the direction of each own segment, times a rate that its entire parameter and direction decide."""
+        """Subtract the direction of each segment, times the rate of its parameter."""
+        # root mean squares of entire parameters and directions decide the rates
         weights = self.layout.pieces(flats, flats)
         squares = torch.stack(
-            [square_sums(of, flats[0].device) for of in (weights, directions)], dim=1
+            [square_sums(pieces, flats[0].device) for pieces in (weights, directions)], dim=1
         )
         means = self.layout.whole_sums(flats, squares) / self.layout.whole_sizes(flats)[:, None]
         sizes, strengths = means.sqrt_().unbind(1)
         rates = (
             sizes.clamp(min=_LEAST_SIZE) * min(group["lr"], step**-0.5) / strengths.clamp(min=1.0)
         )
+
+        # decay and update
         if group["weight_decay"]:
             torch._foreach_mul_(flats, 1 - group["lr"] * group["weight_decay"])
         if directions:
             torch._foreach_mul_(directions, rates.float().unbind())
-            torch._foreach_sub_(
-                weights, [part.view_as(of) for part, of in zip(directions, weights, strict=True)]
-            )
+            steps = [part.view_as(weight) for part, weight in zip(directions, weights, strict=True)]
+            torch._foreach_sub_(weights, steps)
 
     def _update_matrices(
         self, group: dict[str, object], flats: list[Tensor], gradients: list[Tensor]
     ) -> None:
         """Update matrices with two exchanges for all of them."""
-        (steps,), own = self.states_of(flats), self.layout.own(*flats)
+        # slices of this rank, padded to entire rows
+        (steps,) = self.states_of(flats)
         step = _count(steps)
-        rows_of = [_Rows(segment, flats[0].device) for segment in own]
-        slices = [
-            rows.pad(of)
-            for rows, of in zip(rows_of, self.layout.pieces(flats, gradients), strict=True)
+        rows_of = [
+            _Rows(segment, flats[0].device) for segment in self.layout.local_segments(*flats)
         ]
+        pieces = self.layout.pieces(flats, gradients)
+        slices = [rows.pad(piece) for rows, piece in zip(rows_of, pieces, strict=True)]
+
         # sums over entire rows and columns of squared gradients, on all ranks
         shapes = self.layout.shapes(*flats)
         lengths = [length for shape in shapes.values() for length in _moments_of(shape)]
@@ -119,25 +124,26 @@ class _Adafactor(WholeParameterOptimizer):
         for rows, part in zip(rows_of, slices, strict=True):
             rows.add_sums(part.square(), *sums_of[rows.segment.name])
         self.layout.total(sums)
-        # moving means of them
-        kept: list[Tensor] = []
+
+        # moving means of these sums
+        moving_means: list[Tensor] = []
         means: list[Tensor] = []
         for name, shape in shapes.items():
-            for key, of, size in zip(
-                ("row", "col"), sums_of[name], (shape[-1], shape[-2]), strict=True
-            ):
-                means.append((of / size).float())
-                kept.append(self.whole.setdefault(f"{key}/{name}", torch.zeros_like(means[-1])))
-        torch._foreach_lerp_(kept, means, step**_BETA2_DECAY)
+            sizes = (shape[-1], shape[-2])
+            for key, of_parameter, size in zip(("row", "col"), sums_of[name], sizes, strict=True):
+                means.append((of_parameter / size).float())
+                zeros = torch.zeros_like(means[-1])
+                moving_means.append(self.whole.setdefault(f"{key}/{name}", zeros))
+        torch._foreach_lerp_(moving_means, means, step**_BETA2_DECAY)
+
         # directions: gradients divided by the roots of second moments
         for rows, part in zip(rows_of, slices, strict=True):
             name = rows.segment.name
             eps = self.options.eps
             moments = rows.moments(self.whole[f"row/{name}"], self.whole[f"col/{name}"], eps)
             part.mul_(moments.clamp_(min=eps**2).rsqrt_())
-        self._descend(
-            group, step, flats, [rows.cut(part) for rows, part in zip(rows_of, slices, strict=True)]
-        )
+        directions = [rows.cut(part) for rows, part in zip(rows_of, slices, strict=True)]
+        self._descend(group, step, flats, directions)
 
 
 def _count(steps: list[Tensor]) -> float:

@@ -11,7 +11,7 @@ from clozeline.train.optim.optimizers import OptimizerBuilder, OptimizerOptions
 
 
 class AdamW(OptimizerBuilder):
-    """torch's AdamW in its fused kernel: one pass over the weights and moments, on a GPU and on the CPU."""
+    """torch's fused AdamW: one pass over weights and moments, on a GPU and on the CPU."""
 
     statistics: ClassVar[Literal["element"]] = "element"
     bit_exact: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""Muon: the momentum of each matrix is made orthogonal by a Newton-Schulz iteration (Jordan 2024; arXiv 2502.16982)."""
+"""Muon: orthogonalize the momentum of each matrix (Jordan 2024; arXiv 2502.16982)."""
 
 import math
 from collections import defaultdict
@@ -70,6 +70,7 @@ class _Muon(WholeParameterOptimizer):
         self.options = options
 
     def update(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
+        # AdamW outside of layers
         options = self.options
         if group["name"].partition(".")[0] != "matrix":
             steps, means, squares = self.states_of(flats, "exp_avg", "exp_avg_sq")
@@ -82,6 +83,7 @@ class _Muon(WholeParameterOptimizer):
             rates = {"lr": group["lr"] * options.adam_rate, "beta1": _BETAS[0], "beta2": _BETAS[1]}
             adamw(flats, gradients, means, squares, [], steps, foreach=True, **rates, **settings)
             return
+
         # momentum, Nesterov's
         for flat in flats:
             if not self.state[flat]:
@@ -89,30 +91,29 @@ class _Muon(WholeParameterOptimizer):
         momenta: list[Tensor] = [self.state[flat]["momentum_buffer"] for flat in flats]
         torch._foreach_lerp_(momenta, gradients, 1 - options.momentum)
         pushed = torch._foreach_lerp(gradients, momenta, options.momentum)
+
         # orthogonal directions
         dtype = torch.float32 if options.iterate_in == "fp32" else torch.bfloat16
         directions = map_matrices(self.layout, flats, _convert(pushed, dtype), orthogonalize)
+
         # steps, scaled by the shape of each matrix
         torch._foreach_mul_(flats, 1 - group["lr"] * group["weight_decay"])
-        alike: dict[float, tuple[list[Tensor], list[Tensor]]] = defaultdict(lambda: ([], []))
+        by_factor: dict[float, tuple[list[Tensor], list[Tensor]]] = defaultdict(lambda: ([], []))
         weights = self.layout.pieces(flats, flats)
         for segment, weight, direction in zip(
-            self.layout.own(*flats), weights, directions, strict=True
+            self.layout.local_segments(*flats), weights, directions, strict=True
         ):
             rows, columns = segment.shape
             long = 0.2 * math.sqrt(max(rows, columns))
             factor = (
                 long if options.adjust == "match_rms_adamw" else math.sqrt(max(1, rows / columns))
             )
-            alike[factor][0].append(weight)
-            alike[factor][1].append(direction)
-        for factor, (own, found) in alike.items():
-            wide = _convert(found, torch.float32)
-            torch._foreach_add_(
-                own,
-                [one.view_as(o) for one, o in zip(wide, own, strict=True)],
-                alpha=-group["lr"] * factor,
-            )
+            by_factor[factor][0].append(weight)
+            by_factor[factor][1].append(direction)
+        for factor, (scaled, of_scaled) in by_factor.items():
+            wide = _convert(of_scaled, torch.float32)
+            steps = [step.view_as(weight) for step, weight in zip(wide, scaled, strict=True)]
+            torch._foreach_add_(scaled, steps, alpha=-group["lr"] * factor)
 
 
 def _convert(tensors: Sequence[Tensor], dtype: torch.dtype) -> Sequence[Tensor]:
@@ -126,7 +127,10 @@ def _convert(tensors: Sequence[Tensor], dtype: torch.dtype) -> Sequence[Tensor]:
 
 
 def orthogonalize(matrices: Tensor) -> Tensor:
-    """Return approximately U Vᵀ of matrices U S Vᵀ [matrices, rows, columns]: singular values 0.7 to 1.2."""
+    """Return approximately U Vᵀ of matrices U S Vᵀ [matrices, rows, columns].
+
+    A Newton-Schulz iteration gives singular values from 0.7 to 1.2.
+    """
     a, b, c = _COEFFICIENTS
     high = matrices.size(1) > matrices.size(2)
     x = matrices.mT if high else matrices

@@ -1,4 +1,4 @@
-"""NT-ASGD: SGD that averages its weights once the held-out loss stops falling (arXiv 1708.02182)."""
+"""NT-ASGD: average the weights once the held-out loss stops falling (arXiv 1708.02182)."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,9 +13,9 @@ from clozeline.train.optim.optimizers import AVERAGE, OptimizerBuilder, Optimize
 
 
 class NTASGD(OptimizerBuilder):
-    """Plain SGD that evaluates and exports the mean of its weights since step T.
+    """SGD without momentum that evaluates and exports the mean of its weights since step T.
 
-    T is the first evaluation at which `no_longer_falls` holds. Checkpoints store the losses, so a
+    T is the first evaluation at which `has_stopped_falling` holds. Checkpoints store the losses: a
     resumed run averages from the same step.
     """
 
@@ -48,7 +48,7 @@ class NTASGD(OptimizerBuilder):
         self, optimizer: torch.optim.Optimizer, losses: Sequence[float]
     ) -> bool:
         begins = (
-            no_longer_falls(losses, self.options.patience)
+            has_stopped_falling(losses, self.options.patience)
             and not optimizer.param_groups[0]["averaging"]
         )
         for group in optimizer.param_groups:
@@ -56,10 +56,10 @@ class NTASGD(OptimizerBuilder):
         return begins
 
 
-def no_longer_falls(losses: Sequence[float], patience: int) -> bool:
-    """Return whether a loss is above the best of those more than `patience` evaluations older, as in the authors' code.
+def has_stopped_falling(losses: Sequence[float], patience: int) -> bool:
+    """Return whether a loss is above the best loss more than `patience` evaluations earlier.
 
-    A loss that is not finite counts as infinite.
+    This is the rule of the authors' code. A loss that is not finite counts as infinite.
 
     Example (patience 2):
         5 4 3 3.5 3.2       false: 3.2 is compared with 5 and 4

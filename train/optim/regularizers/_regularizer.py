@@ -1,4 +1,4 @@
-"""Interface of regularizers, and the pull that they share."""
+"""The interface of regularizers, and their pull on weights."""
 
 from abc import abstractmethod
 from collections.abc import Collection
@@ -14,13 +14,13 @@ class Anchored(NamedTuple):
     """Anchor and strength of some elements of a parameter."""
 
     anchor: Tensor
-    """fp32, one per element"""
+    """value that each element is pulled to, fp32"""
     strength: Tensor
-    """fp32, same shape, ≥ 0"""
+    """strength for each element, fp32, ≥ 0"""
 
 
 class Regularizer(Hook):
-    """Chooses anchors and strengths of each weight at the start of a run, and pulls the weights there."""
+    """Chooses an anchor and a strength for each weight at the start, and pulls weights there."""
 
     replaces_decay: ClassVar[bool] = False
     """It replaces the optimizer's weight decay."""
@@ -51,7 +51,7 @@ class Regularizer(Hook):
         # each rank anchors the elements that it updates
         for flat, _ in self._context.flats:
             self.create(flat, self.keys)
-            for piece in self._context.layout.own(flat):
+            for piece in self._context.layout.local_segments(flat):
                 anchored = self.anchor(
                     piece.name, piece.of(flat.detach()), piece.start, fresh=piece.name in fresh
                 )

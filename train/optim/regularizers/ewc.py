@@ -1,4 +1,4 @@
-"""Elastic weight consolidation (arXiv 1612.00796): weights that mattered for earlier tasks change less."""
+"""Elastic weight consolidation: important weights change less (arXiv 1612.00796)."""
 
 from functools import cached_property
 from pathlib import Path
@@ -15,10 +15,10 @@ from clozeline.train.optim.regularizers import Anchored, Regularizer
 
 
 class Ewc(Regularizer):
-    """`strength` / 2 x F (w - a)² with the diagonal F of the Fisher information and the weights a of an earlier run.
+    """The penalty `strength` / 2 x F (w - a)² for the weights a of an earlier run.
 
-    `clozeline fisher` measures F and writes both. Weights that the file lacks, and those with F =
-    0, are free.
+    F is the diagonal of the Fisher information. `clozeline fisher` measures F and writes both.
+    Weights that the file lacks, and weights with F = 0, are free.
     """
 
     @config_class
@@ -35,17 +35,18 @@ class Ewc(Regularizer):
     def anchor(self, name: str, weight: Tensor, start: int, *, fresh: bool) -> Anchored:
         if fresh and f"fisher/{name}" not in self._names:
             return Anchored(torch.zeros_like(weight), torch.zeros_like(weight))
-        anchor, fisher = (
-            self._read(f"{kind}/{name}", weight, start) for kind in ("weight", "fisher")
-        )
+        anchor = self._read(f"weight/{name}", weight, start)
+        fisher = self._read(f"fisher/{name}", weight, start)
         return Anchored(anchor, fisher * self.options.strength)
 
     @cached_property
     def _file(self) -> Any:
         path = self.options.fisher
         if not path.is_file():
-            how = f"`clozeline fisher RUN output={path}` writes one"
-            raise ConfigurationError(f"regularizer.fisher: {path} is no file; {how}")
+            raise ConfigurationError(
+                f"regularizer.fisher: {path} is not a file; `clozeline fisher RUN output={path}` "
+                "writes it"
+            )
         try:
             return safe_open(path, framework="pt")
         except (OSError, SafetensorError) as error:
@@ -62,11 +63,11 @@ class Ewc(Regularizer):
         stop = start + len(weight)
         if key not in self._names:
             raise ConfigurationError(
-                f"{where} has no {key}; measure the run that this one begins from"
+                f"{where} has no {key}; measure the run that this run starts from"
             )
         values: Tensor = self._file.get_tensor(key).flatten()[start:stop]
         if len(values) != len(weight):
             raise ConfigurationError(
-                f"{where}: {key} ends before element {stop}; it is another model's"
+                f"{where}: {key} ends before element {stop}: it is of another model"
             )
         return values.to(weight)

@@ -11,7 +11,10 @@ from clozeline.train.optim.regularizers import Anchored, Regularizer
 
 
 class L2Sp(Regularizer):
-    """`alpha` / 2 |w - w0|² for weights from another model, `beta` / 2 |w|² for new ones, instead of weight decay."""
+    """Penalties instead of weight decay: `alpha` / 2 |w - w0|², and `beta` / 2 |w|² if w is new.
+
+    w0 are the weights of `model.init_from`.
+    """
 
     replaces_decay: ClassVar = True
 

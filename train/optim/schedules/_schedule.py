@@ -1,4 +1,4 @@
-"""Learning-rate schedules, one per file: pure functions from the step to a multiplier of the peak learning rate.
+"""The interface of learning-rate schedules: from a step to a multiplier of the peak rate.
 
 Schedules have no state: resuming and skipped steps change nothing. Steps count from 1, where the
 rate is already above 0.
@@ -18,15 +18,14 @@ class ScheduleOptions:
 
     warmup: Annotated[int, Field(ge=0)] | Annotated[float, Field(gt=0, lt=1)] = Field(
         default=0,
-        description="steps over which the rate rises linearly from 0 to its peak, or below 1 their share of "
-        "all steps: "
-        "0.1; 0 starts at the peak",
+        description="steps over which the rate rises linearly from 0 to its peak, or below 1 their "
+        "share of all steps: 0.1; 0 starts at the peak",
     )
     steps: int | None = Field(
         default=None,
         ge=1,
-        description="step at which the schedule ends; null: the `steps` of the first start, frozen from then "
-        "on",
+        description="step at which the schedule ends; null: the `steps` of the first start, frozen "
+        "from then on",
     )
 
 
@@ -37,7 +36,7 @@ class Schedule(ABC):
     rises: ClassVar[bool] = False
     """The rate may rise again after the warm-up."""
     endless: ClassVar[bool] = False
-    """The rate goes on changing after the horizon, which has no effect."""
+    """The rate keeps changing after the horizon, which has no effect."""
 
     def __init__(self, options: ScheduleOptions, steps: int) -> None:
         self.options = options
@@ -47,7 +46,10 @@ class Schedule(ABC):
         )
 
     def __call__(self, step: int) -> float:
-        """Return the multiplier in 0..1 for a step, counted from 1; after the horizon it keeps its last value."""
+        """Return the multiplier in 0..1 for a step, counted from 1.
+
+        After the horizon it keeps its last value.
+        """
         if step < self.warmup:
             return step / self.warmup
         return self.after_warmup(min(step, self.steps))

@@ -1,4 +1,4 @@
-"""Linear warm-up, then half a cosine (arXiv 1608.03983, without restarts): the schedule of GPT-3 (arXiv 2005.14165)."""
+"""Linear warm-up, then half a cosine: the schedule of GPT-3 (arXiv 1608.03983, 2005.14165)."""
 
 import math
 
@@ -9,7 +9,7 @@ from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
 class CosineSchedule(Schedule):
-    """A rate that falls along half a cosine from 1 at the end of the warm-up to `final` at the horizon.
+    """A rate that falls along half a cosine, from 1 after the warm-up to `final` at the horizon.
 
     With `warmup` 2, `steps` 6, `final` 0: steps 2, 4, 6 give 1, 0.5, 0.
     """

@@ -1,4 +1,4 @@
-"""Linear warm-up, then half cosines that begin again at the peak: SGDR (arXiv 1608.03983)."""
+"""Linear warm-up, then half cosines that restart at the peak: SGDR (arXiv 1608.03983)."""
 
 import math
 from typing import ClassVar
@@ -10,10 +10,10 @@ from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
 class CosineRestartsSchedule(Schedule):
-    """A rate that falls from 1 toward `final` along half a cosine in each cycle; the next cycle starts at 1 again.
+    """A rate that falls from 1 toward `final` along half a cosine in each cycle.
 
-    Cycles follow the warm-up. The first has `period` steps, each later one `growth` times as many
-    as the one before. End a run with a cycle, where the rate is lowest.
+    Cycles follow the warm-up. The first has `period` steps, each later cycle `growth` times as many
+    as its predecessor. End a run with a cycle, where the rate is lowest.
 
     With `period` 2, `growth` 2, `final` 0: steps 1..6 give 1, 0.5, 1, 0.854, 0.5, 0.146.
     """

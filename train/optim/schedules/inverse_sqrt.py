@@ -1,4 +1,4 @@
-"""Linear warm-up, then decay with the inverse square root of the step (arXiv 1706.03762; T5, arXiv 1910.10683)."""
+"""Linear warm-up, then decay with the inverse square root (arXiv 1706.03762; T5, 1910.10683)."""
 
 import math
 from typing import ClassVar
@@ -7,7 +7,7 @@ from clozeline.train.optim.schedules import Schedule
 
 
 class InverseSqrtSchedule(Schedule):
-    """min(step / w, sqrt(w / step)) with w = max(1, `warmup`); it continues to fall after the horizon.
+    """min(step / w, sqrt(w / step)) with w = max(1, `warmup`), also after the horizon.
 
     With `warmup` 4: steps 1, 2, 4, 16, 64 give 0.25, 0.5, 1, 0.5, 0.25.
     """

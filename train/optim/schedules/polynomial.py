@@ -1,4 +1,4 @@
-"""Linear warm-up, then decay along a power of the rest (LAMB's recipe for BERT, arXiv 1904.00962, has the root)."""
+"""Linear warm-up, then polynomial decay (in LAMB's recipe for BERT a root, arXiv 1904.00962)."""
 
 from pydantic import Field
 
@@ -7,7 +7,7 @@ from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
 class PolynomialSchedule(Schedule):
-    """A rate of `final` + (1 - `final`) (1 - progress)^`power` between the end of the warm-up and the horizon.
+    """A rate of `final` + (1 - `final`) (1 - progress)^`power` from the warm-up to the horizon.
 
     With `steps` 4, `power` 2, `final` 0: steps 1..4 give 0.5625, 0.25, 0.0625, 0.
     """

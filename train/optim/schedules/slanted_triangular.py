@@ -13,7 +13,9 @@ _RISE: Final = 0.1
 
 
 class SlantedTriangularSchedule(Schedule):
-    """A rate that rises from 1 / `ratio` to 1, over `warmup` steps or the share `rise`, and falls back until the end.
+    """A rate that rises from 1 / `ratio` to 1 over `warmup` steps, and falls until the end.
+
+    Without `warmup`, it rises over the share `rise` of the steps.
 
     With `steps` 1000, `rise` 0.1, `ratio` 32: steps 50, 100, 550, 1000 give 0.515625, 1, 0.515625,
     0.03125.
@@ -38,7 +40,7 @@ class SlantedTriangularSchedule(Schedule):
     options: Options
 
     def __call__(self, step: int) -> float:
-        """Return the multiplier for a step, counted from 1; after the horizon it keeps its last value."""
+        """Return the multiplier for a step; after the horizon it keeps its last value."""
         return self.after_warmup(min(step, max(self.steps, self.warmup)))
 
     def after_warmup(self, step: int) -> float:

@@ -1,4 +1,4 @@
-"""Linear warm-up, a stable rate, and a short decay by 1 - sqrt (WSD: MiniCPM, arXiv 2404.06395, 2405.18392)."""
+"""Linear warm-up, a stable rate, a short decay by 1 - sqrt (WSD, arXiv 2404.06395, 2405.18392)."""
 
 import math
 
@@ -9,7 +9,7 @@ from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 
 
 class WsdSchedule(Schedule):
-    """A rate that stays at the peak until the last `decay` of the horizon, and falls to `final` over it.
+    """A rate that stays at the peak, then falls to `final` over the last `decay` of the horizon.
 
     With `steps` 10, `decay` 0.4, `final` 0: steps 1..6 give 1, steps 7..10 give 1 - sqrt(n / 4):
     0.5, 0.293, 0.134, 0. With `decay` 1 the rate falls right after the warm-up: the schedule "1 -

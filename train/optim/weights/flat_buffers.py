@@ -1,7 +1,8 @@
-"""Map the flat buffers that the torch optimizer updates to the parameters in them, at every ZeRO stage.
+"""Map flat buffers, which the torch optimizer updates, to the parameters in them.
 
-A flat parameter buffer (*flat*) is an fp32 tensor: a parameter at stage 0, else this rank's share
-of many, end to end, with padding. A `Segment` is the part of a flat that belongs to one parameter.
+A flat parameter buffer (*flat*) is an fp32 tensor: a parameter at ZeRO stage 0, else this rank's
+share of many, end to end, with padding. A `Segment` is the part of a flat that belongs to one
+parameter.
 """
 
 from collections.abc import Sequence
@@ -16,11 +17,11 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Segment:
-    """Elements `[start, start + count)` of a flattened parameter: `flat[offset : offset + count]`."""
+    """Elements `[start, start + count)` of a parameter: `flat[offset : offset + count]`."""
 
     name: str
     shape: tuple[int, ...]
-    """of the parameter"""
+    """shape of the parameter"""
     flat: Tensor
     group: str
     """name of the parameter group"""
@@ -43,17 +44,19 @@ class Layout:
     def __init__(
         self, flats: Sequence[Tensor], by_rank: Sequence[Sequence[Sequence[Segment]]], rank: int
     ) -> None:
-        """Index the segments [rank][flat]; one entry if every rank holds everything."""
+        """Index the segments [rank][flat]; a single rank if every rank has all parameters."""
         self.rank = rank
         self.size = len(by_rank)
         self._of = {
             flat: [list(of_rank[index]) for of_rank in by_rank] for index, flat in enumerate(flats)
         }
-        self._cuts = {flat: _cut(flat.numel(), of_rank[rank]) for flat, of_rank in self._of.items()}
+        self._splits = {
+            flat: _split_sizes(flat.numel(), of_rank[rank]) for flat, of_rank in self._of.items()
+        }
         self._indices: dict[tuple[Tensor, ...], Tensor] = {}
         self._sizes: dict[tuple[Tensor, ...], Tensor] = {}
 
-    def own(self, *flats: Tensor) -> list[Segment]:
+    def local_segments(self, *flats: Tensor) -> list[Segment]:
         """Return this rank's segments of flats."""
         return [segment for flat in flats for segment in self._of[flat][self.rank]]
 
@@ -62,44 +65,44 @@ class Layout:
         return self._of[flat]
 
     def shapes(self, *flats: Tensor) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the parameters in flats or their peers on other ranks, sorted by name."""
-        return dict(
-            sorted(
-                {
-                    s.name: s.shape for flat in flats for of_rank in self._of[flat] for s in of_rank
-                }.items()
-            )
-        )
+        """Return the shapes of the parameters in flats on all ranks, sorted by name."""
+        by_name = {
+            segment.name: segment.shape
+            for flat in flats
+            for of_rank in self._of[flat]
+            for segment in of_rank
+        }
+        return dict(sorted(by_name.items()))
 
     def pieces(self, flats: Sequence[Tensor], tensors: Sequence[Tensor]) -> list[Tensor]:
-        """Return views of this rank's segments, in the order of `own`, in tensors as long as the flats.
+        """Return views of this rank's segments in tensors as long as the flats.
 
-        A tensor that is one segment is returned as it is; other views have one dimension.
+        A tensor that is one segment is returned itself; other views have one dimension.
         """
-        found: list[Tensor] = []
+        views: list[Tensor] = []
         for flat, tensor in zip(flats, tensors, strict=True):
-            sizes, chosen = self._cuts[flat]
+            sizes, chosen = self._splits[flat]
             parts = (tensor,) if len(sizes) == 1 else torch.split(tensor.view(-1), sizes)
-            found += [parts[index] for index in chosen]
-        return found
+            views += [parts[index] for index in chosen]
+        return views
 
     def total(self, numbers: Tensor) -> Tensor:
-        """Sum float64 numbers over the ranks, in place; float64 hides the order of summation after rounding."""
+        """Sum numbers over the ranks in place; in float64, the order does not matter in fp32."""
         if self.size > 1:
             dist.all_reduce(numbers)
         return numbers
 
     def whole_sums(self, flats: Sequence[Tensor], sums: Tensor) -> Tensor:
-        """Return sums over entire parameters by one exchange, from float64 sums over segments: [segments, k], as `own`.
+        """Return sums over entire parameters from float64 sums over segments, by one exchange.
 
-        Every rank has the same sums of a parameter.
+        Both are [segments, k] in the order of `local_segments`. Every rank gets the same sums.
         """
         if self.size == 1:
             return sums
         if (key := tuple(flats)) not in self._indices:
             names = {name: index for index, name in enumerate(self.shapes(*flats))}
             self._indices[key] = torch.tensor(
-                [names[s.name] for s in self.own(*flats)], device=sums.device
+                [names[s.name] for s in self.local_segments(*flats)], device=sums.device
             ).long()
         indices = self._indices[key]
         totals = sums.new_zeros(len(self.shapes(*flats)), sums.size(1)).index_copy_(
@@ -108,9 +111,9 @@ class Layout:
         return self.total(totals).index_select(0, indices)
 
     def whole_sizes(self, flats: Sequence[Tensor]) -> Tensor:
-        """Return the elements of the parameter of each own segment: float64 [segments]."""
+        """Return the size of the parameter of each local segment, float64 [segments]."""
         if (key := tuple(flats)) not in self._sizes:
-            sizes = [prod(segment.shape) for segment in self.own(*flats)]
+            sizes = [prod(segment.shape) for segment in self.local_segments(*flats)]
             self._sizes[key] = torch.tensor(sizes, dtype=torch.float64, device=flats[0].device)
         return self._sizes[key]
 
@@ -122,8 +125,8 @@ class Layout:
         return list(torch.split(arrived, list(sizes)))
 
 
-def _cut(length: int, segments: Sequence[Segment]) -> tuple[list[int], list[int]]:
-    """Return the lengths of segments and of the padding around them, and the index of each segment among these."""
+def _split_sizes(length: int, segments: Sequence[Segment]) -> tuple[list[int], list[int]]:
+    """Return the lengths of segments and of padding, and the index of each segment in them."""
     sizes = []
     index_of = {}
     end = 0
@@ -139,7 +142,7 @@ def _cut(length: int, segments: Sequence[Segment]) -> tuple[list[int], list[int]
 def local_layout(groups: Sequence[dict[str, Any]]) -> Layout:
     """Return the layout of parameters that are flats themselves, named by index."""
     flats = [parameter for group in groups for parameter in group["params"]]
-    own = [
+    segments = [
         [Segment(f"{n:06d}", tuple(p.shape), p, "", 0, 0, p.numel())] for n, p in enumerate(flats)
     ]
-    return Layout(flats, [own], 0)
+    return Layout(flats, [segments], 0)

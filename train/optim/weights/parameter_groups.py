@@ -13,7 +13,7 @@ LAYER: Final = re.compile(r"(?P<stack>.+)\.layers\.(?P<index>\d+)\.")
 """Start of the name of a layer's parameter."""
 
 _TABLES: Final = (".segments", ".rows")
-"""Name endings of tables that are plain parameters: XLNet's segment types, rows of adapters."""
+"""Name endings of tables outside `nn.Embedding`: XLNet's segment types, rows of adapters."""
 
 
 def parameter_groups(
@@ -23,20 +23,22 @@ def parameter_groups(
     by_depth: bool = False,
     separate_matrices: bool = False,
 ) -> list[dict[str, Any]]:
-    """Return named groups: `decay` holds matrices and tables, `no_decay` biases, norms and other vectors.
+    """Return named groups of all trainable parameters, each in one group.
 
-    Every trainable parameter is in exactly one group. `rate` of a group is the factor of its
-    learning rate: parameters with another one than 1 are in groups `decay.fast`, and so on. Empty
-    groups are dropped: ZeRO cannot partition them. A scalar parameter, which looks like a scalar
-    optimizer state, is refused.
+    `decay` has matrices and tables, `no_decay` biases, norms and other vectors. `rate` of a group
+    is the factor of its learning rate: parameters with a factor other than 1 are in groups
+    `decay.fast`, and so on. Empty groups are dropped: ZeRO cannot partition them.
 
     Args:
         model: the model.
-        weight_decay: of the groups `decay`.
+        weight_decay: weight decay of the groups `decay`.
         by_depth: separate groups for each depth below the heads, named `decay.DEPTH` and
             `no_decay.DEPTH`.
         separate_matrices: put matrices of layers, but no tables, into groups `matrix` instead of
             `decay`.
+
+    Raises:
+        ConfigurationError: a parameter is a scalar, which looks like a scalar optimizer state.
     """
     # empty groups in a fixed order
     depths = depths_below_heads(model)
@@ -44,9 +46,9 @@ def parameter_groups(
     groups: dict[tuple[int, str, float], dict[str, Any]] = {}
     for depth in range(max(depths.values(), default=0) + 1) if by_depth else [0]:
         ending = f".{depth}" if by_depth else ""
-        for kind, decay in (("matrix", weight_decay), ("decay", weight_decay), ("no_decay", 0.0)):
+        for label, decay in (("matrix", weight_decay), ("decay", weight_decay), ("no_decay", 0.0)):
             for rate in (1.0, *sorted({*rates.values()} - {1.0})):
-                name = f"{kind}{'' if rate == 1.0 else '.fast'}{ending}"
+                name = f"{label}{'' if rate == 1.0 else '.fast'}{ending}"
                 group = {
                     "name": name,
                     "weight_decay": decay,
@@ -54,7 +56,8 @@ def parameter_groups(
                     "rate": rate,
                     "params": [],
                 }
-                groups[depth, kind, rate] = group
+                groups[depth, label, rate] = group
+
     # assign each trainable parameter
     tables = {
         id(p)
@@ -69,28 +72,32 @@ def parameter_groups(
         if parameter.requires_grad:
             table = id(parameter) in tables or name.endswith(_TABLES)
             matrix = separate_matrices and dimensions == 2 and LAYER.match(name) and not table
-            kind = "matrix" if matrix else "decay" if dimensions >= 2 else "no_decay"
+            label = "matrix" if matrix else "decay" if dimensions >= 2 else "no_decay"
             depth = depths[name] if by_depth else 0
-            groups[depth, kind, rates.get(id(parameter), 1.0)]["params"].append(parameter)
+            groups[depth, label, rates.get(id(parameter), 1.0)]["params"].append(parameter)
     return [group for group in groups.values() if group["params"]]
 
 
 def learning_rate_factors(model: nn.Module) -> dict[int, float]:
-    """Return the factors that adapters give to the learning rate of their parameters, by `id` of the parameter."""
+    """Return `id` of parameter → factor of its learning rate, from adapters."""
     adapters = (module for module in model.modules() if isinstance(module, Adapter))
     pairs = (pair for adapter in adapters for pair in adapter.learning_rate_factors().items())
     return {id(parameter): factor for parameter, factor in pairs}
 
 
 def depths_below_heads(model: nn.Module) -> dict[str, int]:
-    """Return the depth of each parameter below the heads: 0 for heads and final norms, 1 for the last layer.
+    """Return the depth of each parameter below the heads.
 
-    Embeddings, also tied ones, are one below the first layer of the highest stack.
+    It is 0 for heads and final norms, and 1 for the last layer. Embeddings, also tied ones, are one
+    below the first layer of the highest stack.
     """
+    # layers of each stack
     layers: dict[str, int] = {}
     names = [name for name, _ in model.named_parameters()]
     for match in filter(None, map(LAYER.match, names)):
         layers[match["stack"]] = max(layers.get(match["stack"], 0), int(match["index"]) + 1)
+
+    # depths, from the top
     bottom = max(layers.values(), default=0) + 1
     depths = {}
     for name in names:

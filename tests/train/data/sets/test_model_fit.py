@@ -171,7 +171,7 @@ def test_classes_come_from_the_set(task_manifest):
 
 def test_sets_of_two_tasks_are_refused(task_manifest):
     other = changed(task_manifest, labels=["entailment", "not_entailment"])
-    with pytest.raises(ConfigurationError, match="as DEV has, got 0, 1"):
+    with pytest.raises(ConfigurationError, match="in the order of DEV, got 0, 1"):
         with_task_settings(
             with_heads(classification=1.0), [("TRAIN", task_manifest), ("DEV", other)]
         )
@@ -245,9 +245,8 @@ def test_a_key_that_the_first_model_brings_is_named_so(
             validate(ModelConfig, with_source(given), "model"), [("SET", task_manifest)]
         )
     key = f"model.heads.classification.{key}"
-    assert (
-        f"set {key}={json.dumps(way_out)} for a new head (model.init_from brings the key)"
-        in str(refused.value)
+    assert f"set {key}={json.dumps(way_out)} for a new head (model.init_from sets the key)" in str(
+        refused.value
     )
     plain = with_source(given)
     plain["heads"]["classification"][key.rpartition(".")[2]] = way_out
@@ -255,7 +254,7 @@ def test_a_key_that_the_first_model_brings_is_named_so(
     assert answered.heads["classification"].labels == ("0", "1")
     # a key that the user wrote over it is left out
     plain["heads"]["classification"] = {"labels": ["x", "y"]}
-    with pytest.raises(ConfigurationError, match="leave the key out"):
+    with pytest.raises(ConfigurationError, match="remove the key"):
         with_task_settings(validate(ModelConfig, plain, "model"), [("SET", task_manifest)])
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.train.checkpoint.stored_checkpoint import CheckpointReader, StoredCheckpoint
-from clozeline.train.optim.optimizers.nt_asgd import no_longer_falls
+from clozeline.train.optim.optimizers.nt_asgd import has_stopped_falling
 from clozeline.train.registries import OPTIMIZERS
 from tests.train.masked_set import write_config
 from tests.train.runs import evaluations, start
@@ -67,13 +67,13 @@ def test_the_trigger_is_that_of_the_authors_code(losses, patience):
     for loss in losses:
         triggered = triggered or (len(logs) > patience and loss > min(logs[:-patience]))
         logs.append(loss)
-    assert no_longer_falls(losses, patience) == triggered
+    assert has_stopped_falling(losses, patience) == triggered
 
 
 def test_a_loss_that_is_not_finite_is_the_worst_one():
-    assert not no_longer_falls([float("nan"), 5.0, 4.0, 3.0], 1)
-    assert no_longer_falls([3.0, 2.0, float("nan")], 1)
-    assert not no_longer_falls([float("inf"), 2.0, float("inf")], 1)
+    assert not has_stopped_falling([float("nan"), 5.0, 4.0, 3.0], 1)
+    assert has_stopped_falling([3.0, 2.0, float("nan")], 1)
+    assert not has_stopped_falling([float("inf"), 2.0, float("inf")], 1)
 
 
 def test_held_out_losses_and_what_begins_from_the_run_are_those_of_the_average(

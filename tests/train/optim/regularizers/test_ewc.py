@@ -38,7 +38,7 @@ def test_anchors_are_weights_of_the_file_and_strengths_its_squares(tmp_path):
 
 
 def test_other_files_are_refused(tmp_path):
-    with pytest.raises(ConfigurationError, match=r"is no file; `clozeline fisher RUN output="):
+    with pytest.raises(ConfigurationError, match=r"is not a file; `clozeline fisher RUN output="):
         ewc_anchor(tmp_path / "none")
     (tmp_path / "damaged").write_bytes(b"no tensors")
     with pytest.raises(IntegrityError, match=r"damaged: .*write it again"):

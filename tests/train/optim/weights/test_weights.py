@@ -36,12 +36,16 @@ def laid_out(world, config):
     found = []
     for flat, _ in engine.zero.flats():
         places = torch.zeros(flat.numel())
-        for segment in layout.own(flat):
+        for segment in layout.local_segments(flat):
             segment.of(places).copy_(torch.arange(segment.start, segment.start + segment.count))
         own = [(piece.double().sum(), piece.numel()) for piece in layout.pieces([flat], [places])]
         sums = layout.whole_sums([flat], torch.tensor(own, dtype=torch.float64).view(-1, 2))
         total = dict(
-            zip((segment.name for segment in layout.own(flat)), sums.tolist(), strict=True)
+            zip(
+                (segment.name for segment in layout.local_segments(flat)),
+                sums.tolist(),
+                strict=True,
+            )
         )
         for name, shape in layout.shapes(flat).items():
             size = prod(shape)
