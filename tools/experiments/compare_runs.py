@@ -66,6 +66,7 @@ def figures_of(run: RecordedRun) -> dict[str, float]:
     figures |= {
         key: last[key] for key in ("step", "samples", "tokens", "seconds", "flops") if key in last
     }
+
     for title, keys in (
         ("tokens/s, median", ("tokens_per_s",)),
         ("padded tokens/s, median", ("padded_tokens_per_s",)),
@@ -74,15 +75,18 @@ def figures_of(run: RecordedRun) -> dict[str, float]:
     ):
         if values := _values(trained, *keys):
             figures[title] = statistics.median(values)
+
     for key, title in (("memory_bytes", "resident bytes"), ("device_bytes", "accelerator bytes")):
         if values := _values(trained, key):
             figures[f"{title} of rank 0, most"] = max(values)
+
     return figures
 
 
 def _heldout_figures(run: RecordedRun) -> dict[str, float]:
     """Return the last and best loss on each held-out set, and the entropy of the set."""
     figures: dict[str, float] = {}
+
     for name, result in last_heldout(run.records).items():
         losses = {
             record["step"]: loss
@@ -90,7 +94,9 @@ def _heldout_figures(run: RecordedRun) -> dict[str, float]:
             if isinstance(loss := results(record).get(name, {}).get("loss"), float)
             and math.isfinite(loss)
         }
+
         title = heldout_title(name)
+
         if losses:
             best = min(losses, key=lambda step: (losses[step], step))
             figures |= {
@@ -98,8 +104,10 @@ def _heldout_figures(run: RecordedRun) -> dict[str, float]:
                 f"{title} loss, best": losses[best],
             }
             figures[f"{title} loss, step of the best"] = best
+
         if result["unigram_entropy"]:
             figures[f"{title} unigram entropy"] = result["unigram_entropy"]
+
     return figures
 
 
@@ -194,12 +202,15 @@ def _compare(options: CompareOptions) -> None:
         raise ConfigurationError(
             f"RUN: expected at most {SHADES} runs, which a chart can tell apart, got more"
         )
+
     names = _short_names(options.runs)
     configs = []
+
     for path in options.runs:
         with reading_run(path / "config.yaml"):
             configs.append(redact(read_mapping(path / "config.yaml")))
         sys.stderr.writelines(message_text(f"note: {note}\n") for note in _notes(path))
+
     runs = [read_run(path, name) for path, name in zip(options.runs, names, strict=True)]
     figures = [figures_of(run) for run in runs]
     states = [
@@ -216,6 +227,7 @@ def _compare(options: CompareOptions) -> None:
     if any(run.task for run in runs):
         heading.append(["losses of", *(run.task for run in runs)])
     sheets = [("Figures", [*heading, *rows])]
+
     if len(names) > 1:
         sheets.append(
             (
@@ -223,18 +235,21 @@ def _compare(options: CompareOptions) -> None:
                 [[key, *values] for key, values in keys.items()],
             )
         )
+
     if note := _note_tasks(runs):
         sys.stderr.write(message_text(f"note: {note}\n"))
     if options.html is not None:
         parts = [section(title, table(["", *names], rows)) for title, rows in sheets if rows]
         title = f"Runs {', '.join(names)}" if len(names) > 1 else f"Run {names[0]}"
         publish_text(options.html, page(title, [parts[0], grid(*curves(runs)), *parts[1:]]))
+
     if options.json:
         run_list = [
             {"name": name, "figures": of_run} for name, of_run in zip(names, figures, strict=True)
         ]
         print(json.dumps({"runs": run_list, "differences": keys}, indent=1))
         return
+
     shown = (
         Sheet(title, ("", *names), tuple(tuple(row) for row in _shorten(rows)))
         for title, rows in sheets

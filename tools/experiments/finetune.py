@@ -170,6 +170,7 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
             for split, file in splits.items()
             if file is not None
         ]
+
         files = f"[{', '.join(given)}]"
         stage: list[str | Path] = [
             "python",
@@ -178,12 +179,14 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
             "--config",
             recipes["pipeline.yaml"],
         ]
+
         stage += [
             f"input={files}",
             f"tokenizer.path={body.resolve()}",
             f"output={folder / 'sets'}",
             *stage_words,
         ]
+
         run_step(*stage, *more, accelerator=None)
         (train,) = sorted((folder / "sets" / "tasks").glob("*/train"))
         sets = [str(train.with_name(split)) for split in train_files]
@@ -205,9 +208,11 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
                 recipes["train.yaml"],
                 [*words_of("sets", 0), *chosen, f"output={output / 'seed-0'}"],
             )
+
     stage_words = [*frame_words(body, recipes["pipeline.yaml"], stage_words), *stage_words]
     shards = make_sets(output, {**train_files, **scored_files})
     record_folder_facts(output / "finetune.json", facts)
+
     if options.search:
         folder = output / "search"
         part = make_sets(folder, train_files, f"tasks.split_off={{dev: {options.search_share}}}")
@@ -216,16 +221,19 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
         )
         print(*lines, sep="\n")
         training_words += chosen
+
     sets = [
         path.parent / split
         for path in (output / "sets" / "tasks").glob("*/train")
         for split in train_files
     ]
+
     given = None if options.seeds == "auto" else options.seeds
     plan = plan_finetuning(
         recipes["train.yaml"], [*words_of(shards, 0), f"output={output / 'seed-0'}"], sets, given
     )
     print(plan.line, flush=True)
+
     for seed in range(plan.seeds):
         run = output / f"seed-{seed}"
         words = [*words_of(shards, seed), f"output={run}"]
@@ -236,6 +244,7 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
             scored = finetuning_scores.read_scored(output)[:1]
             for line in finetuning_scores.advice_lines(scored, plan.rows, plan.given):
                 print(line, flush=True)
+
     return plan
 
 
@@ -305,6 +314,7 @@ def choose_words(
     tried = combinations(search)
     trainings = []
     scored = []
+
     for number, chosen in enumerate(tried):
         folder = output / f"run-{number}"
         results = _results(folder, folder / "run", ["dev"], 0)
@@ -314,6 +324,7 @@ def choose_words(
             )
         )
         scored.append(folder)
+
     collect_all(trainings)
     runs = [finetuning_scores.read_scored(folder)[0] for folder in scored]
     metric = runs[0].facts.metrics[0]

@@ -53,6 +53,7 @@ def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> l
         "tasks": [task.as_dict() for task in tasks],
         "words": list(words),
     } | settings
+
     record_folder_facts(options.output / "words.json", facts)
     seeds = range(options.seeds)
     matrices = {
@@ -70,6 +71,7 @@ def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> l
         "learned": learned,
         "methods": methods_summary,
     }
+
     publish_json(options.output / "forgetting.json", content)
     return [*summary_lines(methods_summary, names, stages, kinds)]
 

@@ -100,16 +100,19 @@ def self_train(options: SelfTrainOptions) -> list[Round]:
     body = options.body
     words = options.words
     output = options.output.resolve()
+
     if not options.unlabeled.is_file():
         raise ConfigurationError(
             f"unlabeled: {options.unlabeled}: no such file; give one with texts"
         )
+
     settings = settings_facts(options, "body", "words", "output", "rounds", "patience")
     record_folder_facts(
         output / "self-train.json",
         {"body": str(body.resolve()), "overrides": list(words)} | settings,
     )
     rounds: list[Round] = []
+
     while not rounds or reason_to_stop(rounds, options.rounds, options.patience) is None:
         folder = output / f"round-{len(rounds)}"
         before = output / f"round-{len(rounds) - 1}"
@@ -122,6 +125,7 @@ def self_train(options: SelfTrainOptions) -> list[Round]:
             pseudo=labels,
             seeds=1,
         )
+
         finetune(body, student, words)
         metrics = dict(read_scored(folder)[0].scores["metrics"])
         rows = _rows_of(labels)
@@ -131,8 +135,10 @@ def self_train(options: SelfTrainOptions) -> list[Round]:
             if earlier
             else None
         )
+
         rounds.append(Round(rows.total(), changed, metrics))
         publish_json(output / "rounds.json", [one._asdict() for one in rounds])
+
     return rounds
 
 

@@ -102,8 +102,10 @@ def _fine_tune(
         return ["fine-tuned: none; give labeled=train=FILE and labeled=dev=FILE"]
     files = {split: Path(file).resolve() for split, file in labeled.items()}
     lines: list[str] = []
+
     for label, tuning in study.finetune.items():
         folders = {}
+
         for name, begin in product(names, tuning.begin):
             folders[f"{label}, {name} from {begin}"] = folder = (
                 output / "finetuned" / f"{label}-{name}-{begin}"
@@ -119,12 +121,15 @@ def _fine_tune(
                 seeds=study.seeds,
                 **source,
             )
+
             finetune(output / f"runs/{name}-0", chosen, tuning.words)
+
         groups = [(shown, read_by_split(folder)) for shown, folder in folders.items()]
         lines += [
             *table_lines([(shown, by_split["dev"]) for shown, by_split in groups]),
             *matrix_lines(groups),
         ]
+
     return lines
 
 
@@ -144,6 +149,7 @@ def _run_study(options: StudyOptions) -> None:
         if options.pairs is None
         else PairTest.read(options.pairs, last_documents(output_of_first))
     )
+
     files = {name: [output / f"scores/{name}-{seed}.json" for seed in seeds] for name in variants}
     required = "losses" if test is None else "pairs"
     trainings = []
@@ -167,6 +173,7 @@ def _run_study(options: StudyOptions) -> None:
                     config, {scores: measure}, keys=plan.config, is_complete=is_complete
                 )
             )
+
     if options.dry_run:
         return
     # train and measure every variant with every seed
@@ -174,6 +181,7 @@ def _run_study(options: StudyOptions) -> None:
     runs = {name: [read_json(path) or {} for path in of_seeds] for name, of_seeds in files.items()}
     # table, and the curves of the first seed: as many runs per chart as there are colors
     lines = [*loss_lines(study, runs), *pair_lines(runs)]
+
     if own_pipelines:
         lines += step_lines(
             variants, runs, {name: count_documents(folders[name].parent) for name in variants}
@@ -182,6 +190,7 @@ def _run_study(options: StudyOptions) -> None:
         lines.append(
             f"documents behind the loss of a step: clozeline explain-batch run={example} step=N"
         )
+
     lines += _fine_tune(study, variants, output, named_files(options.labeled))
     first = [read_run(output / f"runs/{name}-0", name) for name in variants]
     charted = [first[start : start + SHADES] for start in range(0, len(first), SHADES)]

@@ -59,10 +59,12 @@ def largest_difference(first: Logits, second: Logits, ids: Tensor) -> float:
             "exports drop the rows that pad a vocabulary, so compare two exports, or the run with "
             "its export"
         )
+
     if not widths[0]:
         raise ConfigurationError(
             "the models have no heads with scores: name a class with a head under architectures"
         )
+
     return max(float((a - b).abs().max()) for a, b in zip(*sides, strict=True))
 
 
@@ -81,6 +83,7 @@ def _run_transformers(folder: Path) -> tuple[Logits, int]:
     It reads local files only, and runs no remote code.
     """
     transformers = import_transformers("--theirs")
+
     with refusals_of(folder):
         config = transformers.AutoConfig.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
@@ -108,6 +111,7 @@ def _compare(options: CompareOptions) -> int:
     """Print the differences; return 65 where the models differ by more than `close`."""
     sides = []
     opened = {}
+
     for folder in (options.first, options.second):
         by_transformers = options.theirs and (folder / "config.json").is_file()
         if not by_transformers:
@@ -120,21 +124,26 @@ def _compare(options: CompareOptions) -> int:
     inputs = {f"random ids, {options.rows} rows of {options.length}": ids}
     # ids of the texts, by the first tokenizer that comes with one of the models
     tokenizer = None
+
     for folder in (options.first, options.second) if options.text else ():
         source = opened.get(folder) or TrainedModel.open(folder)
         if tokenizer is None and source.tokenizer_folder is not None:
             tokenizer = source.tokenizer
+
     for text in options.text:
         if tokenizer is None:
             raise ConfigurationError(
                 "text: neither model comes with a tokenizer of ours; import one with its model"
             )
         inputs[f"text {text!r:.40}"] = torch.tensor([tokenizer.encode([text])[0].ids.tolist()])
+
     largest = 0.0
+
     for name, ids_given in inputs.items():
         difference = largest_difference(sides[0][0], sides[1][0], ids_given)
         print(f"{name}: largest difference of logits {difference:.3g}")
         largest = max(largest, difference)
+
     return 0 if largest <= options.close else 65
 
 

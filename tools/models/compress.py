@@ -115,6 +115,7 @@ def _write_smaller(options: CompressOptions, method: Method) -> list[TrainedMode
         raise ConfigurationError(
             f"{source}: holds a body without a head, which no tool reads; fine-tune it first"
         )
+
     with model_folder(options.output, source, run.tokenizer_folder):
         compressed = method.compress(dense, _calibration(run, method, options))
         write_record(options.output, run, options.method, method, compressed.lines)
@@ -122,6 +123,7 @@ def _write_smaller(options: CompressOptions, method: Method) -> list[TrainedMode
             write_compressed(run, options.output, compressed.checkpoint, options.method)
         else:
             _write_integers(run, dense, options.output, compressed.checkpoint, method.quantization)
+
     sys.stdout.write(
         "".join(f"{line}\n" for line in (f"{options.output}: {options.method}", *compressed.lines))
     )
@@ -132,6 +134,7 @@ def _write_smaller(options: CompressOptions, method: Method) -> list[TrainedMode
         if is_run
         else TrainedModel(options.output, smaller, run.recorded)
     )
+
     return [replace(run, checkpoint=dense), after]
 
 

@@ -87,12 +87,14 @@ def _open_adapted(folder: Path, step: StepChoice = None) -> _Adapted:
         raise ConfigurationError(
             f"{folder}: holds no adapter: export the model with clozeline export-model"
         )
+
     model = build_checkpoint(checkpoint)
     (adapter,) = model.adapters.values()
     config = replace(checkpoint.config, adapter=None)
     base = replace(checkpoint, config=config, tensors=base_weights(model), trained=())
     original = base
     source = None
+
     if run.config is not None and run.config.model.init_from is not None:
         source = run.config.model.init_from.expanduser()
         original = exported_form(TrainedModel.open(source, quantized=False))
@@ -100,6 +102,7 @@ def _open_adapted(folder: Path, step: StepChoice = None) -> _Adapted:
         _, key_map = fit_to_class(base, base.model_type, body_alone=True)
         heads = {name: HEADS.load_class(name).Options() for name in key_map.classes.heads}
         original = replace(base, config=replace(config, heads=heads))
+
     return _Adapted(base, adapter, checkpoint.trained, original, source, run.step)
 
 
@@ -123,6 +126,7 @@ def _export(options: ExportAdapterOptions) -> None:
         for key, value in sorted(export.class_config.items())
         if key not in _OF_A_CLASS and not key.endswith("_token_id") and base_keys.get(key) != value
     }
+
     kind = export.config["peft_type"]
     parameters = sum(tensor.numel() for tensor in export.tensors.values())
     card = _CARD.format(
@@ -135,6 +139,7 @@ def _export(options: ExportAdapterOptions) -> None:
         loader=export.loader,
         keys="".join(f", {key}={value!r}" for key, value in keys.items()),
     )
+
     publish_text(options.output / "README.md", card)
     config_keys = {**export.config, "base_model_name_or_path": options.base}
     publish_json(options.output / "adapter_config.json", config_keys)

@@ -71,6 +71,7 @@ def _export(options: ExportOptions) -> int:
             raise ConfigurationError(
                 "json: expected dry_run=true next to it: only a plan is printed as JSON"
             )
+
     trained = TrainedModel.open(options.source, options.step, quantized=False)
     checkpoint = exported_form(trained)
     body_alone = options.parts == "encoder"
@@ -81,6 +82,7 @@ def _export(options: ExportOptions) -> int:
     plan = plan_export(
         checkpoint, request, tokenizer=trained.tokenizer_folder, recorded=trained.recorded
     )
+
     if options.dry_run:
         print(
             json.dumps(plan.as_dict(), indent=2)
@@ -88,6 +90,7 @@ def _export(options: ExportOptions) -> int:
             else "\n".join([*plan.lines(), *plan.file_lines()])
         )
         return 0 if all(model.architecture for model in plan.models) else _NO_CLASS
+
     with new_folder(options.output) as folder:
         lines = _write_and_verify(folder, plan, checkpoint, trained, options)
     print(*lines, sep="\n")
@@ -114,6 +117,7 @@ def _write_and_verify(
 ) -> list[str]:
     """Write the models of a plan, load each, and compare it; return what there is to say."""
     lines = []
+
     for part, model in parts_of(checkpoint, plan.request).items():
         name = options.output / part
         written = write_model(
@@ -125,12 +129,14 @@ def _write_and_verify(
             license_id=options.license,
             languages=options.language,
         )
+
         loaded = load_and_compare(folder / part, name, written.export)
         architecture = written.export.architecture
         parameters = written.parameters
         lines.append(f"{name}: {architecture}, {parameters:,} parameters, {loaded}")
         notes = (*written.notes, compare_training_rows(folder / part, trained))
         lines += [f"  {note}" for note in notes if note]
+
     return lines
 
 

@@ -64,18 +64,22 @@ def extend_tokenizer(options: ExtendOptions) -> str:
         raise ConfigurationError(
             f"{model}: expected a run, an imported model, or one of our tokenizers"
         )
+
     tokenizer: Any = load_tokenizer(source.folder)
+
     if not hasattr(tokenizer, "extend"):
         raise ConfigurationError(
             f"{model}: tokenizer type {source.algorithm} takes no pieces, only WordPiece and "
             "byte-level BPE do"
         )
+
     if options.output.exists():
         raise ConfigurationError(f"output: {options.output} is there already; choose a new folder")
     counts = Counter(tokenizer.words(read_texts(options.input, options.normalize)))
     letters = find_letters(tokenizer, counts, options)
     # write it complete or not at all
     output = options.output
+
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as temporary:
@@ -92,6 +96,7 @@ def extend_tokenizer(options: ExtendOptions) -> str:
                 raise ConfigurationError(
                     f"{options.input}: no two pieces are neighbors {options.min_frequency} times"
                 )
+
             larger = spelled.extend(merges, written)
             save_tokenizer(larger, source.algorithm, written)
             if (source.folder / SOURCE).is_dir():
@@ -99,6 +104,7 @@ def extend_tokenizer(options: ExtendOptions) -> str:
             written.rename(output)
     except OSError as error:
         raise StorageError(cannot_write(output, error)) from error
+
     new = [*letters, *(tokenizer.join_pieces(*pair) for pair in merges)]
     first = f"{plural(len(new), 'new piece')} from id {tokenizer.vocabulary.size:,} on"
     lines = [f"{options.output}: {first}: {' '.join(new[:_SHOWN])}"]
@@ -112,6 +118,7 @@ def extend_tokenizer(options: ExtendOptions) -> str:
         ]
         before, now = (number / sum(words.values()) for number in tokens)
         lines[0] += f"; tokens a word {before:.3f} before, {now:.3f} now"
+
     return "\n".join([*lines, *_describe_unknown(tokenizer, larger, options)])
 
 
@@ -170,12 +177,14 @@ def learn_merges(
         ("".join(map(letters.__getitem__, cuts[word])) for word in words.elements()), trainer
     )
     made: dict[str, tuple[str, str]] = {}
+
     for pair in json.loads(model.to_str())["model"]["merges"]:
         left, right = (
             reduce(tokenizer.join_pieces, (pieces[ord(letter) - 0x10000] for letter in side))
             for side in pair
         )
         made.setdefault(tokenizer.join_pieces(left, right), (left, right))
+
     known = {tokenizer.piece(token) for token in range(tokenizer.vocabulary.size)}
     return [pair for piece, pair in made.items() if piece not in known]
 

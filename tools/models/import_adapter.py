@@ -47,6 +47,7 @@ def _import(options: ImportAdapterOptions) -> None:
     base = TrainedModel.open(options.base, quantized=False)
     checkpoint = import_adapter(options.source, exported_form(base), model_type=options.type)
     notes = [*checkpoint.notes]
+
     if options.no_tokenizer:
         notes.append("without a tokenizer")
     elif base.tokenizer_folder is None:
@@ -59,15 +60,19 @@ def _import(options: ImportAdapterOptions) -> None:
                 options.output / TOKENIZER / path.relative_to(base.tokenizer_folder)
             ) as temporary:
                 shutil.copyfile(path, temporary)
+
     options.output.mkdir(parents=True, exist_ok=True)
     write_imported(options.output, checkpoint, options.source)
     adapter = checkpoint.config.adapter
+
     assert adapter is not None
+
     count = sum(
         tensor.numel()
         for name, tensor in checkpoint.tensors.items()
         if name.startswith("adapters.")
     )
+
     print(f"{options.output}: {adapter.name}, {count:,} parameters, on {options.base}")
     if checkpoint.trained:
         print(f"  with the trained head {', '.join(checkpoint.config.heads)}")

@@ -43,10 +43,12 @@ def _import(options: ImportOptions) -> None:
     source = options.source
     folder = options.output
     require_empty(folder)
+
     if (source / MODEL).is_file():
         raise ConfigurationError(
             f"{source}: holds {MODEL}, it has been imported already: use it as it is"
         )
+
     checkpoint = read_checkpoint(source, strict=options.strict)
     rows = checkpoint.vocab_size
     tokenizer = (
@@ -54,6 +56,7 @@ def _import(options: ImportOptions) -> None:
         if options.no_tokenizer
         else add_tokenizer(source, folder / TOKENIZER, rows)
     )
+
     write_imported(folder, checkpoint, source)
     count = sum(tensor.numel() for tensor in checkpoint.tensors.values())
     kind = checkpoint.model_type
@@ -71,6 +74,7 @@ def add_tokenizer(source: Path, folder: Path, rows: int) -> str:
         source.glob("*.model")
     ):
         return f"without a tokenizer: {source} holds none of {', '.join(_TOKENIZERS)}, *.model"
+
     with tempfile.TemporaryDirectory() as probe:  # a refused tokenizer leaves no files
         size = import_tokenizer(source, Path(probe) / folder.name).vocabulary.size
     if size > rows:
@@ -79,6 +83,7 @@ def add_tokenizer(source: Path, folder: Path, rows: int) -> str:
             "together; "
             "--no-tokenizer imports the model alone"
         )
+
     tokenizer = import_tokenizer(source, folder)
     line = (
         f"tokenizer: {tokenizer.vocabulary.size:,} ids, fingerprint "

@@ -86,6 +86,7 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
     )
     del teacher  # each process opens its own
     plan = {"set": shards.digest, **stored.to_config()}
+
     with hold_output(
         options.output, lambda: print("output: waiting for another process", file=sys.stderr)
     ):
@@ -94,12 +95,15 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
             if (options.output / "manifest.json").exists()
             else None
         )
+
         _refuse_other_plan(options.output, present, plan)
         if present is not None:
             shutil.rmtree(options.output / "tmp", ignore_errors=True)
             return present
+
         sweep(options.output)
         publish_json(options.output / _PLAN, plan)
+
         for shard in write_shards(
             ColumnTask(run, options.data.shards, options.output, stored), shards, options.processes
         ):
@@ -107,6 +111,7 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
                 f"shard {shard + 1} of {plural(len(shards.manifest.shards), 'shard')}",
                 file=sys.stderr,
             )
+
         parent = {"name": shards.manifest.name, "digest": shards.digest, "role": ROWS}
         manifest = writer_of(shards, stored).write_manifest(
             Output(options.output),
@@ -118,7 +123,9 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
             variants=shards.manifest.variants,
             config=stored.to_config(),
         )
+
         shutil.rmtree(options.output / "tmp")
+
     return manifest
 
 
@@ -131,6 +138,7 @@ def _refuse_other_plan(folder: Path, present: Manifest | None, plan: dict[str, A
         parent = next((parent.digest for parent in present.parents), None)
         before = {"set": parent, **present.config}
         what = f"another set, {present.name}"
+
     if before is None or before == plan:
         return
     theirs, ours = ({"set": part["set"], **part.get("teacher", {})} for part in (before, plan))

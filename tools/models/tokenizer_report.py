@@ -84,6 +84,7 @@ def measure(
             unknown.add(language, text, encoding)
             ids = np.unique(encoding.ids)
             figures.used.update(ids[~vocabulary.special[ids]].tolist())
+
     return by_language, unknown
 
 
@@ -97,6 +98,7 @@ def _read_texts(stage: Path) -> Iterator[tuple[str, str]]:
             "OUTPUT/dedup; no "
             "documents/*.arrow here"
         )
+
     for unit in sorted(units | {int(path.stem) for path in records}):  # a missing file is an error
         for document in read_documents(find_documents_file(stage, unit)):
             yield document.language, document.text
@@ -109,6 +111,7 @@ def _build_tables(
 ) -> list[Sheet]:
     usable = int((~tokenizer.vocabulary.special).sum())
     lines = []
+
     for language, row in sorted(by_language.items(), key=lambda item: (-item[1].tokens, item[0])):
         text = unknown.by_language[language]
         # part, total and digits of each ratio
@@ -122,6 +125,7 @@ def _build_tables(
         amounts = [f"{amount:,}" for amount in (row.texts, row.words, row.tokens)]
         shown = [f"{part / total:.{digits}f}" if total else "–" for part, total, digits in ratios]
         lines.append((language, *amounts, *shown))
+
     sheets = [Sheet("languages", _HEADER, tuple(lines))]
     if reasons := [(line,) for line in UnknownShares.of(unknown.counts()).explanation()]:
         sheets.append(Sheet("unknown text", ("reason, and what can be done",), tuple(reasons)))

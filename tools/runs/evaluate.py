@@ -172,6 +172,7 @@ class SuiteOptions(Scored):
             lines = minimal_pairs.pair_lines
             if self.suite != "blimp":
                 del scores["published"]
+
         return scores, lines({**scores, "step": trained.step})
 
 
@@ -237,10 +238,12 @@ def score_task(
     opened = replace(opened, exit=options.exit)
     rows = set_rows(opened.shards)
     answer = opened.answer
+
     if options.tune and not opened.facts.unanswerable:
         raise ConfigurationError(
             f"tune: {opened.facts.name} has no questions without answers, remove the key"
         )
+
     rank, size = (0, 1) if world is None else (world.rank, world.size)
     share = answer.predict(opened.task, rows, rank, size)
     shares = [share] if world is None else world.gather(share)
@@ -248,9 +251,12 @@ def score_task(
     if options.exit is not None and (exiting := opened.exiting) is not None:
         counts = [exiting.counts] if world is None else world.gather(exiting.counts)
         used = {"exit": {"rule": str(options.exit), **exiting.usage(counts)}}
+
     result: tuple[str, list[str]] = "", []
+
     if rank == 0:
         predicted = merge_shares(shares, len(rows))
+
         if options.tune:
             threshold, f1 = answer.choose_threshold(rows, predicted)
             store_threshold(
@@ -259,7 +265,9 @@ def score_task(
                 {"checkpoint": opened.trained.digest, "set": opened.shards.digest, "f1": f1},
             )
             opened = replace(opened, threshold=threshold)
+
         lines: list[str] = []
+
         if options.predictions is not None or options.errors:
             records = answered_records(opened, rows, predicted)
             if options.predictions is not None:
@@ -268,7 +276,9 @@ def score_task(
                 )
             if options.errors:
                 lines = list(error_lines(answer, records))
+
         result = to_json({**scores_of(opened, rows, predicted), **used}), lines
+
     return result if world is None else world.gather(result)[0]
 
 
@@ -319,6 +329,7 @@ def score_heldout(
             "held-out rows; name a "
             "task (task=FOLDER) to score it on, or texts (perplexity=TEXTS)"
         )
+
     trained = TrainedModel.open(run, options.step)
     scores = heldout_losses(trained, set_paths)
     return to_json(scores), [*heldout_lines(scores), *training_lines(run, trained.step)]
@@ -336,6 +347,7 @@ def _evaluate(
         text, shown = evaluate_mode(options.run, options)
         write_scores(text, options.output, None if options.json else shown)
         return
+
     if options.task is None and is_trained_on_texts(options.run):
         text, told = score_heldout(options.run, options, options.data)
         write_scores(text, options.output, None if options.json else told)
@@ -345,11 +357,13 @@ def _evaluate(
     _, size = describe_environment(os.environ)
     world = join_process_group() if size > 1 else None
     text, errors = score_task(options.run, options, world, options.data)
+
     if world is None or world.rank == 0:
         scores = json.loads(text)
         training = [] if options.json else training_lines(options.run, scores["step"])
         lines = None if options.json else [*lines_of(scores), *errors, *training]
         write_scores(text, options.output, lines)
+
     if world is not None:
         world.shutdown()
 

@@ -62,6 +62,7 @@ def extract(options: ExtractOptions) -> str:
         raise ConfigurationError(
             f"output: {options.output} holds something already ({MANIFEST}); choose a new folder"
         )
+
     hashes = {path.name: file_hash(path) for path in find_text_files(options.input)}
     opened = TrainedModel.open(options.run, options.step)
     trained = replace(opened, checkpoint=fill_absent_heads(opened.checkpoint))
@@ -71,6 +72,7 @@ def extract(options: ExtractOptions) -> str:
         **trained.provenance,
         "input": hashes,
     }
+
     chosen = FeatureChoice(str(options.layer), options.pool, options.precision, length)
     objective = trained.objectives[0]
     manifest = write_features(
@@ -81,6 +83,7 @@ def extract(options: ExtractOptions) -> str:
         chosen,
         facts,
     )
+
     rows = plural(manifest["rows"], "vector")
     text_count = plural(manifest["texts"], "text")
     return (

@@ -80,6 +80,7 @@ def iterate_masked_words(
     """
     tokenizer = trained.tokenizer
     yielded = 0
+
     for row in range(0, len(shards), max(1, len(shards) // (4 * max_rows))):
         block, number = shards.locate(row)
         example = shards.read_block(block).row(number)
@@ -101,6 +102,7 @@ def iterate_masked_words(
         if words:
             yield ids, min(words, key=lambda position: abs(position - len(ids) // 2))
             yielded += 1
+
         if yielded == max_rows:
             return
 
@@ -132,6 +134,7 @@ def _show(
         if answer
         else ""
     )
+
     console.print(f"    {word}guesses: {listed}", highlight=False, soft_wrap=True)
 
 
@@ -169,12 +172,14 @@ def _fill(options: FillOptions) -> None:
         raise ConfigurationError(
             f"{options.run}: expected a model that fills masks (a head masked_lm), {what}"
         )
+
     for text in texts:
         ids, positions = encode_masked_text(trained, text)
         if len(positions) == 1:
             _show(console, trained, ids, positions[0], options.top, answer=False)
         else:
             _show_fillings(console, trained, text, options.beam)
+
     if options.heldout:
         for ids, position in iterate_masked_words(
             trained, _open_heldout_set(trained, options.data), options.heldout
@@ -195,12 +200,14 @@ def _open_heldout_set(trained: TrainedModel, set_paths: run_sets.SetPaths) -> Sh
             how = f"copy it to {folder}, or name one by data.heldout=MANIFEST"
             raise ConfigurationError(f"heldout: {run} has no held-out set: {how}")
         shards = open_shards(path, options=data.store)
+
     if not {"input_ids", "label_positions", "label_ids"} <= {spec.name for spec in shards.columns}:
         raise ConfigurationError(
             f"heldout: {path} holds {shards.manifest.kind} without masks; name a set below "
             "corrupt/ by "
             "data.heldout=MANIFEST"
         )
+
     return shards
 
 

@@ -58,12 +58,14 @@ def _estimate(chosen: FisherOptions) -> None:
         raise ConfigurationError(
             f"{run}: its inputs are sampled in training; use a run without a generator"
         )
+
     if not chosen.empirical:
         require_drawable_labels(model.heads)
     if isinstance(chosen.data, SetPaths):
         shards = open_first_set(run, locate_sets(run, trained.require_config().data, chosen.data))
     else:
         shards = open_shards(chosen.data)
+
     trained.require_same_tokenizer(shards)
     examples = draw_rows(shards, chosen.rows, chosen.seed)
     fisher = diagonal_fisher(model, examples, chosen.seed, empirical=chosen.empirical)
@@ -75,6 +77,7 @@ def _estimate(chosen: FisherOptions) -> None:
         "rows": min(chosen.rows, len(shards)),
         "empirical": chosen.empirical,
     }
+
     write_tensors(chosen.output, tensors, {"fisher": json.dumps(metadata)})
     mean = sum(float(values.sum()) for values in fisher.values()) / sum(
         values.numel() for values in fisher.values()

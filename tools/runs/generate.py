@@ -42,17 +42,20 @@ def _generate(settings: GenerateOptions) -> None:
     ):
         way_out = "set mode=sample, mode=beam, or with mode=unmask a temperature or width"
         raise ConfigurationError(f"samples: greedy continuations are all the same; {way_out}")
+
     from clozeline.model.generation.beam import DEFAULT_WIDTH
 
     if not settings.is_random and settings.samples > (width := settings.width or DEFAULT_WIDTH):
         raise ConfigurationError(
             f"samples: a beam of width {width} has as many continuations, got {settings.samples}"
         )
+
     trained = TrainedModel.open(settings.run, settings.step)
     console = Terminal()
     if settings.mode == "unmask":
         _unmask(console, trained, settings.text, settings)
         return
+
     if all(head.target != "lm" for head in trained.model.heads.values()):
         raise ConfigurationError(
             f"{settings.run}: continuations need a head that predicts the next token, the model "
@@ -60,16 +63,19 @@ def _generate(settings: GenerateOptions) -> None:
             f"{', '.join(trained.model.heads)}; a masked LM fills masks: "
             f"clozeline fill-mask {settings.run} text='a <mask> word', or mode=unmask"
         )
+
     ends = find_end_ids(trained.tokenizer)
     if ends - {trained.tokenizer.vocabulary.specials.get("eos")}:
         pieces = ", ".join(trained.tokenizer.piece(token) for token in sorted(ends))
         console.print(
             f"[dim]ends at {escape(pieces)}, by the publisher's files[/dim]", highlight=False
         )
+
     prompt = (
         settings.text if settings.allowed is None else settings.text.rstrip()
     )  # blanks belong to the allowed texts
     prompt += blank_after(trained.tokenizer, prompt)
+
     for continuation in continuations(trained, settings.text, settings):
         text = escape(text_of(trained.tokenizer, continuation, settings.stop))
         before = "" if trained.model.family.architecture == "encoder_decoder" else escape(prompt)

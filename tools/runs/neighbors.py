@@ -89,10 +89,12 @@ def _show(options: NeighborsCommand) -> None:
     features = open_features(options.features)
     nearest = find_neighbors(features, options)
     query = _describe_row(features, options.query)
+
     if options.json:
         found = {"query": query, "neighbors": nearest}
         sys.stdout.write(json.dumps(found, ensure_ascii=False) + "\n")
         return
+
     for cosine, row in (("query", query), *((f"{row['cosine']:.4f}", row) for row in nearest)):
         text = row["text"] if len(row["text"]) <= _SHOWN else row["text"][: _SHOWN - 3] + "..."
         sys.stdout.write(

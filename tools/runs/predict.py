@@ -99,6 +99,7 @@ def predict(options: PredictOptions) -> Counter[str]:
         raise ConfigurationError(
             f"input: {options.input}: no such file; give one with rows to predict"
         )
+
     opened = open_task_run(options.run, "train", step=options.step, set_paths=options.data)
     check_output(options.output, options.layout, opened.answer)
     keys = {name: names for name in _KEYS if (names := getattr(options, name))}
@@ -109,10 +110,12 @@ def predict(options: PredictOptions) -> Counter[str]:
         for name, value in to_data(options).items()
         if name not in ("run", "data", "input", "output", "step")
     }
+
     facts = {"checkpoint": opened.trained.digest, "input": file_hash(options.input), **plain}
     number = 0
     first = 0
     counts = Counter[str]()
+
     with PredictionParts(options.output, facts) as parts:
         items = iter(read_unlabeled(options.input, opened.answer, reader, columns))
         while group := list(islice(items, options.part_rows)):
@@ -120,15 +123,19 @@ def predict(options: PredictOptions) -> Counter[str]:
                 parts.write(number, _records_of(opened, reader, group, first))
             number = number + 1
             first = first + len(group)
+
         if not number:
             raise ConfigurationError(f"input: {options.input}: expected rows to predict, got none")
         counts["rows"] = first
+
         for record in parts.records(number):
             if TRUNCATED in record:
                 counts["truncated"] += 1
             if "rejected" in record:
                 counts[record["rejected"]] += 1
+
         write_output(options.output, options.layout, parts.records(number), opened.answer)
+
     return counts
 
 
@@ -146,6 +153,7 @@ def _records_of(
     if len(rows):
         for row, record in answer.records(opened.task, rows, answer.predict(opened.task, rows)):
             records[uids[rows.fixed["document_uid"][row].tobytes()]] = record
+
     for item_number, tokens in truncated.items():
         records[item_number][TRUNCATED] = tokens
     return [

@@ -79,18 +79,22 @@ class PromptOptions(CheckpointChoice, JsonSwitch, RunArgument):
 def prompt_run(options: PromptOptions) -> tuple[dict[str, object], list[str]]:
     """Return the scores of a run, and one line per row."""
     template = read_template(options.template, options.normalize)
+
     if options.answers is not None:
         template = limit_answers(template, read_allowed(options.answers, options.normalize))
     elif not template.labels:
         raise ConfigurationError(
             f"{options.template}: has no labels; add them, or name the answers: answers=FILE"
         )
+
     shots = template.shots if options.shots is None else options.shots
     selection = options.shot_selection or template.shot_selection
+
     if shots and options.train is None:
         raise ConfigurationError(
             f"shots={shots}: expected train=FILE, labeled rows to take demonstrations from"
         )
+
     rows = read_rows(options.input, template, options.normalize, labeled=False)
     pool = PromptRows([], rows.refused - rows.refused)
     if options.train is not None:
@@ -115,6 +119,7 @@ def prompt_run(options: PromptOptions) -> tuple[dict[str, object], list[str]]:
         "refused": dict(sorted(rows.refused.items())),
         "refused_of_train": dict(sorted(pool.refused.items())),
     }
+
     return scores, [*prediction_lines(answered, [*template.labels])]
 
 

@@ -72,22 +72,28 @@ def pseudo_label(options: PseudoLabelOptions) -> dict[str, Any]:
         raise ConfigurationError(
             f"{run}: expected a run that classifies texts, got one with a head {opened.head}"
         )
+
     reader = task_reader(opened.train.manifest)
     items = [
         item for item, _ in read_unlabeled(options.input, opened.answer, reader, InputColumns())
     ]
     judged, missing = label_texts(opened, reader, items)
+
     if not judged:
         raise ConfigurationError(
             f"input: {options.input}: expected texts, got none: {dict(missing)}"
         )
+
     kept, dropped = select(judged, options.threshold, options.per_class)
+
     if not kept:
         raise ConfigurationError(
             f"{options.input}: no row has a label with a probability of {options.threshold:g}: "
             "lower the threshold"
         )
+
     assert isinstance(reader, LabeledReader), "as those of all classes"
+
     lines = list(reader.format_lines([_with_label(row) for row in kept]))
     publish_text(options.output, "".join(f"{line}\n" for line in lines))
     names = opened.facts.labels
@@ -106,6 +112,7 @@ def pseudo_label(options: PseudoLabelOptions) -> dict[str, Any]:
             names[label]: number for label, number in sorted(Counter(_classes_in(kept)).items())
         },
     }
+
     publish_json(options.output.with_name(f"{options.output.name}.json"), facts)
     return facts
 

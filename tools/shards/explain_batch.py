@@ -80,7 +80,9 @@ def explain(
         for position, visit in enumerate(feed.batch(samples))
         if lane in (None, visit.lane)
     ]
+
     facts_by_position: dict[int, dict[str, object]] = {}
+
     for source, shards in enumerate(feed.sets):
         of_set = [(position, visit) for position, visit in row_reads if visit.source == source]
         # rows of this set, their documents, and the epoch's corruption
@@ -93,6 +95,7 @@ def explain(
         read_row = _row_reader(feed, source)
         task = read_task_metadata(shards.manifest)
         roles = feed.reading.inputs[source].manifest.roles | shards.manifest.roles
+
         for position, visit in of_set:
             facts: dict[str, object] = {"place": position, "lane": visit.lane, "epoch": visit.epoch}
             facts["set"] = shards.manifest.name
@@ -108,16 +111,20 @@ def explain(
                     for name, role in roles.items()
                     if role.use in ("row", "undo") and len(row.columns.get(name, ())) == 1
                 }
+
                 single = {name: values[0].item() for name, values in numbers.items()}
                 shown = {
                     **single,
                     **describe_answer(task, row),
                     **dict(_decode_texts(row, roles, pieces, tokens)),
                 }
+
                 facts |= {"filler": skipped} if skipped else shown
             elif visit.stored:
                 facts["filler"] = unread[visit.stored[0]]
+
             facts_by_position[position] = facts
+
     return [facts_by_position[position] for position, _ in row_reads]
 
 
@@ -127,6 +134,7 @@ def _read_rows(
     """Return single rows by (block, row), and why blocks are not read; each block is read once."""
     rows_read: dict[row_origins.BlockRow, RowBatch] = {}
     unread: dict[int, str] = {}
+
     for block in sorted({block for block, _ in stored}):
         if block in shards.quarantined:
             unread[block] = "its block is in quarantine"
@@ -141,6 +149,7 @@ def _read_rows(
         row_numbers = {row for its_block, row in stored if its_block == block}
         # copies, so that the block can be freed
         rows_read |= {(block, number): rows.take(np.array([number])) for number in row_numbers}
+
     return rows_read, unread
 
 
@@ -215,6 +224,7 @@ def _format_row(facts: dict[str, Any]) -> Iterator[str]:
 
 def _print_batch(options: ExplainOptions) -> None:
     feed = open_feed(options)
+
     if options.step is not None and options.samples is None:
         samples = feed.samples(options.step)
     elif options.samples is not None and options.step is None:
@@ -235,6 +245,7 @@ def _print_batch(options: ExplainOptions) -> None:
         number = f", step {step:,}" if feed.samples(step) == samples else ""
         until = f"samples {samples:,} to {samples + feed.rows(samples):,}"
         print(f"{names}: {until}{number}{STATES[feed.state(samples)]}")
+
     for facts in rows:
         as_json = json.dumps(facts, ensure_ascii=False) if options.json else None
         print(as_json or "\n".join(_format_row(facts)))

@@ -81,7 +81,9 @@ def _write_parquet(source: Path, target: Path) -> int:
             for field in DOCUMENT_SCHEMA
         ]
     )
+
     rows = 0
+
     with parquet.ParquetWriter(
         target, plain, compression="zstd", compression_level=_LEVEL
     ) as writer:
@@ -91,6 +93,7 @@ def _write_parquet(source: Path, target: Path) -> int:
             ]
             writer.write_table(pa.table(columns, schema=plain))
             rows += batch.num_rows
+
     return rows
 
 
@@ -113,12 +116,15 @@ def export_documents(options: ExportOptions) -> tuple[int, int]:
             f"{folder}: expected documents of a stage (*.arrow), got none; give a stage such as "
             "OUT/dedup"
         )
+
     suffix, write = _WRITERS[options.format]
     total = 0
+
     with new_target(options.output) as target:
         for file in files:
             with target.file(file.stem + suffix) as temporary:
                 total += write(file, temporary)
+
     return total, len(files)
 
 

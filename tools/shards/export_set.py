@@ -68,10 +68,12 @@ def export(path: Path, output: Path, form: str, file_rows: int = 10_000) -> dict
     rows = ExportedRows(shards, file_rows)
     manifest = shards.manifest
     quarantined = len(shards) - len(rows)
+
     if not len(rows):
         raise ConfigurationError(
             f"{shards.path}: expected rows, got none, and {quarantined:,} in quarantine"
         )
+
     with new_folder(output) as folder:
         _WRITERS[form](rows, folder)
         files = sorted(file for file in folder.rglob("*") if file.is_file())
@@ -93,7 +95,9 @@ def export(path: Path, output: Path, form: str, file_rows: int = 10_000) -> dict
                 for file in files
             },
         }
+
         publish_json(folder / SUMMARY, facts)
+
     return facts
 
 

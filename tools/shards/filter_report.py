@@ -113,6 +113,7 @@ def collect_reasons(
                     row.sample_text or "",
                 )
                 _keep_nearest(reason.below, most, float(match[1]), float(match[3]), *facts)
+
     measured = {
         source: [
             cast(ThresholdFilter, chosen.build())
@@ -121,12 +122,15 @@ def collect_reasons(
         ]
         for source, listed in filters.items()
     }
+
     languages = {
         name: source.language
         for name, source in config.sources.items()
         if source.language != "same"
     }
+
     count = 0
+
     for part in parts:
         for document in islice(
             read_documents(find_documents_file(folder, part)), -(-documents // len(parts))
@@ -146,6 +150,7 @@ def collect_reasons(
                     origin,
                     document.text,
                 )
+
     return reasons, count
 
 
@@ -166,7 +171,9 @@ def _measure(
                 least,
                 f"{document.language} {score:.3f} >= {least:.3f} by {key}",
             )
+
     statistics = TextStatistics(document.text)
+
     for step in steps:
         for name, value, minimum, maximum, shown in step.measure(document, statistics):
             sign, threshold = ("<=", maximum) if math.isfinite(maximum) else (">=", minimum)
@@ -205,6 +212,7 @@ def _find_parts(folder: Path) -> list[int]:
             "got no "
             f"{folder}/rejects"
         )
+
     found = {part: UnitRecord.load(folder, "main", part) for part in parts}
     for part, record in found.items():
         if record is None:
@@ -212,6 +220,7 @@ def _find_parts(folder: Path) -> list[int]:
             raise IntegrityError(
                 f"{path}: the record of a unit is missing or damaged; {rebuild_hint(path)}"
             )
+
     return [part for part, record in found.items() if record is not None and record.status == "ok"]
 
 
@@ -228,7 +237,9 @@ def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> Cons
         for name, facts in ranked
         if facts.rejected or name not in STEP_KEYS
     )
+
     sheets = [Sheet("Rejected documents", ("reason", "documents", "decided by"), rows)]
+
     for name, facts in reasons.items():
         sides = [
             ("rejected", neighbor) for neighbor in sorted(facts.below)
@@ -241,6 +252,7 @@ def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> Cons
             sheets.append(
                 Sheet(f"{facts.decided_by}: {name}", ("", "value", "document", "text"), lines)
             )
+
     summary = (
         f"{plural(total.total(), 'document')} rejected, {plural(measured, 'kept document')} "
         "measured"

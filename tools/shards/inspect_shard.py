@@ -86,6 +86,7 @@ def view_of(
         set_sheet(manifest),
         column_sheet(manifest, row),
     )
+
     title = f"{manifest.name} · row {first + sample} of {len(shards):,}"
     shown = row_parts(pieces, row, manifest.roles)
     return ConsoleView(

@@ -31,10 +31,12 @@ def put_in_quarantine(path: Path) -> tuple[Entries, Entries]:
     manifest = Manifest.load(path)
     overlay = path.parent / QUARANTINE
     before: Entries = []
+
     if overlay.exists():
         raw = overlay.read_bytes()
         read_quarantine(str(overlay), raw, manifest)
         before = entries_of(str(overlay), raw)
+
     new = _list_missing_shards(
         path.parent, manifest, {(entry["shard"], entry["block"]) for entry in before}
     )
@@ -50,6 +52,7 @@ def put_in_quarantine(path: Path) -> tuple[Entries, Entries]:
             shard = manifest.shards[int(shards.index.shard[block])].path
             reason = f"expected {error.expected}, got {error.got}"
             new.append({"shard": shard, "block": error.block, "reason": reason})
+
     if new:
         publish_quarantine(path.parent, before + new)
     return before, new

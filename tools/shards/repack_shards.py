@@ -101,6 +101,7 @@ def repack(
             f"{plural(len(source.quarantined), 'block')} in "
             f"quarantine, of {old.block_rows} rows each; omit the option"
         )
+
     new_names = {
         number: str(Path(facts.path).with_suffix(f".{layout['container']}"))
         for number, facts in enumerate(old.shards)
@@ -109,6 +110,7 @@ def repack(
     patterns = ("documents-*.arrow", TOKEN_COUNTS_FILE) if old.kind == "tokens" else ()
     extras = [path for name in patterns for path in source.path.parent.glob(name)]
     infos: list[ShardInfo] = []
+
     with new_files(output) as target:
         for shard, name in new_names.items():
             source.verify_shard(
@@ -121,11 +123,13 @@ def repack(
                         temporary, blocks, source.columns, metadata=metadata, name=name, **layout
                     )
                 )
+
         for extra in extras:
             with target.file(extra.name) as temporary:
                 shutil.copyfile(extra, temporary)
         # before the manifest, so that every reader sees it, and instead of a killed process's file
         (output / QUARANTINE).unlink(missing_ok=True)
+
         if source.quarantined:
             numbers = {facts.path: number for number, facts in enumerate(old.shards)}
             path = source.path.parent / QUARANTINE
@@ -135,6 +139,7 @@ def repack(
                 [{**entry, "shard": new_names[numbers[entry["shard"]]]} for entry in entries],
             )
             target.files[QUARANTINE] = {}
+
         totals = old.totals.model_dump(
             include={"tokens_by_language", "tokens_by_source", "skipped"}
         )
@@ -146,6 +151,7 @@ def repack(
             "totals": totals,
             "parents": parents,
         }
+
         return write_manifest(
             output, columns=source.columns, shards=infos, output=target, **layout, **fields
         )
@@ -175,6 +181,7 @@ def _repack(options: RepackOptions) -> None:
         level=options.level,
         block_rows=options.block_rows,
     )
+
     level = new.compression.level
     codec = new.compression.codec if level is None else f"zstd {level}"
     same = (
@@ -185,6 +192,7 @@ def _repack(options: RepackOptions) -> None:
             "another order"
         )
     )
+
     counts = f"{plural(new.totals.samples, 'row')} in {plural(new.totals.blocks, 'block')} of"
     sizes = f"{old.totals.bytes:,} → {new.totals.bytes:,} bytes ({new.container}, {codec})"
     print(f"{options.output}: {counts} {plural(new.totals.shards, 'shard')}, {sizes}; {same}")

@@ -72,10 +72,12 @@ class Validation:
         if self.kind == "columns":
             compared = "" if self.scores is None else f"; {self.scores.describe()}"
             return f"OK: {self.name} (columns): {self.rows:,} rows in {blocks}{compared}"
+
         line = (
             f"OK: {self.name} ({self.kind}, {self.container}): {self.rows:,} rows, "
             f"{self.tokens:,} tokens in {blocks}"
         )
+
         if self.without_tokenizer:
             unrestored = (
                 f" and no example was restored ({self.unrestored})" if self.unrestored else ""
@@ -85,6 +87,7 @@ class Validation:
                 f"{line}; its tokenizer is not above it, so {unchecked}: give its folder with "
                 "tokenizer=DIR"
             )
+
         if self.restored is None:
             return line
         speed = self.restored_tokens / max(self.seconds, 1e-9)
@@ -112,16 +115,19 @@ def validate(
         raise ConfigurationError(
             f"teacher: {path}: expected a column set, and against=SET with its rows"
         )
+
     vocabulary = None
     round_trip = None
     scores = None
     unrestored = ""
+
     if of_columns and against is not None:
         from clozeline.tools.shards.validation.stored_scores import (
             compare_stored_scores,
         )  # torch, only here
 
         scores = compare_stored_scores(shards, open_shards(against), teacher)
+
     if not of_columns:
         vocabulary = vocabulary_for(shards, tokenizer)
     if not of_columns and against is not None:
@@ -139,6 +145,7 @@ def validate(
                 raise
             unrestored = str(error)
         start = time.perf_counter()
+
     check_shard_set(shards, round_trip)
     manifest = shards.manifest
     totals = shards.manifest.totals

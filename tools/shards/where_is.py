@@ -104,8 +104,10 @@ def row_reads(
     Epochs are given per set.
     """
     readings = []
+
     for source, row in rows:
         shards = feed.sets[source]
+
         for epoch in epochs[source]:
             variant_read = epoch % VARIANTS if feed.online(source) else row.variant
             visit = feed.reading.find(source, (row.block, row.row), epoch)
@@ -117,6 +119,7 @@ def row_reads(
                 "variant": variant_read,
                 "set": shards.manifest.name,
             }
+
             facts |= storage_location(shards, row.block, row.row) | {
                 "epoch": visit.epoch,
                 "lane": visit.lane,
@@ -129,7 +132,9 @@ def row_reads(
             if feed.taken is not None:
                 facts["state"] = feed.state(samples)
                 facts["seen"] = facts["state"] == "read"
+
             readings.append(facts)
+
     return sorted(readings, key=lambda facts: (facts["samples"], facts["place"]))
 
 
@@ -161,6 +166,7 @@ def _summarize(
         for state, text in STATES.items()
         if text and counts[state]
     )
+
     yield (
         f"{plural(samples, 'sample')}, "
         f"{plural(len(readings), 'reading')}{': ' if states else ''}{states}"
@@ -172,11 +178,13 @@ def _summarize(
 def _look_up_documents(options: WhereOptions, feed: Feed) -> dict[bytes, dict[str, object] | None]:
     documents: dict[bytes, dict[str, object] | None] = {}
     uid = options.identity
+
     for shards in feed.sets:
         if isinstance(uid, bytes):
             documents |= {uid: None} | find_documents(shards.path, [uid]) | documents
         else:
             documents |= documents_at(shards.path, options.url or "")
+
     if not documents:
         dropped = [
             row for shards in feed.sets for row in rejections_at(shards.path, options.url or "")
@@ -191,6 +199,7 @@ def _look_up_documents(options: WhereOptions, feed: Feed) -> dict[bytes, dict[st
             f"{_set_paths(feed)}; "
             "a `*` at its end matches anything"
         )
+
     return documents
 
 
@@ -201,6 +210,7 @@ def _not_found_error(
     digits = f"{uid:016x}" if isinstance(uid, int) else (uid or b"").hex()
     request = f"url={options.url}" if uid is None else f"uid={digits}"
     sets = _set_paths(feed)
+
     if rows:
         what = (
             "none of its rows" if options.variant is None else f"no variant {options.variant} of it"
@@ -209,6 +219,7 @@ def _not_found_error(
         return ConfigurationError(
             f"{request}: {what} is read in epochs {options.epoch} to {last} of {sets}"
         )
+
     quarantined = sum(len(shards.quarantined) for shards in feed.sets)
     missing = (
         f"no such sample in {sets}"
@@ -219,6 +230,7 @@ def _not_found_error(
             "are in no set"
         )
     )
+
     not_searched = (
         f"; {plural(quarantined, 'block')} in quarantine not searched" if quarantined else ""
     )
@@ -236,6 +248,7 @@ def _find_readings(options: WhereOptions) -> None:
 
     # by default the epochs that the run starts, at least one
     epochs = [range(options.epoch, options.epoch + (options.epochs or 1))] * len(feed.sets)
+
     if options.epochs is None and feed.steps is not None:
         end = feed.samples(feed.steps + 1)
         started = [feed.epochs(source, end) for source in range(len(feed.sets))]
@@ -245,6 +258,7 @@ def _find_readings(options: WhereOptions) -> None:
     uid = options.identity
     documents: dict[bytes, dict[str, object] | None] = {}
     undecided = ""
+
     if isinstance(uid, int):
         rows = [
             (source, row)
@@ -254,6 +268,7 @@ def _find_readings(options: WhereOptions) -> None:
     else:
         documents = _look_up_documents(options, feed)
         rows, undecided = document_rows(feed, list(documents))
+
     readings = row_reads(feed, rows, epochs, options.variant)
     if not readings:
         raise _not_found_error(options, feed, rows, epochs)

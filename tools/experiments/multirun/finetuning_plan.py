@@ -92,6 +92,7 @@ def tell_time(run: Path, plan: FinetuningPlan, say: Callable[[str], None]) -> Ca
             )
             if told:
                 say(f"{plan.text}, at least {duration_text(told[0] * plan.seeds)} in all")
+
         records = step_records(read_lines(run / "metrics.jsonl"))
         if not records or records[-1]["step"] - records[0]["step"] < MEASURED_STEPS:
             return False

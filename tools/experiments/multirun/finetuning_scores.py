@@ -103,6 +103,7 @@ def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
     """Return the scores of all seeds in a folder on a split, by seed."""
     scores = scores_path(folder, split, 0).parent
     runs = []
+
     for path in sorted(scores.glob("seed-*.json")):
         try:
             plain = verify_checksum(parse_json(path.read_bytes()), path)
@@ -110,14 +111,17 @@ def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
             reason = f"is damaged ({error}); remove it, and the same command scores that seed again"
             raise IntegrityError(f"{path}: {reason}") from error
         runs.append(ScoredRun(plain["scores"], TaskMetadata.from_dict(plain["facts"])))
+
     if not runs:
         raise ConfigurationError(
             f"{folder}: expected an output of clozeline finetune with scores, got none"
         )
+
     if len({run.scores["set"] for run in runs}) > 1:
         raise ConfigurationError(
             f"{scores}: the seeds were scored on different sets; remove the old ones"
         )
+
     return sorted(runs, key=lambda run: int(run.scores["seed"]))
 
 
@@ -188,11 +192,13 @@ def advice_lines(runs: Sequence[ScoredRun], rows: int, given: Sequence[str] = ()
         f"worse than {meant}: {metric} {mean:.4f} against {better[name]:.4f}, {seeds}",
         f"what helps: {helps}. Where none is at hand, use the baseline: it needs no body",
     ]
+
     if given:
         verb = "follows" if len(given) == 1 else "follow"
         lines.append(
             f"{' and '.join(given)}, which you gave, {verb} rows and width without a value"
         )
+
     return lines
 
 
@@ -258,6 +264,7 @@ def average_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]]
         ConfigurationError: two folders have the same task.
     """
     scores: dict[str, float] = {}
+
     for name, by_split in named:
         runs = by_split["dev"]
         task = runs[0].facts.name
@@ -270,6 +277,7 @@ def average_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]]
         metrics = ", ".join(runs[0].facts.metrics)
         splits = f" on {', '.join(kept)}" if len(kept) > 1 else ""
         yield f"  {task:<12}{100 * scores[task]:6.2f}  {metrics}{splits}, seeds {len(runs)}"
+
     fitting = {name: tasks for name, tasks in BENCHMARKS.items() if scores.keys() <= tasks}
     if not fitting:
         yield f"mean of {len(scores)} tasks {100 * fmean(scores.values()):.2f}"

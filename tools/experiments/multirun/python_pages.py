@@ -93,12 +93,15 @@ def render_pages() -> Iterator[tuple[str, str]]:
         )
         page = pydoc.html.page(name, f"<h1>{html.escape(name)}</h1>\n{parts}")
         yield f"{_SITE}topics/{name}.html", _VOLATILE.sub("", page)
+
     modules: dict[str, ModuleType] = {}
+
     for name in (
         module_names()
     ):  # all first: what a page shows of a module depends on which others are imported
         with contextlib.suppress(ImportError):  # a module of another system
             modules[name] = importlib.import_module(name)
+
     for name, module in modules.items():
         page = pydoc.html.page(name, pydoc.html.document(module, name))
         # pydoc writes indents and many spaces as &nbsp;, which ordinary sites do not
@@ -112,6 +115,7 @@ def write_warc(path: Path, pages: Iterable[tuple[str, str]]) -> None:
     """
     with publish(path) as temporary, temporary.open("wb") as file:
         writer = WARCWriter(file, gzip=True)
+
         for url, page in pages:
             body = page.encode("utf-8", errors="replace")
             fields = [
@@ -127,6 +131,7 @@ def write_warc(path: Path, pages: Iterable[tuple[str, str]]) -> None:
                 warc_headers_dict={"WARC-Record-ID": identity, "WARC-Date": "2000-01-01T00:00:00Z"},
                 http_headers=StatusAndHeaders("200 OK", fields, protocol="HTTP/1.1"),
             )
+
             writer.write_record(record)
 
 

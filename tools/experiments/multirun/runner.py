@@ -132,6 +132,7 @@ def run_step(
         + " ".join([*(f"{key}={value}" for key, value in environment.items()), shlex.join(words)]),
         flush=True,
     )
+
     program = [str(PROGRAMS / words[0]), *words[1:]]
     with start_child(
         program, cwd=ROOT, env=_step_environment(accelerator) | environment
@@ -150,6 +151,7 @@ def run_step(
             raise
         finally:
             _RUNNING.discard(process)
+
     if code:
         raise StepFailedError(words, code)
 

@@ -141,6 +141,7 @@ def load_study(folder: Path) -> tuple[Study, dict[str, Variant]]:
         raise ConfigurationError(
             f"{file}: variants: expected a pipeline for every variant or for none"
         )
+
     for claim in study.orderings:
         for name in (claim.lower, claim.higher):
             if name not in variants or claim.measure not in variants[name].measures:
@@ -148,6 +149,7 @@ def load_study(folder: Path) -> tuple[Study, dict[str, Variant]]:
                     f"{file}: orderings: no variant {name} with the measure {claim.measure}; "
                     "variants: " + ", ".join(variants)
                 )
+
     return study, variants
 
 
@@ -217,6 +219,7 @@ def plan_training(
         raise ConfigurationError(
             f"flops: {study.flops:.3g} are less than a step of each part ({max(costs):.3g})"
         )
+
     config = _set_phases(config, variant, sets, steps, batch)
     config["evaluate"] = {
         **config.get("evaluate", {}),
@@ -259,6 +262,7 @@ def _compose_config(
         "seed": seed,
         "heldout": {name: str(path) for name, path in measured.items()},
     }
+
     return config
 
 

@@ -83,6 +83,7 @@ def write_scores(
             for name, files in texts.items()
         },
     }
+
     if test is not None:
         scorers = {kind: open_scorer(trained, kind)[0] for kind in variant.pairs}
         found = {
@@ -91,6 +92,7 @@ def write_scores(
         figures["pairs"] = {
             kind: {key: each[key] for key in _PAIR_FIGURES} for kind, each in found.items()
         }
+
     publish_text(scores, json.dumps(figures) + "\n")
 
 
@@ -125,11 +127,14 @@ def loss_lines(study: Study, runs: Runs) -> Iterator[str]:
     yield f"{'variant':<22}{'steps':>8}{'tokens':>12}" + "".join(
         f"{measure:>18}" for measure in measures
     )
+
     for name, seeds in runs.items():
         of_measures = (_losses_of(seeds, measure) for measure in measures)
         cells = "".join(f"{mean_text(losses, 3) if losses else '':>18}" for losses in of_measures)
         yield f"{name:<22}{seeds[0]['steps']:>8,}{seeds[0]['tokens']:>12,}{cells}"
+
     yield from _note_few_documents(runs)
+
     for claim in study.orderings:
         lower, higher = (
             _losses_of(runs[name], claim.measure) for name in (claim.lower, claim.higher)
@@ -174,6 +179,7 @@ def pair_lines(runs: Runs) -> Iterator[str]:
     """
     baselines: Mapping[str, float] = {}
     pairs = 0
+
     for name, figures in runs.items():
         for kind in figures[0].get("pairs", {}):
             scores = [of_seed["pairs"][kind] for of_seed in figures]
@@ -187,9 +193,11 @@ def pair_lines(runs: Runs) -> Iterator[str]:
             pairs = scores[0]["n"]
             yield f"minimal pairs, {name} by {kind}: {accuracy} % of {pairs:,}{correlation}"
             baselines = scores[0]["baselines"]
+
     if baselines:
         listed = ", ".join(f"{kind} {100 * accuracy:.1f} %" for kind, accuracy in baselines.items())
         yield f"minimal pairs, baselines: {listed}"
+
     if few := note_few_items(pairs, "pair"):
         yield f"minimal pairs: {few}"
 
@@ -201,6 +209,7 @@ def step_lines(
     heads = ("documents", "removed", "characters", "seconds")
     yield f"{'step':<18}" + "".join(f"{head:>12}" for head in heads)
     steps = {name: variant.base for name, variant in variants.items() if variant.base is not None}
+
     for name, own in left.items():
         cells = [f"{own.count:,}"]
         if name in steps:
@@ -212,6 +221,7 @@ def step_lines(
                 f"{own.seconds - base.seconds:+.1f}",
             ]
         yield f"{name:<18}" + "".join(f"{cell:>12}" for cell in cells)
+
     for measure in measures_of(runs):
         for name, base_name in steps.items():
             before, after = (_losses_of(runs[each], measure) for each in (base_name, name))

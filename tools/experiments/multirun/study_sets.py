@@ -82,11 +82,13 @@ def make_all_sets(
             "compared on files that none "
             f"of them reads: give heldout={measures[0]}=FILES"
         )
+
     if unknown := sorted(heldout.keys() - (measures if own else ())):
         expected = (
             f"one of {', '.join(measures)}" if own else "none, as all variants share one pipeline"
         )
         raise ConfigurationError(f"heldout: expected {expected}, got {unknown[0]}")
+
     files = _absolute(input_files or _pages(output))
     if own:
         return _make_each(folder, output / "shards", variants, files, heldout)
@@ -129,11 +131,13 @@ def _make_each(
         raise ConfigurationError(
             f"{folder}: expected one variant without a base, got {', '.join(roots) or 'none'}"
         )
+
     recipe = read_composed(Recipe, folder / STUDY)
     tokenizer = {"path": str(output / roots[0] / "train_tokenizer" / "tokenizer")}
     same_tokenizer = merge(Recipe, recipe, {"train_tokenizer": None, "tokenizer": tokenizer})
     folders: dict[str, Path] = {}
     made: dict[str, Path] = {}
+
     for name in sorted(variants, key=lambda name: name != roots[0]):  # the root gives the tokenizer
         own = variants[name].pipeline or {}
         keys = merge(
@@ -141,12 +145,14 @@ def _make_each(
         )
         changes = json.dumps(own, sort_keys=True)
         folders[name] = made[changes] = made.get(changes) or _run(output, name, keys, files)
+
     for measure, measure_files in heldout.items():
         dropping = dict.fromkeys(("dedup", "decontaminate", "balance") & recipe.keys())
         keys = merge(Recipe, same_tokenizer, _UNTOUCHED | dropping)
         folders[_MEASURE + measure] = _run(
             output, _MEASURE + measure, keys, _absolute(measure_files)
         )
+
     return folders
 
 

@@ -116,6 +116,7 @@ def summary(
     See `outcome`.
     """
     summaries: dict[str, object] = {}
+
     for method, seed_matrices in matrices.items():
         outcomes = [outcome(matrix, learned, rising) for matrix in seed_matrices]
         old = [
@@ -123,6 +124,7 @@ def summary(
             for name, stage in zip(names, learned, strict=True)
             if stage < len(seed_matrices[0]) - 1
         ]
+
         forgotten = zip(*(result.forgetting for result in outcomes), strict=True)
         values = {
             f"forgetting of {name}": list(of_seeds)
@@ -134,6 +136,7 @@ def summary(
         values |= {"backward transfer": transfers} if transfers else {}
         values |= {"last task": [result.last for result in outcomes]}
         figures = {}
+
         for name, values_of_seeds in values.items():
             deviation = stdev(values_of_seeds) if len(values_of_seeds) > 1 else None
             figures[name] = {
@@ -141,10 +144,12 @@ def summary(
                 "deviation": deviation,
                 "seeds": values_of_seeds,
             }
+
         summaries[method] = {
             "matrices": [list(map(list, matrix)) for matrix in seed_matrices],
             "figures": figures,
         }
+
     return summaries
 
 
@@ -153,6 +158,7 @@ def summary_lines(
 ) -> Iterator[str]:
     """Yield the matrix of each method, averaged over seeds, then one line of figures per method."""
     heads = [f"{name} ({kind})" for name, kind in zip(names, kinds, strict=True)]
+
     for method, method_summary in summaries.items():
         yield f"{method}, {len(method_summary['matrices'])} seeds"
         yield "  " + " ".join([f"{'':<20}", *(f"{head:>20}" for head in heads)])
@@ -163,6 +169,7 @@ def summary_lines(
                 known = [score for score in scores if score is not None]
                 cells.append(f"{sum(known) / len(known):.4f}" if known else "-")
             yield "  " + " ".join([f"{stage:<20}", *(f"{cell:>20}" for cell in cells)])
+
     for method, method_summary in summaries.items():
         figures = method_summary["figures"].items()
         yield f"{method:<8}" + ", ".join(
@@ -234,6 +241,7 @@ def _open_task(task_file: _TaskFile, path: Path) -> SequenceTask:
             raise ConfigurationError(
                 f"{path}: heldout: expected a set, got none at {' or '.join(map(str, neighbors))}"
             )
+
     config = (
         None if task_file.config is None else config_file(task_file.config, "train.yaml").resolve()
     )
@@ -297,6 +305,7 @@ class TaskSequence:
                     config, results, overrides=self._words(method, seed, number, before, run)
                 ).collect()
             scored.append(scores)
+
         return [self._read(scores)["scores"] for scores in scored]
 
     def _words(
@@ -314,7 +323,9 @@ class TaskSequence:
             "data.shards": str(task.shards.path),
             "output": str(run),
         }
+
         words |= {"seed": str(seed), "data.seed": str(seed), "data.heldout": str(task.heldout.path)}
+
         if task.config is None:  # reset what the first run's configuration set for itself
             words |= {
                 "init_parts": "[]",
@@ -323,6 +334,7 @@ class TaskSequence:
                 "data.phases": "[]",
             }
             words |= {"schedule.steps": "null"}
+
         if old and method == "replay":
             words["data.shards"] = json.dumps(
                 [str(earlier.shards.path) for earlier in (task, *old)]
@@ -330,14 +342,17 @@ class TaskSequence:
             words["data.weights"] = json.dumps(
                 [1 - options.replay, *[options.replay / len(old)] * len(old)]
             )
+
         if old and method == "ewc":
             file = self._measure_fisher(before, number, run.parent)
             words["regularizer"] = f"{{name: ewc, fisher: {file}, strength: {options.strength}}}"
+
         if old and method == "l2_sp":
             words |= {
                 "regularizer": f"{{name: l2_sp, alpha: {options.alpha}}}",
                 "optimizer.weight_decay": "0",
             }
+
         return [*(f"{key}={value}" for key, value in words.items()), *self.words]
 
     def _measure_fisher(self, runs: Sequence[Path], number: int, branch: Path) -> Path:
@@ -348,6 +363,7 @@ class TaskSequence:
         That of each task is measured once, with the run that had just learned it.
         """
         files = []
+
         for old in range(number):
             source = runs[max(0, old - self.options.learned + 1)]
             file = branch / f"fisher-{self.tasks[old].name}.safetensors"
@@ -359,6 +375,7 @@ class TaskSequence:
                 ]
                 run_step("clozeline", "fisher", source, *words)
             files.append(file)
+
         return (
             files[0]
             if len(files) == 1
@@ -397,12 +414,14 @@ class TaskSequence:
             else heads.issuperset(task.signature[0])
         ):
             return latest_model
+
         if number >= known:
             return None
         model = TrainedModel.open(runs[max(0, number - self.options.learned + 1)]).model
         with torch.no_grad():
             for name, parameter in model.family.named_parameters():
                 parameter.copy_(latest_model.family.get_parameter(name))
+
         return model
 
     def _read(self, path: Path) -> dict[str, Any]:

@@ -126,6 +126,7 @@ def measure_latencies(
     ]
     length = min([length, *limits])
     latencies = {}
+
     with _one_thread(), torch.inference_mode():
         for rows in BATCHES:
             passes = repeat(random_batch(dense, rows, length)) if batches is None else batches(rows)
@@ -142,6 +143,7 @@ def measure_latencies(
                     if number >= _WARMUP:
                         times.append(time.perf_counter() - start)
             latencies[rows] = Latency(median(seconds[0]), median(seconds[1]))
+
     return latencies
 
 
@@ -172,10 +174,12 @@ def random_batch(model: Model, rows: int, length: int) -> dict[str, Tensor]:
         "row_weight": torch.ones(rows),
         "choices": torch.ones(rows, dtype=torch.int64),
     }
+
     if model.family.architecture == "encoder_decoder":
         tensors |= {
             f"decoder_{name}": tensors[name] for name in ("input_ids", "position_ids", "lengths")
         }
+
     return tensors
 
 
@@ -284,6 +288,7 @@ class ModelRow:
             else "1 x"
             for rows in BATCHES
         ]
+
         sizes = self.sizes
         millions = [f"{sizes.stored / 1e6:.2f}", f"{sizes.flops / 1e6:.1f}"]
         counts = [f"{sizes.parameters:,}", f"{sizes.nonzero:,}", *millions]
@@ -336,13 +341,16 @@ def measure_row(
         latencies = measure_latencies(
             opened[0].model, opened[1].model, options.length, options.repeats
         )
+
     opened.clear()
     own_score = None
+
     if options.task is not None:
         own_score = score(runs, options.split, options.task, exits)
         dense_score = dense_score or (
             score(before, options.split, options.task) if runs != before else own_score
         )
+
     share = 1.0 if own_score is None else own_score.flops
     sizes[-1] = sizes[-1]._replace(flops=share * sizes[-1].flops)
     return ModelRow(name, sizes[-1], sizes[0], latencies, own_score, dense_score, claim)

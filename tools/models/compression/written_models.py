@@ -64,6 +64,7 @@ def model_folder(output: Path, source: Path, tokenizer: Path | None) -> Iterator
         StorageError: a file of the output cannot be written.
     """
     require_empty(output)
+
     try:
         try:
             import_tokenizer(tokenizer or source, output / TOKENIZER)
@@ -118,6 +119,7 @@ def find_claim(folder: Path) -> str:
                 raise IntegrityError(
                     f"{path}: is damaged: {error}; compress the model again"
                 ) from error
+
         if not (folder / "config.yaml").is_file():
             return ""
         config = read_config(folder)
@@ -126,10 +128,12 @@ def find_claim(folder: Path) -> str:
                 f"{config.prune.name} {_format_options(to_data(config.prune.options))}: "
                 f"{config.prune.type.published_result}"
             )
+
         source = config.model.init_from
         if source is None or not source.expanduser().is_dir():
             return ""
         folder = source.expanduser()
+
     return ""
 
 
@@ -182,6 +186,7 @@ def _write_run(run: TrainedModel, output: Path, smaller: Checkpoint, method: str
         for key, value in after.items()
         if before.get(key) == value
     }
+
     keys = after | left | {"compress.method": method}
     state = replace(
         run.stored.state, base="", best=None, heldout_loss=None, heldout_losses=(), frozen=keys

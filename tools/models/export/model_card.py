@@ -81,10 +81,12 @@ def model_card(
         "languages": ", ".join(languages) or "unknown",
         **_card_rows(trained),
     }
+
     rows = "\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in listed.items())
     front = _FRONT.format(license_id=json.dumps(license_id), languages=json.dumps(list(languages)))
     lines = {"tokenizer_import": "", "tokenizer_line": ""}
     literal = ""
+
     if trained.tokenizer_folder is not None:
         lines["tokenizer_import"] = ", AutoTokenizer"
         lines["tokenizer_line"] = (
@@ -94,6 +96,7 @@ def model_card(
         literal = _LITERAL.format(
             mark=trained.tokenizer.piece(specials.get("mask", next(iter(specials.values()))))
         )
+
     more = "".join(f", {name}={value!r}" for name, value in export.loader_options.items())
     body = _BODY.format(
         title=_cell(title),
@@ -120,6 +123,7 @@ def _card_rows(trained: TrainedModel) -> dict[str, str]:
             "model type": str(trained.checkpoint.model_type),
             "imported from": origin_of(trained.folder),
         }
+
     trained_on = trained.sets[0]
     state = trained.stored.state
     rows = {
@@ -139,8 +143,10 @@ def _card_rows(trained: TrainedModel) -> dict[str, str]:
         rows["decoder_start_token_id"] = (
             f"of the output's language: {', '.join(languages.values())}"
         )
+
     if state.token_rule:
         rows["token pruning"] = (
             f"{state.token_rule}, by clozeline alone: these weights keep all tokens"
         )
+
     return rows

@@ -38,9 +38,11 @@ def write_modules(folder: Path, pooling: str, checkpoint: Checkpoint, length: in
     if pooling == POOLER:
         kinds.append(("2_Dense", "Dense"))
         _write_pooler(folder / "2_Dense", checkpoint, similarity[0])
+
     if similarity:
         kinds.append((f"{len(kinds)}_Normalize", "Normalize"))
         (folder / kinds[-1][0]).mkdir()
+
     modules = [
         {
             "idx": number,
@@ -50,6 +52,7 @@ def write_modules(folder: Path, pooling: str, checkpoint: Checkpoint, length: in
         }
         for number, (path, kind) in enumerate(kinds)
     ]
+
     publish_json(folder / "modules.json", modules)
 
 

@@ -49,11 +49,13 @@ def write_torchao(
 
     others = []
     tensors = {}
+
     while export.tensors:  # a matrix and its integers are in memory one at a time
         name, tensor = export.tensors.popitem()
         tensors[name] = quantize_weight(tensor, quantization) if name in names else tensor
         if tensor.ndim == 2 and name.endswith(".weight") and name not in names:
             others.append(name.removesuffix(".weight"))
+
     plain, metadata = flatten_integers(tensors)
     write_tensors(folder / "model.safetensors", plain, metadata)
     entry = {
@@ -61,4 +63,5 @@ def write_torchao(
         "quant_type": {"default": config_to_dict(config)},
         "modules_to_not_convert": sorted(others),
     }
+
     return replace(export, config={**export.config, "quantization_config": entry})

@@ -52,18 +52,22 @@ def import_transformers(purpose: str) -> ModuleType:
         ConfigurationError: it is not installed; `purpose` begins the message, such as "--theirs".
     """
     os.environ["HF_HUB_OFFLINE"] = "1"  # read when transformers is imported
+
     try:
         import transformers
     except ImportError as error:
         raise ConfigurationError(
             f"{purpose} needs transformers: pip install transformers"
         ) from error
+
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+
     for library in (
         "torchao",
         "torch.utils._pytree",
     ):  # transformers loads torchao if it is installed
         logging.getLogger(library).setLevel(logging.ERROR)
+
     return transformers
 
 
@@ -119,12 +123,15 @@ def load_and_compare(folder: Path, name: Path, export: Export) -> str:
             call, or computes something else.
     """
     loader = export.loader
+
     try:
         transformers = import_transformers("export-model")
     except ConfigurationError:
         return f"for {loader}, not tried: transformers is not installed"
+
     level = transformers.utils.logging.get_verbosity()
     transformers.utils.logging.set_verbosity_error()
+
     try:
         with redirect_stderr(
             StringIO()
@@ -150,6 +157,7 @@ def load_and_compare(folder: Path, name: Path, export: Export) -> str:
         ) from error
     finally:
         transformers.utils.logging.set_verbosity(level)
+
     theirs = [value for key, value in scores.items() if key.endswith("logits")]
     apart = _compare_scores(export, theirs, ids)
     if apart is None:
@@ -160,6 +168,7 @@ def load_and_compare(folder: Path, name: Path, export: Export) -> str:
             "of the largest one "
             f"apart; {_INSTEAD}"
         )
+
     return f"loaded by {loader}, scores {apart:.0e} apart"
 
 
@@ -213,10 +222,12 @@ def compare_training_rows(folder: Path, trained: TrainedModel) -> str:
     if trained.tokenizer_folder is None or not trained.recorded:
         return ""
     first = trained.recorded[0]
+
     try:
         rows = open_shards(Path(first.path))
     except ClozelineError as error:  # it may have been moved
         return f"frame: not compared with training rows: {error}"
+
     exported = import_transformers("export-model").AutoTokenizer.from_pretrained(
         folder, local_files_only=True
     )
@@ -252,6 +263,7 @@ def compare_frames(
     first = {
         roles[role] for role in _HEAD if role in roles
     } - last  # a packed row may begin with a separator
+
     for ids in islice(rows, _ROWS):
         row = [int(token) for token in ids]
         while is_prompt and row and special[row[-1]]:
@@ -275,11 +287,13 @@ def compare_frames(
             framed = [*head, *tail]
             begins = row[: len(head)] == head if head else row[0] not in first
             same = begins and (row[-len(tail) :] == tail if tail else row[-1] not in last)
+
         if not same:
             ours, theirs = (
                 " ".join(exported.convert_ids_to_tokens(each)) for each in (row, framed)
             )
             differing.append(f"{ours[:_SHOWN]} in training, {theirs[:_SHOWN] or 'nothing'} there")
+
     if not compared:
         return ""
     if differing:
@@ -287,11 +301,13 @@ def compare_frames(
         return (
             f"frame: the exported tokenizer writes {count} training rows otherwise: {differing[0]}"
         )
+
     how = (
         f"{entire} of them complete, the others at both ends"
         if entire < compared
         else "all of them complete"
     )
+
     return (
         f"frame: {compared} training rows compared, {how}, each as the exported tokenizer writes it"
     )

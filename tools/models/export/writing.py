@@ -51,6 +51,7 @@ def new_folder(output: Path) -> Iterator[Path]:
     hidden = output / ".partial" if exists else output.with_name(f".{output.name}.partial")
     shutil.rmtree(hidden, ignore_errors=True)  # of a process that was killed
     hidden.mkdir(parents=True)
+
     try:
         yield hidden
         if exists:
@@ -92,10 +93,12 @@ def write_model(
     parameters = sum(tensor.numel() for tensor in export.tensors.values())
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = _write_tokenizer(folder, plan, export)
+
     if request.quantization is None:
         write_weights(folder, export.tensors, request.max_shard_size)
     else:
         export = write_torchao(folder, export, part, request.quantization)
+
     if plan.pooling:
         write_modules(folder, plan.pooling, trained.checkpoint, plan.texts.max_length)
     _write_generation_defaults(folder, part.published, export)
@@ -108,12 +111,14 @@ def write_model(
         languages=tuple(languages) or (trained.recorded[0].languages if trained.recorded else ()),
         has_words="tagging" in trained.checkpoint.config.heads and not plan.pooling,
     )
+
     publish_text(folder / CARD, card)
     changed = _changed_keys(part.published, export)
     if changed:
         publish_json(folder / MODEL, export.config)
     else:
         publish_text(folder / MODEL, part.published[MODEL])
+
     but = f", but for {', '.join(changed)}" if changed else ""
     configs = f"config.json: as published{but}" if part.published else ""
     return Written(
@@ -137,6 +142,7 @@ def _write_tokenizer(folder: Path, plan: ExportPlan, export: Export) -> str:
         lines.append(
             f"written anew from {', '.join(report.changed)}: tokenizer.json, tokenizer_config.json"
         )
+
     return "\n  ".join(lines)
 
 

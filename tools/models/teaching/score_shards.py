@@ -85,6 +85,7 @@ def write_shards(task: ColumnTask, shards: ShardSet, processes: int | None) -> I
                     {},
                     {spec.name: Ragged(np.zeros(0, spec.dtype), empty) for spec in writer.columns},
                 )
+
             while not task.part(block).exists():
                 next(scored)
             with np.load(task.part(block)) as part:
@@ -114,6 +115,7 @@ def _score_blocks(
     default = 1 if _device().type == "cuda" else len(os.sched_getaffinity(0))
     processes = min(processes or default, len(blocks))
     threads = torch.get_num_threads()
+
     if processes > 1:
         with ProcessPoolExecutor(
             processes, child_context("spawn"), die_with, (os.getpid(),)
@@ -123,6 +125,7 @@ def _score_blocks(
             finally:
                 pool.shutdown(cancel_futures=True)
         return
+
     try:
         yield map(Worker(task).score, blocks) if blocks else iter(())
     finally:

@@ -157,21 +157,25 @@ class Feed:
 def open_feed(options: FeedOptions) -> Feed:
     """Return the feed of the run or set that the options name."""
     given = {name: value for name in _ORDER_KEYS if (value := getattr(options, name)) is not None}
+
     if options.run is not None and options.manifest is None:
         for name in given:
             raise ConfigurationError(f"{name}: the run's own value is used; omit it")
         return _open_run_feed(options.run, options.data)
+
     if options.manifest is None or options.run is not None:
         raise ConfigurationError("expected a MANIFEST or run=DIR, one of them; see --help")
     if options.data != run_sets.SetPaths():
         raise ConfigurationError(
             "data.shards: says where the sets of run=DIR are; without a run give MANIFEST alone"
         )
+
     data = DataConfig(shards=options.manifest, **given)
     if data.global_batch % data.lane_count:
         raise ConfigurationError(
             f"lanes={data.lanes}: expected a divisor of the global batch {data.global_batch}"
         )
+
     return _open_data_feed(data)
 
 
@@ -181,17 +185,20 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
         raise ConfigurationError(
             f"run={run}: expected a run directory with config.yaml: give one, or copy it back"
         )
+
     with reading_run(path):
         config = load_config(
             dict[str, Any], path
         )  # a dictionary: validating all of it would load torch
         data: DataConfig = validate(DataConfig, config.get("data"), str(path), "data.")
         steps: int = validate(int, config.get("steps"), str(path), "steps")
+
     with _reading_lines(run / "metrics.jsonl") as lines:
         taken = [(int(line["step"]), int(line["samples"])) for line in lines if "samples" in line]
     saved = list[Phase[SourceKey]]()
     since = 0
     skipped = list[SkippedRows]()
+
     with _reading_lines(run / "events.jsonl") as lines:
         starts = [line for line in lines if line.get("event") == "data"]
         if planned := [line for line in starts if "plans" in line]:
@@ -207,6 +214,7 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
             f"{max(saved_steps):,}: "
             "lines are lost; what the run has read is known up to the last line\n"
         )
+
     skip = data.max_damaged_fraction > 0
     data = run_sets.locate_sets(run, data, paths)
     with run_sets.explain_missing_sets(run, data):

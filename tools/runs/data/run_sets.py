@@ -71,6 +71,7 @@ def _match_by_digest(
     paths_by_digest = {open_shards(path).digest: path for path in paths}
     recorded_by_path = {entry.path: entry for entry in recorded}
     current = {}
+
     for path in names:
         entry = recorded_by_path.get(as_url(path) or str(local_path(path).absolute()))
         if entry is None or entry.digest not in paths_by_digest:
@@ -86,6 +87,7 @@ def _match_by_digest(
                 f"data.shards: {run} reads {named} and it is none of those given: {have}"
             )
         current[path] = paths_by_digest[entry.digest]
+
     return current
 
 

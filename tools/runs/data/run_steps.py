@@ -71,6 +71,7 @@ class RunSteps:
         """Return the step whose global batch contains a position."""
         number = self._done[-1] + 1
         begin = self._next[-1]
+
         if taken_back := self.skipped(samples):
             number = taken_back.step + 1
             begin = taken_back.start
@@ -82,10 +83,12 @@ class RunSteps:
             return Step(
                 self._done[after - 1] + 1 + ahead, self._next[after - 1] + ahead * rows, rows
             )
+
         for first, stop, rows in self._plan_steps(number, begin):
             if stop is None or samples < stop:
                 ahead = (samples - first.begin) // rows
                 return Step(first.number + ahead, first.begin + ahead * rows, rows)
+
         raise AssertionError("the last phase has no end")
 
     def skipped(self, samples: int) -> SkippedRows | None:

@@ -52,12 +52,14 @@ def error_lines(answer: TaskHead, records: Sequence[Record]) -> Iterator[str]:
         yield from _confusion(
             answer.metadata.labels, Counter((gold[0], guess[0]) for gold, guess in units)
         )
+
     if units:
         yield "Scores by class:"
         yield from _table(
             ["class", "precision", "recall", "F1", "count"],
             _class_scores(answer.metadata.labels, units),
         )
+
     worst = sorted(
         (record for record in records if record["error"] > 0), key=lambda record: -record["error"]
     )

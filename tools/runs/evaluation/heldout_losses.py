@@ -59,6 +59,7 @@ def _losses(trained: TrainedModel, datasets: Datasets, name: str) -> dict[str, o
     )
     sums = dict.fromkeys(model.heads, 0.0)
     counts = dict.fromkeys(model.heads, 0)
+
     with (
         closing(open_stream(config.data, [datasets.heldout_phase(name)], 0, 1)) as stream,
         torch.no_grad(),
@@ -69,6 +70,7 @@ def _losses(trained: TrainedModel, datasets: Datasets, name: str) -> dict[str, o
                     if head in sums:
                         sums[head] += float(loss.total)
                         counts[head] += int(loss.count)
+
     losses = {head: sums[head] / max(1, counts[head]) for head in sums}
     loss = sum(weight * losses[head] for head, weight in config.model.head_weights.items())
     alone = model.heads[next(iter(losses))] if len(losses) == 1 else None

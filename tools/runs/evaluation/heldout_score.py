@@ -34,6 +34,7 @@ def heldout_score(
         raise ConfigurationError(
             f"{shards.path}: this model samples its inputs in training; it has no score of a set"
         )
+
     sums = dict.fromkeys(model.heads, 0.0)
     counts = dict.fromkeys(model.heads, 0)
     right = dict.fromkeys(model.heads, 0.0)
@@ -48,11 +49,13 @@ def heldout_score(
             if "accuracy" in loss.metrics:
                 heads_with_accuracy.add(name)
                 right[name] += float(loss.metrics["accuracy"])
+
     if empty := [name for name, count in counts.items() if not count]:
         raise ConfigurationError(f"{shards.path}: has no label of the head {empty[0]}")
     if len(counts) == len(heads_with_accuracy) == 1:
         (name,) = heads_with_accuracy
         return "accuracy", right[name] / counts[name]
+
     weights = model.config.head_weights
     return "nats", sum(weights[name] * sums[name] / counts[name] for name in counts)
 
@@ -78,6 +81,7 @@ def label_loss(model: Model, shards: ShardSet, most_rows: int) -> LabelLoss:
     for head in model.heads.values():
         if isinstance(head.options, LabelOptions):
             head.options = replace(head.options, normalize="label")
+
     rows = _read_rows(shards, most_rows)
     collate = Collate.from_manifest(shards.manifest)
     order = _by_length(rows)

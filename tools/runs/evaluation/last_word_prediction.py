@@ -70,6 +70,7 @@ def score(trained: TrainedModel, path: Path, form: NormalForm = "prose") -> dict
     limit = trained.model.position_limit
     head = [] if first is None else [first]
     rows = []
+
     for text, encoding in zip(passages, trained.tokenizer.encode(passages), strict=True):
         # the last word's tokens start after the previous word; drop the start of long passages
         before = len(text.rsplit(maxsplit=1)[0])
@@ -78,6 +79,7 @@ def score(trained: TrainedModel, path: Path, form: NormalForm = "prose") -> dict
         rows.append(
             _Row(truncated, int((encoding.starts >= before).sum()), len(truncated) < len(ids))
         )
+
     chosen = [row for row in rows if 0 < row.asked < len(row.ids)]
     scores = log_likelihoods(trained.model, [row.ids for row in chosen])
     total = math.fsum(
@@ -86,6 +88,7 @@ def score(trained: TrainedModel, path: Path, form: NormalForm = "prose") -> dict
     )
     # how many rows end with the tokens that the model would generate
     right = 0
+
     for batch in (chosen[begin : begin + _BATCH] for begin in range(0, len(chosen), _BATCH)):
         decoding = Decoding(max_tokens=max(row.asked for row in batch))
         continuations = generate(trained.model, [row.ids[: -row.asked] for row in batch], decoding)
@@ -93,6 +96,7 @@ def score(trained: TrainedModel, path: Path, form: NormalForm = "prose") -> dict
         right += sum(
             generated.ids[: row.asked] == row.ids[-row.asked :] for generated, row in pairs
         )
+
     words = Counter(text.split()[-1] for text in passages)
     return {
         "suite": "lambada",

@@ -59,6 +59,7 @@ def probe_scores(trained: TrainedModel, task: Path, split: str) -> dict[str, obj
         ConfigurationError: the task has no tagged words, another tokenizer, or one class.
     """
     sides = []
+
     for name in ("train", split):
         shards, facts = open_split(task, name)
         trained.require_same_tokenizer(shards)
@@ -68,11 +69,14 @@ def probe_scores(trained: TrainedModel, task: Path, split: str) -> dict[str, obj
                 f"probe: {shards.path} is a task of {facts.head}, expected one of tagged words"
             )
         sides.append(_words_of(set_rows(shards), answer, _MOST_WORDS if name == "train" else None))
+
     train, test = sides
+
     if len(set(train.classes.tolist())) < 2:
         raise ConfigurationError(
             f"probe: {task / 'train'} has words of one class, expected two or more"
         )
+
     by_word: dict[str, Counter[int]] = defaultdict(Counter)
     for text, label in zip(train.texts, train.classes.tolist(), strict=True):
         by_word[text][label] += 1
@@ -88,10 +92,12 @@ def probe_scores(trained: TrainedModel, task: Path, split: str) -> dict[str, obj
         return {"accuracy": float(right.mean()), "ambiguous_accuracy": of_ambiguous}
 
     layers = []
+
     for layer in range(trained.model.config.layers + 1):
         probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         probe.fit(train.vectors(trained, layer), train.classes)
         layers.append(accuracies(probe.predict(test.vectors(trained, layer))))
+
     return {
         "probe": "layers",
         "task": facts.name,
@@ -112,6 +118,7 @@ def probe_lines(scores: Mapping[str, Any]) -> Iterator[str]:
         f"{scores['ambiguous_words']:,} ambiguous; probes learned from {scores['train_words']:,} "
         "words"
     )
+
     yield f"  {'layer':<28}{'all words':>10}{'ambiguous':>11}"
     named = [
         ("0 (embeddings)" if number == 0 else str(number), of)
@@ -129,6 +136,7 @@ def _words_of(rows: RowBatch, answer: TaggingTaskHead, most: int | None) -> _Wor
     texts: list[str] = []
     classes: list[int] = []
     word_positions: list[tuple[int, int]] = []
+
     for sentence in answer.sentences(rows):
         for row in sentence.rows:
             places, words = words_with_tags(rows, row)
@@ -138,6 +146,7 @@ def _words_of(rows: RowBatch, answer: TaggingTaskHead, most: int | None) -> _Wor
             word_positions += [(row, position) for position in positions.tolist()]
         if most is not None and len(texts) >= most:
             break
+
     used: Sequence[int] = sorted({row for row, _ in word_positions})
     renumbered = {row: number for number, row in enumerate(used)}
     tokens = [rows.columns["input_ids"][row].tolist() for row in used]

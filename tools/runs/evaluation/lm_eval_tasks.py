@@ -46,6 +46,7 @@ class RunScores:
                 f"{trained.folder}: suite=lm_eval: expected a causal or a masked LM, got score "
                 f"{self.kind}"
             )
+
         self._form = form
         self.trained = trained
         self.causal = self.kind == "causal"
@@ -57,6 +58,7 @@ class RunScores:
             if self.causal
             else "cls"
         )
+
         self.prefix = vocabulary.id_of(special, "suite=lm_eval")
         self.length = trained.max_length
 
@@ -92,11 +94,13 @@ class RunScores:
         device = model.family.device
         rows = [[*context, *continuation][-(self.length + 1) :] for context, continuation in pairs]
         found: list[tuple[float, bool]] = [(0.0, True)] * len(pairs)
+
         for group in group_by_length([len(row) - 1 for row in rows], _TOKENS):
             with torch.no_grad():
                 scores = model.logits(
                     batch_tensors([rows[number][:-1] for number in group], device)
                 )["lm"]
+
             for own, number in zip(scores, group, strict=True):
                 row = rows[number]
                 count = min(len(pairs[number][1]), len(rows[number]) - 1)
@@ -111,6 +115,7 @@ class RunScores:
                     float(logs.gather(1, targets[:, None]).sum(dtype=torch.float64)),
                     greedy,
                 )
+
         return found
 
     def _score_masked(
@@ -150,10 +155,12 @@ class RunScores:
             raise ConfigurationError(
                 "suite=lm_eval: a task generates text, which a masked LM does not: choose others"
             )
+
         if options.get("do_sample") and options.get("temperature", 1.0) != 0:
             raise ConfigurationError(
                 "suite=lm_eval: expected greedy generation, a task samples: set do_sample: false"
             )
+
         stop = options.get("until") or []
         stop = [text for text in ([stop] if isinstance(stop, str) else stop) if text]
         limit = next(
@@ -165,6 +172,7 @@ class RunScores:
                 f"suite=lm_eval: the task asks for {limit} new tokens, the run reads "
                 f"{self.length}: set max_gen_toks"
             )
+
         tokenizer = self.trained.tokenizer
         ids = self.encode(context)[-(self.length - limit) :]
         (found,) = generate(
@@ -174,6 +182,7 @@ class RunScores:
             end_ids=find_end_ids(tokenizer),
             finishes=lambda new: any(each in tokenizer.decode_part(new) for each in stop),
         )
+
         text = tokenizer.decode_part(
             [token for token in found.ids if not tokenizer.vocabulary.special[token]]
         )
@@ -195,6 +204,7 @@ def task_scores(
         from lm_eval.tasks import TaskManager
     except ImportError as error:
         raise ConfigurationError(f"suite=lm_eval: {error}: install clozeline[lm-eval]") from error
+
     scores = RunScores(trained, form)
 
     class HarnessModel(LM):  # type: ignore[misc]
@@ -214,6 +224,7 @@ def task_scores(
         raise ConfigurationError(
             f"tasks: {', '.join(unknown)}: in no file of {folder}, and the harness has none"
         )
+
     found = simple_evaluate(
         HarnessModel(), tasks=[*tasks], task_manager=manager, bootstrap_iters=0, log_samples=False
     )

@@ -39,6 +39,7 @@ def read_facts(path: Path, form: NormalForm = "prose") -> list[Fact]:
     The relation is `predicate_id`, or else the name of the file. Several sentences are joined.
     """
     facts = []
+
     for file in find_text_files(path, with_rows=True):
         for where, fields in read_rows(file, form):
             sentence = fields.get("masked_sentence", fields.get("masked_sentences"))
@@ -52,6 +53,7 @@ def read_facts(path: Path, form: NormalForm = "prose") -> list[Fact]:
                 )
             relation = str(fields.get("predicate_id", file.name.partition(".")[0]))
             facts.append(Fact(before, after, word.strip(), relation))
+
     if not facts:
         raise ConfigurationError(f"{path}: expected facts, got none")
     return facts
@@ -78,6 +80,7 @@ def score(
         raise ConfigurationError(
             "suite=lama: none of the words is one token of the run's tokenizer"
         )
+
     asked = [fact for fact in facts if fact.word in tokens]
     # encode both sides of each gap, and place the mask between them
     texts = [text for fact in asked for text in (fact.before.removesuffix(" "), fact.after)]
@@ -100,6 +103,7 @@ def score(
         "skipped": len(facts) - len(asked),
         "candidates": len(choices),
     }
+
     return counts | _mean_over_relations(asked, ranks, len(choices))
 
 
@@ -133,6 +137,7 @@ def _mean_over_relations(
         }
         for name, indices in sorted(facts_by_relation.items())
     }
+
     rows = relations.values()
     names = ("p_at_1", *([f"p_at_{_TOP}"] if has_top else []), "majority")
     means = {name: float(np.mean([row[name] for row in rows])) if rows else 0.0 for name in names}
@@ -147,6 +152,7 @@ def fact_lines(scores: Mapping[str, Any]) -> Iterator[str]:
         if scores["skipped"]
         else ""
     )
+
     candidates = (
         f"the candidates are {scores['candidates']:,} words that are single tokens of this "
         "vocabulary"

@@ -86,6 +86,7 @@ def _pair_of(fields: Mapping[str, object], stem: str, where: str) -> Pair:
         context = text("Context1")
         domain = text("Domain")
         return Pair(f"{context} {text('Target1')}", f"{context} {text('Target2')}", domain, "ewok")
+
     if "input_prefix" in fields:  # entity tracking
         options = fields.get("options")
         operations = fields.get("numops")
@@ -100,6 +101,7 @@ def _pair_of(fields: Mapping[str, object], stem: str, where: str) -> Pair:
         good, bad, *further = (text("input_prefix") + option for option in options)
         paradigm = stem if operations is None else f"{stem}_{operations}_ops"
         return Pair(good, bad, paradigm, "entity_tracking", tuple(further))
+
     prefix = "" if "good" in fields else "sentence_"  # of BLiMP
     paradigm = text("UID") if "UID" in fields else stem
     phenomenon = text("linguistics_term") if "linguistics_term" in fields else "pairs"
@@ -159,11 +161,13 @@ def pair_scores(
         [len({next(tokens).tokens for _ in pair.sentences}) == 1 for pair in pairs]
     )
     by_baseline = {"shorter": shorter}
+
     if baseline is not None:
         for order, name in enumerate(("unigram", "bigram"), 1):
             by_baseline[name], _ = compare_first(
                 [baseline.log_probability(text, order) for text in texts], pairs
             )
+
     groups: dict[str, list[int]] = {name: [] for name in sorted({pair.paradigm for pair in pairs})}
     for index, pair in enumerate(pairs):
         groups[pair.paradigm].append(index)
@@ -178,6 +182,7 @@ def pair_scores(
         }
         for name, rows in groups.items()
     }
+
     rows_of = paradigms.values()
     same = float(preferred[same_length].mean()) if same_length.any() else None
     return {
@@ -217,14 +222,17 @@ def pair_lines(scores: Mapping[str, Any]) -> Iterator[str]:
             f"  {'pairs with equally many tokens':<34}{100 * same['accuracy']:5.1f} %  "
             f"({same['n']:,} pairs)"
         )
+
     for name, accuracy in scores["baselines"].items():
         note = note_if_worse(100 * scores["accuracy"], 100 * accuracy, "higher", ".1f")
         yield f"  {'baseline ' + name:<34}{100 * accuracy:5.1f} %{note}"
+
     if few := note_few_items(scores["n"], "pair"):
         yield f"  {few}"
     if scores["correlation_with_bigram"] is not None:
         correlation = scores["correlation_with_bigram"]
         yield f"  correlation with the bigram over paradigms {correlation:.2f}"
+
     if scores["suite"] == "blimp":
         listed = ", ".join(f"{name} {value}" for name, value in scores["published"].items())
         yield f"  published, all 67 paradigms: {listed}"

@@ -92,6 +92,7 @@ class TokenNgrams:
         before = np.zeros(len(tokens), np.int64)
         contexts = 1
         grams: list[tuple[Int64, Int64, Int64]] = []
+
         for n in range(1, self.order + 1):
             ends = np.flatnonzero(depths >= n - 1)
             keys, indices = np.unique(before[ends] * self._size + tokens[ends], return_inverse=True)
@@ -99,6 +100,7 @@ class TokenNgrams:
             # the context of the next order: the n-gram that ends one position before
             before = np.full(len(tokens), -1)
             before[ends[ends + 1 < len(tokens)] + 1] = indices[ends + 1 < len(tokens)]
+
         for n, (keys, ends, indices) in enumerate(grams, 1):
             if n == self.order:
                 counted = indices[depths[ends] >= 1]
@@ -112,6 +114,7 @@ class TokenNgrams:
                 of_position[ends] = indices
                 starts = ends[(depths[ends] == n - 1) & (n > 1)]
                 counted = of_position[np.concatenate([first, starts])]
+
             counts = np.bincount(counted, minlength=len(keys))
             prefixes = keys // self._size
             positive = counts > 0
@@ -124,6 +127,7 @@ class TokenNgrams:
             counts = np.append(counts, 0)
             orders.append(_Order(keys, counts, totals, kinds, discount))
             contexts = len(keys) - 1
+
         return orders
 
     def log_probabilities(self, document: Sequence[int]) -> NDArray[np.float64]:
@@ -216,16 +220,19 @@ def perplexity_scores(
         raise ConfigurationError(
             "score=fused: the mean of two scores has no perplexity; choose one of the two"
         )
+
     is_causal = kind == "causal"
     if not is_causal and (stride is not None or baseline is not None):
         name = "stride" if stride is not None else "baseline"
         raise ConfigurationError(
             f"{name}: belongs to score=causal; score={kind} masks one token at a time, remove it"
         )
+
     if kind == "pll_word" and _is_set(source):
         raise ConfigurationError(
             f"{source}: score=pll_word needs texts, to find words in; score=pll reads shard sets"
         )
+
     length, step = _window_and_stride(trained, window, stride, 1 if is_causal else 3)
     first = first_token(trained, ready[kind]) if is_causal else None
 
@@ -238,6 +245,7 @@ def perplexity_scores(
 
     documents = read(source)
     ngrams = None
+
     if baseline is not None:
         counted = (
             _read_set(trained, baseline)
@@ -247,12 +255,14 @@ def perplexity_scores(
         ngrams = TokenNgrams(
             (ids for ids, *_ in counted), ngram, len(trained.tokenizer.vocabulary.special)
         )
+
     total = 0.0
     tokens = 0
     size = 0
     count = 0
     all_sizes_known = True
     by_ngrams = 0.0
+
     for group in _batch_documents(documents):
         if ngrams is not None:
             by_ngrams -= sum(
@@ -266,6 +276,7 @@ def perplexity_scores(
             count = count + 1
             size = size + (document.size or 0)
             all_sizes_known = all_sizes_known and document.size is not None
+
     if not tokens:
         raise ConfigurationError(f"{source}: expected tokens to score, got none")
     return {
@@ -314,12 +325,15 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     bits = (
         "" if scores["bits_per_byte"] is None else f", {scores['bits_per_byte']:.4f} bits per byte"
     )
+
     if scores["score"] == "causal":
         name = f"perplexity {scores['perplexity']:.3f}"
     else:
         name = f"pseudo-perplexity {scores['pseudo_perplexity']:.3f} ({scores['score']})"
+
     yield f"{name}: {scores['nats']:.4f} nats a token{bits}; step {scores['step']:,}"
     counted = f"{scores['tokens']:,} tokens of {scores['documents']:,} {scores['unit']}"
+
     if scores["stride"] is None:
         yield (
             f"  {counted}, each masked in a window of {scores['window']}; not comparable with a "
@@ -331,6 +345,7 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
             "token of a document is "
             f"{scores['first_token']}"
         )
+
     if baseline := scores["baseline"]:
         own = scores["perplexity"] if scores["score"] == "causal" else scores["pseudo_perplexity"]
         note = note_if_worse(own, baseline["perplexity"], "lower", ".0f" if own >= 100 else ".3f")
@@ -389,8 +404,10 @@ def _read_set(trained: TrainedModel, source: Path) -> Iterator[_Document]:
         raise ConfigurationError(
             f"{source}: perplexity needs uncorrupted rows, got those of {objective.label}"
         )
+
     names = {spec.name for spec in shards.columns}
     column = "input_ids" if "input_ids" in names else "ids"
+
     for block in range(len(shards.index)):
         rows = shards.read_block(block)
         for number in range(len(rows)):

@@ -87,6 +87,7 @@ def lines_of(scores: Mapping[str, Any]) -> Iterator[str]:
     if few := note_few_items(scores["n"], scores["unit"].removesuffix("s")):
         yield f"  {few}"
     signed = scores.get("signatures", {})
+
     for metric, value in scores["metrics"].items():
         others = ", ".join(
             f"{name} {baseline[metric]:.4f}" for name, baseline in scores["baselines"].items()
@@ -97,6 +98,7 @@ def lines_of(scores: Mapping[str, Any]) -> Iterator[str]:
         note += f"  ({signed[metric]})" if metric in signed else ""
         note += "  (constant: no correlation is defined)" if scores["degenerate"] else ""
         yield f"  {metric:<21} {value:.4f}{note}"
+
     if used := scores.get("exit"):
         share = f"{100 * used['layers'] / used['of']:.1f} % of {used['of']} layers"
         yield f"  {'exit':<22}{share}, {100 * used['flops']:.1f} % of the FLOPs: {used['rule']}"

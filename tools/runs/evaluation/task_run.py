@@ -122,12 +122,14 @@ def open_task_run(
         data = locate_sets(run, trained.require_config().data, set_paths or SetPaths())
         first = data.first_set
         folder = task or (first.parent.parent if first.name == _MANIFEST else first.parent)
+
     if not folder.is_dir():
         raise ConfigurationError(
             f"{folder}: no such folder, expected the sets of the run's task: if they have moved, "
             "say where "
             "they are now by data.shards=MANIFEST of the training set"
         )
+
     shards, facts = open_split(folder, split)
     head = find_head(run, trained.checkpoint.config, facts, shards)
     trained.require_same_tokenizer(shards)
@@ -146,6 +148,7 @@ def open_split(folder: Path, split: str) -> tuple[ShardSet, TaskMetadata]:
         )
         missing = f"split={split}: {folder / split / _MANIFEST} is missing"
         raise ConfigurationError(f"{missing}: {folder} holds no such split, but {have}; choose one")
+
     shards = open_shards(folder / split)
     facts = read_task_metadata(shards.manifest)
     if facts is None:
@@ -154,6 +157,7 @@ def open_split(folder: Path, split: str) -> tuple[ShardSet, TaskMetadata]:
             "set that "
             "`clozeline tasks` made"
         )
+
     return shards, facts
 
 
@@ -166,6 +170,7 @@ def find_head(source: Path, model: ModelConfig, facts: TaskMetadata, shards: Sha
             f"{', '.join(model.heads)}: "
             "fine-tune it on the task first"
         )
+
     labels = model.heads[heads[0]].labels
     if facts.labels and labels != facts.labels:
         raise ConfigurationError(
@@ -173,6 +178,7 @@ def find_head(source: Path, model: ModelConfig, facts: TaskMetadata, shards: Sha
             f"{shards.path} has "
             f"{', '.join(facts.labels)}: its scores would mean other classes"
         )
+
     return heads[0]
 
 

@@ -79,19 +79,24 @@ def write_features(
     """
     check_layer(trained.model, chosen.layer)
     head, tail = _special_tokens_around(trained, objective)
+
     if chosen.pool == "cls" and not head:
         raise ConfigurationError(
             "pool=cls: rows of this run start with no special token; use mean or last"
         )
+
     room = chosen.max_length - len(head) - len(tail)
     if room < 1:
         raise ConfigurationError(
             f"max_length: expected room for more than special tokens, got {chosen.max_length}"
         )
+
     counts = dict.fromkeys(("texts", "rows", "truncated", "empty", "width"), 0)
     iterator = iter(texts)
+
     with publish(folder / FEATURES) as temporary, contextlib.ExitStack() as opened:
         writer = None
+
         while group := list(islice(iterator, _BATCH)):
             # encode a batch of texts, truncate them, and add special tokens
             encoded = trained.tokenizer.encode([text for _, text in group])
@@ -108,6 +113,7 @@ def write_features(
                     trained, text, encoding, of_row, len(head), room, chosen.pool
                 )
             ]
+
             table = _build_table(units, vectors[0].shape[1], chosen)
             writer = writer or opened.enter_context(pa.ipc.new_file(temporary, table.schema))
             writer.write_table(table)
@@ -116,8 +122,10 @@ def write_features(
             counts["truncated"] += sum(len(encoding.ids) > room for encoding in encoded)
             counts["empty"] += sum(not len(encoding.ids) for encoding in encoded)
             counts["width"] = vectors[0].shape[1]
+
         if writer is None:
             raise ConfigurationError("input: expected a text, got none")
+
     manifest = {"format": _FORMAT, **facts, **asdict(chosen), **counts, "file": FEATURES}
     manifest["hash"] = file_hash(folder / FEATURES)
     publish_json(folder / MANIFEST, add_checksum(manifest))
@@ -131,23 +139,28 @@ def open_features(folder: Path) -> Features:
         raise ConfigurationError(
             f"{folder}: found no {MANIFEST}: give an output of clozeline extract-features"
         )
+
     try:
         facts = verify_checksum(read_json(path) or {}, path, _FORMAT)
     except ValueError as error:
         raise IntegrityError(f"{path}: is damaged: {error}; extract the features again") from error
+
     if not isinstance(facts.get("file"), str):
         raise IntegrityError(
             f"{path}: is damaged: expected the name of a file; extract the features again"
         )
+
     file = folder / facts["file"]
     if not file.is_file() or file_hash(file) != facts.get("hash"):
         raise IntegrityError(
             f"{file}: is missing or not what {path} says; extract the features again"
         )
+
     with pa.memory_map(str(file)) as mapped:
         table = pa.ipc.open_file(mapped).read_all()
         vectors = table["vector"].combine_chunks().flatten().to_numpy().astype(np.float32)
         uids, positions, texts = (table[name].to_pylist() for name in ("uid", "position", "text"))
+
     return Features(uids, positions, texts, vectors.reshape(len(table), -1), facts)
 
 
@@ -187,6 +200,7 @@ def _select_units(
         return [
             (position, piece, vectors[first + position]) for position, piece in enumerate(pieces)
         ]
+
     if kind != "first_subword":
         return [(0, text, pool(kind, vectors[None], {"lengths": torch.tensor(len(vectors))})[0])]
     bounds = word_spans(text)
@@ -212,6 +226,7 @@ def _build_table(
         "layer": [chosen.layer] * len(units),
         "pool": [chosen.pool] * len(units),
     }
+
     columns = {name: pa.array(values, pa.string()) for name, values in strings.items()}
     columns["position"] = pa.array(positions, pa.int32())
     columns["vector"] = pa.FixedSizeListArray.from_arrays(pa.array(numbers), width)

@@ -54,6 +54,7 @@ def diagonal_fisher(
     parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
     squares = {name: torch.zeros_like(p) for name, p in parameters.items()}
     count = 0
+
     for count, tensors in enumerate(examples, 1):
         generator = generator_for(seed, f"labels of example {count}")
         labeled = tensors if empirical else _draw_labels(model, tensors, generator)
@@ -66,6 +67,7 @@ def diagonal_fisher(
         for name, gradient in zip(parameters, gradients, strict=True):
             if gradient is not None:
                 squares[name] += gradient.square()
+
     return {name: total / max(1, count) for name, total in squares.items()}
 
 
@@ -102,10 +104,12 @@ def _draw_labels(
     (head,) = model.heads.values()  # type: ignore[operator]
     seen: list[Any] = []
     hook = head.register_forward_pre_hook(lambda _, inputs: seen.extend(inputs))
+
     with torch.no_grad():
         model(tensors)
         hook.remove()
         hidden, batch = seen
+
         if not isinstance(head, LabelHead):
             key = "label"
             scores = head.scores(hidden, batch)
@@ -114,6 +118,7 @@ def _draw_labels(
             scores = head.logits(gather_labels(hidden, batch).states)
         else:
             return dict(tensors)
+
         if (
             isinstance(head, ClassificationHead) and head.options.multi_label
         ):  # [1, classes], each drawn independently
@@ -121,6 +126,7 @@ def _draw_labels(
                 **tensors,
                 key: torch.bernoulli(scores.float().sigmoid(), generator=generator).to(torch.int64),
             }
+
         return {
             **tensors,
             key: torch.multinomial(scores.float().softmax(-1), 1, generator=generator)[:, 0],

@@ -90,6 +90,7 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
     if settings.allowed is not None:
         texts = [blanks + each for each in read_allowed(settings.allowed, settings.normalize)]
         allowed = AllowedSequences(_encode_allowed(trained, text.removesuffix(blanks), texts), ends)
+
     rules: dict[str, Any] = {
         "end_ids": ends,
         "allowed": allowed,
@@ -199,17 +200,20 @@ def find_language_token(
     wanted: dict[str, str] = objective.options.get("language_tokens", {})
     ids = _special_pieces(tokenizer)
     pieces = {name: ids[piece] for name, piece in wanted.items() if piece in ids}
+
     if not wanted:
         if language is not None:
             raise ConfigurationError(
                 f"language: the rows of {objective.label} have no language tokens; remove the key"
             )
         return None
+
     if language not in pieces:
         got = language or "none"
         raise ConfigurationError(
             f"language: expected the language of TEXT, one of {', '.join(pieces)}, got {got}"
         )
+
     return pieces[language]
 
 

@@ -31,15 +31,19 @@ def encode_masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[np.int
     special = {name: vocabulary.id_of(name, "fill_mask") for name in ("cls", "sep", "mask")}
     ids = [special["cls"]]
     positions = []
+
     for encoding in trained.tokenizer.encode([part.removesuffix(" ") for part in parts[:-1]]):
         ids += encoding.ids.tolist()
         positions.append(len(ids))
         ids.append(special["mask"])
+
     ids += [*trained.tokenizer.encode(parts[-1:])[0].ids.tolist(), special["sep"]]
+
     if len(ids) > trained.max_length:
         raise ConfigurationError(
             f"{len(ids)} tokens, the model reads rows of at most {trained.max_length}: shorten it"
         )
+
     return np.array(ids), positions
 
 

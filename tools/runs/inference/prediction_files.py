@@ -109,6 +109,7 @@ def write_output(
         with publish(output) as temporary:
             _write_parquet(temporary, records, answer)
         return
+
     with publish(output) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         if layout == "glue":
             file.write("index\tprediction\n")

@@ -61,6 +61,7 @@ class TeacherScores:
         # rows of similar length share a batch; the order depends on the block alone
         order = np.argsort(rows.columns["input_ids"].lengths, kind="stable")
         parts: list[tuple[NDArray[Any], NDArray[Any], Int64]] = []
+
         for start in range(0, len(order), self.stored.batch):
             batch = rows.take(order[start : start + self.stored.batch])
             parts.append(self._score_batch(batch))
@@ -84,11 +85,13 @@ class TeacherScores:
         if "label_index" in tensors:
             width = tensors.get("decoder_input_ids", tensors["input_ids"]).shape[1]
             counts = np.bincount(tensors["label_index"].numpy() // width, minlength=len(rows))
+
         moved = {name: tensor.to(self.device) for name, tensor in tensors.items()}
         logits = self._teacher(moved)[f"teacher_logits_{self.stored.head}"][: counts.sum()].float()
         size = max(1, _CACHED // logits.shape[1]) if self.device.type == "cpu" else len(logits)
         k = self.stored.k
         temperature = self.stored.temperature
+
         if self.stored.how == "top":
             scores = [keep_best(part, k, temperature) for part in torch.split(logits, size)]
         else:
@@ -99,6 +102,7 @@ class TeacherScores:
             )
             parts = zip(torch.split(logits, size), torch.split(uniform, size), strict=True)
             scores = [draw_classes(part, own, temperature) for part, own in parts]
+
         ids, weights = (torch.cat(column).cpu().numpy() for column in zip(*scores, strict=True))
         return ids, weights, counts
 
@@ -181,18 +185,21 @@ def plan_scores(
     """
     manifest = shards.manifest
     config = teacher.checkpoint.config
+
     if manifest.kind != "examples" or manifest.objective is None:
         raise ConfigurationError(
             f"data.shards: {shards.path} holds {manifest.kind}: expected examples, whose labels "
             "are fixed; run "
             "`clozeline corrupt` on it"
         )
+
     if manifest.objective.architecture != config.architecture:
         raise ConfigurationError(
             f"data.shards: {shards.path} is for the architecture "
             f"{manifest.objective.architecture}, the teacher "
             f"{teacher.folder} is {config.architecture}"
         )
+
     collate = Collate.from_manifest(manifest)
     refuse_unreadable(collate, config, f"data.shards: {shards.path}")
     name = _find_head(config, collate, shards, head)

@@ -122,14 +122,17 @@ class TextScorer:
             return log_likelihoods(
                 self._trained.model, [[*head, *encoding.ids.tolist()] for encoding in encoded]
             )
+
         cls, sep, mask = self._trained.masked_row_ids(f"score={kind}")
         rows = [[cls, *encoding.ids.tolist(), sep] for encoding in encoded]
         positions = [range(1, len(row) - 1) for row in rows]
         words = None
+
         if kind == "pll_word":
             words = [
                 word_indices(text, encoding) for text, encoding in zip(texts, encoded, strict=True)
             ]
+
         return pseudo_log_likelihoods(
             self._trained.model, rows, positions, mask, words=words, previous=kind == "mntp"
         )

@@ -75,8 +75,10 @@ def read_unlabeled(
             if (items := official.read_unlabeled(path)) is not None:
                 yield from items
                 return
+
     file, keys = _open_columns(path, answer, reader, columns)
     file.require(*_names_in(keys), *filter(None, [columns.id]), keys="")
+
     for index, row in file.rows():
         if isinstance(row, Rejected):
             yield row, None
@@ -99,7 +101,9 @@ def _open_columns(
         _keys_of(needed, answer, reader, columns)  # refuses columns that the task does not read
         file = open_table(path, InputLimits(), columns.delimiter, needed, default="tsv")
         return file, {name: [name] for name in needed}
+
     delimiter, header = reader.table_form()
+
     if not (columns.delimiter or columns.columns) and (delimiter or header):
         with suppress(ConfigurationError):  # values that are no names
             file = open_table(path, InputLimits())
@@ -107,6 +111,7 @@ def _open_columns(
             if {*_names_in(keys)} <= {*file.names}:
                 return file, keys
         columns = replace(columns, delimiter=delimiter, columns=header)
+
     file = open_table(path, InputLimits(), columns.delimiter, columns.columns)
     return file, _keys_of(file.names, answer, reader, columns)
 
@@ -168,7 +173,9 @@ def build_rows(
 ) -> UnlabeledRows:
     """Return the rows of the items as in training."""
     objective = opened.train.manifest.objective
+
     assert objective is not None, "a set of examples"
+
     frame = FRAMES[objective.options["frame"]]
     form = Form(frame, objective.options["max_length"], opened.train.manifest.config.get("stride"))
     builder = rows_of(opened.facts.head, frame.architecture)(
@@ -181,8 +188,10 @@ def build_rows(
         for number, item in enumerate(items)
         if not isinstance(item, Rejected)
     }
+
     missing = dict[int, str]()
     truncated = dict[int, int]()
+
     for number, item in enumerate(items):
         if isinstance(item, Rejected):
             missing[number] = item.reason
@@ -190,4 +199,5 @@ def build_rows(
             missing[number] = builder.unbuilt[item.index]
         elif item.index in builder.truncated_inputs:
             truncated[number] = builder.truncated_inputs[item.index]
+
     return UnlabeledRows(rows, uids, missing, truncated)

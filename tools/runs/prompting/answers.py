@@ -69,6 +69,7 @@ def answer_rows(
     """
     answered: list[Answered] = []
     empty = dict.fromkeys(template.names, template.null) if normalization == "pmi" else None
+
     for first in range(0, len(rows), _ROWS_PER_BATCH):
         part = rows[first : first + _ROWS_PER_BATCH]
         asked = [
@@ -80,11 +81,14 @@ def answer_rows(
             if of_row.fits
             for candidate in (*of_row.candidates, *of_row.blank)
         }
+
         scores = dict(zip(distinct, scorer.scores([*distinct]), strict=True))
+
         for of_row in asked:
             values = _label_scores(template, of_row, scores, normalization) if of_row.fits else ()
             uids = tuple(other.uid for other in of_row.shown)
             answered.append(Answered(of_row.row, values, uids, of_row.dropped))
+
     return answered
 
 
@@ -107,6 +111,7 @@ class _FittedPrompt:
         self.row = row
         self.shown = shown
         self.dropped = 0
+
         while True:
             before = [(shown_row.fields, shown_row.label or "") for shown_row in self.shown]
             self.candidates = _candidates(template, scorer, prompt_of(template, before, row.fields))
@@ -143,6 +148,7 @@ def _label_scores(
             by_word /= [len(word.strip().encode()) for word in every]
         case "pmi":
             by_word -= [float(scores[candidate].sum()) for candidate in asked.blank]
+
     by_label = np.split(by_word, np.cumsum([len(words) for words in template.labels.values()])[:-1])
     return tuple(
         float(np.logaddexp.reduce(own) if template.words == "logsumexp" else own.mean())

@@ -89,7 +89,9 @@ def prompt_lines(scores: Mapping[str, Any]) -> Iterator[str]:
         f"({scores['shot_selection']}, seed {scores['seed']}): {scores['n']:,} rows, step "
         f"{scores['step']:,}"
     )
+
     majority = scores["baselines"]["majority"]
+
     for name, value in scores["metrics"].items():
         baseline = majority["metrics"][name]
         note = note_if_worse(value, baseline, "higher")
@@ -97,8 +99,10 @@ def prompt_lines(scores: Mapping[str, Any]) -> Iterator[str]:
             f"  {name:<12}{value:.4f}   majority '{majority['label']}' of {majority['of']} "
             f"{baseline:.4f}{note}"
         )
+
     counted = ("skipped", "unlabeled", "ties", "dropped_demonstrations")
     yield "  " + ", ".join(f"{scores[name]:,} {name.replace('_', ' ')}" for name in counted)
+
     for name, reasons in (("input", scores["refused"]), ("train", scores["refused_of_train"])):
         if reasons:
             yield f"  refused of {name}: " + ", ".join(

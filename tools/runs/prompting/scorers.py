@@ -136,6 +136,7 @@ class Cloze:
             if self._masks == "independent"
             else None
         )
+
         return pseudo_log_likelihoods(
             self._model,
             [candidate.ids for candidate in candidates],
@@ -170,10 +171,12 @@ class Answer:
         head = objective.options.get("source_head", "none")
         self._head = () if head == "none" else (vocabulary.id_of(head, label),)
         self._sentinel = vocabulary.sentinels[0] if objective.name == "span_corruption" else None
+
         if not isinstance(objective.frame.decoder_start, int):
             raise ConfigurationError(
                 f"{label}: its rows have no token of their own that the decoder reads first"
             )
+
         self._start = objective.frame.decoder_start
 
     def candidate(self, prompt: LabelPrompt, word: str) -> Candidate:
@@ -188,6 +191,7 @@ class Answer:
                 tuple(range(len(answer) + 1)),
                 (*answer, self._end),
             )
+
         text = f"{prompt.before}{word}{prompt.after}"
         encoding = self._tokenizer.encode([text])[0]
         positions = _word_tokens(text, prompt, word, encoding)
@@ -233,6 +237,7 @@ def _word_tokens(text: str, prompt: LabelPrompt, word: str, encoding: Encoding) 
         raise ConfigurationError(
             f"labels: the tokenizer has no token for '{word}' after '{prompt.before[-20:]}'"
         )
+
     return tokens
 
 
@@ -255,6 +260,7 @@ def open_scorer(
         for objective in reversed(trained.objectives)
         for kind in prepared_modes(objective)
     }
+
     known: list[Mode] = [kind for kind in get_args(Mode) if kind in ready]
     nothing = (
         "after which a prompt has no answer: expected a run of a masked, causal or text-to-text "

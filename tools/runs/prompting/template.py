@@ -62,10 +62,12 @@ class Template:
             raise ValueError(
                 f"example: expected {{label}} once, got it {field_names.count(LABEL)} times"
             )
+
         if field_names == [LABEL]:
             raise ValueError(
                 "example: expected a field of the row, such as {text}, got {label} alone"
             )
+
         if len(self.labels) == 1 or not all(self.labels.values()):
             raise ValueError("labels: expected two or more, each with at least one word")
         counts = Counter(word.strip() for words in self.labels.values() for word in words)
@@ -73,12 +75,14 @@ class Template:
             double := next((word for word, count in counts.items() if not word or count > 1), None)
         ) is not None:
             raise ValueError(f"labels: expected different words, got '{double}' more than once")
+
         if self.labels and (
             unknown := [name for name in self.values.values() if name not in self.labels]
         ):
             raise ValueError(
                 f"values: expected labels of {', '.join(self.labels)}, got '{unknown[0]}'"
             )
+
         if unknown := [name for name in self.fields if name not in self.names]:
             raise ValueError(
                 f"fields: '{unknown[0]}' is no name of the example; it has {', '.join(self.names)}"
@@ -202,9 +206,11 @@ def read_rows(
         raise ConfigurationError(
             f"{path}: no such file; give lines of JSON, or a table with a header"
         )
+
     accepted = []
     refused = Counter[str]()
     columns: dict[str, None] = {}
+
     for _, plain in open_table(path, InputLimits()).rows():
         if isinstance(plain, Rejected):
             refused[plain.reason] += 1
@@ -217,6 +223,7 @@ def read_rows(
             refused["no_label"] += 1
         else:
             accepted.append(row)
+
     if not accepted:
         reasons = (
             ", ".join(f"{count} x {reason}" for reason, count in refused.items()) or "it is empty"
@@ -229,11 +236,13 @@ def read_rows(
             f"{', '.join(columns) or 'none'}. Name yours in the template, for example fields: "
             f"{{{first}: COLUMN}}"
         )
+
     return PromptRows(accepted, refused)
 
 
 def _parse_row(plain: Mapping[str, object], template: Template) -> PromptRow | str:
     fields = {}
+
     for name in template.names:
         value = next(
             (plain[column] for column in template.columns_of(name) if column in plain), None
@@ -241,6 +250,7 @@ def _parse_row(plain: Mapping[str, object], template: Template) -> PromptRow | s
         if not isinstance(value, str) or not value.strip():
             return f"no_{name}"
         fields[name] = value
+
     written = plain.get(template.label)
     label = (
         None
@@ -280,6 +290,7 @@ class Demonstrations:
         self._shots = shots
         self._selection = selection
         self._seed = seed
+
         if shots and len(self._pool) <= shots:
             raise ConfigurationError(
                 f"shots={shots}: expected a file train=FILE with more labeled rows than that, got "
@@ -297,6 +308,7 @@ class Demonstrations:
         drawn = mix(mix(self._uids) ^ base)
         order = np.argsort(drawn, kind="stable")
         order = order[self._uids[order] != np.uint64(row.uid)]
+
         if self._selection != "random":
             # one row of each label per turn: its rank among the rows of its label
             labels = self._labels[order]
@@ -304,6 +316,7 @@ class Demonstrations:
             for label in np.unique(labels):
                 turns[labels == label] = np.arange((labels == label).sum())
             order = order[np.argsort(turns, kind="stable")]
+
         selected = order[: self._shots]
         return [
             self._pool[number] for number in selected[np.argsort(drawn[selected], kind="stable")]

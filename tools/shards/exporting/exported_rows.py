@@ -44,6 +44,7 @@ class ExportedRows:
         """Yield the rows of one file after the other."""
         waiting = list[RowBatch]()
         count = 0
+
         for block in self.blocks:
             rows = self.shards.read_block(block)
             start = 0
@@ -55,6 +56,7 @@ class ExportedRows:
                     yield RowBatch.concatenate(waiting)
                     waiting = []
                     count = 0
+
         if waiting:
             yield RowBatch.concatenate(waiting)
 

@@ -76,6 +76,7 @@ def write_webdataset(rows: ExportedRows, folder: Path) -> None:
     """
     webdataset = _import_writer("webdataset")
     previous_key = ""
+
     for number, part in enumerate(rows.files()):
         path = folder / f"samples-{number:05d}-of-{rows.file_count:05d}.tar"
         with path.open("wb") as file, webdataset.TarWriter(file, mtime=0) as writer:
@@ -92,6 +93,7 @@ def write_webdataset(rows: ExportedRows, folder: Path) -> None:
                         f"{where}: two consecutive rows have the key {key}: run clozeline "
                         "validate-shards"
                     )
+
                 arrays = {f"{name}.npy": values for name, values in row.columns.items()}
                 writer.write({"__key__": key, "json": source, **arrays})
                 previous_key = key

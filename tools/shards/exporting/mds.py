@@ -41,8 +41,10 @@ def write_mds(rows: ExportedRows, folder: Path) -> None:
         "column_encodings": [_encoding(spec) for spec in columns],
         "column_sizes": [None if spec.kind == "list" else spec.width for spec in columns],
     }
+
     header = json.dumps(described, sort_keys=True).encode()
     shards = []
+
     for number, part in enumerate(rows.files()):
         samples = [_encode_sample(row, columns) for row in part]
         offsets = np.cumsum([4 + 4 * (len(samples) + 1) + len(header), *map(len, samples)])
@@ -57,6 +59,7 @@ def write_mds(rows: ExportedRows, folder: Path) -> None:
         (folder / name).write_bytes(b"".join([numbers.tobytes(), header, *samples]))
         raw = {"basename": name, "bytes": size, "hashes": {}}
         shards.append({**described, "samples": len(samples), "raw_data": raw, "zip_data": None})
+
     (folder / "index.json").write_text(
         json.dumps({"version": 2, "shards": shards}, sort_keys=True), encoding="utf-8"
     )

@@ -32,14 +32,17 @@ def write_megatron(rows: ExportedRows, folder: Path) -> None:
     (spec,) = (spec for spec in rows.shards.columns if spec.kind == "list")
     code, dtype = _TYPES[spec.dtype]
     lengths = []
+
     with (folder / "rows.bin").open("wb") as file:
         for part in rows.files():
             ids = part.columns[spec.name]
             file.write(ids.values[ids.offsets[0] : ids.offsets[-1]].astype(dtype).tobytes())
             lengths.append(ids.lengths)
+
     sizes = np.concatenate(lengths).astype("<i4")
     offsets = np.cumsum([0, *sizes[:-1]], dtype="<i8") * np.dtype(dtype).itemsize
     documents = np.arange(len(sizes) + 1, dtype="<i8")
+
     with (folder / "rows.idx").open("wb") as file:
         file.write(_HEADER.pack(_MAGIC, _VERSION, code, len(sizes), len(documents)))
         for numbers in (sizes, offsets, documents):

@@ -52,6 +52,7 @@ def document_tables(manifest_path: Path) -> list[Path]:
             )
         if tables:
             return sorted(tables)
+
     return []
 
 
@@ -154,6 +155,7 @@ def tokenizer_folder(shards: ShardSet, folder: Path | None = None) -> Path:
                 f"with {fingerprint}"
             )
         return folder
+
     try:
         return find_tokenizer(folder / "manifest.json", fingerprint)
     except ConfigurationError as error:
@@ -214,19 +216,23 @@ def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary |
     them, if there is one. A folder with only `vocabulary.json` is compared by its vocabulary.
     """
     facts = shards.manifest.tokenizer
+
     try:
         location = tokenizer_folder(shards, folder)
     except ConfigurationError:
         if folder is not None:
             raise
         return None
+
     for record in records(location.parent, "main"):
         if gap := record.find_missing_output(location.parent, temporary=False, verify=True):
             raise IntegrityError(f"{gap}; {rebuild_hint(location / record.pass_name)}")
+
     if [file.name for file in location.iterdir()] == [VOCABULARY_FILE]:
         vocabulary = Vocabulary.load(location / VOCABULARY_FILE)
     else:
         vocabulary = load_tokenizer(location).vocabulary
+
     recorded = (facts.vocab_size, facts.special_ids, facts.sentinels)
     actual = (vocabulary.size, vocabulary.specials, vocabulary.sentinels)
     for name, expected, got in zip(
@@ -236,4 +242,5 @@ def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary |
             raise IntegrityError(
                 f"{shards.path}: tokenizer.{name}: expected {expected} as {location} has, got {got}"
             )
+
     return vocabulary

@@ -170,6 +170,7 @@ def _order_documents(
             shard = shard_of(uid, shards, seed) if heldout else number
             if tokens and is_heldout(uid, fraction, seed) == heldout and shard in wanted:
                 entries.append((shard, document_order_key(uid, 0, seed), uid, tokens))
+
     entries.sort()
     uids = np.frombuffer(b"".join(entry[2] for entry in entries), "S16")
     sizes = np.array([entry[3] for entry in entries], np.int64)

@@ -44,6 +44,7 @@ def partners_of(
         return {}
     source = open_shards(samples[0])
     uids = {}
+
     for at, rows in stored.items():
         if PAIR_LABEL in rows.columns and not rows.columns[PAIR_LABEL].values[0]:
             continue
@@ -53,6 +54,7 @@ def partners_of(
                 .columns[PARTNER][sample.row]
                 .tobytes()
             )
+
     lines = find_documents(shards.path, set(uids.values()))
     return {at: {"partner": _origin(uid, lines.get(uid))} for at, uid in uids.items()}
 

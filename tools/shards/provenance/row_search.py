@@ -81,6 +81,7 @@ def find_document_rows(
     grouping = shards.manifest.grouping
     not_found = list[str]()
     partner_samples = _find_partner_samples(shards, documents_wanted)
+
     if packing is None and grouping is not None and grouping.name in ("packed", "full_sentences"):
         is_packed = grouping.name == "packed"
         reason = (
@@ -89,6 +90,7 @@ def find_document_rows(
             else "rows of full sentences have no fixed length"
         )
         not_found.append(f"rows in which it starts after another document ({reason})")
+
     if partner_samples is None and grouping is not None and grouping.options.get("partner"):
         not_found.append("pairs of which it is the second segment (no group/ above the set)")
     if shards.quarantined:

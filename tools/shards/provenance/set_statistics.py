@@ -86,6 +86,7 @@ def _single_number_columns(sums: Tally, shards: ShardSet) -> list[str]:
 def _count_label_kinds(rows: RowBatch, manifest: Manifest) -> Counts:
     counts = np.zeros(3, np.int64)
     mask = manifest.tokenizer.special_ids.get("mask", -1)
+
     for name, role in manifest.roles.items():
         if role.use == "label" and role.below == "vocabulary" and role.of:
             labels = rows.columns[name]
@@ -98,6 +99,7 @@ def _count_label_kinds(rows: RowBatch, manifest: Manifest) -> Counts:
             masked = shown == mask
             same = shown == labels.values
             counts += [masked.sum(), (same & ~masked).sum(), (~same & ~masked).sum()]
+
     return counts
 
 
@@ -166,7 +168,9 @@ def _file_table(shards: ShardSet) -> Figures:
         ("bytes a token", totals.bytes / max(1, totals.tokens)),
         ("bytes a row", totals.bytes / max(1, totals.samples)),
     ]
+
     facts += [(f"skipped: {reason}", count) for reason, count in totals.skipped.items()]
+
     if shards.quarantined:
         lost = int(shards.index.rows[sorted(shards.quarantined)].sum())
         facts.append(
@@ -176,17 +180,20 @@ def _file_table(shards: ShardSet) -> Figures:
                 lost,
             )
         )
+
     codec = (
         "uncompressed"
         if manifest.compression.codec == "none"
         else f"zstd {manifest.compression.level}"
     )
+
     form = f"{manifest.kind}, {manifest.container}, {codec}, blocks of {manifest.block_rows:,} rows"
     return Figures(f"{manifest.name} ({form})", ("", ""), tuple(facts))
 
 
 def _length_table(sums: Tally) -> Figures:
     rows: list[Cells] = []
+
     for name, counts in sums.lengths.items():
         smallest = int(np.flatnonzero(counts)[0])
         largest = len(counts) - 1
@@ -201,6 +208,7 @@ def _length_table(sums: Tally) -> Figures:
                 int((np.arange(len(counts)) * counts).sum()),
             )
         )
+
     return Figures(
         "lengths",
         ("column", "smallest", "mean", "median", "90 %", "99 %", "largest", "sum"),
@@ -214,6 +222,7 @@ def _label_tables(sums: Tally) -> Iterator[Figures]:
     Counts are also given as a share of the tokens that the model reads.
     """
     rows: list[Cells] = []
+
     for name in _LABELS:
         if name in sums.ids and "input_ids" in sums.ids:
             labels = int(sums.ids[name].sum())
@@ -226,6 +235,7 @@ def _label_tables(sums: Tally) -> Iterator[Figures]:
                     100 * labels / max(1, inputs),
                 )
             )
+
     yield Figures("labels", ("column", "labels", "a row", "% of input_ids"), tuple(rows))
     counts = zip(LABEL_KINDS, sums.labels.tolist(), strict=True)
     total = max(1, int(sums.labels.sum()))
@@ -235,6 +245,7 @@ def _label_tables(sums: Tally) -> Iterator[Figures]:
 
 def _class_tables(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
     meaning = {column.name: column.description for column in manifest.columns}
+
     for name, counts in sums.numbers.items():
         values = np.flatnonzero(counts).tolist()
         if 1 < len(values) <= _MAX_CLASSES:
@@ -252,6 +263,7 @@ def _class_tables(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
 
 def _coverage_table(sums: Tally, pieces: TokenRenderer | None) -> Figures:
     rows: list[Cells] = []
+
     for name, counts in sums.ids.items():
         used = int(np.count_nonzero(counts))
         ordered = np.sort(counts)[::-1]
@@ -264,6 +276,7 @@ def _coverage_table(sums: Tally, pieces: TokenRenderer | None) -> Figures:
             for id_ in frequent
         ]
         rows.append((name, used, 100 * used / len(counts), *needed, " ".join(shown)))
+
     header = (
         "column",
         "ids used",
@@ -273,6 +286,7 @@ def _coverage_table(sums: Tally, pieces: TokenRenderer | None) -> Figures:
         "for 99 %",
         "most frequent",
     )
+
     return Figures("vocabulary coverage", header, tuple(rows))
 
 
@@ -288,6 +302,7 @@ def _share_tables(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
             key=lambda row: -row[1],
         )
         yield Figures(f"tokens by {title}", (title, "tokens", "%"), tuple(rows))
+
     for name in ("variant", "part", "copy"):
         if len(counts := sums.codes.get(name, np.zeros(0, np.int64))) > 1:
             shown = tuple((str(code), int(counts[code])) for code in np.flatnonzero(counts))

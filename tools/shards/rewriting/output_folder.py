@@ -39,6 +39,7 @@ def new_files(folder: Path) -> Iterator[Output]:
         raise ConfigurationError(
             f"output={folder}: holds a shard set already; choose another folder"
         )
+
     target = Output(folder)
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     if not missing:
@@ -69,6 +70,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigurationError(f"output={folder}: holds files already; choose a new folder")
     missing = [path for path in folder.parents if not path.exists()]
+
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(
@@ -120,15 +122,18 @@ def new_target(folder: Path) -> Iterator[Output | RemoteFolder]:
         with new_files(local_path(folder)) as output:
             yield output
         return
+
     target = RemoteFolder(url)
     if (there := target.store.sizes(url, 0)) is None:
         raise ConfigurationError(
             f"{url}: a web server takes no files; give the URL of a store, or a local folder"
         )
+
     if there:
         raise ConfigurationError(
             f"output {url}: holds files already; choose another folder of the store"
         )
+
     try:
         yield target
     except BaseException:

@@ -21,10 +21,12 @@ def check_origin(examples: ShardSet, samples: ShardSet) -> None:
         raise ConfigurationError(
             f"{examples.path}: expected an example set, got a set of {manifest.kind}"
         )
+
     if samples.manifest.kind != "samples":
         raise ConfigurationError(
             f"against={samples.path}: expected a sample set, got one of {samples.manifest.kind}"
         )
+
     parents = {
         parent.digest: parent.name for parent in manifest.parents if parent.role == "samples"
     }
@@ -34,6 +36,7 @@ def check_origin(examples: ShardSet, samples: ShardSet) -> None:
             f"{', '.join(parents.values())} "
             f"with digest {next(iter(parents))[:16]}…, this one has {samples.digest[:16]}…"
         )
+
     expected = len(samples) * manifest.variants
     counted = manifest.totals.samples + sum(manifest.totals.skipped.values())
     if counted != expected:
@@ -52,7 +55,9 @@ class RoundTrip:
 
     def __init__(self, examples: ShardSet, samples: ShardSet, vocabulary: Vocabulary) -> None:
         facts = examples.manifest.objective
+
         assert facts is not None  # every example set names its objective
+
         self.objective = build_objective(
             {"name": facts.name, **facts.options}, vocabulary, facts.label
         )
@@ -85,10 +90,12 @@ class RoundTrip:
             raise block.error(
                 int(np.argmax(absent)), f"no such sample in {self.samples.shard_path(self._shard)}"
             )
+
         ids = samples.columns["ids"].take(sources)
         if not self._can_restore_block(block.rows, ids):
             for row, source in enumerate(sources.tolist()):
                 self._restore_row(block, row, samples.row(source))
+
         self.restored += len(block.rows)
         self.tokens += len(ids.values)
 
@@ -136,15 +143,18 @@ class RoundTrip:
 
     def _restore_row(self, block: LocatedRows, row: int, sample: Sample) -> None:
         example = block.rows.row(row)
+
         try:
             original = self.objective.restore(example)
             expected = self.objective.original(sample, example)
         except ValueError as error:
             raise block.error(row, f"cannot be restored: {error}") from error
+
         if len(expected) != len(original):
             raise block.error(
                 row, f"restores to {len(original)} tokens, the sample has {len(expected)}"
             )
+
         if (differs := expected != original).any():
             token = int(np.argmax(differs))
             message = (

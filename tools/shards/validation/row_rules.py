@@ -160,6 +160,7 @@ def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
         and (row := first_row(block.rows.columns[base].lengths == 0)) is not None
     ):
         yield row, f"{base} is empty"
+
     limits = {
         "variant": manifest.variants,
         "source_group": len(manifest.source_groups) or 1 << 16,
@@ -178,6 +179,7 @@ def _roles(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
         "languages": len(manifest.languages),
         **({"classes": len(facts.labels)} if facts is not None else {}),
     }
+
     for spec in manifest.columns:
         role = spec.role
         if role is None or role.use == "undo":
@@ -241,6 +243,7 @@ def _labels(
             f"expected as many {name} as {role.of}, got {labels.lengths[row]} and "
             f"{of.lengths[row]}",
         )
+
     if (row := first_not_ascending(of)) is not None:
         yield row, f"expected rising {role.of}, got {of[row].tolist()}"
     if not role.head and (row := first_row(present & (labels.lengths == 0))) is not None:
@@ -293,6 +296,7 @@ def _text_alone(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     """Require that labels are text; the answers of a task also end with a special token."""
     columns = block.rows.columns
     special = vocabulary_of_manifest(manifest.tokenizer).special
+
     if "label_ids" in columns and read_task_metadata(manifest) is None:
         labels = columns["label_ids"]
         if (row := first_of_values(labels, special[labels.values])) is not None:
@@ -300,6 +304,7 @@ def _text_alone(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
                 row,
                 f"expected labels that are text, got a special id among {labels[row].tolist()}",
             )
+
     if "prediction_order" not in columns:
         return
     order = columns["prediction_order"]
@@ -432,6 +437,7 @@ def _segments(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
             f"{rows.lengths[row]}",
         )
         return
+
     sep = manifest.tokenizer.special_ids.get("sep", -1)
     before = rows.values[np.where(paired, rows.offsets[:-1] + second - 1, 0)]
     if (row := first_row(paired & (before != sep))) is not None:
@@ -446,6 +452,7 @@ def _partners(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     partners = columns["partner_ids"]
     windows = columns["ids"]
     uids = columns["partner_document_uid"]
+
     if (
         row := first_row((partners.lengths == 0) | (partners.lengths >= windows.lengths))
     ) is not None:
@@ -454,9 +461,11 @@ def _partners(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
             f"expected a partner of 1 to {windows.lengths[row] - 1} tokens, got "
             f"{partners.lengths[row]}",
         )
+
     if (row := first_row(uids.lengths != 16)) is not None:
         yield row, f"expected the 16 bytes of the partner's document, got {uids.lengths[row]}"
         return
+
     same = (uids.values.reshape(-1, 16) == block.rows.fixed["document_uid"]).all(axis=1)
     if (row := first_row(same)) is not None:
         yield row, "expected a partner from another document, got one from the window's own"

@@ -71,7 +71,9 @@ def check_shard_set(
         raise IntegrityError(
             f"{shards.path}: expected a list column {base} in a set of {shards.manifest.kind}"
         )
+
     findings = Findings()
+
     for block in range(len(shards.index)):
         rows = shards.read_block(block)
         shard = int(shards.index.shard[block])
@@ -84,14 +86,17 @@ def check_shard_set(
         lengths = [rows.columns[spec.name].lengths for spec in shards.columns if holds_ids(spec)]
         findings.rows += len(rows)
         findings.blocks += 1
+
         if lengths:
             findings.tokens += int(lengths[0].sum())
             findings.longest = max([findings.longest, *(int(length.max()) for length in lengths)])
             for name in _CODES.keys() & rows.fixed.keys():
                 tokens = np.bincount(rows.fixed[name], lengths[0], 1 << 16).astype(np.int64)
                 findings.by_code[name] = findings.by_code.get(name, np.int64(0)) + tokens
+
         if also is not None:
             also(located, shard)
+
     for shard in range(len(shards.manifest.shards)):
         shards.verify_shard(shard)  # after the blocks, so that a damaged block is named first
     _check_totals(shards, findings)
@@ -112,10 +117,12 @@ def _check_order(block: LocatedRows, findings: Findings, shard: int) -> None:
             int(np.argmax(keys < before)),
             "expected the rows of a shard in order of their uid's hash",
         )
+
     duplicates = np.flatnonzero(keys[1:] == keys[:-1])
     for row in duplicates.tolist():
         if all((column[row] == column[row + 1]).all() for column in block.rows.fixed.values()):
             raise block.error(row + 1, "the row before has the same sample and variant")
+
     findings.shard = shard
     findings.last = keys[-1]
 
@@ -140,6 +147,7 @@ def _check_totals(shards: ShardSet, findings: Findings) -> None:
     manifest = shards.manifest
     totals = manifest.totals
     path = shards.path
+
     for name, recorded, counted in (
         ("totals.samples", totals.samples, findings.rows),
         ("totals.tokens", totals.tokens, findings.tokens),
@@ -148,6 +156,7 @@ def _check_totals(shards: ShardSet, findings: Findings) -> None:
     ):
         if counted != recorded:
             raise IntegrityError(f"{path}: {name}: expected {recorded}, counted {counted}")
+
     for column, (key, table) in _CODES.items():
         tokens_recorded = {name: count for name, count in getattr(totals, key).items() if count}
         counts = findings.by_code.get(column, np.zeros(0, np.int64))

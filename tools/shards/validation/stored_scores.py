@@ -40,6 +40,7 @@ def compare_stored_scores(
         raise ConfigurationError(
             f"{columns.path}: expected scores of a teacher, as `clozeline teach` writes"
         )
+
     readable = [block for block in range(len(joined.index)) if block not in joined.quarantined]
     for block in readable:
         _check_counts(joined, block, stored)
@@ -53,6 +54,7 @@ def compare_stored_scores(
             f"holds the {stored}: "
             "name the teacher that it was made with"
         )
+
     scores = TeacherScores(opened, against, stored, torch.device("cpu"))
     sample = (
         sorted({readable[at] for at in np.linspace(0, len(readable) - 1, _SAMPLE).astype(int)})
@@ -69,6 +71,7 @@ def compare_stored_scores(
                 f"{teacher} computes, "
                 f"{share:.0%} of the entries differ: run `clozeline teach` again"
             )
+
     return ComparedScores(len(readable), len(sample))
 
 

@@ -38,6 +38,7 @@ def read_positions(shown: CorruptedText) -> Tensor:
     if "rank" in tensors:
         rank = tensors["rank"][0]
         return rank < rank[:, None].clamp(min=1)
+
     count = tensors["input_ids"].shape[1]
     causal = architecture == "decoder"
     prefix = (
@@ -45,6 +46,7 @@ def read_positions(shown: CorruptedText) -> Tensor:
         if causal and "prefix_length" in tensors
         else None
     )
+
     plan = plan_attention(None, None, causal, pairs=pair_mask(tensors), prefix=prefix)
     if plan.mask is not None:
         return plan.mask[0, 0]
@@ -63,12 +65,14 @@ def draw_attention(shown: CorruptedText) -> str:
         raise ConfigurationError(
             f"picture: expected an example of at most {_MOST} tokens, got {len(words)}"
         )
+
     margin = _LETTER * max(map(len, words)) + _LETTER
     side = margin + _CELL * len(words) + 1
     shapes = [
         f"<style>{_STYLE}</style>",
         f"<title>{escape(shown.objective.label)}: positions read</title>",
     ]
+
     for row, (word, visible) in enumerate(zip(words, read_positions(shown), strict=True)):
         at = margin + _CELL * row
         name = escape(word)
@@ -80,5 +84,6 @@ def draw_attention(shown: CorruptedText) -> str:
             mark = 'class="read" ' if read else ""
             left = margin + _CELL * column
             shapes.append(f'<rect {mark}x="{left}" y="{at}" width="{_CELL}" height="{_CELL}"/>')
+
     size = f'width="{side}" height="{side}" viewBox="0 0 {side} {side}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n' + "\n".join(shapes) + "\n</svg>\n"

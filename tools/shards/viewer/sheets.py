@@ -26,6 +26,7 @@ def set_sheet(manifest: Manifest) -> Sheet:
         if manifest.compression.codec == "none"
         else f"zstd {manifest.compression.level}"
     )
+
     tokenizer = manifest.tokenizer
     blocks = f"{totals.blocks:,} blocks of {manifest.block_rows:,} rows"
     length = f"{per_row:.1f} a row, at most {manifest.max_length:,}"
@@ -45,16 +46,19 @@ def set_sheet(manifest: Manifest) -> Sheet:
         shown = name if name == label else f"{label} ({name})"
         facts["objective"] = f"{shown} {_options(manifest.objective.options)}"
         facts["variants"] = f"{manifest.variants}"
+
     if totals.tokens_by_language:
         facts["languages"] = ", ".join(
             f"{name} {count:,}" for name, count in totals.tokens_by_language.items()
         )
+
     for key, total in manifest.config.get("extra_totals", {}).items():
         facts[key] = _describe_extra(total)
     if totals.skipped:
         facts["skipped"] = ", ".join(
             f"{reason} {count:,}" for reason, count in totals.skipped.items()
         )
+
     return Sheet("set", (), _pairs(facts.items()))
 
 
@@ -73,6 +77,7 @@ def _describe_extra(total: dict[str, Any]) -> str:
             f"mean {mean:.4g} of {numbers['count']:,}, from {numbers['min']:.4g} to "
             f"{numbers['max']:.4g}"
         )
+
     return "; ".join(parts) or "no document has it"
 
 
@@ -97,10 +102,12 @@ def origin_sheet(shards: ShardSet, block: int, number: int, row: ShardRow) -> Sh
     manifest = shards.manifest
     shard = shards.shard_path(int(shards.index.shard[block]))
     facts = {"stored in": f"{shard.name}, block {int(shards.index.block[block])}, row {number}"}
+
     if "uid" in fixed:
         facts["sample"] = (
             f"{int(fixed['uid']):016x}, variant {int(fixed['variant'])}, part {int(fixed['part'])}"
         )
+
     uid = fixed["document_uid"].tobytes()
     offset = f", from token {int(fixed['document_offset'])}" if "document_offset" in fixed else ""
     copy = f", copy {int(fixed['copy'])}" if fixed.get("copy") else ""
@@ -168,6 +175,7 @@ def score_sheets(pieces: TokenRenderer, row: ShardRow, shards: ShardSet) -> list
         row[name].reshape(-1, entries[0]) for name in ("teacher_ids", "teacher_weights")
     )
     lines = []
+
     for number, (own, shares) in enumerate(zip(ids, weights, strict=True)):
         best = [
             entry
@@ -180,6 +188,7 @@ def score_sheets(pieces: TokenRenderer, row: ShardRow, shards: ShardSet) -> list
         )
         label = str(number + 1) if labels is None else pieces.piece(int(labels[number]))
         lines.append((label, scored))
+
     return [Sheet("best scores of the teacher", ("label", "class and weight"), tuple(lines))]
 
 
@@ -193,22 +202,27 @@ def describe_answer(facts: TaskMetadata | None, row: ShardRow) -> dict[str, str]
     if "label" in row.columns and len(row["label"]) == 1:
         number = int(row["label"][0])
         return {"label": f"{number}, {facts.labels[number]!r} of {facts.name}"}
+
     if "labels" in row.columns:
         names = [
             name for name, has in zip(facts.labels, row["labels"].tolist(), strict=True) if has
         ]
         return {"labels": f"{', '.join(names) or 'none'} of {facts.name}"}
+
     if "target" in row.columns and len(row["target"]) == 1:
         target = float(row["target"][0])
         return {"target": f"{target:g}, from {facts.low:g} to {facts.high:g} in {facts.name}"}
+
     if "choice" in row.columns:
         return {
             "choice": f"{int(row['choice'][0])} of {len(row['choice_starts'])}, numbered from 0"
         }
+
     if "tags" in row.columns:
         record = json.loads(row["record"].tobytes())
         tagged = zip(record["words"], record["tags"], strict=True)
         return {"tags": " ".join(f"{word}/{facts.labels[tag]}" for word, tag in tagged)}
+
     if "answer_span" in row.columns:
         record = json.loads(row["record"].tobytes())
         first, last = row["offsets"].reshape(-1, 2)[row["answer_span"].astype(int)].tolist()
@@ -216,4 +230,5 @@ def describe_answer(facts: TaskMetadata | None, row: ShardRow) -> dict[str, str]
         return {
             "answer": repr(answer) if answer else f"none in this window, of {record['answers']}"
         }
+
     return {}

@@ -54,6 +54,7 @@ def check_declarations(case: FilterComponent) -> None:
         issubclass(case.type, Filter),
         "expected a subclass of clozeline.pipeline.clean.filters.Filter",
     )
+
     for reason, option in case.type.thresholds.items():
         found = reason in case.type.reasons and option in known
         require(
@@ -61,6 +62,7 @@ def check_declarations(case: FilterComponent) -> None:
             f"thresholds: expected one of its reasons and one of its options, got {reason!r}: "
             f"{option!r}",
         )
+
     require(case.type.__doc__, "expected a docstring that says what it rejects, got none")
 
 
@@ -70,6 +72,7 @@ def check_verdicts(case: FilterComponent) -> None:
     texts = [*map(normalize, _TEXTS)]
 
     first = [judge_text(judged, text) for text in texts]
+
     for other in (judged, case.build()):
         for text, verdict in reversed([*zip(texts, first, strict=True)]):
             again = judge_text(other, text)
@@ -77,6 +80,7 @@ def check_verdicts(case: FilterComponent) -> None:
                 again == verdict,
                 f"{text[:40]!r}: expected {verdict} again, got {again}; keep no state of texts",
             )
+
     for text, verdict in zip(texts, first, strict=True):
         known = ("", *case.type.reasons)
         require(

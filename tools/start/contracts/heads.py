@@ -84,6 +84,7 @@ def full_batch(seed: int = 0, reads: Sequence[BatchField] = ()) -> dict[str, Ten
         for name in HEADS.available()
         if CHOICES not in HEADS.load_class(name).reads
     ]
+
     return _with_fields(batch, seed, [*reads, *(field for fields in ours for field in fields)])
 
 
@@ -120,25 +121,30 @@ def _draw_field(field: BatchField, batch: Mapping[str, Tensor], draw: torch.Gene
     """Return random values of a field; padding and the values of one row are its filler."""
     rows = len(batch["row_weight"])
     lengths = batch["lengths"]
+
     if field.per == "entry":
         of_entry = torch.arange(rows).repeat_interleave(2)  # the two first tokens of each row
         if field.of == field.name:
             return of_entry * batch["input_ids"].shape[1] + torch.arange(2).repeat(rows)
     else:
         of_entry = _rows_of_entries(field, batch)
+
     if field.per == "row" and field.of:
         return torch.tensor(_FURTHER_LENGTHS)
     shape = [len(of_entry)]
+
     if field.per in ("token", "text", "segment"):
         shape += [
             {"token": batch["input_ids"].shape[1], "text": max(_FURTHER_LENGTHS)}.get(
                 field.per, _SEVERAL
             )
         ]
+
     missing = (of_entry == _UNLABELED).view(-1, *[1] * (len(shape) - 1)).expand(shape).clone()
     if field.per in ("token", "text"):
         sizes = lengths if field.per == "token" else torch.tensor(_FURTHER_LENGTHS)
         missing = torch.arange(shape[1]) >= sizes[:, None]
+
     if field.dtype == "bool":
         return ~missing
     if field.dtype == "float32":
@@ -240,6 +246,7 @@ def prepare(entry: Entry, **sizes: int) -> HeadCase:
         "type_vocab_size": 2,
         **sizes,
     }
+
     schema = options_of(FAMILIES.load_class("encoder"))
     config = schema(
         family="encoder",
@@ -249,6 +256,7 @@ def prepare(entry: Entry, **sizes: int) -> HeadCase:
         heads={kind.key(): options},
         **keys,
     )
+
     model = build_model(config, VOCABULARY, {"pad": 0}, seed=0).eval()
     missing = model.reads.keys() - batch.keys()
     require(
@@ -291,6 +299,7 @@ def check_micro_batches(case: HeadCase) -> None:
         f"expected `divisor` to count what has weight and a label, got {count}",
     )
     expected = case.gradients(loss.total)
+
     for size in (3, 6) if case.head.options.compared_rows else (1, 2, 3):
         slices = [slice(at, at + size) for at in range(0, 6, size)]
         parts = [case.compute_loss(rows_of(case.batch, rows, case.model.reads)) for rows in slices]
@@ -305,6 +314,7 @@ def check_micro_batches(case: HeadCase) -> None:
             f"micro-batches of {size}: expected the sum {loss.total:.6g}, got {total:.6g}; "
             "return no mean",
         )
+
         scale = max(one.abs().max() for one in expected)
         error = max(
             (one - other).abs().max()
@@ -321,11 +331,13 @@ def check_row_weights(case: HeadCase) -> None:
     loss = case.compute_loss()
     changed = {ROW_WEIGHT.name: case.batch[ROW_WEIGHT.name]}
     last = len(_WEIGHTS) - 1
+
     for name in case.batch.keys() - changed.keys():
         field = case.model.reads[name]
         kept = case.batch[name][_rows_of_entries(field, case.batch) != last]
         drawn = case.other[name][_rows_of_entries(field, case.other) == last]
         changed[name] = torch.cat((kept, drawn))
+
     again = case.compute_loss(changed)
     require(
         again.count == loss.count and torch.isclose(again.total, loss.total, rtol=1e-6),
@@ -338,6 +350,7 @@ def check_row_weights(case: HeadCase) -> None:
 def check_nothing_to_predict(case: HeadCase) -> None:
     """A batch without labels has the loss 0, and a gradient of 0 for every parameter."""
     batch = case.batch | {"row_weight": torch.zeros(6)}
+
     for labels in (slice(None), slice(0)):
         of_labels = [name for name in batch if case.model.reads[name].per == "label"]
         loss = case.compute_loss(batch | {name: batch[name][labels] for name in of_labels})

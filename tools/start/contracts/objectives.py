@@ -89,6 +89,7 @@ def check_features(case: ObjectiveCase) -> None:
         features[0].dtype == "ids",
         f"expected ids as the first feature, its tokens are counted; got {features[0]}",
     )
+
     for feature in features:
         column: Ragged = columns[feature.name]
         dtype = (
@@ -96,16 +97,19 @@ def check_features(case: ObjectiveCase) -> None:
             if feature.dtype == "ids"
             else np.dtype(feature.dtype)
         )
+
         require(
             column.values.dtype == dtype,
             f"{feature.name}: expected {dtype}, got {column.values.dtype}",
         )
+
         if feature.role.use in ("row", "weight"):
             most = int(column.lengths.max())
             require(
                 most <= 1,
                 f"{feature.name}: expected one value a row, as its role says, got up to {most}",
             )
+
         require(
             feature.role.of in ("", *columns),
             f"{feature.name}: its role names '{feature.role.of}', no feature",
@@ -124,6 +128,7 @@ def check_uncorrupt(case: ObjectiveCase) -> None:
                 "expected no values in a skipped row, got some",
             )
             continue
+
         found = case.objective.restore(example)
         expected = case.objective.original(sample, example)
         if not np.array_equal(found, expected):
@@ -143,6 +148,7 @@ def check_batches(case: ObjectiveCase) -> None:
     """An example depends on its row, not on the order and size of the batch."""
     complete, skips = case.corrupt()
     order = np.argsort(case.rows.fixed["uid"])
+
     for portion in (1, 7, 64):
         for start in range(0, len(order), portion):
             chosen = order[start : start + portion]
@@ -165,6 +171,7 @@ def check_draws(case: ObjectiveCase) -> None:
     first, skips = case.corrupt(rows)
     kept = skips == 0
     require(kept.any(), "expected its longest rows to be used, got skips alone")
+
     for what, (other, _) in _draw_again(case, rows):
         share = float(find_changed(first, other)[kept].mean())
         least = case.objective.min_redrawn_share

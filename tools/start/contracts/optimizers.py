@@ -84,6 +84,7 @@ def check_learning_rate(case: Case) -> None:
         f"expected twice the step by twice the rate, got {moved[2].norm() / moved[1].norm():.2f} "
         "times",
     )
+
     idle = case()
     idle.optimizer.step()
     require(
@@ -104,6 +105,7 @@ def check_states(case: Case) -> None:
         one.builder.observe_eval_losses(
             one.optimizer, [0.0, *[1.0] * 9]
         )  # a rising held-out loss: averages begin
+
     trained.step(1e-3)
     size = trained.layer.weight.numel()
     declared = trained.builder.states
@@ -112,6 +114,7 @@ def check_states(case: Case) -> None:
         for value in trained.optimizer.state[trained.layer.weight].values()
         if value.numel() > 1
     ]
+
     require(
         sizes == [size] * declared,
         f"states: expected {declared} of {size} elements, got the sizes {sizes}",

@@ -143,6 +143,7 @@ class Kind:
             if others
             else ""
         )
+
         return self.language.format(
             code=language,
             codes=", ".join(codes),
@@ -219,6 +220,7 @@ def choose_kind(sample: Sample) -> tuple[str, str]:
                 "such as input='{path: FILE, text_key: KEY}'"
             )
         return "pages", why
+
     median = sample.median_words
     length = f"more than {PAGE_WORDS:,}" if math.isinf(median) else f"{median:,.0f}"
     found = f"half of {len(sample.words):,} sampled texts have {length} words or more"

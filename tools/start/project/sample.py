@@ -83,6 +83,7 @@ def sample_texts(source: object) -> Sample:
     sequences = 0
     lacks = ""
     readers = set[type[Reader]]()
+
     for file in chosen:
         for item in islice(_read(file, readers), math.ceil(_RECORDS / len(chosen))):
             if isinstance(item, SkippedRecord):
@@ -93,6 +94,7 @@ def sample_texts(source: object) -> Sample:
             text = _text_of(item)
             words.append(TextStatistics(text).words)
             sequences += _is_sequence(text)
+
     return Sample(
         tuple(words),
         lacks,

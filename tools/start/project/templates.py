@@ -357,6 +357,7 @@ def train_yaml(
     recipe = "bert" if size and family.recipe == "demo" else family.recipe
     words = [] if recipe == "demo" else ["variant=tiny"]
     training = read_composed(TrainConfig, _CONFIGS / "recipes" / recipe / "train.yaml", words)
+
     if family.rate and not size:
         demo = read_composed(TrainConfig, _CONFIGS / "recipes" / "demo" / "train.yaml")
         training |= {
@@ -364,9 +365,11 @@ def train_yaml(
             "optimizer": {**demo["optimizer"], "learning_rate": family.rate},
         }
         training |= {"schedule": demo["schedule"]}
+
     training["model"] |= family.keys
     small = training["model"]
     optimizer = training["optimizer"]
+
     if size or model == "llama":
         training["model"] = {"size": size} if size else {"size": "llama_tiny", **_LLAMA}
         body = read_size(training["model"]["size"])
@@ -374,15 +377,18 @@ def train_yaml(
         training["model"]["heads"] = heads
         if "languages" in small:
             training["model"].setdefault("languages", body.get("languages", small["languages"]))
+
     if size:  # a learning rate for its width
         rate = optimizer["learning_rate"] * small["dim"] / body["dim"]
         training["optimizer"] = {**optimizer, "learning_rate": float(f"{rate:.2g}")}
+
     shards = str(folder / "data" / "group" / grouping / "train" / "manifest.json")
     data = {
         "shards": shards,
         "corrupt": parse_yaml(entry),
         **training["data"],
     }  # corrupted anew in each pass
+
     head = _TRAIN.format(
         model=model.upper(),
         size=size or "a small variant",
@@ -390,6 +396,7 @@ def train_yaml(
         folder=folder,
         run=json.dumps(str(folder / "run")),
     )
+
     keys = ("optimizer", "schedule", "gradient_clipping", "precision", "zero")
     rest = {key: training[key] for key in keys if key in training}
     parts = ({"model": training["model"]}, {"data": data}, rest)
