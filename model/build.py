@@ -408,9 +408,9 @@ def fill_adapter(model: Model, name: str, weights: Mapping[str, Tensor]) -> None
     ):
         key = differing[0]
         raise WeightsError(
-            f"adapter '{name}': {key}: expected shape {expected_shapes.get(key)}, "
-            f"got {shapes.get(key)} ({len(differing)} parameters differ): "
-            "these are the weights of another adapter"
+            f"adapter '{name}': {key}: expected shape {expected_shapes.get(key)}, got "
+            f"{shapes.get(key)} ({len(differing)} parameters differ): these are the weights of "
+            "another adapter"
         )
     with torch.no_grad():
         for key, parameter in expected.items():

@@ -100,8 +100,7 @@ def _initial_distribution(module: nn.Module, name: str, usual: Draw) -> Draw:
     module_class = type(module)
     raise NotImplementedError(
         f"{module_class.__module__}.{module_class.__qualname__}: the parameter {name} has no "
-        "distribution of initial values; "
-        "declare one in a method `initial_weights` of the class"
+        "distribution of initial values; declare one in a method `initial_weights` of the class"
     )
 
 

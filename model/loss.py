@@ -99,8 +99,8 @@ def weigh_rows_equally(tensors: Mapping[str, Tensor], head: str) -> dict[str, Te
     if declared := sorted({"label_weight", "label_count"} & tensors.keys()):
         raise BatchError(
             f"model.heads.{head}.normalize: row cannot be combined with {' and '.join(declared)}, "
-            "which these shards declare per label: "
-            "set it to label, or train on objectives without weights"
+            "which these shards declare per label: set it to label, or train on objectives without "
+            "weights"
         )
     labels = _labels_of_rows(tensors)
     weights = 1.0 / labels[_rows_of_labels(tensors)].clamp(min=1).float()  # 0 where all are ignored

@@ -47,9 +47,8 @@ class Bitfit(Adapter):
         ):
             raise ConfigurationError(
                 f"model.adapter: bitfit: {other}, a {type(biased[other]).__name__}, does not add "
-                "its "
-                "bias at the end of its computation, as linear maps and norms do; "
-                "choose another adapter, such as lora"
+                "its bias at the end of its computation, as linear maps and norms do; choose "
+                "another adapter, such as lora"
             )
         self.register_parts(
             {

@@ -39,6 +39,7 @@ class Bottleneck(Adapter):
 
     def __init__(self, options: Options, family: ModelFamily) -> None:
         super().__init__(options, family)
+        # the blocks that get an adapter
         blocks = {
             path: module for path, module in family.named_modules() if isinstance(module, Residual)
         }
@@ -51,6 +52,7 @@ class Bottleneck(Adapter):
                 "model.adapter: bottleneck: expected a family with residual blocks, "
                 f"{type(family).__name__} has none: choose another adapter, such as lora"
             )
+        # one projection down and up after each block
         self.register_parts(
             {path: DownUpProjection(block.dim, options) for path, block in blocks.items()}
         )

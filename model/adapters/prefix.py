@@ -68,8 +68,8 @@ class Prefix(Adapter):
         if not attentions or relative:
             raise ConfigurationError(
                 "model.adapter: prefix: expected a family with standard self-attention, "
-                f"{type(family).__name__} has "
-                f"{relative[0] if relative else 'none'}: choose another adapter, such as lora"
+                f"{type(family).__name__} has {relative[0] if relative else 'none'}: choose "
+                "another adapter, such as lora"
             )
         self.shift = options.position_count(family.architecture)
         length = options.length

@@ -32,6 +32,7 @@ def _stack(name: str) -> Values:
         "feed_forward.body.down": "fc2",
         "feed_forward.norm": "final_layer_norm",
     }
+    # the projections of each attention, then the parts outside the layers
     for ours, theirs in attentions.items():
         layer[f"{ours}.norm"] = f"{theirs}_layer_norm"
         layer |= {

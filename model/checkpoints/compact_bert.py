@@ -270,8 +270,7 @@ class MobileBertKeys(MaskedLMKeys):
                 self.refuse(
                     "normalization_type",
                     f"expected no_norm, or layer_norm with layer_norm_eps {_CONSTANT_EPS}, the "
-                    "only "
-                    f"eps that all norms have; got {norm} with {eps}",
+                    f"only eps that all norms have; got {norm} with {eps}",
                 )
 
                 # which bottlenecks queries, keys and values read

@@ -102,15 +102,15 @@ class Gemma2Keys(LocalLlamaKeys):
         activations = {**GemmaKeys.Configuration.activations, "gelu": "gelu"}
         extra_keys = {"layer_types"}
 
-        def is_usually_local(self, layer: int, given: Keys) -> bool:
+        def is_usually_local(self, layer: int, with_defaults: Keys) -> bool:
             return layer % 2 == 0
 
         def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
             """Return the rotation, the windows, and the factor of the scores."""
-            given = {**self.defaults, **config_json}
-            if given["sliding_window"] is None:
+            with_defaults = {**self.defaults, **config_json}
+            if with_defaults["sliding_window"] is None:
                 self.refuse("sliding_window", "expected 1 or more tokens, got None")
-            scalar = given["query_pre_attn_scalar"]
+            scalar = with_defaults["query_pre_attn_scalar"]
             if not isinstance(scalar, (int, float)) or scalar <= 0:
                 self.refuse("query_pre_attn_scalar", f"expected a number above 0, got {scalar!r}")
             return {**super().read_extra(config_json, tensors), "qk_scale": scalar**-0.5}
@@ -165,8 +165,8 @@ class Gemma3Keys(Gemma2Keys):
         }
         supported = {"use_bidirectional_attention": (False, None)}
 
-        def is_usually_local(self, layer: int, given: Keys) -> bool:
-            return (layer + 1) % given.get("sliding_window_pattern", 6) != 0
+        def is_usually_local(self, layer: int, with_defaults: Keys) -> bool:
+            return (layer + 1) % with_defaults.get("sliding_window_pattern", 6) != 0
 
         def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
             """Return the rotation of global layers, and that of local ones, which do not scale."""

@@ -81,12 +81,14 @@ class GptNeoxKeys(KeyMap):
 
         def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
             """Return the rotation, by current or former keys, and whether blocks are parallel."""
+            # the width of a head follows from the number of heads
             usual = config_json["hidden_size"] // config_json["num_attention_heads"]
             if (head_dim := config_json.get("head_dim")) not in (None, usual):
                 self.refuse(
                     "head_dim",
                     f"the class only reads it for the rotation: expected {usual}, got {head_dim}",
                 )
+            # the rotation, by current keys before former ones
             former = {
                 new: config_json[old]
                 for old, new in _FORMER.items()

@@ -132,10 +132,10 @@ class LocalLlamaKeys(LlamaKeys):
         """Whether the class reads `layer_types`; False: all layers have the window, whatever the
         list says."""
 
-        def is_usually_local(self, layer: int, given: Keys) -> bool:
+        def is_usually_local(self, layer: int, with_defaults: Keys) -> bool:
             """Return whether a layer has the window if config.json has no list.
 
-            `given` are the keys with their defaults.
+            `with_defaults` are the keys with their defaults.
             """
             return True
 
@@ -144,13 +144,17 @@ class LocalLlamaKeys(LlamaKeys):
 
             A list of layer types takes precedence over the keys that `is_usually_local` reads.
             """
-            given = {**self.defaults, **config_json}
-            window = given["sliding_window"] if given.get("use_sliding_window", True) else None
+            with_defaults = {**self.defaults, **config_json}
+            window = (
+                with_defaults["sliding_window"]
+                if with_defaults.get("use_sliding_window", True)
+                else None
+            )
             listed = config_json if self.lists_layers else {**config_json, "layer_types": None}
             types = read_layer_types(
                 self.model_type,
                 listed,
-                lambda layer: window is not None and self.is_usually_local(layer, given),
+                lambda layer: window is not None and self.is_usually_local(layer, with_defaults),
             )
             return super().read_extra(config_json, tensors) | read_windows(
                 self.model_type, types, window
@@ -217,8 +221,8 @@ class Qwen2Keys(LocalLlamaKeys):
         }
         extra_keys = {"layer_types"}
 
-        def is_usually_local(self, layer: int, given: Keys) -> bool:
-            return bool(layer >= given["max_window_layers"])
+        def is_usually_local(self, layer: int, with_defaults: Keys) -> bool:
+            return bool(layer >= with_defaults["max_window_layers"])
 
         def write_extra(self, config: ModelConfig) -> Values:
             """Return the rotation and the windows, also as a number of layers for older readers."""
@@ -298,11 +302,11 @@ class SmolLm3Keys(LocalLlamaKeys):
         theta = 2e6
         extra_keys = {"no_rope_layers", "layer_types"}
 
-        def nope_layers(self, given: Keys) -> tuple[int, ...]:
+        def nope_layers(self, with_defaults: Keys) -> tuple[int, ...]:
             """Return the layers without a rotation; a 0 in the list is such a layer."""
-            layers = given["num_hidden_layers"]
-            interval = given["no_rope_layer_interval"]
-            rotated = given.get("no_rope_layers")
+            layers = with_defaults["num_hidden_layers"]
+            interval = with_defaults["no_rope_layer_interval"]
+            rotated = with_defaults.get("no_rope_layers")
             if rotated is None:
                 rotated = [(layer + 1) % interval for layer in range(layers)]
             if not isinstance(rotated, list) or len(rotated) < layers:
@@ -312,8 +316,8 @@ class SmolLm3Keys(LocalLlamaKeys):
                 )
             return tuple(layer for layer in range(layers) if not rotated[layer])
 
-        def is_usually_local(self, layer: int, given: Keys) -> bool:
-            return layer in self.nope_layers(given)
+        def is_usually_local(self, layer: int, with_defaults: Keys) -> bool:
+            return layer in self.nope_layers(with_defaults)
 
         def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
             nope = self.nope_layers({**self.defaults, **config_json})
@@ -365,15 +369,15 @@ class Phi3Keys(LocalLlamaKeys):
 
         def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
             """Return the rotation, longrope or unscaled, and the window of all layers, if any."""
-            given = {**self.defaults, **config_json}
+            with_defaults = {**self.defaults, **config_json}
             for key in _FORMS:
                 form = config_json.get(key)
                 if isinstance(form, Mapping) and form.get("rope_type", form.get("type")) in (
                     "su",
                     "yarn",
                 ):
-                    given[key] = {**form, "rope_type": "longrope"}
-            keys = super().read_extra(given, tensors)
+                    with_defaults[key] = {**form, "rope_type": "longrope"}
+            keys = super().read_extra(with_defaults, tensors)
             if (scaling := keys.get("position.scaling.kind", "longrope")) != "longrope":
                 self.refuse(
                     "rope_parameters", f"expected rope_type default or longrope, got {scaling!r}"

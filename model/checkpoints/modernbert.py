@@ -125,6 +125,7 @@ class ModernBertKeys(KeyMap):
                     "classifier_activation",
                     f"expected the layers' activation, {act!r}, got {head_act!r}",
                 )
+            # the head, and the rotation of global layers
             head = {
                 "weight": 1.0,
                 **self.classes.head_options,
@@ -134,6 +135,7 @@ class ModernBertKeys(KeyMap):
                 f"heads.{self.classes.heads[0]}": head,
                 "position.theta": self._theta(config_json, FULL),
             }
+            # local layers, if any
             layers = _local_layers(self.model_type, config_json)
             if layers == {"local.global_every": 1}:
                 return base

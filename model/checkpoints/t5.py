@@ -36,6 +36,7 @@ def _stack(name: str) -> Values:
     if name == "decoder":
         attentions["cross"] = "layer.1.EncDecAttention"
         layer["cross.norm"] = "layer.1.layer_norm"
+    # the projections of each attention, then the parts outside the layers
     for ours, theirs in attentions.items():
         layer |= {
             f"{ours}.body.{part}": f"{theirs}.{part[0]}"

@@ -54,8 +54,8 @@ def add_host_shapes(
             largest = int(shaped[name].max())
             if largest >= limit:
                 raise BatchError(
-                    f"position id {largest}: the position table holds 0 to {limit - 1}; "
-                    "make the samples shorter, or raise model.position.maximum"
+                    f"position id {largest}: the position table holds 0 to {limit - 1}; make the "
+                    "samples shorter, or raise model.position.maximum"
                 )
     # rows without padding
     if "lengths" in on_host and bool((tensors["lengths"] >= tensors["input_ids"].shape[1]).all()):

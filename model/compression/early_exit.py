@@ -251,8 +251,7 @@ class EarlyExit(nn.Module):
         if head not in model.heads or model.heads[head].off_ramps is None:
             raise ConfigurationError(
                 f"early exit: the model has no head {head} with a classifier after each layer: "
-                "train "
-                f"it with model.heads.{head}.exits=joint, or after"
+                f"train it with model.heads.{head}.exits=joint, or after"
             )
         self.model = model
         self.head = head

@@ -86,9 +86,9 @@ class TokenPruning(Model):
         ):
             raise ConfigurationError(
                 "token pruning: expected an encoder whose layers apply attention, then the "
-                "feed-forward block, without disentangled attention or an active prefix adapter "
-                "(a decoder generates with a cache, in which later layers miss dropped tokens); "
-                f"got the family {model.config.family}"
+                "feed-forward block, without disentangled attention or an active prefix adapter (a "
+                "decoder generates with a cache, in which later layers miss dropped tokens); got "
+                f"the family {model.config.family}"
             )
         for name, head in model.heads.items():
             if head.mix is not None or head.off_ramps is not None or head.reads_second_view():

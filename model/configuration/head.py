@@ -282,8 +282,8 @@ def _read_head(name: str, value: object) -> HeadOptions:
             if key in _key_names(HEADS.load_class(other).Options)
         ]:
             raise ConfigurationError(
-                f"model.heads.{name}.{key}: the head {name} does not have this key. "
-                f"It is a key of {', '.join(readers)}; {name} has {', '.join(known)}"
+                f"model.heads.{name}.{key}: the head {name} does not have this key. It is a key of "
+                f"{', '.join(readers)}; {name} has {', '.join(known)}"
             )
     options: HeadOptions = validate(option_class, dict(value), "", f"model.heads.{name}.")
     return options

@@ -110,8 +110,8 @@ class ShareConfig:
     def __post_init__(self) -> None:
         if self.groups is None and self.group_layers != 1:
             raise ValueError(
-                "group_layers: has no effect without groups: set groups to the number of groups "
-                f"of {self.group_layers} layers, or remove the key"
+                "group_layers: has no effect without groups: set groups to the number of groups of "
+                f"{self.group_layers} layers, or remove the key"
             )
 
     @property

@@ -181,11 +181,13 @@ class ModelConfig:
                 raise ValueError(problem)
 
     def _name_problems(self) -> Iterator[str]:
+        # unknown or missing names
         if not FAMILIES.is_known(self.family):
             yield f"family: {FAMILIES.explain_unknown_name(self.family)}"
         if not self.heads:
             known = ", ".join(HEADS.available())
             yield f"heads: expected one of {known} with its weight, or several, got none"
+        # keys that another architecture has
         for key in (
             "decoder_layers",
             "decoder_dim",
@@ -200,7 +202,7 @@ class ModelConfig:
                 )
         if self.languages and self.architecture != "encoder":
             yield (
-                f"languages: only an encoder reads them; set it to 0, or change family "
+                "languages: only an encoder reads them; set it to 0, or change family "
                 f"'{self.family}'"
             )
 
@@ -244,8 +246,7 @@ class ModelConfig:
             yield (
                 f"decoder_dim: a decoder of width {self.decoder_dim} cannot attend to states of "
                 f"width {self.dim}: set connector to {{}}, which adds a projection between them, "
-                "or "
-                "remove decoder_dim"
+                "or remove decoder_dim"
             )
 
     def _position_problems(self) -> Iterator[str]:
@@ -284,14 +285,13 @@ class ModelConfig:
         for depth in (self.layers, self.decoder_depth):
             if (last := max(self.position.nope_layers, default=0)) >= depth:
                 yield (
-                    f"position.nope_layers: expected layers from 0 to {depth - 1} of a stack, "
-                    f"got {last}"
+                    f"position.nope_layers: expected layers from 0 to {depth - 1} of a stack, got "
+                    f"{last}"
                 )
             if listed is not None and depth != len(listed):
                 yield (
                     f"local.layer_types: expected a type for each of the {depth} layers of a "
-                    "stack, "
-                    f"got {len(listed)}"
+                    f"stack, got {len(listed)}"
                 )
         if not self.first_norm and self.norm_place in ("post", "branch"):
             yield (
@@ -333,8 +333,8 @@ class ModelConfig:
         for depth in depths:
             if depth % share.group_layers:
                 yield (
-                    f"share.group_layers: expected a divisor of the {depth} layers, "
-                    f"got {share.group_layers}"
+                    f"share.group_layers: expected a divisor of the {depth} layers, got "
+                    f"{share.group_layers}"
                 )
             if (share.groups or 1) > depth // share.group_layers:
                 most = depth // share.group_layers
@@ -352,6 +352,7 @@ class ModelConfig:
         yield from () if share.universal is None else self._universal_problems()
 
     def _universal_problems(self) -> Iterator[str]:
+        # one stack whose single layer repeats
         key = "share.universal"
         if not FAMILIES.load_class(self.family).universal:
             yield (
@@ -367,13 +368,13 @@ class ModelConfig:
                 f"{key}: each step adds sinusoidal positions of width dim {self.dim}; remove "
                 "emb_dim"
             )
+        # heads that need every token at the same step
         for name, head in self.heads.items() if self.share.halts else ():
             if head.scalar_mix or HEADS.load_class(name).reads_second_view():
                 reads = "a mix of layers (scalar_mix)" if head.scalar_mix else "two views of a row"
                 yield (
                     f"{key}: tokens stop at different steps, and the head {name} reads {reads}: "
-                    "set "
-                    "epsilon to null"
+                    "set epsilon to null"
                 )
 
     @property

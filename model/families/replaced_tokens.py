@@ -82,8 +82,7 @@ class ReplacedTokens(Encoder):
             if len(generating) != 1 or len(self.heads) < 2:
                 raise ValueError(
                     "heads: expected masked_lm, which trains the generator, and one or more heads "
-                    "of the discriminator, such as token; "
-                    f"got {', '.join(self.heads)}"
+                    f"of the discriminator, such as token; got {', '.join(self.heads)}"
                 )
             if self.generator.dim % self.generator.attention_heads:
                 raise ValueError(
@@ -104,8 +103,8 @@ class ReplacedTokens(Encoder):
             ):
                 raise ValueError(
                     "embedding_sharing: disentangled keeps the discriminator's gradient from the "
-                    "token embeddings, but the head corrective is tied to them; "
-                    "set embedding_sharing to all, or tied to false"
+                    "token embeddings, but the head corrective is tied to them; set "
+                    "embedding_sharing to all, or tied to false"
                 )
 
     def __init__(self, config: Options, rows: int) -> None:

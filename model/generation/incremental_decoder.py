@@ -128,8 +128,8 @@ def _text_to_continue(model: Model, decoder_start: int | None) -> TextFields:
     if has_two_rows != (decoder_start is not None):
         expected = "the first id of its decoder" if has_two_rows else "None"
         raise ConfigurationError(
-            f"decoder_start: the family '{model.config.family}' needs {expected}, "
-            f"got {decoder_start}"
+            f"decoder_start: the family '{model.config.family}' needs {expected}, got "
+            f"{decoder_start}"
         )
     return DECODER_TEXT if has_two_rows else ROW_TEXT
 

@@ -167,8 +167,8 @@ def check_next_tokens(best: Tensor, rows: Sequence[GrowingRow]) -> None:
             else "the model's scores are not numbers"
         )
         raise BatchError(
-            f"prompt {rows[index].number}: no token can follow after "
-            f"{len(rows[index].ids)} new tokens, {reason}"
+            f"prompt {rows[index].number}: no token can follow after {len(rows[index].ids)} new "
+            f"tokens, {reason}"
         )
 
 

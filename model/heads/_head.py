@@ -244,8 +244,7 @@ class RowHead(Head):
         if (self.pool == "decoder_last") != (config.architecture == "encoder_decoder"):
             raise ConfigurationError(
                 f"model.heads.{self.key()}.pool: an encoder_decoder has the pool decoder_last, and "
-                "no other family has it; "
-                f"got {self.pool} for {config.architecture}: remove the key"
+                f"no other family has it; got {self.pool} for {config.architecture}: remove the key"
             )
         features = PAIR_FEATURES if self.pool == "pair" else 1
         self.classifier = Classifier(config, self.options, self.outputs(), features * config.dim)

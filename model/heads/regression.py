@@ -60,9 +60,8 @@ class RegressionHead(RowHead):
                 )
             if self.target_scale[0] and not self.bias:
                 raise ValueError(
-                    "target_scale: without a bias the head cannot learn a mean: set the mean to "
-                    "0, or "
-                    "set bias: true"
+                    "target_scale: without a bias the head cannot learn a mean: set the mean to 0, "
+                    "or set bias: true"
                 )
             if self.target_scale[1] <= 0:
                 raise ValueError(

@@ -155,8 +155,7 @@ class SimilarityHead(Head):
             if "target" not in tensors:
                 raise BatchError(
                     "model.heads.similarity.negatives: none needs pairs with a score, and these "
-                    "rows "
-                    "have none: use other"
+                    "rows have none: use other"
                 )
             return included & ~tensors["target"].to(weight.device).isnan()
         if self.options.positive_threshold is None or "target" not in tensors:

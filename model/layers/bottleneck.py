@@ -53,8 +53,8 @@ class BottleneckConfig(ModelConfig):
         # keys of this architecture that take further values
         if self.dropout.output:
             raise ValueError(
-                "dropout.output: has no effect in a bottleneck stack, which has no final "
-                "norm: set dropout.hidden"
+                "dropout.output: has no effect in a bottleneck stack, which has no final norm: set "
+                "dropout.hidden"
             )
         if self.position.kind != "learned":
             raise ValueError(

@@ -58,8 +58,8 @@ def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         if columns < tensors["input_ids"].shape[1]:
             raise BatchError(
                 "decoder_input_ids: expected the row of the encoder, "
-                f"{tensors['input_ids'].shape[1]} positions, got "
-                f"{columns}: the pool decoder_last reads the state at the row's last token"
+                f"{tensors['input_ids'].shape[1]} positions, got {columns}: the pool decoder_last "
+                "reads the state at the row's last token"
             )
         first = torch.zeros_like(lengths)
 

@@ -57,8 +57,7 @@ def quantizable_maps(model: nn.Module, quantization: Quantization) -> dict[str, 
         if quantization == "int4" and width % GROUP:
             raise ConfigurationError(
                 f"int4: {path}: its width {width} is not a multiple of {GROUP}, the inputs that "
-                "share a "
-                "scale; use int8"
+                "share a scale; use int8"
             )
     return modules
 

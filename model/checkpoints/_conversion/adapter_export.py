@@ -190,8 +190,8 @@ def check_prefix(adapter: Prefix, key_map: KeyMap, config: ModelConfig, task: st
     """Raise ConfigurationError if peft's class would compute something else, or nothing."""
     if key_map.model_type not in _PREFIX_TYPES or config.architecture != "decoder":
         reason = (
-            f"the class of type {key_map.model_type} cannot read keys and values before those "
-            f"of a row: expected a decoder of type {' or '.join(sorted(_PREFIX_TYPES))}"
+            f"the class of type {key_map.model_type} cannot read keys and values before those of a "
+            f"row: expected a decoder of type {' or '.join(sorted(_PREFIX_TYPES))}"
         )
     elif task not in _PREFIX_TASKS:
         reason = f"expected a head lm, classification or regression, got {', '.join(config.heads)}"
@@ -204,9 +204,9 @@ def check_prompt(adapter: Prompt, task: str | None) -> None:
     """Raise ConfigurationError if peft's class would compute something else, or nothing."""
     if task not in _PROMPT_TASKS or len(adapter.parts) != 1:
         raise ConfigurationError(
-            "adapter prompt: peft cannot compute it: heads of rows would also read the states "
-            "of the prompt, and peft has no other pretraining heads: expected a head lm or "
-            f"tagging, a task_type of {', '.join(sorted(_PROMPT_TASKS))}; got {task}"
+            "adapter prompt: peft cannot compute it: heads of rows would also read the states of "
+            "the prompt, and peft has no other pretraining heads: expected a head lm or tagging, a "
+            f"task_type of {', '.join(sorted(_PROMPT_TASKS))}; got {task}"
         )
 
 

@@ -232,17 +232,17 @@ def _take_factors(folder: _Folder) -> dict[str, tuple[Tensor, Tensor]]:
         b = folder.tensors.pop(f"{stored}{_B}")
         if a.ndim != 2 or b.ndim != 2 or a.shape[0] != b.shape[1]:
             raise WeightsError(
-                f"{folder.where}: {module}: lora_A {list(a.shape)} and lora_B {list(b.shape)} "
-                "do not fit each other"
+                f"{folder.where}: {module}: lora_A {list(a.shape)} and lora_B {list(b.shape)} do "
+                "not fit each other"
             )
         sizes = [folder.weights[weight].shape for weight in folder.modules[module]]
         outputs = sum(size[0] for size in sizes)
         inputs = sizes[0][1]
         if (outputs, inputs) != (b.shape[0], a.shape[1]):
             raise WeightsError(
-                f"{folder.where}: {module} has {outputs} outputs and {inputs} inputs in this "
-                f"base, but the adapter is for {b.shape[0]} and {a.shape[1]}: choose the model "
-                "that the adapter was trained on"
+                f"{folder.where}: {module} has {outputs} outputs and {inputs} inputs in this base, "
+                f"but the adapter is for {b.shape[0]} and {a.shape[1]}: choose the model that the "
+                "adapter was trained on"
             )
         factors[module] = a, b
     if absent := _target_modules(folder) - factors.keys():
@@ -456,8 +456,8 @@ def _read_heads(
             original = body.get(name, saved.get(name))
             if original is None or not torch.equal(original.float(), saved[copy].float()):
                 reason = (
-                    "which an import can only take from the base: merge the adapter with peft, "
-                    "and import the model"
+                    "which an import can only take from the base: merge the adapter with peft, and "
+                    "import the model"
                 )
                 raise WeightsError(f"{where}: {copy} was trained with the adapter, {reason}")
     if unknown := sorted(name for name in saved if name not in known and name not in copies):

@@ -361,6 +361,7 @@ def _drop_copies(
     Raises:
         WeightsError: two copies differ.
     """
+    # a copy must equal the tensor that the model keeps
     unique = {name: tensor for name, tensor in tensors.items() if name not in ties}
     for copy, name in ties.items():
         if copy in tensors and not torch.equal(
@@ -383,12 +384,14 @@ def check_shapes(
     tensors: Mapping[str, Tensor], expected: Mapping[str, list[int]], where: str
 ) -> None:
     """Raise WeightsError unless the tensors have exactly these names and shapes."""
+    # names
     if missing := expected.keys() - tensors.keys():
         raise WeightsError(f"{where}: {len(missing)} tensors are missing: {join_names(missing)}")
     if unknown := tensors.keys() - expected.keys():
         raise WeightsError(
             f"{where}: {len(unknown)} tensors that the model does not have: {join_names(unknown)}"
         )
+    # shapes
     shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
     if wrong := [
         f"{name}: expected {s}, got {shapes[name]}"

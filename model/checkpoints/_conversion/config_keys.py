@@ -23,15 +23,17 @@ def read_layer_types(
     """
     layers = config_json.get("num_hidden_layers")
     listed = config_json.get("layer_types")
+    # no list: the rule of the model type
     if listed is None:
         return [
             SLIDING if is_local(layer) else FULL
             for layer in range(layers if isinstance(layers, int) else 0)
         ]
+    # a list: one known type for each layer
     if not isinstance(listed, Sequence) or any(entry not in (FULL, SLIDING) for entry in listed):
         raise ConfigurationError(
-            f"config.json of type {model_type}: layer_types: expected {FULL} or {SLIDING} for "
-            f"each layer, got {listed}"
+            f"config.json of type {model_type}: layer_types: expected {FULL} or {SLIDING} for each "
+            f"layer, got {listed}"
         )
     if len(listed) != layers:
         expected = f"expected a type for each of num_hidden_layers {layers}, got {len(listed)}"
@@ -314,8 +316,8 @@ def _scaling(where: str, form: Mapping[str, Any], config_json: Mapping[str, Any]
         return {}
     if rope_type not in _REQUIRED:
         raise ConfigurationError(
-            f"{where}: rope_type: expected one of default, {', '.join(_REQUIRED)}, "
-            f"got {rope_type!r}"
+            f"{where}: rope_type: expected one of default, {', '.join(_REQUIRED)}, got "
+            f"{rope_type!r}"
         )
     present = {key: value for key, value in form.items() if value is not None}
     if missing := [key for key in _REQUIRED[rope_type] if key not in present]:

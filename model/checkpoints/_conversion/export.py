@@ -304,6 +304,7 @@ def continue_published(checkpoint: Checkpoint, texts: Mapping[str, str]) -> Chec
     The model type is kept if it has a class for the model. The ids of the training are kept instead
     if its tokenizer contradicts a published id. Ids of added pieces are added.
     """
+    # the published ids, unless the tokenizer of the training contradicts one
     published = json.loads(texts[CONFIG])
     trained = {key: value for key, value in checkpoint.token_ids.items() if value is not None}
     ids = _token_ids(published)
@@ -318,6 +319,7 @@ def continue_published(checkpoint: Checkpoint, texts: Mapping[str, str]) -> Chec
             if key == _START or value >= published["vocab_size"]
         }
         trained = ids | new
+    # the published model type, if it has a class for the model
     model_type: str | None = published["model_type"]
     checkpoint = replace(checkpoint, token_ids=trained)
     try:
@@ -355,6 +357,7 @@ def select_heads(checkpoint: Checkpoint, heads: Collection[str]) -> Checkpoint:
         raise ConfigurationError(
             f"heads: expected some of {', '.join(config.heads)}, got {', '.join(unknown)}"
         )
+    # leave out the configuration and the tensors of the others
     removed = tuple(f"heads.{module_name(name)}." for name in config.heads if name not in heads)
     return replace(
         checkpoint,

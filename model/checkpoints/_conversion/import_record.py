@@ -53,6 +53,7 @@ def read_import_record(path: Path) -> ImportRecord:
         NewerFormatError: a newer version wrote it.
         WeightsError: it is missing, malformed, or was changed after the import.
     """
+    # the file was written, and has not changed since
     if not path.is_file():
         raise WeightsError(
             f"{path} is missing, so the import was not finished: import the model again"
@@ -89,8 +90,10 @@ def find_published(folder: Path) -> dict[str, str]:
     The folder is one of transformers, an import, or a run that continues one of them; without these
     texts, the result is empty.
     """
+    # an import
     if (path := folder / IMPORT_RECORD).is_file():
         return read_import_record(path).published
+    # a run that continues a published model
     if (path := folder / _PUBLISHED).is_file():
         try:
             return {
@@ -103,6 +106,7 @@ def find_published(folder: Path) -> dict[str, str]:
             raise WeightsError(
                 f"{path} is damaged: {error}; remove it to export without the published keys"
             ) from error
+    # a folder of transformers
     files = [folder / name for name in (CONFIG, GENERATION)]
     return {
         path.name: path.read_text(encoding="utf-8")

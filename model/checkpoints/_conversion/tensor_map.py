@@ -148,6 +148,7 @@ class TensorMap:
         is_complete = template in names
         if (published := names.get(template if is_complete else module)) is None:
             raise WeightsError(f"{name}: a model of type {self.model_type} has no such parameter")
+        # the part of a fused tensor, its layout, and the index of the layer
         text, part, parts, groups, sizes = (
             published if isinstance(published, Slice) else (published, 0, 1, 1, ())
         )

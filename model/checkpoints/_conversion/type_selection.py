@@ -64,7 +64,7 @@ def find_map(
         maps = [map_class() for map_class in sorted(written, key=lambda cls: len(cls.__mro__))]
     maps += [variant for key_map in maps for variant in key_map.variants()]
     problems = {key_map: key_map.problems(config, token_ids) for key_map in maps}
-    suitable = [key_map for key_map, found in problems.items() if not found.reasons]
+    suitable = [key_map for key_map, problem in problems.items() if not problem.reasons]
     if suitable:
         return max(suitable, key=lambda key_map: key_map.match_score(config, token_ids))
 
@@ -79,10 +79,10 @@ def find_map(
     orders = {
         other: (
             other.configuration.fixed["family"] != config.family,
-            not found.is_complete,
-            len(found.reasons),
+            not problem.is_complete,
+            len(problem.reasons),
         )
-        for other, found in problems.items()
+        for other, problem in problems.items()
     }
     nearest = min(orders, key=lambda other: orders[other])
     width = config.attention_heads * config.head_width
@@ -93,9 +93,8 @@ def find_map(
         else ""
     )
     raise NoClassError(
-        "no model type of transformers computes what this model does; "
-        f"{other_width}the nearest, {nearest.model_type}, differs: "
-        + "; ".join(problems[nearest].reasons),
+        f"no model type of transformers computes what this model does; {other_width}the nearest, "
+        f"{nearest.model_type}, differs: " + "; ".join(problems[nearest].reasons),
         orders[nearest],
     )
 
@@ -162,8 +161,10 @@ def build_heads_of_class(config: ModelConfig, token_ids: Mapping[str, object]) -
     for name, head in config.heads.items():
         if not isinstance(head, ClassifierOptions) or head.hidden != "auto":
             continue
+        # the head that BERT's class would have
         linear = not isinstance(head, RowHeadOptions) or config.architecture == "decoder"
         bert_head = replace(head, hidden=None if linear else "tanh")
+        # the class that can hold the body decides, if there is one
         single = replace(config, heads={name: bert_head}, adapter=None)
         try:
             form, key_map = find_form(single, token_ids)

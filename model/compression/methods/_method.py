@@ -80,8 +80,7 @@ class Method(ABC):
         if config.share != ShareConfig():
             raise ConfigurationError(
                 f"method={self.key()}: expected layers with separate weights, got model.share, "
-                "which "
-                "uses the same weights in several layers; train a model without it, or use "
+                "which uses the same weights in several layers; train a model without it, or use "
                 "magnitude"
             )
 
@@ -108,8 +107,7 @@ class Method(ABC):
             if tensor.shape != shape:
                 raise ConfigurationError(
                     f"{name}: expected shape {list(shape)} in the smaller model, got "
-                    f"{list(tensor.shape)}: this method does not support the family "
-                    f"{config.family}"
+                    f"{list(tensor.shape)}: this method does not support the family {config.family}"
                 )
             tensors[name] = tensor
         # tensors that only a class of transformers reads belong to the complete model

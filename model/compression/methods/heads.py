@@ -48,9 +48,8 @@ class HeadsMethod(Method):
         config = checkpoint.config
         if config.position.kind == "t5":
             raise ConfigurationError(
-                "method=heads: all layers share the bias per head of position.kind t5, so no "
-                "layer can "
-                "lose heads alone; use method=rows or method=layers"
+                "method=heads: all layers share the bias per head of position.kind t5, so no layer "
+                "can lose heads alone; use method=rows or method=layers"
             )
         if config.qk_norm == "all":
             raise ConfigurationError(

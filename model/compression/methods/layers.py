@@ -120,8 +120,8 @@ def _check_moved_layers(config: ModelConfig, keep: tuple[int, ...]) -> None:
         config.is_local(new) != config.is_local(old) for new, old in moved
     ):
         raise ConfigurationError(
-            f"method=layers: every {period} layers, a layer sees the entire row: keep "
-            "layers so that such layers stay at these indices"
+            f"method=layers: every {period} layers, a layer sees the entire row: keep layers so "
+            "that such layers stay at these indices"
         )
     if not config.first_norm and keep[0] != 0:
         raise ConfigurationError(

@@ -78,8 +78,7 @@ class RowsMethod(Method):
 
         line = (
             f"feed-forward rows: {stack_units:,} of {config.ffn_dim:,} stay in each layer, chosen "
-            "by "
-            f"{how}"
+            f"by {how}"
         )
         return Compressed(
             self.build_smaller(

@@ -49,8 +49,8 @@ class CubicOptions:
             key = "end" if self.end is not None else "start"
             raise ConfigurationError(
                 f"prune.{key}: expected at most {horizon}, the last step of the schedule "
-                "(schedule.steps, by default steps), "
-                f"got {last}: the model would never be completely pruned"
+                f"(schedule.steps, by default steps), got {last}: the model would never be "
+                "completely pruned"
             )
         return last
 

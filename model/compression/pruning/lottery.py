@@ -58,9 +58,9 @@ class LotteryPruning(MaskedWeights):
         last = options.rounds * options.every
         if last >= horizon:
             raise ConfigurationError(
-                f"prune: rounds x every: expected fewer than {horizon} steps, the last step of "
-                f"the schedule (schedule.steps, by default steps), got {last}: no step would train "
-                "the ticket"
+                f"prune: rounds x every: expected fewer than {horizon} steps, the last step of the "
+                f"schedule (schedule.steps, by default steps), got {last}: no step would train the "
+                "ticket"
             )
         share = f"{100 * options.sparsity:g} % of them by magnitude"
         return f"{share}, in {options.rounds} rounds of {options.every} steps with rewinds"

@@ -99,6 +99,7 @@ class TokensPruning(Pruning):
         """shares: share of a row's tokens that each layer keeps, in (0, 1], never rising"""
 
         def __post_init__(self) -> None:
+            # a key of another rule must be unset
             read = _READ_BY_RULE[self.rule]
             unread = sorted(
                 {key for keys in _READ_BY_RULE.values() for key in keys}.difference(read)
@@ -109,6 +110,7 @@ class TokensPruning(Pruning):
                         f"{key}: the rule {self.rule} does not read it; remove it. The rule reads "
                         f"{', '.join(read)}"
                     )
+            # the first key of the rule must be set
             if (required := read[0]) and getattr(self, required) in (None, ()):
                 expected = (
                     "the weight of the penalty, ≥ 0"
@@ -205,7 +207,6 @@ class TokensPruning(Pruning):
         if self._soft is not None and last > horizon:
             raise ConfigurationError(
                 f"prune.harden: expected at most {horizon}, the last step of the schedule "
-                "(schedule.steps, by default steps), "
-                f"got {last}: no token would ever be dropped"
+                f"(schedule.steps, by default steps), got {last}: no token would ever be dropped"
             )
         return last

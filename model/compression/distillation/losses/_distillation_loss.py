@@ -88,9 +88,7 @@ class DistillationLoss(nn.Module):
             raise ConfigurationError(
                 f"distil.losses: {self.key()} compares head by head, but the student has "
                 f"{student.attention_heads} heads and the teacher {teacher.attention_heads}: use "
-                "the "
-                "loss relations, or set model.attention_heads="
-                f"{teacher.attention_heads}"
+                f"the loss relations, or set model.attention_heads={teacher.attention_heads}"
             )
 
     @classmethod
