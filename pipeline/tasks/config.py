@@ -28,8 +28,8 @@ class SimilarityConfig:
     """Selects the positive pairs."""
 
     positive: float | str | None = None
-    """lowest score (4.0 in STS-B) or class (entailment in MNLI) of a positive pair, on which models
-    are trained; null: all pairs: translations, which are all positive, and pairs with a score, for
+    """lowest score (4.0 in STS-B) or class (entailment in MNLI) of a positive pair. Models are
+    trained on positive pairs. null: all pairs, for translations, or scores with
     `model.heads.similarity.negatives: none`"""
 
 
@@ -40,10 +40,10 @@ class TasksConfig:
     reader: Annotated[TaskReaderComponent, Common()]
     """reader of the files, and its task: {name: glue, task: sst2}"""
     frame: FrameName = "bert"
-    """template of special tokens: bert, `[CLS] a [SEP] b [SEP]` in two segments; roberta, `<s> a
-    </s></s> b </s>`; t5, `a </s> b </s>`, and bart, `<s> a </s></s> b </s>`, for encoder-decoders;
-    t5_encoder, that of t5 for its encoder alone; gpt, `a </s> b </s>`, llama, `<s> a </s> b </s>`,
-    and gpt1, `<s> a [SEP] b [CLS]`, for decoders"""
+    """template of special tokens. For encoders: bert, `[CLS] a [SEP] b [SEP]` in two segments;
+    roberta, `<s> a </s></s> b </s>`. For encoder-decoders: t5, `a </s> b </s>`; bart, `<s> a
+    </s></s> b </s>`; t5_encoder, as t5 for its encoder alone. For decoders: gpt, `a </s> b </s>`;
+    llama, `<s> a </s> b </s>`; gpt1, `<s> a [SEP] b [CLS]`"""
     normalize: NormalForm = "prose"
     """stored form of the texts, as in `clean.normalize`: `prose` composes accents and drops
     controls, blanks stay; `none` only makes valid Unicode"""
