@@ -49,6 +49,8 @@ MayChange: TypeAlias = Annotated[T, _MAY_CHANGE]
 _STRICT: Final = ConfigDict(extra="forbid", arbitrary_types_allowed=True, defer_build=True)
 _UNKNOWN: Final = ("unexpected_keyword_argument", "extra_forbidden")
 """Types of pydantic's errors about a key that a class lacks."""
+_COMPARISONS: Final = {"greater than or equal to": "at least", "less than or equal to": "at most"}
+"""Words of pydantic's messages, and ours."""
 _FEW_KEYS: Final = 16
 """Keys that a message about an unknown one lists."""
 _RECIPES: Final = HOME / "configs" / "recipes"
@@ -359,6 +361,8 @@ def _explain(schema: Any, key: str, errors: Sequence[Any], prefix: str) -> Itera
     expected = []
     for error in fitting or errors:
         message = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+        for theirs, ours in _COMPARISONS.items():
+            message = message.replace(theirs, ours)
         if error["type"] in _UNKNOWN:
             plain = ".".join(part for part in key.split(".") if not part.isdigit())
             yield f"unknown key '{full}'{_hint(schema, plain, prefix)}"
@@ -394,7 +398,7 @@ def _hint(schema: object, key: str, prefix: str) -> str:
     if (near := words.get(last) or next(close, None)) is not None:
         return f"; did you mean '{prefix}{near}'?"
     return (
-        f"; it has {', '.join(siblings)}"
+        f"; the keys here are {', '.join(siblings)}"
         if 0 < len(siblings) <= _FEW_KEYS
         else "; --help lists the keys"
     )

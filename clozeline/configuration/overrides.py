@@ -191,7 +191,8 @@ def _split(item: str) -> tuple[list[str], str]:
         not text
     ):  # a variable of the shell without a value; an empty path would be the working directory
         raise ConfigurationError(
-            f"argument {item!r}: expected a value; {key}=null is none, {key}='\"\"' no text"
+            f"argument {item!r}: expected a value; write {key}=null for none, {key}='\"\"' for an "
+            "empty text"
         )
     keys = key.split(".")
     if len(keys) > _KEY_PARTS or "" in keys:

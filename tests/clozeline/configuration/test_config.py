@@ -94,7 +94,7 @@ def test_overrides_reach_nested_keys_and_lists(load):
         (
             "steps: 3\nwat: 1\n",
             ["inner.rat=5"],
-            "FILE: unknown key 'wat'; it has steps, inner, others, path",
+            "FILE: unknown key 'wat'; the keys here are steps, inner, others, path",
         ),
         (
             "steps: 3\nwat: 1\n",

@@ -48,7 +48,7 @@ def test_the_plain_form_gives_it_again():
     [
         (4, "expected a name or a mapping with 'name'"),
         ({"name": "lora", "rnk": 4}, "unknown key 'rnk'; did you mean 'rank'"),
-        ({"name": "lora", "rank": 0}, "lora: rank: expected greater than or equal to 1, got 0"),
+        ({"name": "lora", "rank": 0}, "lora: rank: expected at least 1, got 0"),
         ({"name": "bitfit", "rank": 4}, "bitfit: unknown key 'rank'"),
     ],
     ids=["number", "near key", "range", "no keys"],

@@ -80,7 +80,7 @@ def test_mistakes_end_in_one_message(shard_sets, tmp_path, capsys):
         (
             [str(manifest), "--sample", "-1"],
             64,
-            "sample: expected greater than or equal to 0, got -1",
+            "sample: expected at least 0, got -1",
         ),
         ([str(manifest.parent / "shard-9.arrow")], 64, "names no such shard"),
         ([str(manifest), "--tokenizer", str(tmp_path)], 64, "no tokenizer here"),

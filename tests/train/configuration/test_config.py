@@ -91,9 +91,7 @@ def test_mistakes_are_named(change, message):
         validate(TrainConfig, plain_config(**change), "train.yaml")
     assert message.removeprefix("data: ") in str(caught.value)
     assert caught.value.exit_code == 64
-    with pytest.raises(
-        ConfigurationError, match=r"steps: expected greater than or equal to 1, got 0$"
-    ):
+    with pytest.raises(ConfigurationError, match=r"steps: expected at least 1, got 0$"):
         validate(TrainConfig, plain_config(steps=0), "train.yaml")  # no second line about auto
 
 
