@@ -49,7 +49,7 @@ _MEASURED = {
 _TIMES = re.compile(
     r" *[\d,.]+[kMG]? (tok/s|tokens/s|seconds?|bytes|[KMGTP]B|s\b)|at least [\d,.]+ s "
     r"|\d+:\d\d:\d\d left| {2,}| $"
-    r"|^.*(operations a second|ms, batch| x\)|saves ).*$",
+    r"|^.*(operations per second|ms, batch| x\)|saves ).*$",
     re.MULTILINE,
 )
 _CACHES = (tokenize_documents._load_once, tokenizer_stage._import, ngram_index.open_index)

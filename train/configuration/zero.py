@@ -46,7 +46,7 @@ class ZeroConfig:
             )
         if incompatible:
             raise ValueError(
-                f"zero.offload: does not go together with {incompatible[0]}: remove one of the two"
+                f"zero.offload: cannot be combined with {incompatible[0]}: remove one of the two"
             )
         if precision == "bf16" and self.stage == 1:
             raise ValueError(

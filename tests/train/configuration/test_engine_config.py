@@ -68,7 +68,7 @@ def test_one_rank_in_fp32_keeps_its_stage_where_masters_are_on_the_host():
         ({"zero": {"stage": 1, "offload": "optimizer"}, "precision": "bf16"}, "set zero.stage=2"),
         (
             {"zero": {"stage": 2, "offload": "optimizer"}, "hooks": ["average"]},
-            "together with zero.offload",
+            "cannot be combined with zero.offload",
         ),
         *(
             (

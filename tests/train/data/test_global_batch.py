@@ -144,7 +144,7 @@ def test_a_request_to_stop_ends_the_wait_for_tokens():
     world = Alone()
     met = iter([1])
     stop.reason = "SIGTERM"
-    world.total = lambda values: list(values) * next(met)
+    world.sum_over_ranks = lambda values: list(values) * next(met)
     assert next_batch_of_tokens(source(lambda: pytest.fail("read")), {}, world, stop, 22).stop
 
 

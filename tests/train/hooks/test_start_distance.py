@@ -58,4 +58,4 @@ def test_runs_record_their_distance_from_the_start(
         assert ranks.run(start, further, ["steps=5"]) == [(0, "")]
         assert ["start_distance" in record for record in steps(output)] == [True] * 4 + [False]
         dry_run(load_config(TrainConfig, further, ["steps=6"]))
-        assert "distance   not recorded, for the initial weights" in capsys.readouterr().out
+        assert "distance   not recorded, because the initial weights" in capsys.readouterr().out
