@@ -33,7 +33,7 @@ def test_weights_of_another_adapter_are_refused():
     del weights[max(weights)]
     with pytest.raises(WeightsError, match="got None"):
         fill_adapter(network, "small", weights)
-    with pytest.raises(ConfigurationError, match="no adapter 'none'; there are: small, large"):
+    with pytest.raises(ConfigurationError, match="no adapter 'none'; it has small, large"):
         network.find_adapter("none")
 
 

@@ -59,7 +59,7 @@ def test_adapters_of_a_model_are_switched_by_name(name):
     assert torch.equal(alone, scores(built(case_of(name)[0]).eval(), tensors))
     model.use_adapter("own")
     assert torch.equal(scores(model, tensors), first)
-    with pytest.raises(ConfigurationError, match="no adapter 'absent'; there are: own, other"):
+    with pytest.raises(ConfigurationError, match="no adapter 'absent'; it has own, other"):
         model.use_adapter("absent")
 
 
@@ -166,7 +166,7 @@ def test_places_of_the_table_that_an_adapter_takes_are_not_there_for_rows(name):
     model = adapted(family, name, length=4, changes={"position": position})
     assert model.position_limit == 8
     scores(model, batch_for(family, columns=8))
-    with pytest.raises(BatchError, match=r"0\.\.7"):
+    with pytest.raises(BatchError, match="0 to 7"):
         scores(model, batch_for(family, columns=9))
     model.use_adapter(None)
     scores(model, batch_for(family, columns=12))

@@ -46,12 +46,12 @@ def disentangled(kind="none", **chosen):
         ),
         ({"family": "encodr"}, "did you mean 'encoder'"),
         ({"heads": {"masked": 1.0}}, "did you mean 'masked_lm'"),
-        ({"heads": {}}, "at least one"),
+        ({"heads": {}}, "or several, got none"),
         (
             {"heads": {"token": {"normalize": "row"}}},
-            "heads.token.normalize: the head token does not read this key",
+            "heads.token.normalize: the head token does not have this key",
         ),
-        ({"heads": {"sentence": {"group_size": 4}}}, "it reads weight, transform"),
+        ({"heads": {"sentence": {"group_size": 4}}}, "sentence has weight, transform"),
         ({"decoder_layers": 2}, "only an encoder_decoder"),
         ({"connector": ConnectorConfig()}, "connector: only an encoder_decoder"),
         (

@@ -177,7 +177,7 @@ def test_the_export_is_what_was_imported(published, capsys):
     assert before.keys() == after.keys()
     assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
     card = (published / "again" / "README.md").read_text()
-    assert "only with one model, org/base." in card
+    assert "only with one model, org/base." in " ".join(card.split())
     assert "id2label={0: 'LABEL_0', 1: 'LABEL_1'}" in card
 
 

@@ -78,7 +78,12 @@ def test_the_files_are_those_of_the_format(tmp_path, pooling):
 @pytest.mark.parametrize(
     ("config", "encoder_alone", "tokenizer", "words"),
     [
-        (small_config("decoder"), True, True, "expected a model with an encoder, got a decoder"),
+        (
+            small_config("decoder"),
+            True,
+            True,
+            "expected a model with an encoder; the positions of a decoder",
+        ),
         (small_config("encoder"), False, True, "add parts=encoder"),
         (small_config("encoder"), True, False, "needs its tokenizer"),
     ],
