@@ -44,12 +44,12 @@ from clozeline.tools.experiments.multirun.finetuning_plan import (
 )
 from clozeline.tools.experiments.multirun.runner import (
     ExperimentTraining,
+    check_settings,
     check_training,
     collect_all,
-    record_folder_facts,
-    require_same_facts,
+    experiment_settings,
     run_step,
-    settings_facts,
+    write_settings,
 )
 from clozeline.train.checkpoint.trained_model import read_config
 from clozeline.train.configuration.model_source import with_source
@@ -142,18 +142,21 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
     """
     options.check_dev(overrides)
     output = options.output.resolve()
-    own = Path(options.task)  # the user's folder, or one of our recipes
+    # the user's folder, or one of our recipes
+    task_folder = Path(options.task)
     recipes = {
-        kind: (
-            own / kind if own.is_dir() else config_file(f"recipe:tasks/{options.task}", kind)
+        file_name: (
+            task_folder / file_name
+            if task_folder.is_dir()
+            else config_file(f"recipe:tasks/{options.task}", file_name)
         ).resolve()
-        for kind in ("pipeline.yaml", "train.yaml")
+        for file_name in ("pipeline.yaml", "train.yaml")
     }
     # what identifies the runs of the folder
-    facts = {"body": str(body.resolve()), "overrides": list(overrides)} | settings_facts(
+    settings = {"body": str(body.resolve()), "overrides": list(overrides)} | experiment_settings(
         options, "output", "seeds", "body", "words"
     )
-    require_same_facts(output / "finetune.json", facts)
+    check_settings(output / "finetune.json", settings)
     stage_words = [word for word in overrides if word.startswith(("tasks.", "tokenizer."))]
     training_words = [word for word in overrides if word not in stage_words]
     train_files = {"train": options.train} | (
@@ -165,13 +168,13 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
 
     def make_sets(folder: Path, splits: Mapping[str, Path | None], *more: str) -> str:
         """Make the sets of files by split; return the `data.shards` of the training."""
-        given = [
+        entries = [
             f"{{path: {file.resolve()}, source: {split}}}"
             for split, file in splits.items()
             if file is not None
         ]
 
-        files = f"[{', '.join(given)}]"
+        files = f"[{', '.join(entries)}]"
         stage: list[str | Path] = [
             "python",
             "-m",
@@ -192,7 +195,7 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
         sets = [str(train.with_name(split)) for split in train_files]
         return sets[0] if len(sets) == 1 else f"[{', '.join(sets)}]"
 
-    def words_of(shards: str, seed: int) -> list[str]:
+    def overrides_for(shards: str, seed: int) -> list[str]:
         """Return the words of a training, without its output."""
         words = [
             f"model.init_from={body.resolve()}",
@@ -206,18 +209,18 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
         for chosen in combinations(options.search):
             check_training(
                 recipes["train.yaml"],
-                [*words_of("sets", 0), *chosen, f"output={output / 'seed-0'}"],
+                [*overrides_for("sets", 0), *chosen, f"output={output / 'seed-0'}"],
             )
 
-    stage_words = [*frame_words(body, recipes["pipeline.yaml"], stage_words), *stage_words]
+    stage_words = [*frame_overrides(body, recipes["pipeline.yaml"], stage_words), *stage_words]
     shards = make_sets(output, {**train_files, **scored_files})
-    record_folder_facts(output / "finetune.json", facts)
+    write_settings(output / "finetune.json", settings)
 
     if options.search:
         folder = output / "search"
         part = make_sets(folder, train_files, f"tasks.split_off={{dev: {options.search_share}}}")
         chosen, lines = choose_words(
-            folder, recipes["train.yaml"], words_of(part, 0), options.search
+            folder, recipes["train.yaml"], overrides_for(part, 0), options.search
         )
         print(*lines, sep="\n")
         training_words += chosen
@@ -228,15 +231,18 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
         for split in train_files
     ]
 
-    given = None if options.seeds == "auto" else options.seeds
+    requested_seeds = None if options.seeds == "auto" else options.seeds
     plan = plan_finetuning(
-        recipes["train.yaml"], [*words_of(shards, 0), f"output={output / 'seed-0'}"], sets, given
+        recipes["train.yaml"],
+        [*overrides_for(shards, 0), f"output={output / 'seed-0'}"],
+        sets,
+        requested_seeds,
     )
     print(plan.line, flush=True)
 
     for seed in range(plan.seeds):
         run = output / f"seed-{seed}"
-        words = [*words_of(shards, seed), f"output={run}"]
+        words = [*overrides_for(shards, seed), f"output={run}"]
         results = _results(output, run, scored_files, seed)
         watch = tell_time(run, plan, partial(print, flush=True)) if seed == 0 else None
         ExperimentTraining(recipes["train.yaml"], results, overrides=words, watch=watch).collect()
@@ -248,7 +254,7 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
     return plan
 
 
-def frame_words(body: Path, recipe: Path, given: Sequence[str]) -> list[str]:
+def frame_overrides(body: Path, recipe: Path, given: Sequence[str]) -> list[str]:
     """Return the overrides for rows of the body's architecture.
 
     None if the recipe or the `given` words choose a frame.

@@ -17,7 +17,7 @@ from clozeline.command_line import OtherKeys
 from clozeline.configuration.config import config_class
 from clozeline.files import publish_json
 from clozeline.tools.command import run_as_script, run_tool
-from clozeline.tools.experiments.multirun.runner import record_folder_facts, settings_facts
+from clozeline.tools.experiments.multirun.runner import experiment_settings, write_settings
 from clozeline.tools.experiments.multirun.task_sequence import (
     ForgettingOptions,
     summary,
@@ -47,14 +47,14 @@ def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> l
     sequence = TaskSequence(run.resolve(), tasks, options, tuple(words))
     for method in options.method:
         sequence.check(method)
-    settings = settings_facts(options, "run", "words", "tasks", "method", "output", "seeds")
-    facts = {
+    settings = experiment_settings(options, "run", "words", "tasks", "method", "output", "seeds")
+    settings_to_store = {
         "run": str(run.resolve()),
         "tasks": [task.as_dict() for task in tasks],
         "words": list(words),
     } | settings
 
-    record_folder_facts(options.output / "words.json", facts)
+    write_settings(options.output / "words.json", settings_to_store)
     seeds = range(options.seeds)
     matrices = {
         method: [sequence.learn(method, seed) for seed in seeds] for method in options.method
@@ -63,7 +63,9 @@ def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> l
     learned = [max(0, number - options.learned + 1) for number in range(len(tasks))]
     names = [task.name for task in tasks]
     kinds = sequence.kinds(options.method[0])
-    methods_summary = summary(matrices, names, learned, [kind == "accuracy" for kind in kinds])
+    methods_summary = summary(
+        matrices, names, learned, [measure == "accuracy" for measure in kinds]
+    )
     content = {
         "tasks": names,
         "kinds": kinds,

@@ -25,7 +25,7 @@ from clozeline.pipeline.tables import read_list
 from clozeline.tools.command import ModelPath, UserPath, run_as_script, run_tool
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
 from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
-from clozeline.tools.experiments.multirun.runner import record_folder_facts, settings_facts
+from clozeline.tools.experiments.multirun.runner import experiment_settings, write_settings
 from clozeline.tools.runs.pseudo_label import PseudoLabelOptions, pseudo_label
 
 _STABLE: Final = 0.01
@@ -86,7 +86,7 @@ def reason_to_stop(rounds: Sequence[Round], most: int, patience: int) -> str | N
         >>> reason_to_stop(found, most=5, patience=1), reason_to_stop(found, most=5, patience=2)
         ('no higher score for 1 round', None)
     """
-    scores = [one.score for one in rounds]
+    scores = [result.score for result in rounds]
     without = len(scores) - 1 - scores.index(max(scores))
     if without >= patience:
         return f"no higher score for {without} round{'s' if without > 1 else ''}"
@@ -106,8 +106,8 @@ def self_train(options: SelfTrainOptions) -> list[Round]:
             f"unlabeled: {options.unlabeled}: no such file; give one with texts"
         )
 
-    settings = settings_facts(options, "body", "words", "output", "rounds", "patience")
-    record_folder_facts(
+    settings = experiment_settings(options, "body", "words", "output", "rounds", "patience")
+    write_settings(
         output / "self-train.json",
         {"body": str(body.resolve()), "overrides": list(words)} | settings,
     )
@@ -137,7 +137,7 @@ def self_train(options: SelfTrainOptions) -> list[Round]:
         )
 
         rounds.append(Round(rows.total(), changed, metrics))
-        publish_json(output / "rounds.json", [one._asdict() for one in rounds])
+        publish_json(output / "rounds.json", [result._asdict() for result in rounds])
 
     return rounds
 
@@ -171,11 +171,11 @@ def table_lines(rounds: Sequence[Round], reason: str) -> Iterator[str]:
     names = list(rounds[0].metrics)
     best = max(range(len(rounds)), key=lambda number: rounds[number].score)
     yield "round  labels  changed  " + "  ".join(names)
-    for number, one in enumerate(rounds):
-        changed = "-" if one.changed is None else f"{one.changed:.1%}"
-        scores = "  ".join(f"{one.metrics[name]:{len(name)}.4f}" for name in names)
+    for number, result in enumerate(rounds):
+        changed = "-" if result.changed is None else f"{result.changed:.1%}"
+        scores = "  ".join(f"{result.metrics[name]:{len(name)}.4f}" for name in names)
         yield (
-            f"{number:>5}  {one.labels:>6,}  {changed:>7}  "
+            f"{number:>5}  {result.labels:>6,}  {changed:>7}  "
             f"{scores}{'  best' if number == best else ''}"
         )
     yield f"stopped: {reason}; the best run is round-{best}/seed-0"

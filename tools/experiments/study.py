@@ -58,9 +58,9 @@ from clozeline.tools.experiments.multirun.study_scores import (
 )
 from clozeline.tools.experiments.multirun.study_sets import (
     count_documents,
+    find_measured_sets,
     make_all_sets,
-    measured_sets,
-    named_files,
+    parse_named_files,
 )
 from clozeline.train.logs.curves import heldout_losses, read_run
 
@@ -141,7 +141,9 @@ def _run_study(options: StudyOptions) -> None:
     study = replace(study, flops=options.flops or study.flops, seeds=options.seeds or study.seeds)
     seeds = range(study.seeds)
     check_variants(folder, variants, output)
-    folders = make_all_sets(folder, output, variants, options.input, named_files(options.heldout))
+    folders = make_all_sets(
+        folder, output, variants, options.input, parse_named_files(options.heldout)
+    )
     own_pipelines = have_own_pipelines(variants)
     output_of_first = next(iter(folders.values())).parent
     test = (
@@ -153,14 +155,14 @@ def _run_study(options: StudyOptions) -> None:
     files = {name: [output / f"scores/{name}-{seed}.json" for seed in seeds] for name in variants}
     required = "losses" if test is None else "pairs"
     trainings = []
-    texts = named_files(options.texts)
+    texts = parse_named_files(options.texts)
 
     def is_complete(scores: Path) -> bool:
         figures = read_json(scores) or {}
         return required in figures and texts.keys() <= figures.get("bits", {}).keys()
 
     for name, variant in variants.items():
-        heldout = measured_sets(variant, folders)
+        heldout = find_measured_sets(variant, folders)
         for seed, scores in zip(seeds, files[name], strict=True):
             run = output / f"runs/{name}-{seed}"
             plan = plan_training(folder, study, variant, folders[name], run, seed, heldout)
@@ -191,7 +193,7 @@ def _run_study(options: StudyOptions) -> None:
             f"documents behind the loss of a step: clozeline explain-batch run={example} step=N"
         )
 
-    lines += _fine_tune(study, variants, output, named_files(options.labeled))
+    lines += _fine_tune(study, variants, output, parse_named_files(options.labeled))
     first = [read_run(output / f"runs/{name}-0", name) for name in variants]
     charted = [first[start : start + SHADES] for start in range(0, len(first), SHADES)]
     charts = [

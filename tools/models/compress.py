@@ -98,8 +98,8 @@ def compress(options: CompressOptions) -> ModelRow:
         ConfigurationError: the model, the method or its options do not fit together; nothing was
             written.
     """
-    kind = METHODS.load_class(options.method)
-    opened = _write_smaller(options, kind(settings_of(kind.Options, options.words)))
+    method = METHODS.load_class(options.method)
+    opened = _write_smaller(options, method(settings_of(method.Options, options.words)))
     return measure_row(options.output, options.source, options, opened=opened)
 
 

@@ -59,9 +59,9 @@ def _import(options: ImportOptions) -> None:
 
     write_imported(folder, checkpoint, source)
     count = sum(tensor.numel() for tensor in checkpoint.tensors.values())
-    kind = checkpoint.model_type
+    model_type = checkpoint.model_type
     family = checkpoint.config.family
-    print(f"{folder}: {kind}, family {family}, {count:,} parameters, vocabulary {rows:,}")
+    print(f"{folder}: {model_type}, family {family}, {count:,} parameters, vocabulary {rows:,}")
     print(*(f"  {note}" for note in (*checkpoint.notes, tokenizer)), sep="\n")
 
 

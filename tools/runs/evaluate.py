@@ -226,7 +226,7 @@ def score_task(
     """
     from clozeline.tools.runs.evaluation.answer_threshold import store_threshold
     from clozeline.tools.runs.evaluation.error_analysis import (
-        answered_records,
+        collect_answers,
         error_lines,
         record_lines,
     )
@@ -269,7 +269,7 @@ def score_task(
         lines: list[str] = []
 
         if options.predictions is not None or options.errors:
-            records = answered_records(opened, rows, predicted)
+            records = collect_answers(opened, rows, predicted)
             if options.predictions is not None:
                 publish_text(
                     options.predictions, "".join(f"{line}\n" for line in record_lines(records))

@@ -67,7 +67,7 @@ def extract(options: ExtractOptions) -> str:
     opened = TrainedModel.open(options.run, options.step)
     trained = replace(opened, checkpoint=fill_absent_heads(opened.checkpoint))
     length = trained.row_length(options.max_length, "max_length")
-    facts = {
+    description = {
         "run": str(options.run.resolve()),
         **trained.provenance,
         "input": hashes,
@@ -81,7 +81,7 @@ def extract(options: ExtractOptions) -> str:
         objective,
         read_named_texts(options.input, options.normalize),
         chosen,
-        facts,
+        description,
     )
 
     rows = plural(manifest["rows"], "vector")

@@ -91,8 +91,8 @@ def _show(options: NeighborsCommand) -> None:
     query = _describe_row(features, options.query)
 
     if options.json:
-        found = {"query": query, "neighbors": nearest}
-        sys.stdout.write(json.dumps(found, ensure_ascii=False) + "\n")
+        result = {"query": query, "neighbors": nearest}
+        sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
         return
 
     for cosine, row in (("query", query), *((f"{row['cosine']:.4f}", row) for row in nearest)):

@@ -105,18 +105,22 @@ def predict(options: PredictOptions) -> Counter[str]:
     keys = {name: names for name in _KEYS if (names := getattr(options, name))}
     columns = InputColumns(keys, options.id, options.delimiter, options.columns)
     reader = task_reader(opened.train.manifest)
-    plain = {
+    settings = {
         name: value
         for name, value in to_data(options).items()
         if name not in ("run", "data", "input", "output", "step")
     }
 
-    facts = {"checkpoint": opened.trained.digest, "input": file_hash(options.input), **plain}
+    description = {
+        "checkpoint": opened.trained.digest,
+        "input": file_hash(options.input),
+        **settings,
+    }
     number = 0
     first = 0
     counts = Counter[str]()
 
-    with PredictionParts(options.output, facts) as parts:
+    with PredictionParts(options.output, description) as parts:
         items = iter(read_unlabeled(options.input, opened.answer, reader, columns))
         while group := list(islice(items, options.part_rows)):
             if not parts.has(number):

@@ -84,9 +84,9 @@ def pseudo_label(options: PseudoLabelOptions) -> dict[str, Any]:
             f"input: {options.input}: expected texts, got none: {dict(missing)}"
         )
 
-    kept, dropped = select(judged, options.threshold, options.per_class)
+    selected, dropped = select(judged, options.threshold, options.per_class)
 
-    if not kept:
+    if not selected:
         raise ConfigurationError(
             f"{options.input}: no row has a label with a probability of {options.threshold:g}: "
             "lower the threshold"
@@ -94,10 +94,10 @@ def pseudo_label(options: PseudoLabelOptions) -> dict[str, Any]:
 
     assert isinstance(reader, LabeledReader), "as those of all classes"
 
-    lines = list(reader.format_lines([_with_label(row) for row in kept]))
+    lines = list(reader.format_lines([_with_label(row) for row in selected]))
     publish_text(options.output, "".join(f"{line}\n" for line in lines))
     names = opened.facts.labels
-    facts = {
+    counts = {
         "run": str(run.resolve()),
         **opened.trained.provenance,
         "task": opened.facts.name,
@@ -107,14 +107,14 @@ def pseudo_label(options: PseudoLabelOptions) -> dict[str, Any]:
         "per_class": options.per_class,
         "rows_in": len(items),
         "skipped": {**missing, **dropped},
-        "rows_out": len(kept),
+        "rows_out": len(selected),
         "labeled": {
-            names[label]: number for label, number in sorted(Counter(_classes_in(kept)).items())
+            names[label]: number for label, number in sorted(Counter(_classes_in(selected)).items())
         },
     }
 
-    publish_json(options.output.with_name(f"{options.output.name}.json"), facts)
-    return facts
+    publish_json(options.output.with_name(f"{options.output.name}.json"), counts)
+    return counts
 
 
 def label_texts(
@@ -131,12 +131,12 @@ def label_texts(
 
 
 def _with_label(row: LabeledByModel) -> LabeledText:
-    own = (
+    label_rows = (
         {"label": row.label}
         if isinstance(row.label, int)
         else {"label": None, "classes": row.label}
     )
-    return replace(row.item, target=None, **own)
+    return replace(row.item, target=None, **label_rows)
 
 
 def _classes_in(rows: Sequence[LabeledByModel]) -> Iterator[int]:
@@ -162,19 +162,22 @@ def select(
     by_class: dict[int | tuple[int, ...], list[LabeledByModel]] = defaultdict(list)
     for row in sorted(sure, key=lambda row: (-row.probability, row.item.index)):
         by_class[row.label].append(row)
-    kept = [row for rows in by_class.values() for row in rows[:per_class]]
-    counts = {"below_threshold": len(judged) - len(sure), "beyond_per_class": len(sure) - len(kept)}
-    return sorted(kept, key=lambda row: row.item.index), {
+    selected = [row for rows in by_class.values() for row in rows[:per_class]]
+    counts = {
+        "below_threshold": len(judged) - len(sure),
+        "beyond_per_class": len(sure) - len(selected),
+    }
+    return sorted(selected, key=lambda row: row.item.index), {
         name: count for name, count in counts.items() if count
     }
 
 
 def _label(options: PseudoLabelOptions) -> None:
-    facts = pseudo_label(options)
-    per_label = ", ".join(f"{name} {number:,}" for name, number in facts["labeled"].items())
-    skipped = ", ".join(f"{name} {number:,}" for name, number in facts["skipped"].items())
+    counts = pseudo_label(options)
+    per_label = ", ".join(f"{name} {number:,}" for name, number in counts["labeled"].items())
+    skipped = ", ".join(f"{name} {number:,}" for name, number in counts["skipped"].items())
     sys.stdout.write(
-        f"{options.output}: {plural(facts['rows_out'], 'row')} of {facts['rows_in']:,} "
+        f"{options.output}: {plural(counts['rows_out'], 'row')} of {counts['rows_in']:,} "
         f"labeled ({per_label}); not written: {skipped or 'none'}\n"
     )
 

@@ -97,13 +97,17 @@ def explain(
         roles = feed.reading.inputs[source].manifest.roles | shards.manifest.roles
 
         for position, visit in of_set:
-            facts: dict[str, object] = {"place": position, "lane": visit.lane, "epoch": visit.epoch}
-            facts["set"] = shards.manifest.name
+            properties: dict[str, object] = {
+                "place": position,
+                "lane": visit.lane,
+                "epoch": visit.epoch,
+            }
+            properties["set"] = shards.manifest.name
             if visit.stored:
-                facts |= row_origins.storage_location(shards, *visit.stored)
+                properties |= row_origins.storage_location(shards, *visit.stored)
             if visit.stored in stored:
                 row, skipped = read_row(stored[visit.stored], visit.epoch)
-                facts |= _describe_row(row, documents[visit.stored]) | partners.get(
+                properties |= _describe_row(row, documents[visit.stored]) | partners.get(
                     visit.stored, {}
                 )
                 numbers = {
@@ -119,11 +123,11 @@ def explain(
                     **dict(_decode_texts(row, roles, pieces, tokens)),
                 }
 
-                facts |= {"filler": skipped} if skipped else shown
+                properties |= {"filler": skipped} if skipped else shown
             elif visit.stored:
-                facts["filler"] = unread[visit.stored[0]]
+                properties["filler"] = unread[visit.stored[0]]
 
-            facts_by_position[position] = facts
+            facts_by_position[position] = properties
 
     return [facts_by_position[position] for position, _ in row_reads]
 
@@ -203,21 +207,22 @@ def _decode_texts(
             yield name, text + (" …" if len(row.columns[name]) > limit else "")
 
 
-def _format_row(facts: dict[str, Any]) -> Iterator[str]:
+def _format_row(properties: dict[str, Any]) -> Iterator[str]:
     """Yield a line with the position of a row, then a line for each of its facts."""
-    filler = "" if "shard" in facts else ": filler row, weight 0"
+    filler = "" if "shard" in properties else ": filler row, weight 0"
     yield (
-        f"{facts['place']:>5}  lane {facts['lane']}, {facts['set']}, epoch {facts['epoch']}{filler}"
+        f"{properties['place']:>5}  lane {properties['lane']}, {properties['set']}, "
+        f"epoch {properties['epoch']}{filler}"
     )
-    documents = [("document", facts)] if "document" in facts else []
-    documents += [("then document", other) for other in facts.get("others", ())]
-    documents += [("partner document", facts["partner"])] if "partner" in facts else []
+    documents = [("document", properties)] if "document" in properties else []
+    documents += [("then document", other) for other in properties.get("others", ())]
+    documents += [("partner document", properties["partner"])] if "partner" in properties else []
     shown = [
         (name, f"{each['document']}{row_origins.describe_origin(each)}") for name, each in documents
     ]
     for name, value in (
         *shown,
-        *((name, value) for name, value in facts.items() if name not in _TOLD),
+        *((name, value) for name, value in properties.items() if name not in _TOLD),
     ):
         yield f"       {name}: {value}"
 
@@ -246,9 +251,9 @@ def _print_batch(options: ExplainOptions) -> None:
         until = f"samples {samples:,} to {samples + feed.rows(samples):,}"
         print(f"{names}: {until}{number}{STATES[feed.state(samples)]}")
 
-    for facts in rows:
-        as_json = json.dumps(facts, ensure_ascii=False) if options.json else None
-        print(as_json or "\n".join(_format_row(facts)))
+    for properties in rows:
+        as_json = json.dumps(properties, ensure_ascii=False) if options.json else None
+        print(as_json or "\n".join(_format_row(properties)))
 
 
 def main(arguments: Sequence[str]) -> int:

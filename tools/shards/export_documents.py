@@ -75,7 +75,7 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
 def _write_parquet(source: Path, target: Path) -> int:
     # dictionaries of the batches grow over the file, so they become plain strings, which Parquet
     # encodes again
-    plain = pa.schema(
+    schema = pa.schema(
         [
             field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
             for field in DOCUMENT_SCHEMA
@@ -85,13 +85,13 @@ def _write_parquet(source: Path, target: Path) -> int:
     rows = 0
 
     with parquet.ParquetWriter(
-        target, plain, compression="zstd", compression_level=_LEVEL
+        target, schema, compression="zstd", compression_level=_LEVEL
     ) as writer:
         for batch in read_batches(source, tuple(DOCUMENT_SCHEMA.names)):
             columns = [
-                column.cast(field.type) for column, field in zip(batch.columns, plain, strict=True)
+                column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)
             ]
-            writer.write_table(pa.table(columns, schema=plain))
+            writer.write_table(pa.table(columns, schema=schema))
             rows += batch.num_rows
 
     return rows

@@ -77,7 +77,7 @@ def export(path: Path, output: Path, form: str, file_rows: int = 10_000) -> dict
     with new_folder(output) as folder:
         _WRITERS[form](rows, folder)
         files = sorted(file for file in folder.rglob("*") if file.is_file())
-        facts = {
+        summary = {
             "format": form,
             "name": manifest.name,
             "digest": shards.digest,
@@ -96,14 +96,14 @@ def export(path: Path, output: Path, form: str, file_rows: int = 10_000) -> dict
             },
         }
 
-        publish_json(folder / SUMMARY, facts)
+        publish_json(folder / SUMMARY, summary)
 
-    return facts
+    return summary
 
 
 def _export(options: ExportSetOptions) -> None:
     content = export(options.set, options.output, options.format, options.rows)
-    size = sum(facts["bytes"] for facts in content["files"].values())
+    size = sum(file["bytes"] for file in content["files"].values())
     quarantined = content["rows_in_quarantine"]
     dropped = f"; {quarantined:,} in quarantine dropped" if quarantined else ""
     files = plural(len(content["files"]), "file")

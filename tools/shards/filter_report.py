@@ -78,13 +78,13 @@ class Reason:
 
 
 def _keep_nearest(
-    heap: list[Neighbor], most: int, value: float, threshold: float, *facts: Any
+    heap: list[Neighbor], most: int, value: float, threshold: float, *details: Any
 ) -> None:
     """Add a document, given its uid, value, origin and text.
 
     Drop the farthest beyond `most`.
     """
-    heapq.heappush(heap, Neighbor(-abs(value - threshold) / (abs(threshold) or 1), *facts))
+    heapq.heappush(heap, Neighbor(-abs(value - threshold) / (abs(threshold) or 1), *details))
     if len(heap) > most:
         heapq.heappop(heap)
 
@@ -106,13 +106,13 @@ def collect_reasons(
             reason = reasons.setdefault(row.reason, Reason("clean"))
             reason.rejected += 1
             if (match := _DETAIL.search(row.detail)) is not None:
-                facts = (
+                details = (
                     row.uid,
                     row.detail,
                     row.url or f"{row.source} at {row.offset:,}",
                     row.sample_text or "",
                 )
-                _keep_nearest(reason.below, most, float(match[1]), float(match[3]), *facts)
+                _keep_nearest(reason.below, most, float(match[1]), float(match[3]), *details)
 
     measured = {
         source: [
@@ -213,15 +213,17 @@ def _find_parts(folder: Path) -> list[int]:
             f"{folder}/rejects"
         )
 
-    found = {part: UnitRecord.load(folder, "main", part) for part in parts}
-    for part, record in found.items():
+    records = {part: UnitRecord.load(folder, "main", part) for part in parts}
+    for part, record in records.items():
         if record is None:
             path = UnitRecord.path(folder, "main", part)
             raise IntegrityError(
                 f"{path}: the record of a unit is missing or damaged; {rebuild_hint(path)}"
             )
 
-    return [part for part, record in found.items() if record is not None and record.status == "ok"]
+    return [
+        part for part, record in records.items() if record is not None and record.status == "ok"
+    ]
 
 
 def _rejects_of(folder: Path, part: int) -> RecordedFile:
@@ -230,27 +232,27 @@ def _rejects_of(folder: Path, part: int) -> RecordedFile:
 
 def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> ConsoleView:
     """Return the tables of a report."""
-    total = Counter({reason: facts.rejected for reason, facts in reasons.items()})
+    total = Counter({reason: outcome.rejected for reason, outcome in reasons.items()})
     ranked = sorted(reasons.items(), key=lambda item: -item[1].rejected)
     rows = tuple(
-        (name, f"{facts.rejected:,}", facts.decided_by)
-        for name, facts in ranked
-        if facts.rejected or name not in STEP_KEYS
+        (name, f"{outcome.rejected:,}", outcome.decided_by)
+        for name, outcome in ranked
+        if outcome.rejected or name not in STEP_KEYS
     )
 
     sheets = [Sheet("Rejected documents", ("reason", "documents", "decided by"), rows)]
 
-    for name, facts in reasons.items():
+    for name, outcome in reasons.items():
         sides = [
-            ("rejected", neighbor) for neighbor in sorted(facts.below)
+            ("rejected", neighbor) for neighbor in sorted(outcome.below)
         ]  # the nearest last, next to the kept ones
-        sides += [("kept", neighbor) for neighbor in sorted(facts.above, reverse=True)]
-        if facts.rejected and sides:
+        sides += [("kept", neighbor) for neighbor in sorted(outcome.above, reverse=True)]
+        if outcome.rejected and sides:
             lines = tuple(
                 (side, each.shown, each.origin, _start(each.text)) for side, each in sides
             )
             sheets.append(
-                Sheet(f"{facts.decided_by}: {name}", ("", "value", "document", "text"), lines)
+                Sheet(f"{outcome.decided_by}: {name}", ("", "value", "document", "text"), lines)
             )
 
     summary = (
@@ -260,7 +262,7 @@ def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> Cons
     return ConsoleView(f"{out}: {summary}", tuple(sheets))
 
 
-def malformed_sheets(
+def describe_malformed(
     counts: Mapping[str, int], first: Mapping[str, Sequence[Rejection]]
 ) -> Iterator[Sheet]:
     """Yield a table of the malformed records of each reason.
@@ -295,7 +297,7 @@ def _report(options: FilterReportOptions) -> None:
     view = report_view(
         options.out, *collect_reasons(options.out, recipe, options.most, options.documents)
     )
-    malformed = malformed_sheets(*collect_malformed(options.out, options.most))
+    malformed = describe_malformed(*collect_malformed(options.out, options.most))
     show_view(replace(view, parts=(*view.parts, *malformed)), options.html)
 
 

@@ -60,17 +60,17 @@ def put_in_quarantine(path: Path) -> tuple[Entries, Entries]:
 
 def _list_missing_shards(folder: Path, manifest: Manifest, known: set[tuple[str, int]]) -> Entries:
     entries: Entries = []
-    for facts in manifest.shards:
-        path = folder / facts.path
+    for shard in manifest.shards:
+        path = folder / shard.path
         size = path.stat().st_size if path.is_file() else None
-        if size != facts.bytes:
+        if size != shard.bytes:
             reason = (
                 "the shard is missing"
                 if size is None
-                else f"the shard has {size} bytes, expected {facts.bytes}"
+                else f"the shard has {size} bytes, expected {shard.bytes}"
             )
-            blocks = [block for block in range(facts.blocks) if (facts.path, block) not in known]
-            entries += [{"shard": facts.path, "block": block, "reason": reason} for block in blocks]
+            blocks = [block for block in range(shard.blocks) if (shard.path, block) not in known]
+            entries += [{"shard": shard.path, "block": block, "reason": reason} for block in blocks]
     return entries
 
 

@@ -103,8 +103,8 @@ def repack(
         )
 
     new_names = {
-        number: str(Path(facts.path).with_suffix(f".{layout['container']}"))
-        for number, facts in enumerate(old.shards)
+        number: str(Path(shard.path).with_suffix(f".{layout['container']}"))
+        for number, shard in enumerate(old.shards)
     }
     # document tables and token counts
     patterns = ("documents-*.arrow", TOKEN_COUNTS_FILE) if old.kind == "tokens" else ()
@@ -131,7 +131,7 @@ def repack(
         (output / QUARANTINE).unlink(missing_ok=True)
 
         if source.quarantined:
-            numbers = {facts.path: number for number, facts in enumerate(old.shards)}
+            numbers = {shard.path: number for number, shard in enumerate(old.shards)}
             path = source.path.parent / QUARANTINE
             entries = entries_of(str(path), path.read_bytes())
             publish_quarantine(
@@ -145,8 +145,8 @@ def repack(
         )
         parents = [parent.model_dump() for parent in old.parents]
         parents.append({"name": old.name, "digest": old.digest, "role": "repacked"})
-        plain = old.model_dump(mode="json")
-        fields = {key: plain[key] for key in _COPIED_FIELDS} | {
+        old_manifest = old.model_dump(mode="json")
+        fields = {key: old_manifest[key] for key in _COPIED_FIELDS} | {
             "name": old.name,
             "totals": totals,
             "parents": parents,

@@ -33,9 +33,9 @@ def _format(row: Cells) -> tuple[str, ...]:
 
 def _show(options: StatsOptions) -> None:
     shards = open_shards(options.manifest)
-    found = tables(shards, tally(shards), find_pieces(shards, options.tokenizer))
+    statistics = tables(shards, tally(shards), find_pieces(shards, options.tokenizer))
     sheets = tuple(
-        Sheet(table.title, table.header, tuple(map(_format, table.rows))) for table in found
+        Sheet(table.title, table.header, tuple(map(_format, table.rows))) for table in statistics
     )
     show_view(ConsoleView(f"{shards.manifest.name} · contents", sheets), options.html)
 

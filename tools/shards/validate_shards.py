@@ -168,8 +168,8 @@ def validate(
 
 
 def _validate(options: ValidateOptions) -> None:
-    found = validate(options.manifest, options.against, options.tokenizer, options.teacher)
-    print(json.dumps(asdict(found)) if options.json else found.describe())
+    result = validate(options.manifest, options.against, options.tokenizer, options.teacher)
+    print(json.dumps(asdict(result)) if options.json else result.describe())
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -114,41 +114,43 @@ def row_reads(
             if visit is None or variant not in (None, variant_read):
                 continue
             samples = feed.batch_start(visit)
-            facts = {
+            reading = {
                 "sample": f"{row.uid:016x}",
                 "variant": variant_read,
                 "set": shards.manifest.name,
             }
 
-            facts |= storage_location(shards, row.block, row.row) | {
+            reading |= storage_location(shards, row.block, row.row) | {
                 "epoch": visit.epoch,
                 "lane": visit.lane,
             }
-            facts |= {
+            reading |= {
                 "samples": samples,
                 "step": feed.step(samples),
                 "place": feed.index_in_batch(visit),
             }
             if feed.taken is not None:
-                facts["state"] = feed.state(samples)
-                facts["seen"] = facts["state"] == "read"
+                reading["state"] = feed.state(samples)
+                reading["seen"] = reading["state"] == "read"
 
-            readings.append(facts)
+            readings.append(reading)
 
-    return sorted(readings, key=lambda facts: (facts["samples"], facts["place"]))
+    return sorted(readings, key=lambda reading: (reading["samples"], reading["place"]))
 
 
 def _format_readings(feed: Feed, readings: Sequence[dict[str, Any]]) -> Iterator[str]:
-    for facts in readings:
-        end = facts["samples"] + feed.rows(facts["samples"])
+    for reading in readings:
+        end = reading["samples"] + feed.rows(reading["samples"])
         yield (
-            f"epoch {facts['epoch']}: step {facts['step']:,}, samples {facts['samples']:,} to "
+            f"epoch {reading['epoch']}: step {reading['step']:,}, samples {reading['samples']:,} to "
             f"{end:,}, row "
-            f"{facts['place']} (lane {facts['lane']}){STATES[facts.get('state', 'unknown')]}: "
+            f"{reading['place']} (lane {reading['lane']})"
+            f"{STATES[reading.get('state', 'unknown')]}: "
             "sample "
-            f"{facts['sample']}, variant {facts['variant']}; {facts['set']}, {facts['shard']}, "
-            f"block {facts['block']}, "
-            f"row {facts['row']}"
+            f"{reading['sample']}, variant {reading['variant']}; {reading['set']}, "
+            f"{reading['shard']}, "
+            f"block {reading['block']}, "
+            f"row {reading['row']}"
         )
 
 

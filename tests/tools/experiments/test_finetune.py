@@ -7,7 +7,7 @@ import pytest
 from clozeline.configuration.config import config_file
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.experiments.finetune import FinetuneOptions, finetune, frame_words, main
+from clozeline.tools.experiments.finetune import FinetuneOptions, finetune, frame_overrides, main
 from clozeline.tools.runs.evaluate import EvaluateOptions, score_task
 from clozeline.train.checkpoint.trained_model import read_config
 from tests.tools.runs.evaluation.task_runs import body_and_recipe
@@ -157,7 +157,8 @@ def test_rows_are_those_of_the_body(tmp_path, task, model, given, words):
     sizes = "dim: 8, layers: 1, attention_heads: 2, ffn_dim: 8, heads: {lm: 1.0}"
     (tmp_path / "config.yaml").write_text(f"model: {{{model}, {sizes}}}\n", encoding="utf-8")
     assert (
-        frame_words(tmp_path, config_file(f"recipe:tasks/{task}", "pipeline.yaml"), given) == words
+        frame_overrides(tmp_path, config_file(f"recipe:tasks/{task}", "pipeline.yaml"), given)
+        == words
     )
 
 

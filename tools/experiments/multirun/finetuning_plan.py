@@ -34,9 +34,9 @@ class FinetuningPlan:
     @property
     def line(self) -> str:
         """The plan in one line, with the keys that `auto` chose."""
-        facts = f"{self.rows:,} rows, a body of width {self.width}"
+        conditions = f"{self.rows:,} rows, a body of width {self.width}"
         keys = f"; auto chose {', '.join(self.chosen)}" if self.chosen else ""
-        return f"{self.text}, learning rate {self.learning_rate:g}, for {facts}{keys}"
+        return f"{self.text}, learning rate {self.learning_rate:g}, for {conditions}{keys}"
 
     @property
     def text(self) -> str:

@@ -73,17 +73,17 @@ def score_run(run: Path, split: str, path: Path) -> None:
 
     Scores are JSON; each prediction is a line of NAME.predictions.jsonl.
     """
-    from clozeline.tools.runs.evaluation.error_analysis import answered_records, record_lines
+    from clozeline.tools.runs.evaluation.error_analysis import collect_answers, record_lines
     from clozeline.tools.runs.evaluation.scores import scores_of
     from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
 
     opened = open_task_run(run, split)
     rows = set_rows(opened.shards)
     predicted = opened.answer.predict(opened.task, rows)
-    plain = {"scores": scores_of(opened, rows, predicted), "facts": opened.facts.as_dict()}
-    lines = record_lines(answered_records(opened, rows, predicted))
+    stored = {"scores": scores_of(opened, rows, predicted), "facts": opened.facts.as_dict()}
+    lines = record_lines(collect_answers(opened, rows, predicted))
     publish_text(path.with_suffix(".predictions.jsonl"), "".join(f"{line}\n" for line in lines))
-    publish_text(path, json.dumps(add_checksum(plain), sort_keys=True) + "\n")
+    publish_text(path, json.dumps(add_checksum(stored), sort_keys=True) + "\n")
 
 
 def scores_path(folder: Path, split: str, seed: int) -> Path:
@@ -106,11 +106,11 @@ def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
 
     for path in sorted(scores.glob("seed-*.json")):
         try:
-            plain = verify_checksum(parse_json(path.read_bytes()), path)
+            stored = verify_checksum(parse_json(path.read_bytes()), path)
         except (OSError, ValueError) as error:
             reason = f"is damaged ({error}); remove it, and the same command scores that seed again"
             raise IntegrityError(f"{path}: {reason}") from error
-        runs.append(ScoredRun(plain["scores"], TaskMetadata.from_dict(plain["facts"])))
+        runs.append(ScoredRun(stored["scores"], TaskMetadata.from_dict(stored["facts"])))
 
     if not runs:
         raise ConfigurationError(
@@ -219,8 +219,8 @@ def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]])
         }
         others = [mean for split, mean in means.items() if split != "dev"]
         cells = [f"{means[split]:.4f}" if split in means else "-" for split in sets]
-        gap = f"{means['dev'] - fmean(others):.4f}" if others else "-"
-        rows.append([name, *cells, gap])
+        difference = f"{means['dev'] - fmean(others):.4f}" if others else "-"
+        rows.append([name, *cells, difference])
     yield from align_rows(rows, right=True)
 
 
@@ -272,10 +272,10 @@ def average_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]]
             raise ConfigurationError(
                 f"{name}: the task {task} is there twice; name one folder for each task"
             )
-        kept = dict(by_split) if task == "mnli" else {"dev": runs}
-        scores[task] = task_score(kept)
+        shown_splits = dict(by_split) if task == "mnli" else {"dev": runs}
+        scores[task] = task_score(shown_splits)
         metrics = ", ".join(runs[0].facts.metrics)
-        splits = f" on {', '.join(kept)}" if len(kept) > 1 else ""
+        splits = f" on {', '.join(shown_splits)}" if len(shown_splits) > 1 else ""
         yield f"  {task:<12}{100 * scores[task]:6.2f}  {metrics}{splits}, seeds {len(runs)}"
 
     fitting = {name: tasks for name, tasks in BENCHMARKS.items() if scores.keys() <= tasks}

@@ -175,22 +175,22 @@ def write_pages(warc: Path) -> None:
         run_step("python", "-m", module, warc, variables={"PYTHONHASHSEED": "0"})
 
 
-def settings_facts(options: Any, *without: str) -> dict[str, Any]:
+def experiment_settings(options: Any, *without: str) -> dict[str, Any]:
     """Return the settings of an experiment as data with absolute paths.
 
     Keys in `without` may change, and are left out.
     """
-    plain: dict[str, Any] = to_data(with_absolute_paths(options))
-    return {name: value for name, value in plain.items() if name not in without}
+    settings: dict[str, Any] = to_data(with_absolute_paths(options))
+    return {name: value for name, value in settings.items() if name not in without}
 
 
-def record_folder_facts(path: Path, facts: Mapping[str, object]) -> None:
+def write_settings(path: Path, settings: Mapping[str, object]) -> None:
     """Record what an output folder is for, so that no other command mixes its runs with these."""
-    require_same_facts(path, facts)
-    publish_text(path, json.dumps(facts, indent=2, sort_keys=True) + "\n")
+    check_settings(path, settings)
+    publish_text(path, json.dumps(settings, indent=2, sort_keys=True) + "\n")
 
 
-def require_same_facts(path: Path, facts: Mapping[str, object]) -> None:
+def check_settings(path: Path, settings: Mapping[str, object]) -> None:
     """Check that an output folder holds no runs of a different command.
 
     Without a run, its note is ignored.
@@ -202,10 +202,12 @@ def require_same_facts(path: Path, facts: Mapping[str, object]) -> None:
     recorded = read_json(path)
     if recorded is None:
         raise ConfigurationError(f"{path}: is damaged; choose another output")
-    if changed := sorted(key for key in {*recorded, *facts} if recorded.get(key) != facts.get(key)):
+    if changed := sorted(
+        key for key in {*recorded, *settings} if recorded.get(key) != settings.get(key)
+    ):
         key = changed[0]
         raise ConfigurationError(
             f"output: {path.parent} holds runs with other settings: {key} was "
             f"{recorded.get(key)!r}, is "
-            f"{facts.get(key)!r}; choose another output"
+            f"{settings.get(key)!r}; choose another output"
         )

@@ -85,18 +85,22 @@ def write_scores(
     }
 
     if test is not None:
-        scorers = {kind: open_scorer(trained, kind)[0] for kind in variant.pairs}
-        found = {
-            kind: pair_scores(test.pairs, scorer, test.words) for kind, scorer in scorers.items()
+        scorers = {
+            scorer_name: open_scorer(trained, scorer_name)[0] for scorer_name in variant.pairs
+        }
+        scores_by_name = {
+            scorer_name: pair_scores(test.pairs, scorer, test.words)
+            for scorer_name, scorer in scorers.items()
         }
         figures["pairs"] = {
-            kind: {key: each[key] for key in _PAIR_FIGURES} for kind, each in found.items()
+            scorer_name: {key: each[key] for key in _PAIR_FIGURES}
+            for scorer_name, each in scores_by_name.items()
         }
 
     publish_text(scores, json.dumps(figures) + "\n")
 
 
-def _measured(figures: Mapping[str, Any]) -> dict[str, float]:
+def _read_measures(figures: Mapping[str, Any]) -> dict[str, float]:
     """Return the losses of a run in nats, and the bits per byte that it gives texts, by measure."""
     return {**figures["losses"], **figures.get("bits", {})}
 
@@ -104,7 +108,7 @@ def _measured(figures: Mapping[str, Any]) -> dict[str, float]:
 def measures_of(runs: Runs) -> list[str]:
     """Return the measures that some variant has."""
     return list(
-        dict.fromkeys(measure for seeds in runs.values() for measure in _measured(seeds[0]))
+        dict.fromkeys(measure for seeds in runs.values() for measure in _read_measures(seeds[0]))
     )
 
 
@@ -113,7 +117,7 @@ def _losses_of(seeds: Sequence[Mapping[str, object]], measure: str) -> list[floa
 
     Empty if its training did not prepare it for the measure.
     """
-    return [measured[measure] for measured in map(_measured, seeds) if measure in measured]
+    return [measured[measure] for measured in map(_read_measures, seeds) if measure in measured]
 
 
 def loss_lines(study: Study, runs: Runs) -> Iterator[str]:
@@ -156,19 +160,19 @@ def _judge_claim(claim: Ordering, lower: Sequence[float], higher: Sequence[float
 def _note_few_documents(runs: Runs) -> Iterator[str]:
     """Yield a line for each measure of few documents, with the standard error of a loss."""
     measured = {
-        measure: facts
+        measure: entry
         for seeds in runs.values()
-        for measure, facts in seeds[0].get("heldout", {}).items()
+        for measure, entry in seeds[0].get("heldout", {}).items()
     }
-    for measure, facts in measured.items():
-        error = facts["standard_error"]
-        if facts["documents"] == 1:
+    for measure, entry in measured.items():
+        error = entry["standard_error"]
+        if entry["documents"] == 1:
             yield (
                 f"{measure}: one held-out document decides nothing; give more texts, or raise "
                 "heldout.fraction"
             )
         elif error is not None:
-            few = plural(facts["documents"], "held-out document")
+            few = plural(entry["documents"], "held-out document")
             yield f"{measure}: {few} decide little: the standard error of a loss is {error:.3f}"
 
 
@@ -181,8 +185,8 @@ def pair_lines(runs: Runs) -> Iterator[str]:
     pairs = 0
 
     for name, figures in runs.items():
-        for kind in figures[0].get("pairs", {}):
-            scores = [of_seed["pairs"][kind] for of_seed in figures]
+        for scorer_name in figures[0].get("pairs", {}):
+            scores = [of_seed["pairs"][scorer_name] for of_seed in figures]
             accuracy = mean_text([100 * of_seed["accuracy"] for of_seed in scores], 1)
             correlations = [of_seed["correlation_with_bigram"] for of_seed in scores]
             correlation = (
@@ -191,11 +195,13 @@ def pair_lines(runs: Runs) -> Iterator[str]:
                 else f"; correlation with the bigram {fmean(correlations):.2f}"
             )
             pairs = scores[0]["n"]
-            yield f"minimal pairs, {name} by {kind}: {accuracy} % of {pairs:,}{correlation}"
+            yield f"minimal pairs, {name} by {scorer_name}: {accuracy} % of {pairs:,}{correlation}"
             baselines = scores[0]["baselines"]
 
     if baselines:
-        listed = ", ".join(f"{kind} {100 * accuracy:.1f} %" for kind, accuracy in baselines.items())
+        listed = ", ".join(
+            f"{scorer_name} {100 * accuracy:.1f} %" for scorer_name, accuracy in baselines.items()
+        )
         yield f"minimal pairs, baselines: {listed}"
 
     if few := note_few_items(pairs, "pair"):
@@ -210,15 +216,15 @@ def step_lines(
     yield f"{'step':<18}" + "".join(f"{head:>12}" for head in heads)
     steps = {name: variant.base for name, variant in variants.items() if variant.base is not None}
 
-    for name, own in left.items():
-        cells = [f"{own.count:,}"]
+    for name, variant_left in left.items():
+        cells = [f"{variant_left.count:,}"]
         if name in steps:
             base = left[steps[name]]
-            share = own.characters / max(1, base.characters)
+            share = variant_left.characters / max(1, base.characters)
             cells += [
-                f"{base.count - own.count:,}",
+                f"{base.count - variant_left.count:,}",
                 f"{share:.3f}",
-                f"{own.seconds - base.seconds:+.1f}",
+                f"{variant_left.seconds - base.seconds:+.1f}",
             ]
         yield f"{name:<18}" + "".join(f"{cell:>12}" for cell in cells)
 

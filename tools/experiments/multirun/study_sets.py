@@ -45,7 +45,7 @@ def count_documents(output: Path) -> PreparedDocuments:
     )
 
 
-def named_files(words: Sequence[str]) -> dict[str, str]:
+def parse_named_files(words: Sequence[str]) -> dict[str, str]:
     """Return files by name, from words NAME=FILES; ConfigurationError for another form."""
     pairs = [word.partition("=") for word in words]
     for word, (name, _, files) in zip(words, pairs, strict=True):
@@ -75,29 +75,31 @@ def make_all_sets(
     measures = list(
         dict.fromkeys(measure for variant in variants.values() for measure in variant.measures)
     )
-    own = have_own_pipelines(variants)
-    if own and measures and measures[0] not in heldout:
+    has_variant_sets = have_own_pipelines(variants)
+    if has_variant_sets and measures and measures[0] not in heldout:
         raise ConfigurationError(
             f"heldout: the variants of {folder.name} have pipelines of their own, and are "
             "compared on files that none "
             f"of them reads: give heldout={measures[0]}=FILES"
         )
 
-    if unknown := sorted(heldout.keys() - (measures if own else ())):
+    if unknown := sorted(heldout.keys() - (measures if has_variant_sets else ())):
         expected = (
-            f"one of {', '.join(measures)}" if own else "none, as all variants share one pipeline"
+            f"one of {', '.join(measures)}"
+            if has_variant_sets
+            else "none, as all variants share one pipeline"
         )
         raise ConfigurationError(f"heldout: expected {expected}, got {unknown[0]}")
 
     files = _absolute(input_files or _pages(output))
-    if own:
+    if has_variant_sets:
         return _make_each(folder, output / "shards", variants, files, heldout)
     words = [f"input={files}", f"output={output / 'shards'}"]
     run_step("clozeline", "pipeline", "--config", folder / STUDY, *words, accelerator=None)
     return dict.fromkeys(variants, output / "shards" / "corrupt")
 
 
-def measured_sets(variant: Variant, folders: Mapping[str, Path]) -> dict[str, Path] | None:
+def find_measured_sets(variant: Variant, folders: Mapping[str, Path]) -> dict[str, Path] | None:
     """Return the held-out set of each measure with files of its own; None if the study has none."""
     measured = (
         (measure, name, folders.get(_MEASURE + measure))
@@ -139,11 +141,13 @@ def _make_each(
     made: dict[str, Path] = {}
 
     for name in sorted(variants, key=lambda name: name != roots[0]):  # the root gives the tokenizer
-        own = variants[name].pipeline or {}
+        variant_pipeline = variants[name].pipeline or {}
         keys = merge(
-            Recipe, recipe if name in roots or "train_tokenizer" in own else same_tokenizer, own
+            Recipe,
+            recipe if name in roots or "train_tokenizer" in variant_pipeline else same_tokenizer,
+            variant_pipeline,
         )
-        changes = json.dumps(own, sort_keys=True)
+        changes = json.dumps(variant_pipeline, sort_keys=True)
         folders[name] = made[changes] = made.get(changes) or _run(output, name, keys, files)
 
     for measure, measure_files in heldout.items():

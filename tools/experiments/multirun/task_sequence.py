@@ -157,7 +157,7 @@ def summary_lines(
     summaries: Mapping[str, Any], names: Sequence[str], stages: Sequence[str], kinds: Sequence[str]
 ) -> Iterator[str]:
     """Yield the matrix of each method, averaged over seeds, then one line of figures per method."""
-    heads = [f"{name} ({kind})" for name, kind in zip(names, kinds, strict=True)]
+    heads = [f"{name} ({measure})" for name, measure in zip(names, kinds, strict=True)]
 
     for method, method_summary in summaries.items():
         yield f"{method}, {len(method_summary['matrices'])} seeds"
@@ -204,8 +204,11 @@ class SequenceTask:
     def signature(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Its heads and class names: tasks with the same signature share their heads."""
         objective = self.shards.manifest.objective
-        facts = read_task_metadata(self.shards.manifest)
-        return () if objective is None else objective.heads, () if facts is None else facts.labels
+        metadata = read_task_metadata(self.shards.manifest)
+        return (
+            () if objective is None else objective.heads,
+            () if metadata is None else metadata.labels,
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return what identifies the task, as plain data."""

@@ -83,7 +83,7 @@ def measure_sizes(run: TrainedModel, length: int) -> Sizes:
         matrix_flops(head.off_ramps) for head in model.heads.values() if head.off_ramps is not None
     )
     if isinstance(model, TokenPruning):
-        forward -= _saved_flops(model, length)
+        forward -= _count_saved_flops(model, length)
     # a run's weights are next to optimizer states, which the model does not need
     stored = sum(path.stat().st_size for path in checkpoint.files)
     stored = stored or sum(tensor.nbytes for tensor in checkpoint.tensors.values())
@@ -92,7 +92,7 @@ def measure_sizes(run: TrainedModel, length: int) -> Sizes:
 
 
 @torch.inference_mode()
-def _saved_flops(model: TokenPruning, length: int) -> float:
+def _count_saved_flops(model: TokenPruning, length: int) -> float:
     """Return the FLOPs that dropped tokens save in one row of random tokens.
 
     The rows are those of the measured batches.

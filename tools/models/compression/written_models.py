@@ -92,14 +92,14 @@ def write_record(
 
     For a run also what it was trained on.
     """
-    facts = {
+    report = {
         "method": name,
         "options": to_data(method.options),
         "claim": method.published_result,
         "lines": [*lines],
     }
     publish_json(
-        output / RECORD, add_checksum({"format": 1, **facts, "source": str(run.folder.absolute())})
+        output / RECORD, add_checksum({"format": 1, **report, "source": str(run.folder.absolute())})
     )
     if run.recorded:
         shutil.copyfile(run.folder / SETS_FILE, output / SETS_FILE)

@@ -48,9 +48,9 @@ def write_modules(folder: Path, pooling: str, checkpoint: Checkpoint, length: in
             "idx": number,
             "name": str(number),
             "path": path,
-            "type": f"sentence_transformers.models.{kind}",
+            "type": f"sentence_transformers.models.{module_type}",
         }
-        for number, (path, kind) in enumerate(kinds)
+        for number, (path, module_type) in enumerate(kinds)
     ]
 
     publish_json(folder / "modules.json", modules)

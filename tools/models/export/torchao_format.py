@@ -56,8 +56,8 @@ def write_torchao(
         if tensor.ndim == 2 and name.endswith(".weight") and name not in names:
             others.append(name.removesuffix(".weight"))
 
-    plain, metadata = flatten_integers(tensors)
-    write_tensors(folder / "model.safetensors", plain, metadata)
+    flattened, metadata = flatten_integers(tensors)
+    write_tensors(folder / "model.safetensors", flattened, metadata)
     entry = {
         "quant_method": "torchao",
         "quant_type": {"default": config_to_dict(config)},

@@ -208,11 +208,11 @@ def _compare_scores(export: Export, theirs: list[Tensor], ids: Tensor) -> float 
     if len(theirs) == 2 * len(ours):  # the first and the last position of an answer
         theirs = [torch.stack(theirs, dim=-1)]
     pairs = [
-        (own[..., : other.shape[-1]].float(), other)
-        for own, other in zip(ours, theirs, strict=True)
+        (tensor[..., : other.shape[-1]].float(), other)
+        for tensor, other in zip(ours, theirs, strict=True)
     ]
     largest = max(float(other.abs().max()) for _, other in pairs)
-    return max(float((own.view_as(other) - other).abs().max()) for own, other in pairs) / max(
+    return max(float((tensor.view_as(other) - other).abs().max()) for tensor, other in pairs) / max(
         largest, 1.0
     )
 

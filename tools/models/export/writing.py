@@ -113,7 +113,7 @@ def write_model(
     )
 
     publish_text(folder / CARD, card)
-    changed = _changed_keys(part.published, export)
+    changed = _find_changed_keys(part.published, export)
     if changed:
         publish_json(folder / MODEL, export.config)
     else:
@@ -157,7 +157,7 @@ def _write_generation_defaults(folder: Path, published: Mapping[str, str], expor
         publish_json(folder / GENERATION, export.generation)
 
 
-def _changed_keys(texts: Mapping[str, str], export: Export) -> list[str]:
+def _find_changed_keys(texts: Mapping[str, str], export: Export) -> list[str]:
     """Return the keys of config.json that differ from the published one.
 
     Without it, all of them.

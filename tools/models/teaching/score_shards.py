@@ -73,7 +73,12 @@ def write_shards(task: ColumnTask, shards: ShardSet, processes: int | None) -> I
     writer = writer_of(shards, task.stored)
     missing = [shard for shard in range(writer.shards) if not writer.is_written(output, shard)]
     blocks = {shard: np.flatnonzero(shards.index.shard == shard).tolist() for shard in missing}
-    due = [block for own in blocks.values() for block in own if not task.part(block).exists()]
+    due = [
+        block
+        for shard_blocks in blocks.values()
+        for block in shard_blocks
+        if not task.part(block).exists()
+    ]
     with _score_blocks(
         task, [block for block in due if block not in shards.quarantined], processes
     ) as scored:
@@ -97,9 +102,9 @@ def write_shards(task: ColumnTask, shards: ShardSet, processes: int | None) -> I
                     },
                 )
 
-        for shard, own in blocks.items():
-            writer.write_shard(output, shard, map(read_scores, own))
-            for block in own:
+        for shard, shard_blocks in blocks.items():
+            writer.write_shard(output, shard, map(read_scores, shard_blocks))
+            for block in shard_blocks:
                 task.part(block).unlink(missing_ok=True)
             yield shard
 

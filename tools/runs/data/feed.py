@@ -156,10 +156,10 @@ class Feed:
 
 def open_feed(options: FeedOptions) -> Feed:
     """Return the feed of the run or set that the options name."""
-    given = {name: value for name in _ORDER_KEYS if (value := getattr(options, name)) is not None}
+    order = {name: value for name in _ORDER_KEYS if (value := getattr(options, name)) is not None}
 
     if options.run is not None and options.manifest is None:
-        for name in given:
+        for name in order:
             raise ConfigurationError(f"{name}: the run's own value is used; omit it")
         return _open_run_feed(options.run, options.data)
 
@@ -170,7 +170,7 @@ def open_feed(options: FeedOptions) -> Feed:
             "data.shards: says where the sets of run=DIR are; without a run give MANIFEST alone"
         )
 
-    data = DataConfig(shards=options.manifest, **given)
+    data = DataConfig(shards=options.manifest, **order)
     if data.global_batch % data.lane_count:
         raise ConfigurationError(
             f"lanes={data.lanes}: expected a divisor of the global batch {data.global_batch}"

@@ -15,16 +15,16 @@ from clozeline.repair import rebuild_hint
 _FILE: Final = "answer_threshold.json"
 
 
-def store_threshold(run: Path, threshold: float, facts: dict[str, object]) -> None:
+def store_threshold(run: Path, threshold: float, settings: dict[str, object]) -> None:
     """Write the threshold of a run, with the checkpoint and the set on which it was chosen."""
     publish_text(
         run / _FILE,
-        json.dumps(add_checksum({"threshold": threshold, **facts}), sort_keys=True, indent=1)
+        json.dumps(add_checksum({"threshold": threshold, **settings}), sort_keys=True, indent=1)
         + "\n",
     )
 
 
-def stored_threshold(run: Path, checkpoint: str) -> float:
+def read_threshold(run: Path, checkpoint: str) -> float:
     """Return the threshold that was stored for a checkpoint; 0 if there is none.
 
     Raises:
@@ -34,8 +34,8 @@ def stored_threshold(run: Path, checkpoint: str) -> float:
     if not path.is_file():
         return 0.0
     try:
-        facts = verify_checksum(parse_json(path.read_bytes()), path)
-        return float(facts["threshold"]) if facts["checkpoint"] == checkpoint else 0.0
+        settings = verify_checksum(parse_json(path.read_bytes()), path)
+        return float(settings["threshold"]) if settings["checkpoint"] == checkpoint else 0.0
     except (ValueError, KeyError, TypeError) as error:
         raise IntegrityError(
             f"{path}: not a threshold of answers ({error}); {rebuild_hint(path)}"

@@ -18,7 +18,7 @@ _CLASSES: Final = 12
 """Classes of the printed confusion matrix, those with most errors first."""
 
 
-def answered_records(
+def collect_answers(
     opened: TaskRun, rows: RowBatch, predicted: Mapping[int, object]
 ) -> list[Record]:
     """Return the predictions of a set with their `gold` answers and their `error`.
@@ -28,13 +28,13 @@ def answered_records(
     `error` is 0 for a correct prediction, up to 1 or the distance of a number.
     """
     answer = opened.answer
-    found = []
+    records = []
     gold = answer.gold(opened.task, rows)
     for row, record in answer.records(opened.task, rows, predicted):
         uid = f"{int(rows.fixed['uid'][row]):016x}"
         error = answer.error(gold[row]["gold"], record)
-        found.append({"uid": uid, **gold[row], **record, "error": round(error, 6)})
-    return found
+        records.append({"uid": uid, **gold[row], **record, "error": round(error, 6)})
+    return records
 
 
 def record_lines(records: Sequence[Record]) -> Iterator[str]:
@@ -89,9 +89,9 @@ def _class_scores(
 
     Of one that does not occur no scores.
     """
-    gold = Counter(name for own, _ in units for name in own)
-    predicted = Counter(name for _, own in units for name in own)
-    both = Counter(name for own, guess in units for name in {*own} & {*guess})
+    gold = Counter(name for gold_labels, _ in units for name in gold_labels)
+    predicted = Counter(name for _, guesses in units for name in guesses)
+    both = Counter(name for gold_labels, guesses in units for name in {*gold_labels} & {*guesses})
     rows: list[list[object]] = []
     for name in labels:
         if not gold[name] + predicted[name]:  # no score is defined

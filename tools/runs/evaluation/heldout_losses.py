@@ -85,10 +85,10 @@ def _losses(trained: TrainedModel, datasets: Datasets, name: str) -> dict[str, o
 
 def heldout_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield a line for each held-out set."""
-    for name, found in scores["sets"].items():
-        perplexity = f", perplexity {found['perplexity']:.2f}" if "perplexity" in found else ""
-        labels = f"{sum(found['labels'].values()):,} labels"
-        loss = f"loss {found['loss']:.4f} nats{perplexity}, over {labels}"
+    for name, result in scores["sets"].items():
+        perplexity = f", perplexity {result['perplexity']:.2f}" if "perplexity" in result else ""
+        labels = f"{sum(result['labels'].values()):,} labels"
+        loss = f"loss {result['loss']:.4f} nats{perplexity}, over {labels}"
         yield f"{heldout_title(name)} at step {scores['step']:,}: {loss}"
-        if len(found["losses"]) > 1:
-            yield "  " + ", ".join(f"{head} {loss:.4f}" for head, loss in found["losses"].items())
+        if len(result["losses"]) > 1:
+            yield "  " + ", ".join(f"{head} {loss:.4f}" for head, loss in result["losses"].items())

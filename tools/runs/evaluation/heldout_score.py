@@ -92,10 +92,10 @@ def label_loss(model: Model, shards: ShardSet, most_rows: int) -> LabelLoss:
         return LabelLoss(nats, documents, None)
     parts = [order[document[order] == number] for number in range(documents)]
     means = np.array([_mean_loss(_batch_losses(model, rows, part, collate)) for part in parts])
-    return LabelLoss(nats, documents, _weighted_standard_error(means[:, 0], means[:, 1]))
+    return LabelLoss(nats, documents, _estimate_standard_error(means[:, 0], means[:, 1]))
 
 
-def _weighted_standard_error(values: np.ndarray[Any, Any], weights: np.ndarray[Any, Any]) -> float:
+def _estimate_standard_error(values: np.ndarray[Any, Any], weights: np.ndarray[Any, Any]) -> float:
     """Return the standard error of a ratio of sums over clusters.
 
     Source: Cochran, Sampling Techniques, 1977, chapter 6.

@@ -61,12 +61,12 @@ def probe_scores(trained: TrainedModel, task: Path, split: str) -> dict[str, obj
     sides = []
 
     for name in ("train", split):
-        shards, facts = open_split(task, name)
+        shards, metadata = open_split(task, name)
         trained.require_same_tokenizer(shards)
-        answer = task_head_of(facts)
+        answer = task_head_of(metadata)
         if not isinstance(answer, TaggingTaskHead):
             raise ConfigurationError(
-                f"probe: {shards.path} is a task of {facts.head}, expected one of tagged words"
+                f"probe: {shards.path} is a task of {metadata.head}, expected one of tagged words"
             )
         sides.append(_words_of(set_rows(shards), answer, _MOST_WORDS if name == "train" else None))
 
@@ -100,7 +100,7 @@ def probe_scores(trained: TrainedModel, task: Path, split: str) -> dict[str, obj
 
     return {
         "probe": "layers",
-        "task": facts.name,
+        "task": metadata.name,
         "split": split,
         "train_words": len(train.texts),
         "words": len(test.texts),
@@ -139,10 +139,10 @@ def _words_of(rows: RowBatch, answer: TaggingTaskHead, most: int | None) -> _Wor
 
     for sentence in answer.sentences(rows):
         for row in sentence.rows:
-            places, words = words_with_tags(rows, row)
-            positions = rows.columns["tag_positions"][row][places]
+            tagged, words = words_with_tags(rows, row)
+            positions = rows.columns["tag_positions"][row][tagged]
             texts += [sentence.words[word] for word in words.tolist()]
-            classes += rows.columns["tags"][row][places].tolist()
+            classes += rows.columns["tags"][row][tagged].tolist()
             word_positions += [(row, position) for position in positions.tolist()]
         if most is not None and len(texts) >= most:
             break

@@ -101,12 +101,12 @@ class RunScores:
                     batch_tensors([rows[number][:-1] for number in group], device)
                 )["lm"]
 
-            for own, number in zip(scores, group, strict=True):
+            for score, number in zip(scores, group, strict=True):
                 row = rows[number]
                 count = min(len(pairs[number][1]), len(rows[number]) - 1)
                 targets = torch.tensor(row[len(row) - count :], device=device)
                 logs = (
-                    own[len(row) - 1 - count : len(row) - 1, : model.vocab_size]
+                    score[len(row) - 1 - count : len(row) - 1, : model.vocab_size]
                     .float()
                     .log_softmax(-1)
                 )

@@ -93,7 +93,7 @@ def _pair_of(fields: Mapping[str, object], stem: str, where: str) -> Pair:
         if not (
             isinstance(options, list)
             and len(options) > 1
-            and all(isinstance(one, str) for one in options)
+            and all(isinstance(option, str) for option in options)
         ):
             raise IntegrityError(
                 f"{where}: expected a field 'options' with two texts or more, the right one first"
@@ -168,7 +168,8 @@ def pair_scores(
                 [baseline.log_probability(text, order) for text in texts], pairs
             )
 
-    groups: dict[str, list[int]] = {name: [] for name in sorted({pair.paradigm for pair in pairs})}
+    paradigms = sorted({pair.paradigm for pair in pairs})
+    groups: dict[str, list[int]] = {name: [] for name in paradigms}
     for index, pair in enumerate(pairs):
         groups[pair.paradigm].append(index)
     # accuracy by paradigm, next to each baseline

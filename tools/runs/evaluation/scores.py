@@ -17,13 +17,13 @@ def scores_of(
     opened: TaskRun, rows: RowBatch, predicted: Mapping[int, object]
 ) -> dict[str, object]:
     """Return the scores of all rows with everything needed to interpret them, as plain data."""
-    facts = opened.facts
+    metadata = opened.facts
     manifest = opened.shards.manifest
     scored = opened.answer.score(opened.task, set_rows(opened.train), rows, predicted)
     metrics = dict(scored.metrics)
     baselines = {name: dict(values) for name, values in scored.baselines.items()}
     return {
-        "task": facts.name,
+        "task": metadata.name,
         "split": manifest.name.rpartition("/")[2],
         "n": scored.count,
         "unit": opened.answer.score_unit,
@@ -44,8 +44,8 @@ def scores_of(
             for name, count in manifest.config.get("notes", {}).items()
             if name in SHOWN_NOTES
         },
-        "labels": list(facts.labels),
-        **({"threshold": opened.threshold} if facts.unanswerable else {}),
+        "labels": list(metadata.labels),
+        **({"threshold": opened.threshold} if metadata.unanswerable else {}),
         **({} if scored.unparsable is None else {"unparsable": scored.unparsable}),
         **({"signatures": dict(scored.signatures)} if scored.signatures else {}),
     }

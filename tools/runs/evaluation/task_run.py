@@ -18,7 +18,7 @@ from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tasks.readers import TaskMetadata, read_task_metadata
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
-from clozeline.tools.runs.evaluation.answer_threshold import stored_threshold
+from clozeline.tools.runs.evaluation.answer_threshold import read_threshold
 from clozeline.tools.runs.evaluation.early_exits import ExitingModel, ExitOptions
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.checkpoint import StepChoice
@@ -136,7 +136,7 @@ def open_task_run(
     beside = (folder / "train" / _MANIFEST).is_file()
     train = open_split(folder, "train")[0] if data is None or beside else open_first_set(run, data)
     seed = 0 if trained.config is None else trained.config.seed
-    threshold = stored_threshold(run, trained.digest) if facts.unanswerable else 0.0
+    threshold = read_threshold(run, trained.digest) if facts.unanswerable else 0.0
     return TaskRun(trained, facts, head, shards, train, seed, threshold)
 
 

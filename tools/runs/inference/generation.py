@@ -48,12 +48,12 @@ class Settings(Decoding):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.allowed is not None and (self.mode == "unmask" or self.stop):
-            found = (
+            named_keys = (
                 "mode=unmask fills masks"
                 if self.mode == "unmask"
                 else "stop would cut an allowed text"
             )
-            raise ValueError(f"allowed: {found}; remove one of the two keys")
+            raise ValueError(f"allowed: {named_keys}; remove one of the two keys")
 
 
 def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[Continuation]:

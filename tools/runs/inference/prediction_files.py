@@ -155,7 +155,9 @@ def flat_record(record: Mapping[str, object]) -> Record:
 def _write_parquet(path: Path, records: Iterable[Record], answer: TaskHead) -> None:
     """Write a table in row groups; every column has one type, whatever the rows hold."""
     types = {int: pa.int64(), float: pa.float64(), str: pa.string()}
-    schema = pa.schema([(name, types[kind]) for name, kind in columns_of(answer).items()])
+    schema = pa.schema(
+        [(name, types[column_type]) for name, column_type in columns_of(answer).items()]
+    )
     rows: list[Record] = []
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
         for record in records:

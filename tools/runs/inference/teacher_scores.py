@@ -101,7 +101,7 @@ class TeacherScores:
                 self.device
             )
             parts = zip(torch.split(logits, size), torch.split(uniform, size), strict=True)
-            scores = [draw_classes(part, own, temperature) for part, own in parts]
+            scores = [draw_classes(part, part_scores, temperature) for part, part_scores in parts]
 
         ids, weights = (torch.cat(column).cpu().numpy() for column in zip(*scores, strict=True))
         return ids, weights, counts

@@ -39,7 +39,7 @@ class TextScore:
     """number of scored tokens: all, except a first token that nothing precedes"""
 
 
-def prepared_scores(objective: ObjectiveRecord) -> tuple[Score, ...]:
+def list_prepared_scores(objective: ObjectiveRecord) -> tuple[Score, ...]:
     """Return the types of score that training with an objective prepares."""
     if objective.architecture == "decoder":
         return ("causal",) if "lm" in objective.heads else ()
@@ -144,7 +144,9 @@ def ready_scores(objectives: Sequence[ObjectiveRecord]) -> dict[Score, Objective
     Each comes with its objective.
     """
     by_kind = {
-        name: objective for objective in reversed(objectives) for name in prepared_scores(objective)
+        name: objective
+        for objective in reversed(objectives)
+        for name in list_prepared_scores(objective)
     }
     if "causal" in by_kind and _score_to_fuse(by_kind) is not None:
         by_kind["fused"] = by_kind["causal"]

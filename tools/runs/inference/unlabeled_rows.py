@@ -54,8 +54,8 @@ class InputColumns:
 def task_reader(manifest: Manifest) -> TaskReader:
     """Return the reader whose rows a set holds."""
     options = dict(manifest.config["reader"])
-    kind = TASK_READERS.load_class(options.pop("name"))
-    reader: TaskReader = kind(kind.Options(**options), InputLimits())
+    reader_class = TASK_READERS.load_class(options.pop("name"))
+    reader: TaskReader = reader_class(reader_class.Options(**options), InputLimits())
     reader.form = manifest.config.get("normalize", reader.form)
     return reader
 
@@ -148,11 +148,11 @@ def _keys_of(
             f"{unknown.pop()}: the task {answer.metadata.name} reads "
             f"{', '.join((*needed, *optional))}: give those columns"
         )
-    own = reader.input_columns(names)
+    reader_columns = reader.input_columns(names)
     return {
-        key: columns.keys.get(key) or own.get(key) or [key]
+        key: columns.keys.get(key) or reader_columns.get(key) or [key]
         for key in (*needed, *optional)
-        if key in needed or key in columns.keys or key in own
+        if key in needed or key in columns.keys or key in reader_columns
     }
 
 

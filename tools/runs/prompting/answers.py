@@ -151,6 +151,10 @@ def _label_scores(
 
     by_label = np.split(by_word, np.cumsum([len(words) for words in template.labels.values()])[:-1])
     return tuple(
-        float(np.logaddexp.reduce(own) if template.words == "logsumexp" else own.mean())
-        for own in by_label
+        float(
+            np.logaddexp.reduce(word_scores)
+            if template.words == "logsumexp"
+            else word_scores.mean()
+        )
+        for word_scores in by_label
     )

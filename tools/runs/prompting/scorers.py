@@ -20,7 +20,7 @@ from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
 from clozeline.tools.runs.inference.text_likelihoods import (
     choose_prepared,
     first_token,
-    prepared_scores,
+    list_prepared_scores,
 )
 from clozeline.tools.runs.prompting.template import LabelPrompt
 from clozeline.train.checkpoint.trained_model import TrainedModel
@@ -241,11 +241,11 @@ def _word_tokens(text: str, prompt: LabelPrompt, word: str, encoding: Encoding) 
     return tokens
 
 
-def prepared_modes(objective: ObjectiveRecord) -> tuple[Mode, ...]:
+def list_prepared_modes(objective: ObjectiveRecord) -> tuple[Mode, ...]:
     """Return the modes that training with an objective prepares."""
     if objective.architecture == "encoder_decoder":
         return ("answer",) if "lm" in objective.heads else ()
-    kinds = prepared_scores(objective)
+    kinds = list_prepared_scores(objective)
     if "causal" in kinds:
         return ("causal",)
     return ("cloze",) if kinds else ()
@@ -256,12 +256,12 @@ def open_scorer(
 ) -> tuple[Scorer, Mode]:
     """Return a scorer of words and its mode, by default the first that the training prepared."""
     ready = {
-        kind: objective
+        mode: objective
         for objective in reversed(trained.objectives)
-        for kind in prepared_modes(objective)
+        for mode in list_prepared_modes(objective)
     }
 
-    known: list[Mode] = [kind for kind in get_args(Mode) if kind in ready]
+    known: list[Mode] = [mode for mode in get_args(Mode) if mode in ready]
     nothing = (
         "after which a prompt has no answer: expected a run of a masked, causal or text-to-text "
         "objective"

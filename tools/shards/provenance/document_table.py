@@ -192,18 +192,18 @@ def id_pieces(shards: ShardSet, limit: int = 1024) -> TokenRenderer:
     return TokenRenderer(vocabulary_of_manifest(shards.manifest.tokenizer), limit)
 
 
-def vocabulary_of_manifest(facts: TokenizerRecord) -> Vocabulary:
+def vocabulary_of_manifest(recorded_tokenizer: TokenizerRecord) -> Vocabulary:
     """Return the vocabulary as a manifest records it: enough to invert corruption only."""
-    special = np.zeros(facts.vocab_size, np.bool_)
-    special[[*facts.special_ids.values(), *facts.sentinels]] = True
+    special = np.zeros(recorded_tokenizer.vocab_size, np.bool_)
+    special[[*recorded_tokenizer.special_ids.values(), *recorded_tokenizer.sentinels]] = True
     return Vocabulary(
-        size=facts.vocab_size,
-        specials=facts.special_ids,
-        sentinels=facts.sentinels,
+        size=recorded_tokenizer.vocab_size,
+        specials=recorded_tokenizer.special_ids,
+        sentinels=recorded_tokenizer.sentinels,
         modes={},
         special=special,
         word_start=~special,
-        fingerprint=facts.fingerprint,
+        fingerprint=recorded_tokenizer.fingerprint,
     )
 
 
@@ -215,7 +215,7 @@ def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary |
     The tokenizer is loaded, and its files are compared with the record of the stage that wrote
     them, if there is one. A folder with only `vocabulary.json` is compared by its vocabulary.
     """
-    facts = shards.manifest.tokenizer
+    recorded_tokenizer = shards.manifest.tokenizer
 
     try:
         location = tokenizer_folder(shards, folder)
@@ -225,15 +225,19 @@ def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary |
         return None
 
     for record in records(location.parent, "main"):
-        if gap := record.find_missing_output(location.parent, temporary=False, verify=True):
-            raise IntegrityError(f"{gap}; {rebuild_hint(location / record.pass_name)}")
+        if missing := record.find_missing_output(location.parent, temporary=False, verify=True):
+            raise IntegrityError(f"{missing}; {rebuild_hint(location / record.pass_name)}")
 
     if [file.name for file in location.iterdir()] == [VOCABULARY_FILE]:
         vocabulary = Vocabulary.load(location / VOCABULARY_FILE)
     else:
         vocabulary = load_tokenizer(location).vocabulary
 
-    recorded = (facts.vocab_size, facts.special_ids, facts.sentinels)
+    recorded = (
+        recorded_tokenizer.vocab_size,
+        recorded_tokenizer.special_ids,
+        recorded_tokenizer.sentinels,
+    )
     actual = (vocabulary.size, vocabulary.specials, vocabulary.sentinels)
     for name, expected, got in zip(
         ("vocab_size", "special_ids", "sentinels"), actual, recorded, strict=True

@@ -77,7 +77,7 @@ def storage_location(shards: ShardSet, block: int, row: int) -> dict[str, object
 
 
 def _origin(uid: bytes, line: dict[str, object] | None) -> dict[str, object]:
-    facts: dict[str, object] = {"document": uid.hex()}
+    origin: dict[str, object] = {"document": uid.hex()}
     if line is not None:
-        facts |= {"source": line["source"], "source_offset": line["offset"], "url": line["url"]}
-    return facts
+        origin |= {"source": line["source"], "source_offset": line["offset"], "url": line["url"]}
+    return origin

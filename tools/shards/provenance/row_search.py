@@ -126,9 +126,11 @@ def _blocks_of_documents(shards: ShardSet, documents: Collection[bytes]) -> list
     count = 0 if samples is None else len(samples[1].shards)
     if samples is None or len(shards.manifest.shards) != count * shards.manifest.variants:
         return []
-    own = sorted({shard_of(uid, count, samples[1].seed) for uid in documents})
+    candidate_shards = sorted({shard_of(uid, count, samples[1].seed) for uid in documents})
     numbers = [
-        variant * count + shard for variant in range(shards.manifest.variants) for shard in own
+        variant * count + shard
+        for variant in range(shards.manifest.variants)
+        for shard in candidate_shards
     ]
     return [block for number in numbers for block in _readable_in(shards, number)]
 

@@ -157,7 +157,7 @@ def _file_table(shards: ShardSet) -> Figures:
     manifest = shards.manifest
     totals = manifest.totals
     rows = [shard.rows for shard in manifest.shards] or [0]
-    facts: list[Cells] = [
+    cells: list[Cells] = [
         ("rows", totals.samples),
         ("tokens", totals.tokens),
         ("blocks", totals.blocks),
@@ -169,11 +169,11 @@ def _file_table(shards: ShardSet) -> Figures:
         ("bytes a row", totals.bytes / max(1, totals.samples)),
     ]
 
-    facts += [(f"skipped: {reason}", count) for reason, count in totals.skipped.items()]
+    cells += [(f"skipped: {reason}", count) for reason, count in totals.skipped.items()]
 
     if shards.quarantined:
         lost = int(shards.index.rows[sorted(shards.quarantined)].sum())
-        facts.append(
+        cells.append(
             (
                 f"rows in quarantine, in {plural(len(shards.quarantined), 'block')}, not counted "
                 "below",
@@ -188,7 +188,7 @@ def _file_table(shards: ShardSet) -> Figures:
     )
 
     form = f"{manifest.kind}, {manifest.container}, {codec}, blocks of {manifest.block_rows:,} rows"
-    return Figures(f"{manifest.name} ({form})", ("", ""), tuple(facts))
+    return Figures(f"{manifest.name} ({form})", ("", ""), tuple(cells))
 
 
 def _length_table(sums: Tally) -> Figures:

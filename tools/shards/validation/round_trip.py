@@ -54,12 +54,12 @@ class RoundTrip:
     """
 
     def __init__(self, examples: ShardSet, samples: ShardSet, vocabulary: Vocabulary) -> None:
-        facts = examples.manifest.objective
+        objective = examples.manifest.objective
 
-        assert facts is not None  # every example set names its objective
+        assert objective is not None  # every example set names its objective
 
         self.objective = build_objective(
-            {"name": facts.name, **facts.options}, vocabulary, facts.label
+            {"name": objective.name, **objective.options}, vocabulary, objective.label
         )
         self.samples = samples
         self.restored = 0

@@ -84,10 +84,10 @@ def value_or(ragged: Ragged, default: int) -> NDArray[np.int64]:
 
     The default for rows of a mixture that lack the column.
     """
-    found = np.full(len(ragged), default, np.int64)
+    single_values = np.full(len(ragged), default, np.int64)
     single = ragged.lengths == 1
-    found[single] = ragged.values[ragged.offsets[:-1][single]]
-    return found
+    single_values[single] = ragged.values[ragged.offsets[:-1][single]]
+    return single_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +147,9 @@ def check_rows(block: LocatedRows, manifest: Manifest) -> None:
 
 def _task(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     """Require answers that the task allows."""
-    facts = read_task_metadata(manifest)
-    if facts is not None:
-        yield from task_head_of(facts).problems(block.rows.columns)
+    metadata = read_task_metadata(manifest)
+    if metadata is not None:
+        yield from task_head_of(metadata).problems(block.rows.columns)
 
 
 def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
@@ -174,10 +174,10 @@ def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 
 def _roles(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     columns = block.rows.columns
-    facts = read_task_metadata(manifest)
+    metadata = read_task_metadata(manifest)
     limits = {
         "languages": len(manifest.languages),
-        **({"classes": len(facts.labels)} if facts is not None else {}),
+        **({"classes": len(metadata.labels)} if metadata is not None else {}),
     }
 
     for spec in manifest.columns:
@@ -199,16 +199,19 @@ def _roles(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 def _positions(
     name: str, role: Role, columns: Mapping[str, Ragged], present: Bool
 ) -> Iterator[Problem]:
-    places = columns[name]
+    positions = columns[name]
     of = columns[role.of]
-    if (row := first_outside(places, of.lengths)) is not None:
+    if (row := first_outside(positions, of.lengths)) is not None:
         yield (
             row,
             f"expected {name} below the {of.lengths[row]} tokens of the row's {role.of}, got "
-            f"{places[row].max()}",
+            f"{positions[row].max()}",
         )
-    if first_not_ascending(places) is not None and (row := first_repeated(places)) is not None:
-        yield row, f"expected each position once in {name}, got {places[row].tolist()}"
+    if (
+        first_not_ascending(positions) is not None
+        and (row := first_repeated(positions)) is not None
+    ):
+        yield row, f"expected each position once in {name}, got {positions[row].tolist()}"
 
 
 def _starts(
@@ -407,11 +410,15 @@ def _sentinels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     ranks = np.full(manifest.tokenizer.vocab_size, -1, dtype=np.int64)
     ranks[sentinels] = np.arange(len(sentinels))
     for name in ("input_ids", "target_ids"):
-        found = as_ranks(block.rows.columns[name], ranks)
-        if (row := first_of_values(found, found.values != rank_in_row(found))) is not None:
+        single_values = as_ranks(block.rows.columns[name], ranks)
+        if (
+            row := first_of_values(
+                single_values, single_values.values != rank_in_row(single_values)
+            )
+        ) is not None:
             yield (
                 row,
-                f"expected the sentinels of {name} in order, each once, got {found[row].tolist()}",
+                f"expected the sentinels of {name} in order, each once, got {single_values[row].tolist()}",
             )
 
 

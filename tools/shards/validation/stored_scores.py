@@ -62,9 +62,9 @@ def compare_stored_scores(
         else []
     )
     for block in sample:
-        found = columns.read_block(block)
+        read_rows = columns.read_block(block)
         expected = scores.score(against.read_block(block))
-        if (share := _different(found, expected)) > _DIFFERENT:
+        if (share := _different(read_rows, expected)) > _DIFFERENT:
             where = columns.shard_path(int(columns.index.shard[block]))
             raise IntegrityError(
                 f"{where}: block {int(columns.index.block[block])}: expected the scores that "
@@ -91,9 +91,11 @@ def _check_counts(joined: JoinedShards, block: int, stored: StoredScores) -> Non
         )
 
 
-def _different(found: RowBatch, expected: RowBatch) -> float:
+def _different(read_rows: RowBatch, expected: RowBatch) -> float:
     """Return the share of entries with another class or weight; 1 if their counts differ."""
-    ids, weights = ((found.columns[name].values, expected.columns[name].values) for name in COLUMNS)
+    ids, weights = (
+        (read_rows.columns[name].values, expected.columns[name].values) for name in COLUMNS
+    )
     if len(ids[0]) != len(ids[1]):
         return 1.0
     apart = np.abs(weights[0].astype(np.float64) - weights[1].astype(np.float64)) > _TOLERANCE

@@ -33,7 +33,7 @@ def read_positions(shown: CorruptedText) -> Tensor:
     specials = dict(objective.vocabulary.specials)
     collate = Collate(architecture, roles, specials, decoder_start=objective.layout.decoder_start)
     tensors = collate(
-        {name: Ragged.from_lists([one], one.dtype) for name, one in columns.items()}, None
+        {name: Ragged.from_lists([column], column.dtype) for name, column in columns.items()}, None
     )
     if "rank" in tensors:
         rank = tensors["rank"][0]

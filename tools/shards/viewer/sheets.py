@@ -176,13 +176,16 @@ def score_sheets(pieces: TokenRenderer, row: ShardRow, shards: ShardSet) -> list
     )
     lines = []
 
-    for number, (own, shares) in enumerate(zip(ids, weights, strict=True)):
+    for number, (token_id, shares) in enumerate(zip(ids, weights, strict=True)):
         best = [
             entry
             for entry in np.argsort(-shares.astype(np.float64), kind="stable")[:_SHOWN]
             if shares[entry] > 0
         ]
-        named = [str(own[entry]) if is_task else pieces.piece(int(own[entry])) for entry in best]
+        named = [
+            str(token_id[entry]) if is_task else pieces.piece(int(token_id[entry]))
+            for entry in best
+        ]
         scored = " · ".join(
             f"{name} {float(shares[entry]):.3f}" for name, entry in zip(named, best, strict=True)
         )

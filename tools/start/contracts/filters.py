@@ -56,9 +56,9 @@ def check_declarations(case: FilterComponent) -> None:
     )
 
     for reason, option in case.type.thresholds.items():
-        found = reason in case.type.reasons and option in known
+        is_known = reason in case.type.reasons and option in known
         require(
-            found,
+            is_known,
             f"thresholds: expected one of its reasons and one of its options, got {reason!r}: "
             f"{option!r}",
         )

@@ -68,9 +68,9 @@ def full_batch(seed: int = 0, reads: Sequence[BatchField] = ()) -> dict[str, Ten
     columns = max(_LENGTHS)
     batch = draw_rows(torch.Generator().manual_seed(seed), len(lengths), columns, lengths)
     draw = torch.Generator().manual_seed(seed + 1)
-    places = [(1, 4, 5, 6) if length > 7 else (1,) for length in _LENGTHS]
+    positions_by_row = [(1, 4, 5, 6) if length > 7 else (1,) for length in _LENGTHS]
     batch["label_index"] = torch.tensor(
-        [row * columns + place for row, of in enumerate(places) for place in of]
+        [row * columns + position for row, of in enumerate(positions_by_row) for position in of]
     )
     batch["label_ids"] = torch.randint(1, VOCABULARY, batch["label_index"].shape, generator=draw)
     same = batch["label_index"][::3]  # some inputs are the original ids
@@ -150,10 +150,12 @@ def _draw_field(field: BatchField, batch: Mapping[str, Tensor], draw: torch.Gene
     if field.dtype == "float32":
         return torch.rand(shape, generator=draw).mul(5).masked_fill(missing, field.filler)
     numbers = torch.randint(1 << 32, shape, generator=draw)
-    return (_bounded(field, batch, numbers, of_entry)).masked_fill(missing, int(field.filler))
+    return (_limit_to_bound(field, batch, numbers, of_entry)).masked_fill(
+        missing, int(field.filler)
+    )
 
 
-def _bounded(
+def _limit_to_bound(
     field: BatchField, batch: Mapping[str, Tensor], numbers: Tensor, of_entry: Tensor
 ) -> Tensor:
     """Return whole numbers below the bound of a field; `of_entry` is the row of each entry."""
@@ -315,10 +317,10 @@ def check_micro_batches(case: HeadCase) -> None:
             "return no mean",
         )
 
-        scale = max(one.abs().max() for one in expected)
+        scale = max(gradient.abs().max() for gradient in expected)
         error = max(
-            (one - other).abs().max()
-            for one, other in zip(case.gradients(total), expected, strict=True)
+            (gradient - other).abs().max()
+            for gradient, other in zip(case.gradients(total), expected, strict=True)
         )
         require(
             error <= 1e-5 * scale,

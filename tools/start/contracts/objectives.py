@@ -129,15 +129,15 @@ def check_uncorrupt(case: ObjectiveCase) -> None:
             )
             continue
 
-        found = case.objective.restore(example)
+        restored = case.objective.restore(example)
         expected = case.objective.original(sample, example)
-        if not np.array_equal(found, expected):
-            both = min(len(found), len(expected))
-            first = int(np.append(np.flatnonzero(found[:both] != expected[:both]), both)[0])
-            wanted, got = (array[first : first + 5].tolist() for array in (expected, found))
+        if not np.array_equal(restored, expected):
+            both = min(len(restored), len(expected))
+            first = int(np.append(np.flatnonzero(restored[:both] != expected[:both]), both)[0])
+            wanted, got = (array[first : first + 5].tolist() for array in (expected, restored))
             require(
                 False,
-                f"expected {len(expected)} tokens, got {len(found)}: {wanted} became {got} from "
+                f"expected {len(expected)} tokens, got {len(restored)}: {wanted} became {got} from "
                 f"position {first} on. "
                 "Store in a feature with the role `undo` what others do not tell; override "
                 "`original` to use a part",

@@ -101,9 +101,9 @@ def check_states(case: Case) -> None:
     """An element has as many states as declared, and a resumed optimizer repeats its bits."""
     trained = case()
     resumed = case()
-    for one in (trained, resumed):
-        one.builder.observe_eval_losses(
-            one.optimizer, [0.0, *[1.0] * 9]
+    for case in (trained, resumed):
+        case.builder.observe_eval_losses(
+            case.optimizer, [0.0, *[1.0] * 9]
         )  # a rising held-out loss: averages begin
 
     trained.step(1e-3)

@@ -223,8 +223,8 @@ def choose_kind(sample: Sample) -> tuple[str, str]:
 
     median = sample.median_words
     length = f"more than {PAGE_WORDS:,}" if math.isinf(median) else f"{median:,.0f}"
-    found = f"half of {len(sample.words):,} sampled texts have {length} words or more"
+    finding = f"half of {len(sample.words):,} sampled texts have {length} words or more"
     if median >= PAGE_WORDS:
-        return "pages", f"{found}; for short texts: kind=texts"
-    why = f"{found}, and rules for pages need {PAGE_WORDS}; for pages: kind=pages"
+        return "pages", f"{finding}; for short texts: kind=texts"
+    why = f"{finding}, and rules for pages need {PAGE_WORDS}; for pages: kind=pages"
     return "texts", f"{why}; for DNA or proteins: kind=sequences" if sample.has_sequences else why

@@ -117,15 +117,15 @@ def read_unknown_files_as_text(source: Any) -> Any:
     """
     if isinstance(source, list):
         return [read_unknown_files_as_text(entry) for entry in source]
-    plain = {"path": source} if isinstance(source, str) else source
-    if "reader" in plain or as_url(str(plain["path"])) is not None:
+    entry = {"path": source} if isinstance(source, str) else source
+    if "reader" in entry or as_url(str(entry["path"])) is not None:
         return source
-    (entry,) = validate(Recipe, {"corpus": "sample", "input": plain}, "input").input
-    files, skipped = list_inputs([entry])
+    (parsed,) = validate(Recipe, {"corpus": "sample", "input": entry}, "input").input
+    files, skipped = list_inputs([parsed])
     has_code = any(
         is_fallback_reader(file.local_path) for file in files
     ) or not skipped.keys().isdisjoint(STYLES_AND_SCRIPTS)
-    return {**plain, "reader": "text"} if has_code else source
+    return {**entry, "reader": "text"} if has_code else source
 
 
 def _read(file: SourceFile, readers: set[type[Reader]]) -> Iterator[RawRecord | SkippedRecord]:

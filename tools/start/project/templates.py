@@ -222,8 +222,8 @@ def absolute_input(text: str) -> Any:
     """
     value = parse_word(str | list[Any] | dict[str, Any], text)
     entries = value if isinstance(value, list) else [value]
-    found = [_absolute_entry(entry) for entry in entries]
-    return found if isinstance(value, list) else found[0]
+    matched = [_absolute_entry(entry) for entry in entries]
+    return matched if isinstance(value, list) else matched[0]
 
 
 def _absolute_entry(entry: object) -> object:
@@ -246,7 +246,7 @@ def _files(pattern: str) -> list[Path]:
     if Path(pattern).exists():
         paths = [Path(pattern)]
     else:
-        paths = [Path(found) for found in glob.glob(pattern, recursive=True)]  # noqa: PTH207
+        paths = [Path(matched) for matched in glob.glob(pattern, recursive=True)]  # noqa: PTH207
     return [
         file
         for path in paths

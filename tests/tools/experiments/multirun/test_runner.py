@@ -13,7 +13,7 @@ from clozeline.tools.experiments.multirun import runner
 from clozeline.tools.experiments.multirun.runner import (
     ExperimentTraining,
     collect_all,
-    record_folder_facts,
+    write_settings,
 )
 from tests.matrices import mark_slow_after
 
@@ -104,18 +104,18 @@ def test_a_folder_is_for_one_thing(tmp_path):
     """From its first run on: what a command leaves that is refused before does not bind the next
     one."""
     note = tmp_path / "runs" / "words.json"
-    record_folder_facts(note, {"task": "other"})
-    record_folder_facts(note, {"task": "a", "seeds": [1]})
+    write_settings(note, {"task": "other"})
+    write_settings(note, {"task": "a", "seeds": [1]})
     (tmp_path / "runs" / "seed-0").mkdir()
     (tmp_path / "runs" / "seed-0" / "config.yaml").write_text("", encoding="utf-8")
-    record_folder_facts(note, {"seeds": [1], "task": "a"})
+    write_settings(note, {"seeds": [1], "task": "a"})
     with pytest.raises(
         ConfigurationError,
         match=r"runs holds runs with other settings: task was 'a', is 'b'; choose",
     ):
-        record_folder_facts(note, {"task": "b", "seeds": [1]})
+        write_settings(note, {"task": "b", "seeds": [1]})
     with pytest.raises(ConfigurationError, match="more was None, is 1"):
-        record_folder_facts(note, {"task": "a", "seeds": [1], "more": 1})
+        write_settings(note, {"task": "a", "seeds": [1], "more": 1})
     note.write_text("{", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"words\.json: is damaged"):
-        record_folder_facts(note, {"task": "a", "seeds": [1]})
+        write_settings(note, {"task": "a", "seeds": [1]})

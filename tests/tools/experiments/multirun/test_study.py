@@ -22,9 +22,9 @@ from clozeline.tools.experiments.multirun.study_scores import loss_lines, pair_l
 from clozeline.tools.experiments.multirun.study_sets import (
     PreparedDocuments,
     _absolute,
+    find_measured_sets,
     make_all_sets,
-    measured_sets,
-    named_files,
+    parse_named_files,
 )
 from clozeline.tools.runs.evaluate import SuiteOptions, evaluate_mode
 from clozeline.train.configuration.config import TrainConfig
@@ -189,7 +189,7 @@ def test_each_variant_gets_its_documents_and_all_share_a_tokenizer(study, tmp_pa
         40,
     ]
     assert folders["same"] == folders["exact"], "equal pipelines run once"
-    heldout = measured_sets(variants["exact"], folders)
+    heldout = find_measured_sets(variants["exact"], folders)
     assert heldout == {"prose": tmp_path / "out/shards/heldout-prose/corrupt/causal_lm/train"}
     tokenizers = {
         open_shards(path).manifest.tokenizer.fingerprint
@@ -208,7 +208,7 @@ def test_each_variant_gets_its_documents_and_all_share_a_tokenizer(study, tmp_pa
 def test_words_without_a_use_are_refused(study, tmp_path):
     _, variants = load_study(study)
     with pytest.raises(ConfigurationError, match=r"expected NAME=FILES, got 'prose'"):
-        named_files(["prose"])
+        parse_named_files(["prose"])
     with pytest.raises(ConfigurationError, match=r"give heldout=prose=FILES"):
         make_all_sets(study, tmp_path, variants, "texts", {})
     with pytest.raises(ConfigurationError, match=r"expected one of prose, got blimp"):

@@ -17,10 +17,10 @@ from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
 from clozeline.pipeline.tasks.readers import TaskMetadata
 from clozeline.tools.runs.data.run_sets import SetPaths
 from clozeline.tools.runs.evaluate import main as evaluate
-from clozeline.tools.runs.evaluation.answer_threshold import store_threshold, stored_threshold
-from clozeline.tools.runs.evaluation.error_analysis import answered_records, error_lines
+from clozeline.tools.runs.evaluation.answer_threshold import read_threshold, store_threshold
+from clozeline.tools.runs.evaluation.error_analysis import collect_answers, error_lines
 from clozeline.tools.runs.evaluation.heldout_score import (
-    _weighted_standard_error,
+    _estimate_standard_error,
     heldout_score,
     label_loss,
 )
@@ -64,16 +64,16 @@ def test_a_score_below_a_baseline_is_printed_as_such():
 
 
 def test_a_run_keeps_the_threshold_of_its_checkpoint(tmp_path):
-    assert stored_threshold(tmp_path, "a") == 0.0
+    assert read_threshold(tmp_path, "a") == 0.0
     store_threshold(tmp_path, -1.5, {"checkpoint": "a", "set": "s", "f1": 0.5})
-    assert (stored_threshold(tmp_path, "a"), stored_threshold(tmp_path, "b")) == (-1.5, 0.0)
+    assert (read_threshold(tmp_path, "a"), read_threshold(tmp_path, "b")) == (-1.5, 0.0)
     path = tmp_path / "answer_threshold.json"
     path.write_text(path.read_text(encoding="utf-8").replace("-1.5", "-2.5"), encoding="utf-8")
     with pytest.raises(IntegrityError, match=r"answer_threshold\.json"):
-        stored_threshold(tmp_path, "a")
+        read_threshold(tmp_path, "a")
     path.write_text(json.dumps({}), encoding="utf-8")
     with pytest.raises(IntegrityError, match=r"answer_threshold\.json"):
-        stored_threshold(tmp_path, "a")
+        read_threshold(tmp_path, "a")
 
 
 def test_evaluate_tunes_and_later_scores_use_it(tmp_path, capsys):
@@ -100,7 +100,7 @@ def test_evaluate_tunes_and_later_scores_use_it(tmp_path, capsys):
     after = scores()
     assert before["threshold"] == 0.0
     assert tuned == after
-    assert after["threshold"] == stored_threshold(tmp_path / "run", after["checkpoint"]) != 0.0
+    assert after["threshold"] == read_threshold(tmp_path / "run", after["checkpoint"]) != 0.0
     assert after["metrics"]["f1"] >= max(
         before["metrics"]["f1"], 11 / 21 - 1e-9
     )  # 11 of 21 with an answer, or none
@@ -231,7 +231,7 @@ def test_every_head_has_errors(runs, name):
     """An error is 0 where gold and prediction agree, and only there."""
     opened = open_task_run(runs(name) / "run", "dev")
     rows = set_rows(opened.shards)
-    records = answered_records(opened, rows, opened.answer.predict(opened.task, rows))
+    records = collect_answers(opened, rows, opened.answer.predict(opened.task, rows))
     assert len(records) == len({record["uid"] for record in records}) > 0
     assert all(record["error"] >= 0 for record in records)
     assert any(record["error"] > 0 for record in records)
@@ -283,13 +283,13 @@ def test_the_standard_error_of_a_loss_is_that_of_its_documents():
     """
     draws = np.random.default_rng(2)
     values = draws.normal(4.0, 0.5, 12)
-    assert _weighted_standard_error(values, np.full(12, 7.0)) == pytest.approx(
+    assert _estimate_standard_error(values, np.full(12, 7.0)) == pytest.approx(
         values.std(ddof=1) / 12**0.5
     )
     counts = draws.integers(50, 200, 12).astype(float)
     left = [np.average(np.delete(values, one), weights=np.delete(counts, one)) for one in range(12)]
     jackknife = (11 / 12 * ((np.array(left) - np.mean(left)) ** 2).sum()) ** 0.5
-    assert _weighted_standard_error(values, counts) == pytest.approx(jackknife, rel=0.1)
+    assert _estimate_standard_error(values, counts) == pytest.approx(jackknife, rel=0.1)
 
 
 def test_a_score_says_what_the_losses_of_the_training_mean(runs, tmp_path, capsys):
