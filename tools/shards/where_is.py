@@ -142,9 +142,9 @@ def _format_readings(feed: Feed, readings: Sequence[dict[str, Any]]) -> Iterator
     for reading in readings:
         end = reading["samples"] + feed.rows(reading["samples"])
         yield (
-            f"epoch {reading['epoch']}: step {reading['step']:,}, samples {reading['samples']:,} to "
-            f"{end:,}, row "
-            f"{reading['place']} (lane {reading['lane']})"
+            f"epoch {reading['epoch']}: step {reading['step']:,}, "
+            f"samples {reading['samples']:,} to {end:,}, row {reading['place']} "
+            f"(lane {reading['lane']})"
             f"{STATES[reading.get('state', 'unknown')]}: "
             "sample "
             f"{reading['sample']}, variant {reading['variant']}; {reading['set']}, "

@@ -410,15 +410,14 @@ def _sentinels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     ranks = np.full(manifest.tokenizer.vocab_size, -1, dtype=np.int64)
     ranks[sentinels] = np.arange(len(sentinels))
     for name in ("input_ids", "target_ids"):
-        single_values = as_ranks(block.rows.columns[name], ranks)
+        ranks_found = as_ranks(block.rows.columns[name], ranks)
         if (
-            row := first_of_values(
-                single_values, single_values.values != rank_in_row(single_values)
-            )
+            row := first_of_values(ranks_found, ranks_found.values != rank_in_row(ranks_found))
         ) is not None:
             yield (
                 row,
-                f"expected the sentinels of {name} in order, each once, got {single_values[row].tolist()}",
+                f"expected the sentinels of {name} in order, each once, "
+                f"got {ranks_found[row].tolist()}",
             )
 
 

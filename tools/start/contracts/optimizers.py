@@ -101,10 +101,9 @@ def check_states(case: Case) -> None:
     """An element has as many states as declared, and a resumed optimizer repeats its bits."""
     trained = case()
     resumed = case()
-    for case in (trained, resumed):
-        case.builder.observe_eval_losses(
-            case.optimizer, [0.0, *[1.0] * 9]
-        )  # a rising held-out loss: averages begin
+    for linear in (trained, resumed):
+        # averages start at a rising held-out loss
+        linear.builder.observe_eval_losses(linear.optimizer, [0.0, *[1.0] * 9])
 
     trained.step(1e-3)
     size = trained.layer.weight.numel()
