@@ -40,7 +40,7 @@ def require_empty(folder: Path) -> None:
     """Refuse a path that is a file or a folder with content."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigurationError(
-            f"{folder}: expected a new or empty folder for the model, it holds something"
+            f"{folder}: expected a new or empty folder for the model, it is not empty"
         )
 
 

@@ -40,7 +40,7 @@ from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import records, step_records
 
 _IGNORED_KEYS: Final = ("output", "resume")
-"""Keys that do not affect what is trained."""
+"""Keys that do not affect the training."""
 _ABSENT: Final = "absent"
 _MOST_ROWS: Final = 20
 """Rows of a table on the terminal; a page and JSON have all."""
@@ -129,7 +129,7 @@ def config_differences(configs: Sequence[Mapping[str, object]]) -> dict[str, lis
 
 
 def _notes(run: Path) -> Iterator[str]:
-    """Yield what the files of a run lack."""
+    """Yield a note for each file that a run lacks."""
     for name, key, what in (
         ("status.json", "", "whether the run has ended is not known"),
         ("metrics.jsonl", "step", "no steps"),

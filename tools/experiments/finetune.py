@@ -136,7 +136,7 @@ class TaskAverage:
 def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> FinetuningPlan:
     """Make the sets, then train and score every seed that has no score yet.
 
-    Return what the runs have in common.
+    Return the plan that all runs share.
 
     `overrides` are for stage and training.
     """

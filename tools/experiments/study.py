@@ -8,7 +8,7 @@ trained with every seed for the same FLOPs, and evaluated on the same held-out r
 measures that its training prepared it for. The same command resumes after an interruption.
 `OUTPUT/study.txt` is made from the scores; study.html adds the curves of the first seed over FLOPs.
 
-Variants may change the pipeline instead of the training. Each then has sets of its own, with one
+Variants may change the pipeline instead of the training. Each then has separate sets, with one
 tokenizer, and is measured on the files of `heldout`. The table says what each step from a variant
 to the next removed, and what that is worth in nats.
 

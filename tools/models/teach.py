@@ -84,7 +84,7 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
     stored = plan_scores(
         teacher, shards, options.head, options.k, options.how, options.temperature, options.seed
     )
-    del teacher  # each process opens its own
+    del teacher  # each process opens a copy
     plan = {"set": shards.digest, **stored.to_config()}
 
     with hold_output(

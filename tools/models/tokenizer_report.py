@@ -66,7 +66,7 @@ def measure(
 ) -> tuple[dict[str, LanguageFigures], UnknownText]:
     """Encode pairs of language and text, and count tokens.
 
-    Return the counts per language, and those of unknown text.
+    Return the counts per language, and the counts of unknown text.
     """
     vocabulary = tokenizer.vocabulary
     by_language = dict[str, LanguageFigures]()

@@ -7,7 +7,7 @@ in .txt one text per line, or the two texts of a pair separated by a tab. Each g
 the highest probability; rows with a probability of at least `threshold` are written in the format
 of the run's task. With several classes per row, a text gets those above one half, and each decision
 for or against a class must be that probable. `clozeline finetune ... pseudo=FILE` trains on that
-file in addition to the labeled one. FILE.json counts what was written and why the rest was not.
+file in addition to the labeled one. FILE.json counts the written rows, and skipped rows by reason.
 """
 
 import sys

@@ -40,7 +40,7 @@ _TOLD: Final = (
     "others",
     "partner",
 )
-"""facts that are not shown in a line of their own"""
+"""properties that are not shown in a separate line"""
 
 
 @config_class
@@ -208,7 +208,7 @@ def _decode_texts(
 
 
 def _format_row(properties: dict[str, Any]) -> Iterator[str]:
-    """Yield a line with the position of a row, then a line for each of its facts."""
+    """Yield a line with the position of a row, then a line for each of its properties."""
     filler = "" if "shard" in properties else ": filler row, weight 0"
     yield (
         f"{properties['place']:>5}  lane {properties['lane']}, {properties['set']}, "

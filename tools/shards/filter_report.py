@@ -94,7 +94,7 @@ def collect_reasons(
 ) -> tuple[dict[str, Reason], int]:
     """Return the reasons why documents were rejected.
 
-    Also the number of kept documents that were measured.
+    Also return the number of kept documents that were measured.
     """
     folder = out / "clean"
     config = recipe.config_of("clean")
@@ -159,7 +159,7 @@ def _measure(
 ) -> Iterator[tuple[str, float, float, str]]:
     """Yield what decides about a document: reason, value and threshold.
 
-    Value and threshold also come in words.
+    Value and threshold are also told in words.
     """
     if language is not None and document.language in language.options.keep:
         score = document.language_score

@@ -79,7 +79,7 @@ def repack(
 ) -> Manifest:
     """Write a set in another format, and return the new manifest.
 
-    Values that are None are those of the old set.
+    None keeps the value of the old set.
     """
     old = source.manifest
     metadata = _schema_metadata(source)

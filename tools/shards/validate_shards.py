@@ -64,7 +64,7 @@ class Validation:
     """why no example was restored, although samples were given"""
 
     def describe(self) -> str:
-        """Return a line that says what was checked, and what was not."""
+        """Return a line that lists the checks that ran, and those that did not."""
         blocks = (
             f"{self.blocks:,} blocks of {self.shards:,} shards, {self.bytes:,} bytes; every hash "
             "and count agrees"
@@ -102,7 +102,7 @@ def validate(
     tokenizer: Path | None = None,
     teacher: Path | None = None,
 ) -> Validation:
-    """Check a set; return what was checked.
+    """Check a set; return the checks that ran.
 
     `against` is the sample set that its examples were made from. The tokenizer is `tokenizer` (see
     `tokenizer_folder`), or the one found above the set, or above the samples. For a column set

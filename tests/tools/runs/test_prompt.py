@@ -124,14 +124,14 @@ def test_demonstrations_come_between_the_instruction_and_the_row():
         ({"example": "{text}"}, "expected {label} once, got it 0 times"),
         ({"example": "{label}{text}{label}"}, "expected {label} once, got it 2 times"),
         ({"example": "It is{label}"}, "expected a field of the row"),
-        ({"example": "{text.__class__}{label}"}, "expected plain names in braces"),
-        ({"example": "{text!r}{label}"}, "expected plain names in braces"),
-        ({"example": "{text:>9}{label}"}, "expected plain names in braces"),
+        ({"example": "{text.__class__}{label}"}, "expected names in braces"),
+        ({"example": "{text!r}{label}"}, "expected names in braces"),
+        ({"example": "{text:>9}{label}"}, "expected names in braces"),
         ({"labels": {"positive": [" good"]}}, "expected two or more"),
         ({"labels": {"positive": [" good"], "negative": []}}, "each with at least one word"),
         ({"labels": {"positive": [" good"], "negative": ["good"]}}, "'good' more than once"),
         ({"values": {"1": "positiv"}}, "expected labels of positive, negative, got 'positiv'"),
-        ({"fields": {"txt": "sentence"}}, "'txt' is no name of the example; it has text"),
+        ({"fields": {"txt": "sentence"}}, "'txt' is not a name of the example; it has text"),
     ],
 )
 def test_mistakes_are_named(changes, message):

@@ -79,7 +79,7 @@ def tell_time(run: Path, plan: FinetuningPlan, say: Callable[[str], None]) -> Ca
 
     It returns True once it has printed the estimate.
 
-    At the start it tells the least time, that of the matrix products; after some 20 steps the
+    At the start it tells the least time, for the matrix products alone; after some 20 steps the
     measured one.
     """
     told: list[float] = []

@@ -24,7 +24,7 @@ def mean_text(values: Sequence[float], digits: int) -> str:
 
 
 def difference_text(first: Sequence[float], second: Sequence[float], digits: int) -> str:
-    """Return the mean of one group of runs minus that of another.
+    """Return the mean of one group of runs minus the mean of another.
 
     After `±` stands the sum of both standard deviations over seeds.
 
@@ -87,7 +87,7 @@ def score_run(run: Path, split: str, path: Path) -> None:
 
 
 def scores_path(folder: Path, split: str, seed: int) -> Path:
-    """Return the file of a seed's scores; splits other than dev have their own folders."""
+    """Return the file of a seed's scores; other splits than dev have separate folders."""
     return folder / _SCORES / ("" if split == "dev" else split) / f"seed-{seed}.json"
 
 

@@ -2,7 +2,7 @@
 
     python -m clozeline.tools.experiments.multirun.python_pages FILE.warc.gz
 
-The pages are those of pydoc on the modules of the standard library, and the topics of the language
+The pages are pydoc's pages on the modules of the standard library, and the topics of the language
 reference. All processes of one Python with PYTHONHASHSEED=0 write the same bytes.
 """
 

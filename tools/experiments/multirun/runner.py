@@ -37,7 +37,7 @@ _WATCH_S: Final = 1.0
 
 
 class StepFailedError(ClozelineError):
-    """A command that failed; it has printed its own error."""
+    """A command failed, after it printed its error."""
 
     def __init__(self, command: Sequence[str], code: int) -> None:
         super().__init__(f"this command ended with exit code {code}: {shlex.join(command)}")
@@ -178,7 +178,7 @@ def write_pages(warc: Path) -> None:
 def experiment_settings(options: Any, *without: str) -> dict[str, Any]:
     """Return the settings of an experiment as data with absolute paths.
 
-    Keys in `without` may change, and are left out.
+    Keys in `without` may change, and are not returned.
     """
     settings: dict[str, Any] = to_data(with_absolute_paths(options))
     return {name: value for name, value in settings.items() if name not in without}

@@ -158,7 +158,7 @@ def _with_base(
 ) -> Any:
     """Return the keys of a variant merged over its base."""
     if name not in keys or name in above:
-        problem = "is its own base" if name in above else f"is no variant: {', '.join(keys)}"
+        problem = "is based on itself" if name in above else f"is not a variant: {', '.join(keys)}"
         raise ConfigurationError(f"{file}: variants: base: {name} {problem}")
     base = keys[name].get("base")
     if base is None:
@@ -173,7 +173,7 @@ def _depth(name: str, variants: Mapping[str, Variant]) -> int:
 
 
 def have_own_pipelines(variants: Mapping[str, Variant]) -> bool:
-    """Return whether the variants change the pipeline, each with sets of its own.
+    """Return whether the variants change the pipeline, so that each has separate sets.
 
     `load_study` refuses a mixture.
     """

@@ -42,7 +42,7 @@ class PairTest:
     def read(cls, pairs: Path, documents: Path) -> "PairTest":
         """Read the first hundred pairs of each paradigm, and count words of documents.
 
-        The documents are those of a stage.
+        The counts describe the documents after a stage.
         """
         texts = (document.text for document in read_all_documents(documents))
         return cls(read_pairs(pairs, _PER_PARADIGM), WordNgrams(texts))

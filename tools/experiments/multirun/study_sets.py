@@ -21,7 +21,7 @@ from clozeline.tools.experiments.multirun.study_plan import STUDY, Variant, have
 
 _MEASURE: Final = "heldout-"
 _UNTOUCHED: Final = {"clean": {"language": None, "filters": []}, "heldout": {"fraction": 0}}
-"""Held-out text is measured as it is."""
+"""Held-out text is measured unchanged."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def make_all_sets(
 ) -> dict[str, Path]:
     """Make the sets of a study.
 
-    Return the folder of sets of each variant, and of each measure with files of its own.
+    Return the folder of sets of each variant, and of each measure with separate files.
 
     Without `input_files`, the input is the demo's pages.
 
@@ -78,7 +78,7 @@ def make_all_sets(
     has_variant_sets = have_own_pipelines(variants)
     if has_variant_sets and measures and measures[0] not in heldout:
         raise ConfigurationError(
-            f"heldout: the variants of {folder.name} have pipelines of their own, and are "
+            f"heldout: the variants of {folder.name} have different pipelines, and are "
             "compared on files that none "
             f"of them reads: give heldout={measures[0]}=FILES"
         )
@@ -100,7 +100,7 @@ def make_all_sets(
 
 
 def find_measured_sets(variant: Variant, folders: Mapping[str, Path]) -> dict[str, Path] | None:
-    """Return the held-out set of each measure with files of its own; None if the study has none."""
+    """Return the held-out set of each measure with separate files; None without any."""
     measured = (
         (measure, name, folders.get(_MEASURE + measure))
         for measure, name in variant.measures.items()
@@ -124,7 +124,7 @@ def _make_each(
 ) -> dict[str, Path]:
     """Run the pipeline of each variant, and one for each measure.
 
-    The tokenizer is that of the variant without a base, so that nats per token are comparable; a
+    All share the tokenizer of the variant without a base, so that nats per token are comparable; a
     variant with a `train_tokenizer` has its own, and is compared by the bits per byte of texts.
     Equal pipelines run once.
     """

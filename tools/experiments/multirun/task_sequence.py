@@ -111,7 +111,7 @@ def summary(
     learned: Sequence[int],
     rising: Sequence[bool],
 ) -> dict[str, object]:
-    """Return mean and deviation over seeds of all figures, by method, as plain data.
+    """Return mean and deviation over seeds of all figures, by method, as data for JSON.
 
     See `outcome`.
     """
@@ -211,7 +211,7 @@ class SequenceTask:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what identifies the task, as plain data."""
+        """Return the properties that identify the task, as data for JSON."""
         digests = {"set": self.shards.digest, "heldout": self.heldout.digest}
         return {"name": self.name, **digests, "config": str(self.config)}
 
@@ -329,7 +329,7 @@ class TaskSequence:
 
         words |= {"seed": str(seed), "data.seed": str(seed), "data.heldout": str(task.heldout.path)}
 
-        if task.config is None:  # reset what the first run's configuration set for itself
+        if task.config is None:  # reset the keys that only concern the first run
             words |= {
                 "init_parts": "[]",
                 "regularizer": "null",

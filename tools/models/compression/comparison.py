@@ -95,7 +95,7 @@ def measure_sizes(run: TrainedModel, length: int) -> Sizes:
 def _count_saved_flops(model: TokenPruning, length: int) -> float:
     """Return the FLOPs that dropped tokens save in one row of random tokens.
 
-    The rows are those of the measured batches.
+    The rows are drawn like the measured batches.
     """
     batch = random_batch(model, 1, length)
     dense = TokenPruning(model, TopTokens((1.0,) * model.config.layers))
@@ -164,7 +164,7 @@ def compute_scores(model: Model | ExitingModel, batch: Mapping[str, Tensor]) -> 
 
 
 def random_batch(model: Model, rows: int, length: int) -> dict[str, Tensor]:
-    """Return rows of random tokens without padding, with what the families and heads read."""
+    """Return rows of random tokens without padding, with all columns that a model reads."""
     generator = torch.Generator().manual_seed(hash64("latency", rows) >> 1)
     ids = torch.randint(model.vocab_size, (rows, length), generator=generator)
     tensors = {
@@ -312,7 +312,7 @@ def measure_row(
     Args:
         folder: run, model folder, or folder of runs by seed; sizes and latency are those of the
             first.
-        dense: the model before; the same path for its own row.
+        dense: the model before compression; the same path for its row.
         options: of the measurements.
         dense_score: of the dense model, if it has been scored before.
         opened: the dense model and the other one, if they are in memory already; taken from the
@@ -415,7 +415,7 @@ def header_of(rows: Sequence[ModelRow]) -> list[str]:
 
 
 def table_lines(rows: Sequence[ModelRow]) -> Iterator[str]:
-    """Yield the table; below each model, what it saves and what the paper claims."""
+    """Yield the table; below each model, its savings and the paper's claim."""
     lines = [header_of(rows), *(row.cells for row in rows)]
     full = [[*line, *[""] * (len(lines[0]) - len(line))] for line in lines]
     for number, line in enumerate(align_rows(full, right=True)):

@@ -59,7 +59,7 @@ def model_folder(output: Path, source: Path, tokenizer: Path | None) -> Iterator
     Remove the output if the block refuses the model.
 
     Raises:
-        ConfigurationError: the output holds something, or there is no tokenizer: ids of such a
+        ConfigurationError: the output is not empty, or there is no tokenizer: ids of such a
             model mean nothing.
         StorageError: a file of the output cannot be written.
     """
@@ -88,9 +88,9 @@ def model_folder(output: Path, source: Path, tokenizer: Path | None) -> Iterator
 def write_record(
     output: Path, run: TrainedModel, name: str, method: Method, lines: Sequence[str]
 ) -> None:
-    """Write how a folder was compressed, and what the paper claims.
+    """Write how a folder was compressed, and the paper's claim.
 
-    For a run also what it was trained on.
+    For a run, also write its training sets.
     """
     report = {
         "method": name,

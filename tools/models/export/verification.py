@@ -150,7 +150,7 @@ def load_and_compare(folder: Path, name: Path, export: Export) -> str:
         reads_two = model.config.is_encoder_decoder and "Encoder" not in loader
         with torch.no_grad():
             scores = model.eval()(**rows, **({"decoder_input_ids": ids} if reads_two else {}))
-    except Exception as error:  # whatever the class raises, the export is none
+    except Exception as error:  # whatever the class raises, the export is invalid
         why = " ".join(str(error).split()) or type(error).__name__
         raise ConfigurationError(
             f"{name}: {loader} of transformers cannot run this model: {why}; {_INSTEAD}"
@@ -218,7 +218,7 @@ def _compare_scores(export: Export, theirs: list[Tensor], ids: Tensor) -> float 
 
 
 def compare_training_rows(folder: Path, trained: TrainedModel) -> str:
-    """Return a line about the special tokens of training rows, or why there are none to compare."""
+    """Return a line about the special tokens of training rows, or why it cannot compare them."""
     if trained.tokenizer_folder is None or not trained.recorded:
         return ""
     first = trained.recorded[0]
@@ -240,7 +240,7 @@ def compare_training_rows(folder: Path, trained: TrainedModel) -> str:
 def compare_frames(
     rows: Iterable[Any], tokenizer: Tokenizer, exported: Any, *, is_prompt: bool
 ) -> str:
-    """Return a line about the first rows of ids; empty if there are none.
+    """Return a line about the first rows of ids; empty without rows.
 
     A row of one or two texts is compared with what `exported`, a tokenizer of transformers, writes
     around them. Rows with other special tokens, such as masks, or with texts that do not encode to

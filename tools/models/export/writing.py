@@ -44,7 +44,7 @@ def new_folder(output: Path) -> Iterator[Path]:
     An output that exists, which may be a mounted disk, gets the files themselves: config.json last.
 
     Raises:
-        ConfigurationError: the output holds something.
+        ConfigurationError: the output is not empty.
     """
     require_empty(output)
     exists = output.exists()
@@ -80,9 +80,9 @@ def write_model(
         title: of the model card.
         plan: of the export.
         part: the model with its weights, see `parts_of`.
-        trained: what the model was made from.
+        trained: the run or model that is exported.
         license_id: for the card.
-        languages: for the card; default: those of the training set.
+        languages: for the card; default: the languages of the training set.
 
     Raises:
         ConfigurationError: no class holds the model.

@@ -1,6 +1,6 @@
 """Write the shards of a column set with the scores of a teacher, in one process or several.
 
-Each block is scored on its own and published as an intermediate file; the shards are joined from
+Each block is scored separately and published as an intermediate file; the shards are joined from
 these files in order. So the number of processes changes no byte, and a killed command continues at
 the block where it stopped.
 """

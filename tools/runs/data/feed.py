@@ -160,7 +160,7 @@ def open_feed(options: FeedOptions) -> Feed:
 
     if options.run is not None and options.manifest is None:
         for name in order:
-            raise ConfigurationError(f"{name}: the run's own value is used; omit it")
+            raise ConfigurationError(f"{name}: the run's value is used; omit it")
         return _open_run_feed(options.run, options.data)
 
     if options.manifest is None or options.run is not None:
@@ -212,7 +212,7 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
         sys.stderr.write(
             f"note: {run / 'metrics.jsonl'}: ends at step {last:,}, a checkpoint is of step "
             f"{max(saved_steps):,}: "
-            "lines are lost; what the run has read is known up to the last line\n"
+            "lines are lost; the rows that the run has read are known up to the last line\n"
         )
 
     skip = data.max_damaged_fraction > 0

@@ -25,7 +25,7 @@ def store_threshold(run: Path, threshold: float, settings: dict[str, object]) ->
 
 
 def read_threshold(run: Path, checkpoint: str) -> float:
-    """Return the threshold that was stored for a checkpoint; 0 if there is none.
+    """Return the threshold that was stored for a checkpoint, else 0.
 
     Raises:
         IntegrityError: the file is damaged.

@@ -53,7 +53,7 @@ class ExitOptions:
 
 
 class ExitingModel:
-    """A model whose rows leave early, with counts of what they used."""
+    """A model whose rows leave early, with counts of the layers they used."""
 
     def __init__(self, model: Model, head: str, options: ExitOptions) -> None:
         from clozeline.model.compression.early_exit import EarlyExit
@@ -75,7 +75,7 @@ class ExitingModel:
     def usage(self, counts: Sequence[Sequence[float]]) -> dict[str, object]:
         """Return the mean number of layers used, of how many, and the share of the FLOPs.
 
-        The counts are those of all ranks.
+        The counts are summed over all ranks.
         """
         rows, layers, flops, dense = (sum(column) for column in zip(*counts, strict=True))
         return {

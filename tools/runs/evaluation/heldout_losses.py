@@ -20,7 +20,7 @@ from clozeline.train.logs.display import heldout_title
 
 
 def is_trained_on_texts(run: Path) -> bool:
-    """Return whether a folder is a run whose training sets are no rows of a task."""
+    """Return whether a folder is a run that was not trained on a task."""
     if (run / "checkpoints").is_dir():
         with suppress(IntegrityError):
             return not any(is_task(recorded.objective) for recorded in read_sets(run))

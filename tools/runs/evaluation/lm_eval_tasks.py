@@ -218,7 +218,7 @@ def task_scores(
             return [scores.continue_text(*request.args) for request in requests]
 
     manager = TaskManager(include_path=str(folder), include_defaults=False)
-    if not {*tasks} <= {*manager.all_tasks}:  # those of the harness take seconds to list
+    if not {*tasks} <= {*manager.all_tasks}:  # listing the harness's tasks takes seconds
         manager = TaskManager(include_path=str(folder))
     if unknown := sorted({*tasks} - {*manager.all_tasks}):
         raise ConfigurationError(

@@ -23,7 +23,7 @@ there by chance."""
 
 
 class Fact(NamedTuple):
-    """A sentence with a gap, the word that fills it, and its relation."""
+    """A sentence with a blank, the word that fills it, and its relation."""
 
     before: str
     after: str
@@ -82,7 +82,7 @@ def score(
         )
 
     asked = [fact for fact in facts if fact.word in tokens]
-    # encode both sides of each gap, and place the mask between them
+    # encode both sides of each blank, and put the mask between them
     texts = [text for fact in asked for text in (fact.before.removesuffix(" "), fact.after)]
     ids = [encoding.ids.tolist() for encoding in trained.tokenizer.encode(texts)]
     rows = [

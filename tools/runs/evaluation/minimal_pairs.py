@@ -144,7 +144,7 @@ def score(
 def pair_scores(
     pairs: Sequence[Pair], scorer: TextScorer, baseline: WordNgrams | None
 ) -> dict[str, Any]:
-    """Return accuracy by paradigm and phenomenon, and that of baselines.
+    """Return accuracy by paradigm and phenomenon, and of baselines.
 
     Ties are wrong, and counted.
 
@@ -168,8 +168,8 @@ def pair_scores(
                 [baseline.log_probability(text, order) for text in texts], pairs
             )
 
-    paradigms = sorted({pair.paradigm for pair in pairs})
-    groups: dict[str, list[int]] = {name: [] for name in paradigms}
+    names = sorted({pair.paradigm for pair in pairs})
+    groups: dict[str, list[int]] = {name: [] for name in names}
     for index, pair in enumerate(pairs):
         groups[pair.paradigm].append(index)
     # accuracy by paradigm, next to each baseline

@@ -43,7 +43,7 @@ class _Order:
 
     An n-gram's key is the index of its first n - 1 tokens, and its last token.
 
-    Arrays end with an entry for what is unknown, index -1.
+    Arrays end with an entry for unknown keys, index -1.
     """
 
     keys: Int64
@@ -58,7 +58,7 @@ class _Order:
     discount: float
 
     def find(self, keys: Int64) -> Int64:
-        """Return the index of each key, -1 where there is none."""
+        """Return the index of each key, -1 for an unknown one."""
         at = np.searchsorted(self.keys, keys)
         return np.where(self.keys[at] == keys, at, -1)
 
@@ -211,7 +211,7 @@ def perplexity_scores(
     Causal scores read windows that are `stride` tokens apart (None: half a window); the first token
     of each document of a set is only context. With a baseline, texts or a shard set, the same
     tokens are also scored by its n-grams. Masked scores give the pseudo-perplexity (arXiv
-    1910.14659): every token is masked in a row of its own, in the middle of its window, between
+    1910.14659): every token is masked in a separate row, in the middle of its window, between
     [CLS] and [SEP], which count as two tokens of the window and are not scored.
     """
     ready = ready_scores(trained.objectives)

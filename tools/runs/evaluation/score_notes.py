@@ -1,4 +1,4 @@
-"""Say what a score is worth: next to a baseline, and with few items behind it."""
+"""Write notes on scores that are below a baseline, or computed from few items."""
 
 import math
 from typing import Final, Literal, TypeAlias

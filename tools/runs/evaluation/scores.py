@@ -16,7 +16,7 @@ from clozeline.tools.runs.evaluation.task_run import TaskRun, set_rows
 def scores_of(
     opened: TaskRun, rows: RowBatch, predicted: Mapping[int, object]
 ) -> dict[str, object]:
-    """Return the scores of all rows with everything needed to interpret them, as plain data."""
+    """Return the scores of all rows with everything needed to interpret them, as data for JSON."""
     metadata = opened.facts
     manifest = opened.shards.manifest
     scored = opened.answer.score(opened.task, set_rows(opened.train), rows, predicted)

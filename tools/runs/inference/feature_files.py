@@ -74,8 +74,8 @@ def write_features(
 ) -> dict[str, Any]:
     """Write the vectors of (name, text) pairs in order, then a manifest; return the manifest.
 
-    The objective tells which special tokens surround a text; `facts` about run and texts go into
-    the manifest.
+    The objective tells which special tokens surround a text; `facts`, properties of run and texts,
+    go into the manifest.
     """
     check_layer(trained.model, chosen.layer)
     head, tail = _special_tokens_around(trained, objective)

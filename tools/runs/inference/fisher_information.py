@@ -88,7 +88,7 @@ def require_drawable_labels(heads: Mapping[str, Head]) -> None:
         raise ConfigurationError(
             f"model.heads: labels are sampled from one head, this model has {', '.join(heads)}; "
             "set empirical=true to "
-            "use those of the data"
+            "use the languages of the data"
         )
     for name, head in heads.items():
         if not isinstance(head, LabelHead | ClassificationHead):

@@ -107,7 +107,7 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
 def find_end_ids(tokenizer: Tokenizer) -> set[int]:
     """Return the ids that end a text.
 
-    They are those of the publisher's generation_config.json, else the end token.
+    They come from the publisher's generation_config.json; by default, the end token.
     """
     vocabulary = tokenizer.vocabulary
     return end_ids(
@@ -119,7 +119,7 @@ def read_allowed(allowed: Sequence[str] | Path, form: NormalForm = "prose") -> l
     """Return the allowed texts in a stored form, from a list or from a file with one per line.
 
     Raises:
-        ConfigurationError: there is none, or a line cannot be read.
+        ConfigurationError: the file has no line, or a line cannot be read.
     """
     if not isinstance(allowed, Path):
         return [normalize_field(form, text) for text in allowed]

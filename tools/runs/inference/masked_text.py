@@ -19,7 +19,7 @@ def encode_masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[np.int
 
     Each mask includes the space before it.
 
-    The tokenizer's own mask, such as `[MASK]`, is one too.
+    The tokenizer's mask, such as `[MASK]`, is one too.
 
     Raises:
         ConfigurationError: the text has no mask, or more tokens than the model reads.
@@ -80,7 +80,7 @@ def fill_text(
 def parts_of(trained: TrainedModel, filling: Filling) -> Sequence[tuple[str, bool]]:
     """Return the parts of a filled text, and whether each was a mask.
 
-    Special tokens around the text are left out.
+    Special tokens around the text are dropped.
     """
     filled = set(filling.filled)
     inside = (

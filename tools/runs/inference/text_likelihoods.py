@@ -76,7 +76,7 @@ def word_indices(text: str, encoding: Encoding) -> list[int]:
 
     It is the word of the token's first character that is not blank.
     """
-    # index of the word at each character; blanks take that of the next word
+    # index of the word at each character; blanks belong to the next word
     word_at: NDArray[np.int64] = np.full(len(text) + 1, -1)
     for number, (start, end) in enumerate(word_spans(text)):
         word_at[start:end] = number
@@ -164,14 +164,14 @@ def _score_to_fuse(ready: Collection[Score]) -> Score | None:
 def choose_prepared(
     trained: TrainedModel, key: str, asked: T | None, ready: Collection[T], nothing: str
 ) -> T:
-    """Return what a key asks for, by default the first that the training prepared.
+    """Return the requested value of a key, by default the first that the training prepared.
 
     Args:
         trained: the model.
         key: of the command line, for messages.
         asked: its value; None: not given.
-        ready: what the training prepared, preferred first.
-        nothing: what a training is that prepares nothing, for the message.
+        ready: values that the training prepared, preferred first.
+        nothing: description of a training that prepares no value, for the message.
 
     Raises:
         ConfigurationError: the training did not prepare it.

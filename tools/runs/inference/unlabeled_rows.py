@@ -105,7 +105,7 @@ def _open_columns(
     delimiter, header = reader.table_form()
 
     if not (columns.delimiter or columns.columns) and (delimiter or header):
-        with suppress(ConfigurationError):  # values that are no names
+        with suppress(ConfigurationError):  # values that are not names
             file = open_table(path, InputLimits())
             keys = _keys_of(file.names, answer, reader, columns)
             if {*_names_in(keys)} <= {*file.names}:
@@ -125,7 +125,7 @@ def _names_in(keys: Mapping[str, Sequence[str]]) -> Iterator[str]:
 def _official_readers(answer: TaskHead, reader: TaskReader) -> Iterator[TaskReader]:
     """Yield the readers whose layouts are tried.
 
-    First that of the training task, with its options, then those of the head.
+    The reader of the training task comes first, with its options, then the head's readers.
     """
     of_head = [
         reader if type(reader) is type(other) else other for other in answer.official_readers()

@@ -19,7 +19,7 @@ def prompt_scores(
 ) -> dict[str, object]:
     """Return the scores over the rows with a label.
 
-    The majority label is that of `train`, or of the rows.
+    The majority label is counted in `train`, or in the rows.
     """
     fitting = [answer for answer in answered if answer.scores]
     scored = [answer for answer in fitting if answer.row.label is not None]

@@ -174,7 +174,7 @@ class Answer:
 
         if not isinstance(objective.frame.decoder_start, int):
             raise ConfigurationError(
-                f"{label}: its rows have no token of their own that the decoder reads first"
+                f"{label}: its rows have no separate token that the decoder reads first"
             )
 
         self._start = objective.frame.decoder_start

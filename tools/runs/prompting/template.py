@@ -85,7 +85,8 @@ class Template:
 
         if unknown := [name for name in self.fields if name not in self.names]:
             raise ValueError(
-                f"fields: '{unknown[0]}' is no name of the example; it has {', '.join(self.names)}"
+                f"fields: '{unknown[0]}' is not a name of the example; it has "
+                f"{', '.join(self.names)}"
             )
 
     @property
@@ -119,7 +120,7 @@ def read_template(path: Path, form: NormalForm = "prose") -> Template:
 
 
 def limit_answers(template: Template, answers: Sequence[str]) -> Template:
-    """Return a template whose labels are these texts, each its own only word.
+    """Return a template whose labels are these texts, each with itself as its only word.
 
     ConfigurationError for fewer than two.
     """
@@ -170,7 +171,7 @@ def _field_names(example: str) -> list[str]:
             continue
         if form or conversion or not name.isidentifier():
             raise ValueError(
-                f"example: expected plain names in braces, such as {{text}}, got '{{{name}}}'"
+                f"example: expected names in braces, such as {{text}}, got '{{{name}}}'"
             )
         field_names.append(name)
     return field_names
@@ -270,7 +271,7 @@ class Demonstrations:
 
     The draw depends on (seed, row), not on the order and number of rows.
 
-    Of rows with equal fields, the one with the alphabetically first label is kept. `selection`
+    Of rows with equal fields, only the alphabetically first label stays. `selection`
     random takes any, balanced equally many of each label or one more, fixed the same balanced ones
     for all rows.
     """

@@ -1,6 +1,6 @@
 """Read the rows of a shard set for a writer of another format.
 
-They come in order, file by file, without quarantined blocks.
+Rows are read in order, file by file, without quarantined blocks.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Write rows in the formats of libraries that are light to install, by their own writers."""
+"""Write rows in the formats of libraries that are light to install, by their writers."""
 
 import importlib
 import tempfile
@@ -35,7 +35,7 @@ def write_parquet(rows: ExportedRows, folder: Path) -> None:
 def write_datasets(rows: ExportedRows, folder: Path) -> None:
     """Write all rows to one temporary Arrow file.
 
-    `datasets` maps it into memory, and saves it as its own files.
+    `datasets` maps it into memory, and saves it in its format.
     """
     datasets = _import_writer("datasets")
     datasets.disable_progress_bars()

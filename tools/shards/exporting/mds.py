@@ -2,7 +2,7 @@
 
 A file is the number of samples, the offsets of samples (32 bits each, one more than samples), a
 JSON description of the columns, and the samples. A sample is the sizes of its values of variable
-size, then the values, columns by name. The library's own writer depends on the clients of four
+size, then the values, columns by name. The library's writer depends on the clients of four
 clouds and on torchvision.
 """
 

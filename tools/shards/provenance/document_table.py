@@ -102,7 +102,7 @@ def documents_at(manifest_path: Path, url: str) -> dict[bytes, dict[str, object]
 def rejections_at(manifest_path: Path, url: str) -> list[Rejection]:
     """Return the documents with this URL that a stage above a set rejected.
 
-    The fields are those of `documents_at`.
+    The fields are the same as in `documents_at`.
     """
     files = {
         file
@@ -188,7 +188,7 @@ def find_pieces(
 
 
 def id_pieces(shards: ShardSet, limit: int = 1024) -> TokenRenderer:
-    """Return pieces that show plain ids."""
+    """Return pieces that show ids instead of text."""
     return TokenRenderer(vocabulary_of_manifest(shards.manifest.tokenizer), limit)
 
 

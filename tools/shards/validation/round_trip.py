@@ -104,7 +104,7 @@ class RoundTrip:
 
         This holds for all masked objectives.
 
-        If not, the caller uses the objective's own inverse, row by row.
+        If not, the caller uses the objective's inverse, row by row.
         """
         if "target_ids" in rows.columns or type(self.objective).original is not Objective.original:
             return False

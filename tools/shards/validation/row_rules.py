@@ -1,4 +1,4 @@
-"""Check what columns say by their roles, and what they mean together.
+"""Check each column by its role, and columns together.
 
 The latter is known of columns of our objectives.
 """
@@ -58,7 +58,7 @@ def first_outside(ragged: Ragged, bounds: NDArray[np.int64]) -> int | None:
 
 
 def first_falling(ragged: Ragged) -> int | None:
-    """Return the first row with a value below the one before it."""
+    """Return the first row with a value below its predecessor."""
     falls = np.diff(ragged.values.astype(np.int64), prepend=0) < 0
     return first_of_values(ragged, falls & (rank_in_row(ragged) > 0))
 
@@ -70,7 +70,7 @@ def first_repeated(ragged: Ragged) -> int | None:
 
 
 def as_ranks(ragged: Ragged, ranks: NDArray[np.int64]) -> Ragged:
-    """Return the rank of each value from a table [ids]; values with the rank -1 are left out."""
+    """Return the rank of each value from a table [ids]; values with the rank -1 are dropped."""
     mapped = ranks[ragged.values]
     chosen = mapped >= 0
     counts = np.bincount(row_of_values(ragged)[chosen], minlength=len(ragged))
@@ -80,7 +80,7 @@ def as_ranks(ragged: Ragged, ranks: NDArray[np.int64]) -> Ragged:
 
 
 def value_or(ragged: Ragged, default: int) -> NDArray[np.int64]:
-    """Return the one value of each row, shape [rows].
+    """Return the single value of each row, shape [rows].
 
     The default for rows of a mixture that lack the column.
     """
@@ -114,12 +114,12 @@ class LocatedRows:
 
 
 Problem: TypeAlias = tuple[int, str]
-"""A row, and what is wrong in it."""
+"""A row and its problem."""
 Check: TypeAlias = Callable[[LocatedRows, Manifest], Iterator[Problem]]
 
 
 def rows_with(column: Ragged, block: LocatedRows, manifest: Manifest) -> Bool:
-    """Return which rows must have a column; in a mixture, those of parts in which some row has it.
+    """Return which rows must have a column; in a mixture, rows of parts that have it.
 
     A document of a token set may lack its other side.
     """
@@ -138,7 +138,7 @@ BASE_COLUMNS: Final = {"tokens": "token_ids", "samples": "ids", "examples": "inp
 def check_rows(block: LocatedRows, manifest: Manifest) -> None:
     """Raise IntegrityError for the first row of a block that breaks a rule.
 
-    Rules are those of roles, and of columns together.
+    Rules check the roles of columns, and columns together.
     """
     for check in (_codes, _roles, *COLUMN_RULES, _task):
         for row, message in check(block, manifest):
@@ -153,7 +153,7 @@ def _task(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 
 
 def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
-    """Require tokens, and codes of fixed columns below the size of what they index."""
+    """Require tokens, and codes of fixed columns, below the size of the list they index."""
     base = BASE_COLUMNS[manifest.kind]
     if (
         manifest.kind != "tokens"
@@ -284,7 +284,7 @@ _BY_USE: Final[
 
 
 def _declares(manifest: Manifest, *features: Feature) -> bool:
-    """Return whether a set has these columns; one of somebody else has another role."""
+    """Return whether a set has these columns in our roles, not in those of a third party."""
     return all(manifest.roles.get(feature.name) == feature.stored_role for feature in features)
 
 
@@ -318,7 +318,7 @@ def _text_alone(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     if (row := first_of_values(order, special[predicted])) is not None:
         yield (
             row,
-            "expected positions of text in prediction_order, got that of a special token: "
+            "expected positions of text in prediction_order, got the position of a special token: "
             f"{order[row].tolist()}",
         )
 
@@ -474,7 +474,7 @@ def _partners(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
 
     same = (uids.values.reshape(-1, 16) == block.rows.fixed["document_uid"]).all(axis=1)
     if (row := first_row(same)) is not None:
-        yield row, "expected a partner from another document, got one from the window's own"
+        yield row, "expected a partner from another document, got one from the window's document"
 
 
 COLUMN_RULES: Final[tuple[Check, ...]] = (

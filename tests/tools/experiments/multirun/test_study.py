@@ -219,7 +219,7 @@ def test_words_without_a_use_are_refused(study, tmp_path):
 
 
 def test_wrong_bases_are_refused(study):
-    for base, message in (("none", "none is no variant"), ("exact", "exact is its own base")):
+    for base, message in (("none", "none is not a variant"), ("exact", "exact is based on itself")):
         write_steps(study, exact=f"{{base: {base}}}")
         with pytest.raises(ConfigurationError, match=message):
             load_study(study)

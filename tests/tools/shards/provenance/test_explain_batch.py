@@ -212,7 +212,7 @@ def test_a_run_whose_lines_cannot_be_read_is_refused(shard_sets, tmp_path, capsy
         (["--step", "1"], "expected a MANIFEST or run=DIR"),
         (["SET", "--run", "RUN", "--step", "1"], "expected a MANIFEST or run=DIR"),
         (["--run", "SET", "--step", "1"], "expected a run directory with config.yaml"),
-        (["--run", "SET", "--seed", "1", "--step", "1"], "seed: the run's own value is used"),
+        (["--run", "SET", "--seed", "1", "--step", "1"], "seed: the run's value is used"),
     ],
 )
 def test_wrong_use_ends_in_one_message(tmp_path, capsys, arguments, message):

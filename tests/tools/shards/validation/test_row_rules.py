@@ -52,7 +52,7 @@ def beyond(rows):
         (
             "permuted_lm",
             lambda rows: changed(rows, "prediction_order", 2, 0, 0),
-            "that of a special token",
+            "the position of a special token",
         ),
         (
             "permuted_lm",
