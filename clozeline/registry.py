@@ -217,7 +217,7 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
         near = difflib.get_close_matches(name, known, n=1)
         spelled = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
         hint = translate_algorithm(self.name, name, known) or spelled
-        return f"no '{name}' in {self.folder}; {hint}"
+        return f"no algorithm in {self.folder} is called '{name}'; {hint}"
 
     def _list_names(self) -> tuple[str, ...]:
         return tuple(sorted(self._import_all())) if self.named_by else self._files()

@@ -363,6 +363,9 @@ def _explain(schema: Any, key: str, errors: Sequence[Any], prefix: str) -> Itera
         message = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
         for theirs, ours in _COMPARISONS.items():
             message = message.replace(theirs, ours)
+        is_share = error["type"] == "less_than_equal" and isinstance(error["ctx"]["le"], float)
+        if is_share and error["ctx"]["le"] == 1:
+            message = "expected a share of at most 1, such as 0.15 for 15 %"
         if error["type"] in _UNKNOWN:
             plain = ".".join(part for part in key.split(".") if not part.isdigit())
             yield f"unknown key '{full}'{_hint(schema, plain, prefix)}"

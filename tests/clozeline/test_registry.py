@@ -26,8 +26,11 @@ def test_names_are_the_public_files_of_a_folder():
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("regx", "no 'regx' in pipeline/text/sentences; did you mean 'regex'"),
-        ("zzz", "no 'zzz' in pipeline/text/sentences; known: lines, phrases, regex"),
+        ("regx", "no algorithm in pipeline/text/sentences is called 'regx'; did you mean 'regex'"),
+        (
+            "zzz",
+            "no algorithm in pipeline/text/sentences is called 'zzz'; known: lines, phrases, regex",
+        ),
         ({"option": 1}, "expected a name or a mapping with 'name'"),
         ({"name": "lines", "option": 1}, "lines: unknown key 'option'"),
     ],
@@ -66,7 +69,9 @@ def test_defaults_are_algorithms_of_which_help_needs_only_the_names():
         '["nowhere"]',
     ]
     lines, regex = (SENTENCES.resolve(name) for name in ("lines", "regex"))
-    with pytest.raises(ConfigurationError, match="no 'nowhere' in pipeline/text/sentences"):
+    with pytest.raises(
+        ConfigurationError, match="no algorithm in pipeline/text/sentences is called 'nowhere'"
+    ):
         Splitters()
     made = Splitters(none_there=())
     assert (made.one, made.list_of) == (lines, [regex, lines])

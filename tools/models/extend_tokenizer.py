@@ -108,7 +108,7 @@ def extend_tokenizer(options: ExtendOptions) -> str:
     new = [*letters, *(tokenizer.join_pieces(*pair) for pair in merges)]
     first = f"{plural(len(new), 'new piece')} from id {tokenizer.vocabulary.size:,} on"
     lines = [f"{options.output}: {first}: {' '.join(new[:_SHOWN])}"]
-    # tokens a word before and now, of the words that it could spell before
+    # tokens per word before and now, of the words that it could spell before
     words = {word: count for word, count in counts.items() if tokenizer.split_word(word)}
     if words:
         both = (tokenizer, larger)
@@ -117,7 +117,7 @@ def extend_tokenizer(options: ExtendOptions) -> str:
             for each in both
         ]
         before, now = (number / sum(words.values()) for number in tokens)
-        lines[0] += f"; tokens a word {before:.3f} before, {now:.3f} now"
+        lines[0] += f"; tokens per word {before:.3f} before, {now:.3f} now"
 
     return "\n".join([*lines, *_describe_unknown(tokenizer, larger, options)])
 

@@ -155,7 +155,7 @@ def _teach(options: TeachCommand) -> None:
     counts = f"{plural(totals.samples, 'row')} in {plural(totals.blocks, 'block')}"
     print(
         f"{options.output}: {counts} of {plural(totals.shards, 'shard')}, "
-        f"{per_row:,.0f} bytes a row"
+        f"{per_row:,.0f} bytes per row"
     )
 
 

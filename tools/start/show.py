@@ -61,7 +61,7 @@ class ShowSettings:
     seed: Annotated[int, Field(ge=0)] = 1
     """Seed of all random choices."""
     variant: Annotated[int, Field(ge=0, le=65_535)] = 0
-    """Number of the corruption of the text."""
+    """Another draw: 0, 1, 2, …"""
     target: str = ""
     """Other side of the text, such as a translation, for objectives on pairs."""
     others: Names = field(default_factory=lambda: list(OTHERS))

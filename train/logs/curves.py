@@ -29,8 +29,8 @@ _MIB: Final = 2**20
 _OVER_STEPS: Final = (
     RecordedSeries(name="Gradient norm before clipping", keys=("gradient_norm",)),
     RecordedSeries(name="Learning rate", keys=("learning_rate",)),
-    RecordedSeries(name="Tokens a second, all ranks", keys=("tokens_per_s",)),
-    RecordedSeries(name="Tokens a second with padding, all ranks", keys=("padded_tokens_per_s",)),
+    RecordedSeries(name="Tokens per second, all ranks", keys=("tokens_per_s",)),
+    RecordedSeries(name="Tokens per second with padding, all ranks", keys=("padded_tokens_per_s",)),
     RecordedSeries(name="Model FLOPs utilization", keys=("mfu",), unit="%", factor=100.0),
     RecordedSeries(
         name="Time waiting for data", keys=("stream", "waited_share"), unit="%", factor=100.0
@@ -105,7 +105,7 @@ def headline(run: RecordedRun) -> dict[str, str]:
     if tokens := [record["tokens"] for record in trained if "tokens" in record]:
         shown["tokens"] = f"{tokens[-1]:,}"
     if speeds := [record["tokens_per_s"] for record in trained if "tokens_per_s" in record]:
-        shown["tokens a second, median"] = f"{statistics.median(speeds):,.0f}"
+        shown["tokens per second, median"] = f"{statistics.median(speeds):,.0f}"
     for chart in run.charts:
         if chart.headline and (points := chart.points(records)):
             shown[chart.label] = f"{points[-1][1]:,.0f} {chart.unit}"

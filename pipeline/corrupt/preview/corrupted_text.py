@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 from rich.cells import cell_len
+from rich.text import Text
 
 from clozeline.columns import Role
 from clozeline.errors import ConfigurationError
@@ -18,6 +19,7 @@ from clozeline.hub import fetch_folder
 from clozeline.pipeline.corrupt.objectives import Objective, Skip, build_objective
 from clozeline.pipeline.corrupt.preview.view import (
     ConsoleView,
+    Passage,
     TokenRenderer,
     fragment_as_labels,
     has_values,
@@ -51,6 +53,17 @@ _EXAMPLE_TITLES: Final = {
     "input_ids_b": "second input",
     "target_ids": "target",
 }
+_LEARNED: Final = {
+    "masked_lm": "hidden tokens",
+    "lm": "the next token",
+    "bidirectional_lm": "the next and the previous token",
+    "sentence": "sentence order",
+    "token": "replaced tokens",
+    "corrective": "corrections",
+    "similarity": "similar texts",
+    "span_boundary": "spans by their ends",
+}
+"""what a model learns with a head; other heads have their names"""
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 
 
@@ -143,11 +156,20 @@ class CorruptedText:
         """Return the view for a terminal, a notebook or a page: the texts and the example."""
         objective = self.objective
         pieces = TokenRenderer(self.codec.decoder)
-        title = f"{objective.label} · {objective.architecture} · {', '.join(objective.heads)}"
+        architecture = objective.architecture.replace("_", "-")
+        article = "a" if architecture == "decoder" else "an"
+        learned = ", ".join(_LEARNED.get(head, head) for head in objective.heads)
+        title = f"{objective.label}: {article} {architecture} learns {learned}"
         roles = {feature.name: feature.role for feature in objective.features}
         sample = row_parts(pieces, self.sample, self._sample_roles, _SAMPLE_TITLES)
         example = row_parts(pieces, self.example, roles, _EXAMPLE_TITLES)
-        return ConsoleView(title, (*sample, *example))
+        return ConsoleView(title, (*sample, *example, *self._sentence_answer()))
+
+    def _sentence_answer(self) -> Iterator[Passage]:
+        """Yield the answer to next sentence prediction and sentence order prediction."""
+        if has_values(self.example, "sentence_label"):
+            answer = "no" if self.example["sentence_label"][0] else "yes"
+            yield Passage("does B follow A?", Text(answer))
 
     @property
     def _sample_roles(self) -> dict[str, Role]:

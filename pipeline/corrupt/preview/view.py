@@ -311,7 +311,7 @@ def _label_parts(renderer: TokenRenderer, row: ShardRow, signs: Mapping[int, str
 
     return [
         renderer.passage("input", ids, roles, signs),
-        renderer.passage("original", original, roles, signs),
+        renderer.passage("original text", original, roles, signs),
         Sheet(f"labels ({len(lines)})", ("position", "original", "input", "change"), tuple(lines)),
     ]
 

@@ -195,8 +195,8 @@ def test_shares_are_those_of_the_rows(made):
         "bytes": size,
         "fewest rows in a shard": min(sizes),
         "most rows in a shard": max(sizes),
-        "bytes a token": pytest.approx(size / tokens),
-        "bytes a row": pytest.approx(size / len(rows)),
+        "bytes per token": pytest.approx(size / tokens),
+        "bytes per row": pytest.approx(size / len(rows)),
     }
 
 

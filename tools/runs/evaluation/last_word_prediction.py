@@ -111,8 +111,9 @@ def score(trained: TrainedModel, path: Path, form: NormalForm = "prose") -> dict
 
 def last_word_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield readable lines."""
-    left_out = f"{scores['truncated']:,} truncated, {scores['skipped']:,} skipped"
-    yield f"{scores['suite']}: {scores['n']:,} passages, {left_out}; step {scores['step']:,}"
+    notes = [f"{scores[name]:,} {name}" for name in ("truncated", "skipped") if scores[name]]
+    counts = ", ".join((f"{scores['n']:,} passages", *notes))
+    yield f"{scores['suite']}: {counts}; step {scores['step']:,}"
     majority = scores["baselines"]["majority"]
     yield (
         f"  accuracy of the last word {scores['accuracy']:.4f}, "

@@ -331,7 +331,7 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     else:
         name = f"pseudo-perplexity {scores['pseudo_perplexity']:.3f} ({scores['score']})"
 
-    yield f"{name}: {scores['nats']:.4f} nats a token{bits}; step {scores['step']:,}"
+    yield f"{name}: {scores['nats']:.4f} nats per token{bits}; step {scores['step']:,}"
     counted = f"{scores['tokens']:,} tokens of {scores['documents']:,} {scores['unit']}"
 
     if scores["stride"] is None:
@@ -352,7 +352,7 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
         yield (
             f"  baseline {baseline['ngram']}-gram of {baseline['counted_tokens']:,} tokens: "
             "perplexity "
-            f"{baseline['perplexity']:.3f}, {baseline['nats']:.4f} nats a token{note}"
+            f"{baseline['perplexity']:.3f}, {baseline['nats']:.4f} nats per token{note}"
         )
 
 

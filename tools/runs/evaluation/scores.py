@@ -72,17 +72,20 @@ def notes_of(scores: Mapping[str, Any]) -> Iterator[str]:
         yield f"{scores['unparsable']:,g} unparsable"
     if "threshold" in scores:
         yield f"threshold of no answer {scores['threshold']:.3f}"
-    yield from (f"{count:,} {name.replace('_', ' ')}" for name, count in scores["notes"].items())
+    for name, count in scores["notes"].items():
+        if count:
+            yield f"{count:,} {name.replace('_', ' ')}"
 
 
 def lines_of(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield readable lines; scores below a baseline are marked."""
     skipped = sum(scores["skipped"].values())
-    counts = [f"{scores['truncated']:,} truncated", f"{skipped:,} skipped", *notes_of(scores)]
+    dropped = {"truncated": scores["truncated"], "skipped": skipped}
+    counts = [f"{count:,} {what}" for what, count in dropped.items() if count]
+    counts = [f"{scores['n']:,} {scores['unit']}", *counts, *notes_of(scores)]
     yield (
-        f"{scores['task']} {scores['split']}: {scores['n']:,} {scores['unit']}, "
-        f"{', '.join(counts)}; step "
-        f"{scores['step']:,}, seed {scores['seed']}"
+        f"{scores['task']} {scores['split']}: {', '.join(counts)}; step {scores['step']:,}, seed "
+        f"{scores['seed']}"
     )
     if few := note_few_items(scores["n"], scores["unit"].removesuffix("s")):
         yield f"  {few}"

@@ -165,8 +165,8 @@ def _file_table(shards: ShardSet) -> Figures:
         ("fewest rows in a shard", min(rows)),
         ("most rows in a shard", max(rows)),
         ("bytes", totals.bytes),
-        ("bytes a token", totals.bytes / max(1, totals.tokens)),
-        ("bytes a row", totals.bytes / max(1, totals.samples)),
+        ("bytes per token", totals.bytes / max(1, totals.tokens)),
+        ("bytes per row", totals.bytes / max(1, totals.samples)),
     ]
 
     cells += [(f"skipped: {reason}", count) for reason, count in totals.skipped.items()]

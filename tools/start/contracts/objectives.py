@@ -107,7 +107,7 @@ def check_features(case: ObjectiveCase) -> None:
             most = int(column.lengths.max())
             require(
                 most <= 1,
-                f"{feature.name}: expected one value a row, as its role says, got up to {most}",
+                f"{feature.name}: expected one value per row, as its role says, got up to {most}",
             )
 
         require(

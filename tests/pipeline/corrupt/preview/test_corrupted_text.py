@@ -36,7 +36,7 @@ def test_every_objective_corrupts_a_text_shows_and_restores_it(name):
     assert ("Apples" in str(found)) == (name == "next_sentence_prediction")
     original = found.objective.original(found.sample, found.example)
     assert found.restored.split() == found.codec.words(original.tolist())
-    assert found.view().title.startswith(f"{name} · ")
+    assert re.match(rf"{name}: (a decoder|an encoder(-decoder)?) learns \w", found.view().title)
     shown = next(iter(passages(found.view()).values()))
     assert re.sub("[|▌]", "", shown).startswith(" Hard work leads to success. Success brings")
     assert found._repr_html_().startswith("<div")
@@ -130,7 +130,10 @@ def test_labels_stand_below_the_positions_that_predict_them():
         ("input   [CLS] It is raining [MASK] [SEP]", "labels  __    __ __ __      .      __"),
     }
     shown = passages(corrupt_text(masks, TEXT).view())
-    assert shown["original"] == " [CLS] Hard work leads to success. Success brings happiness. [SEP]"
+    assert (
+        shown["original text"]
+        == " [CLS] Hard work leads to success. Success brings happiness. [SEP]"
+    )
 
 
 # Tokenizers
@@ -161,3 +164,16 @@ def test_sentence_pairs_take_their_partner_from_the_other_documents():
     assert {"Owls", "sleep"} <= {
         word for one in found for word in one.codec.words(one.sample["partner_ids"].tolist())
     }
+
+
+def test_the_answer_to_next_sentence_prediction_is_shown():
+    for variant in range(8):
+        found = corrupt_text("next_sentence_prediction", TEXT, variant=variant)
+        answer = "no" if found.example["sentence_label"][0] else "yes"
+        assert found.view().parts[-1].title == "does B follow A?"
+        assert found.view().parts[-1].text.plain == answer
+
+
+def test_a_percentage_for_a_share_is_explained():
+    with pytest.raises(ConfigurationError, match=r"mask_rate: expected a share of at most 1, such"):
+        corrupt_text({"name": "masked_lm", "mask_rate": 15}, TEXT)

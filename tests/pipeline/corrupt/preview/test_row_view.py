@@ -101,7 +101,8 @@ def test_segments_are_parted(name):
         second = int(row["segment_starts"][1])
         original = unmasked(row)
         assert (
-            shown(row, "original") == f"‖{spaced(original[:second])} ‖{spaced(original[second:])}"
+            shown(row, "original text")
+            == f"‖{spaced(original[:second])} ‖{spaced(original[second:])}"
         )
 
 

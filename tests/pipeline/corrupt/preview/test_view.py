@@ -64,7 +64,7 @@ def test_no_string_is_markup_or_controls_a_terminal(hostile):
 
 
 def test_words_of_a_header_are_broken_only_where_a_terminal_has_no_room():
-    header = ("language", "tokens a word", "% of text that is unknown", "another column of words")
+    header = ("language", "tokens per word", "% of text that is unknown", "another column of words")
     view = ConsoleView("title", (Sheet("sheet", header, (("en", "1", "2", "3"),)),))
     for width, whole in ((60, True), (20, False), (3, False)):
         console = Console(file=io.StringIO(), width=width)

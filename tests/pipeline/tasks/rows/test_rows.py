@@ -221,7 +221,9 @@ def test_rows_are_for_heads_that_there_are():
 
 
 def test_a_head_without_rows_is_refused_by_name():
-    with pytest.raises(ConfigurationError, match="no 'spam' in pipeline/tasks/rows"):
+    with pytest.raises(
+        ConfigurationError, match="no algorithm in pipeline/tasks/rows is called 'spam'"
+    ):
         rows_of("spam", "encoder")
     with pytest.raises(ConfigurationError, match="span has no rows for the architecture decoder"):
         rows_of("span", "decoder")
