@@ -127,7 +127,7 @@ def loss_lines(study: Study, runs: Runs) -> Iterator[str]:
     seeds_text = "one seed" if number == 1 else f"{number} seeds"
     bits = ", ".join(next(iter(runs.values()))[0].get("bits") or {})
     units = f"nats on held-out rows, bits per byte of {bits}" if bits else "nats on held-out rows"
-    yield f"{study.title}: {study.flops:.3g} operations a run, {seeds_text}; {units}"
+    yield f"{study.title}: {study.flops:.3g} operations per run, {seeds_text}; {units}"
     yield f"{'variant':<22}{'steps':>8}{'tokens':>12}" + "".join(
         f"{measure:>18}" for measure in measures
     )
