@@ -178,7 +178,11 @@ def test_what_keeps_its_contract(check, name, words, registries):
         ),
         ("Undeclaring", "add up to those of the batch", "raised KeyError: 'target', in line"),
         ("Steady", "as long as the learning rate", "expected a rate of 0 to change nothing"),
-        ("Forgetting", "a resumed optimizer goes on", "expected the same step after a resume"),
+        (
+            "Forgetting",
+            "a resumed optimizer repeats its bits",
+            "expected the same step after a resume",
+        ),
         (
             "Unnamed",
             "scope of its statistics",
