@@ -239,7 +239,7 @@ def test_what_the_hub_does_not_have_is_named(hub):
         fetch_folder("hf://org/tiny@v9")
     fetch_folder("hf://org/tiny")
     hub.gated.add("org/tiny")  # what the cache holds is no answer to a refusal
-    with pytest.raises(ConfigurationError, match="accept its terms on its page, and set HF_TOKEN"):
+    with pytest.raises(ConfigurationError, match="accept the terms on its page and set HF_TOKEN"):
         fetch_folder("hf://org/tiny")
 
 
