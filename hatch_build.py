@@ -1,4 +1,4 @@
-"""Compile the native module while pip builds or installs the package; without a compiler, install without it."""
+"""Compile the native module while pip builds the package, where there is a compiler."""
 
 import runpy
 import subprocess

@@ -178,9 +178,8 @@ def collator(name: str, form: str) -> float:
     if name == "permuted_lm":
         collate = DataCollatorForPermutationLanguageModeling(tokenizer(), return_tensors=form)
     else:
-        whole_word = (
-            name == "whole_word_masking"
-        )  # which supports no other replacement than the mask
+        # which supports no other replacement than the mask
+        whole_word = name == "whole_word_masking"
         shares = (
             {"whole_word_mask": True, "mask_replace_prob": 1.0, "random_replace_prob": 0.0}
             if whole_word

@@ -71,9 +71,8 @@ def documents(megabytes: float) -> list[Document]:
             if "site-packages" not in path.parts
             else ""
         )
-        if any(
-            piece in text for piece in _SPECIAL
-        ):  # we read it as letters, and a peer as a special piece
+        # we read it as letters, and a peer as a special piece
+        if any(piece in text for piece in _SPECIAL):
             continue
         if text and size < megabytes * 1e6:
             modules.append(Document(uid=bytes(16), text=text, source=path.name, language="en"))

@@ -304,9 +304,8 @@ def run_alone(name: str, words: list[str], limit: float) -> dict[str, Any]:
         try:
             process.wait(timeout=limit)
         except subprocess.TimeoutExpired:
-            os.killpg(
-                process.pid, signal.SIGKILL
-            )  # with the compiler's workers, which it has started
+            # with the compiler's workers, which it has started
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             return {"name": name, "failed": f"took more than {limit:.0f} s"}
         out.seek(0)
@@ -387,7 +386,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault(
-        "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
-    )  # what deterministic products ask for
+    # what deterministic products ask for
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     raise SystemExit(main())

@@ -107,9 +107,8 @@ def run_script(script: str, *options: object, python: str = sys.executable) -> A
     own = path.is_relative_to(ROOT)
     start = ["-m", ".".join(path.relative_to(ROOT).with_suffix("").parts)] if own else [script]
     command = [python, *start, *map(str, options)]
-    environment = os.environ | {
-        "PYTHONPATH": str(ROOT)
-    }  # another interpreter may not have Clozeline installed
+    # another interpreter may not have Clozeline installed
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
     result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if result.returncode:
         raise RuntimeError((result.stderr.strip().splitlines() or ["no message"])[-1])

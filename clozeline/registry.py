@@ -56,9 +56,8 @@ class Component(Generic[Algorithm_co]):
     type: type[Algorithm_co]
     options: Any
 
-    if (
-        not TYPE_CHECKING
-    ):  # `Component["Objective"]` is for type checkers: help imports no interface
+    # `Component["Objective"]` is for type checkers: help imports no interface
+    if not TYPE_CHECKING:
 
         def __class_getitem__(cls, interface: object) -> type[Component]:
             return cls

@@ -142,7 +142,7 @@ def _parts_of(family: nn.Module, *, adapted: bool) -> list[_Part]:
     parts = []
     for layer in layers or [family]:
         passed = passed or any(parameter.requires_grad for parameter in layer.parameters())
-        # a lookup in an embedding table is no matrix product
+        # a lookup in an embedding table is not a matrix product
         tables = {
             id(module.weight) for module in layer.modules() if isinstance(module, nn.Embedding)
         }

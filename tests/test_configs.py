@@ -49,9 +49,8 @@ def load(path, *more):
             if "\n    heads:" in path.read_text(encoding="utf-8")
             else ["model.heads={masked_lm: 1.0}"]
         )
-        load_config(
-            TrainConfig, path, ["data.shards=x", "output=y", *head]
-        )  # a variant or a base may have the head
+        # a variant or a base may have the head
+        load_config(TrainConfig, path, ["data.shards=x", "output=y", *head])
         return load_config(Study, path, more)
     if path.parent.name == "prompts":
         return load_config(Template, path, more)

@@ -64,20 +64,20 @@ def test_a_renamed_copy_of_each_row_keeps_the_contract(tmp_path):
         if tests.exists():
             tests.with_name(f"test_{new}.py").write_text(tests.read_text(encoding="utf-8"))
         names.append(f"{file.parent.relative_to(tmp_path)}/{new}")
-    subprocess.run(
-        ["git", "init", "--quiet"], cwd=tmp_path, check=True
-    )  # test files are found among the tracked ones
+    # test files are found among the tracked ones
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
     subprocess.run(["git", "add", "--all"], cwd=tmp_path, check=True)
     run = [sys.executable, "-m"]
     subprocess.run([*run, "tests.pipeline.corrupt.objectives.golden"], cwd=tmp_path, check=True)
     subprocess.run(
         [*run, "tests.pipeline.group.groupings.test_grouping_bytes"], cwd=tmp_path, check=True
     )
+    # not the own tests of what was copied
     contracts = [
         *names,
         "-m",
         "algorithm and not slow and not data",
-    ]  # not the own tests of what was copied
+    ]
     done = subprocess.run(
         [*run, "tests.try_one", *contracts],
         cwd=tmp_path,

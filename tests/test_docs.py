@@ -200,9 +200,8 @@ CHECKS = {
 
 @pytest.mark.parametrize(("page", "command"), commands())
 def test_command(page, command, monkeypatch):
-    monkeypatch.syspath_prepend(
-        ROOT / "docs" / "mylab"
-    )  # which docs/custom-algorithms.md copies first
+    # which docs/custom-algorithms.md copies first
+    monkeypatch.syspath_prepend(ROOT / "docs" / "mylab")
     plain = re.sub(r"(srun (--\S+ )*)?\.venv/bin/", "", command)
     if any(re.fullmatch(pattern, plain) for pattern in ONLY_PARSED):
         return

@@ -106,9 +106,8 @@ def test_a_job_of_slurm_is_stopped_and_continues_to_the_bit(two_ranks, slurm, tm
             time.sleep(0.05)
 
     until(lambda: metrics.exists() and metrics.stat().st_size)
-    subprocess.run(
-        ["scancel", "--signal=TERM", job.strip()], env=slurm, check=True
-    )  # the tasks, and not the script
+    # the tasks, and not the script
+    subprocess.run(["scancel", "--signal=TERM", job.strip()], env=slurm, check=True)
     until(
         lambda: (status := read_status(tmp_path / "run")) is not None and status.state == "stopped"
     )

@@ -76,8 +76,7 @@ def test_sequences_become_an_exported_model_in_the_five_commands_of_their_page(t
         steps = ["steps=3", "schedule.warmup=1"] if words[0] == "train" else []
         done = run_program(
             "import sys\nfrom clozeline.__main__ import main\nsys.argv = "
-            f"{[program, *words, *steps]}\n"
-            "sys.exit(main())",
+            f"{[program, *words, *steps]}\nsys.exit(main())",
             tmp_path,
         )
         assert done.codes == [0], done.errors

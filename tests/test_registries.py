@@ -37,9 +37,8 @@ def keys_of_part(part):
     yield from (key for key, *_ in describe(schema))
     for registry in REGISTRIES:
         for name in registry.available() if registry.folder.partition("/")[0] in packages else ():
-            options = getattr(
-                registry.load_class(name), "Options", None
-            )  # such as published tokenizers have none
+            # such as published tokenizers have none
+            options = getattr(registry.load_class(name), "Options", None)
             for key, *_ in describe(options) if options is not None else ():
                 yield f"{registry.folder}.{name}.{key}"
 

@@ -122,14 +122,12 @@ def test_no_circle_of_files(trees):
     modules = {}
     for path in files(*PACKAGES):
         parts = path.relative_to(ROOT).with_suffix("").parts
-        package = (
-            () if parts[0] == "clozeline" else ("clozeline",)
-        )  # whose folders link to those of the parts
+        # whose folders link to those of the parts
+        package = () if parts[0] == "clozeline" else ("clozeline",)
         modules[".".join((*package, *(parts[:-1] if path.stem == "__init__" else parts)))] = path
     graph = {name: imports(trees[path], modules) - {name} for name, path in modules.items()}
-    graph |= {
-        name: set() for name in modules if name.endswith(".registries")
-    }  # they name interfaces to type checkers
+    # they name interfaces to type checkers
+    graph |= {name: set() for name in modules if name.endswith(".registries")}
     while leaves := {name for name, targets in graph.items() if not targets}:
         graph = {name: targets - leaves for name, targets in graph.items() if name not in leaves}
     while roots := graph.keys() - set().union(*graph.values()):

@@ -191,8 +191,8 @@ FILES = {
     "summaries": _splits("{}.json", '{"document": "a good film", "summary": "good"}\n'),
     "swag": _splits(
         "{}.csv",
-        ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n"
-        "0,v,1,a film is,a film,is,gold,good,bad,fine,dull,3\n",
+        ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label\n0,v,1,a "
+        "film is,a film,is,gold,good,bad,fine,dull,3\n",
     ),
     "race_folder": _splits("{}/middle/1.txt", _exam()) | _splits("{}/high/2.txt", _exam()),
     "imdb": {
@@ -225,7 +225,7 @@ def make_sets(name, tmp_path, texts, encoding="utf-8"):
     if name == "swag":
         given = (
             f"input=[{{path: {files}/train.csv, source: train}}, {{path: {files}/dev.csv, source: "
-            f"dev}}]"
+            "dev}]"
         )
     words = [given, "tokenizer.add=true", f"output={tmp_path / 'out'}"]
     words.append(f"tokenizer.path={write_vocabulary(tmp_path / 'words')}")

@@ -179,9 +179,8 @@ def test_it_beats_the_unigram_entropy(recipe, shards, tmp_path, request, record_
     assert heldout["labels"] > 2000
     loss = heldout["loss"]
     entropy = heldout["unigram_entropy"]
-    if (
-        len(heldout["losses"]) > 1
-    ):  # other heads predict something else than tokens, or from less than the row
+    # other heads predict something else than tokens, or from less than the row
+    if len(heldout["losses"]) > 1:
         loss = heldout["losses"]["masked_lm"]
         entropy = label_entropy(made / "heldout" / "manifest.json")
     record_property("loss and entropy", (loss, entropy))

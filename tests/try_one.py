@@ -56,8 +56,7 @@ def find_algorithms(name: str) -> list[Algorithm]:
         near = difflib.get_close_matches(stem, listed, n=3) or listed
         raise LookupError(
             f"NAME={name}: no registry has an algorithm of this name; nearest names: "
-            f"{', '.join(near)}. "
-            "Registry folders: "
+            f"{', '.join(near)}. Registry folders: "
             f"{', '.join(str(path.relative_to(ROOT)) for path in registries().values())}"
         )
     return sorted(found)

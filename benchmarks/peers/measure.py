@@ -111,9 +111,8 @@ def _resume(case: type[Loader], folder: Path, epoch: Epoch, samples: int) -> dic
     for percent, (done, text) in epoch.states.items():
         start = time.perf_counter()
         batches = iter(case(folder, json.loads(text)))
-        follow = [
-            sample_indices(batch) for batch in islice(batches, 1)
-        ]  # none, if the rest is lost
+        # none, if the rest is lost
+        follow = [sample_indices(batch) for batch in islice(batches, 1)]
         figures[f"resume_{percent}"] = time.perf_counter() - start
         if percent == 50:
             follow += [sample_indices(batch) for batch in batches]

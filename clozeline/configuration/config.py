@@ -265,9 +265,8 @@ def load_config(
     value, mistakes = _validate(schema, resolved)
     if mistakes:
         in_file = [] if overrides else mistakes
-        with suppress(
-            ConfigurationError
-        ):  # without overrides, a reference in the file may lead nowhere
+        # without overrides, a reference in the file may lead nowhere
+        with suppress(ConfigurationError):
             in_file = in_file or _validate(schema, override(schema, data, [], str(path)))[1]
         lines = [f"{path if line in in_file else 'command line'}: {line}" for line in mistakes]
         raise ConfigurationError("\n".join(lines))
@@ -286,7 +285,7 @@ def load_keys(schema: type[T], data: Mapping[str, object], overrides: Sequence[s
 
 
 def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
-    """Validate plain data against a type, strictly; all mistakes in one message.
+    """Validate data against a type, strictly; all mistakes in one message.
 
     `where` is the file or algorithm, named in front of each mistake; `prefix` that of the keys in
     messages, for example `clean.`.
@@ -367,8 +366,8 @@ def _explain(schema: Any, key: str, errors: Sequence[Any], prefix: str) -> Itera
         if is_share and error["ctx"]["le"] == 1:
             message = "expected a share of at most 1, such as 0.15 for 15 %"
         if error["type"] in _UNKNOWN:
-            plain = ".".join(part for part in key.split(".") if not part.isdigit())
-            yield f"unknown key '{full}'{_hint(schema, plain, prefix)}"
+            named_keys = ".".join(part for part in key.split(".") if not part.isdigit())
+            yield f"unknown key '{full}'{_hint(schema, named_keys, prefix)}"
         elif error["type"] == "missing":
             yield f"'{full}' is missing and has no default"
         elif error["type"] == "value_error":
@@ -408,14 +407,14 @@ def _hint(schema: object, key: str, prefix: str) -> str:
 
 
 def to_data(config: object) -> Any:
-    """Return the resolved configuration as plain data, ready for YAML or JSON."""
+    """Return the resolved configuration as data, ready for YAML or JSON."""
     return adapter_of(type(config)).dump_python(config, mode="json", by_alias=True)
 
 
-def flatten(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return nested mappings as one mapping with dotted keys."""
     flat: dict[str, object] = {}
-    for key, value in plain.items():
+    for key, value in data.items():
         flat |= (
             flatten(value, f"{prefix}{key}.")
             if isinstance(value, dict)
@@ -424,14 +423,14 @@ def flatten(plain: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def fixed_keys(config: Any, plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the plain data of a configuration without the keys that a resumed run may change."""
+def fixed_keys(config: Any, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data of a configuration without the keys that a resumed run may change."""
     fixed: dict[str, Any] = {}
     fields = {
         field.alias or name: (name, field)
         for name, field in type(config).__pydantic_fields__.items()
     }
-    for key, value in plain.items():
+    for key, value in data.items():
         name, field = fields[key]
         if _MAY_CHANGE not in field.metadata:
             inner = getattr(config, name)
@@ -441,16 +440,16 @@ def fixed_keys(config: Any, plain: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def config_digest(value: Any) -> str:
-    """Return the SHA-256 (hex) of the canonical JSON of plain data."""
+    """Return the SHA-256 (hex) of the canonical JSON of data."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def save_yaml(config: Mapping[str, Any], path: Path) -> None:
-    """Write plain data as YAML without its secrets, keys in their own order."""
+    """Write data as YAML without its secrets, keys in their own order."""
     path.write_text(yaml_text(config), encoding="utf-8")
 
 
 def yaml_text(config: Mapping[str, object]) -> str:
-    """Return plain data as YAML without its secrets, keys in their own order."""
+    """Return data as YAML without its secrets, keys in their own order."""
     return dump_yaml(redact(config))

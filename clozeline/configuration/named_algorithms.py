@@ -1,4 +1,4 @@
-"""Which algorithms plain data names: by the types of its fields, never by how a text looks.
+"""Find the algorithms that a configuration names, by the types of its fields.
 
 Only what the user's own words name may be imported (`clozeline.plugins`): `schedule: mylab:Falling`
 is a name, since the type of this key names a schedule; `note: mylab:Falling` is a text.

@@ -30,7 +30,7 @@ _TYPES: Final[Mapping[str, set[type]]] = {
     "tag:yaml.org,2002:int": {int, float},
     "tag:yaml.org,2002:float": {float},
 }
-"""Types that a plain word may have in YAML, each with the types of a key that takes it."""
+"""Types that an unquoted word may have in YAML, each with the types of a key that takes it."""
 _SCALARS: Final = (str, int, float, bool, Path, NoneType)
 _LINE_BREAKS: Final = re.compile("[\x85\u2028\u2029\ufeff]")
 
@@ -187,9 +187,8 @@ def _split(item: str) -> tuple[list[str], str]:
         raise ConfigurationError(
             f"argument {item!r}: expected key=value, for example output=runs/first"
         )
-    if (
-        not text
-    ):  # a variable of the shell without a value; an empty path would be the working directory
+    # a variable of the shell without a value; an empty path would be the working directory
+    if not text:
         raise ConfigurationError(
             f"argument {item!r}: expected a value; write {key}=null for none, {key}='\"\"' for an "
             "empty text"
@@ -269,9 +268,8 @@ def parse_word(kind: Any, text: str) -> Any:
         if is_collection or text.startswith(("'", '"')):
             loader = StrictLoader(text)
             node: Any = loader.get_single_node()
-            return (
-                loader.construct_document(node) if node.end_mark.index == len(text) else text
-            )  # 'a' #2 is a text
+            # 'a' #2 is a text
+            return loader.construct_document(node) if node.end_mark.index == len(text) else text
         tag = _tag_of(text)
         scalars = scalars_of(kind)
         is_text = tag in _TYPES and str in scalars and scalars.isdisjoint(_TYPES[tag])

@@ -28,7 +28,7 @@ def special_kind(path: Path | str) -> str | None:
     """
     try:
         return _KINDS.get(stat.S_IFMT(Path(path).stat().st_mode))
-    except (OSError, ValueError):  # nothing is there, or the text is no path
+    except (OSError, ValueError):  # nothing is there, or the text is not a path
         return None
 
 
@@ -54,9 +54,8 @@ def _expand(value: object) -> object:
         return [_expand(item) for item in value]
     if isinstance(value, Mapping):
         return {key: _expand(item) for key, item in value.items()}
-    if not isinstance(
-        value, (str, Path)
-    ):  # nothing, or an object whose own paths are expanded already
+    # nothing, or an object whose own paths are expanded already
+    if not isinstance(value, (str, Path)):
         return value
     try:
         expanded = type(value)(Path(value).expanduser()) if str(value).startswith("~") else value

@@ -72,19 +72,19 @@ def _holds_secret(value: object, key: str, *above: str) -> bool:
     )
 
 
-def redact(plain: Any, *above: str) -> Any:
+def redact(data: Any, *above: str) -> Any:
     """Return data without its secrets.
 
     Each value becomes `***`, likewise user and password in a URL.
     """
-    if isinstance(plain, Mapping):
+    if isinstance(data, Mapping):
         return {
             key: MASK if _holds_secret(value, str(key), *above) else redact(value, *above, str(key))
-            for key, value in plain.items()
+            for key, value in data.items()
         }
-    if isinstance(plain, (list, tuple)):
-        return [redact(item, *above) for item in plain]
-    return _redact_urls(plain) if isinstance(plain, str) else plain
+    if isinstance(data, (list, tuple)):
+        return [redact(item, *above) for item in data]
+    return _redact_urls(data) if isinstance(data, str) else data
 
 
 def redact_text(text: str) -> str:
@@ -116,18 +116,18 @@ def _mask_entry(match: re.Match[str], *above: str) -> str:
     )
 
 
-def leaves(plain: object, *keys: str) -> Iterator[tuple[tuple[str, ...], object]]:
+def leaves(data: object, *keys: str) -> Iterator[tuple[tuple[str, ...], object]]:
     """Yield the values that are no mapping or list, each with its keys and indices."""
-    if not isinstance(plain, (Mapping, list, tuple)):
-        yield keys, plain
+    if not isinstance(data, (Mapping, list, tuple)):
+        yield keys, data
         return
-    for key, value in plain.items() if isinstance(plain, Mapping) else enumerate(plain):
+    for key, value in data.items() if isinstance(data, Mapping) else enumerate(data):
         yield from leaves(value, *keys, str(key))
 
 
-def remember(plain: object, *above: str) -> None:
-    """Keep the secrets of plain data, below the keys `above`, for `redact_text`."""
-    for keys, value in leaves(plain, *above):
+def remember(data: object, *above: str) -> None:
+    """Keep the secrets of data, below the keys `above`, for `redact_text`."""
+    for keys, value in leaves(data, *above):
         secrets: list[str] = []
         if isinstance(value, str):
             secrets += [
@@ -145,10 +145,10 @@ def remember(plain: object, *above: str) -> None:
         _remembered.update(form for form in forms if len(form) >= _SHORTEST and form != MASK)
 
 
-def without_masks(plain: object) -> object:
-    """Return plain data as if what is masked had not been given."""
-    if isinstance(plain, Mapping):
-        return {key: without_masks(value) for key, value in plain.items() if value != MASK}
-    if isinstance(plain, list):
-        return [without_masks(item) for item in plain]
-    return _MASKED.sub("", plain) if isinstance(plain, str) else plain
+def without_masks(data: object) -> object:
+    """Return data as if what is masked had not been given."""
+    if isinstance(data, Mapping):
+        return {key: without_masks(value) for key, value in data.items() if value != MASK}
+    if isinstance(data, list):
+        return [without_masks(item) for item in data]
+    return _MASKED.sub("", data) if isinstance(data, str) else data

@@ -21,23 +21,23 @@ _LONGEST_SHOWN: Final = 80
 """Characters of a value that a message shows."""
 
 
-def find_wrong_reference(plain: object) -> str | None:
+def find_wrong_reference(data: object) -> str | None:
     """Return what is wrong with the first reference that is not allowed.
 
     Also what to write; None if all are allowed.
     """
-    for keys, value in leaves(plain):
+    for keys, value in leaves(data):
         if (
             isinstance(value, str)
             and "${" in value
-            and (problem := _problem_of(plain, keys, value)) is not None
+            and (problem := _problem_of(data, keys, value)) is not None
         ):
             shown = value if len(value) <= _LONGEST_SHOWN else f"{value[:_LONGEST_SHOWN]}..."
             return f"{'.'.join(keys)}: {shown}: {problem}"
     return None
 
 
-def _problem_of(plain: object, keys: Sequence[str], value: str) -> str | None:
+def _problem_of(data: object, keys: Sequence[str], value: str) -> str | None:
     """Return what is wrong with the references of one value."""
     if "${" in _REFERENCE.sub("", value):
         return "expected ${KEY}, a key of this file, without another reference in it"
@@ -46,33 +46,31 @@ def _problem_of(plain: object, keys: Sequence[str], value: str) -> str | None:
             if not is_redacted(keys):
                 return (
                     f"the variable {variable[1]} would be written into the output: variables are "
-                    "for secrets alone, "
-                    "such as store.fsspec.secret; write the value itself"
+                    "for secrets alone, such as store.fsspec.secret; write the value itself"
                 )
         elif _KEYS.fullmatch(reference) is None:
             return "expected ${KEY}, a key of this file, or ${oc.env:NAME} in a secret"
         else:
             target = reference.split(".")
-            if target[0] in os.environ and not (isinstance(plain, Mapping) and target[0] in plain):
+            if target[0] in os.environ and not (isinstance(data, Mapping) and target[0] in data):
                 return (
                     "expected a key of this file: variables of the shell are not read here; write "
-                    "the value itself, "
-                    "for a folder its path, where ~ is your home"
+                    "the value itself, for a folder its path, where ~ is your home"
                 )
-            if _leads_to_secret(plain, target):
+            if _leads_to_secret(data, target):
                 return f"{reference} is or holds a secret, which no other key may repeat"
     return None
 
 
-def _leads_to_secret(plain: object, target: Sequence[str]) -> bool:
+def _leads_to_secret(data: object, target: Sequence[str]) -> bool:
     """Return whether keys lead to a value that is masked, or to one with such values in it."""
     if is_redacted(target):
         return True
     for key in target:
-        if isinstance(plain, Mapping):
-            plain = plain.get(key)
-        elif isinstance(plain, list) and key.isdecimal() and int(key) < len(plain):
-            plain = plain[int(key)]
+        if isinstance(data, Mapping):
+            data = data.get(key)
+        elif isinstance(data, list) and key.isdecimal() and int(key) < len(data):
+            data = data[int(key)]
         else:
             return False
-    return any(is_redacted((*target, *below)) for below, _ in leaves(plain))
+    return any(is_redacted((*target, *below)) for below, _ in leaves(data))

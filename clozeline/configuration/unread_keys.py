@@ -31,7 +31,6 @@ def refuse_unread_keys(part: object, chooser: str, reads: Mapping[str, Collectio
         readers = [value for value, keys in reads.items() if key in keys]
         if readers and chosen not in readers:
             raise ValueError(
-                f"{key}: has no effect with {chooser} '{chosen}': remove the key, or set "
-                f"{chooser} to "
-                f"{' or '.join(readers)}"
+                f"{key}: has no effect with {chooser} '{chosen}': remove the key, or set {chooser} "
+                f"to {' or '.join(readers)}"
             )

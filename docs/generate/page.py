@@ -161,8 +161,8 @@ def _overview_table(names: Iterable[str], pages: Mapping[str, str]) -> str:
         separator = "" if spec.separator == "none" else f" ({spec.separator})"
         minimum = objective.minimum
         rows.append(
-            f"| {link} | {architectures} | {heads} | {spec.name}{separator} | "
-            f"{minimum.tokens}, {minimum.sentences} |"
+            f"| {link} | {architectures} | {heads} | {spec.name}{separator} | {minimum.tokens}, "
+            f"{minimum.sentences} |"
         )
     return "\n".join(rows)
 

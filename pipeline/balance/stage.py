@@ -131,8 +131,7 @@ class WriteFactors(Pass[BalanceCounts]):
                 if uncapped[language] != capped[language]:
                     _LOG.warning(
                         "balance: %s: %.2f copies per document are needed, max_copies allows %s: "
-                        "its "
-                        "share becomes %.4f of the tokens, before %.4f",
+                        "its share becomes %.4f of the tokens, before %.4f",
                         language,
                         max(uncapped[language].values()),
                         max(capped[language].values()),

@@ -36,8 +36,7 @@ class Exclusion:
         if hashlib.sha256(content).hexdigest() != self.sha256:
             raise StorageError(
                 f"clean.exclude: {self.path} changed while this run was working: run the same "
-                "command "
-                "again"
+                "command again"
             )
         try:
             lines = enumerate(content.decode("utf-8-sig").splitlines(), start=1)

@@ -224,10 +224,8 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         if missing_texts := counts.get("text_lacks"):
             return ConfigurationError(
                 f"clean: no record has a text: {'; '.join(list(missing_texts)[:3])}. If another "
-                "key "
-                "holds the text, set it: input.text_key=KEY on the command line, or `text_key: "
-                "KEY` "
-                "next to the path of the input"
+                "key holds the text, set it: input.text_key=KEY on the command line, or `text_key: "
+                "KEY` next to the path of the input"
             )
 
         first = "".join(f"; {record}" for record in list(counts.get("first_records", {}))[:3])

@@ -90,10 +90,9 @@ def find_evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]
             owner = owners.setdefault(suite_name, entry if suite else path)
             if owner is not (entry if suite else path):
                 raise ConfigurationError(
-                    "decontaminate.against: two suites have the same name: "
-                    f"'{suite_name}' for {path} and for "
-                    f"{owner.path if isinstance(owner, EvaluationSet) else owner}: give them "
-                    f"different names, {{path: {entry.path}, suite: NAME}}"
+                    f"decontaminate.against: two suites have the same name: '{suite_name}' for "
+                    f"{path} and for {owner.path if isinstance(owner, EvaluationSet) else owner}: "
+                    f"give them different names, {{path: {entry.path}, suite: NAME}}"
                 )
             files.append(
                 EvaluationFile(suite_name, path.relative_to(folder).as_posix(), path, entry.reader)

@@ -172,8 +172,8 @@ class ExactSurvivors(Pass[DedupCounts]):
         if same.any():
             uid = uids[ordered][1:][same][0].ljust(16, b"\0").hex()
             raise IntegrityError(
-                f"dedup: document {uid} is twice below {self.parts.documents}: the same "
-                "record was read twice; name each input once"
+                f"dedup: document {uid} is twice below {self.parts.documents}: the same record was "
+                "read twice; name each input once"
             )
 
         # drops, sorted by part and uid

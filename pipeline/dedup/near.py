@@ -281,9 +281,8 @@ class NearClusters(Pass[DedupCounts]):
             if size > MOST_CANDIDATES:
                 raise ConfigurationError(
                     f"dedup.near: documents share more than {MOST_CANDIDATES:,} band keys, the "
-                    "most "
-                    "that one process can hold: raise near.rows, so that less similar documents "
-                    "share none, or clean the crawls one by one, each with "
+                    "most that one process can hold: raise near.rows, so that less similar "
+                    "documents share none, or clean the crawls one by one, each with "
                     "dedup.against=EARLIER_OUTPUT"
                 )
 

@@ -145,9 +145,8 @@ class GroupShards(Pass[GroupCounts]):
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> GroupCounts:
-        check_files(
-            self.tokens, "manifest-000000", "manifest.json"
-        )  # it holds the hashes of all other files
+        # it holds the hashes of all other files
+        check_files(self.tokens, "manifest-000000", "manifest.json")
 
         # the documents of the unit
         split, shard, shards = self.splits.of_unit(unit)

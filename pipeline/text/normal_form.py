@@ -54,9 +54,7 @@ def _character_class(category: str, planes: tuple[range, ...]) -> str:
 # Scripts written without spaces, in which each character counts as a word:
 # Han, Hiragana, Katakana, Thai, Lao, Khmer, Myanmar.
 _UNSPACED: Final = re.compile(
-    "[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
-    "\u3041-\u309f\u30a1-\u30ff\u31f0-\u31ff\uff66-\uff9f"
-    "\u0e01-\u0e7f\u0e80-\u0eff\u1780-\u17ff\u19e0-\u19ff\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f]"
+    "[\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af\u3041-\u309f\u30a1-\u30ff\u31f0-\u31ff\uff66-\uff9f\u0e01-\u0e7f\u0e80-\u0eff\u1780-\u17ff\u19e0-\u19ff\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f]"
 )
 # Further scripts without spaces: Tibetan, Tai Le, New Tai Lue, Tai Tham, Balinese, Yi, Javanese,
 # Tai Viet.
@@ -73,10 +71,7 @@ _DIGITS: Final = re.compile(r"\d+")
 # Marks above and below letters that writers may omit: accents of Latin, Greek and Cyrillic,
 # points of Hebrew, Arabic and Syriac, and variation selectors.
 _OPTIONAL_MARKS: Final = re.compile(
-    "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f\u0591-\u05bd\u05bf-\u05c7"
-    "\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0711\u0730-\u074a\u0897-\u08ff\ufb1e"
-    "\ufe00-\ufe0f"
-    f"{_INVISIBLES}\u200b]+"
+    f"[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0711\u0730-\u074a\u0897-\u08ff\ufb1e\ufe00-\ufe0f{_INVISIBLES}\u200b]+"
 )
 _VIETNAMESE: Final = re.compile("[\u0309\u031b\u0323]|[\u0302\u0306][\u0300\u0301\u0303]")
 """Marks of Vietnamese alone, where accents are tones: horn, hook, dot below, double marks."""

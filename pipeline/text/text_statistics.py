@@ -236,8 +236,8 @@ def read_stop_words(folder: Path) -> dict[str, list[str]]:
     files = sorted(folder.glob("*.txt"))
     if not files:
         raise ConfigurationError(
-            f"stop_words_from: {folder}: expected files such as en.txt with a word per line, "
-            "got no file"
+            f"stop_words_from: {folder}: expected files such as en.txt with a word per line, got "
+            "no file"
         )
     try:
         return {file.stem: file.read_text(encoding="utf-8").split() for file in files}

@@ -81,8 +81,7 @@ _MASKED = "{name: masked_lm, max_length: 64, block_rows: 16}"
 _TASK_FILE = "{path: task1/files/train.tsv, reader: {name: glue, task: sst2}}"
 _TUNING = (
     "model: {heads: {classification: {hidden: tanh}}}\noptimizer: {name: adamw, learning_rate: "
-    "0.01}\n"
-    "schedule: {name: linear, warmup: 1}\ndata: {global_batch: 16, lanes: 4, micro_batch: "
+    "0.01}\nschedule: {name: linear, warmup: 1}\ndata: {global_batch: 16, lanes: 4, micro_batch: "
     "8}\nsteps: 2\n"
 )
 _TRAININGS = {

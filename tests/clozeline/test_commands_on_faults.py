@@ -78,9 +78,8 @@ def test_a_full_disk(bench, name, limit):
     writes = "output=" in line or " new" in line or "=new" in line
     if writes and (limit == 0 or answer.code == 74):
         said = one_message(answer, 74)
-        assert (
-            "File too large" in said or "ended with exit code 74" in said
-        )  # of a step, which said why
+        # of a step, which said why
+        assert "File too large" in said or "ended with exit code 74" in said
         assert re.search(r"\b(\w+1|new)\b|/tmp/", said), "the name of a folder"
     else:
         assert answer.code in (0, 1), answer

@@ -204,9 +204,8 @@ def test_without_a_hub_the_cache_is_read(hub, how, monkeypatch, published):
     hub.down = how == "down"
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", how == "offline")
     assert fetch_folder("hf://org/tiny", weights=False) == tokenizer
-    with pytest.raises(
-        StorageError, match=r"lacks files.*give its path"
-    ):  # the weights were never downloaded
+    # the weights were never downloaded
+    with pytest.raises(StorageError, match=r"lacks files.*give its path"):
         fetch_folder("hf://org/tiny")
 
 

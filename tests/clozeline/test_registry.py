@@ -42,8 +42,8 @@ def test_a_wrong_choice_names_what_there_is(entry, message):
 
 def test_a_class_is_found_by_the_name_of_its_file(tmp_path):
     source = (
-        "from clozeline.model.heads.lm import LmHead\n\nclass Other:\n    pass\n\n\nclass TwoWordsHead:\n "
-        "   pass\n"
+        "from clozeline.model.heads.lm import LmHead\n\nclass Other:\n    pass\n\n\nclass "
+        "TwoWordsHead:\n    pass\n"
     )
     with temporary_module(HEADS.package, "two_words", source, tmp_path):
         assert "two_words" in HEADS.available()

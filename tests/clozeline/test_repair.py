@@ -69,10 +69,11 @@ def test_the_command_in_a_message_repairs(finished, pattern, kind):
     path = next(path for path in sorted(finished.glob(pattern)) if path.stat().st_size > 1000)
     whole = path.read_bytes()
     damage(path, kind)
+    # a set without one may be one that is being written
     unmade = (kind, path.name) == (
         "delete",
         "manifest.json",
-    )  # a set without one may be one that is being written
+    )
     said = f"{path}; {rebuild_hint(path)}" if unmade else message(path)
     assert str(path) in said
     stage, words = COMMAND.search(said.replace("\n", " ")).groups()

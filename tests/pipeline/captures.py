@@ -8,12 +8,11 @@ from clozeline.pipeline.ingest.readers import RawRecord, SkippedRecord
 from clozeline.pipeline.registries import READERS
 
 SENTENCES = (
-    "The river that runs through the town is wide and slow in the summer of every year. "
-    "People walk along it with their dogs, and they talk about the weather and the price of bread. "
-    "In the evening the lamps are lit, and one can hear music from the houses on the other side. "
-    "Nobody knows when the old bridge was built, but it has been there for as long as anyone can "
-    "tell. "
-    "To the north of the bridge there are fields that belong to the farmers who sell milk in the "
+    "The river that runs through the town is wide and slow in the summer of every year. People "
+    "walk along it with their dogs, and they talk about the weather and the price of bread. In the "
+    "evening the lamps are lit, and one can hear music from the houses on the other side. Nobody "
+    "knows when the old bridge was built, but it has been there for as long as anyone can tell. To "
+    "the north of the bridge there are fields that belong to the farmers who sell milk in the "
     "market. "
 )
 

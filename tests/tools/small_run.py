@@ -107,9 +107,8 @@ def build(output, count=30, shards=2, block_rows=16, labels=()):
         if entry.get("label", entry["name"]) in labels or not labels
     ]
     recipe = validate(Recipe, {**plain, "output": str(output)}, "test")
-    object.__setattr__(
-        recipe, "clean", True
-    )  # that the recipe has the stage is all that the others look at
+    # that the recipe has the stage is all that the others look at
+    object.__setattr__(recipe, "clean", True)
     for name in ("train_tokenizer", "encode", "group", "corrupt"):
         stage = stage_of(recipe, name)
         for work in stage.passes():

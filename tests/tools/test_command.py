@@ -76,16 +76,11 @@ def test_a_script_hides_no_library(tmp_path):
     (tmp_path / "evaluate.py").write_text("CASES = 7\n")
     probe = tmp_path / "probe.py"
     probe.write_text(
-        "import runpy, sys\n"
-        f"sys.path[0] = {str(ROOT / 'tools' / 'runs')!r}\n"
-        f"sys.path.append({str(tmp_path)!r})\n"
-        "sys.argv = ['evaluate.py', '--help']\n"
-        "try:\n"
-        f"    runpy.run_path({str(ROOT / 'tools' / 'runs' / 'evaluate.py')!r}, "
-        "run_name='__main__')\n"
-        "except SystemExit:\n"
-        "    import evaluate\n"
-        "    print(evaluate.CASES)\n"
+        "import runpy, sys\nsys.path[0] = "
+        f"{str(ROOT / 'tools' / 'runs')!r}\nsys.path.append({str(tmp_path)!r})\nsys.argv = "
+        "['evaluate.py', '--help']\ntry:\n    "
+        f"runpy.run_path({str(ROOT / 'tools' / 'runs' / 'evaluate.py')!r}, "
+        "run_name='__main__')\nexcept SystemExit:\n    import evaluate\n    print(evaluate.CASES)\n"
     )
     done = subprocess.run([sys.executable, str(probe)], capture_output=True, text=True, check=True)
     assert done.stdout.endswith("7\n")

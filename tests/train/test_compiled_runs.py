@@ -16,9 +16,8 @@ def norms_in_a_row(world, adapters):
     """Gradient norms of an uncompiled and of a compiled training with each adapter, one after
     another."""
     original = engine.compile_layers
-    engine.compile_layers = partial(
-        original, backend="aot_eager"
-    )  # fails alike, in a tenth of the time
+    # fails alike, in a tenth of the time
+    engine.compile_layers = partial(original, backend="aot_eager")
     found = []
     for name in adapters:
         options = {"name": name, **case_of(name)[1]}

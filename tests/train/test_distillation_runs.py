@@ -15,8 +15,7 @@ from tests.train.runs import saved, start, steps
 
 ALL = (
     "[{name: scores, temperature: 2.0, weight: 5.0}, {name: states, layers: {1: 2, 2: 4}}, {name: "
-    "attention, "
-    "weight: 0.5}, embeddings, cosine, {name: relations, relation_heads: 5}]"
+    "attention, weight: 0.5}, embeddings, cosine, {name: relations, relation_heads: 5}]"
 )
 NARROW = (
     "[scores, states, {name: embeddings, weight: 0.5}, {name: relations, relation_heads: 2, "

@@ -24,9 +24,8 @@ class Reads(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         depends = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & set(func.tags)
-        if (
-            func is torch.ops.aten.index.Tensor
-        ):  # the size depends on values of masks, not of indices
+        # the size depends on values of masks, not of indices
+        if func is torch.ops.aten.index.Tensor:
             depends = any(
                 index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1]
             )

@@ -69,8 +69,8 @@ def test_an_output_of_the_pipeline(one_rank, folder, shards, resume):
     shutil.copytree(shards.parent, folder / "run")
     found = refused(one_rank, folder, [f"resume={resume}"])
     assert found == (
-        f"64 output: {folder / 'run'} is an output of the pipeline (it has manifest.json): "
-        "choose another folder"
+        f"64 output: {folder / 'run'} is an output of the pipeline (it has manifest.json): choose "
+        "another folder"
     )
 
 

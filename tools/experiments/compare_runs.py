@@ -47,7 +47,7 @@ _MOST_ROWS: Final = 20
 
 
 @config_class
-class CompareOptions(JsonSwitch):
+class CompareRunsOptions(JsonSwitch):
     """Runs to compare."""
 
     runs: Annotated[list[UserPath], Field(min_length=1), Positional(0, "RUN")]
@@ -140,8 +140,8 @@ def _notes(run: Path) -> Iterator[str]:
             yield f"{path} is missing or empty: {what}"
         elif key and (lost := sum(record is None or key not in record for record in records(path))):
             yield (
-                f"{path}: {plural(lost, 'line')} cannot be read, torn, damaged or of another "
-                "file, and skipped"
+                f"{path}: {plural(lost, 'line')} cannot be read, torn, damaged or of another file, "
+                "and skipped"
             )
 
 
@@ -155,8 +155,7 @@ def _note_tasks(runs: Sequence[RecordedRun]) -> str:
     ]
     return (
         "losses of different objectives or tokenizers cannot be compared, so each has charts of "
-        "its own "
-        f"({'; '.join(of_tasks)})"
+        f"its own ({'; '.join(of_tasks)})"
     )
 
 
@@ -197,7 +196,7 @@ def _format_figure(title: str, value: float | None) -> str:
     return f"{value:.4g}" if abs(value) >= 1e12 or abs(value) < 1e-3 else f"{value:.4f}"
 
 
-def _compare(options: CompareOptions) -> None:
+def _compare(options: CompareRunsOptions) -> None:
     if len(options.runs) > SHADES:
         raise ConfigurationError(
             f"RUN: expected at most {SHADES} runs, which a chart can tell apart, got more"
@@ -262,7 +261,7 @@ def _compare(options: CompareOptions) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    return run_tool(__doc__, arguments, CompareOptions, _compare, prints=True)
+    return run_tool(__doc__, arguments, CompareRunsOptions, _compare, prints=True)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from clozeline.train.startup.export_plan import exported_form
 
 
 @config_class
-class CompareOptions:
+class CompareLogitsOptions:
     """Two models, and the ids that both read."""
 
     first: Annotated[ModelPath, Positional(0, "DIR_A")]
@@ -55,9 +55,9 @@ def largest_difference(first: Logits, second: Logits, ids: Tensor) -> float:
     widths = [[scores.shape[-1] for scores in side] for side in sides]
     if widths[0] != widths[1]:
         raise ConfigurationError(
-            f"the models' heads have {widths[0]} and {widths[1]} scores: expected as many; "
-            "exports drop the rows that pad a vocabulary, so compare two exports, or the run with "
-            "its export"
+            f"the models' heads have {widths[0]} and {widths[1]} scores: expected as many; exports "
+            "drop the rows that pad a vocabulary, so compare two exports, or the run with its "
+            "export"
         )
 
     if not widths[0]:
@@ -107,7 +107,7 @@ def _run_transformers(folder: Path) -> tuple[Logits, int]:
     return logits, rows
 
 
-def _compare(options: CompareOptions) -> int:
+def _compare(options: CompareLogitsOptions) -> int:
     """Print the differences; return 65 where the models differ by more than `close`."""
     sides = []
     opened = {}
@@ -148,7 +148,7 @@ def _compare(options: CompareOptions) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    return run_tool(__doc__, arguments, CompareOptions, _compare, prints=True)
+    return run_tool(__doc__, arguments, CompareLogitsOptions, _compare, prints=True)
 
 
 if __name__ == "__main__":

@@ -166,9 +166,8 @@ def _calibration(run: TrainedModel, method: Method, options: CompressOptions) ->
         shards = open_shards(options.data)
     else:
         shards = open_first_set(run.folder, run.require_config().data)
-    refuse_other_ids(
-        TrainedModel(options.output, run.checkpoint), shards, "data"
-    )  # with the tokenizer that is there by now
+    # with the tokenizer that is there by now
+    refuse_other_ids(TrainedModel(options.output, run.checkpoint), shards, "data")
     return list(draw_rows(shards, options.rows, options.seed))
 
 

@@ -37,7 +37,7 @@ _NO_CLASS: Final = 64
 
 
 @config_class
-class ExportOptions(CheckpointChoice):
+class ExportModelOptions(CheckpointChoice):
     """A model, and what is written of it."""
 
     source: Annotated[ModelPath, Positional(0, "RUN_OR_DIR")]
@@ -64,7 +64,7 @@ class ExportOptions(CheckpointChoice):
     """with --dry-run: print the plan as JSON"""
 
 
-def _export(options: ExportOptions) -> int:
+def _export(options: ExportModelOptions) -> int:
     if not options.dry_run:
         require_empty(options.output)
         if options.json:
@@ -99,7 +99,7 @@ def _export(options: ExportOptions) -> int:
 
 def export_quantized(trained: TrainedModel, output: Path, quantization: Quantization) -> None:
     """Write a model that a class of transformers holds, with integer weights of its linear maps."""
-    options = ExportOptions(source=trained.folder, output=output)
+    options = ExportModelOptions(source=trained.folder, output=output)
     checkpoint = exported_form(trained)
     request = ExportRequest(quantization=quantization)
     plan = plan_export(
@@ -113,7 +113,7 @@ def _write_and_verify(
     plan: ExportPlan,
     checkpoint: Checkpoint,
     trained: TrainedModel,
-    options: ExportOptions,
+    options: ExportModelOptions,
 ) -> list[str]:
     """Write the models of a plan, load each, and compare it; return what there is to say."""
     lines = []
@@ -141,7 +141,7 @@ def _write_and_verify(
 
 
 def main(arguments: Sequence[str]) -> int:
-    return run_tool(__doc__, arguments, ExportOptions, _export)
+    return run_tool(__doc__, arguments, ExportModelOptions, _export)
 
 
 if __name__ == "__main__":

@@ -80,8 +80,7 @@ def add_tokenizer(source: Path, folder: Path, rows: int) -> str:
     if size > rows:
         raise ConfigurationError(
             f"{source}: its tokenizer has {size} ids, the model {rows} rows: they do not belong "
-            "together; "
-            "--no-tokenizer imports the model alone"
+            "together; --no-tokenizer imports the model alone"
         )
 
     tokenizer = import_tokenizer(source, folder)

@@ -154,8 +154,8 @@ def _teach(options: TeachCommand) -> None:
     per_row = totals.bytes / max(1, totals.samples)
     counts = f"{plural(totals.samples, 'row')} in {plural(totals.blocks, 'block')}"
     print(
-        f"{options.output}: {counts} of {plural(totals.shards, 'shard')}, "
-        f"{per_row:,.0f} bytes per row"
+        f"{options.output}: {counts} of {plural(totals.shards, 'shard')}, {per_row:,.0f} bytes per "
+        "row"
     )
 
 

@@ -94,9 +94,8 @@ def _read_texts(stage: Path) -> Iterator[tuple[str, str]]:
     units = {int(path.stem) for path in files}
     if not units:
         raise ConfigurationError(
-            f"{stage}: expected the folder of a stage that writes documents, such as "
-            "OUTPUT/dedup; no "
-            "documents/*.arrow here"
+            f"{stage}: expected the folder of a stage that writes documents, such as OUTPUT/dedup; "
+            "no documents/*.arrow here"
         )
 
     for unit in sorted(units | {int(path.stem) for path in records}):  # a missing file is an error

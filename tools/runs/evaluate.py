@@ -326,8 +326,7 @@ def score_heldout(
     }:
         raise ConfigurationError(
             f"{run}: is trained on texts: expected step and output alone, which give its loss on "
-            "held-out rows; name a "
-            "task (task=FOLDER) to score it on, or texts (perplexity=TEXTS)"
+            "held-out rows; name a task (task=FOLDER) to score it on, or texts (perplexity=TEXTS)"
         )
 
     trained = TrainedModel.open(run, options.step)

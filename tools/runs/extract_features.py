@@ -88,9 +88,8 @@ def extract(options: ExtractOptions) -> str:
     text_count = plural(manifest["texts"], "text")
     return (
         f"{options.output}: {rows} of {manifest['width']:,} numbers from {text_count}, layer "
-        f"{options.layer}, pool "
-        f"{options.pool}; {manifest['truncated']:,} cut at {length} tokens, {manifest['empty']:,} "
-        "without a token"
+        f"{options.layer}, pool {options.pool}; {manifest['truncated']:,} cut at {length} tokens, "
+        f"{manifest['empty']:,} without a token"
     )
 
 

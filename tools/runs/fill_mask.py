@@ -159,9 +159,8 @@ def _decode_line(tokenizer: Tokenizer, ids: NDArray[Any]) -> str:
 
 def _fill(options: FillOptions) -> None:
     console = Terminal()
-    texts = [
-        normalize_field("prose", text) for text in options.text
-    ]  # as `generate` takes its text
+    # as `generate` takes its text
+    texts = [normalize_field("prose", text) for text in options.text]
     trained = TrainedModel.open(options.run, options.step)
     from clozeline.tools.runs.inference.masked_text import encode_masked_text
 
@@ -204,8 +203,7 @@ def _open_heldout_set(trained: TrainedModel, set_paths: run_sets.SetPaths) -> Sh
     if not {"input_ids", "label_positions", "label_ids"} <= {spec.name for spec in shards.columns}:
         raise ConfigurationError(
             f"heldout: {path} holds {shards.manifest.kind} without masks; name a set below "
-            "corrupt/ by "
-            "data.heldout=MANIFEST"
+            "corrupt/ by data.heldout=MANIFEST"
         )
 
     return shards

@@ -59,9 +59,8 @@ def _generate(settings: GenerateOptions) -> None:
     if all(head.target != "lm" for head in trained.model.heads.values()):
         raise ConfigurationError(
             f"{settings.run}: continuations need a head that predicts the next token, the model "
-            "has "
-            f"{', '.join(trained.model.heads)}; a masked LM fills masks: "
-            f"clozeline fill-mask {settings.run} text='a <mask> word', or mode=unmask"
+            f"has {', '.join(trained.model.heads)}; a masked LM fills masks: clozeline fill-mask "
+            f"{settings.run} text='a <mask> word', or mode=unmask"
         )
 
     ends = find_end_ids(trained.tokenizer)
@@ -71,9 +70,8 @@ def _generate(settings: GenerateOptions) -> None:
             f"[dim]ends at {escape(pieces)}, by the publisher's files[/dim]", highlight=False
         )
 
-    prompt = (
-        settings.text if settings.allowed is None else settings.text.rstrip()
-    )  # blanks belong to the allowed texts
+    # blanks belong to the allowed texts
+    prompt = settings.text if settings.allowed is None else settings.text.rstrip()
     prompt += blank_after(trained.tokenizer, prompt)
 
     for continuation in continuations(trained, settings.text, settings):

@@ -177,8 +177,8 @@ def _label(options: PseudoLabelOptions) -> None:
     per_label = ", ".join(f"{name} {number:,}" for name, number in counts["labeled"].items())
     skipped = ", ".join(f"{name} {number:,}" for name, number in counts["skipped"].items())
     sys.stdout.write(
-        f"{options.output}: {plural(counts['rows_out'], 'row')} of {counts['rows_in']:,} "
-        f"labeled ({per_label}); not written: {skipped or 'none'}\n"
+        f"{options.output}: {plural(counts['rows_out'], 'row')} of {counts['rows_in']:,} labeled "
+        f"({per_label}); not written: {skipped or 'none'}\n"
     )
 
 

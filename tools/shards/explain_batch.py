@@ -211,8 +211,8 @@ def _format_row(properties: dict[str, Any]) -> Iterator[str]:
     """Yield a line with the position of a row, then a line for each of its properties."""
     filler = "" if "shard" in properties else ": filler row, weight 0"
     yield (
-        f"{properties['place']:>5}  lane {properties['lane']}, {properties['set']}, "
-        f"epoch {properties['epoch']}{filler}"
+        f"{properties['place']:>5}  lane {properties['lane']}, {properties['set']}, epoch "
+        f"{properties['epoch']}{filler}"
     )
     documents = [("document", properties)] if "document" in properties else []
     documents += [("then document", other) for other in properties.get("others", ())]

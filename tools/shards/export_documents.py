@@ -30,7 +30,7 @@ _LEVEL: Final = 3
 
 
 @config_class
-class ExportOptions:
+class ExportDocumentsOptions:
     """Folder and format of the export."""
 
     stage: Annotated[UserPath, Positional(0)]
@@ -103,7 +103,7 @@ _WRITERS: Final[dict[str, tuple[str, Callable[[Path, Path], int]]]] = {
 }
 
 
-def export_documents(options: ExportOptions) -> tuple[int, int]:
+def export_documents(options: ExportDocumentsOptions) -> tuple[int, int]:
     """Write all files of a stage's documents; return the numbers of documents and files.
 
     Raises:
@@ -128,7 +128,7 @@ def export_documents(options: ExportOptions) -> tuple[int, int]:
     return total, len(files)
 
 
-def _export(options: ExportOptions) -> None:
+def _export(options: ExportDocumentsOptions) -> None:
     documents, files = export_documents(options)
     sys.stdout.write(
         f"{options.output}: {plural(documents, 'document')} in {plural(files, 'file')}\n"
@@ -136,7 +136,7 @@ def _export(options: ExportOptions) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    return run_tool(__doc__, arguments, ExportOptions, _export)
+    return run_tool(__doc__, arguments, ExportDocumentsOptions, _export)
 
 
 if __name__ == "__main__":

@@ -209,8 +209,7 @@ def _find_parts(folder: Path) -> list[int]:
     if not parts:
         raise ConfigurationError(
             f"{folder.parent}: expected the output folder of a pipeline run with the stage clean, "
-            "got no "
-            f"{folder}/rejects"
+            f"got no {folder}/rejects"
         )
 
     records = {part: UnitRecord.load(folder, "main", part) for part in parts}
@@ -243,9 +242,8 @@ def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> Cons
     sheets = [Sheet("Rejected documents", ("reason", "documents", "decided by"), rows)]
 
     for name, outcome in reasons.items():
-        sides = [
-            ("rejected", neighbor) for neighbor in sorted(outcome.below)
-        ]  # the nearest last, next to the kept ones
+        # the nearest last, next to the kept ones
+        sides = [("rejected", neighbor) for neighbor in sorted(outcome.below)]
         sides += [("kept", neighbor) for neighbor in sorted(outcome.above, reverse=True)]
         if outcome.rejected and sides:
             lines = tuple(

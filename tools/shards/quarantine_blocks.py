@@ -79,8 +79,8 @@ def _quarantine(options: SetArgument) -> None:
     for entry in new:
         print(f"{entry['shard']}: block {entry['block']}: {entry['reason']}")
     print(
-        f"{options.manifest}: {plural(len(new), 'block')} put in quarantine, {len(before):,} "
-        "were there before"
+        f"{options.manifest}: {plural(len(new), 'block')} put in quarantine, {len(before):,} were "
+        "there before"
     )
 
 

@@ -98,8 +98,8 @@ def repack(
     if source.quarantined and layout["block_rows"] != old.block_rows:
         raise ConfigurationError(
             f"block_rows={block_rows}: {source.path} has "
-            f"{plural(len(source.quarantined), 'block')} in "
-            f"quarantine, of {old.block_rows} rows each; omit the option"
+            f"{plural(len(source.quarantined), 'block')} in quarantine, of {old.block_rows} rows "
+            "each; omit the option"
         )
 
     new_names = {
@@ -113,9 +113,8 @@ def repack(
 
     with new_files(output) as target:
         for shard, name in new_names.items():
-            source.verify_shard(
-                shard
-            )  # block hashes do not cover the schema, which is copied as well
+            # block hashes do not cover the schema, which is copied as well
+            source.verify_shard(shard)
             with target.file(name) as temporary:
                 blocks = (source.read_block(block) for block in blocks_of(source, shard))
                 infos.append(

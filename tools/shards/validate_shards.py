@@ -74,8 +74,8 @@ class Validation:
             return f"OK: {self.name} (columns): {self.rows:,} rows in {blocks}{compared}"
 
         line = (
-            f"OK: {self.name} ({self.kind}, {self.container}): {self.rows:,} rows, "
-            f"{self.tokens:,} tokens in {blocks}"
+            f"OK: {self.name} ({self.kind}, {self.container}): {self.rows:,} rows, {self.tokens:,} "
+            f"tokens in {blocks}"
         )
 
         if self.without_tokenizer:
@@ -122,9 +122,10 @@ def validate(
     unrestored = ""
 
     if of_columns and against is not None:
+        # torch, only here
         from clozeline.tools.shards.validation.stored_scores import (
             compare_stored_scores,
-        )  # torch, only here
+        )
 
         scores = compare_stored_scores(shards, open_shards(against), teacher)
 

@@ -142,15 +142,11 @@ def _format_readings(feed: Feed, readings: Sequence[dict[str, Any]]) -> Iterator
     for reading in readings:
         end = reading["samples"] + feed.rows(reading["samples"])
         yield (
-            f"epoch {reading['epoch']}: step {reading['step']:,}, "
-            f"samples {reading['samples']:,} to {end:,}, row {reading['place']} "
-            f"(lane {reading['lane']})"
-            f"{STATES[reading.get('state', 'unknown')]}: "
-            "sample "
+            f"epoch {reading['epoch']}: step {reading['step']:,}, samples {reading['samples']:,} "
+            f"to {end:,}, row {reading['place']} (lane "
+            f"{reading['lane']}){STATES[reading.get('state', 'unknown')]}: sample "
             f"{reading['sample']}, variant {reading['variant']}; {reading['set']}, "
-            f"{reading['shard']}, "
-            f"block {reading['block']}, "
-            f"row {reading['row']}"
+            f"{reading['shard']}, block {reading['block']}, row {reading['row']}"
         )
 
 
@@ -228,8 +224,7 @@ def _not_found_error(
         if isinstance(uid, int)
         else (
             f"no row of {sets} has text of it; held-out documents are in the held-out set, those "
-            "that grouping dropped "
-            "are in no set"
+            "that grouping dropped are in no set"
         )
     )
 

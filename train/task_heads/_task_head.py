@@ -409,7 +409,7 @@ def texts_of(rows: RowBatch, tokenizer: Tokenizer) -> list[tuple[str, ...]]:
 
 
 def join_cells(cells: Sequence[Any]) -> str | None:
-    """Return the texts of cells joined by a space, None if a cell is no text."""
+    """Return the texts of cells joined by a space, None if a cell is not text."""
     if not all(isinstance(cell, str) or cell is None for cell in cells):
         return None
     return " ".join(text for cell in cells if (text := (cell or "").strip()))

@@ -49,8 +49,7 @@ class Quality(ThresholdFilter):
         if options.label not in (labels := self._model.predict("a", k=-1, threshold=-1.0)[0]):
             raise ConfigurationError(
                 f"quality: {options.model} has no label {options.label!r}; set `label` to one of "
-                "its "
-                f"{len(labels)} labels: {', '.join(sorted(labels)[:8])}"
+                f"its {len(labels)} labels: {', '.join(sorted(labels)[:8])}"
             )
 
     def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:
@@ -100,7 +99,7 @@ def _load_model(path: Path) -> Any:
 
     if reason:
         raise ConfigurationError(
-            f"quality: {path}: expected a fastText classifier, .bin or .ftz ({reason}); copy "
-            "the file again"
+            f"quality: {path}: expected a fastText classifier, .bin or .ftz ({reason}); copy the "
+            "file again"
         )
     return fasttext.load_model(str(path))

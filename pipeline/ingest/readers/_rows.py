@@ -357,9 +357,8 @@ def _parse_integer(digits: str) -> Any:
     return int(digits) if len(digits) < 20 else digits
 
 
-JSON_DECODER: Final = json.JSONDecoder(
-    parse_int=_parse_integer
-)  # `json.loads` would create one per line
+# `json.loads` would create one per line
+JSON_DECODER: Final = json.JSONDecoder(parse_int=_parse_integer)
 
 
 _BOM: Final = b"\xef\xbb\xbf"

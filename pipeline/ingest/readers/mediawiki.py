@@ -220,9 +220,8 @@ class _PageParser:
                     self._hidden_prefixes.add(value.casefold())
 
             if name == "dbname" and not value.startswith(self._language):
-                self._hidden_prefixes.add(
-                    self._language
-                )  # such as `en` in the wiki of simple English
+                # such as `en` in the wiki of simple English
+                self._hidden_prefixes.add(self._language)
             if name == "text" and self._size > self._longest:
                 self._fields["too_large"] = "yes"
             self._fields[name] = value

@@ -363,9 +363,8 @@ class LabeledReader(TaskReader):
         words = self.spec.words
         if words is None:
             return super().texts_to_keep(row)
-        return " ".join(
-            iterate_strings(value_at(row, words))
-        )  # a single word is too short to be found
+        # a single word is too short to be found
+        return " ".join(iterate_strings(value_at(row, words)))
 
     def group_of(self, row: Row) -> str | None:
         """Return the document of a row; None if the file names no documents."""

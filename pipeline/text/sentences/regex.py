@@ -41,71 +41,70 @@ _ENGLISH: Final = _make_rules(
         "pres sen rep supt e.g i.e eg ie viz cf vs v al approx dept est ext misc ave blvd"
     ),
     numeric=(
-        "no nos nr p pp fig figs vol vols ch chap sec secs art eq eqs par para ed eds pt tab "
-        "ref refs ver jan feb mar apr jun jul aug sep sept oct nov dec c ca"
+        "no nos nr p pp fig figs vol vols ch chap sec secs art eq eqs par para ed eds pt tab ref "
+        "refs ver jan feb mar apr jun jul aug sep sept oct nov dec c ca"
     ),
     maybe=(
         "i etc inc ltd co corp bros jr ph.d m.d b.a m.a b.sc m.sc u.s u.k u.n e.u u.s.a d.c a.m "
-        "p.m a.d b.c jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat "
-        "sun"
+        "p.m a.d b.c jan feb mar apr jun jul aug sep sept oct nov dec mon tue wed thu fri sat sun"
     ),
     openers=(
         "the a an this that these those he she it we they i you his her its our their my there "
-        "here in on at as but and so if when while after before for from with by to what who "
-        "where why how however then no yes not all some many most one two both each every "
-        "another such although because since"
+        "here in on at as but and so if when while after before for from with by to what who where "
+        "why how however then no yes not all some many most one two both each every another such "
+        "although because since"
     ),
 )
 _GERMAN: Final = _make_rules(
     never=(
         "hr hrn fr dr prof dipl ing st sel z.b d.h u.a i.d.r bzw vgl ca sog evtl ggf inkl exkl "
-        "insb mind max min geb gest verh allg bes dgl einschl engl franz lat griech kath ev jh "
-        "jhd z.t z.zt u.u o.ä s.o s.u i.a a.d v.a m.e d.i zzgl abzgl gem lt rd str tel phil med "
-        "jur rer nat theol hl"
+        "insb mind max min geb gest verh allg bes dgl einschl engl franz lat griech kath ev jh jhd "
+        "z.t z.zt u.u o.ä s.o s.u i.a a.d v.a m.e d.i zzgl abzgl gem lt rd str tel phil med jur "
+        "rer nat theol hl"
     ),
     numeric="nr art abs bd s kap abb tab jg h aufl ziff § vers fig p vol no",
     maybe=(
-        "usw etc u.s.w v.chr n.chr jan feb mär apr jun jul aug sep sept okt nov dez gmbh ag co "
-        "kg mio mrd tsd mo fr sa"
+        "usw etc u.s.w v.chr n.chr jan feb mär apr jun jul aug sep sept okt nov dez gmbh ag co kg "
+        "mio mrd tsd mo fr sa"
     ),
     openers=(
-        "der die das ein eine er sie es wir ihr ich du dies diese dieser dieses jene im in am "
-        "an auf aus bei mit nach seit von zu als wenn weil und aber doch denn so da dann hier "
-        "dort nun nur auch für durch über unter vor während obwohl nachdem man sein seine was "
-        "wer wie wo warum"
+        "der die das ein eine er sie es wir ihr ich du dies diese dieser dieses jene im in am an "
+        "auf aus bei mit nach seit von zu als wenn weil und aber doch denn so da dann hier dort "
+        "nun nur auch für durch über unter vor während obwohl nachdem man sein seine was wer wie "
+        "wo warum"
     ),
     ordinals=True,
 )
 _FRENCH: Final = _make_rules(
     never=(
-        "m mm mme mmes mlle mlles dr pr me mgr st ste vve cap lt col gén p.ex c.-à-d cf env av "
-        "apr boul bd dép éd hab ex"
+        "m mm mme mmes mlle mlles dr pr me mgr st ste vve cap lt col gén p.ex c.-à-d cf env av apr "
+        "boul bd dép éd hab ex"
     ),
     numeric="n no nos p pp fig vol t chap art al § éd tab sect janv févr avr juil sept oct nov déc",
     maybe="etc j.-c s.a s.a.r.l r.a.t.p s.n.c.f u.e o.n.u janv févr avr juil sept oct nov déc",
     openers=(
-        "le la les l un une des il elle ils elles on nous vous je tu ce cet cette ces son sa "
-        "ses leur leurs mais et ou donc or car dans en à au aux de du d pour par avec sans sur "
-        "sous après avant quand lorsque si comme c qui que quoi où pourquoi comment alors puis "
-        "ainsi cependant"
+        "le la les l un une des il elle ils elles on nous vous je tu ce cet cette ces son sa ses "
+        "leur leurs mais et ou donc or car dans en à au aux de du d pour par avec sans sur sous "
+        "après avant quand lorsque si comme c qui que quoi où pourquoi comment alors puis ainsi "
+        "cependant"
     ),
 )
 _SPANISH: Final = _make_rules(
     never=(
-        "sr sra sres srta srtas dr dra dres prof profa lic ing arq gral cnel tte cap d dña dn "
-        "fr sto sta mons p.ej ej cf vs av avda aprox depto dpto admón excmo excma ilmo ilma ud "
-        "uds vd vds"
+        "sr sra sres srta srtas dr dra dres prof profa lic ing arq gral cnel tte cap d dña dn fr "
+        "sto sta mons p.ej ej cf vs av avda aprox depto dpto admón excmo excma ilmo ilma ud uds vd "
+        "vds"
     ),
     numeric=(
-        "n no núm nº p pág págs pp fig vol cap art t c ed tab ene feb mar abr may jun jul ago "
-        "sep sept oct nov dic"
+        "n no núm nº p pág págs pp fig vol cap art t c ed tab ene feb mar abr may jun jul ago sep "
+        "sept oct nov dic"
     ),
     maybe="etc s.a s.l ee.uu e.e.u.u u.e a.c d.c a.m p.m cía ltda jr c.v",
     openers=(
-        "el la los las lo un una unos unas él ella ellos ellas yo tú nosotros usted ustedes "
-        "este esta estos estas ese esa eso esto su sus mi mis pero y o si no en a al de del con "
-        "sin por para sobre entre desde hasta cuando donde como que quien qué cómo dónde "
-        "después antes luego entonces así también hay es fue"
+        "el la los las lo un una unos unas él ella ellos ellas yo tú nosotros usted ustedes este "
+        "esta estos estas ese esa eso esto su sus mi mis pero y o si no en a al de del con sin por "
+        "para sobre entre desde hasta cuando donde como que quien qué cómo dónde después antes "
+        "luego entonces así también hay es fue"
     ),
 )
 _LANGUAGES: Final = {"en": _ENGLISH, "de": _GERMAN, "fr": _FRENCH, "es": _SPANISH}

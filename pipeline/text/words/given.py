@@ -19,7 +19,7 @@ class Given(Segmenter):
     tokenizer, and is counted.
 
     Example:
-        {"text": "我们在北京", "words": ["我们", "在", "北京"]} has words at the characters 0, 2 and 3.
+        {"text": "我们在北京", "words": ["我们", "在", "北京"]} has words at 0, 2 and 3.
     """
 
     VERSION: ClassVar[int] = 1

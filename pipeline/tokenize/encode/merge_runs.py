@@ -108,8 +108,8 @@ class AssignCodes(Pass[EncodeCounts]):
         if unknown.share > self.max_unknown:
             raise ConfigurationError(
                 f"{percent(unknown.share)} of the characters would become unknown tokens, the "
-                f"limit is {percent(self.max_unknown)}\n{unknown.message()}\n"
-                "  or raise encode.max_unknown, up to 1, to encode these texts nevertheless"
+                f"limit is {percent(self.max_unknown)}\n{unknown.message()}\n  or raise "
+                "encode.max_unknown, up to 1, to encode these texts nevertheless"
             )
         if unknown.is_noticed():
             _LOG.warning("encode: %s", unknown.message())

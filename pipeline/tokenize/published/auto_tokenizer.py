@@ -218,9 +218,8 @@ def _find_roles(
     # cls and sep are the special tokens at both ends of a template, as in BERT's
     sides = framed.sequence_ids
     pieces = framed.tokens
-    if (
-        0 in sides and sides[0] is sides[-1] is None and {pieces[0], pieces[-1]} <= special.keys()
-    ):  # as BERT's template
+    # as BERT's template
+    if 0 in sides and sides[0] is sides[-1] is None and {pieces[0], pieces[-1]} <= special.keys():
         roles |= {"cls": pieces[0], "sep": pieces[-1]}
     return roles | by_class
 

@@ -88,10 +88,11 @@ class TokenizerJson(Tokenizer):
     @classmethod
     def write(cls, folder: Path, model: tokenizers.Tokenizer, published: PublishedMetadata) -> Self:
         """Write a model and the roles of its pieces, and load both."""
+        # all special pieces are in the vocabulary
         spec = {
             **json.loads(model.to_str()),
             "added_tokens": [],
-        }  # all special pieces are in the vocabulary
+        }
         return cls._write(folder, spec, published)
 
     @classmethod

@@ -39,10 +39,11 @@ class TrainTokenizerConfig:
 
     def algorithm(self) -> TokenizerComponent:
         """Return the algorithm with its validated options."""
+        # imports numpy and tokenizers
         from clozeline.pipeline.tokenize.tokenizers import (
             is_trainable,
             list_trainable,
-        )  # imports numpy and tokenizers
+        )
 
         if "size" in self.options:
             raise ConfigurationError("give `size` next to `options`, not inside `options`")

@@ -79,9 +79,8 @@ def test_no_key_of_a_recipe_is_taken_for_a_secret():
     for registry in (OBJECTIVES, FILTERS, READERS, EXTRACTORS, TOKENIZERS):
         for name in registry.available():
             options = getattr(registry.load_class(name), "Options", None)
-            keys |= (
-                {key for key, *_ in describe(options)} if options else set()
-            )  # published tokenizers have none
+            # published tokenizers have none
+            keys |= {key for key, *_ in describe(options)} if options else set()
     assert len(keys) > 150
     assert [key for key in keys if is_secret(key.split(".")[-1])] == []
 
@@ -164,9 +163,8 @@ def test_a_secret_that_was_read_is_in_no_text_afterwards():
     assert redact_text("remember the rest") == "remember the rest"
     remember({"password": "n0pe"})
     assert redact_text("it is n0pe") == f"it is {MASK}", "the shortest"
-    remember(
-        {"fsspec": {"key": "the"}, "password": MASK}
-    )  # too short, and what is shown in the place of one
+    # too short, and what is shown in the place of one
+    remember({"fsspec": {"key": "the"}, "password": MASK})
     assert redact_text(f"remember the {MASK}") == f"remember the {MASK}"
 
 

@@ -123,8 +123,8 @@ def test_words_of_other_pipelines_are_translated(word, tmp_path, capsys):
     (tmp_path / "a.jsonl").write_text('{"content": "a b"}\n')
     file = tmp_path / "pipeline.yaml"
     file.write_text(
-        f"corpus: c\ninput: [{{path: {tmp_path}/a.jsonl}}]\noutput: {tmp_path}/out\nclean: {{}}\n"
-        "train_tokenizer: {}\nencode: {}\ngroup: {}\ncorrupt: [{name: masked_lm}]\n"
+        f"corpus: c\ninput: [{{path: {tmp_path}/a.jsonl}}]\noutput: {tmp_path}/out\nclean: "
+        "{}\ntrain_tokenizer: {}\nencode: {}\ngroup: {}\ncorrupt: [{name: masked_lm}]\n"
     )
     assert run_recipe(["--config", str(file), "--dry-run", word]) == 64
     assert f"here it is '{PIPELINE[word]}'" in capsys.readouterr().err

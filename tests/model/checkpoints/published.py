@@ -141,17 +141,15 @@ def filled(name, settings):
     buffers = [
         buffer for name, buffer in theirs.named_buffers() if biased and name == "final_logits_bias"
     ]
-    learned = [
-        parameter for parameter in theirs.parameters() if parameter.requires_grad
-    ]  # fixed waves stay
+    # fixed waves stay
+    learned = [parameter for parameter in theirs.parameters() if parameter.requires_grad]
     for parameter in learned + buffers:
         noise = torch.randn(parameter.shape, generator=draw)
         parameter.data = (
             noise * parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 1 + noise * 0.2
         )
-    if getattr(
-        theirs.config, "trigram_input", False
-    ):  # the class reads the padding beside a token, ours does not
+    # the class reads the padding beside a token, ours does not
+    if getattr(theirs.config, "trigram_input", False):
         theirs.get_input_embeddings().weight.data[theirs.config.pad_token_id] = 0
     return theirs.eval()
 

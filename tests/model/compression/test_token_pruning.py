@@ -255,9 +255,8 @@ def test_flops_fall_as_the_sum_over_the_tokens_of_each_layer():
         for number, share in enumerate(SHARES):
             count = math.ceil(share * length - 1e-9)
             assert pruned.kept[row, number] == count
-            again = (
-                2 * DIM * before**2 if share < ([1.0, *SHARES][number]) else 0
-            )  # the scores, to choose by
+            # the scores, to choose by
+            again = 2 * DIM * before**2 if share < ([1.0, *SHARES][number]) else 0
             total += 8 * DIM**2 * before + 4 * DIM * before**2 + again + 4 * DIM * inner * count
             before = count
         assert pruned.flops[row].item() == total

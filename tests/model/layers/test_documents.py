@@ -267,9 +267,8 @@ def test_a_cpu_reads_documents_one_by_one(causal, window):
         query, key, value, AttentionPlan(causal=causal, documents=documents, window=window), 0.3
     )
     apart = torch.arange(WIDTH)[:, None] - torch.arange(WIDTH)
-    real = documents.ids + 9 * (
-        torch.arange(WIDTH) >= packed()["lengths"][:, None]
-    )  # padding is read by itself
+    # padding is read by itself
+    real = documents.ids + 9 * (torch.arange(WIDTH) >= packed()["lengths"][:, None])
     seen = (real[:, :, None] == real[:, None]) & (apart >= 0 if causal else apart.abs() >= 0)
     seen &= apart.abs() <= (WIDTH if window is None else window)
     key, value = (part.repeat_interleave(2, dim=1) for part in (key, value))

@@ -80,9 +80,8 @@ def test_a_plan_shows_what_all_of_its_parts_allow(causal, pairs, prefix, padding
     assert plan._replace(mask=None, causal=False) == AttentionPlan(rotation=rotation)
     assert not (plan.causal and plan.mask is not None)
     scores = attention_scores(torch.zeros(2, 3, 4, 1), torch.zeros(2, 3, 4, 1), plan, 1.0, None)
-    itself = padding is not None and (
-        causal or pairs is not None
-    )  # padding that reads nothing would be NaN
+    # padding that reads nothing would be NaN
+    itself = padding is not None and (causal or pairs is not None)
     for row, head, query, key in torch.cartesian_prod(*map(torch.arange, (2, 3, 4, 4))).tolist():
         shown = reads(row, query, key, causal, pairs, prefix, padding) or (itself and query == key)
         expected = (0.0 if bias is None else BIAS[0, head, query, key].item()) if shown else BLOCKED

@@ -42,9 +42,8 @@ def test_each_pool_is_that_of_the_tokens(kind, side):
     tensors = {"lengths": lengths} | ({"left_padding": left} if side == "left" else {})
     places = torch.arange(7) - left[:, None]
     outside = (places < 0) | (places >= lengths[:, None])
-    found = pool(
-        kind, hidden.masked_fill(outside[..., None], float("nan")), tensors
-    )  # padding has no part
+    # padding has no part
+    found = pool(kind, hidden.masked_fill(outside[..., None], float("nan")), tensors)
     for row in range(4):
         tokens = list(hidden[row, left[row] : left[row] + lengths[row]])
         assert torch.allclose(found[row], slow(kind, tokens), atol=1e-6), row

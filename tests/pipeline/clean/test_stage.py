@@ -262,8 +262,8 @@ def test_keys_are_named_up_to_a_limit_and_shown_in_the_table(tmp_path):
         (
             '{"text": "x" "y"}\n',
             69,
-            "no document was found in the input (1 bad_json); default/a.jsonl: line 1 is not valid JSON: "
-            "Expecting ',' delimiter at character 14",
+            "no document was found in the input (1 bad_json); default/a.jsonl: line 1 is not valid "
+            "JSON: Expecting ',' delimiter at character 14",
         ),
         ('{"text": ["a", "list"]}\n', 64, "'text' is a list"),
         (pa.table({"body": ["A text.", "Another."]}), 64, "no 'text' among the keys: body"),

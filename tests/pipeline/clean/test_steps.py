@@ -17,8 +17,8 @@ from clozeline.pipeline.registries import EXTRACTORS, FILTERS, LANGUAGES
 from clozeline.pipeline.text.normal_form import normalize
 
 ENGLISH = (
-    "All human beings are born free and equal in dignity and rights, and should act in a spirit "
-    "of brotherhood. "
+    "All human beings are born free and equal in dignity and rights, and should act in a spirit of "
+    "brotherhood. "
 )
 
 

@@ -316,9 +316,8 @@ def test_makes_sets_that_give_back_their_samples(path, tmp_path):
         for entry in read_composed(Recipe, path)["corrupt"]
     ]
     for entry in entries:
-        entry.pop(
-            "language_tokens", None
-        )  # this vocabulary has no tokenizer, whose pieces they name
+        # this vocabulary has no tokenizer, whose pieces they name
+        entry.pop("language_tokens", None)
     made = recipe(tmp_path, entries, heldout=0.3)
     run_stage(made, "group")
     found = run_stage(made, "corrupt")["objectives"]

@@ -13,15 +13,13 @@ from tests.pipeline.miniature import write_recipe
 
 ENGLISH = (
     "The river had been rising since the early morning, and nobody in the village slept. Men "
-    "carried sacks of sand to "
-    "the lower bridge while the school was being emptied. By noon the water stood at the second "
-    "step of the church."
+    "carried sacks of sand to the lower bridge while the school was being emptied. By noon the "
+    "water stood at the second step of the church."
 )
 FRENCH = (
     "La rivière montait depuis le matin et personne au village ne dormait. Les hommes portaient "
-    "des sacs de sable vers "
-    "le pont pendant que l'école était vidée de ses enfants et de ses livres. À midi l'eau "
-    "touchait la deuxième marche."
+    "des sacs de sable vers le pont pendant que l'école était vidée de ses enfants et de ses "
+    "livres. À midi l'eau touchait la deuxième marche."
 )
 RECIPE = """
 corpus: losses

@@ -153,9 +153,8 @@ def test_stages_one_by_one_lead_to_the_page_of_the_run(run, tmp_path):
     assert "<td>dedup</td>" in drawn[1]
     assert "<td>encode</td>" not in drawn[1]
     both = drawn[-1], (run[0] / "report.html").read_text()
-    mine, theirs = (
-        re.sub(r"<td class=n>[\d,]+\.\d(?: s)?</td>", "", one) for one in both
-    )  # without seconds
+    # without seconds
+    mine, theirs = (re.sub(r"<td class=n>[\d,]+\.\d(?: s)?</td>", "", one) for one in both)
     assert mine.replace(str(tmp_path), str(run[0])) == theirs
     assert run_stage("clean", [*arguments, "clean.keep_text=0"]) == 0
     again = (tmp_path / "report.html").read_text()

@@ -57,9 +57,8 @@ class AnsweringStore:
     def _send(self, request):
         size = len(self.content)
         asked = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
-        answer = SimpleNamespace(
-            start=0, stop=size, status=200, headers={}, body=None, says=None
-        )  # Content-Range
+        # Content-Range
+        answer = SimpleNamespace(start=0, stop=size, status=200, headers={}, body=None, says=None)
         if asked:
             answer.start = int(asked[1])
             answer.stop = min(size, int(asked[2]) + 1)

@@ -46,10 +46,11 @@ def test_words_and_answers_have_all_their_bytes(trained, sentence):
         holder[len(sentence[: start + len(word)].encode()) - 1]
         for word, start in zip(words, starts, strict=True)
     ]
+    # a decoder has read a word at its last token
     for frame, expected in (
         ("t5_encoder", firsts),
         ("gpt", lasts),
-    ):  # a decoder has read a word at its last token
+    ):
         tagging = TaggedRows(TAGGING, Form(FRAMES[frame], 1024), trained, "corpus", "f.txt")
         tagged = TaggedWords(tuple(words), (1,) * len(words), 0)
         (built,) = tagging.build(tagged, trained.encode(tagging.texts(tagged)))

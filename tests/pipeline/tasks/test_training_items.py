@@ -86,9 +86,8 @@ def test_numbers_stay_and_classes_become_one_and_nought(tmp_path):
         4.0,
         ("pearson", "spearman"),
     )
-    items, metadata = pairs(
-        "glue", None, path, task="stsb"
-    )  # without a threshold, all scored pairs are learned
+    # without a threshold, all scored pairs are learned
+    items, metadata = pairs("glue", None, path, task="stsb")
     assert [reject_negative(item, metadata) for item in items] == items
     assert (metadata.head, metadata.positive_threshold, metadata.high) == ("similarity", None, 5.0)
 

@@ -13,8 +13,8 @@ from clozeline.pipeline.text.normal_form import (
 
 ODD = st.text(
     st.sampled_from(
-        "a e\u0301\u00e9\r\n\t\x00\x0b\x85\u2028\u2029\u3000\xa0\ud800\U0001f469\u200d\ufb01漢"
-        "\xad\u200b\u2060\u1100\u1161\u0e01"
+        "a "
+        "e\u0301\u00e9\r\n\t\x00\x0b\x85\u2028\u2029\u3000\xa0\ud800\U0001f469\u200d\ufb01漢\xad\u200b\u2060\u1100\u1161\u0e01"
     ),
     max_size=40,
 )

@@ -21,42 +21,36 @@ KEPT = json.loads(Path(__file__).with_name("unwrapped_texts.json").read_text(enc
 
 ENGLISH = [
     "The river had been rising since the early morning, and nobody in the village slept. Men "
-    "carried sacks of sand to "
-    "the lower bridge while the school was being emptied. By noon the water stood at the second "
-    "step of the church.",
-    "A printer from the south arrived with two carts of type and no money at all. He rented a "
-    "cold room above the "
-    "bakery and began to set a small newspaper; its first number had one page and four mistakes.",
+    "carried sacks of sand to the lower bridge while the school was being emptied. By noon the "
+    "water stood at the second step of the church.",
+    "A printer from the south arrived with two carts of type and no money at all. He rented a cold "
+    "room above the bakery and began to set a small newspaper; its first number had one page and "
+    "four mistakes.",
     "In the end the bridge was built after all, and the newspaper reported it on the first page. "
-    "Nobody ever found out "
-    "who had paid for the paper, and in spring the printer was gone.",
+    "Nobody ever found out who had paid for the paper, and in spring the printer was gone.",
 ]
 GERMAN = [
     "Der Fluss war seit dem frühen Morgen gestiegen, und niemand im Dorf hatte geschlafen. Männer "
-    "trugen Säcke voll "
-    "Sand zur unteren Brücke, während die Schule geräumt wurde. Am Mittag stand das Wasser an "
-    "der zweiten Stufe.",
+    "trugen Säcke voll Sand zur unteren Brücke, während die Schule geräumt wurde. Am Mittag stand "
+    "das Wasser an der zweiten Stufe.",
     "Ein Drucker aus dem Süden kam mit zwei Karren voller Lettern und ohne Geld. Er mietete ein "
-    "kaltes Zimmer über "
-    "der Bäckerei und begann, eine kleine Zeitung zu setzen; die erste Nummer hatte eine Seite "
-    "und vier Fehler.",
+    "kaltes Zimmer über der Bäckerei und begann, eine kleine Zeitung zu setzen; die erste Nummer "
+    "hatte eine Seite und vier Fehler.",
 ]
 RUSSIAN = [
     "Река поднималась с самого утра, и никто в деревне не спал. Мужчины носили мешки с песком к "
-    "нижнему мосту, пока "
-    "школу освобождали от детей и книг. К полудню вода стояла у второй ступени церкви, и старый "
-    "мельник молчал.",
+    "нижнему мосту, пока школу освобождали от детей и книг. К полудню вода стояла у второй ступени "
+    "церкви, и старый мельник молчал.",
 ]
 ARABIC = [
     "كان النهر يرتفع منذ الصباح الباكر ولم ينم أحد في القرية. حمل الرجال أكياس الرمل إلى الجسر "
-    "السفلي بينما كانت "
-    "المدرسة تخلى من الأطفال والكتب. وعند الظهر وصل الماء إلى الدرجة الثانية من المسجد ولم يتكلم "
-    "الطحان العجوز.",
+    "السفلي بينما كانت المدرسة تخلى من الأطفال والكتب. وعند الظهر وصل الماء إلى الدرجة الثانية من "
+    "المسجد ولم يتكلم الطحان العجوز.",
 ]
 HINDI = [
     "नदी सुबह से ही चढ़ रही थी और गाँव में कोई नहीं सोया। आदमी रेत की बोरियाँ निचले पुल तक ले जा "
-    "रहे थे जबकि स्कूल खाली किया जा रहा "
-    "था। दोपहर तक पानी मंदिर की दूसरी सीढ़ी पर खड़ा था और बूढ़ा चक्की वाला चुप था।",
+    "रहे थे जबकि स्कूल खाली किया जा रहा था। दोपहर तक पानी मंदिर की दूसरी सीढ़ी पर खड़ा था और बूढ़ा "
+    "चक्की वाला चुप था।",
 ]
 LANGUAGES = {"en": ENGLISH, "de": GERMAN, "ru": RUSSIAN, "ar": ARABIC, "hi": HINDI}
 

@@ -125,9 +125,8 @@ def test_what_we_train_without_bytes(name, tmp_path):
     """Each letter is known or not; the library that is exported gives the same ids."""
     trained(name, tmp_path / "own", bytes=False, size=170)
     tokenizer = load_tokenizer(tmp_path / "own")
-    known = (
-        f"{KNOWN} " if name == "character" else f"{KNOWN} \n"
-    )  # SentencePiece always has the newline
+    # SentencePiece always has the newline
+    known = f"{KNOWN} " if name == "character" else f"{KNOWN} \n"
     assert not tokenizer.vocabulary.byte_piece
     library = tokenizer.to_tokenizers()
     unknown = tokenizer.vocabulary.specials["unk"]
@@ -152,9 +151,8 @@ def test_what_others_publish(name, tmp_path):
     library, tokenizer = published(name, tmp_path / "published")
     for text in TEXTS:
         counts = count(tokenizer, text).by_language["xx"]
-        if (
-            name == "silent"
-        ):  # it writes nothing for a letter that it does not know; blanks and accents are no loss
+        # it writes nothing for a letter that it does not know; blanks and accents are no loss
+        if name == "silent":
             known = sum(letter in KNOWN for letter in text.lower())
             expected = 0, len("".join(text.replace("\u0301", "").split())) - known
         else:

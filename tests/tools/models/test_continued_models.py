@@ -97,19 +97,17 @@ def continue_training(folder, source, ranks):
     steps."""
     recipe = write_recipe(
         folder,
-        f"{{corpus: small, output: {folder}/out, input: {write_corpus(folder / 'texts', 30)},"
-        " heldout: {fraction: 0.1}, clean: {language: null, filters: []},"
-        f" tokenizer: {{path: {source}}}, encode: {{}}, group: {{}}, corrupt: [{{name: "
-        f"masked_lm, max_length: 48}}]}}",
+        f"{{corpus: small, output: {folder}/out, input: {write_corpus(folder / 'texts', 30)}, "
+        "heldout: {fraction: 0.1}, clean: {language: null, filters: []}, tokenizer: {path: "
+        f"{source}}}, encode: {{}}, group: {{}}, corrupt: [{{name: masked_lm, max_length: 48}}]}}",
     )
     assert run_pipeline(["--config", str(recipe)]) == 0
     config = folder / "train.yaml"
     config.write_text(
         f"{{model: {{init_from: {source}}}, data: {{shards: {folder}/out/corrupt/masked_lm/train, "
-        "global_batch: 8,"
-        " micro_batch: 4, lanes: 4}, optimizer: {name: adamw, learning_rate: 1e-3},"
-        f" schedule: {{name: linear, warmup: 2}}, steps: 6, output: {folder}/run, log: "
-        f"{{tensorboard: false}}}}"
+        "global_batch: 8, micro_batch: 4, lanes: 4}, optimizer: {name: adamw, learning_rate: "
+        f"1e-3}}, schedule: {{name: linear, warmup: 2}}, steps: 6, output: {folder}/run, log: "
+        "{tensorboard: false}}"
     )
     assert ranks.run(start, config) == [0]
     return folder / "run"

@@ -146,9 +146,8 @@ def test_tokens_and_words(encoder, tmp_path):
             trained.tokenizer.piece(int(one)) for one in encoded.ids[:38]
         ]
         assert np.abs(tokens.vectors[rows] - states[1:-1].numpy()).max() < 1e-5
-        pieces = [
-            trained.tokenizer.piece(int(one)) for one in encoded.ids
-        ]  # a character for each byte
+        # a character for each byte
+        pieces = [trained.tokenizer.piece(int(one)) for one in encoded.ids]
         holder = [number for number, piece in enumerate(pieces) for _ in piece]
         spans = word_spans(text)
         of_words = [row for row, uid in enumerate(words.uids) if uid == name]

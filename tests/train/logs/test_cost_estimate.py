@@ -200,9 +200,8 @@ def test_attention_of_documents_is_counted_by_document_and_filler_not_at_all(tmp
         found[apart] = (estimate_cost(config, model, datasets, 1), model)
     cost, model = found[True]
     row = model.flops(12, 0, 2.0)
-    attention = (
-        3 * 2 * 4 * 20 * (12 * 12 - 5 * 5 - 4 * 4 - 3 * 3)
-    )  # 3 passes, 2 layers, 4 products of width 20
+    # 3 passes, 2 layers, 4 products of width 20
+    attention = 3 * 2 * 4 * 20 * (12 * 12 - 5 * 5 - 4 * 4 - 3 * 3)
     assert found[False][0].flops_until(16) == pytest.approx(16 * row)
     assert cost.flops_until(16) == pytest.approx(16 * (row - attention))
     assert [

@@ -62,9 +62,8 @@ def test_metrics_by_hand(answers, predicted, expected):
 
 def test_every_metric_of_a_task_is_here():
     named = {metric for task in GLUE_TASKS.values() for metric in task.metrics}
-    assert named | {"macro_f1", "micro_f1", "subset_accuracy"} == set(
-        METRICS
-    )  # of SuperGLUE's CB and of own files
+    # of SuperGLUE's CB and of own files
+    assert named | {"macro_f1", "micro_f1", "subset_accuracy"} == set(METRICS)
     unknown = TaskMetadata(name="toy", head="regression", metrics=("bleu",))
     with pytest.raises(ConfigurationError, match="no metric 'bleu'; known: accuracy"):
         score(unknown, np.zeros(2), np.zeros(2))

@@ -216,15 +216,13 @@ def opened_task(folder):
 def test_texts_and_answers_are_those_of_the_file(tmp_path):
     shards = open_shards(make_sets(tmp_path) / "dev")
     gold = ClassificationTaskHead(ONE).gold(opened_task(tmp_path), set_rows(shards))
-    expected = [
-        (text.replace(" .", "."), str(label)) for text, label in sentences(81)[60:]
-    ]  # BERT's decoder joins it
+    # BERT's decoder joins it
+    expected = [(text.replace(" .", "."), str(label)) for text, label in sentences(81)[60:]]
     assert sorted((entry["texts"][0], entry["gold"]) for entry in gold.values()) == sorted(expected)
     file = tmp_path / "files" / "dev.tsv"
     reader = task_reader(shards.manifest)
-    items = read_unlabeled(
-        file, ClassificationTaskHead(ONE), reader, InputColumns()
-    )  # a second text is optional
+    # a second text is optional
+    items = read_unlabeled(file, ClassificationTaskHead(ONE), reader, InputColumns())
     assert [item.texts for item, _ in items] == [(text,) for text, _ in sentences(81)[60:]]
 
 

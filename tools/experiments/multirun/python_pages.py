@@ -96,9 +96,8 @@ def render_pages() -> Iterator[tuple[str, str]]:
 
     modules: dict[str, ModuleType] = {}
 
-    for name in (
-        module_names()
-    ):  # all first: what a page shows of a module depends on which others are imported
+    # all first: what a page shows of a module depends on which others are imported
+    for name in module_names():
         with contextlib.suppress(ImportError):  # a module of another system
             modules[name] = importlib.import_module(name)
 

@@ -208,6 +208,5 @@ def check_settings(path: Path, settings: Mapping[str, object]) -> None:
         key = changed[0]
         raise ConfigurationError(
             f"output: {path.parent} holds runs with other settings: {key} was "
-            f"{recorded.get(key)!r}, is "
-            f"{settings.get(key)!r}; choose another output"
+            f"{recorded.get(key)!r}, is {settings.get(key)!r}; choose another output"
         )

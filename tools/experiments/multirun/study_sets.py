@@ -78,9 +78,8 @@ def make_all_sets(
     has_variant_sets = have_own_pipelines(variants)
     if has_variant_sets and measures and measures[0] not in heldout:
         raise ConfigurationError(
-            f"heldout: the variants of {folder.name} have different pipelines, and are "
-            "compared on files that none "
-            f"of them reads: give heldout={measures[0]}=FILES"
+            f"heldout: the variants of {folder.name} have different pipelines, and are compared on "
+            f"files that none of them reads: give heldout={measures[0]}=FILES"
         )
 
     if unknown := sorted(heldout.keys() - (measures if has_variant_sets else ())):

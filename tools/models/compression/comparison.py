@@ -135,9 +135,8 @@ def measure_latencies(
                 pairs: list[tuple[Model | ExitingModel, list[float]]] = list(
                     zip((model, dense), seconds, strict=True)
                 )
-                for own, times in (
-                    pairs if number % 2 == 0 else reversed(pairs)
-                ):  # each is the first every other time
+                # each is the first every other time
+                for own, times in pairs if number % 2 == 0 else reversed(pairs):
                     start = time.perf_counter()
                     compute_scores(own, batch)
                     if number >= _WARMUP:
@@ -377,8 +376,8 @@ def seeds_of(folder: Path) -> list[Path]:
     runs = sorted(path for path in folder.glob("seed-*") if steps_in(path / "checkpoints"))
     if not runs:
         raise ConfigurationError(
-            f"{folder}: expected a run, a model folder, or a folder with runs seed-0, seed-1, "
-            "...; found none"
+            f"{folder}: expected a run, a model folder, or a folder with runs seed-0, seed-1, ...; "
+            "found none"
         )
     return runs
 

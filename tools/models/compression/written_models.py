@@ -71,8 +71,7 @@ def model_folder(output: Path, source: Path, tokenizer: Path | None) -> Iterator
         except ConfigurationError as error:
             raise ConfigurationError(
                 f"{source}: expected a model with its tokenizer, found none ({error}); export or "
-                "import it with its "
-                "tokenizer"
+                "import it with its tokenizer"
             ) from error
         yield
     except (ClozelineError, OSError) as error:

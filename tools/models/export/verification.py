@@ -62,10 +62,11 @@ def import_transformers(purpose: str) -> ModuleType:
 
     transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 
+    # transformers loads torchao if it is installed
     for library in (
         "torchao",
         "torch.utils._pytree",
-    ):  # transformers loads torchao if it is installed
+    ):
         logging.getLogger(library).setLevel(logging.ERROR)
 
     return transformers
@@ -133,9 +134,8 @@ def load_and_compare(folder: Path, name: Path, export: Export) -> str:
     transformers.utils.logging.set_verbosity_error()
 
     try:
-        with redirect_stderr(
-            StringIO()
-        ):  # torchao's import prints lines about kernels of other machines
+        # torchao's import prints lines about kernels of other machines
+        with redirect_stderr(StringIO()):
             model, report = getattr(transformers, loader).from_pretrained(
                 folder,
                 local_files_only=True,
@@ -165,8 +165,7 @@ def load_and_compare(folder: Path, name: Path, export: Export) -> str:
     if not apart <= _APART:
         raise ConfigurationError(
             f"{name}: {loader} of transformers computes other scores than this model, {apart:.2g} "
-            "of the largest one "
-            f"apart; {_INSTEAD}"
+            f"of the largest one apart; {_INSTEAD}"
         )
 
     return f"loaded by {loader}, scores {apart:.0e} apart"

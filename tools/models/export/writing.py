@@ -147,9 +147,8 @@ def _write_tokenizer(folder: Path, plan: ExportPlan, export: Export) -> str:
 
 
 def _write_generation_defaults(folder: Path, published: Mapping[str, str], export: Export) -> None:
-    if (
-        not export.generation or (folder / GENERATION).exists()
-    ):  # a published tokenizer brings its publisher's
+    # a published tokenizer brings its publisher's
+    if not export.generation or (folder / GENERATION).exists():
         return
     if GENERATION in published:
         publish_text(folder / GENERATION, published[GENERATION])

@@ -187,9 +187,8 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
         )
 
     with reading_run(path):
-        config = load_config(
-            dict[str, Any], path
-        )  # a dictionary: validating all of it would load torch
+        # a dictionary: validating all of it would load torch
+        config = load_config(dict[str, Any], path)
         data: DataConfig = validate(DataConfig, config.get("data"), str(path), "data.")
         steps: int = validate(int, config.get("steps"), str(path), "steps")
 
@@ -211,8 +210,8 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
     if max(saved_steps, default=0) > last:
         sys.stderr.write(
             f"note: {run / 'metrics.jsonl'}: ends at step {last:,}, a checkpoint is of step "
-            f"{max(saved_steps):,}: "
-            "lines are lost; the rows that the run has read are known up to the last line\n"
+            f"{max(saved_steps):,}: lines are lost; the rows that the run has read are known up to "
+            "the last line\n"
         )
 
     skip = data.max_damaged_fraction > 0
@@ -228,9 +227,8 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
 def _reading_lines(path: Path) -> Iterator[list[dict[str, Any]]]:
     """Yield the objects of a run's JSON lines file, without damaged lines, which a note counts."""
     lines = read_lines(path)
-    written = (
-        path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    )  # a process may be writing the last one
+    # a process may be writing the last one
+    written = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     if (damaged := sum(bool(line.strip()) for line in written) - len(lines)) > 0:
         sys.stderr.write(message_text(f"note: {path}: {damaged:,} damaged lines are skipped\n"))
     try:

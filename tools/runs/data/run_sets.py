@@ -84,7 +84,7 @@ def _match_by_digest(
                 f"{path_there} ({digest[:16]})" for digest, path_there in paths_by_digest.items()
             )
             raise ConfigurationError(
-                f"data.shards: {run} reads {named} and it is none of those given: {have}"
+                f"data.shards: {run} reads {named} which is not among those given: {have}"
             )
         current[path] = paths_by_digest[entry.digest]
 
@@ -110,6 +110,6 @@ def explain_missing_sets(run: Path, data: DataConfig) -> Iterator[None]:
         )
         raise StorageError(
             f"{error}; {run / 'config.yaml'} names {', '.join(paths)}: if that has moved, say "
-            "where it is now by "
-            "data.shards=MANIFEST, several as data.shards=[MANIFEST, MANIFEST], or in that file"
+            "where it is now by data.shards=MANIFEST, several as data.shards=[MANIFEST, MANIFEST], "
+            "or in that file"
         ) from error

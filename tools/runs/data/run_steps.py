@@ -8,8 +8,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.train.data.stream.mixture import SkippedRows, Timeline
 
 _NOT_RECORDED: Final = (
-    "with data.batch_tokens, steps differ in rows: only steps of metrics.jsonl are known, each "
-    "one with log.every=1"
+    "with data.batch_tokens, steps differ in rows: only steps of metrics.jsonl are known, each one "
+    "with log.every=1"
 )
 
 

@@ -114,9 +114,8 @@ def probe_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield readable lines."""
     yield (
         f"{scores['task']} {scores['split']} by layer, step {scores['step']:,}: "
-        f"{scores['words']:,} words, "
-        f"{scores['ambiguous_words']:,} ambiguous; probes learned from {scores['train_words']:,} "
-        "words"
+        f"{scores['words']:,} words, {scores['ambiguous_words']:,} ambiguous; probes learned from "
+        f"{scores['train_words']:,} words"
     )
 
     yield f"  {'layer':<28}{'all words':>10}{'ambiguous':>11}"

@@ -94,9 +94,8 @@ def score(
     scores = candidate_scores(trained.model, rows, positions, choices).numpy()
     correct = np.array([choices.index(tokens[fact.word]) for fact in asked], np.int64)
     correct_scores = scores[np.arange(len(asked)), correct][:, None]
-    ranks = (scores > correct_scores).sum(axis=1) + (scores == correct_scores).sum(
-        axis=1
-    )  # a tie is wrong
+    # a tie is wrong
+    ranks = (scores > correct_scores).sum(axis=1) + (scores == correct_scores).sum(axis=1)
     counts = {
         "suite": "lama",
         "n": len(asked),

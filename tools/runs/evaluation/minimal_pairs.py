@@ -211,8 +211,7 @@ def pair_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield readable lines."""
     yield (
         f"{scores['suite']} by {scores['score']}: {scores['n']:,} pairs of "
-        f"{len(scores['paradigms'])} paradigms, "
-        f"{scores['ties']:,} ties; step {scores['step']:,}"
+        f"{len(scores['paradigms'])} paradigms, {scores['ties']:,} ties; step {scores['step']:,}"
     )
     for term, accuracy in scores["phenomena"].items():
         yield f"  {term:<34}{100 * accuracy:5.1f} %"

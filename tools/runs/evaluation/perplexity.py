@@ -310,9 +310,8 @@ def _score_documents(
     if kind == "causal":
         return log_likelihoods_in_windows(trained.model, ids, length, stride)
     vocabulary = trained.tokenizer.vocabulary
-    scored = [
-        [token for token in own if not vocabulary.special[token]] for own in ids
-    ]  # separators of packed rows
+    # separators of packed rows
+    scored = [[token for token in own if not vocabulary.special[token]] for own in ids]
     words = [document.words for document in documents] if kind == "pll_word" else None
     special = trained.masked_row_ids(f"score={kind}")
     return pseudo_log_likelihoods_in_windows(
@@ -342,8 +341,7 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     else:
         yield (
             f"  {counted}, in windows of {scores['window']} every {scores['stride']}; the first "
-            "token of a document is "
-            f"{scores['first_token']}"
+            f"token of a document is {scores['first_token']}"
         )
 
     if baseline := scores["baseline"]:
@@ -351,8 +349,7 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
         note = note_if_worse(own, baseline["perplexity"], "lower", ".0f" if own >= 100 else ".3f")
         yield (
             f"  baseline {baseline['ngram']}-gram of {baseline['counted_tokens']:,} tokens: "
-            "perplexity "
-            f"{baseline['perplexity']:.3f}, {baseline['nats']:.4f} nats per token{note}"
+            f"perplexity {baseline['perplexity']:.3f}, {baseline['nats']:.4f} nats per token{note}"
         )
 
 

@@ -126,8 +126,7 @@ def open_task_run(
     if not folder.is_dir():
         raise ConfigurationError(
             f"{folder}: no such folder, expected the sets of the run's task: if they have moved, "
-            "say where "
-            "they are now by data.shards=MANIFEST of the training set"
+            "say where they are now by data.shards=MANIFEST of the training set"
         )
 
     shards, facts = open_split(folder, split)
@@ -154,8 +153,7 @@ def open_split(folder: Path, split: str) -> tuple[ShardSet, TaskMetadata]:
     if facts is None:
         raise ConfigurationError(
             f"{shards.path}: its rows have no labels of a task; give a run that was trained on a "
-            "set that "
-            "`clozeline tasks` made"
+            "set that `clozeline tasks` made"
         )
 
     return shards, facts
@@ -167,16 +165,14 @@ def find_head(source: Path, model: ModelConfig, facts: TaskMetadata, shards: Sha
     if not heads:
         raise ConfigurationError(
             f"{source}: the task {facts.name} needs a head {facts.head}, the model has "
-            f"{', '.join(model.heads)}: "
-            "fine-tune it on the task first"
+            f"{', '.join(model.heads)}: fine-tune it on the task first"
         )
 
     labels = model.heads[heads[0]].labels
     if facts.labels and labels != facts.labels:
         raise ConfigurationError(
             f"{source}: was trained for the classes {', '.join(labels) or 'without names'}, "
-            f"{shards.path} has "
-            f"{', '.join(facts.labels)}: its scores would mean other classes"
+            f"{shards.path} has {', '.join(facts.labels)}: its scores would mean other classes"
         )
 
     return heads[0]

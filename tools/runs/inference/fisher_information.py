@@ -87,8 +87,7 @@ def require_drawable_labels(heads: Mapping[str, Head]) -> None:
     if len(heads) > 1:
         raise ConfigurationError(
             f"model.heads: labels are sampled from one head, this model has {', '.join(heads)}; "
-            "set empirical=true to "
-            "use the languages of the data"
+            "set empirical=true to use the languages of the data"
         )
     for name, head in heads.items():
         if not isinstance(head, LabelHead | ClassificationHead):
@@ -119,9 +118,8 @@ def _draw_labels(
         else:
             return dict(tensors)
 
-        if (
-            isinstance(head, ClassificationHead) and head.options.multi_label
-        ):  # [1, classes], each drawn independently
+        # [1, classes], each drawn independently
+        if isinstance(head, ClassificationHead) and head.options.multi_label:
             return {
                 **tensors,
                 key: torch.bernoulli(scores.float().sigmoid(), generator=generator).to(torch.int64),

@@ -48,8 +48,7 @@ class PredictionParts:
             )
             raise ConfigurationError(
                 f"{self.folder}: holds parts of another prediction ({', '.join(changed)} differ): "
-                "remove the folder, "
-                "or choose another output"
+                "remove the folder, or choose another output"
             )
         publish_json(self.folder / _FACTS, dict(facts))
 
@@ -194,7 +193,6 @@ def _glue_answer(record: Record) -> str:
     if "rejected" in record:
         raise ConfigurationError(
             f"layout=glue: row {record['row']} has no prediction ({record['rejected']}): a "
-            "submission needs all rows; "
-            "repair the row"
+            "submission needs all rows; repair the row"
         )
     return str(record["label"]) if "label" in record else f"{record['score']:.3f}"

@@ -111,9 +111,8 @@ class TeacherScores:
         if size > BLOCK_LIMIT:
             raise ConfigurationError(
                 f"k={self.stored.k}: a block of {rows} rows would take more than "
-                f"{BLOCK_LIMIT >> 20} MiB: expected a "
-                "smaller k, or a set with fewer rows in a block (`clozeline repack-shards "
-                "block_rows=N`)"
+                f"{BLOCK_LIMIT >> 20} MiB: expected a smaller k, or a set with fewer rows in a "
+                "block (`clozeline repack-shards block_rows=N`)"
             )
 
 
@@ -189,15 +188,14 @@ def plan_scores(
     if manifest.kind != "examples" or manifest.objective is None:
         raise ConfigurationError(
             f"data.shards: {shards.path} holds {manifest.kind}: expected examples, whose labels "
-            "are fixed; run "
-            "`clozeline corrupt` on it"
+            "are fixed; run `clozeline corrupt` on it"
         )
 
     if manifest.objective.architecture != config.architecture:
         raise ConfigurationError(
             f"data.shards: {shards.path} is for the architecture "
-            f"{manifest.objective.architecture}, the teacher "
-            f"{teacher.folder} is {config.architecture}"
+            f"{manifest.objective.architecture}, the teacher {teacher.folder} is "
+            f"{config.architecture}"
         )
 
     collate = Collate.from_manifest(manifest)

@@ -183,8 +183,7 @@ def choose_prepared(
     if chosen not in ready:
         raise ConfigurationError(
             f"{key}={chosen}: the run was not trained for it, and its scores would mean nothing; "
-            "it can be asked by "
-            f"{', '.join(ready)}"
+            f"it can be asked by {', '.join(ready)}"
         )
     return chosen
 

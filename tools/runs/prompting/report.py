@@ -85,9 +85,8 @@ def prompt_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield readable lines."""
     yield (
         f"{scores['task']} by {scores['mode']}, score {scores['score']}, {scores['shots']} "
-        "demonstrations "
-        f"({scores['shot_selection']}, seed {scores['seed']}): {scores['n']:,} rows, step "
-        f"{scores['step']:,}"
+        f"demonstrations ({scores['shot_selection']}, seed {scores['seed']}): {scores['n']:,} "
+        f"rows, step {scores['step']:,}"
     )
 
     majority = scores["baselines"]["majority"]

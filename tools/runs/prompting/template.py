@@ -233,9 +233,8 @@ def read_rows(
         first = template.names[0]
         raise ConfigurationError(
             f"{path}: no row can be read ({reasons}). The template reads {wanted}; the file's "
-            "columns are "
-            f"{', '.join(columns) or 'none'}. Name yours in the template, for example fields: "
-            f"{{{first}: COLUMN}}"
+            f"columns are {', '.join(columns) or 'none'}. Name yours in the template, for example "
+            f"fields: {{{first}: COLUMN}}"
         )
 
     return PromptRows(accepted, refused)
@@ -295,8 +294,7 @@ class Demonstrations:
         if shots and len(self._pool) <= shots:
             raise ConfigurationError(
                 f"shots={shots}: expected a file train=FILE with more labeled rows than that, got "
-                f"{len(self._pool)} "
-                "different ones"
+                f"{len(self._pool)} different ones"
             )
 
     def of(self, row: PromptRow) -> list[PromptRow]:

@@ -51,8 +51,7 @@ def write_mds(rows: ExportedRows, folder: Path) -> None:
         if (size := int(offsets[-1])) > _LARGEST:
             raise ConfigurationError(
                 f"rows={rows.file_rows}: a file of this many rows has {size:,} bytes, and MDS "
-                "files hold at most "
-                f"{_LARGEST:,}; give fewer rows"
+                f"files hold at most {_LARGEST:,}; give fewer rows"
             )
         name = f"shard.{number:05d}.mds"
         numbers = np.array([len(samples), *offsets], "<u4")

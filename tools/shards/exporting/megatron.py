@@ -64,7 +64,6 @@ def _refuse_other_rows(shards: ShardSet) -> None:
         )
         raise ConfigurationError(
             f"{shards.path}: format=megatron holds token ids alone: expected a set of causal_lm "
-            "for a decoder with "
-            f"the one list column input_ids, got {what} with {', '.join(lists)}; choose another "
-            "format"
+            f"for a decoder with the one list column input_ids, got {what} with "
+            f"{', '.join(lists)}; choose another format"
         )

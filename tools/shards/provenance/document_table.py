@@ -43,9 +43,8 @@ def document_tables(manifest_path: Path) -> list[Path]:
             shard.with_name(f"documents{shard.stem[5:]}.arrow")
             for shard in (folder / "encode").glob("shard-*")
         }
-        tables |= {
-            *(folder / "encode").glob("documents-*.arrow")
-        }  # also of a shard that is missing
+        # also of a shard that is missing
+        tables |= {*(folder / "encode").glob("documents-*.arrow")}
         if missing := [path for path in sorted(tables) if not path.is_file()]:
             raise IntegrityError(
                 f"{missing[0]}: the document table is missing; {rebuild_hint(missing[0])}"
@@ -151,8 +150,8 @@ def tokenizer_folder(shards: ShardSet, folder: Path | None = None) -> Path:
         other = Vocabulary.load(folder / VOCABULARY_FILE).fingerprint
         if other != fingerprint:
             raise ConfigurationError(
-                f"tokenizer={folder}: has the fingerprint {other}, but {shards.path} was made "
-                f"with {fingerprint}"
+                f"tokenizer={folder}: has the fingerprint {other}, but {shards.path} was made with "
+                f"{fingerprint}"
             )
         return folder
 

@@ -33,17 +33,16 @@ def check_origin(examples: ShardSet, samples: ShardSet) -> None:
     if parents and samples.digest not in parents:
         raise ConfigurationError(
             f"against={samples.path}: the examples come from the sample set "
-            f"{', '.join(parents.values())} "
-            f"with digest {next(iter(parents))[:16]}…, this one has {samples.digest[:16]}…"
+            f"{', '.join(parents.values())} with digest {next(iter(parents))[:16]}…, this one has "
+            f"{samples.digest[:16]}…"
         )
 
     expected = len(samples) * manifest.variants
     counted = manifest.totals.samples + sum(manifest.totals.skipped.values())
     if counted != expected:
         raise IntegrityError(
-            f"{examples.path}: {len(samples)} samples x {manifest.variants} variants = "
-            f"{expected}, but "
-            f"examples + skipped = {counted}"
+            f"{examples.path}: {len(samples)} samples x {manifest.variants} variants = {expected}, "
+            f"but examples + skipped = {counted}"
         )
 
 
@@ -122,9 +121,8 @@ class RoundTrip:
 
     def _frame(self, ids: Ragged) -> Ragged:
         """Frame all originals like a one-token probe: the frame is the same for every row."""
-        probe = self.objective.vocabulary.replaceable[
-            :1
-        ]  # never a special token, so not a part of the frame
+        # never a special token, so not a part of the frame
+        probe = self.objective.vocabulary.replaceable[:1]
         framed_probe = self.objective.add_special_tokens(probe)
         before = int(np.argmax(framed_probe == probe))
         lengths = ids.lengths + len(framed_probe) - 1

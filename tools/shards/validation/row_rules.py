@@ -416,8 +416,8 @@ def _sentinels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
         ) is not None:
             yield (
                 row,
-                f"expected the sentinels of {name} in order, each once, "
-                f"got {ranks_found[row].tolist()}",
+                f"expected the sentinels of {name} in order, each once, got "
+                f"{ranks_found[row].tolist()}",
             )
 
 

@@ -63,9 +63,8 @@ def check_shard_set(
 
     `also` is a further check, called with each block and its shard number.
     """
-    has_rows = (
-        shards.manifest.kind != "columns"
-    )  # a column set has the ids of its rows in another set
+    # a column set has the ids of its rows in another set
+    has_rows = shards.manifest.kind != "columns"
     base = BASE_COLUMNS.get(shards.manifest.kind, "")
     if has_rows and base not in {spec.name for spec in shards.columns if spec.kind == "list"}:
         raise IntegrityError(

@@ -51,8 +51,7 @@ def compare_stored_scores(
     if opened.weights_digest != stored.digest:
         raise ConfigurationError(
             f"teacher={teacher}: has weights of digest {opened.weights_digest}, {columns.path} "
-            f"holds the {stored}: "
-            "name the teacher that it was made with"
+            f"holds the {stored}: name the teacher that it was made with"
         )
 
     scores = TeacherScores(opened, against, stored, torch.device("cpu"))
@@ -68,8 +67,8 @@ def compare_stored_scores(
             where = columns.shard_path(int(columns.index.shard[block]))
             raise IntegrityError(
                 f"{where}: block {int(columns.index.block[block])}: expected the scores that "
-                f"{teacher} computes, "
-                f"{share:.0%} of the entries differ: run `clozeline teach` again"
+                f"{teacher} computes, {share:.0%} of the entries differ: run `clozeline teach` "
+                "again"
             )
 
     return ComparedScores(len(readable), len(sample))
@@ -84,10 +83,9 @@ def _check_counts(joined: JoinedShards, block: int, stored: StoredScores) -> Non
     if wrong.any():
         row = int(np.argmax(wrong))
         raise IntegrityError(
-            f"{joined.path}: block {block} over all shards, row {row}: expected "
-            f"{int(labels[row])} scores, k = "
-            f"{stored.k} for each label, got {int(sizes[0][row])} ids and {int(sizes[1][row])} "
-            "weights"
+            f"{joined.path}: block {block} over all shards, row {row}: expected {int(labels[row])} "
+            f"scores, k = {stored.k} for each label, got {int(sizes[0][row])} ids and "
+            f"{int(sizes[1][row])} weights"
         )
 
 

@@ -313,8 +313,8 @@ def check_micro_batches(case: HeadCase) -> None:
         close = torch.isclose(total, loss.total, rtol=1e-5)
         require(
             close,
-            f"micro-batches of {size}: expected the sum {loss.total:.6g}, got {total:.6g}; "
-            "return no mean",
+            f"micro-batches of {size}: expected the sum {loss.total:.6g}, got {total:.6g}; return "
+            "no mean",
         )
 
         scale = max(gradient.abs().max() for gradient in expected)
@@ -344,8 +344,8 @@ def check_row_weights(case: HeadCase) -> None:
     require(
         again.count == loss.count and torch.isclose(again.total, loss.total, rtol=1e-6),
         f"expected the loss {loss.total:.6g} of {loss.count}, got {again.total:.6g} of "
-        f"{again.count}. Read labels by "
-        "`row_labels` or `gather_labels`, which ignore rows of weight 0",
+        f"{again.count}. Read labels by `row_labels` or `gather_labels`, which ignore rows of "
+        "weight 0",
     )
 
 
@@ -377,8 +377,8 @@ def check_padded_labels(case: HeadCase) -> None:
     require(
         same,
         f"expected the loss {loss.total:.6g} of {loss.count}, got {padded.total:.6g} of "
-        f"{padded.count}. Ignore labels "
-        "whose `label_ids` are -100, or whose value is the filler of its field",
+        f"{padded.count}. Ignore labels whose `label_ids` are -100, or whose value is the filler "
+        "of its field",
     )
 
 

@@ -138,9 +138,8 @@ def check_uncorrupt(case: ObjectiveCase) -> None:
             require(
                 False,
                 f"expected {len(expected)} tokens, got {len(restored)}: {wanted} became {got} from "
-                f"position {first} on. "
-                "Store in a feature with the role `undo` what others do not tell; override "
-                "`original` to use a part",
+                f"position {first} on. Store in a feature with the role `undo` what others do not "
+                "tell; override `original` to use a part",
             )
 
 
@@ -159,8 +158,8 @@ def check_batches(case: ObjectiveCase) -> None:
             require(
                 not other,
                 f"expected from {portion} rows what a batch of {len(order)} gave, got {other} "
-                "other ones. Keep nothing "
-                "from call to call, and draw only by `random_keys.for_label`",
+                "other ones. Keep nothing from call to call, and draw only by "
+                "`random_keys.for_label`",
             )
 
 
@@ -177,10 +176,9 @@ def check_draws(case: ObjectiveCase) -> None:
         least = case.objective.min_redrawn_share
         require(
             share >= least and (share == 0 or least > 0),
-            f"expected another {what} to change {least:.0%} of rows or more, got {share:.0%}. "
-            "Draw by `random_keys.for_label`; "
-            "where fewer change, declare this share as `min_redrawn_share`, 0 where nothing is "
-            "drawn",
+            f"expected another {what} to change {least:.0%} of rows or more, got {share:.0%}. Draw "
+            "by `random_keys.for_label`; where fewer change, declare this share as "
+            "`min_redrawn_share`, 0 where nothing is drawn",
         )
 
 

@@ -126,10 +126,10 @@ MODELS: Final[Mapping[str, StarterFamily]] = {
     ),
     "unilm": StarterFamily(
         "unilm",
-        "{name: mixture, label: unilm, parts: ["
-        f"{{name: next_sentence_prediction, label: both, weight: 2, {_ROW}}}, "
-        f"{{name: next_sentence_prediction, label: prefix, weight: 2, attention: prefix, {_ROW}}}, "
-        f"{{name: masked_lm, attention: left_to_right, grouping: sentence_pair, {_ROW}}}]}}",
+        "{name: mixture, label: unilm, parts: [{name: next_sentence_prediction, label: both, "
+        f"weight: 2, {_ROW}}}, {{name: next_sentence_prediction, label: prefix, weight: 2, "
+        f"attention: prefix, {_ROW}}}, {{name: masked_lm, attention: left_to_right, grouping: "
+        f"sentence_pair, {_ROW}}}]}}",
         "an encoder that also continues text",
         keys=_LEARNED,
     ),
@@ -383,11 +383,12 @@ def train_yaml(
         training["optimizer"] = {**optimizer, "learning_rate": float(f"{rate:.2g}")}
 
     shards = str(folder / "data" / "group" / grouping / "train" / "manifest.json")
+    # corrupted anew in each pass
     data = {
         "shards": shards,
         "corrupt": parse_yaml(entry),
         **training["data"],
-    }  # corrupted anew in each pass
+    }
 
     head = _TRAIN.format(
         model=model.upper(),

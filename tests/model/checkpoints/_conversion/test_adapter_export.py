@@ -38,9 +38,8 @@ def headed(folder, case, kind):
     model = build_checkpoint(read_checkpoint(folder))
     if kind == "lm":
         return theirs, model, []
-    trained = [
-        name for name, _ in model.named_parameters() if name.startswith("heads.")
-    ]  # no table tied to one
+    # no table tied to one
+    trained = [name for name, _ in model.named_parameters() if name.startswith("heads.")]
     disturbed(torch.nn.ParameterList(model.get_parameter(name) for name in trained), seed=2)
     return theirs, model, trained
 
@@ -78,9 +77,8 @@ def loaded(folder, theirs):
         for name in again.missing_keys
         if "lora_" in name or "modules_to_save" in name or "prompt" in name
     ]
-    unexpected = [
-        name for name in again.unexpected_keys if name != "prompt_embeddings"
-    ]  # peft loads it apart
+    # peft loads it apart
+    unexpected = [name for name in again.unexpected_keys if name != "prompt_embeddings"]
     assert (missing, unexpected) == ([], [])
     return model.eval()
 

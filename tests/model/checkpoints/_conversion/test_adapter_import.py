@@ -20,9 +20,10 @@ from tests.model.checkpoints import published
 from tests.model.checkpoints._conversion.test_adapter_export import ROUNDING, their_scores
 from tests.model.checkpoints._conversion.test_task_heads import saved, task_rows
 
+# peft
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"
-)  # peft
+)
 GPT2 = {"target_modules": ["c_attn", "c_fc"], "fan_in_fan_out": True}
 LINEAR = {"bert": ["query", "value"], "llama": ["q_proj", "v_proj", "down_proj"], "t5": ["q", "v"]}
 

@@ -74,8 +74,8 @@ def test_a_model_without_segment_types_gets_a_row_of_zeros(tmp_path, model_type,
 def test_a_head_of_another_type_is_refused():
     model = built("encoder", heads={"lm": 1.0})
     known = (
-        "has the heads masked_lm or masked_lm and sentence or sentence, but this one has lm: export some "
-        "of them, or the body"
+        "has the heads masked_lm or masked_lm and sentence or sentence, but this one has lm: "
+        "export some of them, or the body"
     )
     with pytest.raises(ConfigurationError, match=known):
         export_checkpoint(checkpoint_of(model))

@@ -101,8 +101,7 @@ def test_readings_go_and_the_word_stays(extractor):
 def test_exponents_have_a_sign_and_footnotes_none(extractor):
     body = (
         "<p>It holds 3.2 × 10<sup>6</sup> m<sup>3</sup> of water, 10<sup>−9</sup> s a drop, says "
-        "the mayor"
-        f"<sup>1</sup> of 1998<sup><a href=#n>2</a></sup>.</p>{PARAGRAPHS}"
+        f"the mayor<sup>1</sup> of 1998<sup><a href=#n>2</a></sup>.</p>{PARAGRAPHS}"
     )
     text = extract(extractor, body)
     assert "10^6 m^3 of water, 10^−9 s a drop" in text

@@ -103,8 +103,8 @@ def test_a_filter_keeps_the_contract(name, tmp_path):
     reasons = case.type.reasons
     assert name in AT_THRESHOLDS or set(CASES[name]) == set(reasons), (
         f"tests/pipeline/clean/filters/test_{name}.py: declare CASES, which maps each of "
-        f"{sorted(reasons)} "
-        f"to a minimal document that is rejected for this reason; found {sorted(CASES[name])}"
+        f"{sorted(reasons)} to a minimal document that is rejected for this reason; found "
+        f"{sorted(CASES[name])}"
     )
     assert judge_text(case.build(), PROSE).reason == ""
     judge_text(case.build(), "", "und")

@@ -50,8 +50,8 @@ def edit(text):
         (
             "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***\n\nProduced by A. Reader\nand B. "
             "Reader",
-            "End of the Project Gutenberg EBook of Emma\n\n*** END OF THE PROJECT GUTENBERG "
-            "EBOOK EMMA ***",
+            "End of the Project Gutenberg EBook of Emma\n\n*** END OF THE PROJECT GUTENBERG EBOOK "
+            "EMMA ***",
         ),
         (
             "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***\n\nE-text prepared by A. "

@@ -68,9 +68,8 @@ def test_words_that_segmenters_found_move_with_their_tokens(first):
         FIRST_CONTENT + random.permutation(WORDS.size - FIRST_CONTENT)[:length]
         for length in lengths
     ]
-    starts = [
-        np.flatnonzero(np.arange(length) % 3 != 1) for length in lengths
-    ]  # words of one and two tokens
+    # words of one and two tokens
+    starts = [np.flatnonzero(np.arange(length) % 3 != 1) for length in lengths]
     plain = samples(lengths, sentences=6)
     columns = {
         "ids": Ragged.from_lists(ids, WORDS.id_dtype),

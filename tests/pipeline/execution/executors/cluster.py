@@ -49,8 +49,7 @@ def run(cluster, command, words):
         ):
             print(
                 "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission "
-                "failed: "
-                "Job violates accounting/QOS policy",
+                "failed: Job violates accounting/QOS policy",
                 file=sys.stderr,
             )
             return 1

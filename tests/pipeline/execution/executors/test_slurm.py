@@ -161,9 +161,10 @@ def test_jobs_of_a_driver_that_stopped_are_canceled_by_it_or_by_the_next_one(tmp
         )
         assert run_command(lambda: execute(tmp_path / "stopped") and 0) == 130
         assert len(calls(cluster, "scancel")) == 1
+        # it was killed
         patch.setattr(
             slurm, "_command", lambda *words: subprocess.CompletedProcess(words, 0, "", "")
-        )  # it was killed
+        )
         assert run_command(lambda: execute(tmp_path / "killed") and 0) == 130
     assert len(calls(cluster, "scancel")) == 1
     execute(tmp_path / "killed")

@@ -208,9 +208,8 @@ def test_packed_rows_laid_end_to_end_are_the_stream(rows, length, separator, min
         for name, places in (("document_starts", begins), ("sentence_starts", sentences)):
             inside = [place - first for place in places if first < place < last]
             assert found.columns[name][row].tolist() == [0, *inside]
-    found, counts = run(
-        rows, "packed", length, minimum, separator
-    )  # without rows that are too short
+    # without rows that are too short
+    found, counts = run(rows, "packed", length, minimum, separator)
     special = int(np.isin(found.columns["ids"].values, EXTRA[separator]).sum())
     assert counts["separators"] == special
     assert counts["tokens_in_samples"] == len(found.columns["ids"].values) - special

@@ -231,9 +231,8 @@ def test_a_flipped_bit_of_a_tar_costs_one_member_and_a_loss_is_told(place, bit):
 @given(ending=st.sampled_from(sorted(PACK)), share=st.floats(0, 0.999))
 def test_a_cut_tar_gives_the_members_before_the_cut_and_says_that_it_is_cut(ending, share):
     whole = PACK[ending](tar_bytes(TEXTS))
-    end = (
-        5 * 1024 if ending == ".tar" else len(whole) - 1
-    )  # behind the last member there are only zeros
+    # behind the last member there are only zeros
+    end = 5 * 1024 if ending == ".tar" else len(whole) - 1
     with tempfile.TemporaryDirectory() as folder:
         found, reasons = members_of(
             write(Path(folder), f"a{ending}", whole[: int(end * share)]), "tar"

@@ -126,9 +126,8 @@ def test_a_page_that_names_utf_16_in_ascii_is_utf_8(label):
 
 def test_one_unknown_character_of_iso_2022_jp_is_lost():
     text = "東京へ行きます。" * 20
-    body = (
-        text.encode("iso2022_jp") + b"\x1b$B\x2d\x21\x1b(B"
-    )  # a circled digit, which the standard lacks
+    # a circled digit, which the standard lacks
+    body = text.encode("iso2022_jp") + b"\x1b$B\x2d\x21\x1b(B"
     assert decode(body, "iso-2022-jp") == (text + "\ufffd", FLAG_REPLACEMENTS)
 
 

@@ -125,9 +125,8 @@ def test_a_cut_file_gives_every_record_before_the_cut(form, codec, sizes, seed, 
     found, reasons = read_bytes(form, codec, b"".join(members)[:cut])
     before = [text for some in words[:number] for text in some]
     wanted = before + words[number][:inside]
-    at_end = (
-        inside > 0 and ends[inside - 1] == content
-    )  # nothing tells whether a line without its end is complete
+    # nothing tells whether a line without its end is complete
+    at_end = inside > 0 and ends[inside - 1] == content
     assert found == wanted or ((inside == 1 or at_end) and found == wanted[:-1])
     assert cut in starts or reasons
 

@@ -265,8 +265,7 @@ RULES = [
     ),
     (
         "<b>{{x|[[a|b]]}}[[c|''d'']]</b> [https://e.example ''f'' g] https://h.example "
-        "[https://i.example] {{{j|k}}}"
-        "&lt;",
+        "[https://i.example] {{{j|k}}}&lt;",
         "d f g https://h.example  k<",
     ),
 ]

@@ -127,8 +127,8 @@ def test_treebanks(tmp_path):
         + line("3", "lac", "NOUN")
     )
     text = (
-        f"# newdoc id = a\n# text = au lac\n{contraction}{line('3.1', 'est', 'VERB')}\n"
-        f"# newpar\n{line('1', '#', 'SYM')}\n# newdoc\n{line('1', 'oui', 'INTJ')}"
+        f"# newdoc id = a\n# text = au lac\n{contraction}{line('3.1', 'est', 'VERB')}\n# "
+        f"newpar\n{line('1', '#', 'SYM')}\n# newdoc\n{line('1', 'oui', 'INTJ')}"
     )
     labels = list(reader_of("conllu").metadata.labels)
     assert read(tmp_path, text, "conllu") == [

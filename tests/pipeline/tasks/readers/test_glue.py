@@ -28,8 +28,8 @@ OFFICIAL = {
         0,
     ),
     "stsb": (
-        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
-        "0\tg\tf\t2012\t1\tn\tn\tA plane.\tAn air plane.\t3.800\n",
+        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n0\tg\tf\t2012\t1\tn\tn\tA "
+        "plane.\tAn air plane.\t3.800\n",
         [("A plane.", "An air plane.")],
         3.8,
     ),

@@ -307,9 +307,8 @@ def test_words_are_those_between_white_space(tokenizer):
             tokenizer.decode_part(word)
             for word in words_of(tokenizer, tokenizer.encode([text])[0].ids)
         ]
-        known = [
-            word.strip() for word in found if word.strip() not in ("", "<unk>")
-        ]  # white space may be unknown
+        # white space may be unknown
+        known = [word.strip() for word in found if word.strip() not in ("", "<unk>")]
         assert known == text.split()
         assert tokenizer.LOSS or not any(word.strip() and word[0] in "\n\t\r" for word in found), (
             "but its space"

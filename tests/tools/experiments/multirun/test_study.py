@@ -381,9 +381,8 @@ def test_losses_are_those_of_the_trainer(shard_sets, tmp_path, monkeypatch, caps
     monkeypatch.setattr(
         tool, "make_all_sets", lambda _, output, variants, *more: dict.fromkeys(variants, sets)
     )
-    monkeypatch.setenv(
-        "MASTER_PORT", "29500"
-    )  # of the user's own; runs beside one another need a port each
+    # of the user's own; runs beside one another need a port each
+    monkeypatch.setenv("MASTER_PORT", "29500")
     words = [str(folder), "--output", str(tmp_path / "out"), "--flops", "6e8"]
     assert tool.main(words) == 0
     first = (tmp_path / "out" / "study.txt").read_text()

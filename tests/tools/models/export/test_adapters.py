@@ -24,9 +24,10 @@ from tests.tools.small_run import compute_row_scores
 from tests.train.masked_set import write_config
 from tests.train.written_runs import BERT
 
+# peft
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"
-)  # peft
+)
 SIZES = {
     "hidden_size": 20,
     "num_hidden_layers": 2,

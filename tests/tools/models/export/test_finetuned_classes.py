@@ -81,11 +81,9 @@ def test_a_classifier(one_rank, tmp_path, frame, capsys):
     lm = ", lm: 0.5" if frame == "gpt1" else ""
     config.write_text(
         f"{{model: {{init_from: {tmp_path}/body, heads: {{classification: {{hidden: "
-        f"auto}}{lm}}}}}, steps: 60,"
-        f" data: {{shards: {sets}/train, global_batch: 16, micro_batch: 8, lanes: 4}}, output: "
-        f"{run},"
-        " optimizer: {name: adamw, learning_rate: 0.01}, schedule: {name: constant}, log: "
-        "{tensorboard: false}}"
+        f"auto}}{lm}}}}}, steps: 60, data: {{shards: {sets}/train, global_batch: 16, micro_batch: "
+        f"8, lanes: 4}}, output: {run}, optimizer: {{name: adamw, learning_rate: 0.01}}, schedule: "
+        "{name: constant}, log: {tensorboard: false}}"
     )
     assert one_rank.run(start, config) == [0]
     scores = json.loads(score_task(run, EvaluateOptions())[0])

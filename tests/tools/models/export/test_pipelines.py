@@ -72,10 +72,10 @@ def trained(ranks, folder, reader, rows, head, steps=150, size=480):
     sets = run_recipe(folder, tokenizer_of(folder / "words", size))
     config = folder / "train.yaml"
     config.write_text(
-        f"{{model: {{{BODY}, heads: {{{head}}}}}, steps: {steps}, output: {folder / 'run'},"
-        f" data: {{shards: {sets}/train, global_batch: 16, micro_batch: 16, lanes: 4}},"
-        " optimizer: {name: adamw, learning_rate: 0.005}, schedule: {name: constant}, log: "
-        "{tensorboard: false}}"
+        f"{{model: {{{BODY}, heads: {{{head}}}}}, steps: {steps}, output: {folder / 'run'}, data: "
+        f"{{shards: {sets}/train, global_batch: 16, micro_batch: 16, lanes: 4}}, optimizer: "
+        "{name: adamw, learning_rate: 0.005}, schedule: {name: constant}, log: {tensorboard: "
+        "false}}"
     )
     assert ranks.run(start, config) == [0]
     assert export_model([str(folder / "run"), str(folder / "exported")]) == 0

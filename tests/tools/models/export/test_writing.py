@@ -228,9 +228,8 @@ def test_transformers_computes_what_we_do(tmp_path, model_type, kind):
         (found,) = build_checkpoint(stored).logits(ours).values()
         (dense,) = build_checkpoint(read_checkpoint(tmp_path / "dense")).logits(ours).values()
     limit = 1e-5
-    if (
-        kind == "int8_dynamic"
-    ):  # an input may round to the next integer; T5's logits differ by 1.4e-2 to 2.4e-2
+    # an input may round to the next integer; T5's logits differ by 1.4e-2 to 2.4e-2
+    if kind == "int8_dynamic":
         limit = 4e-2 if model_type == "t5" else 1e-2
     held = theirs.state_dict()
     for name, tensor in expected.state_dict().items():

@@ -180,9 +180,8 @@ def with_rollbacks(rollbacks, rows_at):
             begin += steps[-1].rows
         if lost := steps[len(steps) - back :] if back else []:
             del steps[-len(lost) :]
-            skipped = [
-                entry for entry in skipped if entry.step <= len(steps)
-            ]  # others are taken back
+            # others are taken back
+            skipped = [entry for entry in skipped if entry.step <= len(steps)]
             start = lost[0].begin
             # rows that were skipped before the first of the lost steps are skipped in any case
             skipped.append(SkippedRows(len(steps), start, begin))
@@ -242,6 +241,7 @@ def test_sets_of_phases_are_recognized_by_their_digests(shard_sets, tmp_path):
         [copies[1], copies[0]],
     ]
     with pytest.raises(
-        ConfigurationError, match=r"data\.shards: .* reads whole_word_masking.* none of those given"
+        ConfigurationError,
+        match=r"data\.shards: .* reads whole_word_masking.* not among those given",
     ):
         locate_sets(tmp_path, data, SetPaths(shards=copies[0]))

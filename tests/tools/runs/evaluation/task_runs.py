@@ -68,8 +68,8 @@ def body_and_recipe(ranks, folder, steps):
     recipe.mkdir()
     write_recipe(recipe).rename(recipe / "pipeline.yaml")
     text = (
-        "model: {heads: {classification: {hidden: tanh}}}\noptimizer: {name: adamw, "
-        "learning_rate: 0.01}\n"
+        "model: {heads: {classification: {hidden: tanh}}}\noptimizer: {name: adamw, learning_rate: "
+        "0.01}\n"
     )
     text += "schedule: {name: linear, warmup: 1}\n"
     text += f"data: {{global_batch: 16, lanes: 4, micro_batch: 8}}\nsteps: {steps}\n"

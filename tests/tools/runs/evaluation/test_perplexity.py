@@ -252,9 +252,8 @@ class SlowKneserNey:
         left = defaultdict(set)
         opens = defaultdict(int)
         for document in documents:
-            for end in range(
-                1, len(document)
-            ):  # the last token of an n-gram is never the first of the document
+            # the last token of an n-gram is never the first of the document
+            for end in range(1, len(document)):
                 for n in range(1, min(order, end + 1) + 1):
                     gram = tuple(document[end - n + 1 : end + 1])
                     raw[gram] += 1

@@ -101,9 +101,8 @@ def test_evaluate_tunes_and_later_scores_use_it(tmp_path, capsys):
     assert before["threshold"] == 0.0
     assert tuned == after
     assert after["threshold"] == read_threshold(tmp_path / "run", after["checkpoint"]) != 0.0
-    assert after["metrics"]["f1"] >= max(
-        before["metrics"]["f1"], 11 / 21 - 1e-9
-    )  # 11 of 21 with an answer, or none
+    # 11 of 21 with an answer, or none
+    assert after["metrics"]["f1"] >= max(before["metrics"]["f1"], 11 / 21 - 1e-9)
     assert evaluate([str(tmp_path / "run"), "split=train"]) == 0
     assert f"threshold of no answer {after['threshold']:.3f}" in capsys.readouterr().out
 

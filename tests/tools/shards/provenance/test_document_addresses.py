@@ -78,9 +78,8 @@ def test_all_readings_of_a_document_are_named(shard_sets, label):
     for uid, places in shown.items():
         rows, untold = document_rows(feed, [bytes.fromhex(uid)])
         found = {(one["samples"], one["place"]) for one in row_reads(feed, rows, [range(1)])}
-        assert (
-            found <= places
-        )  # a row may begin with the separator after a document, and no more of it
+        # a row may begin with the separator after a document, and no more of it
+        assert found <= places
         assert len(places - found) <= feed.sets[0].manifest.variants
         assert not untold
         own = feed.sets[0].read_block

@@ -58,9 +58,8 @@ def test_a_shard_in_order_is_searched_by_halving(tmp_path, monkeypatch):
     for uid, places in everywhere(shards).items():
         reads.clear()
         assert [(one.block, one.row) for one in find_rows(shards, uid)] == places
-        assert (
-            len(set(reads)) <= 2 * 8
-        )  # of 64 blocks in each shard: halved six times, the block and its neighbor
+        # of 64 blocks in each shard: halved six times, the block and its neighbor
+        assert len(set(reads)) <= 2 * 8
 
 
 def test_token_sets_have_no_samples(shard_sets):

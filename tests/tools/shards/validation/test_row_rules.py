@@ -364,11 +364,12 @@ CHOSEN = {
     "segment_starts": [0, 3, 4, 7],
     "choice": [1],
 }
+# 5 ends an answer
 SAID = {
     "input_ids": [7, 7, 6, 5],
     "label_positions": [2, 3],
     "label_ids": [6, 5],
-}  # 5 ends an answer
+}
 RIGHT = {
     "tags": (make_tagged_sets, TAGGED),
     "answers": (make_question_sets, ASKED),

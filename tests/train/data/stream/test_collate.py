@@ -100,9 +100,8 @@ def test_types_of_attention_modes_equal_a_slow_loop(rows, data):
         "input_ids": [[7] * length for _, length in rows],
         "prefix_length": [[p] for p in prefixes],
     }
-    lists |= {
-        "attention": [[mode] if mode else [] for mode, _ in rows]
-    }  # a part of a mixture may leave it out
+    # a part of a mixture may leave it out
+    lists |= {"attention": [[mode] if mode else [] for mode, _ in rows]}
     columns = {name: column(values) for name, values in lists.items()}
     tensors = Collate("encoder", roles_of(columns), SPECIAL)(columns, None)
     width = max(length for _, length in rows)
