@@ -45,11 +45,12 @@ test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster, a Slu
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev,ray]'
 	$(BIN)/python -m pytest -m '' --hypothesis-profile exploring -n auto --dist worksteal --no-loadscope-reorder
 
-check: $(STAMP)  ## lint, format, types, import contracts
+check: $(STAMP)  ## lint, format, types, import contracts, messages of commits
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.history
 
 fix: $(STAMP)  ## repair what lint and format can
 	$(BIN)/ruff check --fix .

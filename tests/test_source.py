@@ -5,9 +5,12 @@ packages.
 """
 
 import ast
+import io
 import re
 import sys
+import tokenize
 import tomllib
+from collections import Counter
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -15,7 +18,16 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("clozeline", "pipeline", "model", "train", "tools")
-LONGEST_FILE = 400
+MOST_TOKENS = 3_600
+"""Tokens of code in a file: about 600 lines, which a reader takes in at once."""
+LAYOUT = frozenset(
+    {
+        *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
+        *(tokenize.ENCODING, tokenize.ENDMARKER),
+    }
+)
+NESTED_DECLARATIONS = frozenset({"Options", "Configuration", "Tensors"})
+"""Classes inside of an algorithm's class, which declare the same thing of each."""
 FORBIDDEN_CALLS = frozenset(
     {
         *("eval", "exec", "compile", "__import__", "os.system", "os.popen"),
@@ -90,13 +102,34 @@ def trees():
     return {path: ast.parse(path.read_text(encoding="utf-8")) for path in files(*PACKAGES)}
 
 
+def count_tokens(text):
+    """Tokens of code: without comments, docstrings and layout."""
+    documented = set()
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())):
+                documented.update(range(node.lineno, node.end_lineno + 1))
+
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return sum(t.type not in LAYOUT and t.start[0] not in documented for t in tokens)
+
+
 def test_files_are_short():
-    texts = {
-        relative(path): path.read_text(encoding="utf-8")
-        for path in files(*PACKAGES, "tests", "benchmarks")
-    }
-    long = [name for name, text in texts.items() if len(text.splitlines()) > LONGEST_FILE]
-    assert not long, f"over {LONGEST_FILE} lines, split them by idea: {long}"
+    paths = files(*PACKAGES, "tests", "benchmarks")
+    sizes = {relative(path): count_tokens(path.read_text(encoding="utf-8")) for path in paths}
+    long = {name: size for name, size in sizes.items() if size > MOST_TOKENS}
+    assert not long, f"over {MOST_TOKENS} tokens, split them by idea: {long}"
+
+
+def test_a_class_name_stands_once(trees):
+    """A reader who searches for a class finds one."""
+    names = Counter(
+        node.name
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and node.name not in NESTED_DECLARATIONS
+    )
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 def test_no_file_next_to_a_script_shadows_a_dependency_or_the_standard_library():
