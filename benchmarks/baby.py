@@ -90,6 +90,7 @@ class Baby:
             f"input={files}",
             f"output={self.data}",
         )
+
         if not (self.output / "texts").exists():
             clozeline(
                 "export-documents",
@@ -103,6 +104,7 @@ class Baby:
         if self.options.share < 1:
             steps = round(self.keys["steps"] * self.options.share)
             words += [f"steps={steps}", f"evaluate.every={max(1, steps // 4)}"]
+
         launcher = [
             "deepspeed",
             "--num_accelerators",
@@ -110,6 +112,7 @@ class Baby:
             "--master_port",
             str(free_port()),
         ]
+
         start = [
             *launcher,
             "--quiet",
@@ -117,6 +120,7 @@ class Baby:
             "--config",
             str(CONFIGS / self.options.config),
         ]
+
         run_step(
             *start,
             *words,
@@ -155,11 +159,13 @@ class Baby:
         scores = self.output / "pairs"
         found = {}
         last = [*checkpoints][-1]
+
         for name, (step, _) in checkpoints.items():
             folder = self.export(name, step)
             found[name] = keep_result(
                 scores / f"{name}.json", partial(score_folder, folder, pairs, name == last)
             )
+
         texts = self.output / "texts"
         found["n-grams"] = keep_result(
             scores / "n-grams.json", lambda: score_counts([*read_texts(texts)], pairs, folder)
@@ -201,6 +207,7 @@ class Baby:
         Return held-out perplexities, causal and masked.
         """
         found = []
+
         for name, words in {"as trained": [], **SMALLER}.items():
             folder = (
                 self.output / "smaller" / "-".join(re.findall(r"\w+", name)) if words else self.run
@@ -212,6 +219,7 @@ class Baby:
                 self.output / "smaller" / f"{name}.json", partial(self._perplexities, folder)
             )
             found.append([name, *(f"{scores[kind]:.1f}" for kind in ("causal", "masked"))])
+
         return found
 
     def _perplexities(self, folder: Path) -> dict[str, float]:
@@ -236,25 +244,30 @@ class Baby:
             f"dev={dev}",
             f"seeds={self.options.seeds}",
         ]
+
         keys += [
             f"optimizer.learning_rate={RATE}",
             f"data.global_batch={BATCH}",
             f"data.micro_batch={BATCH}",
         ]
+
         keys += [
             f"steps={steps}",
             f"schedule.warmup={steps // 10}",
             f"evaluate.every={steps}",
             "zero.stage=0",
         ]
+
         keys += [f"checkpoint.every={steps}", "log.tensorboard=false", *CHANGES.get(task, [])]
         row = [task]
+
         for begin in ("all", "random"):
             output = self.output / "tuned" / f"{task}-{begin}"
             clozeline("finetune", self.run, *keys, f"from={begin}", f"output={output}")
             runs = read_scored(output)
             metric = runs[0].facts.metrics[0]
             row.append(mean_text([run.metrics[metric] for run in runs], 3))
+
         baselines = runs[0].scores["baselines"].items()
         return [
             f"{task}, {metric}",
@@ -282,6 +295,7 @@ def curve(points: Sequence[tuple[float, float]], levels: Mapping[str, float]) ->
         "words seen",
         (40, 12, 470, 230),
     )
+
     shapes = [plot.y_axis(), polyline([(40, 230), (470, 230)], "#8886", width=1)]
     shapes += [text(plot.x(x), 244, name_of(10**x), anchor="middle") for x, _ in logs]
     shapes += [
@@ -290,6 +304,7 @@ def curve(points: Sequence[tuple[float, float]], levels: Mapping[str, float]) ->
     ]
     shapes += [dot(x, y, _COLORS[0], 3) for x, y in plot.place(logs)]
     below = 0.0  # names of lines that are close stand below each other
+
     for color, (name, height) in zip(
         _COLORS[1:], sorted(heights.items(), key=lambda one: -one[1]), strict=False
     ):
@@ -297,6 +312,7 @@ def curve(points: Sequence[tuple[float, float]], levels: Mapping[str, float]) ->
         below = max(below + 12, plot.y(height) + 4)
         shapes.append(polyline([(40, at), (470, at)], color, dashed=True))
         shapes.append(text(475, below, f"{name} {height:.1f}", color=color))
+
     title = (
         f"BLiMP, percent correct: {', '.join(f'{name_of(10**x)} words {y:.1f}' for x, y in logs)}"
     )
@@ -342,6 +358,7 @@ def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]]) -> str:
         ]
         for name, (step, words) in checkpoints.items()
     ]
+
     parts = [table(("checkpoint", "step", "words seen", "BLiMP, %", "held-out perplexity"), rows)]
     parts.append(
         table(
@@ -349,12 +366,14 @@ def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]]) -> str:
             [[name, percent(scores), str(scores["ties"])] for name, scores in counts.items()],
         )
     )
+
     parts.append(
         table(
             ("score of the last checkpoint", "BLiMP, %", "ties"),
             [[name, percent(scores), str(scores["ties"])] for name, scores in pairs[last].items()],
         )
     )
+
     ours = pairs[last]
     five = counts["5-gram"]["paradigms"]
     parts.append(
@@ -370,6 +389,7 @@ def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]]) -> str:
             ],
         )
     )
+
     if harness := baby.compare_harness(baby.exports / last):
         most = max(
             abs(value - ours["causal"]["paradigms"][name]) for name, value in harness.items()
@@ -377,6 +397,7 @@ def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]]) -> str:
         parts.append(
             f"lm-eval on {len(harness)} paradigms: its accuracies differ by {most:.1g} at most.\n"
         )
+
     parts.append(
         table(
             ("without further training", "causal perplexity", "masked perplexity"), baby.compress()
@@ -404,6 +425,7 @@ def main() -> None:
         most=(int, "pairs of a paradigm; default: all"),
         config="train.yaml",
     )
+
     made.add_argument("output", type=Path)
     made.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE")
     made.add_argument("--pairs", type=Path, required=True, metavar="FILE")

@@ -52,6 +52,7 @@ def write_causal(folder: Path) -> Path:
         tokenizer.bos_token = tokenizer.cls_token
         tokenizer.save_pretrained(causal)
         transformers.LlamaForCausalLM.from_pretrained(folder, config=config).save_pretrained(causal)
+
     return causal
 
 
@@ -91,6 +92,7 @@ def masked_sums(folder: Path, texts: Sequence[str]) -> Sums:
     encoded = tokenizer(list(texts)).input_ids  # [CLS] ... [SEP]
     cells = [(index, at) for index, row in enumerate(encoded) for at in range(1, len(row) - 1)]
     sums = np.zeros(len(texts))
+
     for indices, ids in in_batches([encoded[index] for index, _ in cells]):
         rows = torch.arange(len(indices))
         places = torch.tensor([cells[cell][1] for cell in indices], device=DEVICE)
@@ -99,6 +101,7 @@ def masked_sums(folder: Path, texts: Sequence[str]) -> Sums:
         states = model.model(input_ids=ids).last_hidden_state[rows, places - 1]
         logs = model.lm_head(states).log_softmax(-1)[rows, labels]
         np.add.at(sums, [cells[cell][0] for cell in indices], logs.double().cpu().numpy())
+
     return sums
 
 
@@ -192,6 +195,7 @@ def score_by_harness(causal: Path, pairs: Sequence[Pair], count: int) -> dict[st
     from lm_eval.tasks import TaskManager
 
     names = sorted({pair.paradigm for pair in pairs})[:count]
+
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
             lines = [{"sentences": pair.sentences} for pair in pairs if pair.paradigm == name]
@@ -202,19 +206,23 @@ def score_by_harness(causal: Path, pairs: Sequence[Pair], count: int) -> dict[st
                 "dataset_path": "json",
                 "dataset_kwargs": {"data_files": {"test": str(file)}},
             }
+
             task |= {
                 "test_split": "test",
                 "output_type": "multiple_choice",
                 "doc_to_text": "",
                 "doc_to_target": 0,
             }
+
             task |= {"doc_to_choice": "{{sentences}}", "metric_list": [{"metric": "acc"}]}
             file.with_suffix(".yaml").write_text(yaml.safe_dump(task), encoding="utf-8")
+
         model = HFLM(pretrained=str(causal), device=DEVICE, dtype="float32", batch_size=32)
         manager = TaskManager(include_path=folder, include_defaults=False)
         found = simple_evaluate(
             model, tasks=names, task_manager=manager, bootstrap_iters=0, log_samples=False
         )
+
     return {name: found["results"][name]["acc,none"] for name in names}
 
 
@@ -226,6 +234,7 @@ def main() -> int:
         harness=(0, "paradigms to compare with lm-eval"),
         most=(int, "pairs a paradigm"),
     )
+
     made.add_argument("folder", type=Path)
     made.add_argument("pairs", type=Path)
     options = made.parse_args()
@@ -233,6 +242,7 @@ def main() -> int:
     found = score_folder(options.folder, pairs, options.masked)
     print({name: round(100 * scores["mean"], 2) for name, scores in found.items()})
     differing = {}
+
     if options.harness:
         theirs = score_by_harness(write_causal(options.folder), pairs, options.harness)
         ours = found["causal"]["paradigms"]
@@ -242,6 +252,7 @@ def main() -> int:
         )
         differing = {name for name, value in theirs.items() if abs(ours[name] - value) > 1e-4}
         found["lm_eval"] = theirs
+
     write_json(options.json, found)
     return int(bool(differing))
 

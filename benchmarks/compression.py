@@ -78,6 +78,7 @@ class Experiment:
         self.sets = output / "sets"
         self.student_set = output / "student_sets" / "corrupt" / "masked_lm"
         self.tasks = {}
+
         for word in options.task:
             name, _, files = word.partition("=")
             paths = [Path(path).resolve() for path in files.split(",")]
@@ -97,6 +98,7 @@ class Experiment:
             f"input={_list(self.options.text)}",
             f"output={self.sets}",
         )
+
         tokenizer = [
             "train_tokenizer=null",
             f"tokenizer.path={self.sets / 'train_tokenizer' / 'tokenizer'}",
@@ -110,7 +112,9 @@ class Experiment:
             f"data.heldout={self.student_set / 'heldout'}",
             f"output={self.teacher}",
         ]
+
         clozeline("train", "--config", CONFIGS / "train_teacher.yaml", *words, threads=CORES)
+
         for how in STORED:
             scores = f"output={self.output / f'scores-{how}'}"
             clozeline(
@@ -135,6 +139,7 @@ class Experiment:
                 f"keep={STUDENT_LAYERS}",
                 f"output={start}",
             )
+
         train = self.student_set / "train"
         losses = "losses: [{{name: scores, temperature: 1.0, weight: 1.0, how: {}}}]"
         cases = {"none": [f"data.shards={train}"]}
@@ -145,6 +150,7 @@ class Experiment:
         for how in STORED:
             columns = f"{{path: {train}, columns: [{self.output / f'scores-{how}'}]}}"
             cases[how] = [f"data.shards={columns}", f"distil={{{losses.format(how)}}}"]
+
         runs = {
             case: [self.output / "students" / f"{case}-{seed}" for seed in self.seeds]
             for case in cases
@@ -199,17 +205,20 @@ class Experiment:
             f"output={output}",
             f"seeds={number}",
         ]
+
         keys += [
             f"optimizer.learning_rate={RATE}",
             f"data.global_batch={BATCH}",
             f"data.micro_batch={BATCH}",
         ]
+
         keys += [
             f"steps={steps}",
             f"schedule.warmup={steps // 10}",
             f"evaluate.every={steps}",
             "zero.stage=0",
         ]
+
         keys += [
             f"checkpoint.every={steps}",
             "log.tensorboard=false",
@@ -259,8 +268,10 @@ class Experiment:
         run_at_once((partial(self.tune, task, "dense", self.teacher) for task in self.tasks), CORES)
         run_at_once((partial(self._tune_pruned, *each) for each in trained), CORES)
         rows = []
+
         for task in self.tasks:
             rows.append(_row("pruning", "dense", task, 0, self.tune(task, "dense", self.teacher)))
+
             for method in REMOVED:
                 for level in LEVELS:
                     size = (
@@ -270,10 +281,12 @@ class Experiment:
                     )
                     scores = self.compressed(task, f"{method}-{level}", [f"method={method}", size])
                     rows.append(_row("pruning", method, task, level, scores))
+
             for method in TRAINED:
                 for level in LEVELS:
                     scores = self._tune_pruned(task, method, level)
                     rows.append(_row("pruning", f"{method}, trained", task, level, scores))
+
         return rows
 
     def _tune_pruned(self, task: str, method: str, level: int) -> list[float]:
@@ -301,6 +314,7 @@ class Experiment:
         task = next(iter(self.tasks))
         self.tune(task, "dense", self.teacher)
         rows = []
+
         for part, measure in (("exits", measure_exits), ("tokens", measure_tokens)):
             runs = [self.output / "tuned" / f"{task}-dense" / f"seed-{seed}" for seed in self.seeds]
             points = [
@@ -318,6 +332,7 @@ class Experiment:
                         "amount": amount,
                     }
                 )
+
         return rows
 
 
@@ -386,10 +401,12 @@ def main() -> None:
     if "distillation" in options.parts:
         rows += (students := experiment.distil())
         show_distillation(students, list(experiment.tasks))
+
     for part, measure in (("pruning", experiment.prune), ("quantization", experiment.quantize)):
         if part in options.parts:
             rows += (found := measure())
             show_levels(found)
+
     if "early" in options.parts:
         rows += (points := experiment.exit_early())
         cells = [
@@ -397,6 +414,7 @@ def main() -> None:
             for row in points
         ]
         print_table(("", "rule", "mean depth, or share of tokens", "accuracy, %"), cells)
+
     print(system_load())
     write_json(options.json, rows)
 

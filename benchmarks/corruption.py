@@ -117,6 +117,7 @@ def samples(rows: int, length: int, words: Vocabulary) -> RowBatch:
         "target_ids": ids[::-1, : length // 2],
         "target_language": np.ones((rows, 1), np.uint8),
     }
+
     return RowBatch(fixed, {name: Ragged.from_matrix(matrix) for name, matrix in columns.items()})
 
 
@@ -144,6 +145,7 @@ def full_rows(objective: Objective, rows: int) -> tuple[Callable[[], Any], int]:
         raise SystemExit(
             f"{objective.label} skips {skipped} of {rows} rows, so its speed cannot be measured"
         )
+
     tokens = len(batch.columns["ids"].values) + parallel * len(batch.columns["target_ids"].values)
     return lambda: objective.corrupt(batch, variants, 1), tokens
 
@@ -175,6 +177,7 @@ def collator(name: str, form: str) -> float:
 
     torch.set_num_threads(1)
     collate: Any
+
     if name == "permuted_lm":
         collate = DataCollatorForPermutationLanguageModeling(tokenizer(), return_tensors=form)
     else:
@@ -188,6 +191,7 @@ def collator(name: str, form: str) -> float:
         collate = DataCollatorForLanguageModeling(
             tokenizer(), mlm_probability=0.15, return_tensors=form, **shares
         )
+
     batch = _collator_batch(name, torch.as_tensor if form == "pt" else np.asarray)
     rounds = 8 if name == "masked_lm" else 1
     return speed(
@@ -205,11 +209,13 @@ def _collator_batch(name: str, make: Callable[[Any], Any]) -> list[dict[str, Any
         {"input_ids": make(row), "special_tokens_mask": make(of_row)}
         for row, of_row in zip(ids, special, strict=True)
     ]
+
     if name == "whole_word_masking":
         batch = [
             {**row, "offset_mapping": make(of_row)}
             for row, of_row in zip(batch, offsets, strict=True)
         ]
+
     return batch
 
 
@@ -225,6 +231,7 @@ def stage(documents: int, objective: str) -> float:
             "group": {},
             "corrupt": [objective],
         }
+
         recipe = validate(Recipe, plain, "benchmark")
         for work in stage_of(recipe, "group").passes():
             _run(work, Output(recipe.folder("group")))
@@ -263,12 +270,14 @@ def _write_tokens(folder: Path, documents: int) -> None:
             [range(0, len(document_ids), 25) for document_ids in ids], np.uint32
         ),
     }
+
     specs = token_columns(_SIZE)
     output = Output(folder / "encode")
     with output.file("shard-00000-of-00001.arrow") as path:
         info = write_shard(
             path, RowBatch(fixed, columns), specs, block_rows=512, name="shard-00000-of-00001.arrow"
         )
+
     write_manifest(
         folder / "encode",
         name="tokens",
@@ -311,6 +320,7 @@ def measure(rows: int, documents: int) -> list[dict[str, Any]]:
             continue
         for label, form in (("torch", "pt"), ("numpy", "np")):
             add(name, ours, target, collator(name, form), f"transformers collator, {label}")
+
     for case, entry, target in _VARIETIES:
         add(case, kernel(build_objective(entry, words), rows), target)
     for name, target in _STAGE_TARGETS.items():
@@ -333,6 +343,7 @@ def main() -> None:
         )
         for row in rows
     ]
+
     head = ("case", "ours", "peer", "ratio", "target", "holds")
     print_table(head, cells, "million tokens per CPU second, one core")
     write_json(options.json, rows)

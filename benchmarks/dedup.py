@@ -59,6 +59,7 @@ def documents(megabytes: float) -> list[Document]:
         uid = document_uid("benchmark", "topics", "text", len(made))
         made.append(Document(uid=uid, text=text, source="topics", n_chars=len(text)))
         size += len(text.encode())
+
     return made
 
 
@@ -84,6 +85,7 @@ def write_pairs(
     """
     texts: list[str] = []
     similarities: list[float] = []
+
     while len(similarities) < count:
         wanted = draw.uniform(low, high)
         # k replaced among n words leave about (1 - s) / (1 + s) of the shingles
@@ -99,6 +101,7 @@ def write_pairs(
         if low <= similarity < high:
             texts += [" ".join(words), " ".join(other)]
             similarities.append(similarity)
+
     return texts, similarities
 
 
@@ -113,6 +116,7 @@ def recall_by_bins(count: int) -> list[dict[str, Any]]:
     every = [text for texts, _ in made for text in texts]
     keys = [minhash.band_keys(minhash.signature(text)).tolist() for text in every]
     rows = []
+
     for index, ((low, high), (_, similarities)) in enumerate(
         zip(pairwise(_EDGES), made, strict=True)
     ):
@@ -129,6 +133,7 @@ def recall_by_bins(count: int) -> list[dict[str, Any]]:
                 "ours": found,
             }
         )
+
     return rows
 
 
@@ -140,10 +145,12 @@ def main() -> int:
     made = documents(options.megabytes)
     size = sum(len(document.text.encode()) for document in made) / 1e6
     rows = []
+
     with tempfile.TemporaryDirectory() as folder:
         part = Path(folder) / "documents" / "000000.arrow"
         part.parent.mkdir()
         write_documents(part, made)
+
         for (case, target), work in zip(TARGETS.items(), passes(Path(folder)), strict=True):
 
             def run(work: Callable[[str], None] = work) -> None:
@@ -156,6 +163,7 @@ def main() -> int:
             rows.append(
                 figure(case, "MB/s", ours, numpy_form, "numpy form", target, holds=ours >= target)
             )
+
     numbers = [[f"{row[name]:.1f}" for name in ("ours", "peer", "ratio", "target")] for row in rows]
     cells = [
         (row["case"], *shown, verdict(row["holds"]))

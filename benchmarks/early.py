@@ -52,12 +52,14 @@ def measure_exits(run: Path) -> list[tuple[str, float, float]]:
     generator = np.random.default_rng(0)
     model.eval()
     ramps.train()
+
     for _ in range(EPOCHS):
         for batch in iterate_batches(opened.train, generator.permutation(len(opened.train))):
             loss = model(batch)[opened.head]
             (loss.total / loss.count).backward()
             optimizer.step()
             optimizer.zero_grad()
+
     early = EarlyExit(model, opened.head).eval()
 
     def pass_rows(rule: Entropy) -> tuple[str, float, float]:

@@ -65,6 +65,7 @@ def documents(megabytes: float) -> list[Document]:
     """Return modules of the standard library, in order of their names."""
     modules: list[Document] = []
     size = 0
+
     for path in sorted(Path(sysconfig.get_path("stdlib")).glob("[!_s]*/**/*.py")):
         text = (
             path.read_text(encoding="utf-8", errors="replace")
@@ -77,6 +78,7 @@ def documents(megabytes: float) -> list[Document]:
         if text and size < megabytes * 1e6:
             modules.append(Document(uid=bytes(16), text=text, source=path.name, language="en"))
             size += len(text.encode())
+
     return modules
 
 
@@ -90,6 +92,7 @@ def import_model(texts: Texts, size: int, folder: Path) -> Path:
     """Import a `.model` as T5 has it: unigram, normalized, a space in front."""
     source = folder / "source.model"
     folder.mkdir()
+
     with source.open("wb") as file:
         sentencepiece.SentencePieceTrainer.Train(
             sentence_iterator=iter(
@@ -105,6 +108,7 @@ def import_model(texts: Texts, size: int, folder: Path) -> Path:
             unk_id=2,
             bos_id=-1,
         )
+
     import_tokenizer(source, folder / "imported", tokenizer_class="T5Tokenizer")
     return folder / "imported"
 
@@ -189,6 +193,7 @@ def main() -> None:
     modules = documents(settings.megabytes)
     size = settings.size
     texts = [document.text for document in modules]
+
     with tempfile.TemporaryDirectory() as temporary:
         base = Path(temporary)
         cases: dict[str, Callable[[], Path]] = {
@@ -196,14 +201,17 @@ def main() -> None:
             for name in list_trainable()
         }
         cases["tokenizer_json: T5"] = lambda: import_model(texts, size, base / "json-t5")
+
         for name in EXPORTED:
             cases[f"tokenizer_json: {name}"] = lambda name=name: import_json(
                 name, texts, size, base / f"json-{name}"
             )
+
         chosen = {
             name: make for name, make in cases.items() if not settings.only or name in settings.only
         }
         rows = [measure(name, make(), modules, settings.rounds) for name, make in chosen.items()]
+
     print_table(
         rows[0], [row.values() for row in rows], f"encode, {settings.megabytes:g} MB, {size} pieces"
     )

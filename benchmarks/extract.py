@@ -65,10 +65,12 @@ def main() -> int:
         pages=(Path, "folder of the marked pages; default: $CLOZELINE_DATA/html"),
         repeats=3,
     ).parse_args()
+
     folder = options.pages or Path(os.environ.get("CLOZELINE_DATA", ".")) / "html"
     if not folder.is_dir():
         print(f"extract: skipped, because {folder} is no folder; name it by --pages FOLDER")
         return 0
+
     pages = read_pages(folder)
     htmls = [page.html for page in pages]
     extractors = {f"{name}, bare": build(keys, prepares=False) for name, keys in CASES.items()}
@@ -97,6 +99,7 @@ def main() -> int:
         for name, sets in scores.items()
         for key, values in sets.items()
     ]
+
     rows += [
         figure(f"speed: {name}", "ms/page", ms, None, "", None, holds=True)
         for name, ms in speeds.items()
@@ -112,6 +115,7 @@ def main() -> int:
         )
         for name, sets in sorted(scores.items())
     ]
+
     head = ("extractor", *(f"{key}: precision recall F1" for key in SETS), "ms/page")
     print_table(head, cells, f"{len(pages)} pages; {system_load()}")
     write_json(options.json, rows)

@@ -59,6 +59,7 @@ def read_pages(folder: Path) -> list[MarkedPage]:
         for name in sorted(truth)
         if f"html/{name}.html" in files
     ]
+
     files = _unpack(folder / "readability.tar.zst")
     for source in sorted(name for name in files if name.endswith("/source.html")):
         expected = files.get(source.replace("source.html", "expected.html"))
@@ -67,12 +68,14 @@ def read_pages(folder: Path) -> list[MarkedPage]:
             pages.append(
                 MarkedPage(source.split("/")[-2], "readability", _text(files[source]), gold)
             )
+
     files = _unpack(folder / "trafilatura_eval.tar.zst")
     for url, entry in sorted(json.loads(files["evaldata.json"]).items()):
         body = files.get(entry["file"])
         if body is not None:
             strings = tuple(entry["with"]), tuple(entry["without"])
             pages.append(MarkedPage(url, "strings", _text(body), "", *strings))
+
     return pages
 
 

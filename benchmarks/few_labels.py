@@ -52,6 +52,7 @@ def write_parts(
         for item, split in zip(items, splits, strict=True)
         if not isinstance(item, Rejected)
     ]
+
     training = sorted(
         (start for start, split in rows if split == "train"), key=lambda at: hash64("labels", at)
     )
@@ -79,6 +80,7 @@ def write_parts(
         if len(paths) > 1
         else write("test-", [start for start, split in rows if split == "test"])
     )
+
     return [test_file, *(write(f"{count}-", training[:count]) for count in counts)]
 
 

@@ -89,10 +89,12 @@ def experiments() -> dict[str, Experiment]:
         "training, stage 2": replace(bert, rows=512, columns=LENGTH, stage=2),
         "training, stage 3": replace(bert, rows=512, columns=LENGTH, stage=3),
     }
+
     by_name |= {
         f"product {tokens // 1024}k": Experiment(rows=tokens, columns=1)
         for tokens in (16384, 32768, 131072)
     }
+
     for name, model, sizes in (
         ("bert", bert, (32, 128, 256)),
         ("gpt2", gpt2, (16, 32, 64)),
@@ -102,6 +104,7 @@ def experiments() -> dict[str, Experiment]:
             for compiled in (False, True):
                 mode = "compiled" if compiled else "eager"
                 by_name[f"{name} {mode} {rows} rows"] = replace(model, rows=rows, compiled=compiled)
+
     return {
         **by_name,
         "heads all positions": replace(bert, share=1.0, compiled=True),
@@ -126,7 +129,9 @@ def batches(experiment: Experiment) -> list[dict[str, Tensor]]:
             if experiment.layout == "packed"
             else short_rows(sizes)
         ]
+
     ids, positions = random_labels(experiment.rows, experiment.columns)
+
     if experiment.targets:
         targets = torch.randint(5, 30_000, (experiment.rows, experiment.targets))
         batch = encoder_batch(ids, torch.arange(targets.numel())) | {"label_ids": targets.flatten()}
@@ -138,6 +143,7 @@ def batches(experiment: Experiment) -> list[dict[str, Tensor]]:
                 "decoder_position_ids": decoder_positions,
             }
         ]
+
     batch = encoder_batch(ids, torch.arange(ids.numel()) if experiment.share == 1 else positions)
     batch = pad_labels(batch, experiment.label_capacity) if experiment.compiled else batch
     return [batch]
@@ -152,6 +158,7 @@ def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Ste
         )
         product = partial(torch.mm, x, weight, out=torch.mm(x, weight))
         return product, experiment.rows, 2.0 * experiment.rows * 768 * 3072
+
     model = build(experiment, device, tiny)
     if experiment.update is not None:
         return build_optimizer(experiment.update, model).step, 0, 0.0
@@ -163,19 +170,23 @@ def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Ste
         }
         for batch in host_batches
     ]
+
     lengths = [int(length) for batch in host_batches for length in batch["lengths"]]
     labels = sum(int((batch["label_ids"] >= 0).sum()) for batch in host_batches)
     operations = sum(
         model.flops(length, experiment.targets, labels / len(lengths)) for length in lengths
     )
+
     if experiment.forward:
         return (
             torch.inference_mode()(partial(model, device_batches[0])),
             sum(lengths),
             operations / 3,
         )
+
     student: nn.Module = model
     read: Callable[[dict[str, Tensor]], Mapping[str, Tensor]] = dict
+
     if experiment.scores is not None:
         student, read, running = give_scores(experiment, model, device_batches[0], device, tiny)
         operations += sum(
@@ -224,6 +235,7 @@ def measure(
         torch.cuda.reset_peak_memory_stats()
     peak = peak_of(device, "bf16", float("nan"))
     line: dict[str, Any] = {**asdict(experiment), "tiny": tiny}
+
     if experiment.attention is not None:
         line |= compare_attention(device, tiny, warm, count, across=experiment.attention == "cross")
     else:
@@ -251,8 +263,10 @@ def measure(
             "peak": peak.operations if cuda else None,
             "peak_origin": peak.origin if cuda else None,
         }
+
     torch.use_deterministic_algorithms(before)
     line |= {"torch": torch.__version__, "device": str(device)}
+
     if cuda:
         asked = "name,clocks.sm,temperature.gpu,power.draw,clocks_event_reasons.active"
         state = subprocess.run(
@@ -264,6 +278,7 @@ def measure(
             "memory_gb": torch.cuda.max_memory_allocated() / 1e9,
             "state": state.stdout.strip(),
         }
+
     return line
 
 
@@ -281,12 +296,14 @@ def describe(line: dict[str, Any]) -> str:
     if "errors" in line:
         same = "equal" if line["holds"] else "DIFFERENT"
         return f"{same}: {line['errors']}, dropout {line['dropout of 0.1']}, ms {line['kernel_ms']}"
+
     goal = "" if line["goal"] is None else f" (goal {line['goal']:.2f})"
     share = (
         ""
         if line["mfu"] is None
         else f", MFU {line['mfu']:.2f}{goal} of {line['peak'] / 1e12:.0f} TFLOP/s"
     )
+
     waits = f", {line['waited_share']:.1%} waiting for data" if "waited_share" in line else ""
     return f"{line['ms']:.2f} ms, {line['tokens_per_s']:,.0f} tokens/s{share}{waits}"
 
@@ -297,10 +314,12 @@ def run_alone(name: str, words: list[str], limit: float) -> dict[str, Any]:
     The process is ended after `limit` seconds.
     """
     command = [sys.executable, "-m", "benchmarks.gpu", "--alone", name, *words]
+
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             command, cwd=ROOT, stdout=out, stderr=errors, start_new_session=True
         )
+
         try:
             process.wait(timeout=limit)
         except subprocess.TimeoutExpired:
@@ -308,11 +327,13 @@ def run_alone(name: str, words: list[str], limit: float) -> dict[str, Any]:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             return {"name": name, "failed": f"took more than {limit:.0f} s"}
+
         out.seek(0)
         errors.seek(0)
         if process.returncode:
             said = errors.read().strip().splitlines() or ["no message"]
             return {"name": name, "failed": f"exit code {process.returncode}: {said[-1][:500]}"}
+
         line: dict[str, Any] = json.loads(out.read().splitlines()[-1])
         return line
 
@@ -325,6 +346,7 @@ def run_all(
     finished = {line["name"] for line in map(json.loads, lines) if "failed" not in line}
     end = time.monotonic() + 60 * minutes
     failed = 0
+
     for name in names:
         if name in finished:
             continue
@@ -334,11 +356,13 @@ def run_all(
                 f"{minutes:g} minutes are over before '{name}': run the command again to continue"
             )
             break
+
         line = run_alone(name, words, min(limit, left))
         failed += "failed" in line or not line.get("holds", True)
         with output.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
         print(f"{name}: {describe(line)}", flush=True)
+
     return int(failed > 0)
 
 
@@ -358,6 +382,7 @@ def main(arguments: list[str] | None = None) -> int:
         default=10.0,
         help="no experiment starts later; default: %(default)s",
     )
+
     parser.add_argument(
         "--limit", type=float, default=120.0, help="seconds of an experiment; default: %(default)s"
     )
@@ -369,11 +394,13 @@ def main(arguments: list[str] | None = None) -> int:
         default="cuda",
         help="cpu: small models, measures nothing",
     )
+
     parser.add_argument("--alone", choices=list(every), help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.device == "cuda" and not torch.cuda.is_available():
         print("no GPU here: nothing was run")
         return 0
+
     if options.alone:
         tiny = options.device == "cpu"
         experiment = every[options.alone]
@@ -381,6 +408,7 @@ def main(arguments: list[str] | None = None) -> int:
         line = measure(experiment, torch.device(options.device), options.warm, options.steps, tiny)
         print(json.dumps({"name": options.alone, **line}))
         return 0
+
     words = ["--device", options.device, "--warm", str(options.warm), "--steps", str(options.steps)]
     return run_all(options.only, options.output, words, options.minutes, options.limit)
 

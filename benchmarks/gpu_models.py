@@ -64,19 +64,24 @@ class Experiment:
 def build(experiment: Experiment, device: torch.device, tiny: bool) -> Model:
     """Return the model of an experiment on its device."""
     assert experiment.preset is not None
+
     plain = read_size(experiment.preset) | {"dropout": {}}
     plain |= SMALL if tiny else {}
+
     if experiment.label_chunk is not None:
         plain["heads"] = {
             name: {"weight": 1.0, "label_chunk": experiment.label_chunk} for name in plain["heads"]
         }
+
     vocabulary = TINY_VOCABULARY if tiny else VOCABULARY[experiment.preset]
     model = build_model(TypeAdapter(ModelConfig).validate_python(plain), vocabulary, {})
+
     if experiment.number_format is not None:
         tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
         dense = Checkpoint(model.config, vocabulary, tensors, {}, None, ())
         method = METHODS.resolve(experiment.number_format).build()
         model = build_checkpoint(method.compress(dense, ()).checkpoint)
+
     model.to(
         device=device,
         dtype=torch.float32 if tiny or experiment.update is not None else torch.bfloat16,
@@ -84,6 +89,7 @@ def build(experiment: Experiment, device: torch.device, tiny: bool) -> Model:
     if experiment.compiled:
         compile_layers(model, "eager" if tiny else "inductor")
         compile_heads(model, "eager" if tiny else "inductor")
+
     if experiment.recomputed:
         recompute_layers(model)
     return model

@@ -52,6 +52,7 @@ def train(experiment: Experiment, device: torch.device, tiny: bool, steps: int) 
         "log": {"tensorboard": False},
         "evaluate": {"max_rows": 0},
     }
+
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "shards").mkdir()
@@ -59,13 +60,16 @@ def train(experiment: Experiment, device: torch.device, tiny: bool, steps: int) 
         (folder / "train.yaml").write_text(yaml.safe_dump(plain), encoding="utf-8")
         words = [f"data.shards={manifest}", f"output={folder / 'run'}"]
         code = run_training(load_config(TrainConfig, folder / "train.yaml", words))
+
         assert code == 0, f"the run ended with {code}"
+
         records = step_records(read_lines(folder / "run" / "metrics.jsonl"))
         events = [
             event
             for event in read_lines(folder / "run" / "events.jsonl")
             if event["event"] == "memory"
         ]
+
     settled = records[SETTLED:]
     between = [
         after["time"] - before["time"]
@@ -78,6 +82,7 @@ def train(experiment: Experiment, device: torch.device, tiny: bool, steps: int) 
         "operations": operations,
         "tokens": rows * LENGTH,
     }
+
     line |= {
         "waited_share": sum(waits) / len(waits),
         "losses": [records[0]["loss"], records[-1]["loss"]],
@@ -102,10 +107,12 @@ def times(step: Step, device: torch.device, warm: int, count: int) -> list[float
             step()
             ends.append(time.perf_counter())
         return [1000 * (after - before) for before, after in pairwise(ends)]
+
     marks = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
     for mark in marks[:-1]:
         mark.record()
         step()
+
     marks[-1].record()
     torch.cuda.synchronize()
     return [before.elapsed_time(after) for before, after in pairwise(marks)]
@@ -128,6 +135,7 @@ def compare_attention(
     batch = batch_packed_rows(rows)
     plan = AttentionPlan(documents=batch_documents(_move(batch, device)))
     queries = batch["input_ids"].shape[1]
+
     if across:
         # 15 % of the tokens in spans of 3, with their sentinels: 114 positions for 512
         targets = [[-(-size * 114 // 512) for size in row] for row in rows]
@@ -141,7 +149,9 @@ def compare_attention(
         plan = AttentionPlan(
             documents=batch_documents(batch, "decoder_"), source_documents=batch_documents(batch)
         )
+
     assert plan.documents is not None
+
     count_rows, keys = batch["input_ids"].shape
     heads = 2 if tiny else 12
     scale = 64**-0.5
@@ -175,6 +185,7 @@ def compare_attention(
         }
         for name in kernels
     }
+
     holds = all(errors["documents"][part] <= 2 * errors["mask"][part] + 1e-3 for part in names)
     query = query.bfloat16()
     key = key.bfloat16()

@@ -29,6 +29,7 @@ def parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+
     for name, value in options.items():
         default, text = value if isinstance(value, tuple) else (value, "")
         flag = f"--{name.replace('_', '-')}"
@@ -41,6 +42,7 @@ def parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
             made.add_argument(flag, type=type(default[0]), nargs="+", default=default, help=text)
         else:
             made.add_argument(flag, type=type(default), default=default, help=text)
+
     made.add_argument(
         "--json", type=Path, metavar="FILE", help="also write the figures to this file"
     )
@@ -200,6 +202,7 @@ def print_table(head: Iterable[object], rows: Iterable[Iterable[object]], title:
 def print_claims(claims: Sequence[Claim]) -> None:
     """Print claims as a table; limits are multiplied by their targets."""
     rows = []
+
     for claim in claims:
         bound = claim.peer * claim.target if claim.more else claim.peer / claim.target
         limit = f"{'at least' if claim.more else 'at most'} {bound:,.3g}"
@@ -213,6 +216,7 @@ def print_claims(claims: Sequence[Claim]) -> None:
                 verdict(claim.holds),
             )
         )
+
     print_table(("case", "figure", "ours", "must be", "of", "holds"), rows)
 
 

@@ -104,6 +104,7 @@ def write_samples(root: Path, samples: int, *, documents: bool, texts: Path | No
         )
     else:
         lengths = draw_packed_lengths(samples)
+
     ids = token_rows(lengths)
     np.save(root / "ids.npy", ids)
     np.save(root / "lengths.npy", lengths)
@@ -153,7 +154,9 @@ def compare(
         if (_folder(root, name) / "written").exists()
         or in_fresh_process(pythons[name], name, root) is not None
     ]
+
     figures_by_case: dict[str, dict[str, float]] = {}
+
     for _, name in product(range(rounds), installed):
         facts = in_fresh_process(pythons[name], name, root)
         if facts is None:
@@ -164,9 +167,11 @@ def compare(
         for key, value in figures_by_case.get(name, {}).items():
             facts[key] = (max if key.startswith(_LARGEST) else min)(value, facts.get(key, value))
         figures_by_case[name] = facts
+
     for name, facts in figures_by_case.items():
         size = sum(path.stat().st_size for path in _folder(root, name).rglob("*") if path.is_file())
         facts["bytes_per_token"] = size / np.load(root / "lengths.npy").sum()
+
     return figures_by_case
 
 
@@ -177,17 +182,20 @@ def _folder(root: Path, name: str) -> Path:
 def show(figures_by_case: Mapping[str, Figures], workers: int) -> None:
     """Print the figures, the comparison with each peer, and the limits."""
     columns = dict(_COLUMNS)
+
     if workers:
         title = f"samples/s, best window, {workers} worker processes"
         columns[title] = lambda facts: (
             f"{facts['rate_with_workers']:,.0f}" if "rate_with_workers" in facts else "-"
         )
+
     lines = (
         (name, *(cell(figures) for cell in columns.values()))
         for name, figures in figures_by_case.items()
     )
     print_table(("loader", *columns), lines)
     rows = []
+
     for cpu, wall, mean_cpu, mean_wall in ratios(figures_by_case):
         target = (
             f"{cpu.target:.3g}"
@@ -196,6 +204,7 @@ def show(figures_by_case: Mapping[str, Figures], workers: int) -> None:
         )
         times = (f"{cpu.ratio:.3g} ({mean_cpu:.3g})", f"{wall.ratio:.3g} ({mean_wall:.3g})")
         rows.append((cpu.case, cpu.peer_name, *times, target, verdict(cpu.holds and wall.holds)))
+
     less, more = "times less CPU, best window (mean)", "times the samples/s, best window (mean)"
     print_table(("case", "against", less, more, "target", "holds"), rows)
     print_claims(requirements(figures_by_case))
@@ -215,6 +224,7 @@ def main() -> int:
         texts=(Path, "JSONL file whose texts give the lengths of `--rows documents`"),
         folder=(Path, "folder for the samples; default: a temporary one"),
     )
+
     made.add_argument(
         "--rows", choices=("packed", "documents"), default="packed", help="lengths of the samples"
     )
@@ -225,6 +235,7 @@ def main() -> int:
     if options.case:
         print(json.dumps(run_case(options.case, options.folder, options.workers)))
         return 0
+
     with tempfile.TemporaryDirectory() as temporary:
         root = (options.folder or Path(temporary)) / options.rows
         root.mkdir(parents=True, exist_ok=True)
@@ -232,6 +243,7 @@ def main() -> int:
             samples = options.samples // BATCH * BATCH
             write_samples(root, samples, documents=options.rows == "documents", texts=options.texts)
         figures_by_case = compare(root, options.peers_python, options.rounds, options.workers)
+
     show(figures_by_case, options.workers)
     print(f"\n{system_load()}")
     pairs = [claim for cpu, wall, _, _ in ratios(figures_by_case) for claim in (cpu, wall)]

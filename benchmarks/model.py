@@ -183,6 +183,7 @@ def t5_theirs() -> tuple[Step, int]:
         "pad_token_id": 0,
         "decoder_start_token_id": 0,
     }
+
     step = theirs("T5ForConditionalGeneration", settings, {"input_ids": ids, "labels": targets})
     return step, ids.numel() + targets.numel()
 
@@ -268,11 +269,13 @@ TARGETS = {"bert_base": 1.2, "gpt2_small": 1.0, "t5_base": 1.0, "packed": 1.6}
 def compare(cases: list[str], rounds: int) -> list[Claim]:
     """Measure the sides of each case; return the comparisons with ours."""
     claims = []
+
     for case in cases:
         rate: dict[str, float] = run_script(__file__, "--case", case, "--rounds", rounds)
         memory: dict[str, float] = {
             side: run_script(__file__, "--case", case, "--side", side) for side in SIDES[case]
         }
+
         for side in [side for side in rate if side != "ours"]:
             target = TARGETS[case] if side != "gathered head" else 1.0
             claims.append(
@@ -285,6 +288,7 @@ def compare(cases: list[str], rounds: int) -> list[Claim]:
                     case, "MB at the peak of a step", memory["ours"], memory[side], side, target=0.9
                 )
             )
+
     return claims
 
 
@@ -306,6 +310,7 @@ def main() -> int:
             )
         )
         return 0
+
     print(system_load())
     return finish(compare(options.cases, options.rounds), options.json)
 

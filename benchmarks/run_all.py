@@ -64,6 +64,7 @@ def run(name: str, options: list[str]) -> tuple[int, list[dict[str, Any]]]:
         rows = (
             list(find_rows(json.loads(path.read_text(encoding="utf-8")))) if path.exists() else []
         )
+
     return process.returncode, [{**row, "benchmark": name, "load": round(load, 1)} for row in rows]
 
 
@@ -84,6 +85,7 @@ def main() -> int:
     options = made.parse_args()
     table = []
     failed = []
+
     for name in options.only:
         print(f"\n== {name} ==", flush=True)
         text = (ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")
@@ -92,6 +94,7 @@ def main() -> int:
         table += rows
         failed += [name] if code else []
         write_json(options.json, table)  # after each of them: all of them take an hour
+
     keys = ("ours", "peer", "ratio", "target")
     cells = [
         (
@@ -105,6 +108,7 @@ def main() -> int:
         )
         for row in table
     ]
+
     print_table(("benchmark", "case", "unit", *keys, "of", "load", "holds"), cells)
     if failed:
         print(f"\nfailed, or missed a target: {', '.join(failed)}")

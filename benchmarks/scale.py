@@ -97,14 +97,17 @@ def measure(folder: Path, ranks: int) -> dict[str, float]:
     figures["block us"] = (time.process_time() - start) / 1000 * 1e6
     # Everything that a rank loads in one round.
     start = time.process_time()
+
     for rank in range(0, ranks, max(1, ranks // _SAMPLED_RANKS)):
         turn = order.round_at(5 * order.lane_rows + 7)
         for load in order.loads(turn, rank, rank + 1):
             blocks.pieces(load.block)
             order.row_order(load.epoch, load.block)
+
     figures["round of a rank us"] = (time.process_time() - start) / _SAMPLED_RANKS * 1e6
     # The row at a position of a lane, and back.
     start = time.process_time()
+
     for number in range(200):
         lane = number * (ranks // 200)
         position = 11 * order.lane_rows + 13 * number
@@ -112,8 +115,11 @@ def measure(folder: Path, ranks: int) -> dict[str, float]:
         for load in order.loads(turn, lane, lane + 1):
             row = int(order.row_order(load.epoch, load.block)[load.rows][position - turn.start])
             assert order.where(load.block, row, load.epoch) == (lane, position)
+
     figures["row and back us"] = (time.process_time() - start) / 200 * 1e6
+
     assert np.all(index.rows == BLOCK_ROWS)
+
     return figures
 
 
@@ -201,21 +207,26 @@ def main() -> int:
     if options.folder:
         print(json.dumps(measure(options.folder, options.ranks)))
         return 0
+
     if options.part:
         work, amount_of = _PARTS[options.part]
         with tempfile.TemporaryDirectory() as temporary:
             print(json.dumps(work(Path(temporary), getattr(options, amount_of))))
         return 0
+
     with tempfile.TemporaryDirectory() as temporary:
         write_synthetic(Path(temporary), options.shards)
         figures = in_fresh_process(Path(temporary), options.ranks)
+
     print_table(figures, [[f"{value:,.1f}" for value in figures.values()]])
     starts = {}
+
     for name, (_, amount_of) in _PARTS.items():
         count = getattr(options, amount_of)
         starts[f"{name}, {count:,} {amount_of}"] = run_script(
             __file__, "--part", name, f"--{amount_of}", count
         )
+
     rows = [
         (name, ", ".join(f"{key} {value:,.1f}" for key, value in row.items()))
         for name, row in starts.items()

@@ -111,6 +111,7 @@ def measure_chain(extractor: str, crawl: str, folder: Path) -> tuple[dict[str, f
 def chain_rows(crawl: str, folder: Path) -> list[dict[str, Any]]:
     """Return a row per extractor, with its seconds per stage."""
     rows = []
+
     for extractor in ("resiliparse", "trafilatura"):
         seconds, size = measure_chain(extractor, crawl, folder)
         speed = size / sum(seconds.values())
@@ -126,6 +127,7 @@ def chain_rows(crawl: str, folder: Path) -> list[dict[str, Any]]:
                 cpu_s=seconds,
             )
         )
+
     return rows
 
 
@@ -150,11 +152,13 @@ def stage_rows(seconds: dict[str, float], megabytes: dict[str, float]) -> list[d
 def print_stages(rows: Sequence[dict[str, Any]], terabytes: float, cores: int, title: str) -> None:
     """Print the stages with the hours of a cluster with that many cores."""
     cells = []
+
     for row in rows:
         hours = f"{terabytes * 1e6 / row['ours'] / 3600 / cores:.2f}"
         hours = "one core, once" if "train_tokenizer" in row["case"] else hours
         numbers = (f"{row['megabytes']:.1f}", f"{row['cpu_s']:.1f}", f"{row['ours']:.2f}")
         cells.append((row["case"].removeprefix("stage: "), *numbers, hours))
+
     head = (
         "stage",
         "MB read",
@@ -162,6 +166,7 @@ def print_stages(rows: Sequence[dict[str, Any]], terabytes: float, cores: int, t
         "MB / CPU s",
         f"{terabytes:g} TB on {cores:,} cores, hours",
     )
+
     print_table(head, cells, title)
 
 
@@ -176,6 +181,7 @@ def main() -> None:
         nodes=32,
         cores=(64, "cores of a node (default: %(default)s)"),
     ).parse_args()
+
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         start = time.monotonic()
@@ -189,6 +195,7 @@ def main() -> None:
         if not options.crawl:
             write_crawl(Path(crawl), int(options.html * 1e6))
         chains = chain_rows(crawl, folder)
+
     print_stages(stages, options.terabytes, options.nodes * options.cores, title)
     steps = [
         (row["case"], f"{row['ours']:.1f}", *(f"{spent:.1f}" for spent in row["cpu_s"].values()))

@@ -117,6 +117,7 @@ def train_with_transformers(
     """Run the Hugging Face Trainer with our optimizer, clipping and number of steps."""
     options = config.optimizer.options
     more = {"train_sampling_strategy": "sequential", **more}
+
     with contextlib.redirect_stdout(io.StringIO()), patch.dict(os.environ):
         for name in RENDEZVOUS:
             os.environ.pop(name, None)
@@ -137,12 +138,14 @@ def train_with_transformers(
             use_cpu=True,
             **more,
         )
+
         sides: Any = {
             "model": model,
             "args": arguments,
             "train_dataset": rows,
             "data_collator": collate,
         }
+
         transformers.Trainer(**sides, callbacks=callbacks).train()
 
 
@@ -164,6 +167,7 @@ def measure_bare_loop(config: TrainConfig) -> Times:
         parameter_groups(model, config.optimizer.options.weight_decay)
     )
     clock = Clock()
+
     for step in batches:
         count = sum(len(batch.tensors["label_ids"]) for batch in step)
         for batch in step:
@@ -172,6 +176,7 @@ def measure_bare_loop(config: TrainConfig) -> Times:
         optimizer.step()
         optimizer.zero_grad()
         clock.tick()
+
     return clock.milliseconds()
 
 
@@ -203,6 +208,7 @@ def measure_transformers(config: TrainConfig, output: Path) -> Times:
         remove_unused_columns=False,
         warmup_steps=config.schedule.options.warmup,
     )
+
     return clock.milliseconds()
 
 
@@ -223,6 +229,7 @@ def measure(steps: int, repeats: int) -> list[dict[str, Any]]:
     bare = []
     other = []
     waits = []
+
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         shards = write_shards(folder, rows=1024)
@@ -233,10 +240,12 @@ def measure(steps: int, repeats: int) -> list[dict[str, Any]]:
             "ffn_dim": 1024,
             "position": {"maximum": LENGTH},
         }
+
         model |= {"family": "encoder", "heads": {"masked_lm": 1.0}}
         path = write_training(
             folder / "train.yaml", model=model, schedule={"name": "linear", "warmup": SKIPPED}
         )
+
         for repeat in range(repeats):
             overrides = [
                 f"data.shards={shards}",
@@ -250,6 +259,7 @@ def measure(steps: int, repeats: int) -> list[dict[str, Any]]:
             waits.append(wait)
             bare.append(measure_bare_loop(config))
             other.append(measure_transformers(config, folder / "other"))
+
     world.shutdown()
     wait = min(waits)
     wall = min(step[1] for step in ours)
@@ -310,6 +320,7 @@ def main() -> int:
         )
         for row in rows
     ]
+
     head = ("case", "ours", "peer", "peer_name", "ratio", "target", "holds")
     print_table(head, cells, "trainer's step, 1 rank, ZeRO 1, fp32, 4 M parameters")
     print(system_load())

@@ -59,8 +59,10 @@ def make_page(
     """Return the wikitext of a page, and the words that it shows."""
     shown: Counter[str] = Counter()
     parts = []
+
     for paragraph in paragraphs:
         words = []
+
         for word in paragraph.split(" "):
             shown.update(_WORD.findall(word))
             chance = draw.random()
@@ -71,7 +73,9 @@ def make_page(
                 f"'''{word}'''",
                 f"[http://x.example {word}]",
             ]
+
             words.append(draw.choice(forms) if chance < 0.1 and word.isalpha() else word)
+
             if chance > 0.98:
                 words[-1] += "<ref>{{cite book|title=Xbook}}, xpage</ref>"
             elif inline and chance > 0.94:
@@ -83,9 +87,11 @@ def make_page(
                 form, text = draw.choice(_INLINE)
                 words.append(form.format(**numbers))
                 shown.update(_WORD.findall(text.format(**numbers)))
+
         parts.append(draw.choice(["", "", "* ", "# "]) + " ".join(words))
         if draw.random() < 0.3:
             parts.append(draw.choice(_AROUND).strip())
+
     return "\n\n".join(parts) + _BEHIND, shown
 
 
@@ -140,13 +146,16 @@ def main() -> int:
         "mwparserfromhell, strip_code": lambda page: str(mwparserfromhell.parse(page).strip_code()),
         **by_wikitextparser(),
     }
+
     rows = []
+
     for inline in (False, True):
         draw = random.Random(1)
         pages = [
             make_page(draw.choices(paragraphs, k=6), draw, inline=inline)
             for _ in range(options.pages)
         ]
+
         for name, read in readers.items():
             begin = process_time()
             read_pages = [read(markup) for markup, _ in pages]
@@ -156,6 +165,7 @@ def main() -> int:
             ) / len(pages)
             case = "with inline templates" if inline else "without inline templates"
             rows.append((name, case, f"{mean:.4f}", f"{milliseconds:.2f}"))
+
     head = ("reader", "pages", "F1", "ms/page")
     print_table(head, rows, f"{options.pages} pages of each kind; {system_load()}")
     write_json(options.json, [dict(zip(head, row, strict=True)) for row in rows])

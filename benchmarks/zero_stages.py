@@ -68,6 +68,7 @@ def write_shards(folder: Path, rows: int = 2048, vocabulary: int = VOCABULARY) -
         "label_positions": positions.astype(np.uint16),
         "label_ids": labels,
     }
+
     specs = [*base_columns(), *feature_columns(MASKED_FEATURES, 1 << 16)]
     content = RowBatch(fixed, {name: Ragged.from_matrix(matrix) for name, matrix in lists.items()})
     shape: dict[str, Any] = {"block_rows": 240, "container": "arrow", "codec": "none"}
@@ -80,6 +81,7 @@ def write_shards(folder: Path, rows: int = 2048, vocabulary: int = VOCABULARY) -
         "special_ids": special,
         "sentinels": [],
     }
+
     frame = {"padding_side": "right", "decoder_start": None}
     objective = {
         "name": "masked_lm",
@@ -88,6 +90,7 @@ def write_shards(folder: Path, rows: int = 2048, vocabulary: int = VOCABULARY) -
         "architecture": "encoder",
         "frame": frame,
     }
+
     write_manifest(
         folder,
         name="walks/train",
@@ -100,6 +103,7 @@ def write_shards(folder: Path, rows: int = 2048, vocabulary: int = VOCABULARY) -
         output=Output(folder),
         **shape,
     )
+
     return folder / "manifest.json"
 
 
@@ -112,11 +116,13 @@ def write_training(path: Path, **changes: Any) -> Path:
         "attention_heads": 4,
         "ffn_dim": 512,
     }
+
     model |= {
         "heads": {"masked_lm": 1.0},
         "dropout": {"hidden": 0.1, "attention": 0.1},
         "position": {"maximum": LENGTH},
     }
+
     plain = {
         "model": model,
         "data": {"global_batch": 16, "micro_batch": 4, "lanes": 8},
@@ -126,6 +132,7 @@ def write_training(path: Path, **changes: Any) -> Path:
         "log": {"tensorboard": False},
         **changes,
     }
+
     path.write_text(yaml.safe_dump(plain), encoding="utf-8")
     return path
 
@@ -140,14 +147,17 @@ def train(config: Path, shards: Path, output: Path, overrides: list[str]) -> Non
         f"output={output}",
         *overrides,
     ]
+
     shared = {"WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     ranks = []
+
     for rank in range(RANKS):
         environment = os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
         command = [sys.executable, *words]
         ranks.append(
             subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
         )
+
     codes = [process.wait() for process in ranks]
     if any(codes):
         raise SystemExit(f"{' '.join(words)}: a rank failed")
@@ -156,6 +166,7 @@ def train(config: Path, shards: Path, output: Path, overrides: list[str]) -> Non
 def measure(config: Path, shards: Path, folder: Path, steps: int) -> dict[int, dict[str, Any]]:
     """Return losses and memory of each stage."""
     results: dict[int, dict[str, Any]] = {}
+
     for stage in STAGES:
         output = folder / f"stage{stage}"
         length = [f"steps={steps}", f"schedule.steps={steps}"]
@@ -165,11 +176,13 @@ def measure(config: Path, shards: Path, folder: Path, steps: int) -> dict[int, d
             output,
             [*length, f"zero.stage={stage}", f"zero.persistent={PERSISTENT}"],
         )
+
         events = [
             event for event in read_lines(output / "events.jsonl") if event["event"] == "memory"
         ]
         losses = [record["loss"] for record in step_records(read_lines(output / "metrics.jsonl"))]
         results[stage] = {"losses": losses, "memory": events[-1]["ranks"]}
+
     return results
 
 
@@ -179,6 +192,7 @@ def compare(
     """Return the loss differences of the stages, then their bytes against the formula."""
     differences = []
     sizes = []
+
     for stage, result in results.items():
         pairs = zip(result["losses"], results[0]["losses"], strict=True)
         difference = max(abs(ours - base) for ours, base in pairs)
@@ -197,6 +211,7 @@ def compare(
         target = f"<= {MEMORY_OVER_FORMULA} x formula"
         holds = counted <= MEMORY_OVER_FORMULA * expected
         sizes.append(figure(case, "bytes", counted, expected, "formula", target, holds=holds))
+
     return [*differences, *sizes]
 
 
@@ -216,6 +231,7 @@ def main() -> int:
     shards = (Path, "manifest of a masked-LM set")
     config = (Path, "training configuration for it")
     options = parser(__doc__, steps=30, shards=shards, config=config).parse_args()
+
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         manifest = options.shards or write_shards(folder)
@@ -223,8 +239,10 @@ def main() -> int:
         results = measure(path, manifest, folder, options.steps)
         loaded = load_config(TrainConfig, path, [f"data.shards={manifest}", f"output={folder}"])
         rows = compare(results, loaded, count_parameters(folder / "stage0"))
+
     names = ("weights", "gradients", "optimizer", "resident")
     cells = []
+
     for (stage, result), row in zip(results.items(), rows, strict=False):
         memory = [
             " ".join(f"{rank[name] / 2**20:.1f}" for rank in result["memory"]) for name in names
@@ -233,6 +251,7 @@ def main() -> int:
         cells.append(
             (stage, f"{losses[0]:.7f}", f"{losses[-1]:.7f}", f"{row['ours']:.1e}", *memory)
         )
+
     title = f"{RANKS} ranks, {options.steps} steps, fp32, the same data: memory in MiB a rank"
     print_table(("stage", "first loss", "last loss", "largest difference", *names), cells, title)
     shown = [

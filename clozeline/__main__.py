@@ -72,6 +72,7 @@ def commands() -> dict[str, dict[str, Command]]:
         )
         for name in all_stages()
     }
+
     pipeline = {"pipeline": Command(recipe, HOME / "pipeline" / "execution" / "recipe_command.py")}
     return {
         "first steps": _tool_commands("start"),
@@ -100,6 +101,7 @@ def start() -> int:
 def main() -> int:
     """Run the subcommand of `sys.argv` and return its exit code."""
     name, *arguments = sys.argv[1:] or ["--help"]
+
     if name == "help":
         # `help COMMAND` is `COMMAND --help`
         is_general = arguments[:1] in ([], ["--help"])
@@ -123,6 +125,7 @@ def main() -> int:
             raise _usage_error(f"no command '{name}'; {_suggest_command(name, known)}")
         sys.argv = [f"clozeline {_with_dashes(name)}", *arguments]
         return known[dashed].run(arguments)
+
     return 0
 
 
@@ -165,11 +168,13 @@ def _help() -> str:
     for heading, group in commands().items():
         shown = sorted(group, key=lambda name: (order.get(name, 0), name))
         lines += [f"{heading}:", *(f"  {name:<20}{group[name].summary}" for name in shown), ""]
+
     lines += [
         "about Clozeline:",
         *(f"  {words:<20}{summary}" for words, summary in _BUILTIN_COMMANDS.items()),
         "",
     ]
+
     return "\n".join(lines)
 
 

@@ -108,6 +108,7 @@ class Role:
         if self.use == "row":
             missing = math.nan if self.fraction else IGNORED
             return (BatchField(name, "row", dtype, missing if self.head else 0, self.below),)
+
         if self.use == "weight":
             return (BatchField(name, "row", dtype, 1),)
         if self.use == "position":
@@ -266,6 +267,7 @@ def refuse_reserved(name: str, role: Role) -> None:
     if role.use == "undo":
         return
     remedy = "give the column another name"
+
     if (known := COLUMNS.get(name)) is not None:
         of = {_SAMPLE_IDS: INPUT_IDS.name}.get(role.of, role.of)
         if (role.use, of) not in [(each.use, each.of) for each in known]:

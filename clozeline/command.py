@@ -115,6 +115,7 @@ def stopping_at_signals() -> Iterator[None]:
             raise Stopped
 
     handlers = catch(STOPS, stop)
+
     try:
         yield
     finally:
@@ -155,6 +156,7 @@ def run_command(
     without messages.
     """
     guard_streams(result=prints)
+
     try:
         with redirect_stdout(_ShownOutput(sys.stdout)) if sys.stdout.isatty() else nullcontext():
             code = action()
@@ -179,4 +181,5 @@ def run_command(
         return 1
     finally:
         guard_streams()  # Python flushes what is left
+
     return code

@@ -105,11 +105,13 @@ def read_words(schemas: type[Options] | tuple[type[Any], ...], words: Sequence[s
 
     # items of a list may be given one by one
     items: dict[str, list[object]] = {}
+
     for word in known:
         key, _, text = word.partition("=")
         if "." not in key and text and _is_list(kind := language.fields[key][0]):
             value = parse_word(kind, text)
             items.setdefault(key, []).extend(value if isinstance(value, list) else [value])
+
     settings = [word for word in settings if word.partition("=")[0] not in items]
 
     allow_words(schema, known)
@@ -162,6 +164,7 @@ def print_help(
     # each mode has its keys; the first mode that has a key describes it
     sections: dict[str, dict[str, str]] = {"arguments": {}, "options": {}}
     keys: dict[str, DescribedKey] = {}
+
     for language in languages:
         for section, shown, meaning in language.describe_words():
             sections[section].setdefault(shown, meaning)
@@ -169,12 +172,15 @@ def print_help(
             for described in describe(schema):
                 if schema is not language.schema or language.lists(described.key):
                     keys.setdefault(described.key, described)
+
     sections["options"]["--help"] = "show this text"
+
     for section, entries in sections.items():
         if entries:
             lines += ["", f"{section}:"]
             for shown, meaning in entries.items():
                 lines += _HELP_LINES.findall(f"  {shown}: {meaning}")
+
     if keys:
         lines += ["", *key_lines(keys.values(), "keys")]
     sys.stdout.write("\n".join(lines) + "\n")
@@ -199,12 +205,14 @@ class _Language:
             for key, (_, field) in self.fields.items()
             if (place := find_annotation(field, Positional)) is not None
         }
+
         self.positional = dict(sorted(places.items(), key=lambda item: item[1].index))
         others = (
             (key, note)
             for key, (_, field) in self.fields.items()
             if (note := find_annotation(field, OtherKeys)) is not None
         )
+
         self.others = next(others, None)
 
     @property
@@ -234,6 +242,7 @@ class _Language:
                 texts.append(word)
             else:
                 settings.append(word)
+
         return settings, texts
 
     def _takes_text(self, index: int) -> bool:
@@ -269,6 +278,7 @@ class _Language:
         """Return positional words by the fields that they set."""
         placed: dict[str, Any] = {}
         rest = [*texts]
+
         for key in self.positional:
             kind = self.fields[key][0]
             if _is_list(kind):
@@ -280,11 +290,13 @@ class _Language:
             given = placed.get(key, [])
             if "" in (given if isinstance(given, list) else [given]) and Path in _scalars(kind):
                 raise ConfigurationError(f"{self._shown(key)}: expected a path, got nothing")
+
         if rest:
             raise ConfigurationError(
                 f"argument {rest[0]!r}: expected key=value, for example output=runs/first; see "
                 "--help"
             )
+
         return placed
 
     def require_all(self, data: dict[str, object]) -> None:

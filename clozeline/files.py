@@ -43,6 +43,7 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     a running run.
     """
     temporary = path.with_name(f"{path.name}.{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.tmp")
+
     try:
         yield temporary
         if durable:

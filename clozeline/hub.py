@@ -94,6 +94,7 @@ def fetch_folder(source: Path | str, *, weights: bool = True) -> Path:
 
     remember({"token": hub.get_token()})
     endpoint = redact_text(hub.constants.ENDPOINT)
+
     try:
         names, cached = _list_files(hub, name, revision)
         chosen = _choose_files(text, names, weights=weights)
@@ -148,6 +149,7 @@ def _list_files(hub: Any, name: str, revision: str) -> tuple[list[str], bool]:
         if is_refused or cached is None:
             raise
         return cached, True
+
     return [entry.rfilename for entry in info.siblings or ()], False
 
 
@@ -161,6 +163,7 @@ def _choose_files(reference: str, names: list[str], *, weights: bool) -> list[st
         files = _matching(top, patterns)
         if len(files) >= len(patterns):
             return [*chosen, *files]
+
     raise ConfigurationError(
         f"{reference}: expected model.safetensors, or model.safetensors.index.json with its parts, "
         f"got {', '.join(top[:6]) or 'nothing'}: other formats, such as pickled weights, are never "

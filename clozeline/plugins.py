@@ -82,6 +82,7 @@ def import_class(name: str, *, is_allowed: bool = False) -> type:
         ConfigurationError: the user has not named it, it does not exist, or it is not a class.
     """
     module, _, attribute = name.partition(":")
+
     if not is_allowed and module not in sys.modules and {name, module}.isdisjoint(_read_allowed()):
         raise ConfigurationError(
             f"{name}: this class is only named by a file that you did not give, so it was not "
@@ -98,6 +99,7 @@ def import_class(name: str, *, is_allowed: bool = False) -> type:
         ) from error
     except AttributeError as error:
         raise ConfigurationError(f"{name}: the module {module} has no '{attribute}'") from error
+
     if not isinstance(loaded, type):
         raise ConfigurationError(f"{name}: expected a class, got {loaded!r}")
     return loaded
@@ -151,7 +153,9 @@ def _source_digest(algorithm: type) -> str:
         for base in algorithm.__mro__
         if base.__module__.partition(".")[0] == package
     )
+
     digest = hashlib.sha256()
+
     for module in modules:
         file = sys.modules[module].__file__
         if file is None:
@@ -159,4 +163,5 @@ def _source_digest(algorithm: type) -> str:
                 f"{name_of(algorithm)}: the module {module} has no source to hash"
             )
         digest.update(Path(file).read_bytes())
+
     return digest.hexdigest()

@@ -100,6 +100,7 @@ def guard_streams(*, result: bool = False) -> None:
     while (free := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(free, True)
     os.close(free)
+
     for name, is_result in (("stdout", result), ("stderr", False)):
         stream = getattr(sys, name)
         if stream is None:
@@ -150,6 +151,7 @@ def start_child(
     """
     variables = {**(os.environ if env is None else env), SAFE_PATH: "1"}
     child = subprocess.Popen(command, env=variables, **settings)
+
     if limits is not None and hasattr(resource, "prlimit"):  # only on Linux
         memory = find_memory() // 2 if limits.memory_bytes is None else limits.memory_bytes
         bounds = {
@@ -160,6 +162,7 @@ def start_child(
         with suppress(ProcessLookupError):  # it has ended already
             for limit, bound in bounds.items():
                 _lower_limit(child.pid, limit, bound)
+
     return child
 
 
@@ -200,6 +203,7 @@ def run_child(
         except BaseException:  # also after a signal
             child.kill()
             raise
+
     return subprocess.CompletedProcess(command, child.returncode, output, errors)
 
 

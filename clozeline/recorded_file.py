@@ -47,6 +47,7 @@ class RecordedFile:
                 "missing" if isinstance(error, FileNotFoundError) else f"cannot be read ({error})"
             )
             raise StorageError(f"{self.path}: {reason}; {rebuild_hint(self.path)}") from error
+
         if not self.xxh3_128:
             return content
 
@@ -58,6 +59,7 @@ class RecordedFile:
             got = digest
         else:
             return content
+
         raise IntegrityError(
             f"{self.path}: expected {expected}, got {got}: the file has changed since "
             f"'{self.stage}' wrote it; {rebuild_hint(self.path)}"
@@ -91,6 +93,7 @@ def check_files(folder: Path, record: str, prefix: str = "") -> None:
 
 def _outputs(folder: Path, record: str) -> dict[str, dict[str, Any]]:
     path = folder / "records" / f"{record}.json"
+
     try:
         outputs: dict[str, dict[str, Any]] = verify_checksum(
             parse_json(path.read_text(encoding="utf-8")), path
@@ -101,4 +104,5 @@ def _outputs(folder: Path, record: str) -> dict[str, dict[str, Any]]:
         raise IntegrityError(
             f"{path}: the record of the unit is damaged ({error}); {rebuild_hint(path)}"
         ) from error
+
     return outputs

@@ -161,6 +161,7 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
             return self._import_all()[name]
         module = importlib.import_module(f"{self.package}.{name}")
         compact = (name.replace("_", "") + self.suffix).lower()
+
         for attribute, value in vars(module).items():
             if (
                 attribute.lower() == compact
@@ -168,6 +169,7 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
                 and value.__module__ == module.__name__
             ):
                 return value
+
         raise ConfigurationError(
             f"{self.folder}/{name}.py: expected a class named like the "
             f"file{self.suffix and ' and ' + self.suffix}, found none"

@@ -29,6 +29,7 @@ def rebuild_hint(path: Path | str) -> str:
             return f"run `{command} {shlex.join(words)}`, which writes it again, or copy it again"
         if (folder / "model.json").is_file():
             return "copy the folder again, or import the model again"
+
     return "copy it again, or write it again with the command that wrote it"
 
 
@@ -62,4 +63,5 @@ def cannot_write(path: Path, error: OSError) -> str:
         )
     else:
         remedy = "run the same command again, or choose another folder with output=DIR"
+
     return f"cannot write {path}: {error.strerror or error}; {remedy}"

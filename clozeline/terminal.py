@@ -64,6 +64,7 @@ def wrap_text(text: str, columns: int, indent: str = "", hanging: str = "") -> l
     lines = list[str]()
     line = indent
     has_word = False
+
     for word in text.split(" "):
         parts = chop_cells(word, width) if cell_len(word) > width else [word]
         for number, part in enumerate(parts):
@@ -73,6 +74,7 @@ def wrap_text(text: str, columns: int, indent: str = "", hanging: str = "") -> l
                 joined = hanging + part
             line = joined
             has_word = True
+
     return [*lines, line]
 
 

@@ -55,6 +55,7 @@ class Model(FlopCounts, nn.Module):
         with SkipInitialValues():
             self.family = FAMILIES.create(config.family, config, rows)
             self.use_heads(config, build_heads(config, self.family, vocab_size))
+
         if config.quantization is not None:
             round_while_training(self, config.quantization)
         self.adapters = cast("dict[str, Adapter]", nn.ModuleDict())
@@ -62,6 +63,7 @@ class Model(FlopCounts, nn.Module):
         if (chosen := config.adapter) is not None:
             self.adapters[chosen.name] = chosen.build(self.family)
             self.use_adapter(chosen.name)
+
         self.count_parameters()
 
     @property
@@ -161,6 +163,7 @@ class Model(FlopCounts, nn.Module):
             raise BatchError(
                 f"batch: needs {', '.join(sorted(missing))}, has {', '.join(sorted(tensors))}"
             )
+
         tensors = add_host_shapes(tensors, self.position_limit, self.host_tensors)
         self._check_padding(tensors)
         # layers of a universal transformer with halting return their number of steps
@@ -172,6 +175,7 @@ class Model(FlopCounts, nn.Module):
             views, states = self._read(tensors)
         # the second view of a pair of rows; a row without one is read as one token
         second_states = {}
+
         if self.reads_second_view:
             inputs = {
                 first.name: tensors[second.name]
@@ -182,6 +186,7 @@ class Model(FlopCounts, nn.Module):
             )
         # a head with early exits has a loss at each layer, every other head one at the end
         losses = {}
+
         for name, head in self.heads.items():
             if head.off_ramps is None:
                 losses[name] = head.loss(
@@ -191,6 +196,7 @@ class Model(FlopCounts, nn.Module):
             earlier = [self.family.apply_final_norm(state) for state in states[1:-1]]
             joint = self.config.heads[name].exits == "joint"
             losses[name] = head.exit_loss([*earlier, states[-1]], tensors, joint=joint)
+
         if halts:
             losses[PONDER] = _ponder_loss(cast("Sequence[Tensor]", steps[0]), real_tokens(tensors))
         return losses
@@ -279,6 +285,7 @@ def build_heads(config: ModelConfig, family: ModelFamily, vocab_size: int) -> He
                 expected = f"expected a family of one stack, got {config.family}; remove it"
                 raise ConfigurationError(f"model.heads.{name}.scalar_mix: {expected}")
             head.mix = ScalarMix(config.layers + 1)
+
         if config.heads[name].exits is not None:
             family.find_body(f"model.heads.{name}.exits")
             if config.layers < 2:
@@ -290,6 +297,7 @@ def build_heads(config: ModelConfig, family: ModelFamily, vocab_size: int) -> He
                 for _ in range(config.layers - 1)
             )
             head.off_ramps = nn.ModuleList(ramps)
+
     return Heads(heads)
 
 
@@ -337,6 +345,7 @@ def build_model(
                 "pass those of the tokenizer"
             )
         model.family.set_token_bytes(token_bytes, special_ids)
+
     return model
 
 
@@ -369,6 +378,7 @@ def add_adapter(
         raise ConfigurationError(
             f"adapter '{name}': expected a new name without dots; the model has: {known}"
         )
+
     config = entry if isinstance(entry, Component) else ADAPTERS.resolve(entry)
     adapter = config.build(model.family)
     model.adapters[name] = adapter
@@ -412,6 +422,7 @@ def fill_adapter(model: Model, name: str, weights: Mapping[str, Tensor]) -> None
             f"{shapes.get(key)} ({len(differing)} parameters differ): these are the weights of "
             "another adapter"
         )
+
     with torch.no_grad():
         for key, parameter in expected.items():
             parameter.copy_(weights[key])

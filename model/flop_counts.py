@@ -140,6 +140,7 @@ def _parts_of(family: nn.Module, *, adapted: bool) -> list[_Part]:
     )
 
     parts = []
+
     for layer in layers or [family]:
         passed = passed or any(parameter.requires_grad for parameter in layer.parameters())
         # a lookup in an embedding table is not a matrix product
@@ -149,6 +150,7 @@ def _parts_of(family: nn.Module, *, adapted: bool) -> list[_Part]:
         matrices = [parameter for parameter in layer.parameters() if id(parameter) not in tables]
         trained = [parameter for parameter in matrices if parameter.requires_grad]
         parts.append(_Part(_entries(matrices), _entries(trained), passed))
+
     return parts
 
 

@@ -78,6 +78,7 @@ def initial_distributions(model: nn.Module, config: ModelConfig) -> dict[str, Dr
         if config.init.scheme == "t5"
         else _normal_deviations(model, config)
     )
+
     usual = normal(config.init.std, config.init.cutoff)
     known = {key: normal(deviation, config.init.cutoff) for key, deviation in exceptional.items()}
     names = {id(parameter): name for name, parameter in model.named_parameters()}
@@ -89,6 +90,7 @@ def initial_distributions(model: nn.Module, config: ModelConfig) -> dict[str, Dr
         for name, parameter in module.named_parameters(recurse=False):
             if id(parameter) not in known:
                 known[id(parameter)] = _initial_distribution(module, name, usual)
+
     return {name: known[key] for key, name in names.items()}
 
 
@@ -114,6 +116,7 @@ def _normal_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float
         if config.init.scale_residual
         else {}
     )
+
     for module in model.modules():
         projections = [
             getattr(module, name)
@@ -125,12 +128,14 @@ def _normal_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float
                 deviations[id(linear.weight)] = config.init.std / (2 * config.layers) ** 0.5
         if isinstance(module, nn.Embedding) and config.init.embedding_std is not None:
             deviations[id(module.weight)] = config.init.embedding_std
+
     return deviations
 
 
 def _t5_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
     """Return T5's standard deviations, by fan-in; queries include the factor of the scores."""
     weights: list[tuple[Tensor, float]] = []
+
     for module in model.modules():
         if isinstance(module, Attention):
             weights.append(
@@ -142,6 +147,7 @@ def _t5_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
             weights.append((module.table.weight, config.dim**-0.5))
     # everything else: by its fan-in, unless attention has set it above
     deviations = {id(weight): deviation for weight, deviation in weights}
+
     for module in model.modules():
         if isinstance(module, nn.Linear):
             deviations.setdefault(id(module.weight), module.in_features**-0.5)
@@ -149,4 +155,5 @@ def _t5_deviations(model: nn.Module, config: ModelConfig) -> dict[int, float]:
             deviations.setdefault(id(module.weight), 1.0)
         elif isinstance(module, VocabularyProjection):
             deviations.setdefault(id(module.weight), (config.decoder_dim or config.dim) ** -0.5)
+
     return deviations

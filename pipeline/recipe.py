@@ -296,6 +296,7 @@ def load_default_recipe(stage: str, overrides: Sequence[str]) -> tuple[Recipe, s
             f"{stage}: this stage has no defaults: list its algorithms, such as {stage}=[NAME], or "
             "give --config"
         )
+
     return recipe, f"no --config: {note}"
 
 

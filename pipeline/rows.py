@@ -126,6 +126,7 @@ def segments(
         index = np.repeat(shift[first:last], lengths[first:last])
         index += np.arange(offsets[first], offsets[last])
         out[offsets[first] : offsets[last]] = values.take(index)
+
     return out
 
 

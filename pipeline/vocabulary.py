@@ -82,6 +82,7 @@ class Vocabulary:
                     f"{bitmap.shape}"
                 )
             bitmap.setflags(write=False)
+
         if self.token_counts is not None and self.token_counts.shape != (self.size,):
             raise IntegrityError(
                 f"vocabulary of {self.size} ids: got {self.token_counts.shape} token counts"

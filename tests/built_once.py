@@ -16,10 +16,12 @@ def built_once(factory, name, build):
         base = base.parent
     folder = base / name
     done = base / f"{name}.done"
+
     with (base / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists():
             shutil.rmtree(folder, ignore_errors=True)  # of a worker that failed
             build(folder)
             done.touch()
+
     return folder

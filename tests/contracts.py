@@ -40,11 +40,16 @@ def contract(
     held = only if callable(only) else set(only).__contains__
     cases = [
         pytest.param(
-            name, marks=[about(registry, name), *([pytest.mark.slow] if slow(name) else [])]
+            name,
+            marks=[
+                about(registry, name),
+                *([pytest.mark.slow] if slow(name) else []),
+            ],
         )
         for name in registry.available()
         if held(name)
     ]
+
     return pytest.mark.parametrize(argument, cases)
 
 
@@ -56,11 +61,13 @@ def cases_about(
     A case that is a tuple gives several arguments. One that has marks already keeps them.
     """
     marked = []
+
     for case in cases:
         marks, values = (case.marks, case.values) if isinstance(case, ParameterSet) else ((), case)
         values = values if isinstance(values, tuple) else (values,)
         name = name_of(values if len(values) > 1 else values[0])
         marked.append(pytest.param(*values, marks=[*marks, about(registry, name)]))
+
     return marked
 
 

@@ -33,6 +33,7 @@ def english_pages():
         f'<li><a href="/page{number}">page {number}</a></li>' for number in range(PAGES)
     )
     yield "http://site.example/", f"<html><body><ul>{links}</ul></body></html>"
+
     for number in range(PAGES):
         paragraphs = "".join(
             f"<p>{part}</p>" for part in text(number % (PAGES - 2), 24).split("\n\n")
@@ -56,5 +57,7 @@ def make_chain(folder):
         "train_tokenizer.size=600",
         "heldout.fraction=0.1",
     ]
+
     assert run_pipeline(["--config", str(recipe), *overrides]) == 0
+
     return chain

@@ -66,6 +66,7 @@ class Ranks:
             (folder / f"rank{rank}.out", folder / f"rank{rank}.err") for rank in range(size)
         ]
         self.processes = []
+
         for rank in range(size):
             variables = {**rank_environment(rank, size, port), **(environment or {})}
             process = _CONTEXT.Process(
@@ -80,11 +81,13 @@ class Ranks:
         What is left when the time is over, or when this is interrupted, is killed.
         """
         deadline = time.monotonic() + timeout
+
         try:
             for process in self.processes:
                 process.join(max(0.0, deadline - time.monotonic()))
         finally:
             left = self.kill()
+
         return Finished(
             [process.exitcode or 0 for process in self.processes],
             [output.read_text() if output.exists() else "" for output, _ in self.logs],
@@ -98,19 +101,23 @@ class Ranks:
         for process in left:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
+
         for rank in self.processes:
             rank.kill()  # also one that has no session yet
             rank.join()
+
         return [str(process) for process in left]
 
 
 def _session(leader):
     """Processes of the session that a rank leads, which its children stay in after its end."""
     found = []
+
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, ProcessLookupError):
             if os.getsid(process.pid) == leader and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
+
     return found
 
 
@@ -155,6 +162,7 @@ class RankPool:
         port = free_port()
         self._pipes = []
         self._processes = []
+
         for rank in range(size):
             ours, theirs = _CONTEXT.Pipe()
             process = _CONTEXT.Process(
@@ -170,15 +178,18 @@ class RankPool:
             pipe.send((function, arguments))
         results = []
         problems = []
+
         for rank, pipe in enumerate(self._pipes):
             if not pipe.poll(timeout):
                 raise TimeoutError(
                     f"rank {rank}: {function.__name__} gave no answer in {timeout} s"
                 )
+
             good, value = pipe.recv()
             results.append(value)
             if not good:
                 problems.append(f"rank {rank}:\n{value}")
+
         if problems:
             raise AssertionError("\n".join(problems))
         return results
@@ -187,11 +198,13 @@ class RankPool:
         for pipe in self._pipes:
             with contextlib.suppress(OSError):
                 pipe.send(None)
+
         for process in self._processes:
             process.join(timeout=20)
             if process.is_alive():
                 process.kill()
                 process.join()
+
         for pipe in self._pipes:
             pipe.close()
 
@@ -204,10 +217,12 @@ def _serve(environment, pipe):
 
     torch.set_num_threads(1)
     world = join_process_group()
+
     while (job := pipe.recv()) is not None:
         function, arguments = job
         try:
             pipe.send((True, function(world, *arguments)))
         except BaseException:
             pipe.send((False, traceback.format_exc()))
+
     world.shutdown()

@@ -64,6 +64,7 @@ class Guard:
             "OMP_NUM_THREADS": "1",
             "DS_ACCELERATOR": "cpu",
         }
+
         self.command = [sys.executable, "-m", "clozeline"]
         folder.mkdir(parents=True)
 
@@ -80,6 +81,7 @@ class Guard:
                 f"{' '.join(command)} ended with "
                 f"{done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
             )
+
         return done.stdout
 
     # -- the pipeline
@@ -130,6 +132,7 @@ class Guard:
             f"output={name}",
             f"steps={steps}",
         )
+
         self.run(*words, *SMALL, *more, ranks=ranks)
         return [
             record["loss"]
@@ -147,6 +150,7 @@ class Guard:
             "tokenizer.path=masked",
             f"tasks.reader={reader}",
         )
+
         self.run("pipeline", "--config", f"recipe:tasks/{recipe}", *words)
         (train,) = (self.folder / "sets" / head / "tasks").glob("*/train")
         of_run = ("model.init_from=masked", f"data.shards={train}", f"output=tasks/{head}")
@@ -157,6 +161,7 @@ class Guard:
             "evaluate.every=null",
             "checkpoint.every=4",
         )
+
         small += ("checkpoint.keep_best=false",)  # no evaluation compares them
         self.run("train", "--config", f"recipe:tasks/{recipe}", *of_run, *small)
         return self.run("evaluate", f"tasks/{head}")
@@ -176,9 +181,11 @@ def write_task(folder: Path, head: str) -> Path:
         for row in map(parse, (INPUTS / "texts.jsonl").read_text().splitlines())
         if "text" in row
     ]
+
     sentences = [part.split() for text in texts for part in re.split(r"(?<=\.)\s", text)]
     sentences = [words for words in sentences if 5 <= len(words) <= 20]
     folder.mkdir(parents=True)
+
     for split, chosen in (("train", sentences[:96]), ("dev", sentences[96:128])):
         if head == "classification":
             rows = [
@@ -199,7 +206,12 @@ def write_task(folder: Path, head: str) -> Path:
                         {
                             "id": str(number),
                             "question": f"What follows {row[0]}?",
-                            "answers": [{"text": row[1], "answer_start": len(row[0]) + 1}],
+                            "answers": [
+                                {
+                                    "text": row[1],
+                                    "answer_start": len(row[0]) + 1,
+                                }
+                            ],
                         }
                     ],
                 }
@@ -207,6 +219,7 @@ def write_task(folder: Path, head: str) -> Path:
             ]
             content = {"version": "1.1", "data": [{"title": "guard", "paragraphs": paragraphs}]}
             (folder / f"{split}-v1.1.json").write_text(json.dumps(content))
+
     return folder
 
 
@@ -260,6 +273,7 @@ def train_all(guard: Guard) -> dict[str, Any]:
         f"[{{path: {sets['masked_lm']}}}, {{path: data/corrupt/masked_lm-20/train/manifest.json}}]"
     )
     figures: dict[str, Any] = {}
+
     for ranks in (1, 2):
         figures[f"masked LM, {ranks} ranks"] = guard.train(
             f"masked{ranks}", sets["masked_lm"], ranks=ranks
@@ -268,6 +282,7 @@ def train_all(guard: Guard) -> dict[str, Any]:
             f"t5{ranks}", sets["span_corruption"], *T5, ranks=ranks
         )
         figures[f"mixture, {ranks} ranks"] = guard.train(f"mixture{ranks}", mixture, ranks=ranks)
+
     (guard.folder / "masked").symlink_to("masked1")
     # stopped after three steps and resumed, it must repeat every loss
     guard.train("resumed", sets["masked_lm"], steps=3)
@@ -317,6 +332,7 @@ def main() -> int:
     found += differences(json.loads(EXPECTED.read_text()), json.loads(json.dumps(files)))
     # trainings on these shards, by this tree and by another commit
     figures = train_all(guard)
+
     if arguments.against:
         tree = folder / "tree"
         subprocess.run(
@@ -332,7 +348,18 @@ def main() -> int:
             f"against {arguments.against}: {line}"
             for line in differences(train_all(other), figures)
         ]
-        subprocess.run(["git", "worktree", "remove", "--force", str(tree)], cwd=ROOT, check=True)
+        subprocess.run(
+            [
+                "git",
+                "worktree",
+                "remove",
+                "--force",
+                str(tree),
+            ],
+            cwd=ROOT,
+            check=True,
+        )
+
     (folder / "figures.json").write_text(json.dumps(figures, indent=1))
     sys.stdout.write(
         "\n".join([*found, f"{len(files['files'])} files compared, {len(found)} differences", ""])

@@ -73,11 +73,13 @@ def read_git(*arguments: str) -> str:
 def main() -> int:
     """Print each mistake with the commit that has it; return 1 if there is one."""
     failed = False
+
     for commit in list_commits():
         for mistake in find_mistakes(commit.message):
             subject = commit.message.splitlines()[0]
             print(f'commit {commit.hash[:9]} "{subject}": {mistake}', file=sys.stderr)
             failed = True
+
     if failed:
         print("Mend a message: git rebase --interactive COMMIT~1, then reword", file=sys.stderr)
     return int(failed)

@@ -44,6 +44,7 @@ class Site:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         self.url = f"http://127.0.0.1:{server.server_address[1]}/"
+
         try:
             yield self
         finally:

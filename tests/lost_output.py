@@ -16,12 +16,14 @@ def started(way, command, **options):
     A terminal is closed after its first bytes.
     """
     words = list(command)
+
     if way == "no descriptors":
         with subprocess.Popen(
             ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *words], **options
         ) as process:
             yield process
         return
+
     if way == "closed terminal":
         reader, writer = pty.openpty()
     elif way == "no reader":
@@ -29,6 +31,7 @@ def started(way, command, **options):
         os.close(reader)
     else:
         writer = os.open("/dev/full", os.O_WRONLY)
+
     with subprocess.Popen(words, stdout=writer, stderr=writer, **options) as process:
         os.close(writer)
         if way == "closed terminal":

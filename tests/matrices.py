@@ -2,7 +2,10 @@
 
 import pytest
 
-STAGES = [*((stage, "fp32") for stage in (0, 1, 2, 3)), *((stage, "bf16") for stage in (1, 2, 3))]
+STAGES = [
+    *((stage, "fp32") for stage in (0, 1, 2, 3)),
+    *((stage, "bf16") for stage in (1, 2, 3)),
+]
 """ZeRO stages and precisions."""
 
 
@@ -10,7 +13,9 @@ def mark_slow_but(usual, cases):
     """Return the parameters of a test, of which all but the usual ones are marked slow."""
     usual = list(usual)
     cases = list(cases)
+
     assert all(case in cases for case in usual), usual
+
     return [
         case
         if case in usual

@@ -75,12 +75,15 @@ def find_faults(source: str) -> Iterator[tuple[str, ast.expr | ast.stmt, str]]:
         for node in ast.walk(tree)
         if isinstance(node, ast.AnnAssign | ast.arg) and node.annotation
     ]
+
     told += [
         node.returns
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef) and node.returns
     ]
+
     skipped = {id(inner) for node in told for inner in ast.walk(node)}
+
     for node in ast.walk(tree):
         if (
             id(node) in skipped
@@ -88,6 +91,7 @@ def find_faults(source: str) -> Iterator[tuple[str, ast.expr | ast.stmt, str]]:
             or node.lineno != node.end_lineno
         ):
             continue
+
         for kind, changed in _changes(node):
             if (new := ast.unparse(changed)) != ast.unparse(node):
                 yield kind, node, new
@@ -132,22 +136,33 @@ def draw(count: int, seed: int) -> list[dict[str, Any]]:
             for part in PARTS
         }
     )
+
     chooser = random.Random(seed)
     mutants = []
+
     for part in PARTS:
         by_kind: dict[str, list[dict[str, Any]]] = {}
+
         for name in (name for name in files if name.startswith(f"{part}/")):
             rows = sources[name].splitlines()
+
             for kind, node, new in find_faults(sources[name]):
                 row = rows[node.lineno - 1].encode()  # columns of ast count bytes
                 changed = (
                     row[: node.col_offset] + new.encode() + row[node.end_col_offset :]
                 ).decode()
-                here = {"file": name, "line": node.lineno, "before": row.decode(), "after": changed}
+                here = {
+                    "file": name,
+                    "line": node.lineno,
+                    "before": row.decode(),
+                    "after": changed,
+                }
                 by_kind.setdefault(kind, []).append({"kind": kind, **here})
+
         share = round(count * lines[part] / lines.total())
         kinds = sorted(by_kind)
         mutants += [chooser.choice(by_kind[kinds[number % len(kinds)]]) for number in range(share)]
+
     return mutants
 
 
@@ -174,6 +189,7 @@ def run_tests(tree: Path, files: list[str]) -> bool:
     if process.exitcode is None and process.pid:
         os.killpg(process.pid, signal.SIGKILL)
         process.join()
+
     return process.exitcode not in (0, 5)  # 5: no test in them
 
 
@@ -205,6 +221,7 @@ def judge(tree: Path, mutant: dict[str, Any]) -> dict[str, Any]:
     indent = rows[index][: len(rows[index]) - len(rows[index].lstrip())]
     rows[index] = f"{indent}{mutant['after'].strip()}\n"
     rewrite(path, "".join(rows))
+
     try:
         groups = zip(
             ("own", "importers", "folder", "users"), find_tests(tree, mutant["file"]), strict=True
@@ -212,6 +229,7 @@ def judge(tree: Path, mutant: dict[str, Any]) -> dict[str, Any]:
         killer = next((name for name, files in groups if files and run_tests(tree, files)), None)
     finally:
         rewrite(path, source)
+
     return {**mutant, "killed": killer}
 
 
@@ -227,8 +245,10 @@ def run(workers: int) -> None:
     """Judge the mutants that have no verdict yet, each worker in a copy of the tracked files."""
     mutants = json.loads(DRAWN.read_text())
     open_ones = [index for index, mutant in enumerate(mutants) if "killed" not in mutant]
+
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(workers) as pool:
         trees: SimpleQueue[Path] = SimpleQueue()
+
         for number in range(workers):
             tree = Path(folder, str(number))
             subprocess.run(
@@ -245,6 +265,7 @@ def run(workers: int) -> None:
             DRAWN.write_text(json.dumps(mutants, indent=1) + "\n")
 
         list(pool.map(work, open_ones))
+
     subprocess.run(["git", "worktree", "prune"], cwd=ROOT, check=True)
 
 
@@ -254,11 +275,13 @@ def table() -> str:
     mutants = json.loads(DRAWN.read_text())
     judged = [mutant for mutant in mutants if mutant.get("killed", "gone") != "gone"]
     lines = []
+
     for part in PARTS:
         here = [mutant for mutant in judged if mutant["file"].startswith(f"{part}/")]
         lines.append(
             f"{part:10} {sum(mutant['killed'] is not None for mutant in here):4} of {len(here):4}"
         )
+
     left = [mutant for mutant in judged if mutant["killed"] is None]
     survivors = [
         f"{m['file']}:{m['line']}: {m['after'].strip()}  # {m.get('equivalent', 'open')}"
@@ -279,6 +302,7 @@ def main() -> int:
         DRAWN.write_text(json.dumps(draw(arguments.count, arguments.seed), indent=1) + "\n")
     elif arguments.what == "run":
         run(arguments.workers)
+
     sys.stdout.write(table())
     return 0
 

@@ -100,6 +100,7 @@ def one_node(cores=8, **further):
             "memory": psutil.virtual_memory().total // 2**20,
             "further": "\n".join(f"{key}={value}" for key, value in options.items()),
         }
+
         configuration = folder / "slurm.conf"
         configuration.write_text(_CONFIGURATION.format(**facts), encoding="utf-8")
         key = folder / "munge.key"
@@ -121,12 +122,14 @@ def one_node(cores=8, **further):
             f"--key-file={key}",
             *munge,
         )
+
         _until((folder / "munge.socket").exists, folder)
         _serve(stack, folder, variables, "slurmctld", "-D", "-i")
         _serve(stack, folder, variables, "slurmd", "-D", "-N", host)
         _until(
             lambda: ask(variables, "sinfo", "--noheader", "--format=%t").strip() == "idle", folder
         )
+
         try:
             yield variables
         finally:
@@ -155,6 +158,7 @@ def _serve(stack, folder, variables, *words):
 
     def end():
         process.terminate()
+
         try:
             process.wait(20)
         except subprocess.TimeoutExpired:
@@ -166,6 +170,7 @@ def _serve(stack, folder, variables, *words):
 
 def _until(condition, folder):
     deadline = time.monotonic() + _PATIENCE_S
+
     while not condition():
         if time.monotonic() > deadline:
             said = "\n".join(
@@ -181,10 +186,12 @@ def main():
             return subprocess.run(
                 sys.argv[1:], env={**os.environ, **variables}, check=False
             ).returncode
+
         print(f"export SLURM_CONF={variables['SLURM_CONF']}", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             while True:
                 time.sleep(3600)
+
     return 0
 
 

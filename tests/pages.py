@@ -71,10 +71,12 @@ class ParsedPage(HTMLParser):
 def checked(page):
     """Parse a page and check that it is well formed, refers to nothing and can be read aloud."""
     parsed = ParsedPage(page)
+
     assert parsed.mistakes == []
     assert parsed.count("script") == 0
     assert parsed.count("link") == 0
     assert "@import" not in page
     assert ("meta", {"name": "viewport", "content": "width=device-width"}) in parsed.tags
     assert "prefers-color-scheme:dark" in page
+
     return parsed

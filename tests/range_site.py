@@ -62,10 +62,12 @@ class RangeSite:
         if fault == "200":
             body = content
             status = 200
+
         with contextlib.suppress(ConnectionError):  # who asked has given up
             if fault.isdigit() and fault != "200":
                 request.send_error(int(fault))
                 return
+
             if asked:
                 self.served.append((name, start, stop))
             part = f"bytes {start}-{stop - 1}/{len(content)}" if status != 200 else ""
@@ -83,15 +85,18 @@ class RangeSite:
         if fault == "garbage":
             request.wfile.write(b"\x00\x01 what is this\r\n\r\n")
             return
+
         if fault == "moved":
             status = 302
             headers = {"Location": f"/moved/{name}"}
             body = b""
+
         body = _CHANGES.get(fault, bytes)(body)
         request.send_response(status)
         for key, value in {**headers, "Content-Length": str(len(body))}.items():
             if value:
                 request.send_header(key, value)
+
         request.end_headers()
         half = len(body) // 2 if fault in _CUT else len(body)
         request.wfile.write(body[:half])

@@ -42,4 +42,5 @@ def values_in_tests(request, parameter):
         for item in request.session.items
         if item.path == request.path
     )
+
     return sorted({case.params[parameter] for case in cases if case and parameter in case.params})

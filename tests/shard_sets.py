@@ -32,7 +32,14 @@ TOKENIZER = {
     "name": "byte_bpe",
     "fingerprint": "f" * 64,
     "vocab_size": 1000,
-    "special_ids": {"pad": 0, "cls": 1, "sep": 2, "mask": 3, "bos": 4, "eos": 5},
+    "special_ids": {
+        "pad": 0,
+        "cls": 1,
+        "sep": 2,
+        "mask": 3,
+        "bos": 4,
+        "eos": 5,
+    },
     "sentinels": [],
 }
 
@@ -111,10 +118,12 @@ def write_set(
     folder.mkdir(parents=True, exist_ok=True)
     specs = [*base_columns(), *columns]
     infos = []
+
     for number, content in enumerate(shards):
         path = folder / f"shard-{number:05d}-of-{len(shards):05d}.{container}"
         options = {"block_rows": block_rows, "container": container, "codec": codec}
         infos.append(write_shard(path, content, specs, **options))
+
     settings = {
         "name": "toy/train",
         "kind": "examples",
@@ -124,6 +133,7 @@ def write_set(
         "objective": objective("decoder"),
         **fields,
     }
+
     write_manifest(
         folder,
         block_rows=block_rows,
@@ -133,6 +143,7 @@ def write_set(
         output=Output(folder),
         **settings,
     )
+
     return open_shards(folder)
 
 

@@ -20,6 +20,7 @@ def temporary_module(package, name, source, folder):
     before = list(parent.__path__)
     parent.__path__ = [*before, str(place)]
     importlib.invalidate_caches()
+
     try:
         yield
     finally:

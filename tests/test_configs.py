@@ -52,6 +52,7 @@ def load(path, *more):
         # a variant or a base may have the head
         load_config(TrainConfig, path, ["data.shards=x", "output=y", *head])
         return load_config(Study, path, more)
+
     if path.parent.name == "prompts":
         return load_config(Template, path, more)
     if path.stem.startswith("pipeline") or path.parent.name == "tasks":
@@ -62,6 +63,7 @@ def load(path, *more):
         assert path.stem.startswith("train"), (
             f"{path}: which schema reads it? Name it pipeline*.yaml or train*.yaml"
         )
+
     body = BODY if "tasks" in path.parts else []
     sets = [] if "baby" in path.parts else ["data.shards=x"]  # its phases have sets
     return load_config(TrainConfig, path, [*sets, "output=y", *body, *more])
@@ -92,6 +94,7 @@ def test_no_two_files_share_most_of_their_keys():
         for one, other in itertools.combinations(keys, 2)
         if len(keys[one] & keys[other]) >= 0.8 * max(len(keys[one]), len(keys[other]))
     ]
+
     assert alike == []
 
 
@@ -106,7 +109,9 @@ def test_objectives_of_a_recipe_can_be_built_and_serve_its_training(path):
     recipe = load(path)
     check_recipe(recipe)
     built = [entry.build(vocabulary(1000)) for entry in recipe.config_of("corrupt")]
+
     assert len({objective.label for objective in built}) == len(built)
+
     if path.name == "pipeline.yaml" and path.with_name("train.yaml").exists():
         model = load(path.with_name("train.yaml")).model
         kinds = [entry.objective.type for entry in recipe.config_of("corrupt")]

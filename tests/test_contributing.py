@@ -54,8 +54,10 @@ def test_a_renamed_copy_of_each_row_keeps_the_contract(tmp_path):
     for name in filter(None, tracked.split("\0")):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, tmp_path / name, follow_symlinks=False)
+
     shutil.copy2(ROOT / "clozeline/native/libnative.so", tmp_path / "clozeline/native/libnative.so")
     names = []
+
     for path in filter(None, map(copied_file, (row for row in ROWS if row[0] not in NAMED))):
         file = tmp_path / path
         new = f"copied_{file.stem}"
@@ -78,6 +80,7 @@ def test_a_renamed_copy_of_each_row_keeps_the_contract(tmp_path):
         "-m",
         "algorithm and not slow and not data",
     ]
+
     done = subprocess.run(
         [*run, "tests.try_one", *contracts],
         cwd=tmp_path,
@@ -85,9 +88,12 @@ def test_a_renamed_copy_of_each_row_keeps_the_contract(tmp_path):
         text=True,
         check=False,
     )
+
     assert done.returncode == 0, (
         re.findall(r"^(?:FAILED|ERROR|E  ) .*", done.stdout, re.M) or done.stderr[-2000:]
     )
+
     cases = re.findall(r"(\d+) of contracts of (\w+)", done.stdout)
+
     assert len(cases) == len(names)
     assert [name for count, name in cases if count == "0"] == []

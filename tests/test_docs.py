@@ -66,6 +66,7 @@ def blocks(page):
 
 def commands():
     found = []
+
     for page in PAGES:
         for language, text in blocks(page):
             if language == "sh":
@@ -75,6 +76,7 @@ def commands():
                     for line in lines
                     if line and not line.startswith("#")
                 ]
+
     return found
 
 
@@ -87,7 +89,9 @@ def help_of(*words):
     if words == ("train",):
         command = [sys.executable, "-m", "clozeline", "train", "--help"]
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
     printed = io.StringIO()
+
     with (
         unittest.mock.patch.object(sys, "argv", ["clozeline", *words, "--help"]),
         contextlib.redirect_stdout(printed),
@@ -96,7 +100,9 @@ def help_of(*words):
             code = main()
         except SystemExit as end:
             code = end.code
+
     assert code == 0, printed.getvalue()
+
     return printed.getvalue()
 
 
@@ -104,12 +110,14 @@ def help_of(*words):
 def help_of_script(file):
     """Return the help of a file that is started with python."""
     printed = io.StringIO()
+
     with (
         unittest.mock.patch.object(sys, "argv", [file, "--help"]),
         contextlib.redirect_stdout(printed),
         pytest.raises(SystemExit, match=r"^0$"),
     ):
         runpy.run_path(str(ROOT / file), run_name="__main__")
+
     return printed.getvalue()
 
 
@@ -140,18 +148,27 @@ def split_config(words, kind):
         path = files_of_new() / named.removeprefix("mine/")
     else:
         path = ROOT / config_file("recipe:demo" if named == "my.yaml" else named, kind)
+
     return path, [word for word in words[place + 2 :] if "=" in word]
 
 
 def check_training(words):
     check_options(help_of("train"), words[words.index("train/main.py") :])
+
     if "--config" in words:
         path, overrides = split_config(words, "train.yaml")
         # A model that a reader has downloaded is not here, and its configuration would come from
         # it.
         absent = ("model=null", DOWNLOADED)
         body = BODY if any(word.startswith("model.init_from=") for word in overrides) else []
-        load_config(TrainConfig, path, [*(word for word in overrides if word not in absent), *body])
+        load_config(
+            TrainConfig,
+            path,
+            [
+                *(word for word in overrides if word not in absent),
+                *body,
+            ],
+        )
 
 
 def check_launcher(words):
@@ -173,10 +190,12 @@ def check_clozeline(words):
         for group in commands_of_clozeline().values()
         for name, command in group.items()
     }
+
     command = known[words[1].replace("_", "-")]
     if command.module == "clozeline.train.main":
         check_training(["python", "train/main.py", *words[2:]])
         return
+
     check_options(help_of(words[1]), words[2:])
     if "--config" in words and not command.module.startswith("clozeline.tools."):
         path, overrides = split_config(words, "pipeline.yaml")
@@ -209,6 +228,7 @@ def test_command(page, command, monkeypatch):
         if re.match(pattern, plain + " "):
             check(shlex.split(plain, comments=True))
             return
+
     pytest.fail(f"{page}: no check for this command, add one: {command}")
 
 
@@ -217,6 +237,7 @@ def test_rows_of_textbooks_are_commands_with_known_keys(topic, tmp_path, monkeyp
     write_files(ROWS["files"], tmp_path)
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     known = {name for group in commands_of_clozeline().values() for name in group}
+
     for row in ROWS["topics"][topic].values():
         assert re.compile(row["shows"])
         for command in re.findall(r"(?<!\$\()\bclozeline .*?(?= && |\)? \| |; |$)", row["run"]):
@@ -233,9 +254,12 @@ def test_python_blocks_run_on_real_output(chain):
         text for language, text in blocks(ROOT / "docs" / "formats.md") if language == "python"
     )
     done = run_program(program, chain.output.parents[1])
+
     assert done.codes == [0], done.errors
+
     lines = done.outputs[0].splitlines()
     examples, _, manifest, *_ = lines[0].split()
+
     assert examples == manifest != "0"
     assert "True True" in lines, "a block by its byte range"
     assert len(lines) >= 4
@@ -246,9 +270,17 @@ def test_the_readme_shows_what_its_command_prints():
     shows = r"^(clozeline show [^\n]*)\n```\n\n```text\n(.*?)^```$"
     [(command, shown)] = re.findall(shows, text, re.MULTILINE | re.DOTALL)
     done = subprocess.run(
-        [sys.executable, "-m", *shlex.split(command)], capture_output=True, text=True, check=True
+        [
+            sys.executable,
+            "-m",
+            *shlex.split(command),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     printed = [line.rstrip() for line in done.stdout.splitlines()]
+
     assert set(shown.splitlines()) <= set(printed), done.stdout
 
 
@@ -273,14 +305,17 @@ def test_a_model_of_the_page_is_what_its_files_say(cells):
         configurations.append(find_training(recipe).keys["model"])
     found = {head for configuration in configurations for head in configuration["heads"]}
     families = {configuration["family"] for configuration in configurations}
+
     if classes:
         key_map = load_map(classes.split("`")[1])
         found |= {head for one in key_map.classes.with_heads for head in one.heads}
         families.add(key_map.configuration.fixed["family"])
         with_heads = ", ".join(one.name for one in key_map.classes.with_heads)
+
         assert classes == f"`{key_map.model_type}`: {with_heads}" + (
             f"; {key_map.classes.body_class}" if key_map.classes.body_class else ""
         )
+
     assert families == {family}
     assert FAMILIES.load_class(family).architecture == architecture
     assert set(heads.split(", ")) == found
@@ -289,6 +324,7 @@ def test_a_model_of_the_page_is_what_its_files_say(cells):
 def test_every_file_of_a_model_is_in_one_row_of_the_page():
     rows = models_of_the_page()
     recipes, sizes, classes = ([row[column] for row in rows if row[column]] for column in (4, 5, 6))
+
     assert sorted([*recipes, *NOT_A_MODEL]) == sorted(
         path.name for path in (CONFIGS / "recipes").iterdir()
     )

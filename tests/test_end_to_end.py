@@ -23,7 +23,9 @@ def train(chain, output, steps):
     overrides = [f"data.shards={shards}", f"output={output}", f"steps={steps}", *SMALL]
     words = ["--config", "recipe:demo", *overrides]
     finished = run_ranks(2, train_normally, *words, folder=output.parent)
+
     assert finished.codes == [0, 0], finished.errors
+
     return [
         json.loads(line)
         for line in (output / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
@@ -39,11 +41,15 @@ def straight(chain, tmp_path_factory):
 def test_it_learns(straight):
     output, records = straight
     losses = [record["loss"] for record in step_records(records)]
+
     assert len(losses) == STEPS
     assert losses[-1] < losses[0]
+
     heldout = records[-1]["heldout"]["heldout"]
+
     assert 0 < heldout["loss"] < records[0]["loss"]
     assert heldout["labels"] > 0
+
     for name in ("config.yaml", "events.jsonl", "status.json", "report.html", "checkpoints/latest"):
         assert (output / name).is_file(), name
 
@@ -57,6 +63,8 @@ def test_the_model_fills_a_mask(straight, capsys):
         )
         == 0
     )
+
     lines = capsys.readouterr().out.splitlines()
+
     assert len([line for line in lines if "____" in line]) == 3
     assert len([line for line in lines if "hidden:" in line]) == 2

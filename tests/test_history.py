@@ -53,13 +53,19 @@ def test_commits_after_the_check_are_read(tmp_path, monkeypatch, capsys):
     git("add", ".")
     git("commit", "-m", "the check")
     monkeypatch.setattr(history, "ROOT", tmp_path)
+
     assert history.main() == 0
 
     git("commit", "--allow-empty", "-m", RIGHT[0])
+
     assert history.main() == 0
+
     git("commit", "--allow-empty", "-m", "Removed it")
+
     assert history.main() == 1
+
     printed = capsys.readouterr().err
+
     assert printed.count('"Removed it"') == 2
     assert "old things" not in printed
 

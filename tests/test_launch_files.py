@@ -42,6 +42,7 @@ def slurm():
             for key, value in os.environ.items()
             if key not in ("RANK", "WORLD_SIZE", "MASTER_PORT")
         }
+
         variables["PATH"] = f"{Path(sys.executable).parent}:{variables['PATH']}"
         yield {**kept, **variables, "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
 
@@ -58,16 +59,24 @@ def test_a_job_that_was_stopped_is_queued_again_and_no_other(tmp_path, script, c
         "SLURM_ARRAY_TASK_ID": "3",
         "PATH": f"{programs}:{os.environ['PATH']}",
     }
+
     words = ["bash", str(script), "--config", DEMO, "data.shards=s", "output=o"]
+
     assert subprocess.run(words, env=os.environ | job, check=False).returncode == code
+
     queued = tmp_path / "queued"
+
     assert (queued.read_text() if queued.exists() else "") == ("requeue 17\n" if code == 75 else "")
+
     command, _, file, *overrides = (
         (tmp_path / "started").read_text().partition("clozeline ")[2].split()
     )
+
     assert command == "train"
+
     config = load_config(TrainConfig, ROOT / file, overrides)
     expected = (3, "runs/seed-3") if script.name == "array.sh" else (1, "o")
+
     assert (config.seed, str(config.output)) == expected
 
 
@@ -78,6 +87,7 @@ def test_a_job_is_told_before_its_time_is_over_and_may_be_queued_again(script):
         for line in script.read_text().splitlines()
         if line.startswith("#SBATCH")
     ]
+
     assert {"--signal=TERM@300", "--requeue", "--open-mode=append"} <= set(options)
     assert script.read_text().index("srun") > script.read_text().rindex("#SBATCH"), (
         "later lines are not read"
@@ -91,7 +101,9 @@ def test_a_job_of_slurm_is_stopped_and_continues_to_the_bit(two_ranks, slurm, tm
     shards = write_masked_sets(tmp_path / "corrupt")
     length = {"steps": 400, "schedule__steps": 400, "checkpoint__every": None}
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", **length)
+
     assert two_ranks.run(start, config, [f"output={tmp_path / 'straight'}"]) == [(0, "")] * 2
+
     log = tmp_path / "log"
     words = [*ONE_NODE, f"--output={log}", str(LAUNCH / "slurm.sh"), "--config", str(config)]
     job = subprocess.run(
@@ -111,7 +123,10 @@ def test_a_job_of_slurm_is_stopped_and_continues_to_the_bit(two_ranks, slurm, tm
     until(
         lambda: (status := read_status(tmp_path / "run")) is not None and status.state == "stopped"
     )
+
     assert 0 < len(logged(tmp_path / "run")) < 400
+
     state = ["squeue", "--noheader", "--states=all", f"--jobs={job.strip()}", "--format=%T"]
     until(lambda: one_node_slurm.ask(slurm, *state).strip() == "COMPLETED")
+
     assert logged(tmp_path / "run") == logged(tmp_path / "straight")

@@ -48,6 +48,9 @@ def test_a_mistake_ends_in_one_line_with_its_remedy(command, says, folder):
         folder,
     )
     (error,) = done.errors
+
     assert done.codes[0] >= 64, error
+
     (line,) = error.strip().splitlines()
+
     assert [word for word in says if word not in line] == [], line

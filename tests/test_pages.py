@@ -33,6 +33,7 @@ def test_links_and_paths_lead_to_files_and_headings(page):
             linked = page.parent / target if target else page
             assert linked.exists(), target
             assert not anchor or anchor in anchors(linked), f"{target}#{anchor}"
+
     if page.parent.name != "decisions":
         names = re.findall(
             r"`((?:clozeline|pipeline|model|train|tools|tests|configs|docs)/[\w./-]+)`", text
@@ -45,13 +46,17 @@ def test_a_document_becomes_a_gradient_within_12_files_and_2000_lines():
     definitions to read."""
     page = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")
     steps = re.findall(r"^\| \d+ \| `([\w/.]+)` \| (.*?) \|", page, flags=re.MULTILINE)
+
     assert 8 <= len(steps) <= 12
+
     total = 0
+
     for file, cell in steps:
         source = (ROOT / file).read_text(encoding="utf-8")
         spans = dict(definitions(ast.parse(source).body, ""))
         names = re.findall(r"`([\w.]+)`", cell)
         total += sum(spans[name] for name in names) if names else len(source.splitlines())
+
     assert total <= 2000
 
 
@@ -137,9 +142,13 @@ def test_the_map_lists_the_folders_of_a_package(package):
         for path in (ROOT / package).glob("*/__init__.py")
         if not path.parent.is_symlink()
     }
+
     assert sorted(listed) == sorted(folders)
+
     named = re.findall(r"(?<=\s)(\w+\.py)(?=\s)", part[1])
+
     assert not [name for name in named if not (ROOT / package / name).is_file()]
+
     for folder, line in listed.items():
         assert not [
             name
@@ -156,7 +165,10 @@ def test_the_makefile_starts_modules_files_and_commands_that_exist():
     files = {f"{module.replace('.', '/')}.py" for module in modules} | set(
         re.findall(r"python (\S+\.py)", makefile)
     )
+
     assert files
     assert not [file for file in files if not (ROOT / file).is_file()]
+
     known = {name for group in commands().values() for name in group}
+
     assert set(re.findall(r"BIN\)/clozeline ([\w-]+)", makefile)) <= known

@@ -40,8 +40,11 @@ def test_the_blocks_run_one_after_another(tmp_path):
     trainers run."""
     write_masked_sets(tmp_path / "data" / "site" / "corrupt" / "masked_lm")
     done = run_program("\n".join(BLOCKS), tmp_path)
+
     assert done.codes == [0], done.errors
+
     (printed,) = done.outputs
+
     assert "<extra_0>" in printed
     assert "[CLS] It is raining . [SEP]" in printed
     assert "240 rows of input_ids, label_positions, label_ids; sample " in printed
@@ -59,9 +62,12 @@ def test_sequences_become_an_exported_model_in_the_five_commands_of_their_page(t
     """
     page = (ROOT / "docs" / "sequences.md").read_text(encoding="utf-8")
     commands = re.search(r"^```sh\n(.*?)^```$", page, re.M | re.S)[1].splitlines()
+
     assert len(commands) == 5
+
     draw = random.Random(1)
     letters = "ACDEFGHIKLMNPQRSTVWY"
+
     with (tmp_path / "proteins.faa").open("w") as file:
         for number in range(300):
             protein = "M" + "".join(
@@ -69,34 +75,47 @@ def test_sequences_become_an_exported_model_in_the_five_commands_of_their_page(t
             )
             lines = [protein[first : first + 60] for first in range(0, len(protein), 60)]
             file.write("\n".join([f">made|{number} by a test", *lines]).lower() + "*\n")
+
     printed = []
+
     for command in commands:
         program, *words = shlex.split(command)
+
         assert program == "clozeline"
+
         steps = ["steps=3", "schedule.warmup=1"] if words[0] == "train" else []
         done = run_program(
             "import sys\nfrom clozeline.__main__ import main\nsys.argv = "
             f"{[program, *words, *steps]}\nsys.exit(main())",
             tmp_path,
         )
+
         assert done.codes == [0], done.errors
+
         printed += done.outputs
+
     assert "300 final_stop" in printed[1]
     assert "guesses:" in printed[3]
     assert "loaded by AutoModelForMaskedLM" in printed[4]
+
     vocabulary = json.loads(
         (tmp_path / "mine" / "exported" / "tokenizer.json").read_text(encoding="utf-8")
     )
+
     assert set(letters) <= set(vocabulary["model"]["vocab"])
     assert len(vocabulary["model"]["vocab"]) == 8 + len(letters)
+
     program = re.search(r"^```python\n(.*?)^```$", page, re.M | re.S)[1]
     words = ["kmer.py", "mine/data/group/packed-126-sep", "400"]
     done = run_program(
         program.replace("import sys\n", f"import sys\nsys.argv = {words}\n", 1), tmp_path
     )
+
     assert done.codes == [0], done.errors
+
     single, *_ = re.findall(r"^0 neighbors: (\S+) nats", done.outputs[0], re.M)
     weights = np.arange(20, 0, -1) / 210
+
     assert abs(float(single) + float(weights @ np.log(weights))) < 0.05, (
         "the entropy of the letters drawn"
     )
@@ -149,6 +168,7 @@ def train_by_transformers(dataset, folder, **how):
         "gradient_accumulation_steps": 2,
         "ignore_data_skip": True,
     }
+
     options |= {"remove_unused_columns": False}
     options |= {"report_to": "none", "use_cpu": True, "disable_tqdm": True}
     callbacks = [of_page()["SaveStream"]()]
@@ -159,6 +179,7 @@ def train_by_transformers(dataset, folder, **how):
         train_dataset=dataset,
         data_collator=partial(dense_labels, next_token=True),
     )
+
     made.train(**how)
     return trained
 
@@ -166,15 +187,22 @@ def train_by_transformers(dataset, folder, **how):
 def test_transformers_resumes_where_it_stopped(tmp_path):
     shards = toy_set(tmp_path / "set", [ROWS])
     entire = train_by_transformers(open_dataset(shards), tmp_path / "run")
+
     assert len({tuple(row) for rows in entire for row in rows}) == ROWS
+
     checkpoint = tmp_path / "run" / "checkpoint-4"
     dataset = open_dataset(shards)
     state = json.loads((checkpoint / "stream.json").read_text())
+
     assert (state["step"], state["samples"]) == (4, 4 * BATCH)
+
     dataset.load_state_dict(state)
     rest = train_by_transformers(dataset, tmp_path / "run", resume_from_checkpoint=str(checkpoint))
+
     assert rest == entire[8:]
+
     later = json.loads((tmp_path / "run" / "checkpoint-10" / "stream.json").read_text())
+
     assert later["samples"] == 10 * BATCH, "steps count across the resume"
 
 
@@ -206,6 +234,7 @@ def test_lightning_resumes_where_it_stopped(tmp_path):
         return trained
 
     entire = train(open_dataset(shards))
+
     assert len({tuple(row) for rows in entire for row in rows}) == ROWS
     assert (
         train(open_dataset(shards), ckpt_path=str(tmp_path / "run" / "step=4.ckpt")) == entire[8:]
@@ -241,16 +270,22 @@ def test_the_first_steps_run_and_show_what_they_speak_of(tmp_path):
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     short = [source.replace("STEPS = 60", "STEPS = 12") for source in sources]
+
     assert short != sources
+
     done = run_program(f"SOURCES = {short!r}\n{RUNNER}", tmp_path)
+
     assert done.codes == [0], done.errors
+
     shown = [("CorruptedText", 0)] * 3 + [
         ("ShardSet", 0),
         ("ConsoleView", 0),
         ("Batch", 0),
         ("RecordedRun", 1),
     ]
+
     lines = [line for line in done.outputs[0].splitlines() if line.startswith(("shown ", "falls "))]
+
     assert lines == [*(f"shown {name} {charts} True" for name, charts in shown), "falls True"]
 
 
@@ -271,13 +306,16 @@ def test_early_exit_and_token_pruning_trade_arithmetic_for_accuracy(tmp_path):
             "OMP_NUM_THREADS": "1",
         },
     )
+
     assert done.returncode == 0, done.stderr
+
     flops = [
         int(number.replace(",", ""))
         for number in re.findall(r"([\d,]+) FLOPs per row", done.stdout)
     ]
     depths = [float(depth) for depth in re.findall(r"depth (\d\.\d\d)", done.stdout)]
     accuracies = [float(score) for score in re.findall(r": (0\.\d{3})", done.stdout)]
+
     assert depths[0] == 4 > depths[1] > depths[2] >= 1
     assert flops[0] > flops[1] > flops[2]
     assert all(pruned < flops[0] for pruned in flops[4:])

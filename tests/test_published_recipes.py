@@ -41,7 +41,15 @@ CASES = {
             *RAMP,
             *SHARES,
         ],
-        [8, 16, 24, 32, 40, *[48] * 8, *[6] * 7],
+        [
+            8,
+            16,
+            24,
+            32,
+            40,
+            *[48] * 8,
+            *[6] * 7,
+        ],
     ),
     "roberta": ([], ["data.global_batch=64", "schedule.warmup=2"], [64] * 20),
 }
@@ -73,6 +81,7 @@ def test_a_published_training_crosses_its_phases(name, texts, one_rank, tmp_path
         "train_tokenizer.size=600",
         "heldout.fraction=0.1",
     ]
+
     recipe = [
         "--config",
         f"recipe:{name}",
@@ -81,21 +90,28 @@ def test_a_published_training_crosses_its_phases(name, texts, one_rank, tmp_path
         *made,
         "corrupt.variants=1",
     ]
+
     assert run_pipeline([*recipe, *lengths]) == 0
+
     sets = tmp_path / "corrupt"
     words = [*words, f"output={tmp_path / 'run'}", f"data.folder={sets}"]
     words += [] if name != "roberta" else [f"data.shards={sets / 'roberta' / 'train'}"]
     config = RECIPES / name / "train.yaml"
+
     assert dry_run(load_config(TrainConfig, config, words)) == 0
+
     planned = " ".join(capsys.readouterr().out.split())
     published = {
         "bert": "for 900,000 steps",
         "modernbert": "for 52,982 steps",
         "roberta": "8192 rows per step",
     }
+
     assert published[name] in planned
     assert one_rank.run(start, config, [*words, *TINY, *smaller]) == [(0, "")]
+
     records = [{"samples": 0, "tokens": 0}, *steps(tmp_path / "run")]
+
     assert [now["samples"] - before["samples"] for before, now in pairwise(records)] == rows
     # rows of the first phase have at most 64 tokens
     tokens = [now["tokens"] - before["tokens"] for before, now in pairwise(records)]
@@ -103,4 +119,5 @@ def test_a_published_training_crosses_its_phases(name, texts, one_rank, tmp_path
     if name == "modernbert":
         assert [one["learning_rate"] for one in records[-8:]] == [8e-4, *[3e-4] * 7]
     long = [count > 64 * size for count, size in zip(tokens, rows, strict=True)]
+
     assert long == [False] * (20 - longer) + [True] * longer

@@ -34,7 +34,9 @@ def results(folder, commands):
     """Run each command in such a process; return their exit codes and what they say."""
     if shutil.which("unshare") is None or inside(folder, ["true"]).returncode:
         pytest.skip("this machine lets no process mount a folder read-only for itself")
+
     assert inside(folder, ["touch", str(folder / "file")]).returncode == 1
+
     ended = {
         name: inside(folder, [sys.executable, "-m", "clozeline", *each])
         for name, each in commands.items()
@@ -50,6 +52,7 @@ def is_refusal(folder, code, said):
         and str(folder) in said
         and any(way in said for way in WAYS_OUT)
     )
+
     return code == 74 and told and "Traceback" not in said and "[Errno" not in said
 
 
@@ -60,8 +63,10 @@ def test_what_writes_there_says_so_and_what_reads_works(tmp_path):
     folder.mkdir()
     source = write_corpus(folder / "crawl", 12)
     recipe = ["--config", str(write_recipe(tmp_path, SHORT)), f"input={source}"]
+
     assert main([*recipe, f"output={folder / 'finished'}"]) == 0
     assert main([*recipe, f"output={folder / 'begun'}"]) == 0
+
     shutil.rmtree(folder / "begun" / "clean" / "records")
     whole = folder / "whole"
     damaged = toy_set(folder / "damaged", [12, 8])
@@ -80,6 +85,7 @@ def test_what_writes_there_says_so_and_what_reads_works(tmp_path):
         "a copy": ["repack-shards", str(whole), "--output", str(elsewhere / "copy")],
         "a plan of training": ["train", *training, "--dry-run"],
     }
+
     writes = {
         "a new output": ["pipeline", *recipe, f"output={folder / 'new'}"],
         "a finished output": ["pipeline", *recipe, f"output={folder / 'finished'}"],
@@ -89,7 +95,11 @@ def test_what_writes_there_says_so_and_what_reads_works(tmp_path):
         "a page": ["shard-stats", str(whole), "--html", str(folder / "page.html")],
         "a training": ["train", *training, f"output={folder / 'training'}"],
     }
+
     found = results(folder, {**reads, **writes})
+
     assert {name: found[name] for name in reads if found[name][0] != 0} == {}
+
     wrong = {name: found[name] for name in writes if not is_refusal(folder, *found[name])}
+
     assert wrong == {}

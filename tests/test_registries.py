@@ -26,7 +26,10 @@ def test_every_algorithm_has_words_for_the_reader():
     ] == []
 
 
-PARTS = {"pipeline": (Recipe, ("pipeline",)), "training": (TrainConfig, ("train", "model"))}
+PARTS = {
+    "pipeline": (Recipe, ("pipeline",)),
+    "training": (TrainConfig, ("train", "model")),
+}
 """Schema of a configuration, and the packages whose algorithms it chooses."""
 
 
@@ -35,6 +38,7 @@ def keys_of_part(part):
     file."""
     schema, packages = PARTS[part]
     yield from (key for key, *_ in describe(schema))
+
     for registry in REGISTRIES:
         for name in registry.available() if registry.folder.partition("/")[0] in packages else ():
             # such as published tokenizers have none

@@ -105,6 +105,7 @@ def trees():
 def count_tokens(text):
     """Tokens of code: without comments, docstrings and layout."""
     documented = set()
+
     for node in ast.walk(ast.parse(text)):
         match node:
             case ast.Expr(value=ast.Constant(value=str())):
@@ -129,6 +130,7 @@ def test_a_class_name_stands_once(trees):
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef) and node.name not in NESTED_DECLARATIONS
     )
+
     assert [name for name, times in names.items() if times > 1] == []
 
 
@@ -141,7 +143,12 @@ def test_no_file_next_to_a_script_shadows_a_dependency_or_the_standard_library()
     for module, distributions in packages_distributions().items():
         if wanted & {name.lower() for name in distributions}:
             taken.add(module.lower())
-    folders = [ROOT / "train", *(path for path in (ROOT / "tools").iterdir() if path.is_dir())]
+
+    folders = [
+        ROOT / "train",
+        *(path for path in (ROOT / "tools").iterdir() if path.is_dir()),
+    ]
+
     assert not [
         relative(path) for folder in folders for path in folder.iterdir() if path.stem in taken
     ]
@@ -153,11 +160,13 @@ def test_no_circle_of_files(trees):
     What stays imports itself.
     """
     modules = {}
+
     for path in files(*PACKAGES):
         parts = path.relative_to(ROOT).with_suffix("").parts
         # whose folders link to those of the parts
         package = () if parts[0] == "clozeline" else ("clozeline",)
         modules[".".join((*package, *(parts[:-1] if path.stem == "__init__" else parts)))] = path
+
     graph = {name: imports(trees[path], modules) - {name} for name, path in modules.items()}
     # they name interfaces to type checkers
     graph |= {name: set() for name in modules if name.endswith(".registries")}
@@ -165,18 +174,21 @@ def test_no_circle_of_files(trees):
         graph = {name: targets - leaves for name, targets in graph.items() if name not in leaves}
     while roots := graph.keys() - set().union(*graph.values()):
         graph = {name: targets for name, targets in graph.items() if name not in roots}
+
     assert not graph, f"files that import each other: {graph}"
 
 
 def imports(tree, modules):
     """Return the files that a file imports anywhere: inside functions and for type checkers too."""
     found = set()
+
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom):
             names = {f"{node.module}.{name.name}" for name in node.names}
             found |= {name if name in modules else str(node.module) for name in names}
+
     return found & modules.keys()
 
 
@@ -198,6 +210,7 @@ def test_no_code_from_data(trees):
         if relative(path) == OWN_TASKS:
             calls = calls - {"pickle.load"}
             banned = banned - {"pickle"}
+
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
                 name = called(node.func)
@@ -205,6 +218,7 @@ def test_no_code_from_data(trees):
                 safe = (name == "yaml.load" and "Loader" in keywords) or (
                     name == "torch.load" and keywords.get("weights_only") == "True"
                 )
+
                 assert name not in calls or safe, f"{path}:{node.lineno}: {name}"
                 assert "shell" not in keywords, f"{path}:{node.lineno}: shell="
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -219,11 +233,13 @@ def test_no_code_from_data(trees):
 def origins(tree):
     """Return the dotted name of each name that a file imports from a module."""
     found = {}
+
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             found |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
         elif isinstance(node, ast.Import):
             found |= {one.asname: one.name for one in node.names if one.asname}
+
     return found
 
 
@@ -231,8 +247,10 @@ def test_one_file_starts_processes(trees):
     """Any other would forget to keep the current folder out of the path of modules, where anybody's
     file may lie."""
     others = []
+
     for path, tree in trees.items():
         names = origins(tree)
+
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
                 first, dot, rest = called(node.func).partition(".")
@@ -241,6 +259,7 @@ def test_one_file_starts_processes(trees):
                     *node.args[1:2],
                     *(one.value for one in node.keywords if one.arg == "mp_context"),
                 ]
+
                 if name == "concurrent.futures.ProcessPoolExecutor":
                     allowed = any("child_context" in ast.unparse(value) for value in context)
                 else:
@@ -252,8 +271,10 @@ def test_one_file_starts_processes(trees):
                     else names.get(getattr(node, "id", ""), "")
                 )
                 allowed = name != "sys.executable" or relative(path) == "clozeline/process.py"
+
             if not allowed:
                 others.append(f"{path}:{node.lineno}: {name}")
+
     assert not others, (
         "use start_child, run_child, python_command or child_context of clozeline/process.py"
     )
@@ -270,15 +291,18 @@ def test_no_network_hosts(trees):
             and node.body
             and isinstance(node.body[0], ast.Expr)
         }
+
         texts = [
             node
             for node in ast.walk(tree)
             if isinstance(node, ast.Constant) and isinstance(node.value, str)
         ]
+
         hosts = [
             host
             for node in texts
             if id(node) not in documented
             for host in HOST.findall(node.value)
         ]
+
         assert not [host for host in hosts if not LOCAL_HOSTS.fullmatch(host)], path

@@ -150,9 +150,18 @@ OBJECTS = {
 
 
 def _squad():
-    asked = {"id": "1", "question": "is it", "answers": [{"text": "good", "answer_start": 2}]}
+    asked = {
+        "id": "1",
+        "question": "is it",
+        "answers": [{"text": "good", "answer_start": 2}],
+    }
     paragraphs = [{"context": "a good film", "qas": [asked, asked | {"id": "2"}]}]
-    return json.dumps({"version": "1.1", "data": [{"title": "x", "paragraphs": paragraphs}]})
+    return json.dumps(
+        {
+            "version": "1.1",
+            "data": [{"title": "x", "paragraphs": paragraphs}],
+        }
+    )
 
 
 def _exam():
@@ -161,6 +170,7 @@ def _exam():
         "options": [["good", "bad"]] * 2,
         "answers": ["B", "A"],
     }
+
     return json.dumps({"article": "a good film", "id": "high1.txt", **asked})
 
 
@@ -221,20 +231,25 @@ def make_sets(name, tmp_path, texts, encoding="utf-8"):
     for file, text in texts.items():
         (files / file).parent.mkdir(exist_ok=True, parents=True)
         (files / file).write_text(text, encoding=encoding)
+
     given = f"input={files}"
+
     if name == "swag":
         given = (
             f"input=[{{path: {files}/train.csv, source: train}}, {{path: {files}/dev.csv, source: "
             "dev}]"
         )
+
     words = [given, "tokenizer.add=true", f"output={tmp_path / 'out'}"]
     words.append(f"tokenizer.path={write_vocabulary(tmp_path / 'words')}")
+
     assert (
         run_pipeline(
             ["--config", str(config_file(f"recipe:tasks/{name}", "pipeline.yaml")), *words]
         )
         == 0
     )
+
     made = (tmp_path / "out" / "tasks").glob("*/*/manifest.json")
     return {path.parent.name: open_shards(path).manifest for path in made}
 
@@ -252,6 +267,7 @@ def check_head(name, manifest):
 def test_the_recipe_reads_the_official_layout(tmp_path, name):
     """Every row becomes an example."""
     matched = "_matched" if name == "mnli" else ""
+
     if name in GLUE:
         count = 1
         labels = reader_of("glue", task=name).metadata.labels
@@ -261,14 +277,22 @@ def test_the_recipe_reads_the_official_layout(tmp_path, name):
         texts = dict.fromkeys(
             ("train.jsonl", "val.jsonl"), "".join(f"{json.dumps(row)}\n" for row in rows)
         )
+
     made = make_sets(name, tmp_path, texts)
+
     for split in ("train", f"dev{matched}"):
         facts = read_task_metadata(made[split])
-        assert (made[split].totals.samples, dict(made[split].totals.skipped), facts.labels) == (
+
+        assert (
+            made[split].totals.samples,
+            dict(made[split].totals.skipped),
+            facts.labels,
+        ) == (
             count,
             {},
             labels,
         )
+
         check_head(name, made[split])
 
 
@@ -278,7 +302,9 @@ def test_the_recipe_reads_the_official_layout(tmp_path, name):
 def test_the_recipe_reads_the_files_of_its_task(tmp_path, name):
     encoding = "latin-1" if name == "trec" else "utf-8"
     made = make_sets(name, tmp_path, FILES[name], encoding)
+
     assert {"train", "test" if name in ("imdb", "trec") else "dev"} <= made.keys()
+
     for manifest in made.values():
         assert manifest.totals.samples > 0
         assert dict(manifest.totals.skipped) == {}
@@ -299,6 +325,7 @@ def test_the_demo_with_the_head_of_each_recipe_is_exported():
     tasks = [one.keys["model"]["heads"] for one in trainings() if one.recipe.startswith("tasks/")]
     specials = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
     classes = set()
+
     for heads in {str(heads): heads for heads in tasks if "auto" in str(heads)}.values():
         body = find_training("demo").keys["model"]
         [(name, head)] = heads.items()
@@ -308,7 +335,9 @@ def test_the_demo_with_the_head_of_each_recipe_is_exported():
         weights = dict(build_model(config, 100, specials, seed=1).named_parameters())
         export = export_checkpoint(Checkpoint(config, 100, weights, specials, None, ()))
         classes |= set(export.config["architectures"])
+
     ends = ("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice")
+
     assert classes == {f"ModernBertFor{end}" for end in ends}
 
 
@@ -338,11 +367,14 @@ def test_the_recipe_of_a_domain_keeps_the_short_texts_of_a_task(tmp_path):
         f"tokenizer.path={tmp_path}/tokenizer.json",
         f"output={tmp_path / 'out'}",
     ]
+
     assert run_pipeline(["--config", "recipe:tasks/domain", *words]) == 0
+
     stages = [
         json.loads((tmp_path / "out" / stage / "report.json").read_text())
         for stage in ("clean", "dedup")
     ]
+
     assert stages[0]["counts"]["documents_in"] == 120
     assert stages[1]["counts"]["documents_in"] == 120, "none is rejected"
     assert stages[1]["counts"]["documents_out"] >= 115

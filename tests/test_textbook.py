@@ -38,6 +38,7 @@ def folder(tmp_path_factory):
     they print."""
     folder = tmp_path_factory.mktemp("page")
     (folder / "configs").symlink_to(ROOT / "configs")
+
     with contextlib.chdir(folder):
         for (language, commands), (following, shown) in pairwise([*BLOCKS, ("", "")]):
             if language == "sh" and not re.search(
@@ -45,6 +46,7 @@ def folder(tmp_path_factory):
             ):
                 texts = [printed(command) for command in commands.splitlines()]
                 assert following != "text" or "\n\n".join(texts) == shown.rstrip()
+
     return folder
 
 
@@ -53,7 +55,9 @@ def test_merges_and_pictures_are_those_of_the_page(folder):
         file = folder / "data" / name / "train_tokenizer/tokenizer/tokenizer.json"
         merges = json.loads(file.read_text(encoding="utf-8"))["model"]["merges"][:count]
         assert ", ".join("".join(pair) for pair in merges) in PAGE
+
     pictures = sorted((folder / "docs" / "pictures").iterdir())
+
     assert len(pictures) == 3
     assert all(
         picture.read_bytes() == (ROOT / "docs/pictures" / picture.name).read_bytes()
@@ -63,11 +67,14 @@ def test_merges_and_pictures_are_those_of_the_page(folder):
 
 def test_sentences_are_read_by_their_tools(folder):
     assert len(read_facts(TEXTBOOK / "cloze.jsonl")) == 17
+
     pairs = read_pairs(TEXTBOOK / "pairs.jsonl")
+
     assert len(pairs) == len({pair.paradigm for pair in pairs}) == 6
     # the sentences of a pair are equally long: no pair is decided by its length
     assert all(len(pair.good.split()) == len(pair.bad.split()) for pair in pairs)
     assert len(read_passages(TEXTBOOK / "prompts.jsonl")) == 5
+
     words = (
         f"input={TEXTBOOK / 'senses'} tokenizer.path={folder / 'data/bytes'} "
         f"output={folder / 'data/senses'}"
@@ -75,4 +82,5 @@ def test_sentences_are_read_by_their_tools(folder):
     printed(f"clozeline tasks --config {TEXTBOOK / 'pipeline_senses.yaml'} {words}")
     sizes = {"t5_tasks/tasks/t5/train": 10, "next/tasks/next/train": 5}
     sizes |= {"senses/tasks/senses/train": 24, "senses/tasks/senses/dev": 12}
+
     assert {name: len(open_shards(folder / "data" / name)) for name in sizes} == sizes

@@ -80,6 +80,7 @@ CHARACTERS = 4_000_000
 def texts():
     """Python's help topics, and long docstrings of its library."""
     yield from topics.values()
+
     for path in sorted(Path(sysconfig.get_paths()["stdlib"]).rglob("*.py")):
         if {"test", "tests", "idlelib", "site-packages"} & set(path.parts):
             continue
@@ -87,11 +88,13 @@ def texts():
             tree = ast.parse(path.read_text(encoding="utf-8"))
         except (SyntaxError, ValueError):
             continue
+
         nodes = [
             node
             for node in ast.walk(tree)
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
         ]
+
         yield "\n\n".join(text for node in nodes if (text := ast.get_docstring(node)))
 
 
@@ -123,7 +126,9 @@ def shards(tmp_path_factory):
         "heldout.fraction=0.1",
         f"corrupt={json.dumps(entries)}",
     ]
+
     assert run_pipeline(["--config", str(recipe), *overrides]) == 0
+
     return folder / "out" / "corrupt"
 
 
@@ -170,21 +175,27 @@ def test_it_beats_the_unigram_entropy(recipe, shards, tmp_path, request, record_
         f"output={tmp_path / 'run'}",
         "evaluate.max_rows=null",
     ]
+
     words += [f"distil.teacher={request.getfixturevalue('teacher')}"] if recipe in TAUGHT else []
     for more in (*([["--dry-run"]] if recipe not in DEMO else []), ["variant=tiny"]):
         train(recipe, *words, *more)
     found = json.loads((tmp_path / "run" / "status.json").read_text(encoding="utf-8"))
     heldout = found["heldout"]["heldout"]
+
     assert found["step"] <= 300
     assert heldout["labels"] > 2000
+
     loss = heldout["loss"]
     entropy = heldout["unigram_entropy"]
     # other heads predict something else than tokens, or from less than the row
     if len(heldout["losses"]) > 1:
         loss = heldout["losses"]["masked_lm"]
         entropy = label_entropy(made / "heldout" / "manifest.json")
+
     record_property("loss and entropy", (loss, entropy))
+
     assert loss < entropy - MARGINS.get(recipe, MARGIN)
+
     if "token" in heldout["losses"]:
         replaced = heldout["figures"]["token/replaced"]
         guess = -replaced * math.log(replaced) - (1 - replaced) * math.log(1 - replaced)

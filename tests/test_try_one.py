@@ -76,6 +76,7 @@ def test_what_ran_is_said():
     """The tests of a sentence splitter are the cheapest ones."""
     command = [sys.executable, "-m", "tests.try_one", "sentences/lines", "-p", "no:cacheprovider"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
     assert done.returncode == 0, done.stdout + done.stderr
     assert "in tests/pipeline/text/sentences/test_splitter.py" in done.stdout
     assert "in tests/pipeline/text/sentences/test_lines.py" in done.stdout

@@ -22,7 +22,9 @@ def lasting_child():
                 command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True
             )
             children.append(child)
+
         child = children[-1]
+
         try:
             child.stdin.write(json.dumps(request) + "\n")
             child.stdin.flush()

@@ -56,10 +56,12 @@ def imports_of(source: str) -> Iterator[str]:
 def importers(tree: Path) -> dict[str, list[str]]:
     """Return for each module the tracked and new Python files of a tree that import it."""
     found = defaultdict(list)
+
     for name in _git(tree, "ls-files", "--cached", "--others", "--exclude-standard", "*.py"):
         if (tree / name).is_file():
             for module in sorted(set(imports_of((tree / name).read_text(encoding="utf-8")))):
                 found[module].append(name)
+
     return found
 
 
@@ -90,6 +92,7 @@ def find_tests(tree: Path, name: str) -> list[list[str]]:
     users = [str(own_tests(Path(file))) for file in using if not file.startswith("tests/")]
     users.sort(key=lambda file: -len(os.path.commonpath([file, own])))
     groups: list[list[str]] = []
+
     for group in (
         first,
         second,
@@ -98,6 +101,7 @@ def find_tests(tree: Path, name: str) -> list[list[str]]:
     ):
         known = {file for earlier in groups for file in earlier}
         groups.append([file for file in dict.fromkeys(group) if file not in known])
+
     return groups
 
 
@@ -120,6 +124,7 @@ def find_touched(tree: Path, changed: Iterable[str]) -> list[str]:
             words = [name, str(Path(name).parent)] if "/" in name else [name]
             for rank, word in enumerate(words):
                 add(rank, _git(tree, "grep", "-lF", word, "--", "tests"))
+
     return sorted(ranked, key=lambda test: (ranked[test], test))
 
 
@@ -167,6 +172,7 @@ def try_touched(arguments: list[str]) -> int:
             file=sys.stderr,
         )
         return 64
+
     files = find_touched(ROOT, changed)
     near = files[:FILES]
     print(
@@ -177,11 +183,13 @@ def try_touched(arguments: list[str]) -> int:
         return 0
     deadline = Deadline(SECONDS)
     status = pytest.main([*near, *arguments], plugins=[deadline])
+
     if deadline.left:
         print(
             f"{len(deadline.left)} tests of them are left out: they start ranks, or would begin "
             f"after {SECONDS} s"
         )
+
     if deadline.left or near != files:
         print("`make test` runs all")
     return int(status)

@@ -59,6 +59,7 @@ def find_algorithms(name: str) -> list[Algorithm]:
             f"{', '.join(near)}. Registry folders: "
             f"{', '.join(str(path.relative_to(ROOT)) for path in registries().values())}"
         )
+
     return sorted(found)
 
 
@@ -103,12 +104,15 @@ class EveryContractOnce:
         for item in items:
             if algorithm_of(item) is not None and not starts_ranks(item):
                 cases.setdefault(contract_of(item), []).append(item)
+
         tests_of: Counter[tuple[str, str] | None] = Counter()
         chosen = []
+
         for same_test in cases.values():
             fewest = min(same_test, key=lambda item: tests_of[algorithm_of(item)])
             tests_of[algorithm_of(fewest)] += 1
             chosen.append(fewest)
+
         items[:] = chosen
 
 
@@ -141,16 +145,22 @@ def main(arguments: Sequence[str]) -> int:
     if not arguments or arguments[0].startswith("-"):
         return try_touched(list(arguments))
     names = [*takewhile(lambda word: not word.startswith("-"), arguments)]
+
     try:
         found = [one for name in names for one in find_algorithms(name)]
     except LookupError as error:
         print(error, file=sys.stderr)
         return 64
+
     selection = Selection(found)
     files = sorted({*contract_files(), *selection.own})
     options = arguments[len(names) :]
     status = pytest.main(
-        [*(str(path) for path in files if path.exists()), *options], plugins=[selection]
+        [
+            *(str(path) for path in files if path.exists()),
+            *options,
+        ],
+        plugins=[selection],
     )
     for file, count in sorted(selection.ran.items()):
         print(f"{count:5} in {file}")
@@ -159,10 +169,12 @@ def main(arguments: Sequence[str]) -> int:
     for path in sorted(selection.own):
         if not path.exists():
             print(f"      its own tests are missing: `make test` expects {path.relative_to(ROOT)}")
+
     if selection.with_ranks:
         print(
             f"{selection.with_ranks:5} more start several training processes; `make test` runs them"
         )
+
     names = ", ".join(str(one.path.relative_to(ROOT)) for one in found)
     print(f"{names}: {selection.ran.total()} tests in {time.perf_counter() - begun:.1f} s")
     return int(status)

@@ -125,4 +125,5 @@ def write_imported(folder: Path, checkpoint: Checkpoint, source: Path) -> None:
         **({"trained": list(checkpoint.trained)} if checkpoint.trained else {}),
         "published": find_published(source),
     }
+
     publish_json(folder / IMPORT_RECORD, add_checksum(facts))

@@ -75,6 +75,7 @@ def main(arguments: Sequence[str]) -> int:
     guard_streams()
     shield_children()
     rank = local = "0"
+
     try:
         if not asks_for_help(arguments):
             describe_environment()  # what a launcher set in part is told at once, by each process
@@ -121,10 +122,12 @@ def _print_help(words: Sequence[str]) -> None:
 
     description = "Train a model on example shards."
     print_help(TrainOptions, words, description, program_name("train/main.py"))
+
     if not wants_all_keys(words):
         lines = key_lines(describe(TrainConfig, common=True), "keys that are set most often")
         sys.stdout.write("\n" + "\n".join(lines) + "\n\n`--help all` shows all keys.\n")
         return
+
     lines = key_lines(keys_of(TrainConfig, _ALGORITHMS), "keys of the configuration")
     sizes = textwrap.fill(", ".join(all_sizes()), 118, initial_indent="  ", subsequent_indent="  ")
     sys.stdout.write("\n" + "\n".join(lines) + "\n")
@@ -147,6 +150,7 @@ def _explain(error: Exception, rank: str, local: str) -> tuple[int, str]:
         # joined ranks all raise the same error; before, each machine may have its own
         prints = isinstance(error, NoPeersError) or (rank if _has_joined() else local) == "0"
         return error.exit_code, str(error) if prints else ""
+
     from clozeline.train.distributed.failures import explain
 
     code, text = explain(error)
@@ -157,6 +161,7 @@ def _explain(error: Exception, rank: str, local: str) -> tuple[int, str]:
         if code == 1
         else ""
     )
+
     return code, f"rank {rank}: {fault}{text}"
 
 

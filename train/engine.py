@@ -81,12 +81,14 @@ class Engine:
 
         # compile and recompute layers before ZeRO wraps them
         model.to(world.device)
+
         if config.compile is True:
             # graphs of an earlier model would be taken for this one, with wrong gradients
             torch.compiler.reset()
             compile_layers(model, on_failure=on_failed_compile)
             if config.data.label_capacity is not None:
                 compile_heads(model, on_failure=on_failed_compile)
+
         if config.activation_checkpointing:
             recompute_layers(model)
         # frozen weights under an adapter keep their dropout
@@ -171,6 +173,7 @@ class Engine:
         figures: dict[str, torch.Tensor] = {}
         first_lane = self.world.rank * (self.config.data.lane_count // self.world.size)
         inputs = self.inputs(batches[0], step)
+
         for index, batch in enumerate(batches):
             is_last = index + 1 == len(batches)
 
@@ -222,10 +225,12 @@ class Engine:
         """Prepare optimizer, ZeRO and hooks for a step."""
         self.zero.accumulate(micro_batches, step)
         options = self.config.optimizer.options
+
         for group in self.optimizer.param_groups:
             group["lr"] = (
                 learning_rate * (options.layer_decay or 1.0) ** group["depth"] * group["rate"]
             )
+
         rows = micro_batches * self.config.data.micro_batch * self.world.size
         relative_rate = learning_rate / options.learning_rate
         info = StepInfo(step, self.skipped, rows, counts, relative_rate, recorded)
@@ -239,10 +244,12 @@ class Engine:
         `step` 0 is an evaluation.
         """
         tensors = dict(batch.tensors)
+
         if SAMPLE_WORDS.name in self.model.reads:
             tensors[SAMPLE_WORDS.name] = draw_sample_bits(
                 self.config.seed, step, batch.origin, tensors
             )
+
         if (capacity := self.config.data.label_capacity) is not None:
             tensors = pad_labels(tensors, capacity, self.model.reads)
         if self._copies is None:

@@ -167,6 +167,7 @@ def _run_pass(
     figures: dict[str, Tensor] = {}
     counts = dict.fromkeys(divisors, 0.0)
     seen: dict[str, Counter[int]] = {head: Counter() for head in heads if heldout.entropies is None}
+
     for number in range(heldout.batches):
         batch = next_global_batch(source, divisors, engine.world, stop)
         if batch.stop:
@@ -175,11 +176,13 @@ def _run_pass(
             add_sums(engine.losses(engine.inputs(micro_batch, step=0)), sums, figures)
             for head, counter in seen.items():
                 counter.update(engine.heads[head].classes(micro_batch.tensors).tolist())
+
         for name in divisors:
             counts[name] += batch.counts[name]
         if number == 0 and engine.world.rank == 0:
             with _REPORTS("guesses on held-out rows"):
                 heldout.guesses = sample_guesses(engine, batch.micro_batches[0].tensors)
+
         watchdog.beat()
 
     # sum over the ranks, and divide by the counts
@@ -263,6 +266,7 @@ def sample_guesses(engine: Engine, batch: Mapping[str, Tensor]) -> Guesses:
 
     # predict the labels of each row
     of_rows: Guesses = []
+
     for row in sorted(set(rows[labeled].tolist()))[:_MOST_ROWS]:
         tokens = tensors["input_ids"][row, : int(tensors["lengths"][row])][:_MOST_TOKENS].tolist()
         of_row = labeled & (rows == row)
@@ -283,4 +287,5 @@ def sample_guesses(engine: Engine, batch: Mapping[str, Tensor]) -> Guesses:
             prompt = tokens[:_PROMPT_TOKENS]
             greedy = generate(model, [prompt], Decoding(max_tokens=_CONTINUED_TOKENS))
             of_rows[-1] |= {"prompt": len(prompt), "continued": greedy[0].ids}
+
     return of_rows

@@ -110,6 +110,7 @@ def train(job: TrainingJob, state: TrainState) -> TrainState:
     only its held-out loss makes a step worth keeping, it is saved after its evaluation.
     """
     job.engine.observe_eval_losses(state.heldout_losses)
+
     if (
         job.config.on_divergence is not None
         and (divergence := job.find_divergence(state)) is not None
@@ -120,11 +121,13 @@ def train(job: TrainingJob, state: TrainState) -> TrainState:
     saved_step = state.step
     is_stopped = False
     is_save_due = False
+
     while not is_stopped and not job.is_complete(state):
         # one step, or the evaluation that is due
         before = state
         work = _evaluate if job.is_evaluation_due(state) else _step
         state, is_stopped = work(job, state)
+
         if state.step > before.step:
             is_save_due = job.is_save_due(state, before.tokens)
         elif not is_stopped:
@@ -143,6 +146,7 @@ def train(job: TrainingJob, state: TrainState) -> TrainState:
         if (divergence := job.find_divergence(state)) is not None:
             state = _roll_back(job, state, *divergence)
             saved_step = state.step
+
     return state
 
 
@@ -172,10 +176,12 @@ def _roll_back(job: TrainingJob, state: TrainState, steps: int, reason: str) -> 
     checkpoint = None
     limit = 0 if config is None else config.max_rollbacks
     job.checkpoints.finish()
+
     if config is not None and state.rollbacks < limit:
         returned = state.skipped_rows[-1].step if state.skipped_rows else -1
         newest = max(state.step - steps, returned + 1)
         checkpoint = job.checkpoints.find_earlier(newest, config.rollback)
+
     if config is None or checkpoint is None:
         remedy = "set on_divergence={} to go back to a checkpoint and skip the rows since then"
         if state.rollbacks >= limit > 0:
@@ -260,6 +266,7 @@ def _evaluate(job: TrainingJob, state: TrainState) -> tuple[TrainState, bool]:
         requested.
     """
     evaluations = {}
+
     for heldout in job.heldout:
         evaluation = evaluate(job.engine, heldout, job.watchdog, job.stop)
         if evaluation is None:

@@ -57,9 +57,11 @@ def run_training(config: TrainConfig, joined: World | None = None, detail: Detai
         with world.sharing_errors():
             if world.rank == 0:
                 resources.enter_context(lock_run(checked.config))
+
         journal = resources.enter_context(
             closing(Journal(checked.config.output, checked.config.log, world.rank))
         )
+
         try:
             steps = checked.config.last_step
             display = resources.enter_context(Display(steps, world.rank, detail=detail))
@@ -89,13 +91,16 @@ def _build_and_train(
     # find the checkpoint to resume from
     checkpoints = Checkpoints(config.output / "checkpoints", config.checkpoint, world, announce)
     checkpoint = None if config.resume == "never" else checkpoints.find()
+
     with world.sharing_errors():
         point = find_starting_point(
             config, datasets.description, world.size, world.device, checkpoint
         )
+
     point.check_agreement(world)
     config = point.config
     set_up_kernels(config, world.device)
+
     if point.step > config.last_step:
         display.say(
             f"already at step {point.step}, steps={config.last_step} is less: nothing to do"
@@ -126,6 +131,7 @@ def _build_and_train(
     with world.sharing_errors():
         if world.rank == 0:
             prepare_directory(point, state, datasets, journal, announce)
+
     checkpoints.prepare()
 
     # announce the start: cost, checkpoint, data
@@ -150,6 +156,7 @@ def _build_and_train(
     if config.profile is not None and world.rank == 0:
         profiler = Profiler(config.profile, config.output, world.device, announce)
         resources.callback(profiler.close)
+
     pace = SavePace(world.rank, by_time=config.checkpoint.every == "auto")
 
     # train, evaluate and save until the run is complete or a stop is requested

@@ -126,6 +126,7 @@ class Zero:
             self.gradient_bytes = self._measure_gradients()
         self._sums = sums
         self._reading = None
+
         if self._checks_gradient:
             zero = self.engine.optimizer
             self._norm = zero.scaled_global_norm()
@@ -134,6 +135,7 @@ class Zero:
             zero.check_grad_overflow = zero.compute_grad_norm = not math.isfinite(
                 self._reading()[0]
             )
+
         if self._stage > 0:
             return
 
@@ -142,6 +144,7 @@ class Zero:
             for parameter in self._parameters:
                 if parameter.requires_grad and parameter.grad is None:
                     parameter.grad = torch.zeros_like(parameter)
+
         parameters = [parameter for parameter in self._parameters if parameter.grad is not None]
         norm = nn.utils.get_total_norm(
             [parameter.grad for parameter in parameters if parameter.grad is not None]
@@ -201,6 +204,7 @@ class Zero:
         for segment in self.segments():
             if segment.count:
                 segments[segment.flat].append(segment)
+
         here = list(segments.values())
         if self.engine.optimizer is self.optimizer:
             return Layout(flats, [here], 0)

@@ -66,6 +66,7 @@ def read_elastically(folder: Path, expected: list[NDArray[np.int64]]) -> dict[st
     state = None
     other = 0
     done = 0
+
     for turn, world_size in enumerate((8, 4, 2, 1)):
         ranks = [_open_stream(folder, state, rank, world_size) for rank in range(world_size)]
         end = len(expected) * (turn + 1) // 4
@@ -79,6 +80,7 @@ def read_elastically(folder: Path, expected: list[NDArray[np.int64]]) -> dict[st
         done = end
         for rank in ranks:
             rank.close()
+
     return {
         "elastic_repeated": float((seen > 1).sum()),
         "elastic_missing": float((seen == 0).sum()),
@@ -120,12 +122,14 @@ def write_set(
 
     folder.mkdir()
     shards = []
+
     for number, part in enumerate(np.array_split(np.arange(len(ids)), SHARDS)):
         values = ids[part][np.arange(LENGTH) < lengths[part, None]]
         text = Ragged(values, np.concatenate(([0], np.cumsum(lengths[part]))))
         rows = RowBatch(origins(len(part), number), {"input_ids": text})
         path = folder / f"shard-{number:05d}.arrow"
         shards.append(write_shard(path, rows, _columns(), block_rows=BLOCK_ROWS, codec=codec))
+
     finish_set(root, folder, shards, codec)
 
 

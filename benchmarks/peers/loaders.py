@@ -128,6 +128,7 @@ class ArrowFiles:
             values = pa.array(ids[np.arange(LENGTH) < lengths[:, None]])
             length = -1
             lists = pa.ListArray.from_arrays(np.cumsum([0, *lengths], dtype=np.int32), values)
+
         features = datasets.Features(
             {"ids": datasets.Sequence(datasets.Value("uint16"), length=length)}
         )
@@ -199,6 +200,7 @@ class WebDataset(Loader):
             collation_fn=lambda samples: (pad_rows([ids for (ids,) in samples]),),
             partial=True,
         )
+
         source = (
             webdataset.WebLoader(batches, batch_size=None, num_workers=self.workers)
             if self.workers
@@ -208,6 +210,7 @@ class WebDataset(Loader):
             if number >= self.skip:
                 self.done = number + 1
                 yield ids
+
         self.skip = self.done = 0
 
     def state(self) -> int:

@@ -60,6 +60,7 @@ def measure(
     if workers:
         del batches
         return _measure_throughput(loader)
+
     epoch = _read_epoch(loader, chain([first], batches), expected)
     figures |= _count_samples("epoch", epoch.batches, len(expected))
     figures |= _measure_throughput(loader)
@@ -97,6 +98,7 @@ def _measure_throughput(loader: Loader) -> dict[str, float]:
             rows += len(batch)
         cpu.append((time.process_time() - clocks[0]) / rows * 1e6)
         wall.append((time.perf_counter() - clocks[1]) / rows)
+
     return {
         "least_cpu": min(cpu),
         "cpu": float(np.mean(cpu)),
@@ -108,20 +110,24 @@ def _measure_throughput(loader: Loader) -> dict[str, float]:
 def _resume(case: type[Loader], folder: Path, epoch: Epoch, samples: int) -> dict[str, float]:
     """Resume from each state and measure the first batch; at 50 %, read the rest of the epoch."""
     figures: dict[str, float] = {"identical": 1.0}
+
     for percent, (done, text) in epoch.states.items():
         start = time.perf_counter()
         batches = iter(case(folder, json.loads(text)))
         # none, if the rest is lost
         follow = [sample_indices(batch) for batch in islice(batches, 1)]
         figures[f"resume_{percent}"] = time.perf_counter() - start
+
         if percent == 50:
             follow += [sample_indices(batch) for batch in batches]
             figures |= _count_samples("resumed", epoch.batches[:done] + follow, samples)
             figures |= {"state_bytes": float(len(text))}
+
         del batches
         rest = epoch.batches[done:] if percent == 50 else epoch.batches[done : done + 1]
         same = len(rest) == len(follow) and all(map(np.array_equal, rest, follow))
         figures["identical"] = min(figures["identical"], float(same))
+
     return figures
 
 

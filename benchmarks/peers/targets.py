@@ -37,6 +37,7 @@ def ratios(figures: Figures) -> list[tuple[Claim, Claim, float, float]]:
     least 0.6 of its samples per second.
     """
     rows = []
+
     for case, peer, target in (*_TIMES, (MAIN, _LIMIT, None)):
         if case not in figures or peer not in figures:
             continue
@@ -48,6 +49,7 @@ def ratios(figures: Figures) -> list[tuple[Claim, Claim, float, float]]:
             case, "samples/s", ours["best_rate"], theirs["best_rate"], peer, wall_target, more=True
         )
         rows.append((cpu, wall, theirs["cpu"] / ours["cpu"], ours["rate"] / theirs["rate"]))
+
     return rows
 
 
@@ -65,17 +67,20 @@ def requirements(figures: Figures) -> list[Claim]:
         ),
         Claim(MAIN, "bytes of state", own["state_bytes"], 300.0),
     ]
+
     if streams:
         fastest = min(streams, key=lambda name: streams[name]["first"])
         claims.append(
             Claim(MAIN, "s to first batch", own["first"], streams[fastest]["first"], fastest)
         )
+
     for peer, target in (("webdataset, per-sample tar", 100.0), ("litdata", 1.0)):
         if peer in figures:
             theirs = figures[peer]["resume_50"]
             claims.append(
                 Claim(MAIN, "s to resume at 50 %", own["resume_50"], theirs, peer, target)
             )
+
     for case in (MAIN, ZSTD):
         facts = figures[case]
         parts = ("epoch", "resumed", "elastic")
@@ -83,4 +88,5 @@ def requirements(figures: Figures) -> list[Claim]:
         claims.append(Claim(case, "samples repeated or missing", lost, 0.0))
         claims.append(Claim(case, "other batches at 8, 4, 2, 1 ranks", facts["elastic_other"], 0.0))
         claims.append(Claim(case, "resumed streams identical", facts["identical"], 1.0, more=True))
+
     return claims

@@ -114,6 +114,7 @@ def config_file(location: str, kind: str) -> Path:
         str(path.relative_to(_RECIPES).with_suffix("")): path
         for path in _RECIPES.glob("tasks/*.yaml")
     }
+
     if name not in recipes:
         folder, _, last = name.rpartition("/")
         # the last words alone: all tasks share their folder, which makes any two of them similar
@@ -122,18 +123,22 @@ def config_file(location: str, kind: str) -> Path:
             for recipe in recipes
             if recipe.rpartition("/")[0] == folder
         }
+
         near = difflib.get_close_matches(last, words, n=1, cutoff=0.75)
         hint = (
             f"did you mean 'recipe:{words[near[0]]}'?"
             if near
             else f"known: {', '.join(sorted(recipes))}"
         )
+
         if not near and folder == "tasks":
             hint = (
                 "for your rows, tasks/labels reads classes, tasks/scores numbers, tasks/ner tags "
                 "of words"
             )
+
         raise ConfigurationError(f"--config {location}: no recipe '{name}' with a {kind}; {hint}")
+
     return recipes[name]
 
 
@@ -150,6 +155,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
         raise ConfigurationError(
             f"--config {path}: expected a YAML file, got a folder; name the file in it"
         )
+
     try:
         data = parse_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -161,6 +167,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
         ) from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigurationError(f"{path}: cannot be read as YAML: {error}") from error
+
     if not isinstance(data, dict):
         raise ConfigurationError(f"{path}: expected keys and values, got {type(data).__name__}")
     return cast(dict[str, Any], without_masks(data))
@@ -194,12 +201,14 @@ def _compose(schema: Any, path: Path, overrides: Sequence[str]) -> tuple[dict[st
             known = ", ".join(map(str, variants)) or "it has none"
             raise ConfigurationError(f"{path}: no variant '{name}'; known: {known}")
         data = merge(schema, data, _with_base(schema, dict(keys), path))
+
     return data, others
 
 
 def _take_part(schema: object, data: dict[str, object], path: Path) -> dict[str, Any]:
     """Return the part of a file that belongs to a class of options; a file without parts is one."""
     name = getattr(schema, "PART", "")
+
     if not data or not set(data) <= _TELLING.keys():
         of = next((command for command, keys in _TELLING.items() if keys & set(data)), name)
         if name and of != name and not _TELLING[name] & set(data):
@@ -208,6 +217,7 @@ def _take_part(schema: object, data: dict[str, object], path: Path) -> dict[str,
                 f"--config {path}"
             )
         return data
+
     part = data.get(name)
     if not isinstance(part, dict):
         raise ConfigurationError(f"{path}: expected the key '{name}', got {', '.join(data)}")
@@ -229,12 +239,14 @@ def _with_base(schema: Any, data: dict[str, Any], path: Path, depth: int = 0) ->
             else "the files lead in a circle"
         )
         raise ConfigurationError(f"{path}: base: {problem}")
+
     file = path.parent / name if name.endswith((".yaml", ".yml")) else _BASES / f"{name}.yaml"
     if not file.is_file():
         shipped = ", ".join(sorted(found.stem for found in _BASES.glob("*.yaml")))
         raise ConfigurationError(
             f"{path}: base: {file}: no such file; expected a path ending in .yaml, or: {shipped}"
         )
+
     lower = _with_base(schema, _take_part(schema, read_mapping(file), file), file, depth + 1)
     inherited = {key: value for key, value in lower.items() if key != "variants"}
     merged: dict[str, Any] = merge(
@@ -257,12 +269,15 @@ def load_config(
     """
     data, overrides = _compose(schema, path, overrides)
     resolved = override(schema, data, overrides, str(path))
+
     if is_users:
         allow_named(schema, resolved)
     else:
         allow_words(schema, overrides)
+
     remember(resolved)
     value, mistakes = _validate(schema, resolved)
+
     if mistakes:
         in_file = [] if overrides else mistakes
         # without overrides, a reference in the file may lead nowhere
@@ -270,6 +285,7 @@ def load_config(
             in_file = in_file or _validate(schema, override(schema, data, [], str(path)))[1]
         lines = [f"{path if line in in_file else 'command line'}: {line}" for line in mistakes]
         raise ConfigurationError("\n".join(lines))
+
     return cast(T, value)
 
 
@@ -306,6 +322,7 @@ def _validate(schema: Any, data: Any, prefix: str = "") -> tuple[Any, list[str]]
         text = json.dumps(data, ensure_ascii=False).encode()
     except (TypeError, UnicodeEncodeError) as error:
         return None, [str(error)]
+
     try:
         adapter = adapter_of(schema) if isinstance(schema, type) else TypeAdapter(schema)
         return adapter.validate_json(text, strict=True), []
@@ -328,17 +345,20 @@ def _key_of(error: Any, data: Any) -> str:
     """
     parts = []
     *above, last = error["loc"] or ("",)
+
     for part in above:
         if (isinstance(data, Mapping) and part in data) or (
             isinstance(data, list) and isinstance(part, int)
         ):
             parts.append(str(part))
             data = data[part]
+
     is_named = (
         error["type"] == "missing"
         or (isinstance(data, Mapping) and last in data)
         or isinstance(last, int)
     )
+
     return ".".join([*parts, str(last)] if is_named else parts)
 
 
@@ -357,7 +377,9 @@ def _explain(schema: Any, key: str, errors: Sequence[Any], prefix: str) -> Itera
         for error in errors
         if error["type"] not in of_types and (is_word or error["type"] != "literal_error")
     ]
+
     expected = []
+
     for error in fitting or errors:
         message = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
         for theirs, ours in _COMPARISONS.items():
@@ -379,6 +401,7 @@ def _explain(schema: Any, key: str, errors: Sequence[Any], prefix: str) -> Itera
             expected.append(message.removeprefix("expected "))
         else:
             yield f"{full}: {message}, got {error['input']!r}"
+
     if expected:
         yield f"{full}: expected {' or '.join(dict.fromkeys(expected))}, got {errors[0]['input']!r}"
 
@@ -430,12 +453,14 @@ def fixed_keys(config: Any, data: Mapping[str, Any]) -> dict[str, Any]:
         field.alias or name: (name, field)
         for name, field in type(config).__pydantic_fields__.items()
     }
+
     for key, value in data.items():
         name, field = fields[key]
         if _MAY_CHANGE not in field.metadata:
             inner = getattr(config, name)
             has_keys = hasattr(type(inner), "__pydantic_fields__") and isinstance(value, dict)
             fixed[key] = fixed_keys(inner, value) if has_keys else value
+
     return fixed
 
 

@@ -68,6 +68,7 @@ def _docstrings(kind: Any) -> Mapping[str, str]:
     """
     texts: dict[str, str] = {}
     keys = {name: field.alias or name for name, field in kind.__pydantic_fields__.items()}
+
     for parent in reversed(kind.__mro__[:-1]):
         definition = _class_definitions(sys.modules[parent.__module__]).get(parent.__qualname__)
         body = [] if definition is None else definition.body
@@ -77,6 +78,7 @@ def _docstrings(kind: Any) -> Mapping[str, str]:
                     value=ast.Constant(value=str(meaning))
                 ):
                     texts[keys.get(name, name)] = meaning
+
     return texts
 
 
@@ -90,6 +92,7 @@ def _class_definitions(module: ModuleType) -> Mapping[str, ast.ClassDef]:
         tree = ast.parse(inspect.getsource(module))
     except (OSError, TypeError):  # a class that was typed into an interpreter
         return {}
+
     found: dict[str, ast.ClassDef] = {}
     rest = [("", tree.body)]
     while rest:
@@ -100,6 +103,7 @@ def _class_definitions(module: ModuleType) -> Mapping[str, ast.ClassDef]:
                 rest.append((f"{prefix}{node.name}.", node.body))
             elif isinstance(node, ast.FunctionDef):
                 rest.append((f"{prefix}{node.name}.<locals>.", node.body))
+
     return found
 
 

@@ -67,6 +67,7 @@ def _iter_names(kind: object, value: object) -> Iterator[str]:
     """
     origin = get_origin(kind)
     parts = get_args(kind)
+
     if origin is Annotated:
         yield from _iter_names_of_annotated(parts[0], parts[1:], value)
     elif origin in (Union, UnionType):

@@ -60,20 +60,24 @@ class StrictLoader(yaml.SafeLoader):
         before = self._count
         is_alias = isinstance(event, yaml.AliasEvent)
         node: Any = super().compose_node(parent, index)
+
         if is_alias and node not in self._sizes:
             raise yaml.composer.ComposerError(
                 None, None, "an alias repeats the value that it is in", event.start_mark
             )
+
         self._count += self._sizes[node] if is_alias else 1
         if self._count > _NODES:
             problem = f"more than {_NODES:,} values, with those that aliases repeat"
             raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
+
         self._sizes.setdefault(node, self._count - before)
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
         """Return the mapping; a key that is given twice is an error."""
         seen: set[Any] = set()
+
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, Hashable) or key in seen:
@@ -84,6 +88,7 @@ class StrictLoader(yaml.SafeLoader):
                 )
                 raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
             seen.add(key)
+
         return super().construct_mapping(node, deep)
 
 
@@ -183,6 +188,7 @@ def override(
 
 def _split(item: str) -> tuple[list[str], str]:
     key, equals, text = item.partition("=")
+
     if not equals or not key:
         raise ConfigurationError(
             f"argument {item!r}: expected key=value, for example output=runs/first"
@@ -193,12 +199,14 @@ def _split(item: str) -> tuple[list[str], str]:
             f"argument {item!r}: expected a value; write {key}=null for none, {key}='\"\"' for an "
             "empty text"
         )
+
     keys = key.split(".")
     if len(keys) > _KEY_PARTS or "" in keys:
         raise ConfigurationError(
             f"argument {item!r}: expected a key such as executor.tasks, of {_KEY_PARTS} words or "
             "less; --help lists all"
         )
+
     remember(parse_word(None, text), *keys)
     return keys, text
 
@@ -213,6 +221,7 @@ def _set(kind: object, node: object, keys: Sequence[str], text: str, depth: int 
     key = keys[depth]
     path = ".".join(keys[:depth])
     argument = f"argument '{'.'.join(keys)}={text}'"
+
     if isinstance(node, list):
         item_kind = below(kind, "0")
         if node and not key.isdecimal():
@@ -225,6 +234,7 @@ def _set(kind: object, node: object, keys: Sequence[str], text: str, depth: int 
             _set(item_kind, item, keys, text, depth + 1) if index == int(key) else item
             for index, item in enumerate(node)
         ]
+
     if isinstance(node, str) and node.startswith("${"):
         raise ConfigurationError(f"{argument}: {path} is {node}; set the key that it refers to")
     if isinstance(node, str) and (word := word_key(kind)) is not None:
@@ -252,6 +262,7 @@ def merge(kind: object, before: object, value: object) -> Any:
         get_origin(alternative) is dict for alternative in alternatives(kind)
     ):
         return value
+
     return {
         **before,
         **{key: merge(below(kind, key), before.get(key), item) for key, item in value.items()},
@@ -264,6 +275,7 @@ def parse_word(kind: Any, text: str) -> Any:
     None where that is not known.
     """
     is_collection = text.startswith(("[", "{")) and not is_scalar(kind)
+
     try:
         if is_collection or text.startswith(("'", '"')):
             loader = StrictLoader(text)
@@ -355,6 +367,7 @@ def scalars_of(kind: object) -> set[Any]:
     That of a type that is not known, or may be anything, is empty.
     """
     found: set[Any] = set()
+
     for alternative in alternatives(kind):
         origin = get_origin(alternative)
         if hasattr(alternative, "WORD") or alternative is Path:
@@ -365,6 +378,7 @@ def scalars_of(kind: object) -> set[Any]:
             found |= set(map(type, get_args(alternative)))
         elif alternative in _SCALARS:
             found.add(alternative)
+
     return found
 
 

@@ -63,6 +63,7 @@ def _expand(value: object) -> object:
         raise ValueError(
             f"{value}: there is no such home folder; write ./{value} for a file of this name"
         ) from error
+
     if (refusal := refusal_of_special(expanded)) is not None:
         raise ValueError(refusal)
     return expanded

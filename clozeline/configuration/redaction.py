@@ -129,6 +129,7 @@ def remember(data: object, *above: str) -> None:
     """Keep the secrets of data, below the keys `above`, for `redact_text`."""
     for keys, value in leaves(data, *above):
         secrets: list[str] = []
+
         if isinstance(value, str):
             secrets += [
                 url[0][len(url[1]) : -1].partition(":")[2] for url in _USERINFO.finditer(value)
@@ -136,6 +137,7 @@ def remember(data: object, *above: str) -> None:
             secrets += [
                 query["value"] for query in _QUERY.finditer(value) if is_secret(query["key"], "?")
             ]
+
         if any(_holds_secret(value, key, *keys[:depth]) for depth, key in enumerate(keys)):
             secrets += str(value).splitlines()
         secrets = [secret for secret in secrets if not _REFERENCE.fullmatch(secret)]

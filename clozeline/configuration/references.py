@@ -59,6 +59,7 @@ def _problem_of(data: object, keys: Sequence[str], value: str) -> str | None:
                 )
             if _leads_to_secret(data, target):
                 return f"{reference} is or holds a secret, which no other key may repeat"
+
     return None
 
 

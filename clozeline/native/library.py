@@ -32,6 +32,7 @@ def _open() -> tuple[ctypes.CDLL | None, str]:
         sources = library.clozeline_sources
     except (OSError, AttributeError) as error:  # built for another machine, or damaged
         return None, str(error)
+
     sources.restype = ctypes.c_char_p
     if sources().decode() != source_hash():
         return None, f"{LIBRARY} was compiled from other sources"

@@ -54,6 +54,7 @@ def lines(
         for line in series
         if (points := thin_points(line.points))
     ]
+
     heights = {name: level for name, level in (levels or {}).items() if math.isfinite(level)}
     if not shown:
         return ""
@@ -70,11 +71,13 @@ def lines(
         name = line.name
         first = line.points[0][1]
         last = line.points[-1][1]
+
         if line.smooth and len(points) > _MARKED:
             shapes.append(polyline(points, color, width=0.8, opacity=0.35))
             means = running_mean([y for _, y in points])
             points = [(x, mean) for (x, _), mean in zip(points, means, strict=True)]
             name += ": pale, and its running mean"
+
         shapes.append(polyline(points, color))
         if len(points) <= _MARKED:
             shapes += (dot(x, y, color) for x, y in points)

@@ -41,19 +41,23 @@ class RecordedSeries:
     def points(self, records: Sequence[Mapping[str, Any]]) -> list[tuple[float, float]]:
         """Return (step, value); a quotient only if the sum of its divisors is above 0."""
         values = read_points(records, "step", *self.keys)
+
         if not self.per:
             return [
                 (step, value if self.factor == 1.0 else value * self.factor)
                 for step, value in values
             ]
+
         divisors = [divisor for _, divisor in read_points(records, "step", *self.per)]
         points = []
+
         for end in range(self.window, len(values) + 1):
             window = slice(end - self.window, end)
             divisor = sum(divisors[window])
             if divisor > 0:
                 total = sum(value for _, value in values[window])
                 points.append((values[end - 1][0], total / divisor))
+
         return points
 
 

@@ -166,14 +166,18 @@ def linear_maps(family: ModelFamily, key: str, patterns: Iterable[str]) -> dict[
         for module in modules.values()
         for parameter in module.parameters(recurse=False)
     )
+
     chosen: set[str] = set()
+
     for pattern in patterns:
         matching = [path for path in modules if matches(pattern, path)]
         where = f"model.adapter.{key}: '{pattern}'"
+
         if not matching:
             raise ConfigurationError(
                 f"{where} matches no module of the family; expected {_linear_names(modules)}"
             )
+
         if other := next(
             (path for path in matching if not isinstance(modules[path], nn.Linear)), None
         ):
@@ -184,11 +188,14 @@ def linear_maps(family: ModelFamily, key: str, patterns: Iterable[str]) -> dict[
             raise ConfigurationError(
                 f"{where} matches {other}, a {type(modules[other]).__name__}; {expected}"
             )
+
         if tied := next((path for path in matching if owners[id(modules[path].weight)] > 1), None):
             raise ConfigurationError(
                 f"{where} matches {tied}, whose weight is tied to another module: exclude it"
             )
+
         chosen.update(matching)
+
     return {
         path: module
         for path, module in modules.items()

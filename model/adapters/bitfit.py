@@ -50,6 +50,7 @@ class Bitfit(Adapter):
                 "its bias at the end of its computation, as linear maps and norms do; choose "
                 "another adapter, such as lora"
             )
+
         self.register_parts(
             {
                 path: BiasChange(full_shape(module.get_parameter("bias")).numel())

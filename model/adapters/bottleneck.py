@@ -43,10 +43,12 @@ class Bottleneck(Adapter):
         blocks = {
             path: module for path, module in family.named_modules() if isinstance(module, Residual)
         }
+
         if options.after == "feed_forward":
             blocks = {
                 path: block for path, block in blocks.items() if path.endswith("feed_forward")
             }
+
         if not blocks:
             raise ConfigurationError(
                 "model.adapter: bottleneck: expected a family with residual blocks, "

@@ -60,6 +60,7 @@ class Prefix(Adapter):
             if isinstance(module, Attention)
             and type(module) is not Attention  # not cross-attention
         }
+
         relative = [
             type(module).__name__
             for module in family.modules()
@@ -71,17 +72,20 @@ class Prefix(Adapter):
                 f"{type(family).__name__} has {relative[0] if relative else 'none'}: choose "
                 "another adapter, such as lora"
             )
+
         self.shift = options.position_count(family.architecture)
         length = options.length
         hidden = options.hidden
         self.trunk = None if hidden is None else SharedPrefix(length, family.config.dim, hidden)
         parts: dict[str, nn.Module] = {}
+
         for path, attention in attentions.items():
             width = 2 * attention.key.out_features
             # with a trunk, each attention has a linear map of its features
             parts[path] = (
                 LearnedVectors(length, width) if hidden is None else nn.Linear(hidden, width)
             )
+
         self.register_parts(parts)
 
     def apply_changes(self, family: ModelFamily) -> Iterator[Undo]:
@@ -117,12 +121,14 @@ class Prefix(Adapter):
         prefix_key, prefix_value = learned.expand(-1, len(key), -1, -1, -1)
         # the plan's mask, extended on the left by visible columns; None if everything is visible
         mask = plan.mask
+
         if plan.causal:
             mask = torch.ones(
                 queries, len(rows) + key.shape[2], dtype=torch.bool, device=key.device
             ).tril(len(rows))
         elif mask is not None:
             mask = F.pad(mask, (len(rows), 0), value=True if mask.dtype == torch.bool else 0.0)
+
         plan = plan._replace(mask=mask, causal=False)
         return torch.cat((prefix_key, key), dim=2), torch.cat((prefix_value, value), dim=2), plan
 

@@ -59,6 +59,7 @@ class Prompt(Adapter):
                 "model.adapter: prompt: expected a family with standard stacks of layers, "
                 f"{type(family).__name__} has none: choose another adapter, such as lora"
             )
+
         self.keeps_prompt_states = family.architecture == "encoder_decoder"
         self.register_parts(
             {path: LearnedVectors(options.length, family.tokens.embedding_dim) for path in stacks}
@@ -73,11 +74,13 @@ class Prompt(Adapter):
             raise ConfigurationError(
                 f"model.adapter.tokens: expected ids below {vocab_size}, got {max(chosen)}"
             )
+
         random = torch.randint(
             vocab_size, (length,), generator=generator_for(seed, "prompt tokens")
         ).tolist()
         ids = [chosen[index % len(chosen)] for index in range(length)] if chosen else random
         table = family.tokens.get_parameter("weight")
+
         for part in self.parts.values():
             rows = part.get_parameter("rows")
             with torch.no_grad(), placement.gather([table, rows]):
@@ -136,4 +139,5 @@ class Prompt(Adapter):
             prefix_length=prefix_length,
             cache=cache,
         )
+
         return hidden if self.keeps_prompt_states or continued else hidden[:, length:]

@@ -39,6 +39,7 @@ def _stack(name: str) -> Values:
             f"{ours}.body.{part}": f"{theirs}.{part[0]}_proj" for part in ("query", "key", "value")
         }
         layer[f"{ours}.body.out"] = f"{theirs}.out_proj"
+
     return {
         f"family.{name}.position.table": f"model.{name}.embed_positions",
         f"family.{name}.embeddings.norm": f"model.{name}.layernorm_embedding",
@@ -204,11 +205,13 @@ class FixedPositionsKeys(BartKeys):
                 for name, tensor in tensors.items()
                 if name.endswith("embed_positions.weight")
             ]
+
             fixed = (
                 all(map(_is_waves, tables))
                 if tables
                 else config_json.get("static_position_embeddings", True)
             )
+
             position = {"kind": "sinusoidal", "waves": "halves"} if fixed else {"kind": "learned"}
             return super().read_extra(config_json, tensors) | {
                 f"position.{key}": value for key, value in position.items()

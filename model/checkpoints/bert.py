@@ -217,6 +217,7 @@ def _causal_map(encoder: KeyMap, end: str) -> KeyMap:
         "causal": None,
         "is_written_by": lambda self, config_json: bool(config_json.get("is_decoder")),
     }
+
     return type(f"Causal{map_class.__name__}", (map_class,), members)()
 
 

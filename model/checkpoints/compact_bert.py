@@ -281,12 +281,15 @@ class MobileBertKeys(MaskedLMKeys):
                     "key_query_shared_bottleneck",
                     "expected true if use_bottleneck_attention is false, got false for both",
                 )
+
             switches: dict[str, object] = {"wide_values": not narrow, "no_norm": norm == "no_norm"}
+
             if "sentence" in self.classes.heads_in(tensors):
                 switches["heads.sentence"] = {
                     "weight": 1.0,
                     "transform": config_json.get("classifier_activation", True),
                 }
+
             return switches
 
         def keys_from_tensors(self, names: Iterable[str]) -> Values:
@@ -346,15 +349,18 @@ class MobileBertKeys(MaskedLMKeys):
 
         def names(self, config: ModelConfig) -> Names:
             assert isinstance(config, BottleneckConfig)
+
             *others, last = range(config.feed_forwards)
             blocks = {number: f"ffn.{number}." for number in others} | {last: ""}
             names: dict[str, str] = {}
+
             for number, block in blocks.items():
                 names |= {
                     f"feed_forwards.{number}.up": f"{block}intermediate.dense",
                     f"feed_forwards.{number}.down": f"{block}output.dense",
                     f"feed_forward_norms.{number}": f"{block}output.LayerNorm",
                 }
+
             return {
                 **super().names(config),
                 **layer_names("family", "mobilebert.encoder.layer", names),

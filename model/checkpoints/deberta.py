@@ -81,6 +81,7 @@ class DebertaKeys(MaskedLMKeys):
                 else "none",
                 "position.disentangled.max_distance": maximum if distance == -1 else distance,
             }
+
             ours |= {
                 f"position.disentangled.{key}": name in _scores(config_json)
                 for name, key in _SCORES.items()
@@ -123,11 +124,13 @@ class DebertaKeys(MaskedLMKeys):
             if not (relative := config_json.get("relative_attention")):
                 why = "attention without relative positions is not supported"
                 self.refuse("relative_attention", f"expected true, got {relative!r}; {why}")
+
             if (got := config_json.get("embedding_size", width)) != width:
                 self.refuse(
                     "embedding_size",
                     f"expected hidden_size {width}, got {got}: other widths are not supported",
                 )
+
             if unknown := _scores(config_json) - _SCORES.keys():
                 self.refuse(
                     "pos_att_type",

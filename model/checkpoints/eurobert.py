@@ -165,6 +165,7 @@ class NeoBertKeys(KeyMap):
         def tensors_of_class(self, tensors: Tensors, config: ModelConfig) -> dict[str, Tensor]:
             """Split fused projections, and reorder queries and keys, whose neighbors are pairs."""
             split: dict[str, Tensor] = {}
+
             for name, tensor in tensors.items():
                 if not name.endswith(".qkv.weight"):
                     split[name] = tensor
@@ -176,4 +177,5 @@ class NeoBertKeys(KeyMap):
                         rows if part == "value" else torch.cat((rows[:, ::2], rows[:, 1::2]), dim=1)
                     )
                     split[name.replace("qkv", f"qkv.{part}")] = halves.flatten(0, 1)
+
             return split

@@ -94,6 +94,7 @@ class GptNeoxKeys(KeyMap):
                 for old, new in _FORMER.items()
                 if config_json.get(old) is not None
             }
+
             rotation = read_rotation(self.model_type, {**former, **config_json}, rotated=0.25)
             return {
                 **rotation,

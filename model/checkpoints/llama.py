@@ -150,12 +150,14 @@ class LocalLlamaKeys(LlamaKeys):
                 if with_defaults.get("use_sliding_window", True)
                 else None
             )
+
             listed = config_json if self.lists_layers else {**config_json, "layer_types": None}
             types = read_layer_types(
                 self.model_type,
                 listed,
                 lambda layer: window is not None and self.is_usually_local(layer, with_defaults),
             )
+
             return super().read_extra(config_json, tensors) | read_windows(
                 self.model_type, types, window
             )
@@ -370,6 +372,7 @@ class Phi3Keys(LocalLlamaKeys):
         def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
             """Return the rotation, longrope or unscaled, and the window of all layers, if any."""
             with_defaults = {**self.defaults, **config_json}
+
             for key in _FORMS:
                 form = config_json.get(key)
                 if isinstance(form, Mapping) and form.get("rope_type", form.get("type")) in (
@@ -377,11 +380,13 @@ class Phi3Keys(LocalLlamaKeys):
                     "yarn",
                 ):
                     with_defaults[key] = {**form, "rope_type": "longrope"}
+
             keys = super().read_extra(with_defaults, tensors)
             if (scaling := keys.get("position.scaling.kind", "longrope")) != "longrope":
                 self.refuse(
                     "rope_parameters", f"expected rope_type default or longrope, got {scaling!r}"
                 )
+
             return keys
 
         def write_extra(self, config: ModelConfig) -> Values:

@@ -120,6 +120,7 @@ class ModernBertKeys(KeyMap):
                 config_json.get(key, "gelu")
                 for key in ("hidden_activation", "classifier_activation")
             )
+
             if act != head_act:
                 self.refuse(
                     "classifier_activation",
@@ -131,6 +132,7 @@ class ModernBertKeys(KeyMap):
                 **self.classes.head_options,
                 "bias": bool(config_json.get("decoder_bias", True)),
             }
+
             base = {
                 f"heads.{self.classes.heads[0]}": head,
                 "position.theta": self._theta(config_json, FULL),

@@ -42,6 +42,7 @@ def _stack(name: str) -> Values:
             f"{ours}.body.{part}": f"{theirs}.{part[0]}"
             for part in ("query", "key", "value", "out")
         }
+
     return {
         f"family.{name}.position.table": (
             f"{name}.block.0.layer.0.SelfAttention.relative_attention_bias"
@@ -127,6 +128,7 @@ class T5Keys(KeyMap):
                 and head is not None
                 and (head.is_meta or not torch.equal(table, head))
             )
+
             return {
                 "gated": gated,
                 "activation": act,
@@ -191,6 +193,7 @@ class T5Keys(KeyMap):
                 )
             },
         )
+
         fixed = {
             "fixed": {
                 **map_class.Configuration.fixed,
@@ -207,6 +210,7 @@ class T5Keys(KeyMap):
             ),
             "Tensors": type("Tensors", (T5EncoderKeys.Tensors, map_class.Tensors), {}),
         }
+
         return (type(f"{map_class.__name__}Encoder", (T5EncoderKeys, map_class), members)(),)
 
 

@@ -99,6 +99,7 @@ class XlmKeys(KeyMap):
                 "summary_use_proj": (True,),
                 "summary_proj_to_labels": (True,),
             }
+
             self.refuse_other_values(config_json, usual | {"summary_activation": (None,)})
             if ending == "ForSequenceClassification":
                 return {}

@@ -69,6 +69,7 @@ def add_host_shapes(
     for name, tensor in on_host.items():
         if tensor.ndim == 0 and name in FIELDS and FIELDS[name].per == "batch":
             shaped[name] = torch.empty(int(tensor), 0)
+
     if "rank" in on_host:
         shaped["predicted_positions"] = prediction_positions(tensors["rank"])
     return shaped

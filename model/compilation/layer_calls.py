@@ -74,12 +74,14 @@ class _Compiler:
         self.backend = backend
         self.on_failure = on_failure
         self.failed = False
+
         if backend == "inductor":
             from torch._inductor import config  # a slow import
 
             # otherwise it chooses kernels, and with them roundings, by their speed, which differs
             # between processes
             config.deterministic = torch.are_deterministic_algorithms_enabled()
+
         if on_failure is not None:
             # otherwise a graph for any shape could fail in the middle of the backward pass
             functorch_config.force_non_lazy_backward_lowering = True
@@ -125,6 +127,7 @@ class _Replaceable:
             raise
         except Exception as error:
             reason = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+
         outputs = self.uncompiled(*inputs)  # raises an error that is not the compiler's
         self.compiler.failed = True
         cast(OnFailure, self.compiler.on_failure)(reason=reason)

@@ -81,10 +81,12 @@ def record_layers(model: Model, tensors: Mapping[str, Tensor], purpose: str) -> 
     body = find_body(model, purpose)
     layers = body.layers
     body.layers = nn.ModuleList(_Recorder(layer, calls, states) for layer in layers)
+
     try:
         model.family(tensors)
     finally:
         body.layers = layers
+
     x = states[0]
     lengths = tensors["lengths"] if "lengths" in tensors else x.new_full((), x.shape[1]).long()
     return LayerInputs(x, calls, tensors, lengths.to(x.device).expand(len(x)).clamp(min=1))
@@ -270,6 +272,7 @@ class EarlyExit(nn.Module):
                 "early exit needs a model in evaluation mode: call eval(), because dropout is "
                 "random"
             )
+
         last_head = cast(RowHead, self.model.heads[self.head])
         rule.check(last_head)
         classifiers = [*cast("Sequence[RowHead]", last_head.off_ramps), last_head]
@@ -292,6 +295,7 @@ class EarlyExit(nn.Module):
         depths = rows.clone()
         flops_so_far = embedding_flops(self.model, tokens)
         flops = tokens.double()
+
         for depth, (call, classifier) in enumerate(zip(calls, classifiers, strict=True), start=1):
             x = call.layer(x, select_rows(call.plan, rows), *call.rest)
             scores = classifier.scores(self.model.family.apply_final_norm(x), batch)
@@ -318,6 +322,7 @@ class EarlyExit(nn.Module):
                 name: tensor[rows.to(tensor.device)] if tensor.ndim else tensor
                 for name, tensor in pooled.items()
             }
+
         return ExitResults(results, depths, flops, dense)
 
 

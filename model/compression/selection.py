@@ -62,15 +62,18 @@ class StructureOptions:
         if self.keep is None:
             share = 1 - (self.sparsity or 0.0)
             return group * max(1, round(share * (total // group)))
+
         if self.keep > total:
             raise ConfigurationError(
                 f"keep: expected at most the {total} {unit} of each layer, got {self.keep}"
             )
+
         if self.keep % group:
             raise ConfigurationError(
                 f"keep: {self.keep} {unit} split a group of {group} that shares keys and values; "
                 f"keep a multiple of {group}"
             )
+
         return self.keep
 
 
@@ -174,12 +177,14 @@ def choose_lowest(
         enough = count_below(middle.tolist()) >= goals
         high = torch.where(enough, middle, high)
         low = torch.where(enough, low, middle + 1)
+
     masks = [key < int(low[group]) for key, group in zip(keys, groups, strict=True)]
     # number of values below and at the threshold, [parameter, rank]
     numbers = torch.zeros(2, len(keys), size, dtype=torch.float64, device=device)
     for index, (key, group) in enumerate(zip(keys, groups, strict=True)):
         numbers[0, index, rank] = masks[index].sum()
         numbers[1, index, rank] = (key == int(low[group])).sum()
+
     below, equal = total(numbers).cpu()
     # values at the threshold fill what is missing: by parameter, then rank, then element
     missing = list(counts)
@@ -191,4 +196,5 @@ def choose_lowest(
             missing[group] -= taken
             if holder == rank and taken:
                 masks[index][torch.nonzero(keys[index] == int(low[group])).flatten()[:taken]] = True
+
     return masks

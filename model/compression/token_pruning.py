@@ -90,12 +90,14 @@ class TokenPruning(Model):
                 "decoder generates with a cache, in which later layers miss dropped tokens); got "
                 f"the family {model.config.family}"
             )
+
         for name, head in model.heads.items():
             if head.mix is not None or head.off_ramps is not None or head.reads_second_view():
                 raise ConfigurationError(
                     "token pruning: expected heads that read the last states of one row, got "
                     f"{name}, which reads all layers (scalar_mix, exits) or a second view"
                 )
+
         self.weight = weight
         self.use_rule(rule)
 
@@ -166,6 +168,7 @@ class TokenPruning(Model):
         flops = embedding_flops(self, lengths)
         soft = self.rule if isinstance(self.rule, SoftRule) else None
         masks = list[Tensor]()
+
         for number, call in enumerate(calls):
             layer = cast("Layer", call.layer)
             attending = attention_flops(self, number, tokens)
@@ -176,20 +179,25 @@ class TokenPruning(Model):
                 x = layer.attention(x, plan)
             # the attention that each token receives decides which tokens stay
             stays = alive
+
             if self.rule.prunes(number):
                 flops = flops + attending / 2  # the scores, a second time
                 heads = queries[0].shape[-1] // body.head_dim
+
                 with torch.set_grad_enabled(soft is not None and torch.is_grad_enabled()):
                     received = sum_attention(body, queries[0], keys[0], plan, alive) / (
                         heads * tokens[:, None]
                     )
+
                 received = received.masked_fill(columns == 0, torch.inf).masked_fill(
                     ~alive, -torch.inf
                 )
+
                 if isinstance(self.rule, SoftRule):
                     masks.append(self.rule.mask(number, received, lengths))
                 else:
                     stays = self.rule.keep(number, received, lengths)
+
             if not torch.equal(stays, alive):
                 last_states = _store(last_states, x, columns, alive)
                 # move the tokens that stay to the first slots, in the order of the row
@@ -206,6 +214,7 @@ class TokenPruning(Model):
                 x = x * masks[-1][..., None].to(x.dtype)
             kept.append(tokens)
             flops = flops + tokens * matrix_flops(layer.feed_forward)
+
         hidden = x if last_states is None else _store(last_states, x, columns, alive)
         return PrunedBatch(
             self.family.apply_final_norm(hidden), torch.stack(kept, dim=1), flops, masks
@@ -258,12 +267,14 @@ def select_tokens(plan: AttentionPlan, columns: Tensor, alive: Tensor) -> Attent
     if mask is not None:
         mask = select(mask, 3)
         mask = select(mask, 2) if mask.shape[2] > 1 else mask
+
     if mask is not None and mask.is_floating_point():
         mask = mask.masked_fill(~visible, BLOCKED)
     elif not bool(alive.all()) or mask is not None:
         # every slot sees itself: a slot that sees nothing would become NaN
         diagonal = torch.eye(alive.shape[1], dtype=torch.bool, device=alive.device)
         mask = (visible if mask is None else mask & visible) | diagonal
+
     if rotation is not None:
         rotation = (select(rotation[0], 2), select(rotation[1], 2))
     return plan._replace(mask=mask, rotation=rotation)

@@ -285,6 +285,7 @@ def _read_head(name: str, value: object) -> HeadOptions:
                 f"model.heads.{name}.{key}: the head {name} does not have this key. It is a key of "
                 f"{', '.join(readers)}; {name} has {', '.join(known)}"
             )
+
     options: HeadOptions = validate(option_class, dict(value), "", f"model.heads.{name}.")
     return options
 

@@ -200,6 +200,7 @@ class ModelConfig:
                     f"{key}: only an encoder_decoder has this key; remove it, or change family "
                     f"'{self.family}'"
                 )
+
         if self.languages and self.architecture != "encoder":
             yield (
                 "languages: only an encoder reads them; set it to 0, or change family "
@@ -219,6 +220,7 @@ class ModelConfig:
                     f"{key}: dim {dim} is not a multiple of {heads} heads; change either, or set "
                     "head_dim"
                 )
+
             if heads % (self.kv_heads or heads):
                 yield f"kv_heads: expected a divisor of {key} {heads}, got {self.kv_heads}"
             width = self.head_dim or dim // heads
@@ -240,6 +242,7 @@ class ModelConfig:
                 "parallel: layers with cross-attention or disentangled attention are sequential; "
                 "remove the key"
             )
+
         if self.parallel is not None and (self.norm_place != "pre" or not self.first_norm):
             yield "parallel: expected norm_place pre with first_norm; set them, or remove the key"
         if self.decoder_dim not in (None, self.dim) and self.connector is None:
@@ -281,7 +284,9 @@ class ModelConfig:
                 "local.theta: only rotary positions read it; remove the key, or change "
                 f"position.kind '{kind}'"
             )
+
         listed = None if self.local is None else self.local.layer_types
+
         for depth in (self.layers, self.decoder_depth):
             if (last := max(self.position.nope_layers, default=0)) >= depth:
                 yield (
@@ -293,6 +298,7 @@ class ModelConfig:
                     f"local.layer_types: expected a type for each of the {depth} layers of a "
                     f"stack, got {len(listed)}"
                 )
+
         if not self.first_norm and self.norm_place in ("post", "branch"):
             yield (
                 "first_norm: only norm_place 'pre' and 'both' have a norm before the attention; "
@@ -306,6 +312,7 @@ class ModelConfig:
                 "position.disentangled: expected an encoder with as many kv_heads as "
                 "attention_heads; remove the key"
             )
+
         shared = self.share != ShareConfig() or self.layers < chosen.special_layers
         if self.qk_norm is not None:
             yield "qk_norm: disentangled attention does not read it; remove the key"
@@ -339,30 +346,36 @@ class ModelConfig:
             if (share.groups or 1) > depth // share.group_layers:
                 most = depth // share.group_layers
                 yield f"share.groups: expected at most {most}, got {share.groups}"
+
         if share.stacks and (
             self.decoder_dim or self.decoder_attention_heads or self.decoder_ffn_dim
         ):
             sizes = "decoder_dim, decoder_attention_heads, decoder_ffn_dim"
             yield f"share.stacks: both stacks have one size; remove {sizes}"
+
         if share != ShareConfig() and (self.scale_by_depth or not self.first_norm):
             yield (
                 "share: a shared layer is used at several depths; remove scale_by_depth and "
                 "first_norm"
             )
+
         yield from () if share.universal is None else self._universal_problems()
 
     def _universal_problems(self) -> Iterator[str]:
         # one stack whose single layer repeats
         key = "share.universal"
+
         if not FAMILIES.load_class(self.family).universal:
             yield (
                 f"{key}: expected a family of one stack whose layer can repeat, got {self.family}; "
                 "remove the key"
             )
+
         if (self.share.groups, self.share.group_layers) != (1, 1):
             yield (
                 f"{key}: expected share.groups 1 and share.group_layers 1, one layer for all steps"
             )
+
         if self.position.kind == "sinusoidal" and self.embedding_width != self.dim:
             yield (
                 f"{key}: each step adds sinusoidal positions of width dim {self.dim}; remove "

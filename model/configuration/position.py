@@ -66,6 +66,7 @@ class ScalingConfig:
 
     def __post_init__(self) -> None:
         refuse_unread_keys(self, "kind", self.READS)
+
         if "original_maximum" in self.READS[self.kind] and self.original_maximum is None:
             raise ValueError(
                 f"original_maximum: {self.kind} needs the context length of the pretraining"
@@ -75,6 +76,7 @@ class ScalingConfig:
             raise ValueError(
                 "longrope needs short_factor and long_factor, each with a divisor per frequency"
             )
+
         if self.high_freq_factor <= self.low_freq_factor:
             low = self.low_freq_factor
             high = self.high_freq_factor

@@ -52,6 +52,7 @@ def best_spans(
     # highest [B, T]: the best score of a start at or before each position, at `first` [B, T]
     columns = starts.shape[1]
     positions = torch.arange(columns, device=starts.device)
+
     if longest is None or longest >= columns:
         highest, first = starts.cummax(1)
     else:

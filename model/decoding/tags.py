@@ -24,6 +24,7 @@ def bio_transitions(labels: Sequence[str]) -> tuple[Tensor, Tensor]:
     """
     first = torch.zeros(len(labels))
     between = torch.zeros(len(labels), len(labels))
+
     for inside, label in enumerate(labels):
         if not label.startswith("I-"):
             continue
@@ -36,6 +37,7 @@ def bio_transitions(labels: Sequence[str]) -> tuple[Tensor, Tensor]:
         for before, name in enumerate(labels):
             if name not in (f"B-{entity}", label):
                 between[before, inside] = -torch.inf
+
     return first, between
 
 
@@ -56,6 +58,7 @@ def viterbi(scores: Tensor, lengths: Tensor, first: Tensor, between: Tensor) -> 
     # forward: best sum [B, C] of sequences ending with each tag; rows that have ended keep theirs
     best = first + scores[:, 0]
     pointers = []
+
     for position in range(1, columns):
         reached, pointer = (best[:, :, None] + between).max(1)
         inside = (lengths > position)[:, None]

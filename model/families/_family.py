@@ -117,11 +117,13 @@ class ModelFamily(nn.Module, ABC):
                 "families encoder, decoder and mobilebert, without DeBERTa's convolution and mask "
                 f"decoder; got the family {self.config.family}"
             )
+
         if self.config.share.universal is not None:
             raise ConfigurationError(
                 f"{purpose}: expected layers that are applied once each, got "
                 "model.share.universal, where the number of steps depends on the token"
             )
+
         return body
 
     def apply_final_norm(self, states: Tensor) -> Tensor:

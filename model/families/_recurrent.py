@@ -39,6 +39,7 @@ class RecurrentOptions(ModelConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         inherited = {field.name for field in dataclasses.fields(ModelConfig)}
+
         for field in dataclasses.fields(self):
             if field.name in inherited and field.default is not dataclasses.MISSING:
                 for key in _diff_keys(getattr(self, field.name), field.default, field.name):
@@ -46,6 +47,7 @@ class RecurrentOptions(ModelConfig):
                         raise ValueError(
                             f"{key}: the family {self.family} does not read this key; remove it"
                         )
+
         if unsupported := sorted(self.heads.keys() - self.HEADS):
             supported = ", ".join(sorted(self.HEADS))
             raise ValueError(

@@ -84,6 +84,7 @@ class AwdLstm(ModelFamily):
                 states = following if states is None else _select_states(real, following, states)
                 outputs.append(state)
             hidden = torch.cat(outputs, dim=1)
+
         cache.remember(self, states)
         return hidden
 
@@ -98,11 +99,13 @@ class AwdLstm(ModelFamily):
             self.tokens(ids), ids, self.tokens.num_embeddings, config.word_dropout, self.training
         )
         x = drop_features(x, config.dropout.embedding, self.training)
+
         for number, layer in enumerate(self.layers):
             if number:
                 x = drop_features(x, config.dropout.hidden, self.training)
             x, state = layer(x, None if states is None else states[number])
             following.append(state)
+
         return x, following
 
 

@@ -46,6 +46,7 @@ class Decoder(ModelFamily):
                 "left_padding: prompts that continue a cache must be padded on the right, not on "
                 "the left"
             )
+
         vectors = self.tokens(tensors["input_ids"])
         # causality alone hides padding on the right
         padding = batch_padding(tensors) if "left_padding" in tensors else None

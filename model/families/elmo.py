@@ -77,7 +77,9 @@ class Elmo(ModelFamily):
 
     def __init__(self, config: ModelConfig, rows: int) -> None:
         super().__init__()
+
         assert isinstance(config, Elmo.Options)
+
         self.config = config
         width = config.dim // 2
         self.tokens = nn.Embedding(rows, width)

@@ -55,10 +55,12 @@ class MobileBert(ModelFamily):
         ]
 
         pairs = None if documents is None else document_mask(documents)
+
         for layer in self.layers:
             states.append(
                 layer(states[-1], plan_attention(None, padding, causal=False, pairs=pairs))
             )
+
         return states
 
     def flops(self, tokens: int, target_tokens: int) -> float:

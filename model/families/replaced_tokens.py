@@ -84,11 +84,13 @@ class ReplacedTokens(Encoder):
                     "heads: expected masked_lm, which trains the generator, and one or more heads "
                     f"of the discriminator, such as token; got {', '.join(self.heads)}"
                 )
+
             if self.generator.dim % self.generator.attention_heads:
                 raise ValueError(
                     f"generator.attention_heads: generator.dim {self.generator.dim} is not a "
                     f"multiple of {self.generator.attention_heads} heads; change either"
                 )
+
             if any(getattr(self, key) != size for key, size in asdict(self.generator).items()):
                 # all other keys are the discriminator's, which the generator's sizes may not allow
                 try:
@@ -96,6 +98,7 @@ class ReplacedTokens(Encoder):
                 except ValidationError as error:
                     problem = error.errors()[0]["msg"].removeprefix("Value error, ")
                     raise ValueError(f"generator: {problem}") from error
+
             if (
                 self.embedding_sharing == "disentangled"
                 and "corrective" in self.targets.values()
@@ -150,6 +153,7 @@ class ReplacedTokens(Encoder):
     ) -> dict[str, tuple[ModelConfig, dict[str, Tensor]]]:
         """Return generator and discriminator as encoders with their heads and shared parameters."""
         assert isinstance(config, cls.Options)
+
         generating = {
             head for head, target in config.targets.items() if target in cls.generator_targets
         }
@@ -159,6 +163,7 @@ class ReplacedTokens(Encoder):
             for name, tensor in tensors.items()
             if _GENERATOR in name
         }
+
         discriminator = {
             name: tensor
             for name, tensor in tensors.items()
@@ -168,6 +173,7 @@ class ReplacedTokens(Encoder):
         if (difference := discriminator.pop("family.difference.weight", None)) is not None:
             table = discriminator["family.tokens.weight"]
             discriminator["family.tokens.weight"] = table + difference
+
         generator_heads = {head for head in config.heads if head in generating}
         discriminator_heads = {head for head in config.heads if head not in generating}
         return {

@@ -88,6 +88,7 @@ class XLNet(ModelFamily):
             visible = visible & pairs.gather(
                 2, positions[:, None, :, None].expand(-1, -1, -1, columns)
             )
+
         return RelativePlan(
             self.wave_dropout(distance_waves(columns, self.config.dim, device)),
             wave_index(positions, columns),

@@ -50,6 +50,7 @@ def beam_search(
         for row in rows
     ]
     decoder.select([number for number in range(len(beams)) for _ in range(width)])
+
     while True:
         live = [row for beam in growing for row in beam.live]
         # sums [prompts, width * V] of all continuations by one token
@@ -60,6 +61,7 @@ def beam_search(
         )
         sums = sums.view(len(growing), -1)
         check_next_tokens(sums.max(-1).values, [beam.live[0] for beam in growing])
+
         for beam, prompt_sums in zip(growing, sums, strict=True):
             # the largest sums above -inf, largest first; ties go to the lower index
             least = prompt_sums.topk(min(candidates, len(prompt_sums))).values[-1]
@@ -79,6 +81,7 @@ def beam_search(
             decoder.select(parents)
         else:
             decoder.reorder(parents)
+
         growing = [beam for beam in growing if not beam.done]
         decoder.add([row.ids[-1] for beam in growing for row in beam.live])
 
@@ -101,6 +104,7 @@ class _Beams:
         width = len(self.live)
         survivors: list[GrowingRow] = []
         parents: list[int] = []
+
         for rank, (score, index) in enumerate(candidates):
             parent, token = divmod(index, vocabulary)
             row = self.live[parent]
@@ -116,6 +120,7 @@ class _Beams:
                 parents.append(parent)
         # fill up to `width` with copies of the best row whose sum is -inf
         self.done = not survivors or self._is_done(survivors[0])
+
         if not self.done:
             self.live = survivors + [replace(survivors[0], score=-math.inf)] * (
                 width - len(survivors)

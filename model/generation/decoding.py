@@ -66,6 +66,7 @@ class Decoding:
             if getattr(self, name) != _DEFAULTS[name] and self.mode not in modes:
                 remedy = f"set mode={' or mode='.join(modes)}, or remove the option"
                 raise ValueError(f"{name}: mode {self.mode} does not read it; {remedy}")
+
         if self.mode == "unmask" and (self.width or 1) > 1:
             for name in ("temperature", "top_k", "top_p", "steps", "order"):
                 if getattr(self, name) is not None:

@@ -107,6 +107,7 @@ def _decode_by_token(
     """Decode one token per step; rows that have ended leave the batch."""
     continuations: dict[int, Continuation] = {}
     decoding = rules.decoding
+
     while True:
         scores = rules.adjust(decoder.scores, rows)
         check_next_tokens(scores.max(-1).values, rows)
@@ -121,6 +122,7 @@ def _decode_by_token(
             tokens = draw(
                 distribution, [uniform(decoding.seed, numbers[row.number], step) for row in rows]
             )
+
         log_probabilities = decoder.scores.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
         for row, token, gain in zip(rows, tokens.tolist(), log_probabilities.tolist(), strict=True):
             row.ids.append(token)

@@ -74,6 +74,7 @@ class IncrementalDecoder:
             # the keys in the cache have other frequencies
             self._read_again()
             return
+
         ids = torch.tensor(tokens, device=self._positions.device)[:, None]
         tensors = {self._text.ids.name: ids, self._text.positions.name: self._positions[:, None]}
         if self._prefix is not None:
@@ -144,11 +145,13 @@ def _first_step(
 
     check_lengths(model, prompts)
     tensors = _pad_prompts(prompts)
+
     if decoder_start is not None:
         tensors = add_host_shapes(tensors, model.position_limit)
         tensors |= _pad_prompts([[decoder_start]] * len(prompts), DECODER_TEXT)
     elif prefix:
         tensors["prefix_length"] = tensors["lengths"]
+
     device = model.family.device
     return {name: tensor.to(device) for name, tensor in tensors.items()}
 

@@ -38,12 +38,14 @@ class AllowedSequences:
             raise ConfigurationError(
                 "allowed: the tokenizer has no end token, which is needed after an allowed text"
             )
+
         if not sequences or not all(sequences):
             raise ConfigurationError("allowed: expected texts of one token or more")
         self.longest = 1 + max(map(len, sequences))
         """number of tokens of the longest sequence, including its end"""
         self._end_ids = frozenset(end_ids)
         self._root: _Node = {}
+
         for sequence in sequences:
             node = self._root
             for token in sequence:
@@ -102,6 +104,7 @@ class Rules:
     def adjust(self, scores: Tensor, rows: Sequence[GrowingRow]) -> Tensor:
         """Apply repetition penalty, bans and allowed sequences to the scores [rows, V]."""
         adjusted = scores
+
         if self.decoding.repetition_penalty != 1:
             penalty = self.decoding.repetition_penalty
             pairs = zip(scores, rows, strict=True)
@@ -116,6 +119,7 @@ class Rules:
         if positions:
             index = torch.tensor(positions, device=scores.device).T
             adjusted = adjusted.index_put((index[0], index[1]), adjusted.new_tensor(-torch.inf))
+
         if self.allowed is not None:
             allowed = [
                 (number, token)
@@ -125,6 +129,7 @@ class Rules:
             index = torch.tensor(allowed, device=scores.device).T
             only = torch.full_like(adjusted, -torch.inf)
             adjusted = only.index_put((index[0], index[1]), adjusted[index[0], index[1]])
+
         return adjusted
 
     def stop_of(self, row: GrowingRow, ids: list[int]) -> Stop | None:

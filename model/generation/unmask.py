@@ -105,9 +105,11 @@ def unmask_with(
                 )
             else:
                 ranks = -gains
+
             chosen = ranks.argsort(stable=True)[: shares[number][step]].tolist()
             new = [(masks[index], int(tokens[index]), float(gains[index])) for index in chosen]
             fillings[number] = _fill(fillings[number], new)
+
     return [[row] for row in fillings]
 
 
@@ -130,6 +132,7 @@ def _log_probabilities(
         [position for position, token in enumerate(row.ids) if token == mask_id] for row in rows
     ]
     predicted = []
+
     for number, (positions, logits) in enumerate(
         zip(masks, predict([row.ids for row in rows], masks), strict=True)
     ):
@@ -140,6 +143,7 @@ def _log_probabilities(
                 f"row {number}: no token has a finite score at one of the positions {positions}"
             )
         predicted.append((positions, scores.log_softmax(-1)))
+
     return predicted
 
 
@@ -171,11 +175,13 @@ def _fill_beams(
 ) -> list[list[Filling]]:
     """Keep the `width` best fillings of each row; each fills its most certain mask next."""
     beams = [[row] for row in rows]
+
     for _ in range(max((row.ids.count(mask_id) for row in rows), default=0)):
         live = [beam for beam in beams if mask_id in beam[0].ids]
         predicted = iter(
             _log_probabilities(predict, [row for beam in live for row in beam], mask_id, never)
         )
+
         for beam in live:
             # all different: two rows differ at a mask that both have filled
             grown: list[Filling] = []
@@ -189,4 +195,5 @@ def _fill_beams(
                     if gain > -torch.inf
                 ]
             beam[:] = sorted(grown, key=lambda row: (-row.score, row.ids))[:width]
+
     return beams

@@ -45,10 +45,12 @@ class RegressionHead(RowHead):
 
         def __post_init__(self) -> None:
             super().__post_init__()
+
             if self.range != UNIT_RANGE and self.output == "identity":
                 raise ValueError(
                     "range: has no effect without output sigmoid: set output, or remove range"
                 )
+
             refuse_empty_range(self.range)
 
             if self.target_scale is None:
@@ -58,11 +60,13 @@ class RegressionHead(RowHead):
                     "target_scale: has no effect with output sigmoid, which uses range: remove "
                     "target_scale"
                 )
+
             if self.target_scale[0] and not self.bias:
                 raise ValueError(
                     "target_scale: without a bias the head cannot learn a mean: set the mean to 0, "
                     "or set bias: true"
                 )
+
             if self.target_scale[1] <= 0:
                 raise ValueError(
                     "target_scale: expected a standard deviation above 0, got "

@@ -151,6 +151,7 @@ class SimilarityHead(Head):
         """Return which rows [B] have a weight and a positive second view, or a target."""
         weight = tensors["row_weight"]
         included = (tensors["lengths_b"].to(weight.device) > 0) & (weight != 0)
+
         if self.options.negatives == "none":
             if "target" not in tensors:
                 raise BatchError(
@@ -158,6 +159,7 @@ class SimilarityHead(Head):
                     "rows have none: use other"
                 )
             return included & ~tensors["target"].to(weight.device).isnan()
+
         if self.options.positive_threshold is None or "target" not in tensors:
             return included
         return included & ~(tensors["target"].to(weight.device) < self.options.positive_threshold)

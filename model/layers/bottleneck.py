@@ -56,15 +56,18 @@ class BottleneckConfig(ModelConfig):
                 "dropout.output: has no effect in a bottleneck stack, which has no final norm: set "
                 "dropout.hidden"
             )
+
         if self.position.kind != "learned":
             raise ValueError(
                 f"position.kind: expected learned in a bottleneck stack, got {self.position.kind}"
             )
+
         if self.position.disentangled is not None:
             raise ValueError(
                 "position.disentangled: a bottleneck stack has no relative positions; remove the "
                 "key"
             )
+
         if self.share.groups is not None:
             raise ValueError(
                 f"share.groups: a bottleneck stack shares no layers, got {self.share.groups}"

@@ -89,6 +89,7 @@ class DisentangledAttention(Attention):
         if self.chosen.position_to_content:
             position = self._split((self.query_of_place or self.query)(vectors)[None]).float()
             scores = scores + (key @ position.mT).gather(-1, rows.mT).mT
+
         return scores
 
 
@@ -149,6 +150,7 @@ class Convolution(nn.Module):
         half = tokens // 2
         # [B, T, dim, tokens]
         around = F.pad(x, (0, 0, half, half)).unfold(1, tokens, 1)
+
         if mask is not None:
             # which of the tokens around each position are visible, [B, T, tokens]
             columns = mask.shape[-1]
@@ -156,6 +158,7 @@ class Convolution(nn.Module):
             start = torch.arange(columns, device=mask.device)[:, None]
             index = start + torch.arange(tokens, device=mask.device)
             around = around * visible.gather(2, index.expand(len(visible), -1, -1))[:, :, None]
+
         return F.linear(around.flatten(2), self.weight.flatten(1), self.bias)
 
 

@@ -106,7 +106,9 @@ def attend_varlen(
         window_size_left=window,
         window_size_right=later,
     )
+
     assert isinstance(mixed, Tensor)
+
     return _in_rows(mixed, query)
 
 
@@ -120,8 +122,10 @@ def attend_per_document(
 ) -> Tensor:
     """Compute `attend` with one call per document, on a CPU faster than scores behind a mask."""
     documents, source = _documents(plan)
+
     assert documents.bounds is not None
     assert source.bounds is not None
+
     sizes = documents.bounds.diff().tolist()
     source_sizes = source.bounds.diff().tolist()
     queries = torch.split(_concatenate_rows(query), sizes)
@@ -131,10 +135,12 @@ def attend_per_document(
     # each document is [1 .. T, heads, head_dim]; it needs a window mask if it exceeds the window
     for index, size in enumerate(sizes):
         mask = None
+
         if plan.window is not None and size > plan.window + 1:
             positions = torch.arange(size)[None]
             mask = window_mask(positions, positions, plan.window)[0, 0]
             mask = mask.tril() if plan.causal else mask
+
         states = F.scaled_dot_product_attention(
             queries[index].transpose(0, 1),
             keys[index].transpose(0, 1),
@@ -145,7 +151,9 @@ def attend_per_document(
             scale=scale,
             enable_gqa=query.shape[1] != key.shape[1],
         )
+
         mixed.append(states.transpose(0, 1))
+
     return _in_rows(torch.cat(mixed), query)
 
 

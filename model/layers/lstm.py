@@ -46,6 +46,7 @@ class LongShortTermMemory(nn.Module):
             out, output, cell = torch.lstm(
                 x, (output, cell), weights, True, 1, 0.0, self.training, False, True
             )
+
         return out, (output[0], cell[0])
 
 
@@ -91,6 +92,7 @@ class ProjectedLstm(nn.Module):
         output = gates.new_zeros(len(x), outputs)
 
         states = []
+
         for step in gates.unbind(1):  # one token: [B, 4 * cells]
             write, forget, candidate, read = (step + F.linear(output, self.recurrent)).chunk(
                 4, dim=-1
@@ -101,6 +103,7 @@ class ProjectedLstm(nn.Module):
                 -self.clip, self.clip
             )
             states.append(output)
+
         return torch.stack(states, dim=1)
 
 

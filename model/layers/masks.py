@@ -192,11 +192,13 @@ def plan_attention(
         return AttentionPlan(
             visible if bias is None else bias.masked_fill(~visible, BLOCKED), False, rotation
         )
+
     if bias is None:
         return AttentionPlan(padding, causal, rotation)
     if causal:
         visible = torch.ones(bias.shape[-2:], dtype=torch.bool, device=bias.device).tril()
         return AttentionPlan(bias.masked_fill(~visible, BLOCKED), False, rotation)
+
     return AttentionPlan(
         bias if padding is None else bias.masked_fill(~padding, BLOCKED), False, rotation
     )
@@ -281,4 +283,5 @@ def _visible(
     if padding is not None:
         # every position sees itself: padding that sees nothing would become NaN
         visible = visible | torch.eye(columns, dtype=torch.bool, device=first.device)
+
     return visible

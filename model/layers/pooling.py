@@ -54,6 +54,7 @@ def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         if "left_padding" in tensors
         else torch.zeros_like(lengths)
     )
+
     if kind == "decoder_last":
         if columns < tensors["input_ids"].shape[1]:
             raise BatchError(
@@ -75,6 +76,7 @@ def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
             raise BatchError(
                 "the pool pair reads two segments, but these rows have one: choose another pool"
             )
+
         segments = tensors.get("segment_ids", tensors["type_ids"]).to(hidden.device)
         a, b = (_mean(hidden, inside & (segments == number)) for number in (0, 1))
         return torch.cat((a, b, (a - b).abs(), a * b), dim=-1)

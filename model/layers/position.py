@@ -52,6 +52,7 @@ def scale_frequencies(
             share = ((rotations - low) / (high - low)).clamp(0, 1)
         case "yarn":
             share = 1 - _yarn_ramp(scaling, width, theta, positions.device)
+
     return share * unscaled + (1 - share) * unscaled / scaling.factor
 
 
@@ -86,6 +87,7 @@ def _yarn_ramp(scaling: ScalingConfig, width: int, theta: float, device: torch.d
     if scaling.truncate:
         low = math.floor(low)
         high = math.ceil(high)
+
     low = max(low, 0)
     high = min(high, width - 1)
     return (
@@ -199,12 +201,14 @@ def t5_bucket(distance: Tensor, buckets: int, max_distance: int, causal: bool) -
     """
     # one half of the buckets for each direction, unless causal
     start = torch.zeros_like(distance)
+
     if causal:
         span = (-distance).clamp(min=0)
     else:
         buckets //= 2
         start = (distance > 0) * buckets
         span = distance.abs()
+
     exact = buckets // 2
     # fp32 and truncation: rounding, or fp64, would move distances on an edge to the next bucket
     ratio = torch.log(span.clamp(min=1).float() / exact) / math.log(max_distance / exact)

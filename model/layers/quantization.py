@@ -46,12 +46,14 @@ def quantizable_maps(model: nn.Module, quantization: Quantization) -> dict[str, 
         for path, module in model.named_modules()
         if path.startswith("family.") and type(module) is nn.Linear
     ]
+
     modules: dict[str, Any] = {path: model.get_submodule(path) for path in paths}
     # an unsupported model or width
     if not modules:
         raise ConfigurationError(
             f"{quantization}: expected a family with linear maps, got a family of LSTMs"
         )
+
     for path, module in modules.items():
         width = full_shape(module.weight)[1]
         if quantization == "int4" and width % GROUP:
@@ -59,6 +61,7 @@ def quantizable_maps(model: nn.Module, quantization: Quantization) -> dict[str, 
                 f"int4: {path}: its width {width} is not a multiple of {GROUP}, the inputs that "
                 "share a scale; use int8"
             )
+
     return modules
 
 
@@ -118,6 +121,7 @@ def torchao_config(quantization: Quantization) -> object:
             IntxWeightOnlyConfig,
             PerGroup,
         )
+
     if quantization == "int4":  # Int4WeightOnlyConfig has no kernel for a CPU
         return IntxWeightOnlyConfig(torch.int4, PerGroup(GROUP))  # type: ignore[attr-defined]
     chosen = (

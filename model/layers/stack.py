@@ -110,6 +110,7 @@ class Stack(nn.Module):
         if self.prefix_positions:
             positions = positions + self.prefix_positions
             columns = columns + self.prefix_positions
+
         x = self.embeddings(vectors, self.position, positions, types)
         prefix = None if prefix_length is None else prefix_mask(prefix_length, columns.shape[1])
         relative = None if self.relative is None else self.relative(positions)
@@ -127,10 +128,12 @@ class Stack(nn.Module):
 
         def build_plan(position: Position, window: int | None) -> AttentionPlan:
             rotation = position.rotation(positions)
+
             if per_document:
                 return AttentionPlan(
                     None, self.causal, rotation, documents=documents, window=window
                 )
+
             bias = position.bias(positions, columns)
             visible = pairs
             # the window counts positions along the row, whatever the position ids are
@@ -142,10 +145,12 @@ class Stack(nn.Module):
                 )
                 near = window_mask(keys if cache is None else positions, keys, window)
                 visible = near if pairs is None else near & pairs
+
             if cache is None:
                 return plan_attention(
                     bias, padding, self.causal, rotation, visible, prefix
                 )._replace(relative=relative)
+
             return plan_continuation(bias, rotation, positions, columns, prefix, cache, visible)
 
         # one plan for global layers, one for local ones, and one for each layer with a bias
@@ -153,6 +158,7 @@ class Stack(nn.Module):
         if self.local_layers:
             local_plan = build_plan(self.local_position, self.window)
         source_plan = AttentionPlan(cache=cache)
+
         if source is not None:
             source_plan = plan_source(
                 source, source_visible, documents, source_documents, cache, flat=flat
@@ -178,6 +184,7 @@ class Stack(nn.Module):
                 self.position.embed(positions) if isinstance(self.position, Sinusoidal) else None
             )
             x, *_ = self.universal(x, apply, len(self.order), waves, real, may_end=cache is None)
+
         return self.dropout(self.norm(x))
 
     def share(self, other: Self) -> None:

@@ -67,6 +67,7 @@ class Universal(nn.Module):
         may_end = may_end and not any(
             hasattr(parameter, "ds_shape") for parameter in self.parameters()
         )
+
         for step in range(steps):
             # the signal of a step: sines in even and cosines in odd columns
             angles = (step + 1) * waves
@@ -90,4 +91,5 @@ class Universal(nn.Module):
             running = running & ~last
             if may_end and not (running if real is None else running & real).any():
                 break
+
         return (x, None, None) if self.halting is None else (mean.to(x.dtype), remainder, taken)

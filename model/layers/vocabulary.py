@@ -67,11 +67,13 @@ class VocabularyProjection(nn.Module):
     ) -> None:
         super().__init__()
         rows = tokens.num_embeddings
+
         if tied and tokens.embedding_dim != width:
             raise ConfigurationError(
                 f"model.emb_dim: a head tied to embeddings of width {tokens.embedding_dim} cannot "
                 f"read states of width {width}; set model.tied to false, or emb_dim to {width}"
             )
+
         self.weight = tokens.weight if tied else nn.Parameter(torch.empty(rows, width))
         self.bias = nn.Parameter(torch.zeros(rows)) if bias else None
         self.extra = nn.Linear(extra, rows, bias=False) if extra else None

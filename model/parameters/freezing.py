@@ -44,6 +44,7 @@ def match_parameters(key: str, pattern: str, names: Iterable[str]) -> list[str]:
         raise ConfigurationError(
             f"{key}: {pattern!r} is not a valid regular expression: {error}"
         ) from error
+
     names = list(names)
     if matching := [name for name in names if expression.fullmatch(name)]:
         return matching

@@ -77,6 +77,7 @@ def log_likelihoods(
             "causal scores need a decoder, or an encoder that reads left to right, got an "
             "encoder-decoder"
         )
+
     _, head = find_head(model, "lm" if architecture == "decoder" else "masked_lm", "causal scores")
     check_lengths(model, [row[:-1] for row in rows])
 
@@ -90,6 +91,7 @@ def log_likelihoods(
         targets = torch.tensor(
             [token for row in batch for token in rows[row][first_new[row] :]], device=device
         )
+
         with torch.no_grad():
             states = _states(
                 model,
@@ -98,7 +100,9 @@ def log_likelihoods(
                 device,
             )
             scored = log_probabilities(head, states, targets, model.vocab_size)
+
         scores[[number for row in batch for number in numbers[row][first_new[row] :]]] = scored
+
     return [scores[row_numbers[1:]] for row_numbers in numbers]
 
 
@@ -132,6 +136,7 @@ def log_likelihoods_in_windows(
         for row, windows in zip(rows, windows_of_rows, strict=True)
         for window in windows
     ]
+
     scores = iter(log_likelihoods(model, parts))
     return [
         torch.cat(
@@ -184,6 +189,7 @@ def answer_log_likelihoods(
         raise ConfigurationError(
             f"scores of answers need an encoder-decoder, got the family {model.config.family}"
         )
+
     _, head = find_head(model, "lm", "scores of answers")
     decoder_rows = [[decoder_start, *answer[:-1]] for answer in answers]
     check_lengths(model, [*rows, *decoder_rows])
@@ -199,6 +205,7 @@ def answer_log_likelihoods(
             "decoder_position_ids": decoder["position_ids"],
         }
         targets = torch.tensor([token for row in batch for token in answers[row]], device=device)
+
         with torch.no_grad():
             hidden: Tensor = model.family(tensors)
             # states [n, dim] of the decoder's tokens, without padding
@@ -206,8 +213,10 @@ def answer_log_likelihoods(
             inside = torch.arange(hidden.shape[1], device=device) < lengths_of_answers
             states = hidden[inside.expand(len(batch), -1)]
             scores = log_probabilities(head, states, targets, model.vocab_size)
+
         for row, row_scores in zip(
             batch, torch.split(scores, [len(answers[row]) for row in batch]), strict=True
         ):
             results[row] = row_scores
+
     return results

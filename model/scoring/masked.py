@@ -86,16 +86,19 @@ def pseudo_log_likelihoods(
         BatchError: a row is longer than the position table.
     """
     words_of_rows: Sequence[Sequence[int] | None] = words or [None] * len(rows)
+
     if masked is None:
         masked = [
             positions_to_mask(scored, row_words)
             for scored, row_words in zip(positions, words_of_rows, strict=True)
         ]
+
     copies = (
         _mask_copy(row, position, hidden, mask_id)
         for row, scored, row_masks in zip(rows, positions, masked, strict=True)
         for position, hidden in zip(scored, row_masks, strict=True)
     )
+
     results = _score_copies(model, copies, previous=previous, tokens=tokens)
     return list(torch.split(results, [len(scored) for scored in positions]))
 
@@ -180,6 +183,7 @@ def _score_copies(
             with torch.no_grad():
                 scores[batch] = log_probabilities(named_head[1], states, targets, model.vocab_size)
         parts.append(scores)
+
     return torch.cat(parts)
 
 

@@ -66,6 +66,7 @@ class CountTokens(Pass[BalanceCounts]):
         shards = open_shards(self.tokens)
         counts: BalanceCounts = {"documents_in": 0, "skipped": {"held_out": 0}}
         manifest = shards.manifest
+
         for block in np.flatnonzero(shards.index.shard == unit).tolist():
             rows = shards.read_block(block)
             counts["documents_in"] += len(rows)
@@ -87,6 +88,7 @@ class CountTokens(Pass[BalanceCounts]):
                     counts,
                     cast(BalanceCounts, {_TEXT_TYPES[others[row] > 0]: {language: by_source}}),
                 )
+
         return counts
 
 
@@ -108,8 +110,10 @@ class WriteFactors(Pass[BalanceCounts]):
             "alpha": self.alpha,
             "max_copies": self.max_copies,
         }
+
         factors: dict[str, dict[str, str]] = {}
         balanced: dict[str, int] = {}
+
         for text_type in _TEXT_TYPES:
             if not (by_language := counts.get(text_type)):
                 continue
@@ -138,6 +142,7 @@ class WriteFactors(Pass[BalanceCounts]):
                         row["balanced_share"],
                         row["share"],
                     )
+
                 factors[language] = {
                     source: str(factor) for source, factor in capped[language].items()
                 }
@@ -148,6 +153,7 @@ class WriteFactors(Pass[BalanceCounts]):
                 {**content, "factors": factors}, indent=1, sort_keys=True, ensure_ascii=False
             )
             path.write_text(text + "\n", encoding="utf-8")
+
         return {"balanced": balanced}
 
 
@@ -283,6 +289,7 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
             f"{plural(held_out, 'document')} kept for testing, which "
             f"{'is' if held_out == 1 else 'are'} not dropped",
         )
+
         return StageRow(plural(counts["documents_in"], "document"), out, notes=notes)
 
     def consumes(self, counts: BalanceCounts) -> Sequence[Consumed]:

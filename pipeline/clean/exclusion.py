@@ -38,6 +38,7 @@ class Exclusion:
                 f"clean.exclude: {self.path} changed while this run was working: run the same "
                 "command again"
             )
+
         try:
             lines = enumerate(content.decode("utf-8-sig").splitlines(), start=1)
         except UnicodeDecodeError as error:
@@ -89,6 +90,7 @@ class Exclusion:
         if isinstance(planned.path, Path):
             absolute = Path(_absolute(str(planned.path)))
             names |= {str(absolute), *map(str, absolute.parents)}
+
         return {number for name in names for number in self._inputs.get(name, ())}
 
     def find_document(self, uid: bytes, url: str | None, host: str | None) -> set[int]:

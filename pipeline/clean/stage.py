@@ -150,6 +150,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
 
     def _source_steps(self) -> dict[str, SourceSteps]:
         steps = {}
+
         for label in sorted({planned.source_group for planned in self.plan.ranges}):
             source = self.config.sources.get(label, SourceConfig())
             filters = self.config.filters if source.filters is None else source.filters
@@ -163,6 +164,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                 unwrap=self.config.unwrap if source.unwrap is None else source.unwrap,
                 line_rules=source.line_rules or self.config.line_rules,
             )
+
         return steps
 
     def row(self, counts: CleanCounts) -> StageRow:

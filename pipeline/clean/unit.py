@@ -101,6 +101,7 @@ class CleaningSteps:
             *EXTRACTION_KEYS,
             *(LANGUAGE_KEYS if self._language else []),
         ]
+
         self.reasons += [reason for _, step in self._filters for reason in step.reasons]
 
     def clean(
@@ -140,6 +141,7 @@ class CleaningSteps:
         if (text := self._normalize(document, document.text, empty)) is None:
             return None
         document = document.replace(text=text)
+
         if is_pair:
             if (
                 target := self._normalize(
@@ -192,6 +194,7 @@ class CleaningSteps:
                 document, "too_long", f"{side}{len(raw)} characters > {self._text_chars}"
             )
             return None
+
         text, changes = normalize_as(self._form, raw)
 
         if self._unwrap:
@@ -199,12 +202,14 @@ class CleaningSteps:
             if line_ends := text.count("\n") - joined.count("\n"):
                 changes["wrapped_line_ends"] = line_ends
             text = joined
+
         if changes:
             self._tally.add({"normalized": changes})
 
         if not text or text.isspace():
             self._tally.reject(document if side else document.replace(text=text), empty)
             return None
+
         return text
 
     def _identify_language(
@@ -223,10 +228,12 @@ class CleaningSteps:
 
         language, score, reason, detail = self._language.judge(document.text)
         document = document.replace(language=language, language_score=score)
+
         if reason:
             self._tally.reject(document, reason, detail)
             self._tally.count_cut("language", document.characters)
             return None
+
         return document
 
     def _apply_filters(
@@ -234,6 +241,7 @@ class CleaningSteps:
     ) -> Document | None:
         """Return the document after some filters, or None if one of them rejects it."""
         statistics = TextStatistics(document.text, as_written=self._as_written)
+
         for name, step in filters:
             verdict = step.judge(document, statistics)
             if verdict.note:
@@ -250,6 +258,7 @@ class CleaningSteps:
                 self._tally.count_cut(name, len(document.text) - len(verdict.text))
                 document = document.replace(text=verdict.text, flags=document.flags | verdict.flags)
                 statistics = TextStatistics(verdict.text, as_written=self._as_written)
+
         return document.replace_text(document.text, statistics.words)
 
 
@@ -282,6 +291,7 @@ class CleanUnits(Pass[CleanCounts]):
             if self.limit is None
             else self.limit // self.units + (unit < self.limit % self.units)
         )
+
         tally = UnitCounts(self.seed, self.keep_text, left)
         planned = self.planned[unit]
         if unit == 0 and self.skipped:
@@ -324,6 +334,7 @@ class CleanUnits(Pass[CleanCounts]):
             "rejections written",
             rejections,
         )
+
         return tally.counts
 
     def _clean_range(
@@ -343,11 +354,14 @@ class CleanUnits(Pass[CleanCounts]):
                 f"{path}: the file changed after the inputs were listed: restore it and run again, "
                 "or read the changed file into another output folder"
             )
+
         tally.add({"bytes_in": planned.end - planned.start})
+
         if planned.reader in ARCHIVES:
             yield from self._clean_archive(planned, path, tally, steps, scratch)
         else:
             yield from self._clean_file(planned, path, tally, steps)
+
         if observe_file(path) != before:
             raise StorageError(
                 f"{path}: the file changed while it was read ({before.size} bytes before): run "
@@ -374,10 +388,12 @@ class CleanUnits(Pass[CleanCounts]):
         """Yield the finished documents of each member; count members that are not read."""
         named = None if planned.entry is None else planned.entry.reader
         records = 0
+
         for number, (member, reader) in enumerate(
             detect_members(path, planned.reader, self.limits, scratch, named)
         ):
             tally.start_file(planned.source, ARCHIVE_REASONS, steps.reasons)
+
             if isinstance(member, UnreadMember):
                 why = f"{member.name}: {member.reason}"
                 tally.count(
@@ -405,6 +421,7 @@ class CleanUnits(Pass[CleanCounts]):
             records += 1
             if tally.left == 0:
                 return
+
         if not records:
             tally.add({"without_records": {planned.source: planned.end - planned.start}})
 
@@ -432,6 +449,7 @@ class CleanUnits(Pass[CleanCounts]):
             if isinstance(item, SkippedRecord):
                 tally.count(item)
                 continue
+
             document = self._make_document(item, planned, tally)
             if document is not None:
                 kept = steps.clean(
@@ -440,11 +458,13 @@ class CleanUnits(Pass[CleanCounts]):
                 if kept is not None:
                     tally.count_kept(kept)
                     yield kept
+
             if tally.left is not None:
                 tally.left -= 1
                 if not tally.left:
                     tally.note("limit")
                     return
+
         self._check_truncated(path, tally)
 
         for key in reader.missing_keys():
@@ -455,6 +475,7 @@ class CleanUnits(Pass[CleanCounts]):
             or _is_empty(path, self.limits)
         ):
             return
+
         if reader.find_first_record(path, planned.start) < reader.find_first_record(
             path, planned.end
         ):
@@ -491,6 +512,7 @@ class CleanUnits(Pass[CleanCounts]):
             tally.count(SkippedRecord("ignored", "excluded"))
             tally.add({"excluded_by": {str(line): 1 for line in lines}})
             return None
+
         tally.add_document(document.uid, planned.source, record.locator)
         return document
 

@@ -119,7 +119,9 @@ class UnitCounts:
         if skipped.group == "ignored":
             self.add({"ignored": reason, "records_in": 1})
             return
+
         self.add({"malformed": reason, "records_in": 1, "by_source": {self._source: reason}})
+
         if self.counts["malformed_listed"].get(skipped.reason, 0) < _MOST_LISTED:
             why = skipped.detail or skipped.missing_text or explain_lost(skipped.lost_bytes)
             self.rejections.append(
@@ -137,6 +139,7 @@ class UnitCounts:
                 else "no such key in other rows"
             )
             self.add({"text_lacks": {explanation: 1}})
+
         if skipped.detail and len(self.counts.get("first_records", {})) < _MOST_DISTINCT:
             self.add({"first_records": {f"{self._source}: {skipped.detail}": 1}})
 
@@ -173,6 +176,7 @@ class UnitCounts:
                 "languages": {document.language: 1},
             }
         )
+
         for flag, repair in (
             (FLAG_DECODED_BY_GUESS, "encoding_guessed"),
             (FLAG_REPLACEMENTS, "characters_replaced"),

@@ -125,6 +125,7 @@ class CorruptShards(Pass[CorruptCounts]):
             "by_language": shard.by_language,
             "read": read,
         }
+
         counted = shard.counts["examples"], sum(shard.by_language.values())
         require_written(
             f"corrupt {writer.path}: shard {made.file_number}", counted, (info.rows, info.tokens)
@@ -191,6 +192,7 @@ class CorruptedShard:
             variants = np.full(len(samples), self.unit.variant, dtype=np.uint16)
             examples, skips = self.objective.corrupt(samples, variants, self.seed)
             total = len(samples)
+
             if skips.any():
                 rows = np.flatnonzero(skips == Skip.NONE)
                 examples = examples.take(rows)
@@ -204,6 +206,7 @@ class CorruptedShard:
                 for code, rows in enumerate(np.bincount(skips))
                 if code and rows
             }
+
             add_counts(self.counts, self.objective.tally(examples))
             add_counts(
                 self.counts, {"samples_in": total, "examples": len(examples), "skipped": skipped}
@@ -229,6 +232,7 @@ class CorruptManifests(Pass[CorruptCounts]):
     def run(self, unit: int, output: Output) -> CorruptCounts:
         """Write the manifests; raise ConfigurationError if a set is empty."""
         counts: CorruptCounts = total_counts(output.folder, self.shards.name)
+
         for number, entry in enumerate(self.shards.entries):
             for split, set_counts in counts["objectives"][entry.set_label].items():
                 if not set_counts["examples"]:
@@ -241,6 +245,7 @@ class CorruptManifests(Pass[CorruptCounts]):
                     unit for unit in self.shards.made if (unit.entry, unit.split) == (number, split)
                 ]
                 self._write(entry, split, made, set_counts, output)
+
         return {}
 
     def _write(
@@ -377,6 +382,7 @@ def _set_row(splits: Mapping[str, ExampleSetCounts], variants: int) -> StageRow:
     for set_counts in splits.values():
         add_counts(total, set_counts)
     samples = plural(total["samples_in"], "sample")
+
     if variants > 1:
         train, heldout = (
             splits[split]["samples_in"] if split in splits else 0 for split in ("train", "heldout")
@@ -384,5 +390,6 @@ def _set_row(splits: Mapping[str, ExampleSetCounts], variants: int) -> StageRow:
         samples += f"\n= {train // variants:,} x {variants} variants" + (
             f"\n+ {heldout:,} held out" if heldout else ""
         )
+
     out = f"{plural(total['examples'], 'example')}\n{total['tokens']:,} tokens"
     return StageRow.of(total, [_SAMPLES], samples, out)

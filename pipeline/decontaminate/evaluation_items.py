@@ -65,6 +65,7 @@ def find_evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]
     """
     files: list[EvaluationFile] = []
     owners: dict[str, EvaluationSet | Path] = {}
+
     for entry in sets:
         folder = Path(entry.path)
         if folder.is_dir():
@@ -78,11 +79,13 @@ def find_evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]
             paths = [path for path in matches if path.is_file()]
             suite = entry.suite
             folder = Path(*takewhile(lambda part: not glob.has_magic(part), folder.parts[:-1]))
+
         if not paths:
             raise ConfigurationError(
                 f"decontaminate.against: {entry.path}: no file matches this path: name a file, a "
                 "folder with files, or a pattern"
             )
+
         task = "" if entry.reader is None else f"{entry.reader.build(InputLimits()).metadata.name}/"
 
         for path in paths:
@@ -97,6 +100,7 @@ def find_evaluation_files(sets: Sequence[EvaluationSet]) -> list[EvaluationFile]
             files.append(
                 EvaluationFile(suite_name, path.relative_to(folder).as_posix(), path, entry.reader)
             )
+
     return sorted(files, key=lambda file: (file.suite, file.name))
 
 
@@ -146,6 +150,7 @@ def read_items(file: EvaluationFile, limits: InputLimits) -> Iterator[Evaluation
             else None
             for item, item_texts in texts
         )
+
     yield from (item for item in rows if item is not None)
 
 

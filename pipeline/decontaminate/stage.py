@@ -105,6 +105,7 @@ class WriteIndex(Pass[DecontaminateCounts]):
         for file in self.files:
             counts: SuiteCounts = {"items": 0, "unreadable": 0}
             reasons = dict[str, int]()
+
             for item in read_items(file, self.limits):
                 if isinstance(item, Rejected):
                     add_counts(counts, {"unreadable": 1})
@@ -112,6 +113,7 @@ class WriteIndex(Pass[DecontaminateCounts]):
                 else:
                     add_counts(counts, {"items": 1})
                     yield f"{file.suite} {item.name}", item.texts
+
             listed = ", ".join(
                 f"{plural(count, 'row')} rejected as {reason}"
                 for reason, count in sorted(reasons.items())
@@ -127,6 +129,7 @@ class WriteIndex(Pass[DecontaminateCounts]):
                     f"({listed or 'no rows'}): correct the file or its reader, or remove it from "
                     "the list"
                 )
+
             add_counts(suites.setdefault(file.suite, {}), counts)
 
 
@@ -143,6 +146,7 @@ class FindMatches(Pass[DecontaminateCounts]):
         matcher = Matcher(_open_stage_index(self.folder))
         pairs = list[tuple[int, int]]()
         compared = 0
+
         for batch in read_batches(
             find_documents_file(self.documents, unit), ("text", "target_text")
         ):
@@ -185,6 +189,7 @@ class _SuiteOverlap:
         words = 0
         inside = 0
         can_be_found = False
+
         for text in item.texts:
             text_words = match_words(text)
             runs = runs_of(text_words, ngram)
@@ -207,6 +212,7 @@ class _SuiteOverlap:
                 "contaminated": int(bool(documents)),
             },
         )
+
         if documents:
             self.documents |= documents
             self.contaminated.append(
@@ -247,21 +253,25 @@ class DecideMatches(Pass[DecontaminateCounts]):
         index = _open_stage_index(output.folder)
         frequency = np.zeros(len(index), np.int64)
         counted = 0
+
         for part in range(self.parts):
             rows = read_matches(folder, part)
             frequency += np.bincount(rows[:, 1], minlength=len(index))
             counted += len(rows)
+
         too_frequent = frequency > self.max_document_frequency
         with output.file(_TOO_FREQUENT) as path, path.open("wb") as file:
             np.save(file, too_frequent)
 
         holders: dict[str, set[tuple[int, int]]] = {}
+
         for part in range(self.parts):
             rows = read_matches(folder, part)
             for document, entry in rows[~too_frequent[rows[:, 1]]].tolist():
                 holders.setdefault(index.runs[entry].as_py(), set()).add((part, document))
 
         suites: dict[str, _SuiteOverlap] = {}
+
         for evaluation in self.files:
             suite = suites.setdefault(evaluation.suite, _SuiteOverlap())
             for item in read_items(evaluation, self.limits):
@@ -283,6 +293,7 @@ class DecideMatches(Pass[DecontaminateCounts]):
         with output.file("overlap.json") as path:
             text = json.dumps(add_checksum(content), sort_keys=True, ensure_ascii=False)
             path.write_text(text + "\n", encoding="utf-8")
+
         counts: dict[str, SuiteCounts] = {
             name: {**suite.counts, "documents": len(suite.documents)}
             for name, suite in suites.items()

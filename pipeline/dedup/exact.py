@@ -56,6 +56,7 @@ def hash_contents(batch: pa.RecordBatch, key: Key) -> tuple[Uids, Bool]:
     collisions.
     """
     present = np.ones(len(batch), dtype=bool)
+
     if key == "text" and batch.column("target_text").null_count == len(batch):
         # hash the UTF-8 bytes in the Arrow buffer, without Python strings
         texts = batch.column("text")
@@ -97,11 +98,13 @@ def normalize_url(url: str) -> str:
     "example.org/#/a"
     """
     url = url.strip()
+
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
         return url  # an invalid URL, such as one with a non-numeric port, equals only itself
+
     if (host := extract_host(url)) is None:
         return url
     shown = "" if port in (None, 80, 443) else f":{port}"
@@ -124,6 +127,7 @@ class ExactHashes(Pass[DedupCounts]):
         uids = [uid_column([])]
         priority = [np.empty(0, dtype=np.int64)]
         without_key = 0
+
         for batch in read_batches(self.parts.find_documents(unit), _COLUMNS):
             digests, present = hash_contents(batch, self.key)
             without_key += len(present) - int(present.sum())
@@ -137,6 +141,7 @@ class ExactHashes(Pass[DedupCounts]):
             "uid": np.concatenate(uids),
             "priority": np.concatenate(priority),
         }
+
         columns["part"] = np.full(len(columns["hash"]), unit, np.uint32)
         rows = pack_rows(_HASH_ROW, columns)[np.lexsort((columns["uid"], columns["hash"]))]
         bounds = find_hash_bounds(rows["hash"], self.parts.ranges)

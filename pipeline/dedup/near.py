@@ -101,12 +101,14 @@ class MinHash:
             return native
 
         minima = np.full(len(self._factors), 2**64 - 1, dtype=np.uint64)
+
         for start in range(0, len(shingles), _SHINGLE_BLOCK):
             block = shingles[start : start + _SHINGLE_BLOCK]
             values = self._buffer[: len(block)]
             np.multiply(block[:, None], self._factors, out=values)
             np.add(values, self._offsets, out=values)
             np.minimum(minima, values.min(axis=0), out=minima)
+
         return minima
 
     def band_keys(self, signatures: UInt64) -> UInt64:
@@ -126,6 +128,7 @@ class MinHash:
                 for b in bands
             ]
             keys = np.array(hashes, dtype=np.uint64)
+
         return keys.reshape(*signatures.shape[:-1], self.bands)
 
 
@@ -170,6 +173,7 @@ class NearSignatures(Pass[DedupCounts]):
                 batch.column("target_text").to_pylist(),
                 strict=True,
             )
+
             texts = [text if target is None else f"{text}\n{target}" for text, target in pairs]
             signatures = np.stack([minhash.signature(text) for text in texts])
             keys.append(minhash.band_keys(signatures))
@@ -221,6 +225,7 @@ class NearCandidates(Pass[DedupCounts]):
             "part": rows["part"][shared],
             "row": rows["row"][shared],
         }
+
         chosen = pack_rows(_CANDIDATE_ROW, columns)
         write_rows(output, self.parts.shuffle("near-candidates"), unit, chosen, [0, len(chosen)])
         return {"near": {"compared_keys": len(rows), "candidates": len(chosen)}}
@@ -275,6 +280,7 @@ class NearClusters(Pass[DedupCounts]):
         dtype = np.dtype(list(_CANDIDATE_ROW))
         pieces = list[bytes]()
         size = 0
+
         for piece in shuffle.read(self.parts.folder, 0):
             pieces.append(piece)
             size += len(piece) // dtype.itemsize
@@ -335,6 +341,7 @@ class NearClusters(Pass[DedupCounts]):
                 index, present = locate_keys(drops["uid"], copies["uid"])
                 more.append((drops[index[present]], copies["part"][present]))
             drops, part = (np.concatenate(column) for column in zip(*more, strict=True))
+
         order = np.lexsort((drops["uid"], part))
         bounds = find_number_bounds(part[order], self.parts.units)
         write_rows(output, self.parts.shuffle("near-drops"), 0, drops[order], bounds)
@@ -364,6 +371,7 @@ def choose_representatives(
     """
     kept = np.arange(len(uids), dtype=np.int64)
     similarity = np.ones(len(uids), dtype=np.float32)
+
     for _ in range(_MOST_ROUNDS):
         # components of the pending documents, and the representative of each
         left, right = star_edges(groups, nodes)
@@ -387,6 +395,7 @@ def choose_representatives(
         pending[active[close]] = False
         groups = groups[pending[nodes]]
         nodes = nodes[pending[nodes]]
+
     return kept, similarity
 
 
@@ -410,6 +419,7 @@ def find_components(count: int, left: Int64, right: Int64) -> Int64:
     count 5, edges 3-1, 1-4 -> [0, 1, 2, 1, 1]
     """
     labels = np.arange(count, dtype=np.int64)
+
     while True:
         roots_left = labels[left]
         roots_right = labels[right]

@@ -215,6 +215,7 @@ class OtherOutput:
                 f"dedup.against: {path}: expected the output of a run with documents, found none: "
                 "correct the path"
             )
+
         try:
             plan = read_plan(path / "clean" / "plan.json")
             units = 1 + max((int(each["unit"]) for each in plan["units"]), default=-1)
@@ -227,6 +228,7 @@ class OtherOutput:
                 f"dedup.against: {folder}: expected {units:,} finished units, got "
                 f"{len(finished):,}: finish that run first"
             )
+
         return OtherOutput(folder, units, outputs_digest(finished))
 
 
@@ -288,6 +290,7 @@ def write_clusters(path: Path, rows: NDArray[Any]) -> None:
         )
         for name in ("cluster", "uid")
     ]
+
     batch = pa.record_batch([*identities, rows["kept"], rows["similarity"]], schema=CLUSTER_SCHEMA)
     options = pa.ipc.IpcWriteOptions(
         compression=pa.Codec("zstd", compression_level=3), use_threads=False

@@ -95,6 +95,7 @@ class TextPieces(ABC):
         kept = list[str]()
         at = 0
         covered = 0
+
         for first, last in sorted(runs):
             if first > covered or not kept:
                 kept.append(text[at : starts[first]])
@@ -154,6 +155,7 @@ class SpanPieces(TextPieces):
             for first in range(len(words) - self.units + 1)
             if any(words[first : first + self.units])
         ]
+
         return _hash_all(b"".join(digests[first : first + self.units]) for first in kept), np.array(
             kept, np.int64
         )
@@ -190,6 +192,7 @@ class PieceHashes(Pass[DedupCounts]):
         rows = list[int]()
         sizes = list[int]()
         pairs = 0
+
         for row, document in self.documents(unit):
             if document.target_text is not None:
                 pairs += 1
@@ -219,6 +222,7 @@ class PieceHashes(Pass[DedupCounts]):
             "pairs": pairs,
             "hashed": len(packed),
         }
+
         return {"pieces": {name: amounts}}
 
 
@@ -239,6 +243,7 @@ class PieceDrops(Pass[DedupCounts]):
         is_first = find_group_starts(rows["hash"])
         counted = np.ones(len(rows), dtype=bool)
         limit = 1
+
         if self.pieces.max_documents is not None:
             # count each document once, not each of its pieces
             counted = is_first | find_group_starts(rows["uid"])
@@ -261,6 +266,7 @@ class PieceDrops(Pass[DedupCounts]):
             "repeated": int(repeated.sum()),
             "dropped": len(removed),
         }
+
         return {"pieces": {name: amounts}}
 
 
@@ -317,6 +323,7 @@ class PartRemoval:
         text = document.text
         removed = dict[str, int]()
         form = self.removals.forms.get(document.source_group, "prose")
+
         for pieces in self.removals.pieces:
             if not (runs := self._runs[pieces.NAME].get(row)):
                 continue

@@ -136,6 +136,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
         near = self.config.near
         bundles = {name: parts.shuffle(name).passes() for name in SHUFFLES}
         passes: list[Pass[DedupCounts]] = []
+
         if exact is not None:
             passes += [ExactHashes(parts.units, parts, exact.key), *bundles["exact-hashes"]]
             passes += [
@@ -166,6 +167,7 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
                 *bundles[f"{each.NAME}-hashes"],
             ]
             passes += [PieceDrops(parts, each), *bundles[f"{each.NAME}-drops"]]
+
         return [*passes, RemoveDuplicates(parts.local_parts, removals)]
 
     def _stored_forms(self) -> Mapping[str, NormalForm]:
@@ -198,6 +200,7 @@ def choose_pieces(config: DedupConfig) -> tuple[TextPieces, ...]:
     lines = config.lines
     spans = config.spans
     types = list[TextPieces]()
+
     if lines is not None:
         types.append(
             LinePieces(
@@ -209,6 +212,7 @@ def choose_pieces(config: DedupConfig) -> tuple[TextPieces, ...]:
                 lines.min_letters,
             )
         )
+
     if spans is not None:
         types.append(SpanPieces(None, True, spans.within, spans.sentences, spans.numbers))
     return tuple(types)

@@ -115,11 +115,13 @@ def list_inputs(entries: Sequence[InputEntry], output: Path | None = None) -> In
                 raise ConfigurationError(
                     f"input {pattern!r}: the output folder {run_folder} is inside it; {_REMEDY}"
                 )
+
             try:
                 expanded = _expand(pattern, entry, skipped)
             except _NoMatchError as error:
                 mistakes.append(error)
                 continue
+
             for file in expanded:
                 if isinstance(file.path, Path) and is_output_of_run(file.path.parent):
                     raise ConfigurationError(
@@ -199,6 +201,7 @@ def _expand(pattern: str, entry: InputEntry, skipped: Counter[str]) -> list[_Fou
         return [
             _Found(_source_name(entry, os.fsencode(name)), file, entry) for name, file in remote
         ]
+
     if Path(pattern).is_dir():
         root = Path(pattern)
         paths = _files_of(Path(pattern))
@@ -207,6 +210,7 @@ def _expand(pattern: str, entry: InputEntry, skipped: Counter[str]) -> list[_Fou
         root = _root(pattern)
         paths = _matches(pattern)
         folder = None
+
     if not Path(pattern).is_file():
         paths = [path for path in paths if is_read(path.relative_to(root).as_posix())]
     if not paths:
@@ -215,6 +219,7 @@ def _expand(pattern: str, entry: InputEntry, skipped: Counter[str]) -> list[_Fou
             "whose names say that they hold no text are skipped); name a file, another folder or a "
             "pattern"
         )
+
     names = [_source_name(entry, os.fsencode(path.relative_to(root).as_posix())) for path in paths]
     return [_Found(name, path, entry, folder) for name, path in zip(names, paths, strict=True)]
 
@@ -223,6 +228,7 @@ def _find_unreadable(paths: Sequence[Path]) -> Iterator[ClozelineError]:
     """Yield errors that name unreadable and special files, such as dangling links and pipes."""
     broken: dict[str, list[Path]] = {}
     special = []
+
     for path in paths:
         try:
             if not stat.S_ISREG(path.stat().st_mode):
@@ -234,6 +240,7 @@ def _find_unreadable(paths: Sequence[Path]) -> Iterator[ClozelineError]:
         yield StorageError(
             f"input {join_names(some)}: cannot be read ({reason}); repair or remove these files"
         )
+
     if special:
         yield ConfigurationError(
             f"input {join_names(special)}: expected a file or folder, got a device, pipe or "
@@ -274,6 +281,7 @@ def _walk(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[tuple[Path, li
         raise StorageError(
             f"input folder {folder}: cannot be read ({error.strerror or error})"
         ) from error
+
     yield folder, [folder / child.name for child in children if not child.is_dir()]
     for child in children:
         if child.is_dir():
@@ -314,6 +322,7 @@ def _matches(pattern: str) -> list[Path]:
         raise _NoMatchError(
             f"input {pattern!r}: no such file, and no file matches it as a pattern{hint}"
         )
+
     return files
 
 

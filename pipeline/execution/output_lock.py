@@ -45,8 +45,10 @@ def hold_output(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
             _hold(stack.enter_context(open_unlinked(folder / ".lock", "w")), holder, cache(waiting))
         except OSError as error:
             raise StorageError(cannot_write(folder, error)) from error
+
         renewal = threading.Thread(target=renew, daemon=True)
         renewal.start()
+
         try:
             yield
         finally:
@@ -64,6 +66,7 @@ def _hold(file: IO[str], holder: Path, waiting: Callable[[], None]) -> None:
     process = {"host": platform.node(), "pid": os.getpid(), "start": process_start(os.getpid())}
     seen = 0
     since = time.monotonic()
+
     while True:
         with suppress(FileExistsError), holder.open("x", encoding="utf-8") as mine:
             try:
@@ -73,6 +76,7 @@ def _hold(file: IO[str], holder: Path, waiting: Callable[[], None]) -> None:
                 holder.unlink()
                 raise
             return
+
         with suppress(FileNotFoundError):
             if (renewed := holder.lstat().st_mtime_ns) != seen:
                 seen = renewed

@@ -133,6 +133,7 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
     known = {each["source"]: each for each in saved.inputs} if saved else {}
     options = {id(entry): _options(entry) for entry in recipe.input}
     inputs: list[dict[str, Any]] = []
+
     for file in files:
         entry = known.get(file.source)
         if entry is None or entry["options"] != options[id(file.entry)]:
@@ -145,9 +146,11 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
                 "is_splittable": is_splittable,
             }
         inputs.append(entry)
+
     if recipe.has(PLAN_STAGE):  # the files of a task have other readers
         new = [each for each in zip(files, inputs, strict=True) if each[0].source not in known]
         _check_types([file for file, entry in new if _has_unknown_type(file, entry)])
+
     _check_options(recipe, files, inputs)
 
     # units and shards of a large corpus are larger, so that there are at most MOST_UNITS of them
@@ -198,6 +201,7 @@ def _check_types(unknown: Sequence[SourceFile]) -> None:
     names = join_names([file.path for file in unknown])
     tools = {suffix_of(file.path.name): suggest_tool(file.path) for file in unknown[:_EXAMPLES]}
     hints = "".join(f"; {suffix}: {tool}" for suffix, tool in tools.items() if tool)
+
     if (folder := first.folder) is None:
         raise ConfigurationError(
             f"input: no reader is known for files of this type ({len(unknown):,}): {names}{hints}; "
@@ -238,6 +242,7 @@ def _cut(
     """
     unit = -1
     free_bytes = _NONE
+
     for file, planned in zip(files, inputs, strict=True):
         count = max(1, -(-file.bytes // unit_bytes)) if planned["is_splittable"] else 1
         bounds = [file.bytes * index // count for index in range(count + 1)]
@@ -246,6 +251,7 @@ def _cut(
             if count > 1 or end - start > free_bytes:
                 unit = unit + 1
                 free_bytes = unit_bytes if count == 1 else _NONE
+
             free_bytes = max(_NONE, free_bytes - (end - start))
             reader = planned["reader"]
             yield PlannedRange(
@@ -274,6 +280,7 @@ def _find_changes(
     planned = {each["source"] for each in saved.inputs}
     changed = planned ^ {file.source for file in files}
     doubtful: dict[str, Path] = {}
+
     for file in files:
         if file.source not in planned:
             continue
@@ -286,6 +293,7 @@ def _find_changes(
 
     # compare the ranges that units have read
     was_read = set[str]()
+
     for record in read_records(recipe.folder(PLAN_STAGE)) if doubtful else ():
         for part, digest in record.inputs.items():
             name, _, bounds = part.rpartition(" ")
@@ -306,6 +314,7 @@ def _find_changes(
         state = saved.states[name]
         if ends_hash(doubtful[name], state.size) != state.ends:
             changed.add(name)
+
     return sorted(changed)
 
 
@@ -367,11 +376,14 @@ def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
     `verify` compares the content of every input, even if size and time are equal.
     """
     saved = load_saved_plan(recipe)
+
     if not recipe.input:
         if saved is None:
             raise StorageError(f"{_path(recipe)} is missing: run `clozeline clean` first")
         return saved
+
     files, skipped = list_inputs(recipe.input, recipe.output)
+
     if saved is not None and (changed := _find_changes(recipe, saved, files, verify=verify)):
         paths = ", ".join(str(entry.path) for entry in recipe.input)
         raise ConfigurationError(
@@ -380,4 +392,5 @@ def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
             f"input={paths}. To add or replace data, choose a new output folder (output=DIR); to "
             "continue this output, restore its inputs"
         )
+
     return replace(_make_plan(recipe, files, saved), skipped=skipped)

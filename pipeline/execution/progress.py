@@ -138,6 +138,7 @@ def accounting_lines(summaries: Sequence[StageSummary], columns: int = LOG_COLUM
     has its own lines, and a long amount is wrapped.
     """
     rows: list[tuple[str, StageRow, str, str]] = []
+
     for summary in summaries:
         name = f"{summary.name} (earlier)" if summary.skipped else summary.name
         rows.append((name, summary.row, duration(summary.seconds), size_text(summary.bytes)))
@@ -152,6 +153,7 @@ def accounting_lines(summaries: Sequence[StageSummary], columns: int = LOG_COLUM
     first = columns - sum(widths) - 2 * len(widths)
 
     lines = [*_align("stage", cells[0], first, widths), "─" * columns]
+
     for (name, row, *_), amounts in zip(rows, cells[1:], strict=True):
         lines += _align(name, amounts, first, widths)
         for noun, reasons in row.iter_reasons():
@@ -165,6 +167,7 @@ def accounting_lines(summaries: Sequence[StageSummary], columns: int = LOG_COLUM
             lines += wrap_text(_describe_cut(row), columns, _INDENT, 2 * _INDENT)
         for note in row.notes:
             lines += wrap_text(note, columns, _INDENT, 2 * _INDENT)
+
     return lines
 
 
@@ -190,6 +193,7 @@ def _column_widths(rows: Sequence[Sequence[str]], columns: int) -> list[int]:
         ),
         2,
     )
+
     return [min(width, widest) for width in widths]
 
 
@@ -203,6 +207,7 @@ def _align(name: str, cells: Sequence[str], first: int, widths: Sequence[int]) -
     for cell, width in zip(cells, widths, strict=True):
         lines = [wrap_text(line, width) for line in cell.split("\n")]
         wrapped.append(list(chain.from_iterable(lines)))
+
     for parts in zip_longest(*wrapped, fillvalue=""):
         shown = [
             pad_text(part, width, right=True) for part, width in zip(parts, widths, strict=True)

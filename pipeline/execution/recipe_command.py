@@ -103,6 +103,7 @@ def _parse_and_run(
         print_help(PipelineOptions, arguments, description, program_name(program))
         _print_keys(stage, wants_all_keys(arguments))
         return 0
+
     options = read_words(PipelineOptions, arguments)
     if options.config is not None:
         recipe = load_recipe(
@@ -125,12 +126,14 @@ def _parse_and_run(
         return _detach(
             recipe, [stage or "pipeline", *(word for word in arguments if word != "--detach")]
         )
+
     return _run(recipe, stage, options.detail, verify=options.verify)
 
 
 def _print_keys(stage: str | None, all_keys: bool) -> None:
     """Print the keys of a stage, or the common keys without one; `all_keys` prints every key."""
     keys: Iterable[DescribedKey]
+
     if all_keys:
         order = {name: index for index, name in enumerate(all_stages())}
         keys = sorted(
@@ -167,10 +170,12 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
                 print_table(summaries)
 
     names = stages_of(recipe)
+
     with reports("report.html"):
         path = write_run_report(recipe, names if only is None else names[: names.index(only) + 1])
         if detail != "quiet":
             _show(wrap_log(f"report: {path}"))
+
     return 0
 
 
@@ -199,6 +204,7 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
     if plan.skipped:
         skipped = ", ".join(f"{count:,} {name}" for name, count in sorted(plan.skipped.items()))
         _show(f"files that are skipped by their names: {skipped}")
+
     at_once = "" if executor.workers is None else f", {executor.workers} at a time"
     _show(f"executor: {executor.name}, tasks of a pass: {executor.tasks}{at_once}")
     _show(
@@ -207,6 +213,7 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
 
     # after the first incomplete stage, nothing is known about the following ones
     runs = stage_runs(recipe, plan, verify=False)
+
     for name in stages_of(recipe):
         run: StageRun[Any] | None = None
         # the passes of a stage may depend on files that an earlier stage must still write
@@ -218,6 +225,7 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
             runs = iter(())
             if run is not None and (warning := run.stage.warning()):
                 _show(warning)
+
     return 0
 
 

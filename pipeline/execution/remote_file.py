@@ -129,6 +129,7 @@ class _RawFile(io.RawIOBase):
             if self._follows and not start < end <= at
             else min(len(buffer), _SMALL_REQUEST)
         )
+
         stop = min(at + most, end if at < end else self._file.size)
         if at >= stop:
             return 0
@@ -152,10 +153,12 @@ def remote_files(url: str, entry: InputEntry) -> Iterator[tuple[str, RemoteFile]
     remember({"url": url, "fsspec": options.fsspec})
     store = _open_store(url, options)
     path = url.partition("?")[0] if store.is_web else url
+
     if not _file_name(url):
         raise ConfigurationError(
             f"input {url}: expected a file or a pattern, got a folder; write {url}**/*.jsonl"
         )
+
     try:
         observed = _observe(store, url)
         yield _file_name(url), RemoteFile(url, observed.size, observed.version, options)

@@ -87,6 +87,7 @@ def write_stage_report(
         "seconds": round(seconds, 3),
         "deciders": decided,
     }
+
     publish_json(stage.folder / "report.json", add_checksum(content))
 
 
@@ -150,6 +151,7 @@ def write_run_report(recipe: Recipe, names: Sequence[str]) -> Path:
             path, page("Clozeline · what happened to every document", _iter_parts(stages, reports))
         )
         publish_json(summary, add_checksum({"format": REPORT_FORMAT, "stages": reports}))
+
     return path
 
 
@@ -178,6 +180,7 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
     if suites:
         rows_of_suites = [(name, *counts.values()) for name, counts in sorted(suites)]
         yield section("Contamination", table(["evaluation suite", *suites[0][1]], rows_of_suites))
+
     yield section("Languages", _language_table(reports))
     if any(each["counts"].get("unknown_reasons") for each in reports.values()):
         yield section("Text that became unknown tokens", *_iter_unknown(reports))
@@ -189,9 +192,11 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
     for stage in (stage for stage in stages if stage.writes_documents):
         drops += _iter_drops(stage.folder, reports[stage.name]["counts"], documents)
         documents = stage.folder / "documents"
+
     if documents is not None:
         samples = _sample_kept(_sample_files(documents))
         kept = grid(*(quote(text, origin) for text, origin in samples))
+
     yield section("Examples of kept documents", kept)
     for stage in stages:
         yield from (section(title, content) for title, content in stage.page_sections())
@@ -199,10 +204,12 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
 
     # inputs, counts and the recipe
     yield section("Inputs and sets", *_iter_files(inputs, stages))
+
     for name, report in reports.items():
         yield collapsible(
             f"All counts of {name}", table(["count", ""], sorted(_leaves(report["counts"])))
         )
+
     yield collapsible(
         "Recipe", listing((stages[-1].folder / "config.yaml").read_text(encoding="utf-8"))
     )
@@ -231,6 +238,7 @@ def _outcome(
         left = f"{remaining:,} of {total:,} characters are left ({share}), in {left}"
     else:
         left = f"{left} are left"
+
     steps = [(size, f"{name} · {step}") for name, row in cutting for step, size in row.cut.items()]
     most = max(steps, default=None)
     sentences = [left + (f", as {made}." if made else ".")]
@@ -241,6 +249,7 @@ def _outcome(
             sentences += [
                 f"{count:,} {noun}s are {reason}." for reason, count in reasons.items() if count
             ]
+
     return " ".join(sentences)
 
 
@@ -291,6 +300,7 @@ def _language_table(reports: Reports) -> str:
         per_word = f"{count / max(1, text['words']):.2f}"
         per_token = f"{text['characters'] / max(1, count):.2f}"
         rows.append((name, documents.get(name, 0), count, per_word, per_token))
+
     header = ["language", "documents cleaned", "tokens", "tokens per word", "characters per token"]
     return table(header, rows) if rows else ""
 
@@ -300,6 +310,7 @@ def _iter_unknown(reports: Reports) -> Iterator[str]:
     for name, report in reports.items():
         counts = report["counts"]
         languages = []
+
         for language, text in sorted(counts.get("unknown_text", {}).items()):
             share = text["unknown_characters"] / max(1, text["characters"])
             amounts = (
@@ -350,10 +361,12 @@ def _iter_files(
 ) -> Iterator[str]:
     """Yield a table of inputs, and a table of shard sets with their parents."""
     rows = [(file["source"], file["reader"], size_text(file["bytes"])) for file in inputs[:_LISTED]]
+
     if others := inputs[_LISTED:]:
         rows.append(
             (f"{len(others):,} others", "", size_text(sum(file["bytes"] for file in others)))
         )
+
     if rows:
         yield f"<h3>Inputs</h3>{table(['source', 'reader', 'size'], rows)}"
 
@@ -364,11 +377,13 @@ def _iter_files(
     }
     by_digest = {manifest.digest: name for name, manifest in manifests.items()}
     sets = []
+
     for name, manifest in manifests.items():
         totals = manifest.totals
         parents = (by_digest.get(each.digest, each.name) for each in manifest.parents)
         amounts = (totals.samples, totals.tokens, totals.shards, size_text(totals.bytes))
         sets.append((name, *amounts, manifest.checksum[:16], ", ".join(parents)))
+
     if sets:
         header = [
             "set",
@@ -413,6 +428,7 @@ def _sample_rejects(
     omit; a text is "" if nothing holds it.
     """
     chosen: dict[str, list[tuple[bool, bytes, int, Rejection]]] = {}
+
     for number, file in enumerate(files):
         for reject in read_rejects(file):
             entries = chosen.setdefault(reject.reason, [])
@@ -423,6 +439,7 @@ def _sample_rejects(
             del entries[_TEXTS:]
 
     samples: dict[str, list[tuple[str, str]]] = {}
+
     for reason, entries in chosen.items():
         for _, uid, number, reject in entries:
             text = reject.sample_text or ""
@@ -435,6 +452,7 @@ def _sample_rejects(
                 reject.detail,
             )
             samples.setdefault(reason, []).append((_cut(text), " · ".join(filter(None, origin))))
+
     return samples
 
 

@@ -49,6 +49,7 @@ def rewrite_part(
         "characters_out": 0,
         "rejected": {},
     }
+
     rejections = list[Rejection]()
 
     def iter_kept() -> Iterator[Document]:

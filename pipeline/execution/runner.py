@@ -68,6 +68,7 @@ def run_recipe(
         raise ConfigurationError(
             f"the recipe has no '{only}' key; its stages are: {', '.join(names)}"
         )
+
     with hold_output(recipe.output_folder, progress.waiting):
         if only in (None, PLAN_STAGE) and PLAN_STAGE in names:
             plan = freeze_plan(recipe, verify=verify)
@@ -77,6 +78,7 @@ def run_recipe(
         input_bytes = plan.bytes
         provided = dict[str, tuple[str, int]]()
         losses = list[str]()
+
         for run in stage_runs(recipe, plan, verify=verify):
             stage = run.stage
             name = run.stage.name
@@ -379,6 +381,7 @@ def run_units(
     deaths: Counter[int] = Counter()
     remaining = list(units)
     rounds_without_progress = 0
+
     while remaining:
         assignment = Assignment(step, remaining, min(config.tasks, len(remaining)), input_bytes)
         ends = executor.run(assignment, tick, report)
@@ -389,9 +392,11 @@ def run_units(
         # Workers that die before they start a unit would die in every round.
         has_progress = started or len(lost) < len(remaining)
         rounds_without_progress = 0 if has_progress else rounds_without_progress + 1
+
         for unit in lost:
             if executor.final or max(deaths[unit], rounds_without_progress) > config.retries:
                 task = assignment.task_of(unit)
                 reason = ends.get(task, "its worker process died (killed, or out of memory)")
                 step.mark_failed(unit, reason)
+
         remaining = [unit for unit in lost if not step.has_result(unit)]

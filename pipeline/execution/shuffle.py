@@ -71,6 +71,7 @@ class PieceFile:
     def __init__(self, folder: Path, name: str) -> None:
         self._path = folder / name
         self._name = name
+
         try:
             self._file = self._path.open("rb")
         except OSError as error:

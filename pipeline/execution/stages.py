@@ -262,10 +262,12 @@ def check_recipe(recipe: Recipe) -> None:
         for key in _class_of(stage).needs
         if not recipe.has(key)
     ]
+
     if not names:
         mistakes.append(
             f"the recipe has no stage: add the key of at least one of {', '.join(all_stages())}"
         )
+
     if not mistakes:  # a stage may read the other keys that it needs
         for name in names:
             try:
@@ -331,6 +333,7 @@ def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:
         raise ConfigurationError(
             f"expected one of the keys {keys}, got {' and '.join(chosen) or 'none'}: {remedy}"
         )
+
     return stage_of(recipe, chosen[0])
 
 
@@ -370,6 +373,7 @@ class UnitRunner:
     def __call__(self, unit: int) -> None:
         folder = self.stage.folder
         marker = unit_marker(folder, self.work.name, unit)
+
         try:
             marker.parent.mkdir(parents=True, exist_ok=True)
             open_unlinked(marker, "w").close()
@@ -377,6 +381,7 @@ class UnitRunner:
             raise StorageError(cannot_write(marker, error)) from error
 
         output = Output(folder)
+
         try:
             counts = self.work.run(unit, output)
             self.stage.check(counts, complete=False)

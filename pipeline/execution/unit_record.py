@@ -157,6 +157,7 @@ class UnitRecord:
                 return f"{path} has {size} bytes, expected {recorded['bytes']}"
             if verify and file_hash(path) != recorded["xxh3_128"]:
                 return f"{path} has changed since it was written"
+
         return ""
 
 

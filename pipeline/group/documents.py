@@ -52,6 +52,7 @@ def _read_documents(
 ) -> RowBatch:
     token_set = open_shards(tokens)
     parts = []
+
     for block in np.flatnonzero(np.isin(token_set.index.shard, shards)).tolist():
         rows = token_set.read_block(block)
         chosen = [is_in_shard(uid.tobytes()) for uid in rows.fixed["document_uid"]]

@@ -115,6 +115,7 @@ def sample_sets(entries: Sequence[Any], vocabulary: Vocabulary) -> tuple[SampleS
     for entry in entries:
         objective = entry.build(vocabulary)
         minima.setdefault(objective.grouping, []).append(objective.minimum)
+
     sets = [
         SampleSet(
             spec, MinimumRow(min(row.tokens for row in rows), min(row.sentences for row in rows))
@@ -151,16 +152,19 @@ class GroupShards(Pass[GroupCounts]):
         # the documents of the unit
         split, shard, shards = self.splits.of_unit(unit)
         fraction = self.splits.fraction
+
         if split == "train":
             documents = train_documents(self.tokens, shard, fraction, self.seed)
         else:
             documents = heldout_documents(self.tokens, shard, shards, fraction, self.seed)
+
         manifest = Manifest.load(self.tokens)
         vocabulary = find_vocabulary(self.tokens / "manifest.json", manifest.tokenizer.fingerprint)
         counts: GroupCounts = {
             "documents": {split: len(documents)},
             "read": {split: _read_counts(documents)},
         }
+
         if split == "train" and self.balance is not None:
             factors = CopyFactors.read(find_file(self.balance, "000000", FACTORS_FILE), self.seed)
             copies = factors.count_copies(documents, manifest.languages, manifest.source_groups)
@@ -186,6 +190,7 @@ class GroupShards(Pass[GroupCounts]):
                 "samples": len(rows),
                 "tokens": grouped.counts["tokens_in_samples"],
             }
+
             in_language = np.bincount(rows.fixed["language"], lengths)
             by_language = {
                 manifest.languages[code]: int(in_language[code])
@@ -202,6 +207,7 @@ class GroupShards(Pass[GroupCounts]):
                     "sets": {sample_set.label: {split: {**set_counts, "by_language": by_language}}},
                 },
             )
+
         return counts
 
     def writer(
@@ -262,6 +268,7 @@ class GroupManifests(Pass[GroupCounts]):
                         f"the {sum(counts['documents'].values())} documents; raise it, add input, "
                         "or set heldout.fraction=0 and train without a held-out set"
                     )
+
                 if not set_counts["samples"]:
                     raise ConfigurationError(
                         f"group: the {split} set of {sample_set.label} is empty: {documents} "
@@ -269,7 +276,9 @@ class GroupManifests(Pass[GroupCounts]):
                         f"{set_counts['tokens_dropped'] or 'none'}; add input, or lower max_length "
                         "of the objectives that read this set"
                     )
+
                 self._write(sample_set, split, shards, set_counts, output)
+
         return {}
 
     def _write(
@@ -309,6 +318,7 @@ class GroupManifests(Pass[GroupCounts]):
                 "least_sentences": sample_set.minimum.sentences,
             },
         )
+
         counted = set_counts["samples"], sum(set_counts["by_language"].values())
         written = manifest.totals.samples, manifest.totals.tokens
         require_written(f"group {manifest.name}: manifest", counted, written)
@@ -394,6 +404,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
             self.recipe.seed,
             balance,
         )
+
         return [shards, GroupManifests(shards)]
 
     def row(self, counts: GroupCounts) -> StageRow:
@@ -446,6 +457,7 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
             tokens_in = set_counts["tokens_in"]
             # only sets of pairs read both sides
             pairs = "target_tokens" in set_counts
+
             if "read" in counts:
                 copied = split == "train" and "copies" in counts
                 documents = counts["copies"] if copied else counts["read"][split]

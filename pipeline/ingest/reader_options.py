@@ -39,6 +39,7 @@ def check_options(
     candidates = sorted(READERS.available() if readers is None else readers)
     known = {key for reader in candidates for key in _reader_options(reader)}
     all_options = [_reader_options(reader) for reader in READERS.available()]
+
     for key in sorted(values.keys() - known):
         value = values[key]
         if value is None or any(
@@ -54,9 +55,11 @@ def check_options(
             if readers is None
             else f"not an option of the reader {', '.join(candidates)}"
         )
+
         raise ConfigurationError(
             f"unknown key '{key}' ({whose}); {translate_key(key, every_key) or spelled}"
         )
+
     for reader in candidates if readers is not None else ():
         validate(
             READERS.load_class(reader).Options, select_options(reader, values), f"reader {reader}"

@@ -103,6 +103,7 @@ def exponentials(bits48: UInt64) -> NDArray[np.float64]:
     for factor in _SERIES[1:]:
         series *= square
         series += factor
+
     series *= ratio
 
     # -ln(u) = -ln(mantissa) - exponent x ln(2)

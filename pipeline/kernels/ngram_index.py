@@ -88,6 +88,7 @@ def build_index(items: Iterable[tuple[str, Sequence[str]]], ngram: int) -> Ngram
     """Return the index of items, each given by its name and its texts."""
     # the name of the first item that contains each entry
     entries: dict[str, str] = {}
+
     for name, texts in items:
         for text in texts:
             for run in runs_of(match_words(text), ngram):
@@ -97,6 +98,7 @@ def build_index(items: Iterable[tuple[str, Sequence[str]]], ngram: int) -> Ngram
     words = np.array([run.count(" ") + 1 for run in entries], np.uint16)
     hashes = np.empty(len(words), np.uint64)
     word_hashes = WordHashes()
+
     for size, chosen in _find_hash_sizes(words, ngram):
         digests = (
             word_hashes.digests(run)[: 8 * size]
@@ -104,6 +106,7 @@ def build_index(items: Iterable[tuple[str, Sequence[str]]], ngram: int) -> Ngram
             if is_chosen
         )
         hashes[chosen] = hash_ngrams(unpack_hashes(b"".join(digests)), size)[::size]
+
     runs, names = (
         pa.array(column, pa.large_utf8()) for column in (entries.keys(), entries.values())
     )
@@ -151,6 +154,7 @@ class Matcher:
         words = list[str]()
         index = self.index
         matches = []
+
         for size, known, entries in index.lookups:
             runs = hash_ngrams(hashes, size)
             first = np.searchsorted(known, runs)
@@ -163,4 +167,5 @@ class Matcher:
                 for entry in entries[first[start] : last].tolist():
                     run = " ".join(words[start : start + int(index.words[entry])])
                     matches += [(start, entry)] if run == index.runs[entry].as_py() else []
+
         return sorted(matches)

@@ -130,6 +130,7 @@ def _iter_times(
     """Yield what `_iter_bits` does, with the bits of exponential times instead of uniform bits."""
     sizes = ids.lengths
     offsets = ids.offsets
+
     for rows, bits in _iter_bits(keys, stream, sizes):
         # times [rows, widest]: exponential times scaled by the candidates' means
         index = np.arange(bits.shape[1])
@@ -148,6 +149,7 @@ def _take_smallest(counts: Int64, batches: Iterator[tuple[Any, UInt64]]) -> Ragg
     """Return the indices of the `counts[i]` smallest entries of each row, ascending."""
     offsets = offsets_of(counts)
     values = np.empty(offsets[-1], dtype=np.uint16)
+
     for rows, bits in batches:
         row_counts = counts[rows]
         largest = int(row_counts.max(initial=0))
@@ -156,6 +158,7 @@ def _take_smallest(counts: Int64, batches: Iterator[tuple[Any, UInt64]]) -> Ragg
         if largest < bits.shape[1]:
             bits.partition(largest - 1, axis=1)
         chosen = bits[:, :largest]
+
         if (row_counts == largest).all():
             picked = (chosen & _LOW).astype(np.uint16)
             picked.sort(axis=1)
@@ -167,6 +170,7 @@ def _take_smallest(counts: Int64, batches: Iterator[tuple[Any, UInt64]]) -> Ragg
             picked = np.where(inside, chosen & _LOW, _LOW).astype(np.uint16)
             picked.sort(axis=1)
             _write_rows(values, offsets, rows, picked, inside)
+
     return Ragged(values, offsets)
 
 
@@ -195,6 +199,7 @@ def permute(keys: UInt64, counts: Int64, stream: int) -> Ragged:
     """
     offsets = offsets_of(counts)
     values = np.empty(offsets[-1], dtype=np.uint16)
+
     for rows, bits in _iter_bits(keys, stream, counts):
         bits.sort(axis=1)
         indices = (bits & _LOW).astype(np.uint16)
@@ -204,6 +209,7 @@ def permute(keys: UInt64, counts: Int64, stream: int) -> Ragged:
             _write_rows(
                 values, offsets, rows, indices, np.arange(indices.shape[1]) < counts[rows][:, None]
             )
+
     return Ragged(values, offsets)
 
 

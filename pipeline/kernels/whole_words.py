@@ -46,6 +46,7 @@ def find_words(ids: Ragged, opens: Bool, special: IdSet) -> RowWords:
     """
     marks = special.mask(ids.values)
     opens[ids.offsets[:-1][ids.lengths > 0]] = True
+
     if not marks.any():
         starts = np.flatnonzero(opens)
         offsets = np.searchsorted(starts, ids.offsets)
@@ -126,6 +127,7 @@ def choose_words(
     # one span per row and step, for rows with budget left
     rows = np.flatnonzero((remaining > 0) & (counts > 0))
     passed = np.full(len(rows), thresholds is None)
+
     while len(rows):
         # rows whose last start did not fit search for the next one that does
         again = rows[passed]
@@ -154,6 +156,7 @@ def choose_words(
         untaken = np.flatnonzero(~taken[queue])
         next_word = queue[untaken[np.searchsorted(untaken, units.offsets[unfinished])]]
         sizes[next_word] = remaining[unfinished]
+
     chosen = np.flatnonzero(sizes)
     flat_positions = span_positions(units.starts[chosen], sizes[chosen])
     return Ragged(flat_positions, np.searchsorted(flat_positions, ids.offsets))

@@ -183,6 +183,7 @@ def to_batch(rows: RowBatch, columns: Sequence[ColumnSpec], schema: pa.Schema) -
 
     arrays = []
     count = len(rows)
+
     for spec, field in zip(columns, schema, strict=True):
         if spec.kind == "list":
             ragged = rows.columns[spec.name]
@@ -190,12 +191,14 @@ def to_batch(rows: RowBatch, columns: Sequence[ColumnSpec], schema: pa.Schema) -
                 raise IntegrityError(
                     f"column {spec.name}: expected {count} lists, got {len(ragged)}"
                 )
+
             first = int(ragged.offsets[0])
             last = int(ragged.offsets[-1])
             if last - first > _LIST_LIMIT:
                 raise IntegrityError(
                     f"column {spec.name}: {last - first} values in one block; use smaller blocks"
                 )
+
             values = pa.array(_fitting(ragged.values[first:last], spec.dtype, spec.name))
             offsets = pa.array((ragged.offsets - first).astype(np.int32))
             arrays.append(pa.ListArray.from_arrays(offsets, values, type=field.type))
@@ -210,6 +213,7 @@ def to_batch(rows: RowBatch, columns: Sequence[ColumnSpec], schema: pa.Schema) -
             arrays.append(pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), count, [None, raw]))
         else:
             arrays.append(pa.array(_fitting(numbers, spec.dtype, spec.name)))
+
     return pa.record_batch(arrays, schema=schema)
 
 
@@ -228,6 +232,7 @@ def _fitting(values: NDArray[np.generic], dtype: str, name: str) -> NDArray[np.g
                 f"column {name}: values must lie in 0..{highest}, got {low}..{high} "
                 f"({values.dtype})"
             )
+
     return values.astype(dtype)
 
 
@@ -296,6 +301,7 @@ def decode(
     """
     fixed: dict[str, NDArray[Any]] = {}
     lists: dict[str, Ragged] = {}
+
     try:
         message = pa.ipc.read_message(pa.py_buffer(stored))
         header = _read_header(message.metadata.to_pybytes())
@@ -312,6 +318,7 @@ def decode(
         for spec in columns:
             wanted = only is None or spec.name in only
             batch.next_array(spec.name, rows)
+
             if spec.kind == "fixed":
                 data = batch.next_buffer(rows * spec.width, wanted)
                 if wanted and spec.dtype == "binary16":
@@ -323,6 +330,7 @@ def decode(
             offsets = batch.next_buffer(4 * (rows + 1), wanted)
             count = batch.next_array(spec.name)
             data = batch.next_buffer(count * spec.width, wanted)
+
             if wanted:
                 values = (
                     np.frombuffer(data, spec.dtype, count) if count else np.empty(0, spec.dtype)
@@ -332,6 +340,7 @@ def decode(
                 )
     except (pa.ArrowException, struct.error, IndexError, ValueError, EOFError, OSError) as error:
         raise BlockError("a record batch", f"unreadable bytes ({error})") from error
+
     return RowBatch(fixed, lists)
 
 
@@ -367,6 +376,7 @@ class _Buffers:
 
     def _take(self, byte_range: list[int], size: int, wanted: bool = True) -> object:
         offset, length = byte_range
+
         if offset < 0 or length < 0 or offset + length > len(self._body):
             raise BlockError(
                 f"buffers inside a body of {len(self._body)} bytes",
@@ -375,12 +385,14 @@ class _Buffers:
 
         stored = self._body[offset : offset + length]
         claimed = length
+
         if framed := self._compressed and length > 0:
             # an int64 before the frame holds its size; -1: the bytes did not shrink and are stored
             # uncompressed
             (claimed,), stored = struct.unpack_from("<q", stored), stored[8:]
             framed = claimed != -1
             claimed = claimed if framed else len(stored)
+
         if not size <= claimed <= size + _PADDING * (size > 0):
             raise BlockError(f"a buffer of {size} bytes", f"one that claims {claimed}")
         # memory comes from Arrow's pool, which reuses freed pages: fresh ones cost more than the

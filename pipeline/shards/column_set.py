@@ -62,6 +62,7 @@ class JoinedShards(ShardSet):
             shards._files,
             _join_quarantines([shards, *columns]),
         )
+
         self.rows = shards
         self.column_sets = tuple(columns)
 
@@ -113,15 +114,18 @@ def _check_rows(shards: ShardSet, columns: ShardSet) -> None:
     """Raise ConfigurationError unless a column set belongs to this version of the set."""
     ours = shards.manifest
     theirs = columns.manifest
+
     if ours.kind != "examples":
         raise ConfigurationError(
             f"{columns.path}: holds columns of examples, but {shards.path} holds {ours.kind}: "
             "online corruption draws other labels than those of the columns; name the example set"
         )
+
     if theirs.kind != "columns":
         raise ConfigurationError(
             f"{columns.path}: expected a column set, as `clozeline teach` writes, got {theirs.kind}"
         )
+
     parents = [parent for parent in theirs.parents if parent.role == ROWS]
     if [parent.digest for parent in parents] != [shards.digest]:
         of = ", ".join(f"{parent.name} (digest {parent.digest[:16]})" for parent in parents)
@@ -217,6 +221,7 @@ def token_columns(vocab_size: int, *, pairs: bool = False, words: bool = False) 
             "code of the input's label; names stand in the manifest",
         ),
     ]
+
     features = (*_TEXT, *(_OTHER_SIDE if pairs else ()), *((WORD_STARTS,) if words else ()))
     return [*columns, *feature_columns(features, vocab_size)]
 
@@ -241,6 +246,7 @@ def find_token_counts(manifest_path: Path) -> NDArray[np.uint64] | None:
                     f"{path}: not the token counts of a corpus ({error}); {rebuild_hint(path)}"
                 ) from error
             return counts
+
     return None
 
 

@@ -57,6 +57,7 @@ def open_file_system(url: str, options: Mapping[str, Any]) -> Any:
 
     scheme = url.partition(":")[0].lower()
     options = dict(options)
+
     try:
         system = fsspec.get_filesystem_class(scheme)
         if scheme in WEB:
@@ -79,6 +80,7 @@ def open_file_system(url: str, options: Mapping[str, Any]) -> Any:
         )
     except Exception as error:  # a missing package, or its errors for credentials and options
         raise ConfigurationError(f"{url}: cannot open this type of store: {error}") from error
+
     if scheme in _S3:
         opened.retries = 1
     return opened
@@ -87,6 +89,7 @@ def open_file_system(url: str, options: Mapping[str, Any]) -> Any:
 async def _check_answer(request: Any, handler: Any) -> Any:
     """Return the answer of a web server after checking it (a middleware of aiohttp)."""
     answer = await handler(request)
+
     try:
         if answer.status >= 400:
             page = (await answer.content.read(_PAGE_BYTES)).decode(errors="replace")
@@ -98,6 +101,7 @@ async def _check_answer(request: Any, handler: Any) -> Any:
     except BaseException:
         answer.close()
         raise
+
     return answer
 
 
@@ -126,22 +130,26 @@ def _check_range(asked: str, status: int, headers: Mapping[str, str]) -> None:
         if status == 206
         else f"bytes 0-{headers.get('Content-Length', '')}"
     )
+
     sent = _RANGE.match(said)
     if sent and sent[1] == wanted[1] and int(sent[2]) <= int(wanted[2]) + (status == 200):
         return
 
     got = said or "an answer that does not say its range"
+
     if status == 200:
         got = (
             "the entire file (status 200): the server ignores ranges; download the file, or copy "
             "it to another server"
         )
+
     raise AnswerError(0, f"asked for {asked}, got {got}")
 
 
 def answer_of(error: BaseException) -> AnswerError:
     """Return the answer of the store behind an error; without words if there was none."""
     cause: BaseException | None = error
+
     while cause is not None:
         if isinstance(cause, AnswerError):
             return cause
@@ -154,6 +162,7 @@ def answer_of(error: BaseException) -> AnswerError:
                 answer.get("HTTPStatusCode", 0), words, _seconds(answer.get("HTTPHeaders", {}))
             )
         cause = cause.__cause__ or cause.__context__
+
     return AnswerError()
 
 
@@ -167,10 +176,12 @@ def final_error(url: str, error: Exception, status: int, words: str) -> StorageE
         isinstance(error, FileNotFoundError) and isinstance(error.__cause__, KeyError | None)
     ):
         return ObjectMissingError(f"{url}: no such object")
+
     if isinstance(error, PermissionError) or (
         400 <= status < 500 and status not in (408, 425, 429)
     ):
         return ObjectRefusedError(f"{url}: the store refuses: {words}")
+
     return None
 
 

@@ -63,6 +63,7 @@ class SetFiles:
         filled = 0
         # O_NONBLOCK: opening a pipe would wait for its writer
         descriptor = os.open(self.where(name), os.O_RDONLY | os.O_NONBLOCK)
+
         try:
             while filled < len(memory):  # a network file system may return less than requested
                 got = os.preadv(descriptor, [memory[filled:]], part[0] + filled)
@@ -71,6 +72,7 @@ class SetFiles:
                 filled += got
         finally:
             os.close(descriptor)
+
         return memory.toreadonly()
 
     def read_hashed(self, name: str, part: Range, digest: Digest, expected: bytes) -> Content:
@@ -83,6 +85,7 @@ class SetFiles:
         None if they cannot be listed.
         """
         sizes: dict[str, int] = {}
+
         for folder in folders:
             with (
                 suppress(FileNotFoundError, NotADirectoryError),
@@ -93,6 +96,7 @@ class SetFiles:
                     for entry in entries
                     if entry.is_file()
                 }
+
         return sizes
 
     def stats(self) -> dict[str, float]:

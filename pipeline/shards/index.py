@@ -94,10 +94,12 @@ def parse_index(where: str, raw: bytes | memoryview, manifest: Manifest) -> Bloc
     """
     named = manifest.index
     blocks = manifest.totals.blocks
+
     if len(raw) != named.bytes:
         raise ManifestError(
             f"{where}: expected {named.bytes} bytes, got {len(raw)}; {rebuild_hint(where)}"
         )
+
     if (digest := hashlib.sha256(raw).hexdigest()) != named.sha256:
         raise ManifestError(
             f"{where}: expected SHA-256 {named.sha256}, got {digest}; {rebuild_hint(where)}"
@@ -110,6 +112,7 @@ def parse_index(where: str, raw: bytes | memoryview, manifest: Manifest) -> Bloc
         raise ManifestError(
             f"{where}: not an index of {blocks} blocks: {error}; {rebuild_hint(where)}"
         ) from error
+
     return index
 
 
@@ -128,6 +131,7 @@ def _parse(raw: bytes | memoryview, blocks: int) -> BlockIndex:
     if blocks == 0:  # Arrow omits the row count of an empty batch, which `decode` needs
         empty = {spec.name: np.empty(0, spec.dtype) for spec in _COLUMNS[:-1]}
         return BlockIndex(**empty, xxh3=np.empty((0, 16), np.uint8))
+
     return BlockIndex(
         **decode(memoryview(raw)[stream.tell() :], _COLUMNS, blocks, blocks * _ENTRY).fixed
     )

@@ -56,6 +56,7 @@ def read_regular(path: Path, limit: int) -> bytes:
     """Read a regular file of at most `limit` bytes; devices may be endless, and pipes may block."""
     # O_NONBLOCK: opening a pipe would wait for its writer
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -263,6 +264,7 @@ class Manifest(Strict):
             raise ValueError(
                 f"a set of {self.kind} must have {'no' if self.objective else 'an'} objective"
             )
+
         fixed = list(FIXED_COLUMNS.items())
         have = [(spec.name, spec.dtype) for spec in self.columns[: len(fixed)]]
         if self.kind in ("samples", "examples") and have != fixed:
@@ -272,6 +274,7 @@ class Manifest(Strict):
                 raise ValueError(
                     f"columns: {name} is the {role}, but there is no list column {role.of}"
                 )
+
         start = self.objective.frame.decoder_start if self.objective else None
         if isinstance(start, int) and not 0 <= start < self.tokenizer.vocab_size:
             raise ValueError(
@@ -292,6 +295,7 @@ class Manifest(Strict):
                 f"{len(self.shards)} shards have {sums}, but the totals are {self.totals.shards} "
                 f"shards with {totals}"
             )
+
         if len({shard.path for shard in self.shards}) != len(self.shards):
             raise ValueError(f"one of the {len(self.shards)} shards is listed twice")
         return self
@@ -354,6 +358,7 @@ class Manifest(Strict):
         Errors are those of `load`.
         """
         check_entries(where, raw, ENTRY_LIMIT)
+
         try:
             content = parse_json(raw)
             # The checksum covers the content. Its text (`1e-5` or `1E-5`, a repeated key) is
@@ -367,10 +372,12 @@ class Manifest(Strict):
                 f"{where}: not the manifest of a shard set: {first_problem(error)}; "
                 f"{rebuild_hint(where)}"
             ) from error
+
         if not intact:
             raise ManifestError(
                 f"{where}: it has changed since it was written; {rebuild_hint(where)}"
             )
+
         return manifest
 
 
@@ -389,6 +396,7 @@ def _describe_folder(path: Path) -> str:
         str(path.parent) for depth in ("*", "*/*") for path in folder.glob(f"{depth}/manifest.json")
     ):
         return f"; there are sets in {', '.join(sets[:3])}{', ...' if len(sets) > 3 else ''}"
+
     if any(folder.glob("shard-*")):
         return "; it is written last: wait until this set is finished"
     return (

@@ -56,6 +56,7 @@ def read_quarantine(where: str, raw: bytes, manifest: Manifest) -> Quarantine:
                 where, f"the set has no block {entry['block']} in {entry['shard']}"
             )
         blocks.add(numbers[entry["block"]])
+
     return Quarantine(frozenset(blocks), hashlib.sha256(raw).hexdigest())
 
 

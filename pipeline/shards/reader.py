@@ -66,12 +66,14 @@ def open_shards(
     name = manifest.index.path
     part = (0, manifest.index.bytes)
     expected = bytes.fromhex(manifest.index.sha256)
+
     if files.is_remote:
         raw = files.read_hashed(
             name, part, lambda content: hashlib.sha256(content).digest(), expected
         )
     else:
         raw = files.read_whole(name, manifest.index.bytes)
+
     index = parse_index(files.where(name), raw, manifest)
     overlay = files.read_optional(QUARANTINE, SIZE_LIMIT)
     quarantine = (
@@ -86,6 +88,7 @@ def open_shards(
     if verify == "shard":
         for shard in sorted(set(range(len(manifest.shards))) - shards.optional_shards):
             shards.verify_shard(shard)
+
     return shards
 
 
@@ -277,6 +280,7 @@ class ShardSet:
             raise DamagedBlock(where, number, f"{length} bytes at {offset}", str(error)) from error
         except StorageError as error:
             raise StorageError(f"{error} (block {number})") from error
+
         return rows
 
     def _check_ids(self, rows: RowBatch) -> None:

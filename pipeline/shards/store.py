@@ -133,12 +133,14 @@ class RemoteStore:
     def properties(self, url: str) -> ObjectProperties:
         """Return size and version of an object; StorageError if it is missing or a folder."""
         self._system().invalidate_cache()
+
         try:
             info = self._ask(url, "info")
         except ObjectRefusedError:
             # S3 gives no reason in answer to HEAD, but it does for a range
             self._ask(url, "cat_file", start=0, end=1)
             raise
+
         if info["type"] != "file":
             raise ObjectMissingError(f"{url}: expected an object, got a folder")
         if info["size"] is None:
@@ -146,6 +148,7 @@ class RemoteStore:
                 f"{url}: the server does not report the size of the file; download it, and give "
                 "its path"
             )
+
         return parse_properties(info)
 
     def sizes(self, url: str, expected: int) -> dict[str, int] | None:
@@ -156,10 +159,12 @@ class RemoteStore:
         if self.is_web:
             return None
         self._system().invalidate_cache()
+
         try:
             entries = self._ask(url, "ls", requests=1 + expected // _NAMES_PER_REQUEST, detail=True)
         except ObjectMissingError:
             return {}
+
         return {
             entry["name"].rsplit("/", 1)[-1]: int(entry["size"])
             for entry in entries
@@ -177,11 +182,13 @@ class RemoteStore:
         misses keys with `//`.
         """
         url = f"{folder}/{pattern}"
+
         if self.is_web:
             raise ConfigurationError(
                 f"{url}: a web server cannot list its files, so patterns do not work; name each "
                 "file, as in input=[URL, URL]"
             )
+
         from fsspec.utils import glob_translate
 
         path = self._path(url)
@@ -211,6 +218,7 @@ class RemoteStore:
         """
         size = path.stat().st_size
         system = self._system()
+
         try:
             self._retry(
                 url, lambda: system.makedirs(system._parent(self._path(url)), exist_ok=True)
@@ -282,10 +290,12 @@ class RemoteStore:
 
     def _retry(self, url: str, request: Callable[[], Any]) -> Any:
         attempt, waited = 0, 0.0
+
         while True:
             with self._lock:
                 self.requests += 1
                 self.retries += attempt > 0 or waited > 0
+
             try:
                 return request()
             except Exception as error:  # each package of a store has other errors
@@ -314,6 +324,7 @@ class RemoteStore:
                     raise StorageError(
                         f"{url}: cannot be read after {attempt + 1} tries: {words}"
                     ) from error
+
             time.sleep(
                 random.uniform(0, min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(attempt, 99)))
             )

@@ -157,6 +157,7 @@ def write_shard(
             largest = max(largest, block_bytes(columns, len(rows), list(values.values())))
 
     write = _write_arrow if container == "arrow" else _write_tar
+
     with path.open("w+b") as file:
         ranges = write(file, iter_batches(), schema, options)
         file.flush()
@@ -220,6 +221,7 @@ def _write_tar(
             member.seek(0)
             archive.addfile(entry, member)
             ranges.append((data + start, data + end))
+
     return ranges
 
 
@@ -232,6 +234,7 @@ def _recut(portions: Iterable[RowBatch], size: int) -> Iterator[RowBatch]:
     """Yield the same rows in portions of exactly `size`; the last may be shorter, none is empty."""
     pending: list[RowBatch] = []
     buffered = 0
+
     for portion in portions:
         start = 0
         while buffered + len(portion) - start >= size:
@@ -243,6 +246,7 @@ def _recut(portions: Iterable[RowBatch], size: int) -> Iterator[RowBatch]:
         if start < len(portion):
             pending.append(cut(portion, start, len(portion)))
             buffered += len(portion) - start
+
     if buffered:
         yield _concatenate(pending)
 
@@ -345,9 +349,11 @@ class SetWriter:
     def write_manifest(self, output: Outputs, **fields: Any) -> Manifest:
         """Write index and manifest after all shards; `fields` are further keys of the manifest."""
         infos = []
+
         for shard in range(self.shards):
             path = output.folder / self._info(shard)
             name = shard_name(shard, self.shards, self.container)
+
             try:
                 infos.append(
                     ShardInfo.from_json(parse_json(path.read_text(encoding="utf-8")), path)
@@ -356,6 +362,7 @@ class SetWriter:
                 raise StorageError(f"{path}: missing; {rebuild_hint(path)}") from error
             except (OSError, ValueError, IntegrityError) as error:
                 raise IntegrityError(f"{path}: damaged ({error}); {rebuild_hint(path)}") from error
+
             if (got := infos[-1].path) != name:
                 raise IntegrityError(
                     f"{path}: expected the record of {name}, got {got}; {rebuild_hint(path)}"
@@ -415,6 +422,7 @@ def write_manifest(
         }
         for shard in shards
     ]
+
     counted = {
         "samples": sum(shard.rows for shard in shards),
         "tokens": sum(shard.tokens for shard in shards),
@@ -422,6 +430,7 @@ def write_manifest(
         "shards": len(shards),
         "bytes": sum(shard.bytes for shard in shards),
     }
+
     content = {
         **fields,
         "format": FORMAT,
@@ -459,6 +468,7 @@ def write_manifest(
         raise ManifestError(
             f"{folder}: the manifest would have {len(text)} bytes, the limit is {SIZE_LIMIT}"
         )
+
     check_entries(folder / "manifest.json", text, ENTRY_LIMIT)
     with output.file(str(prefix / "manifest.json")) as path:
         path.write_bytes(text)

@@ -78,6 +78,7 @@ class SentenceLines:
 def read_sentences(path: Path, limits: InputLimits) -> Iterator[SentenceLines]:
     """Yield the sentences of a file, compressed or not."""
     sentence: SentenceLines | None = None
+
     for number, line in read_text_lines(path, limits):
         if isinstance(line, str) and not line.strip():
             if sentence is not None:
@@ -89,6 +90,7 @@ def read_sentences(path: Path, limits: InputLimits) -> Iterator[SentenceLines]:
             sentence.damage = sentence.damage or line.reason
         else:
             sentence.lines.append(line)
+
     if sentence is not None:
         yield sentence
 

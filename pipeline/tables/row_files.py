@@ -109,12 +109,15 @@ def open_table(
     """
     file_format = _detect_format(path, limits, delimiter, default)
     reader_class = READERS.load_class(file_format)
+
     assert issubclass(reader_class, RowReader), "as `is_table` says"
+
     requested = {
         "delimiter": delimiter,
         "columns": [*(columns or ())] or None,
         "text_key": next(iter(columns or ()), None),
     }
+
     known = reader_class.Options.__dataclass_fields__
     if why := explain_duplicate_names(columns or ()):
         raise ConfigurationError(f"{path}: {why}")
@@ -250,6 +253,7 @@ def _class_names(path: Path, schema: pa.Schema) -> dict[str, tuple[str, ...]]:
     """Return the class names by column, from the metadata of the file or `dataset_info.json`."""
     class_names = {}
     info = path.with_name("dataset_info.json")
+
     if stored := (schema.metadata or {}).get(b"huggingface"):
         described = parse_json(stored).get("info", {})
     else:
@@ -261,4 +265,5 @@ def _class_names(path: Path, schema: pa.Schema) -> dict[str, tuple[str, ...]]:
             inner = inner[0] if isinstance(inner, list) else inner["feature"]
         if isinstance(inner, Mapping) and inner.get("_type") == "ClassLabel" and inner.get("names"):
             class_names[_normalize_name(name)] = tuple(inner["names"])
+
     return class_names

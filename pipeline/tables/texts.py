@@ -65,6 +65,7 @@ def read_named_texts(
         IntegrityError: a record has no text.
     """
     keys = {"text_key": source.text_key} if isinstance(source, KeyedTexts) else {}
+
     for file in find_text_files(source.path if isinstance(source, KeyedTexts) else source):
         name = detect_reader(file)[0]
         if name not in READERS.available():
@@ -84,6 +85,7 @@ def read_named_texts(
                         f"{file}, record {number}: expected a text, got {why}; correct the record"
                     )
                 continue
+
             if item.is_markup or item.target_text is not None:
                 got = (
                     "a page"
@@ -91,6 +93,7 @@ def read_named_texts(
                     else "a pair; name the columns in a first line, one of them text"
                 )
                 raise IntegrityError(f"{file}, record {number}: expected a text, got {got}")
+
             yield (
                 file.name if isinstance(reader, WholeFileReader) else f"{file.name}:{number}",
                 normalize_as(form, item.text)[0],

@@ -77,10 +77,12 @@ class Rendering:
             raise ValueError(
                 f"the template writes {len(text):,} characters, expected at most {limit:,}"
             )
+
         if marked:
             return {"text": text, "spans": spans[0], "marked": True}
 
         answers = []
+
         for number, (role, _) in enumerate(messages):
             if role == "assistant":
                 (before,), _ = write([chat[:number]], add_generation_prompt=True)
@@ -91,6 +93,7 @@ class Rendering:
                         "detail": f"message {number + 1} changes the text before it",
                     }
                 answers.append((len(before), len(after)))
+
         return {"text": text, "spans": answers, "marked": False}
 
 
@@ -120,6 +123,7 @@ def render_dialogues(
             f"tasks.reader.template: the chat template {reason} ({status}) at the dialogue that "
             f"begins with {content[:60]!r}: correct the template, or give one for each role"
         )
+
     return answers
 
 
@@ -137,6 +141,7 @@ def serve() -> None:
     signal.setitimer(
         signal.ITIMER_PROF, rendering.cpu_s + rendering.message_s * sum(map(len, dialogues))
     )
+
     for messages in dialogues:
         try:
             answer = rendering.render(messages)
@@ -162,11 +167,13 @@ def write_dialogues(
     """
     specials = special_ids(tokenizer)
     template, variables = read_chat_template(tokenizer)
+
     if "strftime_now" in template:
         _LOG.warning(
             "tasks.reader.template: the chat template writes the date: on another day, the rows "
             "are different"
         )
+
     encoder = _ChatEncoder(tokenizer, specials)
     rows = list(items)
     dialogues = [item.messages for item in rows if isinstance(item, Dialogue)]
@@ -199,6 +206,7 @@ def read_chat_template(tokenizer: Tokenizer) -> tuple[str, dict[str, str]]:
                 (entry.get("template") for entry in template if entry.get("name") == "default"),
                 None,
             )
+
         if isinstance(template, str):
             # transformers reads the map only next to older configurations
             tokens = {**config, **({} if "added_tokens_decoder" in config else of_map)}
@@ -206,6 +214,7 @@ def read_chat_template(tokenizer: Tokenizer) -> tuple[str, dict[str, str]]:
                 if name.removesuffix("_token") in SPECIALS:
                     variables[name] = token["content"] if isinstance(token, dict) else token
             return template, {name: token for name, token in variables.items() if token is not None}
+
     raise ConfigurationError(
         "tasks.reader.template: chat uses the chat template of a published tokenizer, but "
         f"{vocabulary.folder} has none: expected chat_template.jinja, or chat_template in "
@@ -252,6 +261,7 @@ class _ChatEncoder:
             raise ConfigurationError(
                 "tasks.reader.template: chat needs a published tokenizer with a tokenizer.json"
             )
+
         names = pieces_pattern(specials)
         self._names = re.compile(f"{_START}({names}){_END}|[{_START}{_END}]|({names})")
         self._specials = specials
@@ -273,6 +283,7 @@ class _ChatEncoder:
             return []
         starts, ends = np.array(row.offsets, np.int64).reshape(-1, 2).T
         has_loss = np.zeros(len(ids), np.bool_)  # [T]
+
         for span in answer["spans"]:
             begin, end = (news[at := bisect(olds, edge) - 1] + edge - olds[at] for edge in span)
             first = int(np.searchsorted(ends, begin, "right"))

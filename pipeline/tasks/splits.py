@@ -69,6 +69,7 @@ def split_files(
     splits: dict[str, SourceFile] = {}
     others: list[SourceFile] = []
     candidates = [file for file in files if not reader.has_parts or _is_first_part(file.path.name)]
+
     if reader.in_folders:
         descending = sorted(candidates, key=lambda file: file.source, reverse=True)
         first = {_folder_of(file): file for file in descending}
@@ -107,6 +108,7 @@ def split_files(
                 else ""
             )
         )
+
     return dict(sorted(splits.items())), tuple(others)
 
 
@@ -135,6 +137,7 @@ def _split_of(file: SourceFile, reader: TaskReader | type[TaskReader]) -> str | 
         name = path.name.partition(".")[0]
     else:
         name = path.parent.name if part["name"] == "data" else part["name"]
+
     if reader.in_folders and (folder := _folder_of(file)) is not None:
         name = folder.name
     if name in reader.split_names:
@@ -161,6 +164,7 @@ def split_by_group(
     """
     parents: dict[str, str] = {}
     keys: list[list[str]] = []
+
     for item in items:
         if isinstance(item, Rejected):
             keys.append([])
@@ -174,6 +178,7 @@ def split_by_group(
         for key in row:
             first, second = sorted((_root(parents, row[0]), _root(parents, key)))
             parents[second] = first
+
     return [
         _draw_split(_root(parents, row[0]), shares, default, seed) if row else default
         for row in keys
@@ -247,6 +252,7 @@ def check_rows(items: Sequence[TaskItem | Rejected], training: Set[str] | None) 
         flaws["also_in_train"] = sum(not training.isdisjoint(overlap_keys(item)) for item in rows)
 
     labels: dict[Hashable, Counter[Hashable]] = defaultdict(Counter)
+
     for item in rows:
         match item:  # rows with a single correct label
             case LabeledText():
@@ -257,6 +263,7 @@ def check_rows(items: Sequence[TaskItem | Rejected], training: Set[str] | None) 
                 labels[item.words][item.tags] += 1
             case Choices():
                 labels[item.context, item.choices][item.right] += 1
+
     if labels:
         flaws["contradicting"] = sum(
             counts.total() for counts in labels.values() if len(counts) > 1

@@ -131,10 +131,12 @@ class TaskSets(Pass[TaskCounts]):
         # compare the rows with the training rows
         read = self.read(source, reader)
         training_keys: set[str] | None = None
+
         if not is_training and (training := self._training_sources()):
             training_keys = set()
             for other in training:
                 training_keys |= keys_of(self.read(other, reader))
+
         if config.disjoint and training_keys is not None:
             read = exclude_overlaps(read, training_keys)
         notes = check_rows(read, training_keys)
@@ -163,6 +165,7 @@ class TaskSets(Pass[TaskCounts]):
 
         require_unchanged(self.states)
         output.inputs[source.source] = file_hash(source.path)
+
         if len(rows):
             if details:
                 _LOG.warning("tasks: %s: rejected rows: %s", source.path, "; ".join(details))
@@ -188,12 +191,14 @@ class TaskSets(Pass[TaskCounts]):
             raise ConfigurationError(f"{source.path}: none of its rows is an example: {shown}")
 
         sums: TaskCounts = {"splits": {source.split: {**counts, "layout": {file.layout: 1}}}}
+
         if unit == 0 and self.others:
             _LOG.warning(
                 "tasks: files that are not a split by their names are not read: %s",
                 ", ".join(self.others),
             )
             sums["files_left"] = dict.fromkeys(self.others, 1)
+
         totals = {key: counts[key] for key in (*_TOTALS, *UNKNOWN_COUNTS) if key in counts}
         return add_counts(sums, cast(TaskCounts, totals))
 
@@ -297,6 +302,7 @@ class TaskManifests(Pass[TaskCounts]):
                 **{name: counts[name] for name in ("windows", "notes") if counts[name]},
             },
         )
+
         written = manifest.totals.samples, manifest.totals.tokens
         require_written(
             f"tasks {source.split}: manifest", (counts["examples"], counts["tokens"]), written
@@ -379,6 +385,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
             read_switcher(switch, self.recipe.limits, self.recipe.seed, self.name)
         # published sets that a run without their files would remove
         inputs = ", ".join(str(entry.path) for entry in self.recipe.input)
+
         for manifest in sorted((self.folder / metadata.name).glob("*/manifest.json")):
             if (split := manifest.parent.name) not in {*splits, *self.config.split_off}:
                 yield (
@@ -393,6 +400,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
                 "tasks.both_orders: expected pairs with one class or a score, got the task "
                 f"{metadata.name}: remove it"
             )
+
         if rows.for_architecture(frame.architecture) is None:
             fit = [
                 name for name, other in FRAMES.items() if rows.for_architecture(other.architecture)
@@ -427,17 +435,20 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
             f"{split} {file.source}": file_hash(file.local_path) for split, file in splits.items()
         }
         dictionaries = [] if switch is None else switch.dictionaries
+
         for split, file in splits.items():
             if others := reader.open(file.local_path).others:
                 hashes[f"{split}: {len(others)} further files"] = (
                     f"{hash64(*map(file_hash, others)):016x}"
                 )
+
         return hashes | {str(path): file_hash(path) for path in dictionaries if path.is_file()}
 
     def passes(self) -> Sequence[Pass[TaskCounts]]:
         splits, others = self._files
         shares = self.config.split_off
         recipe = self.recipe
+
         if shares and ("train" not in splits or not splits.keys().isdisjoint(shares)):
             raise ConfigurationError(
                 f"tasks.split_off: expected a file of train and none of {', '.join(shares)}, got "
@@ -464,6 +475,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
             languages.pop(),
             self._states,
         )
+
         return [sets, TaskManifests(sets)]
 
     def row(self, counts: TaskCounts) -> StageRow:
@@ -486,6 +498,7 @@ def _row(counts: SplitCounts) -> StageRow:
             *shown,
         )
     )
+
     cut = {f"cut off {plural(counts['truncated'], 'example')}": counts["truncated_tokens"]}
     row = StageRow.of(counts, [_ROWS], plural(counts["rows_in"], "row"), out)
     unknown = ("unknown character", counts.get("unknown_reasons", {}))

@@ -145,10 +145,12 @@ class SpecialTokens:
 
         parts = [head, texts[0][: kept[0]]]
         starts = [0]
+
         if len(texts) > 1:
             parts.append(between)
             starts.append(sum(map(len, parts)))
             parts.append(texts[1][: kept[1]])
+
         ids = np.concatenate([*parts, tail]).astype(vocabulary.id_dtype)
         return FramedRow(ids, tuple(starts), sum(map(len, texts)) - sum(kept))
 
@@ -342,11 +344,13 @@ class TaskRows(ABC, Generic[Item]):
                     self.rejected.append(item)
                     add_counts(self.counts, {"refused": {item.reason: 1}})
                     continue
+
                 examples = self.build(item, [encodings[text] for text in self.texts(item)])
                 if isinstance(examples, str):
                     self.unbuilt[item.index] = examples
                     add_counts(self.counts, {"refused": {examples: 1}})
                     continue
+
                 lost = sum(
                     each.cut if each.input_cut is None else each.input_cut for each in examples
                 )
@@ -362,6 +366,7 @@ class TaskRows(ABC, Generic[Item]):
                         counts |= {"truncated": 1, "truncated_tokens": example.cut}
                     add_counts(self.counts, counts)
                     yield item, example
+
                 add_counts(self.counts, {"windows": len(examples) - 1})
 
     def _columns(self, items: Sequence[Item], rows: Sequence[BuiltExample]) -> RowBatch:
@@ -380,10 +385,13 @@ class TaskRows(ABC, Generic[Item]):
             "document_offset": np.array([row.offset for row in rows], np.uint32),
             **{name: np.zeros(len(items), dtype) for name, dtype in zeros.items()},
         }
+
         columns = {}
+
         for feature in self.features(self.metadata, self.form.frame):
             dtype = self.tokenizer.vocabulary.id_dtype if feature.dtype == "ids" else feature.dtype
             columns[feature.name] = Ragged.from_lists(
                 [row.columns[feature.name] for row in rows], dtype
             )
+
         return RowBatch(fixed, columns)

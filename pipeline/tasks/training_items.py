@@ -34,6 +34,7 @@ def pair_metadata(metadata: TaskMetadata, positive: float | str | None) -> TaskM
         texts=2,
         positive_threshold=1.0,
     )
+
     if metadata.head == "lm":  # aligned texts, all positive, are scored by retrieval accuracy
         expected = "null"
         fits = positive is None
@@ -56,11 +57,13 @@ def pair_metadata(metadata: TaskMetadata, positive: float | str | None) -> TaskM
         raise ConfigurationError(
             f"tasks.similarity: the task {metadata.name} has no pairs of texts"
         )
+
     if not fits:
         raise ConfigurationError(
             f"tasks.similarity.positive: expected {expected} of the task {metadata.name}, got "
             f"{positive}"
         )
+
     return made
 
 
@@ -79,6 +82,7 @@ def to_pair(
             if item.target is None
             else item
         )
+
     return Rejected(item.reason if isinstance(item, Rejected) else "no_pair", item.index)
 
 

@@ -148,6 +148,7 @@ def _normalize_characters(text: str, changes: Changes) -> str:
         spaced = _ZERO_WIDTH_SPACES.sub(_keep_zero_width_spaces, text)
         changes["invisible_characters"] += len(text) - len(spaced)
         text = _compose(spaced, changes)
+
     return text
 
 
@@ -168,15 +169,18 @@ def normalize_field(form: NormalForm, text: str) -> str:
 def _normalize_prose(text: str, changes: Changes) -> str:
     text = _normalize_characters(text, changes)
     size = len(text)
+
     if _BLANK_BEFORE_NEWLINE.search(text):
         # line by line, because `[ \t]+$` takes quadratic time in a long run of blanks
         text = "\n".join([line.rstrip() for line in text.split("\n")])
         changes["blanks_at_line_ends"] = size - len(text)
         size = len(text)
+
     if "\n\n\n" in text:
         text = _BLANK_LINES.sub("\n\n", text)
         changes["blank_lines"] = size - len(text)
         size = len(text)
+
     text = text.strip()
     changes["blanks_around_text"] = size - len(text)
     return text
@@ -187,6 +191,7 @@ def _normalize_code(text: str, changes: Changes) -> str:
     if text.startswith("\ufeff"):
         text = text[1:]
         changes["byte_order_mark"] = 1
+
     if "\0" in text:
         changes["control_characters"] = text.count("\0")
         text = text.replace("\0", "")
@@ -194,6 +199,7 @@ def _normalize_code(text: str, changes: Changes) -> str:
     if 0 < text.count("\r\n") == text.count("\n") == text.count("\r"):
         changes["line_ends"] = text.count("\r")
         text = text.replace("\r\n", "\n")
+
     return text
 
 
@@ -290,6 +296,7 @@ def _keep_zero_width_spaces(spaces: re.Match[str]) -> str:
         and unicodedata.category(before)[0] in "LM"
         and unicodedata.category(after)[0] == "L"
     )
+
     return (
         ""
         if inside and not _WITHOUT_BLANKS.match(before) and not _WITHOUT_BLANKS.match(after)

@@ -179,6 +179,7 @@ class TextStatistics:
                     groups[near] * (self.token_count + 1) + groups[near + 1]
                 )
                 repeats = _RepeatedNgrams(at[near[kept]], repeated)
+
         self._repeats[n] = repeats
         return repeats
 
@@ -202,6 +203,7 @@ class TextStatistics:
             return 0
         seen: set[int] = set()
         chars = free = 0
+
         for position, group in zip(at.tolist(), groups.tolist(), strict=True):
             if position < free:
                 continue
@@ -210,6 +212,7 @@ class TextStatistics:
                 free = position + n
             else:
                 seen.add(group)
+
         return chars
 
 

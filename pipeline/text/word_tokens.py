@@ -134,6 +134,7 @@ class TokenTable(dict[str, tuple[int, ...]]):
                     (self.word_counts, np.zeros_like(self.word_counts))
                 )
                 self.has_letter = np.concatenate((self.has_letter, np.zeros_like(self.has_letter)))
+
             self.tokens.append(token)
             self.lengths[number] = len(token)
             # the first character nearly always decides; the patterns are for tokens such as `'s`
@@ -144,6 +145,7 @@ class TokenTable(dict[str, tuple[int, ...]]):
                 self.has_letter[number] = (
                     token[0].isalpha() or _ANY_LETTER.search(token) is not None
                 )
+
         return number
 
 
@@ -205,6 +207,7 @@ def _split_marks(chunk: str) -> tuple[str, ...]:
     # join two neighbors that form an abbreviation or an emoticon, left to right
     tokens: list[str] = []
     last = ""
+
     for part in (*before, *_split_inside(chunk[start:end]), *reversed(after)):
         if last and _is_single(last + part):
             tokens[-1] += part
@@ -212,6 +215,7 @@ def _split_marks(chunk: str) -> tuple[str, ...]:
         else:
             tokens.append(part)
             last = part
+
     return tuple(tokens)
 
 

@@ -102,10 +102,12 @@ def group_lines(lines: Sequence[str]) -> list[range]:
 
     groups = []
     start = 0
+
     for number in range(1, len(lines) + 1):
         if number not in joined:
             groups.append(range(start, number))
             start = number
+
     return groups
 
 
@@ -155,6 +157,7 @@ def _find_continuations(lines: Sequence[str], measure: MeasureWidth) -> set[int]
             together, width, _FEWEST_BREAKS, is_alone=True, ends={*_last_line_indices(blocks)}
         ):
             seeds = [(width, block) for block in blocks]
+
     if not seeds:
         return set()
 
@@ -165,12 +168,15 @@ def _find_continuations(lines: Sequence[str], measure: MeasureWidth) -> set[int]
         and sum(_count_forced(block, width) for width, block in seeds) < _BREAKS_IF_NARROW
     ):
         return set()
+
     wrapped = {block.first: width for width, block in seeds}
     joined = set[int]()
+
     for width, block in widths:
         fits = width <= usual + usual // _SLACK and _is_wrapped(block, usual, 1, is_alone=False)
         if fits or block.first in wrapped:
             joined |= _join_block(block, wrapped.get(block.first, usual))
+
     return joined
 
 
@@ -241,6 +247,7 @@ def _is_boundary(block: _Block, number: int, width: int) -> bool:
             return False  # a dash within a sentence
         markers = sum(_MARKER.match(each.text) is not None for each in block.lines)
         return 5 * markers > len(block.lines) or _ends_sentence(before)
+
     return False
 
 
@@ -272,6 +279,7 @@ def _is_wrapped(
     forced = list[int]()
     early = 0
     closed = 0
+
     for number in range(1, len(block.lines)):
         if number - 1 in ends or _is_boundary(block, number, width):
             continue

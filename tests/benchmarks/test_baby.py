@@ -26,6 +26,7 @@ def test_kneser_ney_by_hand():
 def test_a_tie_is_wrong_and_paradigms_weigh_the_same():
     pairs = [Pair("good", "bad", paradigm, "p") for paradigm in ("x", "x", "x", "y")]
     found = accuracies(pairs, np.array([2, 1, 1, 1, 0, 1, 5, 4], float))
+
     assert found == {
         "mean": pytest.approx(2 / 3),
         "ties": 1,
@@ -35,6 +36,7 @@ def test_a_tie_is_wrong_and_paradigms_weigh_the_same():
 
 def test_the_curve_shows_each_point_and_control():
     shown = curve([(1e5, 0.5), (3.02e7, 0.6)], {"5-gram": 0.515})
+
     assert all(text in shown for text in ("100k words 50.0", "30.2M words 60.0", "5-gram 51.5")), (
         shown
     )

@@ -6,6 +6,7 @@ from benchmarks.encode import _SPECIAL, documents
 def test_no_text_holds_a_special_piece(tmp_path, monkeypatch):
     """A peer reads `<sep>` in a text as a special piece, and its ids would differ from ours."""
     (tmp_path / "modules").mkdir()
+
     for name, text in {
         "a": "x = 1\n",
         "b": "mark = '<sep>'\n",
@@ -13,6 +14,8 @@ def test_no_text_holds_a_special_piece(tmp_path, monkeypatch):
         "d": "y = 2\n",
     }.items():
         (tmp_path / "modules" / f"{name}.py").write_text(text)
+
     monkeypatch.setattr("benchmarks.encode.sysconfig.get_path", lambda _: str(tmp_path))
+
     assert [document.text for document in documents(1.0)] == ["x = 1\n", "y = 2\n"]
     assert {"<sep>", "<mask>", "</s>", "<extra_0>"} <= set(_SPECIAL)

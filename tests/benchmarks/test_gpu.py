@@ -30,8 +30,14 @@ def test_every_experiment_runs_in_small(tmp_path):
         "--steps",
         "2",
     ]
-    subprocess.run([*command, "--minutes", "60", "--output", str(output)], cwd=gpu.ROOT, check=True)
+
+    subprocess.run(
+        [*command, "--minutes", "60", "--output", str(output)],
+        cwd=gpu.ROOT,
+        check=True,
+    )
     lines = [json.loads(line) for line in output.read_text().splitlines()]
+
     assert [line["name"] for line in lines if line["tiny"]] == list(gpu.experiments())
 
 
@@ -45,13 +51,16 @@ def test_operations_are_those_that_torch_counts():
     with FlopCounterMode(display=False) as counted:
         step()
     attention = 3 * SMALL["layers"] * 4 * SMALL["dim"] * 20 * 20 * 2
+
     assert tokens == 40
     assert counted.get_total_flops() + attention == pytest.approx(operations, rel=0.01)
 
 
 def test_rows_of_documents_are_laid_end_to_end():
     assert pack_documents([300, 200, 20, 12, 500]) == [[300, 200, 12], [20], [500]]
+
     batch = batch_packed_rows([[3, 2], [4]])
+
     assert batch["cu_seqlens"].tolist() == [0, 3, 5, 9, 10]
     assert batch["document_ids"].tolist() == [[0, 0, 0, 1, 1], [0, 0, 0, 0, 1]]
     assert batch["position_ids"].tolist() == [[0, 1, 2, 0, 1], [0, 1, 2, 3, 0]]
@@ -78,4 +87,5 @@ def test_no_weights_are_multiplied_in_fp32(family):
     batch = add_host_shapes(batch_for(family), network.config.position.limit)
     with products:
         only(network({name: tensor.to("meta") for name, tensor in batch.items()})).total.backward()
+
     assert products.types == {torch.bfloat16}

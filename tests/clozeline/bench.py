@@ -69,6 +69,7 @@ def reading():
         RecordedFile, "buffer", lambda self: (found.append(self.path), real(self))[1]
     ):
         yield found
+
     _opened = None
 
 
@@ -124,6 +125,7 @@ def write_inputs(folder):
         "steps": 2,
         "checkpoint__every": 1,
     }
+
     for name, changes in _TRAININGS.items():
         (folder / name).write_text(
             yaml.safe_dump(plain_config(**{**usual, **changes})), encoding="utf-8"
@@ -132,10 +134,12 @@ def write_inputs(folder):
     shutil.copy(HOME / "configs" / "prompts" / "polarity_cloze.yaml", folder / "prompt.yaml")
     (folder / "texts.txt").write_text("a text\n", encoding="utf-8")
     (folder / "words.txt").write_text("immunology " * 30, encoding="utf-8")
+
     for name in ("first", "second"):
         (folder / f"{name}.yaml").write_text(
             yaml.safe_dump({"name": name, "shards": TASK_SET}), encoding="utf-8"
         )
+
     (folder / "tuning").mkdir()
     shutil.copy(folder / "task1" / "recipe.yaml", folder / "tuning" / "pipeline.yaml")
     (folder / "tuning" / "train.yaml").write_text(_TUNING, encoding="utf-8")
@@ -188,6 +192,7 @@ def call(action, words, folder, limit, out=None):
     out = out or io.StringIO()
     error = io.StringIO()
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+
     with contextlib.chdir(folder), reading() as opened:
         try:
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, usual[1]))
@@ -195,7 +200,9 @@ def call(action, words, folder, limit, out=None):
                 code = action(words)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+
         files = {os.path.relpath(os.path.realpath(path), folder.resolve()) for path in opened}
+
     return Answer(code, out.getvalue(), error.getvalue()), {
         file for file in files if not file.startswith("..")
     }
@@ -231,13 +238,22 @@ class Bench:
         for line in MADE:
             answer = bench.answer(line)
             assert answer.code == 0, (line, answer)
+
         last = open_shards(folder / SET).manifest.shards[-1]
         publish_quarantine(
-            folder / SET, [{"shard": last.path, "block": last.blocks - 1, "reason": "a test"}]
+            folder / SET,
+            [
+                {
+                    "shard": last.path,
+                    "block": last.blocks - 1,
+                    "reason": "a test",
+                }
+            ],
         )
         with contextlib.chdir(folder):
             for seed in (0, 1):
                 score_run(Path("task1/run"), "train", Path(f"scored1/scores/seed-{seed}.json"))
+
         return bench
 
     def copy(self, folder):

@@ -34,14 +34,18 @@ def test_tensors_follow_from_the_role():
         BatchField("mine", "row", "float32", math.nan),
     )
     assert fields_of(Role("weight"), "float32") == (BatchField("mine", "row", "float32", 1),)
+
     ids, lengths = fields_of(Role("ids", head="h"), "ids")
+
     assert (ids.per, ids.below, lengths) == (
         "text",
         "vocabulary",
         BatchField("lengths_mine", "row", of="mine"),
     )
     assert fields_of(UNDO) == ()
+
     (start,), (position,) = fields_of(STARTS), fields_of(POSITIONS)
+
     assert (start.per, position.per, position.below) == ("token", "entry", "tokens")
 
 
@@ -99,7 +103,9 @@ def test_a_tensor_of_the_labels_of_a_user_is_padded_by_its_filler():
         "rank_of_label": torch.tensor([3, 0]),
         "more": torch.tensor([7, 8]),
     }
+
     padded = pad_labels(tensors, 3, {rank.name: rank})
+
     assert padded["rank_of_label"].tolist() == [3, 0, IGNORED]
     assert (padded["label_index"].tolist(), padded["more"].tolist()) == ([1, 4, 0], [7, 8])
 

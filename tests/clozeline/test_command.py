@@ -61,7 +61,9 @@ def test_what_a_user_can_correct_is_one_line(error, code, message, capsys):
 
 def test_a_mistake_of_ours_shows_where(capsys):
     assert run_command(raising(ZeroDivisionError())) == 1
+
     shown = capsys.readouterr().err
+
     assert "Traceback" in shown
     assert "please report" in shown
     assert run_command(lambda: 3) == 3
@@ -82,6 +84,7 @@ def test_a_signal_ends_what_the_block_started(name):
             finally:
                 os.kill(os.getpid(), signal.Signals[name])  # again, while what was started is ended
                 ended.append(1)
+
         return 0
 
     assert run_command(action) == 75
@@ -105,8 +108,11 @@ def test_an_option_that_is_no_key_is_answered_with_the_nearest(words, message, c
 def test_keys_of_a_recipe_hold_those_of_stages_and_the_options_of_readers():
     found = keys_of(Recipe, [("input", "reader", READERS)])
     keys = {key: (kind, default) for key, kind, default, _ in found}
+
     assert keys["dedup.near.bands"] == ("int", "14")
+
     (name,) = (key for key in keys if key.startswith("input.text_key (reader: ") and "jsonl" in key)
+
     assert keys[name] == ("str", '"text"')
     assert "input.options" not in keys
 
@@ -176,8 +182,10 @@ def test_a_terminal_without_the_character_shows_its_code(tmp_path):
         "PYTHONPATH": ":".join(sys.path),
         "PATH": "/usr/bin:/bin",
     }
+
     command = [sys.executable, "-c", WORK, str(tmp_path / "out")]
     done = subprocess.run(command, env=environment, capture_output=True, check=False)
+
     assert done.returncode == 3, done.stderr
     assert b"a line \\u2192" in done.stdout
 

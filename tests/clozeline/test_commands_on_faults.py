@@ -61,7 +61,11 @@ def one_message(answer, *codes):
 
 
 @pytest.mark.parametrize(
-    "limit", [0, *(pytest.param(size, marks=pytest.mark.slow) for size in (300, 3000, 30_000))]
+    "limit",
+    [
+        0,
+        *(pytest.param(size, marks=pytest.mark.slow) for size in (300, 3000, 30_000)),
+    ],
 )
 @pytest.mark.parametrize("name", NAMES)
 def test_a_full_disk(bench, name, limit):
@@ -83,6 +87,7 @@ def test_a_full_disk(bench, name, limit):
         assert re.search(r"\b(\w+1|new)\b|/tmp/", said), "the name of a folder"
     else:
         assert answer.code in (0, 1), answer
+
     after = tree(bench.folder)
     # those of a run speak of its last start: a stage that ran alone removes a page that does not
     reports = {
@@ -90,15 +95,21 @@ def test_a_full_disk(bench, name, limit):
         for path in before
         if path.endswith(("/report.json", "/report.html")) and limit and writes
     }
+
     kept = {*before} - reports
+
     assert {path: after.get(path) for path in kept} == {path: before[path] for path in kept}
+
     for path in reports & {*after}:
         if path.endswith(".json"):
             verify_checksum(json.loads(after[path]), path)
         else:
             assert after[path].endswith(b"</html>\n")
+
     assert answer.code == 74 or writes or after == before
+
     new = [path for path in after if path not in before and not path.endswith(".partial")]
+
     assert not [path for path in new if path.endswith(".tmp") or limit == 0]
 
 
@@ -129,13 +140,18 @@ def test_an_input_that_vanished(bench, name):
     inputs = [
         pattern for pattern in patterns if "/" not in pattern[:1] and [*bench.folder.glob(pattern)]
     ]
+
     assert inputs
+
     bench.undo(line)
+
     for pattern in inputs[:1] if name in SECONDS else inputs:
         files = [*bench.folder.glob(pattern)]
         for path in files:
             path.rename(path.with_name(f"{path.name}.gone"))
         said = one_message(bench.answer(line), 64, 65, 74)
+
         assert Path(pattern).name.strip("*.") in said, said
+
         for path in files:
             path.with_name(f"{path.name}.gone").rename(path)

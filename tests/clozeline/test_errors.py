@@ -33,11 +33,13 @@ CODES = {
 def test_each_error_has_its_exit_code():
     assert {name: getattr(errors, name).exit_code for name in CODES} == CODES
     assert len({WATCHDOG, STOPPED, 64, 65, 74, 76, 77}) == 7
+
     kinds = [
         kind
         for _, kind in inspect.getmembers(errors, inspect.isclass)
         if kind.__module__ == errors.__name__
     ]
+
     assert all(issubclass(kind, ClozelineError) for kind in kinds)
     assert RemoteRankError("rank 3: no space", 74).exit_code == 74
 
@@ -53,7 +55,11 @@ def test_each_error_has_its_exit_code():
 )
 def test_errors_cross_processes(error):
     crossed = pickle.loads(pickle.dumps(error))
-    assert (type(crossed), str(crossed), vars(crossed)) == (type(error), str(error), vars(error))
+    assert (
+        type(crossed),
+        str(crossed),
+        vars(crossed),
+    ) == (type(error), str(error), vars(error))
     assert not isinstance(error, StateMismatch) or "lanes was saved as 8, this run has [4]" in str(
         error
     )
@@ -84,6 +90,7 @@ SENTENCE = "It's a document of somebody's, with words and no end to it. "
 def test_a_long_value_is_cut_and_the_rest_of_a_message_stays(value):
     shown = str(ConfigurationError(f"data.shards: expected a path, got {value}: set's key"))
     start, end = "data.shards: expected a path, got ", ": set's key"
+
     assert shown.startswith(start + value[:100])
     assert shown.endswith(value[-9:] + end)
     assert len(shown) <= len(start) + 200 + len(end)

@@ -33,11 +33,15 @@ def test_publish_leaves_nothing_behind_on_error(tmp_path):
 
     with pytest.raises(ValueError, match="no"):
         write_and_fail()
+
     assert list(tmp_path.iterdir()) == []
+
     publish_json(tmp_path / "b.json", {"b": 1, "a": 2})
     content = (tmp_path / "b.json").read_bytes()
+
     assert content.index(b'"a"') < content.index(b'"b"')
     assert file_hash(tmp_path / "b.json") == xxhash.xxh3_128_hexdigest(content)
+
     with (
         pytest.raises(StorageError, match=r"cannot write .*/b\.json/page: "),
         publish(tmp_path / "b.json" / "page"),
@@ -62,6 +66,7 @@ def test_a_replaced_file_is_the_old_one_until_it_is_the_new_one(tmp_path, monkey
     with replacing(path, durable=durable) as temporary:
         temporary.write_text("new")
         assert path.read_text() == "old"
+
     assert path.read_text() == "new"
     assert events == (
         [("sync", False), ("rename", True), ("sync", True)] if durable else [("rename", True)]
@@ -76,12 +81,14 @@ def test_a_sync_reaches_the_disk(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     for path in (tmp_path / "file", tmp_path):
         files.sync(path)
+
     assert synced == [(tmp_path / "file").stat().st_ino, tmp_path.stat().st_ino]
 
 
 def test_sweep_removes_what_the_dead_left_and_nothing_else(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
+
     with replacing(tmp_path / "a") as temporary:
         temporary.write_text("mine")
         left = temporary.with_name(temporary.name.replace(f"-{os.getpid()}-", f"-{dead.pid}-"))
@@ -91,6 +98,7 @@ def test_sweep_removes_what_the_dead_left_and_nothing_else(tmp_path):
             path.touch()
         os.utime(old, (0, 0))
         sweep(tmp_path)
+
         assert {path for path in (temporary, left, elsewhere, old) if path.exists()} == {
             temporary,
             elsewhere,
@@ -125,7 +133,9 @@ def test_one_process_holds_a_lock_until_it_ends(tmp_path):
         stdout=subprocess.PIPE,
         text=True,
     )
+
     assert other.stdout.readline() == "True\n"
+
     with (tmp_path / ".lock").open("a") as file:
         assert not lock(file)
         other.communicate("\n")
@@ -153,7 +163,12 @@ def test_a_file_that_cannot_be_written_is_named_with_the_way_out(tmp_path, numbe
 
 
 @pytest.mark.parametrize(
-    ("code", "raised"), [(errno.ENOSYS, False), (errno.ENOLCK, False), (errno.EBADF, True)]
+    ("code", "raised"),
+    [
+        (errno.ENOSYS, False),
+        (errno.ENOLCK, False),
+        (errno.EBADF, True),
+    ],
 )
 def test_a_disk_without_locks_locks_everything(tmp_path, monkeypatch, code, raised):
     def refuse(*_):

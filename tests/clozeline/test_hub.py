@@ -49,6 +49,7 @@ class Hub:
                 {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"},
                 b"",
             )
+
         words = path.split("?")[0].removeprefix("/api/models").strip("/").split("/")
         if len(words) < 4:  # what the package asks of its own accord
             return 404, {}, b""
@@ -60,12 +61,14 @@ class Hub:
                 {"X-Error-Code": "RepoNotFound", "X-Error-Message": "Repository not found"},
                 b"",
             )
+
         if name in self.gated:
             return (
                 403,
                 {"X-Error-Code": "GatedRepo", "X-Error-Message": "Access is restricted"},
                 b"",
             )
+
         commit = COMMITS.get(revision, revision)
         if commit not in COMMITS.values():
             return (
@@ -73,6 +76,7 @@ class Hub:
                 {"X-Error-Code": "RevisionNotFound", "X-Error-Message": "Invalid rev id"},
                 b"",
             )
+
         files = {
             path.relative_to(folder).as_posix(): path
             for path in sorted(folder.rglob("*"))
@@ -81,15 +85,25 @@ class Hub:
         if kind == "resolve":
             return self._file(files[rest], commit)
         if kind == "revision":
-            plain = {"id": name, "sha": commit, "siblings": [{"rfilename": file} for file in files]}
+            plain = {
+                "id": name,
+                "sha": commit,
+                "siblings": [{"rfilename": file} for file in files],
+            }
         else:
             digests = {
                 file: sha256(path.read_bytes()).hexdigest()[:40] for file, path in files.items()
             }
             plain = [
-                {"type": "file", "path": file, "size": path.stat().st_size, "oid": digests[file]}
+                {
+                    "type": "file",
+                    "path": file,
+                    "size": path.stat().st_size,
+                    "oid": digests[file],
+                }
                 for file, path in files.items()
             ]
+
         return 200, {"Content-Type": "application/json"}, json.dumps(plain).encode()
 
     def _file(self, path, commit):
@@ -137,6 +151,7 @@ def published(tmp_path_factory):
     transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="g").save_pretrained(
         folder
     )
+
     for name in (
         "pytorch_model.bin",
         "README.md",
@@ -146,6 +161,7 @@ def published(tmp_path_factory):
     ):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(b"not for us")
+
     return folder
 
 
@@ -170,9 +186,13 @@ def parts_of(folder):
 def test_configuration_tokenizer_and_safetensors_are_downloaded_once(hub, published):
     tokenizer = ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json"]
     folder = fetch_folder("hf://org/tiny", weights=False)
+
     assert hub.downloaded() == tokenizer
+
     wanted = [*tokenizer, "model.safetensors.index.json", *parts_of(published)]
+
     assert len(parts_of(published)) > 1
+
     for _ in range(2):
         assert fetch_folder("hf://org/tiny") == folder
         assert (
@@ -180,6 +200,7 @@ def test_configuration_tokenizer_and_safetensors_are_downloaded_once(hub, publis
             == sorted({*hub.downloaded()})
             == sorted(wanted)
         )
+
     assert all((folder / name).read_bytes() == (published / name).read_bytes() for name in wanted)
     assert len(hub.downloaded()) == len(wanted)
 
@@ -187,12 +208,17 @@ def test_configuration_tokenizer_and_safetensors_are_downloaded_once(hub, publis
 def test_the_folder_names_the_commit(hub):
     """A commit in the cache needs no network."""
     reference = origin_of(fetch_folder("hf://org/tiny"))
+
     assert reference == f"hf://org/tiny@{COMMITS['main']}"
     assert origin_of(fetch_folder("hf://org/tiny@older")) == f"hf://org/tiny@{COMMITS['older']}"
     assert origin_of(Path("downloads/tiny")) == "tiny"
+
     asked = [path for _, path, _ in hub.requests if "/resolve/" in path]
+
     assert {path.split("/resolve/")[1].partition("/")[0] for path in asked} == set(COMMITS.values())
+
     hub.requests.clear()
+
     assert origin_of(fetch_folder(reference)) == reference
     assert not hub.requests
     assert fetch_folder(Path("~/own")) == Path("~/own")
@@ -203,6 +229,7 @@ def test_without_a_hub_the_cache_is_read(hub, how, monkeypatch, published):
     tokenizer = fetch_folder("hf://org/tiny", weights=False)
     hub.down = how == "down"
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", how == "offline")
+
     assert fetch_folder("hf://org/tiny", weights=False) == tokenizer
     # the weights were never downloaded
     with pytest.raises(StorageError, match=r"lacks files.*give its path"):
@@ -234,6 +261,7 @@ def test_what_the_hub_does_not_have_is_named(hub):
         match="has no model org/other that you may read: correct the name, or accept",
     ):
         fetch_folder("hf://org/other")
+
     with pytest.raises(ConfigurationError, match="org/tiny has no revision v9: expected a branch"):
         fetch_folder("hf://org/tiny@v9")
     fetch_folder("hf://org/tiny")
@@ -247,11 +275,13 @@ def test_pickled_weights_are_refused_by_name(hub, tmp_path):
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "config.json").write_text("{}")
     (tmp_path / "old" / "pytorch_model.bin").write_bytes(b"never sent")
+
     with pytest.raises(
         ConfigurationError,
         match=r"got config\.json, pytorch_model\.bin: other formats, such as pickled",
     ):
         fetch_folder("hf://org/old")
+
     assert hub.downloaded() == []
 
 
@@ -262,22 +292,30 @@ def test_the_command_imports_a_private_model_and_keeps_the_token_to_itself(
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)  # set where a test of this process exported
     monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
+
     with serving({"org/tiny": published}, [TOKEN]) as hub:
         words = ["import-model", "hf://org/tiny", "imported"]
         monkeypatch.setenv("HF_ENDPOINT", hub.address)
         refused = installed(*words, cwd=tmp_path)
+
         assert refused.returncode == 64, refused.stderr
         assert "set HF_TOKEN" in refused.stderr
+
         monkeypatch.setenv("HF_TOKEN", TOKEN)
         done = installed(*words, cwd=tmp_path)
+
         assert done.returncode == 0, done.stderr
         assert all(
             authorization == f"Bearer {TOKEN}" for _, path, authorization in hub.requests[-1:]
         )
+
     record = json.loads((tmp_path / "imported" / "model.json").read_text())
     facts = json.loads((tmp_path / "imported" / "tokenizer" / "published.json").read_text())
+
     assert record["source"] == facts["source"] == f"hf://org/tiny@{COMMITS['main']}"
+
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
+
     assert files
     assert not [path for path in files if TOKEN.encode() in path.read_bytes()]
     assert TOKEN not in refused.stdout + refused.stderr + done.stdout + done.stderr
@@ -286,10 +324,13 @@ def test_the_command_imports_a_private_model_and_keeps_the_token_to_itself(
 def test_every_key_and_argument_of_a_model_takes_a_name(hub):
     model = "hf://org/tiny"
     cached = fetch_folder("hf://org/tiny")
+
     assert validate(TokenizerConfig, {"path": model}, "").path == cached
     assert validate(DistilConfig, {"teacher": model}, "").teacher == cached
     assert validate(StudentStart, {"layers": [0], "source": model}, "").source == cached
+
     found = with_source({"init_from": model})
+
     assert found["init_from"] == str(cached)
     assert found["family"] == "decoder"
     assert with_source({"init_from": model, "family": "decoder"})["init_from"] == str(cached)

@@ -163,9 +163,16 @@ def judge(result, good, file):
             for other, content in result.files.items()
             if f"{other} is removed" not in error
         }
-        if (answer.code, result.words, files) == (good.answer.code, good.words, good.files):
+        if (answer.code, result.words, files) == (
+            good.answer.code,
+            good.words,
+            good.files,
+        ):
             return ""
-        usual = {*good.answer.out.splitlines(), *good.answer.error.splitlines()}
+        usual = {
+            *good.answer.out.splitlines(),
+            *good.answer.error.splitlines(),
+        }
         new = "\n".join(line for line in (answer.out + error).splitlines() if line not in usual)
         name = Path(file).name
         step = Path(file).parent.name
@@ -175,6 +182,7 @@ def judge(result, good, file):
             if any(words in new for words in told)
             else f"another result without a word: {new[-300:]}"
         )
+
     if answer.code not in REFUSALS:
         return f"exit code {answer.code}: {error[-300:]}"
     if file not in error and _folder(file) not in error:
@@ -224,7 +232,13 @@ def kind_of(file):
         "exportedN",
         "importedN",
     }
-    return "/".join([*[part for part in path.parts[:-1] if part in shown][-1:], path.name])
+
+    return "/".join(
+        [
+            *[part for part in path.parts[:-1] if part in shown][-1:],
+            path.name,
+        ]
+    )
 
 
 def stamps(root):
@@ -263,6 +277,7 @@ class Hunt:
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
+
         for name in changed:
             if (self.whole / name).is_dir():
                 (self.folder / name).mkdir()
@@ -283,6 +298,7 @@ class Hunt:
             for file, (new, old) in pairs.items()
             if new != old and (seen := comparable(file, new))
         }
+
         speaks = "--dry-run" in line or not ("recipe.yaml" in line or line.startswith("train"))
         return Result(answer, files, _TIMES.sub("", answer.out) if speaks else ""), opened
 
@@ -293,6 +309,7 @@ class Hunt:
                 result, opened = self._start(line)
             finally:
                 self.restore()
+
             assert result.answer.code == 0, (line, result.answer)
             # libraries open some files where that is not seen
             folders = {_folder(file) for file in opened & self._stamps.keys()}
@@ -301,9 +318,11 @@ class Hunt:
                 for file in self._stamps
                 if _folder(file) in folders and file.endswith(_OWN_FORM)
             }
+
             lost = line.rpartition("; ")[0].removeprefix("rm ")
             files = [file for file in sorted(opened | near) if not file.startswith(f"{lost}/")]
             self._good[line] = result, [file for file in files if (self.whole / file).is_file()]
+
         return self._good[line]
 
     def cases(self, lines):
@@ -326,6 +345,7 @@ class Hunt:
         """Damage a file and run the line; return what is wrong with the result."""
         good = self.good(case.line)[0]
         path = self.folder / case.file
+
         try:
             DAMAGES[case.damage](path, hash64(case.file, case.damage))
             damaged = content_of(path)
@@ -336,6 +356,7 @@ class Hunt:
                 )
         finally:
             self.restore()
+
         return judge(result, good, case.file)
 
 

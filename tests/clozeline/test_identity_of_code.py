@@ -104,6 +104,7 @@ def test_a_run_tells_other_code_of_every_kind(module_of, kind):
     before = frozen(config)
     file.write_text(file.read_text() + EDIT)
     after = frozen(config)
+
     assert {key for key in before if before[key] != after[key]} == {f"code.mine_{kind}:Mine"}
 
 
@@ -134,6 +135,7 @@ def test_the_code_is_that_of_the_class_wherever_its_name_leads(module_of):
     for edited in (base, file):
         edited.write_text(edited.read_text() + EDIT)
         found.append(frozen(config))
+
     assert len({one["code.mylib.schedules:Falling"] for one in found}) == 3
 
 
@@ -208,8 +210,11 @@ def test_a_stage_tells_other_code_of_every_kind(module_of, monkeypatch, kind):
     monkeypatch.setattr(type(stage), "version", lambda _: 1)
     monkeypatch.setattr(type(stage), "files", lambda _: {})
     before = stage_key(stage, "up")
+
     assert stage_key(stage, "up") == before
+
     file.write_text(file.read_text() + EDIT)
+
     assert stage_key(stage, "up") != before
 
 
@@ -220,8 +225,11 @@ def test_evaluation_files_have_readers_too(module_of):
         validate(Recipe, {"corpus": "c", "output": "out", **keys}, "test"), "decontaminate"
     )
     before = plugins.digests(stage.algorithms())
+
     assert before.keys() == {"mine_items:Mine"}
+
     file.write_text(file.read_text() + EDIT)
+
     assert plugins.digests(stage.algorithms()) != before
 
 
@@ -260,6 +268,7 @@ def test_each_key_that_names_an_algorithm_allows_its_import(tmp_path, monkeypatc
     else:
         schema = Recipe
         plain = {"corpus": "c", "output": "out", **keys}
+
     file = tmp_path / "theirs.yaml"
     file.write_text(yaml_text(plain))
     monkeypatch.setenv(plugins.VARIABLE, "")
@@ -270,10 +279,14 @@ def test_each_key_that_names_an_algorithm_allows_its_import(tmp_path, monkeypatc
         for key, value in keys.items()
         if name in str(value)
     ]
+
     load_config(schema, file, words)
+
     assert names_allowed() == [f"{name}:Mine"]
+
     monkeypatch.setenv(plugins.VARIABLE, "")
     load_config(schema, file, is_users=True)
+
     assert names_allowed() == [f"{name}:Mine"]
 
 
@@ -288,10 +301,13 @@ def test_a_text_that_looks_like_a_name_allows_nothing(tmp_path, monkeypatch, mod
     own.write_text(yaml_text({**plain_config(model__heads=labels), "output": "theirs:Mine"}))
     foreign.write_text(yaml_text({**plain_config(), "schedule": "theirs:Mine"}))
     load_config(TrainConfig, own, ["output=theirs:Mine", "data.shards=theirs:Mine"], is_users=True)
+
     assert not os.environ[plugins.VARIABLE]
+
     with pytest.raises(ConfigurationError, match="write CLOZELINE_IMPORT=theirs:Mine"):
         load_config(TrainConfig, foreign, ["output=theirs:Mine"])
     config = load_config(TrainConfig, foreign, ["schedule.name=theirs:Mine", "schedule.warmup=1"])
+
     assert to_data(config)["schedule"]["name"] == "theirs:Mine"
 
 
@@ -305,8 +321,10 @@ def test_words_name_algorithms_in_lists_and_in_options_of_others(monkeypatch):
             "clean.sources.web.extractor=h:I",
         ],
     )
+
     allow_words(
         Recipe,
         ["corrupt=[{name: composition, steps: [{name: j:K}], label: l:M}]", "input.reader=n:O"],
     )
+
     assert names_allowed() == ["a.b:C", "d:E", "f:G", "h:I", "j:K", "n:O"]

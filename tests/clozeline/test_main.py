@@ -20,21 +20,31 @@ def clozeline(*words, cwd):
 
 def test_every_stage_and_every_tool_is_a_command_with_a_summary():
     groups = commands()
+
     assert {name.replace("-", "_") for name in groups["one stage of it"]} == set(all_stages())
+
     tools = {path.stem for path in (ROOT / "tools").glob("*/*.py")} - {"__init__"}
+
     assert {command.file.stem for group in groups.values() for command in group.values()} >= tools
+
     names = [name for group in groups.values() for name in group] + ["where"]
+
     assert len(set(names)) == len(names)
     assert all(command.summary for group in groups.values() for command in group.values())
 
 
 def test_help_lists_all(tmp_path):
     shown = clozeline("--help", cwd=tmp_path)
+
     assert shown.returncode == 0
+
     for group in commands().values():
         assert all(f"\n  {name} " in shown.stdout for name in group)
+
     assert clozeline(cwd=tmp_path).stdout == shown.stdout
+
     found = [shown.stdout.index(f"\n  {name.replace('_', '-')} ") for name in all_stages()]
+
     assert found == sorted(found), "stages are listed in the order they run"
 
 

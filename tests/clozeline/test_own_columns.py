@@ -32,10 +32,12 @@ def start_with_package(world, folder, config, words, compiled=False):
     os.environ[plugins.VARIABLE] = (
         "mylab.training"  # as the command allows it for a file of the user
     )
+
     if compiled:
         engine.compile_layers = partial(engine.compile_layers, backend="aot_eager")
         engine.compile_heads = partial(engine.compile_heads, backend="aot_eager")
         words = [*words, "compile=true", "data.label_capacity=16"]
+
     try:
         return start(world, config, words)
     finally:
@@ -58,7 +60,9 @@ def made(tmp_path_factory):
         "own.yaml",
         "corrupt=[{name: mylab.algorithms:GradedTokens, max_length: 32}]",
     )
+
     assert done.returncode == 0, done.stderr
+
     return folder, command
 
 
@@ -75,6 +79,7 @@ def run(made, two_ranks):
         "model__position": {"maximum": 64},
         **NO_DROPOUT,
     }
+
     config = write_config(folder / "train.yaml", shards, folder / "run", **changes)
 
     def train(name, *words, compiled=False):
@@ -82,7 +87,9 @@ def run(made, two_ranks):
         (code, message), *others = two_ranks.run(
             start_with_package, folder, config, words, compiled
         )
+
         assert [other for other, _ in others] == [code]
+
         return folder / name if code == 0 else f"{code} {message}"
 
     return train
@@ -92,13 +99,17 @@ def test_its_columns_are_stored_with_their_roles_and_valid(made):
     folder, command = made
     shards = open_shards(folder / "own/corrupt/graded_tokens/train")
     role = shards.manifest.roles["rarity"]
+
     assert (role.of, role.head, role.below) == ("label_positions", "rarity", 4)
+
     for row in shards:
         assert len(row["rarity"]) == len(row["label_positions"])
         assert row["rarest"].tolist() == [max(row["rarity"])]
+
     checked = command(
         "validate-shards", "own/corrupt/graded_tokens/train", CLOZELINE_IMPORT="mylab.algorithms"
     )
+
     assert checked.returncode == 0, checked.stderr
 
 
@@ -114,12 +125,17 @@ def test_a_compiled_run_with_padded_labels_has_the_same_losses(run):
 def test_a_run_resumes_as_if_it_had_not_stopped_unless_the_code_changed(made, run):
     folder, command = made
     run("stopped", "steps=2")
+
     assert logged(run("stopped", "steps=4")) == logged(run("straight", "steps=4"))
+
     exported = command(
         "export-model", "stopped", "exported", "parts=encoder", CLOZELINE_IMPORT="mylab.training"
     )
+
     assert exported.returncode == 0, exported.stderr
+
     table = load_file(folder / "exported/model.safetensors")["embeddings.word_embeddings.weight"]
+
     assert torch.equal(
         table[: len(table)], saved(folder / "stopped")["family.tokens.weight"][: len(table)]
     )
@@ -127,5 +143,6 @@ def test_a_run_resumes_as_if_it_had_not_stopped_unless_the_code_changed(made, ru
     with (folder / "mylab/training.py").open("a") as file:
         file.write("# edited\n")
     refused = run("stopped", "steps=6")
+
     assert refused.startswith("64 ")
     assert f"checkpoint.allow_changed=[code.{HEAD}]" in refused

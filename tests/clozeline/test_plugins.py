@@ -38,6 +38,7 @@ def command_in(folder):
         },
         "corrupt": [{"name": "mylab.algorithms:RareTokens", "mask_rate": 0.2}],
     }
+
     (folder / "own.yaml").write_text(yaml.safe_dump(recipe))
     environment = {
         k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CLOZELINE_IMPORT")
@@ -71,16 +72,21 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("user")
     command = command_in(folder)
     missing = command("pipeline", "--config", "own.yaml")
+
     assert missing.returncode == 64
     assert "mylab.algorithms:Shouting: no module 'mylab'; install its package" in missing.stderr
+
     shutil.copytree(MYLAB / "mylab", folder / "mylab")
     done = command("pipeline", "--config", "own.yaml", "executor.workers=2", "executor.tasks=2")
+
     assert done.returncode == 0, done.stderr
+
     return folder, command
 
 
 def test_a_module_of_ones_own_is_recorded_and_a_part_of_the_digest(made):
     folder, command = made
+
     assert "mylab.algorithms:RareTokens" in (folder / "own/corrupt/config.yaml").read_text()
     assert (
         '"mylab.algorithms:RareTokens"'
@@ -90,6 +96,7 @@ def test_a_module_of_ones_own_is_recorded_and_a_part_of_the_digest(made):
     # another comment is another source, of which nobody knows that it computes the same
     with (folder / "mylab/algorithms.py").open("a") as file:
         file.write("# edited\n")
+
     assert stages_to_do(command("pipeline", "--config", "own.yaml", "--dry-run")) == {"clean"}
 
 
@@ -104,7 +111,9 @@ def test_tasks_of_a_cluster_find_it_in_the_folder_of_the_driver(made, monkeypatc
         f"executor.options={options}",
         "executor.tasks=2",
     )
+
     (folder / "yaml.py").write_text("raise SystemExit('a file among the data was imported')\n")
+
     try:
         done = command(
             "clean",
@@ -116,6 +125,7 @@ def test_tasks_of_a_cluster_find_it_in_the_folder_of_the_driver(made, monkeypatc
         )
     finally:
         (folder / "yaml.py").unlink()
+
     assert done.returncode == 0, done.stderr
     assert list((folder / "there/clean/logs").rglob("*.out")), "it ran as tasks"
 
@@ -127,6 +137,7 @@ def test_tasks_of_a_cluster_find_it_in_the_folder_of_the_driver(made, monkeypatc
 def test_actors_of_a_cluster_find_it_behind_the_installed_modules(made):
     folder, command = made
     (folder / "yaml.py").write_text("raise SystemExit('a file among the data was imported')\n")
+
     try:
         options = "{mem_per_cpu_gb: 0.25}"
         words = (
@@ -138,6 +149,7 @@ def test_actors_of_a_cluster_find_it_behind_the_installed_modules(made):
         done = command("clean", "--config", "own.yaml", *words)
     finally:
         (folder / "yaml.py").unlink()
+
     assert done.returncode == 0, done.stderr
 
 
@@ -145,6 +157,7 @@ def test_a_folder_of_somebody_else_imports_nothing(made):
     folder, command = made
     (folder / "mylab/__init__.py").write_text(f"open({str(folder / 'imported')!r}, 'w')\n")
     looked = command("filter-report", "own")
+
     assert looked.returncode == 64
     assert "write CLOZELINE_IMPORT=mylab.algorithms:Shouting before the command" in looked.stderr
     assert command("inspect-shard", "own/corrupt/rare_tokens/train").returncode == 0
@@ -159,6 +172,7 @@ def test_an_installed_package_is_used_from_texts_to_export(tmp_path):
     command = command_in(tmp_path)
     package = tmp_path / "package"
     shutil.copytree(MYLAB, package)
+
     with (package / "pyproject.toml").open("a") as file:
         file.write(
             '[project.entry-points."clozeline.objectives"]\nrare_tokens = '
@@ -168,6 +182,7 @@ def test_an_installed_package_is_used_from_texts_to_export(tmp_path):
         file.write(
             '[project.entry-points."clozeline.optimizers"]\nradam = "mylab.training:RAdam"\n'
         )
+
     pip = [
         sys.executable,
         "-m",
@@ -179,6 +194,7 @@ def test_an_installed_package_is_used_from_texts_to_export(tmp_path):
         str(tmp_path / "site"),
         str(package),
     ]
+
     subprocess.run(pip, check=True)
     path = {"PYTHONPATH": f"{ROOT}:{tmp_path / 'site'}"}
     words = [
@@ -186,7 +202,9 @@ def test_an_installed_package_is_used_from_texts_to_export(tmp_path):
         "clean.filters=[{name: shouting, share: 0.3}]",
     ]
     made = command("pipeline", "--config", "own.yaml", *words, **path)
+
     assert made.returncode == 0, made.stderr
+
     (tmp_path / "few.txt").write_text("The sea was calm.\n")
     manifest = "data.shards=own/corrupt/rare_tokens/train/manifest.json"
     optimizer = "optimizer={name: radam, learning_rate: 0.001}"
@@ -208,7 +226,9 @@ def test_an_installed_package_is_used_from_texts_to_export(tmp_path):
     ):
         done = command(*step, **path)
         assert done.returncode == 0, done.stderr
+
     shown = command("show", "rare_tokens", "The sea was calm and the boat went out.", **path)
+
     assert "labels" in shown.stdout
     assert "optimizer.learning_rate (name: adamw" in command(
         "train", "--help", **path

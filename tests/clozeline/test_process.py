@@ -18,6 +18,7 @@ def traps(tmp_path, monkeypatch):
     installed module."""
     here = tmp_path / "data"
     here.mkdir()
+
     for module in (
         "json",
         "yaml",
@@ -32,9 +33,11 @@ def traps(tmp_path, monkeypatch):
         (here / f"{module}.py").write_text(
             f"open({str(tmp_path / 'imported')!r}, 'a').write({module!r} + ' ')\n"
         )
+
     monkeypatch.chdir(here)
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
     yield here
+
     assert not (tmp_path / "imported").exists(), (tmp_path / "imported").read_text()
 
 
@@ -69,9 +72,11 @@ if __name__ == "__main__":
     with child_context({method!r}).Pool(1) as pool:
         print(pool.map(sum_of_squares, [3]))
 """
+
     done = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False
     )
+
     assert done.stdout == "['9']\n", done.stderr
 
 
@@ -79,9 +84,12 @@ def test_a_child_may_use_no_more_than_its_limits():
     grown = run_child(
         python_command("-c", "bytearray(2**30)"), limits=ChildLimits(memory_bytes=2**28)
     )
+
     assert grown.returncode == 1
     assert b"MemoryError" in grown.stderr
+
     endless = "import time; time.sleep(0.2)\nwhile True: pass"
+
     assert (
         run_child(python_command("-c", endless), limits=ChildLimits(cpu_s=1)).returncode == -24
     ), "SIGXCPU"
@@ -118,7 +126,11 @@ def typed(*words, **variables):
 
 
 @pytest.mark.parametrize(
-    "start", [[str(Path(sys.executable).parent / "clozeline")], [sys.executable, "-m", "clozeline"]]
+    "start",
+    [
+        [str(Path(sys.executable).parent / "clozeline")],
+        [sys.executable, "-m", "clozeline"],
+    ],
 )
 def test_pages_are_cleaned_beside_files_with_the_names_of_modules(traps, start):
     """`python -m` itself imports some modules of the standard library before ours runs, and those
@@ -126,6 +138,7 @@ def test_pages_are_cleaned_beside_files_with_the_names_of_modules(traps, start):
     if "-m" in start:
         (traps / "struct.py").unlink()
         (traps / "signal.py").unlink()
+
     (traps / "page.html").write_text(PAGE)
     words = (
         "clean",
@@ -136,7 +149,9 @@ def test_pages_are_cleaned_beside_files_with_the_names_of_modules(traps, start):
         "clean.language=null",
         "clean.filters=[]",
     )
+
     done = typed(*start, *words)
+
     assert done.returncode == 0, done.stderr
 
 

@@ -9,7 +9,11 @@ from clozeline.errors import IntegrityError, NewerFormatError, StorageError
 from clozeline.pipeline.execution.unit_record import Output, UnitRecord
 from clozeline.recorded_file import RecordedFile, check_files, find_file
 
-CONTENT = {"b": [1, 2.5, None], "a": {"é": "\udcff"}, "c": True}
+CONTENT = {
+    "b": [1, 2.5, None],
+    "a": {"é": "\udcff"},
+    "c": True,
+}
 
 
 def test_what_is_sealed_is_found_again_in_any_order_of_keys():
@@ -31,15 +35,26 @@ def test_every_changed_or_missing_value_is_noticed(key):
 
 def test_a_newer_format_is_told_from_a_changed_one():
     newer = add_checksum({**CONTENT, "format": 3})
+
     assert verify_checksum(newer, "here", 3)["format"] == 3
+
     with pytest.raises(
         NewerFormatError,
         match=r"here: a newer version wrote this file \(format 3, this version reads format 2\)",
     ):
         verify_checksum(newer, "here", 2)
+
     with pytest.raises(ValueError, match="checksum: expected"):
         verify_checksum({**newer, "format": 4}, "here", 2)
-    for content in ({}, {"format": 1}, {"format": 2}, {"format": "3"}, {"format": None}, [3], None):
+    for content in (
+        {},
+        {"format": 1},
+        {"format": 2},
+        {"format": "3"},
+        {"format": None},
+        [3],
+        None,
+    ):
         refuse_newer("file.json", content, 2)  # left to its reader
 
 
@@ -71,10 +86,12 @@ def test_one_changed_bit_is_refused(stage, place):
     content = bytearray((stage / NAME).read_bytes())
     content[place] ^= 4
     (stage / NAME).write_bytes(content)
+
     with pytest.raises(
         IntegrityError, match=r"documents/000003\.arrow: expected xxh3 .*clozeline clean --verify"
     ):
         find_file(stage, "000003", NAME).buffer()
+
     with pytest.raises(IntegrityError):
         check_files(stage, "000003", "documents/")
     check_files(stage, "000003", "rejects/")
@@ -89,6 +106,7 @@ def test_another_size_and_a_missing_file_are_refused(stage):
         find_file(stage, "000003", NAME).buffer()
     path = stage / "records" / "000003.json"
     path.write_text(path.read_text().replace('"unit": 3', '"unit": 2'))
+
     with pytest.raises(
         IntegrityError, match=r"000003\.json: the record of the unit is damaged \(checksum"
     ):

@@ -16,9 +16,12 @@ from tests.temporary_module import temporary_module
 
 def test_names_are_the_public_files_of_a_folder():
     folder = Path(__file__).parents[2] / "pipeline/text/sentences"
+
     assert SENTENCES.available() == sorted(path.stem for path in folder.glob("[!_]*.py"))
     assert OBJECTIVES.load_class("masked_lm").__name__ == "MaskedLM"
+
     chosen = OBJECTIVES.resolve({"name": "masked_lm", "max_length": 9})
+
     assert OBJECTIVES.resolve(chosen.as_dict()) == chosen
     assert chosen.as_dict()["max_length"] == 9
 
@@ -48,10 +51,12 @@ def test_a_class_is_found_by_the_name_of_its_file(tmp_path):
     with temporary_module(HEADS.package, "two_words", source, tmp_path):
         assert "two_words" in HEADS.available()
         assert HEADS.load_class("two_words").__name__ == "TwoWordsHead"
+
     source = "from clozeline.model.heads.lm import LmHead as LmAgainHead\n"
     holds_none = pytest.raises(ConfigurationError, match="expected a class named like the file")
     with temporary_module(HEADS.package, "lm_again", source, tmp_path), holds_none:
         HEADS.load_class("lm_again")
+
     assert "two_words" not in HEADS.available()
 
 
@@ -68,11 +73,15 @@ def test_defaults_are_algorithms_of_which_help_needs_only_the_names():
         '["regex", "lines"]',
         '["nowhere"]',
     ]
+
     lines, regex = (SENTENCES.resolve(name) for name in ("lines", "regex"))
+
     with pytest.raises(
         ConfigurationError, match="no algorithm in pipeline/text/sentences is called 'nowhere'"
     ):
         Splitters()
+
     made = Splitters(none_there=())
+
     assert (made.one, made.list_of) == (lines, [regex, lines])
     assert SENTENCES.defaults("lines")() == [lines]

@@ -88,9 +88,11 @@ def test_mypy_checks_the_signatures_of_algorithms_and_their_callers(tmp_path):
         "-p",
         "mylab",
     ]
+
     environment = {**os.environ, "MYPYPATH": str(tmp_path)}
     found = subprocess.run(
         words, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     lines = re.findall(r"algorithms\.py:(\d+): error", found.stdout)
+
     assert {int(line) for line in lines} == expected, found.stdout + found.stderr

@@ -46,12 +46,14 @@ def message(path):
             validate(path.parent)
     except ClozelineError as error:
         return str(error)
+
     raise AssertionError("nothing was said")
 
 
 def damage(path, kind):
     content = path.read_bytes()
     draw = hash64(path.name, kind)
+
     if kind == "delete":
         path.unlink()
     elif kind == "truncate":
@@ -75,8 +77,11 @@ def test_the_command_in_a_message_repairs(finished, pattern, kind):
         "manifest.json",
     )
     said = f"{path}; {rebuild_hint(path)}" if unmade else message(path)
+
     assert str(path) in said
+
     stage, words = COMMAND.search(said.replace("\n", " ")).groups()
+
     assert run_stage(stage, shlex.split(words)) == 0
     assert path.read_bytes() == whole
 
@@ -87,7 +92,9 @@ def test_a_file_of_no_run_is_copied(tmp_path):
         == "copy it again, or write it again with the command that wrote it"
     )
     assert rebuild_hint("https://host.example/set/shard.arrow").startswith("copy it again")
+
     (tmp_path / "model.json").touch()
+
     assert "import the model again" in rebuild_hint(tmp_path / "tokenizer" / "vocabulary.json")
     assert explain_error(OSError("odd")) == "odd"
     assert explain_error(OSError(errno.EPIPE, "Broken pipe")) == "Broken pipe"

@@ -40,12 +40,16 @@ def test_words_of_rows_equal_plain_integers(uids, stream, index, seed):
     variants = np.arange(len(uids), dtype=np.uint16) % 2
     keys = kernel_keys(seed, "label", np.array(uids, np.uint64), variants)
     found = random_bits(keys, stream, 3, start=index)
+
     for row, uid in enumerate(uids):
         base = kernel_base(seed, "label", int(variants[row]))
         key = slow_mix(slow_mix(uid) ^ base)
+
         assert int(keys[row]) == key
+
         steps = [2**32 * stream + j + 1 for j in range(index, index + 3)]
         wanted = [slow_mix((key + 0x9E3779B97F4A7C15 * step) % 2**64) for step in steps]
+
         assert found[row].tolist() == wanted
         assert random_bits_of(base, uid, stream, index) == wanted[0]
 
@@ -53,6 +57,7 @@ def test_words_of_rows_equal_plain_integers(uids, stream, index, seed):
 def test_hashes_are_stable():
     """Shards and uids depend on these values for ever."""
     uid = bytes(range(16))
+
     assert f"{hash64('a', 1, b'b'):016x}" == "9bead1c8d3957762"
     assert f"{order_key(uid, 'heldout', 1):016x}" == "23246ae3cc4a4dc6"
     assert fraction(uid, "heldout", 1) == 0x23246AE3CC4A4DC6 / 2**64
@@ -76,5 +81,7 @@ def test_stratified_words_are_uniform_and_even_over_variants():
     for column in found:
         counts = np.bincount((column >> np.uint64(28)).astype(int), minlength=16)
         assert chi_square_is_plausible(counts, [500.0] * 16, 15)
+
     bins = np.sort(np.stack(found) >> np.uint64(29), axis=0)
+
     assert (bins == np.arange(8, dtype=np.uint64)[:, None]).all()

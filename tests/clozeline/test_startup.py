@@ -68,7 +68,10 @@ def test_the_start_of_a_complete_pipeline_needs_no_large_library(tmp_path):
     source = write_corpus(tmp_path / "crawl", 25)
     recipe = write_recipe(tmp_path, RECIPE.partition("\n  - {name: span")[0])
     words = ["--config", str(recipe), f"input={source}", f"output={tmp_path / 'out'}"]
+
     assert main(words) == 0
+
     code, said, modules = start("pipeline", *words, cwd=tmp_path)
+
     assert (code, said.count("already complete")) == (0, 6)
     assert not modules & LARGE

@@ -46,6 +46,7 @@ def on_a_terminal(action, monkeypatch):
 
     reader = threading.Thread(target=collect)
     reader.start()
+
     with os.fdopen(its, "w", encoding="utf-8") as terminal:
         monkeypatch.setattr(sys, "stdout", terminal)
         monkeypatch.setattr(sys, "stderr", terminal)
@@ -54,6 +55,7 @@ def on_a_terminal(action, monkeypatch):
         terminal.write("\x04")
         terminal.flush()
         reader.join()
+
     os.close(ours)
     return written[:-1].decode()
 
@@ -75,6 +77,7 @@ def fail(error):
 )
 def test_no_control_character_reaches_a_terminal(action, monkeypatch):
     written = on_a_terminal(action, monkeypatch)
+
     assert {letter for letter in written if unicodedata.category(letter) in ("Cc", "Cf")} <= {
         "\n",
         "\t",
@@ -88,13 +91,18 @@ def test_no_control_character_reaches_a_terminal(action, monkeypatch):
 def test_scripts_styles_and_pipes_stay(monkeypatch, capsys):
     """The reader of a pipe gets the bytes of the documents."""
     text = "می\u200cخواهم 👩\u200d👧 \u200fאב\u200e e\u0301"
+
     assert text in on_a_terminal(lambda: print(text), monkeypatch)
+
     file = io.StringIO()
     Terminal(file=file, force_terminal=True, color_system="standard").print(
         "[bold]a[/bold]\x1b", highlight=False
     )
+
     assert file.getvalue() == "\x1b[1ma\x1b[0m\\x1b\n"
+
     run_command(lambda: (print(HOSTILE, end=""), 0)[1])
+
     assert capsys.readouterr().out == HOSTILE
 
 
@@ -106,8 +114,10 @@ def test_durations_and_sizes_are_in_the_units_of_people():
         3599.4: "59 min 59 s",
         7380: "2 h 3 min",
     }
+
     assert {seconds: duration(seconds) for seconds in shown} == shown
     assert time_left(2940) == "0:49:00 left"
+
     shown = {
         0: "0 bytes",
         999: "999 bytes",
@@ -115,6 +125,7 @@ def test_durations_and_sizes_are_in_the_units_of_people():
         7_340_000_000: "7.3 GB",
         2.5e16: "25000.0 TB",
     }
+
     assert {size: size_text(size) for size in shown} == shown
 
 

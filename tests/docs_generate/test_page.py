@@ -45,13 +45,17 @@ def test_the_pages_are_short():
 @pytest.mark.parametrize("name", NAMES)
 def test_a_section_has_examples_features_and_options(name):
     assert name in SECTIONS, f"docs/objectives/ has no section {name}: `make objectives` writes it"
+
     section = SECTIONS[name]
+
     assert section.count("```text\n") == len(cases_of(name))
     assert re.search(r"\*Papers:\* arXiv \d{4}\.\d{5}", section)
+
     for feature in build_objective(name, WordCodec(EVERY_WORD).vocabulary).features:
         assert f"| `{feature.name}` |" in section
     (block,) = re.findall(r"```yaml\n(.*?)```", section, flags=re.DOTALL)
     (entry,) = validate(CorruptConfig, yaml.safe_load(block), name)
+
     assert entry.objective.options == OBJECTIVES.resolve(name).options
     assert {*entry.objective.type.Options.__pydantic_fields__} == {*yaml.safe_load(block)[0]} - {
         "name"
@@ -101,6 +105,7 @@ def test_every_page_is_in_the_navigation():
         r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("nav:")[2]
     )
     pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
+
     assert sorted(listed) == sorted(
         [*pages, "start.md", "contributing.md", "changelog.md", "api.md"]
     )
@@ -108,7 +113,9 @@ def test_every_page_is_in_the_navigation():
 
 def test_the_public_names_exist_and_have_docstrings():
     names = public_names()
+
     assert "clozeline.pipeline.shards.open_shards" in names
+
     for name in names:
         module, _, attribute = name.rpartition(".")
         assert getattr(importlib.import_module(module), attribute).__doc__, name

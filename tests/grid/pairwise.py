@@ -20,6 +20,7 @@ def covering_rows(factors, forbidden, count, seed):
         for here in factors[one]
         for there in factors[other]
     ]
+
     draw.shuffle(missing)
     rows = []
     while missing or len(rows) < count:
@@ -28,9 +29,12 @@ def covering_rows(factors, forbidden, count, seed):
         if found := [row for row in filled if row is not None]:
             left = set(missing)
             rows.append(max(found, key=lambda row: len(left & pairs_of(row))))
+
         covered = pairs_of(rows[-1]) | {pair}  # also one that no allowed row has
         missing = [one for one in missing if one not in covered]
+
     assert len(rows) == count, "more rows are needed for all pairs"
+
     return rows
 
 
@@ -58,4 +62,5 @@ def fill(row, factors, forbidden, draw):
             if not allowed:
                 return None
             row[factor] = draw.choice(allowed)
+
     return {factor: row[factor] for factor in factors}

@@ -54,6 +54,7 @@ def plain_loop(_, plain, ranks):
     data = plain["data"]
     batches = global_batches(data, ranks, data["global_batch"] if wide else data["micro_batch"])
     outcome = Outcome()
+
     for step in range(1, plain["steps"] + 1):
         with linear_maps(plain["zero"]["stage"]):
             losses, gradients = gradients_of(model, teacher, plain, next(batches))
@@ -63,13 +64,16 @@ def plain_loop(_, plain, ranks):
         with torch.no_grad():
             for name, p in current.items():
                 p.copy_(masters[name])
+
         if decay := option(plain, "average", "decay"):
             share = 1 - min(decay, (1 + step) / (10 + step))
             for name, master in masters.items():
                 average[name] += share * (master - average[name])
+
         outcome.losses.append(losses)
         outcome.norms.append(norm)
         outcome.rates.append(rate)
+
     outcome.initial = {name: tensor.double().numpy() for name, tensor in initial.items()}
     # a run with an adapter saves what it trains
     frozen = [] if "adapter" in plain["model"] else model.named_parameters()
@@ -93,21 +97,25 @@ def starting_model(plain):
     model = build_model(model_config(plain["model"]), plain["vocabulary"], {}, seed=seed)
     named = dict(model.named_parameters())
     fresh = set[str]()
+
     if (source := plain["model"].get("init_from")) is not None:
         weights = saved_weights(source)
         fresh = named.keys() - weights.keys()
         with torch.no_grad():
             for name in named.keys() & weights.keys():
                 named[name].copy_(weights[name])
+
     if model.adapter_in_use is not None:  # some start from the weights of the model
         model.adapters[model.adapter_in_use].initialize_from(
             model.family, plain["vocabulary"], seed
         )
         for name, p in named.items():
             p.requires_grad_(name in fresh)
+
     for name, p in named.items():
         if "embeddings" in plain.get("freeze", ()) and is_embedding(name):
             p.requires_grad_(False)
+
     return model, fresh
 
 
@@ -148,6 +156,7 @@ def teacher_of(plain):
     with torch.no_grad():
         for name, p in model.named_parameters():
             p.copy_(weights[name])
+
     return model.eval().requires_grad_(False)
 
 
@@ -165,11 +174,13 @@ def global_batches(data, ranks, micro_batch):
         "lanes": data["lanes"],
         "io_threads": 0,
     }
+
     shards = open_shards(Path(data["shards"]))
     streams = [
         Stream(shards, rank=rank, world_size=ranks, micro_batch=micro_batch, **shared)
         for rank in range(ranks)
     ]
+
     while True:
         step = []
         least = data.get("batch_tokens") or 0
@@ -178,6 +189,7 @@ def global_batches(data, ranks, micro_batch):
         ):
             of_ranks = zip(*(stream.next_step() for stream in streams), strict=True)
             step += [[batch.tensors for batch in batches] for batches in of_ranks]
+
         yield step
 
 
@@ -216,6 +228,7 @@ def counters(plain):
         "distil/scores": labels,
         "distil/states": real_tokens,
     }
+
     return {name: found[name] for name in loss_weights(plain)}
 
 
@@ -273,7 +286,12 @@ class recorded_states:
     def __init__(self, model, *more):
         stack = model.family.stack
         self.states = []
-        self.modules = [stack.embeddings, *list(stack.layers)[:-1], model.family, *more]
+        self.modules = [
+            stack.embeddings,
+            *list(stack.layers)[:-1],
+            model.family,
+            *more,
+        ]
 
     def __enter__(self):
         self.hooks = [
@@ -282,6 +300,7 @@ class recorded_states:
             )
             for module in self.modules
         ]
+
         return self.states
 
     def __exit__(self, *_):
@@ -302,6 +321,7 @@ def gradients_of(model, teacher, plain, micro_batches):
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
     parts = {name: [] for name in trained}
     means = dict.fromkeys(counts, 0.0)
+
     for batch in every:
         losses = all_losses(model, teacher, plain, batch)
         weighted = [
@@ -312,8 +332,10 @@ def gradients_of(model, teacher, plain, micro_batches):
         for name, p in trained.items():
             parts[name].append(torch.zeros_like(p) if p.grad is None else p.grad)
             p.grad = None
+
         for name, loss in losses.items():
             means[name] += float(loss.detach()) / counts[name]
+
     by_rank = {
         name: torch.stack(own).unflatten(0, (len(micro_batches), -1)) for name, own in parts.items()
     }
@@ -379,6 +401,7 @@ class Trainer:
         norm = math.sqrt(sum(float(own.square().sum()) for own in gradients.values()))
         clipping = self.plain["gradient_clipping"]
         factor = min(1.0, clipping / (norm + 1e-6)) if clipping else 1.0
+
         for name, master in self.masters.items():
             own = rate * (self.options["layer_decay"] or 1.0) ** self.depths[name]
             if name.startswith("adapters.lora.") and name.endswith(".b"):
@@ -388,9 +411,11 @@ class Trainer:
             if self.depths[name] in trained:
                 decay = self.options["weight_decay"] if master.dim() > 1 else 0.0
                 self.rule(name)(self.options, self.states[name], master, gradient, own, decay)
+
             if self.regularizer is not None:
                 # the minimum over v of strength/2 (v - anchor)² + (v - master)² / (2 rate)
                 master.copy_((master + own * strength * self.anchors[name]) / (1 + own * strength))
+
         return norm
 
     def strength(self, name):

@@ -15,7 +15,14 @@ def adamw(o, state, w, g, rate, decay):
 
 
 def muon_adamw(o, state, w, g, rate, decay):
-    adamw({**o, "betas": (0.9, 0.95)}, state, w, g, rate * o["adam_rate"], decay)
+    adamw(
+        {**o, "betas": (0.9, 0.95)},
+        state,
+        w,
+        g,
+        rate * o["adam_rate"],
+        decay,
+    )
 
 
 def muon(o, state, w, g, rate, decay):
@@ -31,6 +38,7 @@ def muon(o, state, w, g, rate, decay):
     for _ in range(5):
         gram = x @ x.T
         x = a * x + (b * gram + c * gram @ gram) @ x
+
     x = x.T if len(w) > len(w.T) else x
     w.mul_(1 - rate * decay).sub_(rate * 0.2 * math.sqrt(max(w.shape)) * x)
 
@@ -39,6 +47,7 @@ def adafactor(o, state, w, g, rate, decay):
     """Update by factored second moments, relative to the size of the weight (arXiv 1804.04235)."""
     t = state["t"] = state.get("t", 0) + 1
     kept = 1 - t**-0.8
+
     if w.dim() == 2:
         for key, axis in (("rows", 1), ("columns", 0)):
             state[key] = kept * state.get(key, 0.0) + (1 - kept) * g.square().mean(axis)
@@ -47,6 +56,7 @@ def adafactor(o, state, w, g, rate, decay):
         )
     else:
         square = state["square"] = kept * state.get("square", 0.0) + (1 - kept) * g.square()
+
     x = g / square.sqrt().clamp(min=o["eps"])
     size = max(1e-3, root_mean_square(w))
     w.mul_(1 - rate * decay).sub_(size * min(rate, t**-0.5) * x / max(1.0, root_mean_square(x)))

@@ -124,7 +124,12 @@ def plain_of(row, folder, output, order=0):
         },
         schedule={"name": row["schedule"], "warmup": 2, "steps": 6, "final": 0.1},
         steps=STEPS,
-        zero={"stage": row["stage"], "offload": row["offload"], "bucket": 5000, "persistent": 500},
+        zero={
+            "stage": row["stage"],
+            "offload": row["offload"],
+            "bucket": 5000,
+            "persistent": 500,
+        },
         precision=row["precision"],
         gradient_clipping=row["clipping"],
         output=str(output),
@@ -142,12 +147,14 @@ def plain_of(row, folder, output, order=0):
     )
     plain["hooks"] += [{"name": "unfreezing", "every": 2}] if row["freezing"] == "by depth" else []
     plain |= {"freeze": ["embeddings"]} if row["freezing"] == "embeddings" else {}
+
     if row["distillation"]:
         losses = [
             {"name": "scores", "temperature": 2.0, "weight": 1.5},
             {"name": "states", "weight": 0.5},
         ]
         plain["distil"] = {"teacher": str(folder / "teacher"), "losses": losses}
+
     return plain
 
 
@@ -177,12 +184,14 @@ def write_sets(folder):
         "special_ids": {"pad": 0, "mask": 3},
         "sentinels": [],
     }
+
     shared = {
         "columns": (*COLUMNS, column),
         "tokenizer": tokenizer,
         "block_rows": 16,
         "objective": {**objective("encoder"), "heads": ["masked_lm", "sentence"]},
     }
+
     write_set(folder / "train", [rows_of_set(1, 160)], name="toy/train", **shared)
     write_set(folder / "heldout", [rows_of_set(20_000, 8)], name="toy/heldout", **shared)
 
@@ -202,6 +211,7 @@ def folder(tmp_path_factory, one_rank):
     """A set, a run to start from, and a teacher twice as deep."""
     folder = tmp_path_factory.mktemp("grid")
     write_sets(folder)
+
     for name, layers in (("base", 2), ("teacher", TEACHER_LAYERS)):
         plain = plain_config(
             **BODY,
@@ -213,7 +223,9 @@ def folder(tmp_path_factory, one_rank):
             output=str(folder / name),
             evaluate={"max_rows": 0},
         )
+
         start(one_rank, plain)
+
     return folder
 
 
@@ -225,6 +237,7 @@ def outcome_of(output):
         [record["gradient_norm"] for record in records],
         [record["learning_rate"] for record in records],
     )
+
     found.weights, found.averages = (
         {name: tensor.double().numpy() for name, tensor in saved_weights(output, key).items()}
         for key in ("weight", "average")
@@ -240,17 +253,22 @@ def largest_differences(found, expected, rate):
     assert [losses.keys() for losses in found.losses] == [
         losses.keys() for losses in expected.losses
     ]
+
     steps = zip(found.losses, expected.losses, strict=True)
     compared = {
         "loss": [(mine[name], theirs[name]) for mine, theirs in steps for name in theirs],
         "norm": list(zip(found.norms, expected.norms, strict=True)),
         "rate": list(zip(found.rates, expected.rates, strict=True)),
     }
+
     worst = {name: max(abs(a / b - 1) for a, b in of) for name, of in compared.items()}
+
     for key in ("weights", "averages"):
         mine = getattr(found, key)
         theirs = getattr(expected, key)
+
         assert mine.keys() == theirs.keys()
+
         names = [name for name in mine if not name.endswith(WITHOUT_GRADIENT)]
         wrong = np.array([np.linalg.norm(mine[name] - theirs[name]) for name in names] or [0.0])
         moved = np.array(
@@ -259,6 +277,7 @@ def largest_differences(found, expected, rate):
         # a movement near the rounding of gradients is none
         moved += 0.03 * rate * np.sqrt([theirs[name].size for name in names] or [1])
         worst[key] = float((wrong / moved).max())
+
     return worst
 
 
@@ -267,12 +286,14 @@ def test_all_pairs_meet():
     forbidden."""
     found = set().union(*map(pairs_of, rows()))
     draw = random.Random(1)
+
     for one, other in combinations(FACTORS, 2):
         for pair in product(
             ((one, value) for value in FACTORS[one]), ((other, value) for value in FACTORS[other])
         ):
             possible = any(fill(dict(pair), FACTORS, FORBIDDEN, draw) for _ in range(200))
             assert (pair in found) == possible, pair
+
     assert not any(is_forbidden(row, FORBIDDEN) for row in rows())
 
 
@@ -291,4 +312,5 @@ def test_a_run_is_a_plain_loop(folder, tmp_path, one_rank, two_ranks, number):
         wrong = {name: one for name, one in worst.items() if one > ALLOWED[name]}
         if not wrong:
             break
+
     assert wrong == {}, row

@@ -20,14 +20,18 @@ REFUSED = "refused"
 def with_keys(plain, changes):
     """Return plain data with other values of dotted keys."""
     plain = copy.deepcopy(plain)
+
     for key, value in changes.items():
         *folders, last = key.split(".")
         inner = plain
+
         for folder in folders:
             if not isinstance(inner.get(folder), dict):
                 inner[folder] = {}
             inner = inner[folder]
+
         inner[last] = value
+
     return plain
 
 
@@ -66,6 +70,7 @@ def digest_of_model(plain, tensors=None):
         losses = model(tensors)
     except ConfigurationError:
         return REFUSED
+
     weights = model.loss_weights
     digest = Digest()
     torch.autograd.backward(
@@ -77,9 +82,11 @@ def digest_of_model(plain, tensors=None):
         digest.add(name, parameter)
         if parameter.grad is not None:
             digest.add(name, parameter.grad)
+
     for adapter in model.adapters.values():
         for factor in adapter.learning_rate_factors().values():
             digest.add("learning rate", torch.tensor(factor))
+
     return str(digest)
 
 

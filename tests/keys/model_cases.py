@@ -22,7 +22,11 @@ LONGROPE = {
 BASES = {
     "bert": ENCODER | {"norm_place": "post", "final_norm": False, "emb_norm": True},
     "albert": ENCODER
-    | {"share": {"groups": 1}, "emb_dim": 12, "position": {"kind": "learned", "offset": 2}},
+    | {
+        "share": {"groups": 1},
+        "emb_dim": 12,
+        "position": {"kind": "learned", "offset": 2},
+    },
     "modernbert": ENCODER
     | {
         "position": {"kind": "rope"},
@@ -53,7 +57,11 @@ BASES = {
         "position": {"kind": "none", "disentangled": {"max_distance": 5, "mask_decoder": 2}},
     },
     "universal": ENCODER
-    | {"layers": 5, "share": {"groups": 1, "universal": {"epsilon": 1e-5}}, "init": {"std": 0.4}},
+    | {
+        "layers": 5,
+        "share": {"groups": 1, "universal": {"epsilon": 1e-5}},
+        "init": {"std": 0.4},
+    },
     "universal, every step": ENCODER | {"share": {"groups": 1, "universal": {"epsilon": None}}},
     "mobilebert": ENCODER
     | {

@@ -3,7 +3,10 @@ seen."""
 
 PARTS = [{"name": "masked_lm"}, {"name": "masked_lm", "label": "other", "weight": 2.0}]
 
-ALWAYS = {"mixture": {"parts": PARTS}, "text_to_text": {"tasks": [{"source": "gallery"}]}}
+ALWAYS = {
+    "mixture": {"parts": PARTS},
+    "text_to_text": {"tasks": [{"source": "gallery"}]},
+}
 """Options without which an objective has nothing to do."""
 
 FURTHER = {"causal_lm": [{"architecture": "encoder", "grouping": "document"}]}

@@ -35,7 +35,9 @@ def silent_keys(name):
     """Yield the keys, with their values, that change nothing in a model and are not refused."""
     base = BASES[name]
     unchanged = digest_of_model(base)
+
     assert unchanged != REFUSED
+
     own = {
         key.partition(".")[2]: values
         for key, values in FAMILY_VALUES.items()
@@ -73,6 +75,7 @@ def test_every_key_changes_a_bit_in_some_model(key):
         name for name, base in BASES.items() if base["family"] == (family or base["family"])
     ]
     values = FAMILY_VALUES[key] if family else VALUES[key]
+
     assert any(is_shown(own, value, name) for name in of_family for value in values)
 
 
@@ -88,6 +91,7 @@ def effects_of_head_keys(name):
     Without a key that they need, too.
     """
     sizes = SIZES.get(name, {})
+
     for key, value in HEAD_VALUES.items():
         read_with = READ_WITH.get(f"{name}.{key}", READ_WITH.get(key, {}))
         for beside in [sizes] if not read_with else [sizes, {**sizes, **read_with}]:
@@ -104,17 +108,22 @@ def test_every_key_of_heads_changes_a_bit_or_is_refused(name):
     silent = {
         key for key, has_effect in effects if not has_effect and f"{name}.{key}" not in HEAD_NEUTRAL
     }
+
     assert silent <= HEAD_NEUTRAL.keys(), (
         "refuse the key where it is validated, or name the reason in HEAD_NEUTRAL"
     )
+
     read = {key.partition(".")[2] for key in head_keys() if key.startswith(f"{name}.")}
+
     assert read - {key for key, has_effect in effects if has_effect} <= HEAD_NEUTRAL.keys()
 
 
 @contract(ADAPTERS, slow=lambda name: True)
 def test_every_key_of_an_adapter_changes_a_bit(name):
     unchanged = digest_of_model(ENCODER | {"adapter": {"name": name}})
+
     assert unchanged != REFUSED
+
     for key, value in ADAPTER_VALUES.items():
         if key.startswith(f"{name}."):
             options = {"name": name, key.partition(".")[2]: value}

@@ -50,6 +50,7 @@ def values_of(name):
     for key in keys_of(schema):
         default = json.loads(defaults[key]) if defaults[key] not in ("", "required") else None
         values[key] = VALUES.get(key) or [*other_values(type_of(schema, key), default)]
+
     return values
 
 
@@ -60,6 +61,7 @@ def digest_of(entry):
         examples, skips = case.corrupt()
     except (ConfigurationError, ValueError):
         return REFUSED
+
     objective = case.objective
     declared = [
         asdict(objective.layout),
@@ -67,6 +69,7 @@ def digest_of(entry):
         objective.heads,
         asdict(objective.grouping),
     ]
+
     digest = hashlib.sha256(json.dumps(declared, default=str).encode() + skips.tobytes())
     for column, ragged in sorted(examples.columns.items()):
         digest.update(column.encode() + ragged.values.tobytes() + ragged.offsets.tobytes())
@@ -95,8 +98,10 @@ def test_every_reason_is_of_a_key():
 def test_every_key_of_an_objective_changes_a_bit_or_is_refused(name):
     values = values_of(name)
     seen = set()
+
     for base in bases_of(name, values):
         unchanged = digest_of(base)
+
         for key in values.keys() - NEUTRAL.keys():
             for value in values[key]:
                 found = digest_of(with_keys(base, {key: value}))
@@ -104,5 +109,7 @@ def test_every_key_of_an_objective_changes_a_bit_or_is_refused(name):
                     f"{key}={value} changes nothing in {base}"
                 )
                 seen |= {key} if found not in (unchanged, REFUSED) else set()
+
     refused = {key for key in values if f"{name}.{key}" in ALWAYS_REFUSED}
+
     assert values.keys() - NEUTRAL.keys() - seen == refused, "keys that every base refuses"

@@ -40,6 +40,7 @@ def base(folder, one_rank):
     )
     config = folder / "base.yaml"
     config.write_text(yaml.safe_dump(plain | BASE | {"steps": 1, "seed": 3}), encoding="utf-8")
+
     assert one_rank.run(start, config) == [(0, "")]
 
 
@@ -47,6 +48,7 @@ def result_of(output):
     """Return the digest of what a run computed and kept: losses, rates, evaluations, checkpoints,
     weights."""
     digest = hashlib.sha256()
+
     for line in (output / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
         kept = {
@@ -54,6 +56,7 @@ def result_of(output):
         }
         heldout = {name: one["losses"] for name, one in record.get("heldout", {}).items()}
         digest.update(json.dumps([kept, heldout], sort_keys=True).encode())
+
     names = sorted(path.name for path in (output / "checkpoints").iterdir() if path.is_dir())
     digest.update(json.dumps(names).encode())
     for name, tensor in sorted(saved(output).items()):
@@ -77,10 +80,13 @@ def run_with(folder, pool, changes):
         config = output.with_suffix(".yaml")
         config.write_text(text, encoding="utf-8")
         ((code, message),) = pool.run(start, config)
+
         assert code in (0, 64), message
+
         kept.write_text(
             json.dumps([REFUSED if code else result_of(output), message]), encoding="utf-8"
         )
+
     return json.loads(kept.read_text(encoding="utf-8"))
 
 
@@ -96,7 +102,9 @@ def test_every_key_of_a_training_changes_a_bit_or_is_refused(folder, one_rank, k
     value, read_with, reason = CASES[key]
     unchanged, _ = run_with(folder, one_rank, {**read_with})
     changed, message = run_with(folder, one_rank, {**read_with, key: value})
+
     assert changed not in (unchanged, REFUSED), message
+
     if read_with and not reason:
         alone, _ = run_with(folder, one_rank, {key: value})
         assert alone != run_with(folder, one_rank, {})[0], (
@@ -135,9 +143,13 @@ def test_every_key_of_what_a_training_chooses_changes_a_bit(
         return BESIDE.get(chooser, {}) | {chooser: [one] if chooser in LISTS else one}
 
     unchanged, problem = run_with(folder, one_rank, chosen(**read_with))
+
     assert unchanged != REFUSED, problem
+
     changed, message = run_with(folder, one_rank, chosen(**{**read_with, key: value}))
+
     assert changed not in (unchanged, REFUSED), message
+
     if read_with:
         alone, _ = run_with(folder, one_rank, chosen(**{key: value}))
         assert alone != run_with(folder, one_rank, chosen())[0], (

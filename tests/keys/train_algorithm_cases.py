@@ -14,7 +14,14 @@ OF_TOKENS = Neutral("of a rule that removes tokens from a classifier: tests of t
 ALGORITHMS = {
     ("train.optim.optimizers", "optimizer"): {
         "adafactor": ({}, RATES | {"eps": Key(0.01)}),
-        "adamw": ({}, RATES | {"betas": Key([0.5, 0.9]), "eps": Key(1e-3)}),
+        "adamw": (
+            {},
+            RATES
+            | {
+                "betas": Key([0.5, 0.9]),
+                "eps": Key(1e-3),
+            },
+        ),
         "muon": (
             {"iterate_in": "fp32"},
             RATES
@@ -89,7 +96,12 @@ ALGORITHMS = {
         "layer_drop": ({"p": 0.3}, {"p": Key(0.7)}),
         "lottery": (
             {"every": 1, "rounds": 1},
-            LAYERS | {"sparsity": Key(0.4), "rounds": Key(2), "every": Key(2)},
+            LAYERS
+            | {
+                "sparsity": Key(0.4),
+                "rounds": Key(2),
+                "every": Key(2),
+            },
         ),
         "magnitude": (
             {"sparsity": 0.8, "every": 1, "end": 3},
@@ -129,7 +141,12 @@ ALGORITHMS = {
         "embeddings": ({}, WEIGHT),
         "relations": (
             {},
-            WEIGHT | {"of": Key(["keys"]), "relation_heads": Key(1), "teacher_layer": Key(1)},
+            WEIGHT
+            | {
+                "of": Key(["keys"]),
+                "relation_heads": Key(1),
+                "teacher_layer": Key(1),
+            },
         ),
         "scores": (
             {},

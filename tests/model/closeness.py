@@ -22,8 +22,11 @@ def assert_gradients_close(found, expected, within=1e-6):
     The default is for models in float64, whose losses are summed in float32.
     """
     assert found.keys() == expected.keys()
+
     scale = max(gradient.abs().max().item() for gradient in expected.values())
+
     assert scale > 0
+
     for name, gradient in expected.items():
         error = (found[name] - gradient).abs().max().item()
         assert error <= within * scale, (

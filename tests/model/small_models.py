@@ -46,6 +46,7 @@ def small_config(family, /, **changes):
         for field in dataclasses.fields(kind.Options)
         if field.default is dataclasses.MISSING
     }
+
     keys = {"family": family} | {key: size for key, size in sizes.items() if key in required}
     usual = declared("clozeline.model.families", kind.architecture, "SMALL", {})
     return kind.Options(
@@ -60,6 +61,7 @@ def batch_for(family, seed=0, rows=4, columns=11, labels=True, lengths=None):
     if lengths is None:
         lengths = torch.randint(3, columns + 1, (rows,), generator=draw)
         lengths[0] = columns
+
     lengths = torch.as_tensor(lengths)
     rows = len(lengths)
     tensors = draw_rows(draw, rows, columns, lengths)
@@ -67,6 +69,7 @@ def batch_for(family, seed=0, rows=4, columns=11, labels=True, lengths=None):
     if registries.FAMILIES.load_class(family).architecture == "encoder_decoder":
         labeled = columns - 2
         tensors |= draw_rows(draw, rows, labeled, lengths.clamp(max=labeled), DECODER_TEXT)
+
     index = torch.tensor(
         [row * labeled + place for row in range(rows) for place in (0, 2)] if labels else []
     )
@@ -109,13 +112,27 @@ def weighted_batch():
     """Causal rows, masked rows with weight m / k and count m, a filler row, and a row without
     labels."""
     tensors = batch_for("encoder", lengths=[11, 11, 9, 8, 10, 11])
-    places = [range(10), (1, 4), (0, 2, 5), (3,), (), (0, 7, 8, 9)]
+    places = [
+        range(10),
+        (1, 4),
+        (0, 2, 5),
+        (3,),
+        (),
+        (0, 7, 8, 9),
+    ]
     tensors["label_index"] = torch.tensor(
         [row * 11 + place for row, of in enumerate(places) for place in of]
     )
     tensors["label_ids"] = torch.arange(len(tensors["label_index"])) % VOCABULARY
     counts = torch.tensor([10, 10, 8, 8, 7, 10])
-    weights = [10 / 10, 10 / 2, 8 / 3, 8 / 1, 0, 10 / 4]
+    weights = [
+        10 / 10,
+        10 / 2,
+        8 / 3,
+        8 / 1,
+        0,
+        10 / 4,
+    ]
     tensors["label_weight"] = torch.tensor(
         [weight for weight, of in zip(weights, places, strict=True) for _ in of]
     )

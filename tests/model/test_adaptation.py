@@ -15,6 +15,7 @@ def test_parameters_that_train_beside_the_adapter_are_named():
     head = [name for name, _ in network.named_parameters() if name.startswith("heads.")]
     freeze_base(network, head)
     trained = {name for name, parameter in network.named_parameters() if parameter.requires_grad}
+
     assert trained == {
         *head,
         *(f"adapters.own.{name}" for name, _ in network.find_adapter("own").named_parameters()),
@@ -25,10 +26,12 @@ def test_weights_of_another_adapter_are_refused():
     network = built("encoder")
     add_adapter(network, "small", {"name": "lora", "rank": 2})
     add_adapter(network, "large", {"name": "lora", "rank": 3})
+
     with pytest.raises(
         WeightsError, match=r"expected shape \[2, 24\], got \[3, 24\] \(8 parameters differ\)"
     ):
         fill_adapter(network, "small", dict(network.find_adapter("large").named_parameters()))
+
     weights = dict(network.find_adapter("small").named_parameters())
     del weights[max(weights)]
     with pytest.raises(WeightsError, match="got None"):
@@ -43,13 +46,17 @@ def test_a_merged_adapter_that_was_not_in_use_leaves_the_other_in_use():
         add_adapter(network, name, "bitfit")
     network.use_adapter("first")
     merge_adapter(network, "second")
+
     assert network.adapter_in_use == "first"
 
 
 def test_new_parameters_have_the_type_and_mode_of_the_model():
     network = built("encoder").to(torch.bfloat16).eval()
     adapter = add_adapter(network, "own", "lora")
+
     assert {parameter.dtype for parameter in adapter.parameters()} == {torch.bfloat16}
     assert not adapter.training
+
     network.use_adapter("own")
+
     assert network.logits(batch_for("encoder"))["masked_lm"].dtype == torch.bfloat16

@@ -15,7 +15,9 @@ def without_values(network, tensors):
     leaves it."""
     tensors = add_host_shapes(tensors, None, network.host_tensors)
     losses = network.to("meta")({name: tensor.to("meta") for name, tensor in tensors.items()})
+
     assert losses
+
     for loss in losses.values():
         assert loss.total.is_meta
         assert loss.divisor.is_meta

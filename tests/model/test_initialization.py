@@ -32,6 +32,7 @@ def test_a_weight_depends_on_its_name_and_not_on_what_is_built_beside_it(family)
     ).state_dict()
     alike = [name for name in few if few[name].shape == more[name].shape]
     same = [name for name in alike if torch.equal(few[name], more[name])]
+
     assert len(alike) > len(few) / 2
     assert same == alike
 
@@ -53,12 +54,14 @@ def test_a_gain_of_1_plus_weight_starts_at_a_weight_of_0():
 def test_t5_initialisation_of_a_decoder_of_another_width():
     sizes = {"dim": 64, "decoder_dim": 400, "connector": {}, "tied": False, "head_dim": 32}
     found, _ = deviations("encoder_decoder", **sizes)
+
     for stack, width in (("encoder", 64), ("decoder", 400)):
         assert found[f"family.{stack}.layers.0.attention.body.key.weight"] == pytest.approx(
             width**-0.5, rel=0.05
         )
         query = found[f"family.{stack}.layers.0.attention.body.query.weight"]
         assert query == pytest.approx((width * 32) ** -0.5, rel=0.05)
+
     assert found["family.decoder.layers.0.cross.body.key.weight"] == pytest.approx(
         400**-0.5, rel=0.05
     )
@@ -105,6 +108,7 @@ def residual(depth, cut=1.0):
         "feed_forward.body.down.weight",
         "masked_lm.transform.weight",
     )
+
     return lambda name, model: 0.02 * cut * ((2 * depth) ** -0.5 if name.endswith(into) else 1.0)
 
 
@@ -116,7 +120,10 @@ def t5(name, model):
     heads = config.attention_heads * config.head_width
     if name == "family.tokens.weight":
         return 1.0
-    by_part = {"query.weight": (config.dim * config.head_width) ** -0.5, "out.weight": heads**-0.5}
+    by_part = {
+        "query.weight": (config.dim * config.head_width) ** -0.5,
+        "out.weight": heads**-0.5,
+    }
     return by_part.get(kind, config.ffn_dim**-0.5 if kind == "down.weight" else config.dim**-0.5)
 
 
@@ -190,13 +197,16 @@ def test_moments_of_presets(name):
     config = TypeAdapter(ModelConfig).validate_python(read_size(name))
     model = on_meta(config)
     expected = EXPECTED.get(name, wide_normal(0.02))
+
     for parameter, law in initial_distributions(model, config).items():
         values = torch.empty(6144)
         law(values, generator_for(0, parameter))
+
         if model.get_parameter(parameter).ndim == 1 and not parameter.endswith(DRAWN_VECTORS):
             assert values.view(4, -1)[:, [0, -1]].tolist() == [
                 [value] * 2 for value in vector(parameter)
             ], parameter
             continue
+
         assert values.std().item() == pytest.approx(expected(parameter, model), rel=0.05), parameter
         assert abs(values.mean().item()) < 5 * expected(parameter, model) / 6144**0.5, parameter

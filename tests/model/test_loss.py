@@ -30,6 +30,7 @@ def test_scores_of_chunks_add_up_and_are_not_kept(name, weights, cap):
     if weights:
         tensors["label_weight"] = torch.linspace(0.1, 2.0, len(tensors["label_ids"]))
     results = []
+
     for chunk in (None, 4):
         network = built(family, heads={name: {"label_chunk": chunk}}, final_logit_softcapping=cap)
         largest = [0]
@@ -42,8 +43,16 @@ def test_scores_of_chunks_add_up_and_are_not_kept(name, weights, cap):
         with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
             loss = only(network(tensors)).total
         loss.backward()
-        results.append((loss, [parameter.grad for parameter in network.parameters()], largest[0]))
+        results.append(
+            (
+                loss,
+                [parameter.grad for parameter in network.parameters()],
+                largest[0],
+            )
+        )
+
     (whole, gradients, all_scores), (parts, others, kept) = results
+
     assert parts.item() == pytest.approx(whole.item(), rel=1e-6)
     assert all(
         torch.allclose(one, other, atol=1e-6) for one, other in zip(gradients, others, strict=True)
@@ -58,11 +67,13 @@ def test_the_loss_is_a_weighted_sum_over_the_declared_count():
     loss = only(network(tensors))
     logits = network.logits(tensors)["masked_lm"].flatten(0, 1).double()
     by_hand = 0.0
+
     for index, label, weight in zip(
         *(tensors[f"label_{name}"] for name in ("index", "ids", "weight")), strict=True
     ):
         if index // 11 != 3:
             by_hand -= (weight * logits[index].log_softmax(-1)[label]).item()
+
     assert loss.total.item() == pytest.approx(by_hand, rel=1e-6)
     assert loss.count == 10 + 10 + 8 + 10, (
         "neither the filler row nor the row without labels counts"
@@ -83,9 +94,12 @@ def test_any_split_of_a_mixed_batch_adds_up(normalize, size):
     expected = gradients(network)
     network.zero_grad()
     parts = [rows_of(tensors, slice(first, first + size)) for first in range(0, 6, size)]
+
     assert sum(network.heads["masked_lm"].count(part) for part in parts) == whole.count
+
     for part in parts:
         (only(network(part)).total / whole.count).backward()
+
     assert_gradients_close(gradients(network), expected, FLOAT32)
 
 
@@ -107,7 +121,13 @@ def test_labels_are_counted_weighed_and_put_back_as_a_loop_does():
 
     Padded and full.
     """
-    labels = [{1: 7, 2: IGNORED}, {}, {0: IGNORED}, {3: 8}, {0: 5, 3: 6}]
+    labels = [
+        {1: 7, 2: IGNORED},
+        {},
+        {0: IGNORED},
+        {3: 8},
+        {0: 5, 3: 6},
+    ]
     lengths = [3, 2, 4, 4, 4]
     weights = [1.0, 1.0, 2.0, 0.0, 0.5]
     index = [row * 4 + at for row, of in enumerate(labels) for at in of]
@@ -119,30 +139,42 @@ def test_labels_are_counted_weighed_and_put_back_as_a_loop_does():
         "label_index": torch.tensor(index),
         "label_ids": torch.tensor(ids),
     }
+
     real = [[label for label in of.values() if label != IGNORED] for of in labels]
     counted = [bool(of) and weight != 0 for of, weight in zip(real, weights, strict=True)]
+
     assert (
         count_labels(tensors).item()
         == sum(len(of) for of, has in zip(real, counted, strict=True) if has)
         == 3
     )
+
     declared = tensors | {"label_count": torch.tensor([11, 22, 33, 44, 55])}
+
     assert count_labels(declared).item() == 11 + 55
     assert label_ids_with_loss(tensors).tolist() == [7, 5, 6]
+
     weighed = weigh_rows_equally(tensors, "lm")
+
     assert weighed["label_count"].tolist() == [1, 0, 0, 1, 1]
     assert weighed["label_weight"].tolist() == [1.0, 1.0, 1.0, 1.0, 0.5, 0.5]
+
     original = (torch.arange(20) + 100).tolist()
     for at, label in zip(index, ids, strict=True):
         original[at] = original[at] if label == IGNORED else label
+
     assert original_ids(tensors).flatten().tolist() == original
+
     inside = [
         [has and at < length for at in range(4)]
         for has, length in zip(counted, lengths, strict=True)
     ]
+
     assert real_positions(tensors).tolist() == inside
     assert real_index(tensors).tolist() == [at for at in range(20) if inside[at // 4][at % 4]]
+
     rows = torch.arange(10).view(5, 2)
+
     assert row_labels({"label": rows, "row_weight": tensors["row_weight"]}).tolist() == [
         [IGNORED] * 2 if weight == 0 else of
         for weight, of in zip(weights, rows.tolist(), strict=True)

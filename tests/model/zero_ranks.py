@@ -48,7 +48,9 @@ def losses(family, stage, **changes):
             "zero_optimization": zero,
         },
     )
+
     seen = []
+
     for step in range(STEPS):
         # The third micro-batch has no labels at all: every parameter must still take part.
         tensors = batch_for(family, seed=step, labels=step != 2)
@@ -56,6 +58,7 @@ def losses(family, stage, **changes):
         engine.backward(loss)
         engine.step()
         seen.append(float(loss.detach()))
+
     engine.destroy()
     return seen
 

@@ -31,6 +31,7 @@ def http(body, *headers, status="200 OK", content_type="text/html; charset=utf-8
         *headers,
         *([f"Content-Type: {content_type}"] if content_type else []),
     ]
+
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
@@ -49,6 +50,7 @@ def record(payload, url="http://example.org/", kind="response", **fields):
         else "text/plain",
         "Content-Length": str(len(payload)),
     }
+
     headers |= {name.replace("_", "-"): value for name, value in fields.items()}
     lines = [f"{name}: {value}" for name, value in headers.items() if value is not None]
     return b"WARC/1.0\r\n" + "\r\n".join(lines).encode() + b"\r\n\r\n" + payload + b"\r\n\r\n"

@@ -44,6 +44,7 @@ def samples(lengths, words=WORDS, *, seed=0, sentences=None, specials=0.0, unkno
     ids = []
     starts = []
     documents = []
+
     for length in lengths:
         row = random.randint(FIRST_CONTENT, words.size, length)
         row[random.random_sample(length) < specials] = SEP
@@ -55,16 +56,20 @@ def samples(lengths, words=WORDS, *, seed=0, sentences=None, specials=0.0, unkno
             if length
             else []
         )
+
         documents.append(starts[-1][::3])
+
     columns = {
         "ids": Ragged.from_lists(ids, words.id_dtype),
         "sentence_starts": Ragged.from_lists(starts, np.uint16),
         "document_starts": Ragged.from_lists(documents, np.uint16),
     }
+
     columns |= pair_columns(lengths, words, seed)
     for name in ("ids", "partner_ids", "target_ids") if unknown else ():
         values = columns[name].values
         values[random.random_sample(len(values)) < unknown] = UNK
+
     fixed = fixed_columns(random.randint(0, 1 << 62, len(lengths)).astype(np.uint64))
     return RowBatch({**fixed, "part": (np.arange(len(lengths)) % 7).astype(np.uint8)}, columns)
 
@@ -108,4 +113,5 @@ def one_sample(ids, sentence_starts, words=WORDS, copies=1):
         "sentence_starts": Ragged.from_lists([sentence_starts] * copies, np.uint16),
         "document_starts": Ragged.from_lists([[0]] * copies, np.uint16),
     }
+
     return RowBatch(fixed_columns(np.full(copies, 12345, np.uint64)), columns)

@@ -176,15 +176,18 @@ def write_corpus(folder, documents=120):
         "{broken",
         "[1]",
     ]
+
     lines += [
         json.dumps({"text": "too short"}),
         json.dumps({"text": text(900, 400)}),
         json.dumps({"title": "no text"}),
     ]
+
     for part in range(3):
         (folder / f"part{part}.jsonl").write_text(
             "\n".join(lines[part::3]) + "\n", encoding="utf-8"
         )
+
     return folder / "*.jsonl"
 
 

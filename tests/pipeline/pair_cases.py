@@ -21,12 +21,14 @@ def slow_masks(row, key, ppm, vocabulary, exponent=0):
     """The row with masks, the places of its labels, and their ids."""
     places = [place for place, token in enumerate(row) if not vocabulary.special[token]]
     k = max(1, floor(Fraction(len(places) * ppm, 10**6) + Fraction(1, 2)))
+
     if exponent:
         tokens = [row[place] for place in places]
         positions = sorted(
             places[index] for index in earliest(key, tokens, vocabulary, exponent)[:k]
         )
         return masked_by_hand(key, row, positions, vocabulary)
+
     positions = sorted(places[index] for index in smallest(key, POSITIONS, len(places), k))
     return masked_by_hand(key, row, positions, vocabulary)
 
@@ -48,7 +50,12 @@ def unmasked(example):
 def window(sentences, vocabulary, copies=1, *, partner=(), target=(), **fixed):
     """The same window `copies` times, with all columns that pairs read."""
     ids = [token for sentence in sentences for token in sentence]
-    starts = np.cumsum([0, *(len(sentence) for sentence in sentences[:-1])])
+    starts = np.cumsum(
+        [
+            0,
+            *(len(sentence) for sentence in sentences[:-1]),
+        ]
+    )
     columns = {
         "ids": (ids, vocabulary.id_dtype),
         "sentence_starts": (starts, np.uint16),
@@ -56,6 +63,7 @@ def window(sentences, vocabulary, copies=1, *, partner=(), target=(), **fixed):
         "target_ids": (target, vocabulary.id_dtype),
         "target_language": ([1], np.uint8),
     }
+
     found = {
         name: Ragged.from_lists([values] * copies, dtype)
         for name, (values, dtype) in columns.items()

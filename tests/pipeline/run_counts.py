@@ -25,9 +25,12 @@ def check_run(output):
     stages = {
         name: read_report(output / name / "report.json", "") for name in all_stages() if name in run
     }
+
     assert run == stages
+
     compared = dict.fromkeys(stages, 0)
     before = {}
+
     for name, report in stages.items():
         for check in (
             _check_records,
@@ -39,7 +42,9 @@ def check_run(output):
             for what, value, expected in check(output / name, report, before):
                 assert value == expected, f"{output / name}: {what}"
                 compared[name] += 1
+
         before |= report["counts"]
+
     return compared
 
 
@@ -48,6 +53,7 @@ def _check_records(folder, report, before):
     records = [UnitRecord.read(path) for path in sorted((folder / "records").glob("*.json"))]
     total = Counts()
     size = 0
+
     for record in records:
         add_counts(total, record.counts)
         size += sum(file["bytes"] for file in record.outputs.values())
@@ -55,20 +61,32 @@ def _check_records(folder, report, before):
             if not relative.startswith(f"{TEMPORARY}/"):
                 path = folder / relative
                 yield relative, facts, {"bytes": path.stat().st_size, "xxh3_128": file_hash(path)}
+
     counts = report["counts"]
-    yield "report", (counts, report["units"], report["bytes"]), (total, len(records), size)
+    yield (
+        "report",
+        (
+            counts,
+            report["units"],
+            report["bytes"],
+        ),
+        (total, len(records), size),
+    )
     parts = {}
+
     for splits in (
         *counts.get("sets", counts.get("objectives", {})).values(),
         counts.get("splits", {}),
     ):
         for part in splits.values():
             add_counts(parts, part)
+
     for key in parts.keys() & counts.keys():
         yield key, counts[key], parts[key]
     for key in ("documents", "characters"):
         if f"{key}_in" in counts and isinstance(before.get(f"{key}_out"), int):
             yield f"{key}_in", counts[f"{key}_in"], before[f"{key}_out"]
+
     if folder.name == PLAN_STAGE:
         planned = json.loads((folder / "plan.json").read_text(encoding="utf-8"))["units"]
         yield "bytes_in", counts["bytes_in"], sum(unit["end"] - unit["start"] for unit in planned)
@@ -78,12 +96,14 @@ def _check_records(folder, report, before):
 
 def _check_documents(folder, report, before):
     counts = report["counts"]
+
     if (folder / "documents").is_dir():
         texts = [
             document
             for file in _arrow_files(folder / "documents")
             for document in read_documents(file)
         ]
+
         yield "documents_out", counts["documents_out"], len(texts)
         yield "characters_out", counts["characters_out"], sum(text.characters for text in texts)
         yield (
@@ -91,12 +111,14 @@ def _check_documents(folder, report, before):
             [document.n_chars for document in texts],
             [len(document.text) for document in texts],
         )
+
         if "languages" in counts:
             yield (
                 "languages",
                 _nonzero(counts["languages"]),
                 dict(Counter(document.language for document in texts)),
             )
+
     if (folder / "rejects").is_dir():
         files = _arrow_files(folder / "rejects")
         reasons = Counter(row.reason for file in files for row in read_rejects(file))
@@ -118,6 +140,7 @@ def _check_tokens(folder, report, before):
     """Compare the counts of a vocabulary, of sentences and of held-out documents with what was
     written."""
     counts = report["counts"]
+
     if (vocabulary := folder / "tokenizer" / "vocabulary.json").is_file():
         parts = ("size",) if "size" in counts["vocabulary"] else ("published", "added")
         yield (
@@ -125,6 +148,7 @@ def _check_tokens(folder, report, before):
             sum(counts["vocabulary"][part] for part in parts),
             Vocabulary.load(vocabulary).size,
         )
+
     if "sentences" in counts:
         blocks = [*_blocks(open_shards(folder / "manifest.json"))]
         found = sum(len(block.columns["sentence_starts"].values) for block in blocks)
@@ -134,12 +158,16 @@ def _check_tokens(folder, report, before):
         seed = recipe.seed
         rows = [row for block in blocks for row in block]
         held = [row for row in rows if is_heldout(row.fixed["document_uid"].tobytes(), share, seed)]
-        computed = {"documents": len(held), "tokens": sum(len(row["token_ids"]) for row in held)}
+        computed = {
+            "documents": len(held),
+            "tokens": sum(len(row["token_ids"]) for row in held),
+        }
         if "target_tokens" in counts["held_out"]:
             computed["target_tokens"] = sum(len(row["target_ids"]) for row in held)
         yield "held_out", counts["held_out"], computed
         if "target_tokens" not in counts:  # characters of target sides are not counted
             yield "characters", counts["characters"], before["characters_out"]
+
     if "held_out" in before and "documents" in counts:
         heldout = before["held_out"].get("documents", 0)
         documents = {"heldout": heldout, "train": before["merged"]["documents"] - heldout}
@@ -148,6 +176,7 @@ def _check_tokens(folder, report, before):
 
 def _check_sets(folder, report, before):
     counts = report["counts"]
+
     for manifest in sorted(folder.rglob("manifest.json")):
         shards = open_shards(manifest)
         findings = check_shard_set(shards)
@@ -161,12 +190,14 @@ def _check_sets(folder, report, before):
         others = of_set.get("target_tokens", 0) if rows == "samples" else 0
         tokens = of_set["tokens"] + of_set.get("separators", 0) - others
         yield str(manifest), (of_set[rows], tokens), (findings.rows, findings.tokens)
+
         for key, amounts in (
             ("language", totals.tokens_by_language),
             ("source", totals.tokens_by_source),
         ):
             if (name := f"by_{key}") in of_set or (name := f"tokens_{name}") in of_set:
                 yield f"{manifest}: {name}", of_set[name], amounts
+
         if rows == "examples" and grouping is not None and "sets" in before:
             label = GroupingSpec.of(grouping.name, grouping.options).label
             samples = before["sets"][label][parts[-1]]["samples"] * shards.manifest.variants

@@ -44,6 +44,7 @@ class StageResult:
             for path in self.folder.rglob(pattern)
             if path.is_file() and "tmp" not in path.parts
         ]
+
         return {path.relative_to(self.folder).as_posix(): path.read_bytes() for path in files}
 
 
@@ -53,7 +54,13 @@ def run_in_memory(root, name, parts, config, *, shards=1, reverse=False):
     (root / "clean" / "documents").mkdir(parents=True)
     unit = {"source": "test/a", "source_group": "test", "reader": "jsonl", "start": 0, "end": 1}
     units = [{"unit": number, **unit} for number in range(len(parts))]
-    plan = {"format": 1, "shards": shards, "inputs": [], "units": units, "states": {}}
+    plan = {
+        "format": 1,
+        "shards": shards,
+        "inputs": [],
+        "units": units,
+        "states": {},
+    }
     (root / "clean" / "plan.json").write_text(json.dumps(add_checksum(plan)))
     for number, part in enumerate(parts):
         write_documents(root / "clean" / "documents" / f"{number:06d}.arrow", part)
@@ -63,13 +70,16 @@ def run_in_memory(root, name, parts, config, *, shards=1, reverse=False):
         "clean": {"language": None, "filters": []},
         name: config,
     }
+
     recipe = validate(Recipe, keys, "test")
     stage = stage_of(recipe, name)
     total = {}
+
     for work in stage.passes():
         for number in sorted(range(work.units), reverse=reverse):
             counts = work.run(number, Output(stage.folder))
             stage.check(counts, complete=False)
             add_counts(total, counts)
+
     stage.check(total)
     return stage.folder, total

@@ -39,11 +39,13 @@ def write_vocabulary(folder, *, further=(), last=()):
 def sentences(count, first=0):
     """Sentences of 3 to 7 words, and 1 where they hold `good`, never `bad` beside it."""
     found = []
+
     for number in range(first, first + count):
         label = number % 2
         words = [WORDS[(number * 5 + place * 3) % len(WORDS)] for place in range(2 + number % 5)]
         words = [word for word in words if word not in ("good", "bad")]
         found.append((" ".join([*words, "good" if label else "bad"]), label))
+
     return found
 
 
@@ -54,6 +56,7 @@ def write_task(folder, *, train=60, dev=21):
     for name, part in (("train", rows[:train]), ("dev", rows[train:])):
         lines = ["sentence\tlabel", *(f"{text}\t{label}" for text, label in part)]
         (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
     (folder / "test.tsv").write_text("index\tsentence\n0\ta good film\n", encoding="utf-8")
     return folder
 
@@ -77,7 +80,9 @@ def run(folder, vocabulary, *words):
         f"output={folder / 'out'}",
         *words,
     ]
+
     assert main(["--config", str(folder / "recipe.yaml"), *given]) == 0
+
     (train,) = (folder / "out" / "tasks").glob("*/train")
     return train.parent
 
@@ -100,10 +105,12 @@ def texts_of(shards):
     """The labels of each text, by its words as the vocabulary has them."""
     pieces = (*SPECIALS, *WORDS)
     found = {}
+
     for block in range(len(shards.index)):
         for row in shards.read_block(block):
             text = " ".join(pieces[token] for token in row["input_ids"][1:-1].tolist())
             found.setdefault(text, []).append(int(row["label"][0]))
+
     return found
 
 
@@ -115,10 +122,13 @@ def write_tagged(folder, *, train=60, dev=21):
     """CoNLL's columns: `film` and `plot` begin an X, and `heart` continues one where it follows
     them."""
     folder.mkdir(parents=True, exist_ok=True)
+
     for name, first, count in (("train", 0, train), ("dev", train, dev)):
         lines = []
+
         for number in range(first, first + count):
             before = ""
+
             for place in range(3 + number % 4):
                 word = WORDS[(number * 7 + place * (1 + number % 3)) % len(WORDS)]
                 inside = word in ("film", "plot") or (
@@ -126,8 +136,11 @@ def write_tagged(folder, *, train=60, dev=21):
                 )
                 lines.append(f"{word} {'I-X' if inside else 'O'}")
                 before = word
+
             lines.append("")
+
         (folder / f"{name}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
     return folder
 
 
@@ -140,8 +153,10 @@ def make_tagged_sets(folder, *words, reader="{name: conll, task: toy, entities: 
 def write_questions(folder, *, train=60, dev=21):
     """SQuAD's layout: the answer is the word after `very`."""
     folder.mkdir(parents=True, exist_ok=True)
+
     for name, first, count in (("train", 0, train), ("dev", train, dev)):
         articles = []
+
         for number in range(first, first + count):
             words = [
                 WORDS[(number * 5 + place * 3) % len(WORDS)] for place in range(6 + number % 5)
@@ -153,9 +168,11 @@ def write_questions(folder, *, train=60, dev=21):
             asked = {"id": f"q{number}", "question": "one film", "answers": [answer]}
             paragraph = {"context": " ".join(words), "qas": [asked]}
             articles.append({"title": f"article {number}", "paragraphs": [paragraph]})
+
         (folder / f"{name}.json").write_text(
             json.dumps({"version": "1.1", "data": articles}), encoding="utf-8"
         )
+
     return folder
 
 
@@ -170,7 +187,13 @@ def make_text_sets(folder, *words):
 
     Return the folder of its sets.
     """
-    rows = [{"source": text, "target": ("dull", "fine")[label]} for text, label in sentences(81)]
+    rows = [
+        {
+            "source": text,
+            "target": ("dull", "fine")[label],
+        }
+        for text, label in sentences(81)
+    ]
     write_lines(folder / "files", rows, 60)
     write_recipe_of(folder, "{name: text_to_text, task: toy}", frame="t5", max_length=16)
     return run(folder, write_vocabulary(folder, further=["[EOS]"]), *words)
@@ -182,11 +205,13 @@ def stories(count, first=0):
     The right one has the last word of the context, any other has another.
     """
     found = []
+
     for number in range(first, first + count):
         marks = [WORDS[2 + (number + place) % 4] for place in range(2 + number % 3)]
         right = number * 7 % len(marks)
         choices = [f"{WORDS[8 + (number + place) % 6]} {mark}" for place, mark in enumerate(marks)]
         found.append({"context": f"a film {marks[right]}", "choices": choices, "label": right})
+
     return found
 
 
@@ -203,6 +228,7 @@ def make_chat_sets(folder, *words):
     """
     texts = sentences(82)
     rows = []
+
     for pair in zip(texts[::2], texts[1::2], strict=True):
         order = pair if len(rows) % 2 else pair[::-1]
         turns = [(("user", text), ("assistant", ("dull", "fine")[label])) for text, label in order]
@@ -213,6 +239,7 @@ def make_chat_sets(folder, *words):
                 ]
             }
         )
+
     write_lines(folder / "files", rows, 30)
     template = "{user: '{content}', assistant: '. {content}{eos}'}"
     write_recipe_of(
@@ -221,6 +248,7 @@ def make_chat_sets(folder, *words):
         frame="gpt",
         max_length=32,
     )
+
     return run(folder, write_vocabulary(folder, further=["[EOS]"]), *words)
 
 

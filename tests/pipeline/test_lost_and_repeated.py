@@ -120,7 +120,12 @@ class Sabotage:
             if isinstance(value, str):
                 named[value] = self._alter(named[value])
             elif value is not None:
-                given = (*given[:value], self._alter(given[value]), *given[value + 1 :])
+                given = (
+                    *given[:value],
+                    self._alter(given[value]),
+                    *given[value + 1 :],
+                )
+
             result = function(*given, **named)
             if value is not None:
                 return result
@@ -161,7 +166,9 @@ def finished(complete, tmp_path_factory):
     files = write_task(folder / "files")
     vocabulary = write_vocabulary(folder)
     task = ["--config", str(write_recipe(folder)), f"input={files}", f"tokenizer.path={vocabulary}"]
+
     assert main([*task, f"output={folder / 'task'}"]) == 0
+
     return {"texts": complete, "task": (task, folder / "task")}
 
 
@@ -173,10 +180,12 @@ def test_the_run_notices(finished, tmp_path, monkeypatch, capsys, name, twice):
     for stage in all_stages()[: all_stages().index(place.stage)]:
         if (output / stage).is_dir():
             shutil.copytree(output / stage, tmp_path / stage, copy_function=os.link)
+
     sabotage = Sabotage(place, twice)
     sabotage.install(monkeypatch)
     code = main([*arguments, f"output={tmp_path}"])
     said = capsys.readouterr().err
+
     assert sabotage.done
     assert code in (65, 74), said  # 74: a file that the next pass expects is missing
     assert "Traceback" not in said

@@ -33,7 +33,12 @@ def test_options_of_readers_are_beside_the_keys_of_an_input():
             {"path": "b", "reader": "tsv", "columns": ["text"]},
         ]
     ).input
-    assert [entry.options for entry in entries] == [{"text_key": "body"}, {"columns": ["text"]}]
+
+    assert [entry.options for entry in entries] == [
+        {"text_key": "body"},
+        {"columns": ["text"]},
+    ]
+
     with pytest.raises(ConfigurationError, match=r"input\.0.*'txt_key'.*did you mean 'text_key'"):
         recipe(input={"path": "a", "txt_key": "body"})
 
@@ -45,7 +50,9 @@ def test_a_recipe_is_its_plain_data_again():
         dedup={"near": None},
         plan={},
     )
+
     plain = to_data(given)
+
     assert validate(Recipe, plain, "again") == given
     assert plain["input"][0]["text_key"] == "body"
     assert (plain["encode"], plain["clean"]["filters"]) == (None, [])
@@ -53,10 +60,12 @@ def test_a_recipe_is_its_plain_data_again():
 
 def test_every_stage_has_its_key():
     assert {"clean", "corrupt"} < set(all_stages()) < set(to_data(recipe()))
+
     with pytest.raises(
         ConfigurationError, match=r"unknown key 'clean.filtres'; did you mean 'clean.filters'"
     ):
         recipe(clean={"filtres": []})
+
     with pytest.raises(ConfigurationError, match="unknown key 'cleen'; did you mean 'clean'"):
         recipe(cleen={})
 

@@ -67,15 +67,18 @@ def counted(complete):
 def is_noticed(counted):
     """Return whether a check fails, or a stage consumed more or less than an earlier one gave."""
     given = {}
+
     for stage, counts in counted:
         try:
             stage.check(counts)
         except IntegrityError:
             return True
+
         consumed = [one for one in stage.consumes(counts) if one.name in given]
         if any(one.amount != one.times * given[one.name] for one in consumed):
             return True
         given |= stage.provides(counts)
+
     return False
 
 
@@ -83,7 +86,9 @@ def is_noticed(counted):
 def test_each_counter_that_is_off_by_one_is_noticed_or_known_to_stand_alone(counted, number):
     """What stands alone is counted a second time from the files, by `check_run`."""
     assert not is_noticed(counted)
+
     silent = set()
+
     for *above, key in numbers(counted[number][1]):
         changed = copy.deepcopy(counted)
         inner = changed[number][1]
@@ -92,4 +97,5 @@ def test_each_counter_that_is_off_by_one_is_noticed_or_known_to_stand_alone(coun
         inner[key] += 1
         if not is_noticed(changed):
             silent.add(f"{above[0]}.{key.partition(' ')[0]}" if above else key)
+
     assert silent == {*ALONE[STAGES[number].name].split()}

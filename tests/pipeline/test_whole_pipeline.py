@@ -37,9 +37,12 @@ def test_both_sides_of_pairs_are_in_the_token_set_and_its_counts(complete):
     for row in rows:
         language = [names[code] for code in row["target_language"].tolist()]
         found[tokenizer.decode(row["token_ids"])] = (tokenizer.decode(row["target_ids"]), language)
+
     wanted = {sentence(number, 0): (german(number), ["de"]) for number in range(PAIRS)}
+
     assert {text: found[text] for text in wanted} == wanted
     assert sum(pair == ("", []) for pair in found.values()) == len(found) - len(wanted) > 20
+
     train = np.flatnonzero(
         [not is_heldout(uid.tobytes(), 0.3, 7) for uid in rows.fixed["document_uid"]]
     )
@@ -47,12 +50,14 @@ def test_both_sides_of_pairs_are_in_the_token_set_and_its_counts(complete):
         [rows.columns[name].take(train).values for name in ("token_ids", "target_ids")]
     )
     counts = find_token_counts(output / "encode" / "manifest.json")
+
     assert counts.tolist() == np.bincount(sides, minlength=len(counts)).tolist()
 
 
 def test_a_rerun_skips_everything_and_a_changed_key_redoes_what_follows(complete, tmp_path, capsys):
     arguments, reference = complete
     words = [*arguments, f"output={shutil.copytree(reference, tmp_path / 'out')}"]
+
     assert main(words) == 0
     assert capsys.readouterr().err.count("already complete") == len(STAGES)
     assert main([*words, "corrupt.0.mask_rate=0.3"]) == 0
@@ -78,7 +83,9 @@ def test_stage_by_stage_in_two_tasks_gives_the_bytes_of_one_run(complete, tmp_pa
         for name in theirs
         if name.startswith(("encode/", "group/", "corrupt/")) and name.endswith(".arrow")
     ]
+
     compared = theirs if unit_bytes == 8192 else shards
+
     assert [name for name in compared if mine.get(name) != theirs[name]] == []
 
 
@@ -96,8 +103,11 @@ def test_mistakes_end_in_one_message(complete, tmp_path, monkeypatch, capsys, wo
     monkeypatch.chdir(tmp_path)
     Path("noise.warc.gz").write_bytes(bytes(range(256)) * 64)
     Path("long.txt").write_bytes(b"x" * 20_000_001)
+
     assert main([*complete[0], "output=out", *words]) == code
+
     shown = capsys.readouterr()
+
     assert message in shown.out + shown.err
     assert "Traceback" not in shown.err
 
@@ -121,6 +131,7 @@ class Fault:
             "replace",
             lambda path, target: self._counted("killed", lambda: replace(path, target)),
         )
+
         monkeypatch.setattr(files, "sync", lambda path: self._counted("full", lambda: sync(path)))
 
     def _counted(self, kind, action):
@@ -130,6 +141,7 @@ class Fault:
                 raise (
                     Killed if kind == "killed" else OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 )
+
         return action()
 
     def arm(self, at):
@@ -143,21 +155,28 @@ def test_runs_that_end_at_ever_later_publications_end_with_the_same_bytes(
 ):
     fault = Fault(monkeypatch, kind)
     words = [*complete[0], f"output={tmp_path / 'out'}"]
+
     for at in count(1, 4):
         fault.arm(at)
+
         try:
             code = main(words)
         except Killed:
             code = None
+
         said = capsys.readouterr().err
+
         assert "Traceback" not in said
         assert "please report" not in said
+
         if code == 0:
             break
+
         assert code == (74 if kind == "full" else None), said
         assert kind == "killed" or (
             "No space left on device; free some space" in said and str(tmp_path) in said
         )
+
     assert at > 40
     assert bytes_of(tmp_path / "out") == bytes_of(complete[1])
 
@@ -171,11 +190,15 @@ def test_a_stage_without_its_folder_or_its_input_says_the_way_out(
     words = [*arguments, f"output={output}"]
     shutil.rmtree(output / stage)
     (output / stage).write_text("a file")
+
     assert run_stage(stage, words) in (64, 74)
+
     said = capsys.readouterr().err
+
     assert f"{output / stage}" in said
     assert "output=DIR" in said
     assert (output / stage).read_text() == "a file"
+
     (output / stage).unlink()
     if stage == STAGES[0]:
         return
@@ -184,8 +207,11 @@ def test_a_stage_without_its_folder_or_its_input_says_the_way_out(
     )
     target = min(path for path in (output / before).rglob("*.arrow") if path.is_file())
     target.unlink()
+
     assert run_stage(stage, words) == 64
+
     said = capsys.readouterr().err
+
     assert (
         f"'{stage}' needs '{before}', which is not complete ({target} is missing): run `clozeline "
         in said
@@ -203,15 +229,20 @@ def test_no_name_of_a_pipeline_is_written_through_a_link(complete, tmp_path, cap
         for path in reference.rglob("*")
         if path.is_file() and path.name != ".lock"
     ]
+
     assert len(names) > 40
+
     victims = {}
+
     for number, name in enumerate(names):
         link = tmp_path / "out" / name
         link.parent.mkdir(parents=True, exist_ok=True)
         victims[link] = tmp_path / f"victim {number}"
         victims[link].write_text("mine", encoding="utf-8")
         link.symlink_to(victims[link])
+
     code = main([*arguments, f"output={tmp_path / 'out'}"])
+
     assert [
         str(link)
         for link, victim in victims.items()
@@ -220,8 +251,10 @@ def test_no_name_of_a_pipeline_is_written_through_a_link(complete, tmp_path, cap
     assert code == 0 or [link for link in victims if link.is_symlink()], (
         "links are replaced, or they are refused"
     )
+
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / ".lock").symlink_to(tmp_path / "victim 0")
+
     assert main([*arguments, f"output={tmp_path / 'other'}"]) == 74
     assert "symbolic link" in capsys.readouterr().err
     assert (tmp_path / "victim 0").read_text(encoding="utf-8") == "mine"

@@ -29,6 +29,7 @@ def documents(lists, starts=None, targets=None, texts=None, sources=None):
             [number[:index].count(text) for index, text in enumerate(number)], np.uint8
         ),
     }
+
     sides = [[]] * count if targets is None else targets
     sentences = [[0] if len(one) else [] for one in lists] if starts is None else starts
     columns = {
@@ -39,6 +40,7 @@ def documents(lists, starts=None, targets=None, texts=None, sources=None):
             [[2] if len(side) else [] for side in sides], np.uint8
         ),
     }
+
     return RowBatch(fixed, columns)
 
 
@@ -47,7 +49,14 @@ def many_documents(draw):
     """Up to eight documents of up to 25 tokens, each token unlike all others, with other sides."""
     lengths = draw(st.lists(st.integers(0, 25), max_size=8))
     starts = [
-        sorted({0, *draw(st.lists(st.integers(0, n - 1), max_size=6))}) if n else []
+        sorted(
+            {
+                0,
+                *draw(st.lists(st.integers(0, n - 1), max_size=6)),
+            }
+        )
+        if n
+        else []
         for n in lengths
     ]
     first = np.cumsum([FIRST_CONTENT, *lengths])

@@ -40,15 +40,18 @@ def write_rows(
     columns = token_columns(words.size, pairs=True)
     output = Output(out / "encode")
     infos = []
+
     for shard in range(shards):
         name = f"shard-{shard:05d}-of-{shards:05d}.arrow"
         mine = np.array([(key * shards) >> 64 == shard for key in keys], np.bool_)
+
         with output.file(name) as path:
             infos.append(
                 write_shard(
                     path, rows.take(np.flatnonzero(mine)), columns, block_rows=16, name=name
                 )
             )
+
     facts = {"name": "byte_bpe", "fingerprint": words.fingerprint, "vocab_size": words.size}
     write_manifest(
         out / "encode",
@@ -70,7 +73,10 @@ def write_rows(
 def write_counts(out, counts):
     """The counts of ids as `encode` leaves them."""
     table = pa.table(
-        [pa.array(np.arange(len(counts)), pa.uint32()), pa.array(counts)],
+        [
+            pa.array(np.arange(len(counts)), pa.uint32()),
+            pa.array(counts),
+        ],
         schema=TOKEN_COUNTS_SCHEMA,
     )
     write_table(out / "encode" / TOKEN_COUNTS_FILE, table, TOKEN_COUNTS_SCHEMA)
@@ -87,6 +93,7 @@ def token_documents(lengths, seed, sentence, words=WORDS):
         "language": (np.arange(len(lengths)) % 2).astype(np.uint8),
         "source_group": np.zeros(len(lengths), np.uint16),
     }
+
     ids = [random.randint(FIRST_CONTENT, words.size, lengths[document]) for document in order]
     # Every fifth document has no other side.
     targets = [
@@ -102,6 +109,7 @@ def token_documents(lengths, seed, sentence, words=WORDS):
             [[1] if len(one) else [] for one in targets], np.uint8
         ),
     }
+
     return RowBatch(fixed, columns), [keys[document] for document in order]
 
 
@@ -114,6 +122,7 @@ def recipe(out, corrupt, *, group=None, heldout=0.1, seed=1):
         "group": group or {},
         "corrupt": corrupt,
     }
+
     return validate(Recipe, plain, "recipe")
 
 
@@ -121,6 +130,7 @@ def run_stage(of, name, *, backwards=False):
     """All passes of a stage in this process; a failed unit raises its error."""
     stage = stage_of(of, name)
     total = {}
+
     for work in stage.passes():
         units = range(work.units)
         for unit in reversed(units) if backwards else units:
@@ -129,6 +139,7 @@ def run_stage(of, name, *, backwards=False):
             if record.status != "ok":
                 raise _ERRORS.get(record.exit_code, ClozelineError)(record.error + record.trace)
             add_counts(total, record.counts)
+
     stage.check(total)
     return total
 

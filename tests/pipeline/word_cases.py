@@ -34,12 +34,14 @@ def slow_words(ids, vocabulary, starts=None):
     run = 0
     inside = False
     ends = vocabulary.word_end
+
     if starts is not None:
         opens = np.zeros(vocabulary.size, np.bool_)
         opens[ids] = np.isin(np.arange(len(ids)), starts)
         assert len(set(ids)) == len(ids), "each token tells its place"
         vocabulary = replace(vocabulary, word_start=opens, word_end=None)
         ends = None
+
     for place, token in enumerate(ids):
         if vocabulary.special[token]:
             run = run + 1
@@ -53,6 +55,7 @@ def slow_words(ids, vocabulary, starts=None):
         else:
             found.append(Word(place, 1, run))
             inside = True
+
     return found
 
 
@@ -65,6 +68,7 @@ def slow_take(key, row, budget, thresholds=(0,)):
     word fits.
     """
     units = []
+
     for word in row:
         cut = word.length > budget
         units += (
@@ -72,10 +76,12 @@ def slow_take(key, row, budget, thresholds=(0,)):
             if cut
             else [word]
         )
+
     order = smallest(key, POSITIONS, len(units), len(units))
     lengths = drawn(key, LENGTHS, len(units))
     taken = set()
     left = budget
+
     for tries, first in enumerate(order):
         longest = sum(bound <= lengths[tries] >> 32 for bound in thresholds)
         for unit in range(first, min(first + longest, len(units))):
@@ -83,6 +89,7 @@ def slow_take(key, row, budget, thresholds=(0,)):
                 break
             taken.add(unit)
             left -= units[unit].length
+
     sizes = {unit: units[unit].length for unit in taken}
     if left:
         sizes[next(unit for unit in order if unit not in taken)] = left
@@ -117,6 +124,7 @@ def slow_roles(key, ids, leaders, vocabulary):
     """Inputs at the places of labels by 80/10/10, each deciding by the word of its leader."""
     found = []
     rolls = drawn(key, 1, len(ids))
+
     for label, leader in enumerate(leaders):
         role = ((rolls[leader] >> 32) * 10**6) >> 32
         low = rolls[label] & 0xFFFFFFFF
@@ -128,4 +136,5 @@ def slow_roles(key, ids, leaders, vocabulary):
             if role < 900_000
             else ids[label]
         )
+
     return found

@@ -66,6 +66,7 @@ def runs(tmp_path_factory):
             model__init={"std": 0.5},
             **family,
         )
+
         return folder
 
     return run_of

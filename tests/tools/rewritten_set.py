@@ -20,6 +20,7 @@ def rewrite(output, label, change):
     folder = output / "corrupt" / "changed" / "train"
     folder.mkdir(parents=True)
     infos = []
+
     for number, facts in enumerate(manifest.shards):
         blocks = [
             change(int(b), shards.read_block(int(b)))
@@ -35,6 +36,7 @@ def rewrite(output, label, change):
                 codec="zstd",
             )
         )
+
     plain = manifest.model_dump(mode="json")
     kept = {
         key: plain[key]
@@ -55,6 +57,7 @@ def rewrite(output, label, change):
         totals={"skipped": plain["totals"]["skipped"]},
         **kept,
     )
+
     return folder / "manifest.json", samples
 
 

@@ -54,6 +54,7 @@ corrupt:
 def documents(count=30):
     """Some documents; one of them carries markup that a page must not take for its own."""
     found = []
+
     for number in range(count):
         body = text(number, 4 + number % 9)
         if number == 0:
@@ -71,6 +72,7 @@ def documents(count=30):
                 n_chars=len(body),
             )
         )
+
     return found
 
 
@@ -91,13 +93,21 @@ def build(output, count=30, shards=2, block_rows=16, labels=()):
         "start": 0,
         "end": 1,
     }
+
     plan_file.write_text(
         json.dumps(
             add_checksum(
-                {"format": 1, "shards": shards, "inputs": [], "units": [unit], "states": {}}
+                {
+                    "format": 1,
+                    "shards": shards,
+                    "inputs": [],
+                    "units": [unit],
+                    "states": {},
+                }
             )
         )
     )
+
     plain = yaml.safe_load(RECIPE.replace("block_rows: 16", f"block_rows: {block_rows}"))
     known = set(OBJECTIVES.available())
     plain["corrupt"] = [entry for entry in plain["corrupt"] if entry["name"] in known]
@@ -106,9 +116,11 @@ def build(output, count=30, shards=2, block_rows=16, labels=()):
         for entry in plain["corrupt"]
         if entry.get("label", entry["name"]) in labels or not labels
     ]
+
     recipe = validate(Recipe, {**plain, "output": str(output)}, "test")
     # that the recipe has the stage is all that the others look at
     object.__setattr__(recipe, "clean", True)
+
     for name in ("train_tokenizer", "encode", "group", "corrupt"):
         stage = stage_of(recipe, name)
         for work in stage.passes():
@@ -116,6 +128,7 @@ def build(output, count=30, shards=2, block_rows=16, labels=()):
                 UnitRunner(stage, work, "test")(number)
                 record = UnitRecord.load(stage.folder, work.name, number)
                 assert record.status == "ok", record.error + record.trace
+
     return output
 
 
@@ -130,7 +143,10 @@ def example_sets(output):
 
 def compute_row_scores(trained, ids, head):
     """Return the scores that a head gives at each position of a row by itself, without padding."""
-    row = {"input_ids": torch.tensor([ids]), "position_ids": torch.arange(len(ids))[None]}
+    row = {
+        "input_ids": torch.tensor([ids]),
+        "position_ids": torch.arange(len(ids))[None],
+    }
     with torch.no_grad():
         return trained.model.logits(row | {"lengths": torch.tensor([len(ids)])})[head][0]
 

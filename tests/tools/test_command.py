@@ -58,11 +58,13 @@ def test_a_script_prints_what_its_command_prints(tmp_path):
         folder,
         "sample=4",
     ]
+
     command = [sys.executable, "-m", "clozeline", "inspect-shard", folder, "sample=4"]
     printed = [
         subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
         for words in (script, command)
     ]
+
     assert [each.returncode for each in printed] == [0, 0]
     assert printed[0].stdout == printed[1].stdout
     assert "row 4" in printed[0].stdout
@@ -82,7 +84,9 @@ def test_a_script_hides_no_library(tmp_path):
         f"runpy.run_path({str(ROOT / 'tools' / 'runs' / 'evaluate.py')!r}, "
         "run_name='__main__')\nexcept SystemExit:\n    import evaluate\n    print(evaluate.CASES)\n"
     )
+
     done = subprocess.run([sys.executable, str(probe)], capture_output=True, text=True, check=True)
+
     assert done.stdout.endswith("7\n")
 
 
@@ -137,11 +141,13 @@ def test_what_is_wrong_is_named_as_it_is_written(words, said):
 @pytest.mark.parametrize("sizes", [[], [0, 0], [0, 5, 0]])
 def test_sets_with_few_rows_or_none_are_no_mistake(tmp_path, sizes, capsys):
     folder = str(toy_set(tmp_path / "set", sizes).path)
+
     for name, *arguments in (
         ["shard_stats", "--html", str(tmp_path / "page.html")],
         ["repack_shards", "--container", "tar", "--output", str(tmp_path / "tar")],
     ):
         assert command_module(name).main([folder, *arguments]) == 0
+
     assert len(open_shards(tmp_path / "tar", verify="shard")) == sum(sizes)
     assert (
         capsys.readouterr().err

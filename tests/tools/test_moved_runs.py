@@ -42,6 +42,7 @@ def _start(world, folder, label, head, changes):
         model__position={"maximum": 64},
         **changes,
     )
+
     return run_training(load_config(TrainConfig, config), joined=world)
 
 
@@ -54,8 +55,10 @@ def trained(shard_sets, tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
     shutil.copytree(shard_sets, folder / "out")
     pool = RankPool(1)
+
     assert pool.run(_start, folder, "masked_lm", "masked_lm", BERT) == [0]
     assert pool.run(_start, folder, "causal_lm", "lm", {"model__family": "decoder"}) == [0]
+
     pool.close()
     (folder / "out").rename(folder / "sets")
     return folder
@@ -92,17 +95,24 @@ def test_what_needs_no_rows_needs_no_sets(moved, capsys):
     ]
     for command, words in calls:
         assert command(words) == 0, (words, capsys.readouterr().err)
+
     assert (Path("exported") / "tokenizer.json").is_file()
+
     card = (Path("exported") / "README.md").read_text(encoding="utf-8")
+
     assert "masked_lm" in card
+
     tokenizer = find_clozeline_tokenizer(moved / "masked_lm")
+
     assert {path.parent for path in tokenizer.files} == {moved / "masked_lm" / "tokenizer"}
 
 
 def test_what_needs_rows_says_which_sets_and_takes_their_place(moved, trained, capsys):
     run_ = str(moved / "masked_lm")
     manifest = example_sets(trained / "sets")["masked_lm"][0]
+
     assert explain_batch.main([str(manifest), "--samples", "0", "--json"]) == 0
+
     uid = json.loads(capsys.readouterr().out.splitlines()[0])["sample"]
     calls = [
         (fill_mask.main, [run_, "--heldout", "2"]),
@@ -116,7 +126,9 @@ def test_what_needs_rows_says_which_sets_and_takes_their_place(moved, trained, c
         assert str(trained / "out/corrupt/masked_lm/train") in said, words
         assert "data.shards=" in said, words
         assert command([*words, f"data.shards={manifest}"]) == 0, (words, capsys.readouterr().err)
+
     other = example_sets(trained / "sets")["whole_word_masking"][0]
+
     assert explain_batch.main(["--run", run_, "--step", "1", f"data.shards={other}"]) == 64
     assert "data.shards" in capsys.readouterr().err
 

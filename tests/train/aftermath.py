@@ -43,7 +43,9 @@ def check_status(run, code, before):
     if written(run) == before:
         assert code in (0, 64, 65, 74) or code in SILENT, code
         return
+
     said = json.loads((run / "status.json").read_text(encoding="utf-8"))
+
     if code in SILENT and status.state == "running":
         assert status.ended, "nothing says that it runs"
     elif code not in SILENT:
@@ -52,9 +54,11 @@ def check_status(run, code, before):
             code,
         )
         assert ("error" in said) == (status.state == "failed")
+
     named = None if status.checkpoint is None else int(status.checkpoint.removeprefix("step-"))
     records = [record["step"] for record in read_lines(run / "metrics.jsonl")]
     last = records[-1] if records else 0
+
     if code in SILENT:  # between a save or a record and what status.json says of it
         assert named is None or named in whole
         assert (named or 0) <= status.step <= last, (
@@ -63,6 +67,7 @@ def check_status(run, code, before):
     else:
         assert named == max(whole, default=None)
         assert status.step == last
+
     if code in (0, STOPPED):
         assert status.step == named, "the state is saved"
 
@@ -70,10 +75,12 @@ def check_status(run, code, before):
 def whole_checkpoints(run):
     """Steps of the checkpoints that are whole, by hash."""
     found = []
+
     for path in sorted((run / "checkpoints").glob("step-*")):
         try:
             StoredCheckpoint.open(path)
             found.append(int(path.name.removeprefix("step-")))
         except CheckpointError:
             continue
+
     return found

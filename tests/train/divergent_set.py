@@ -31,6 +31,7 @@ def write_divergent_set(folder, weights, rounds=4):
     for number, weight in weights.items():
         first = order.block(0, number * LANES) * BLOCK
         of_labels[first : first + BLOCK] = weight
+
     counts = np.array([len(content.columns["label_ids"][row]) for row in range(rows)], np.uint16)
     values = {"label_weight": of_labels, "label_count": counts}
     single = {

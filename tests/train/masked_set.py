@@ -31,6 +31,7 @@ def masked_rows(first_uid, count):
     inputs = []
     positions = []
     labels = []
+
     for _ in range(count):
         length = int(generator.integers(8, 16))
         start = generator.integers(0, WORDS)
@@ -42,6 +43,7 @@ def masked_rows(first_uid, count):
         tokens[places] = 3
         inputs.append(tokens)
         positions.append(places)
+
     lists = {"input_ids": inputs, "label_positions": positions, "label_ids": labels}
     uids = np.arange(first_uid, first_uid + count)
     return RowBatch(
@@ -61,6 +63,7 @@ def write_masked_sets(folder, *, rows=240, heldout=45, heldout_shards=1, name="t
         name=f"{name}/train",
         **shared,
     )
+
     of_shards = [
         masked_rows(20_000 + 1_000 * shard, heldout // heldout_shards)
         for shard in range(heldout_shards)

@@ -53,6 +53,7 @@ def counting_samples(seed, rows):
         "target_ids": Ragged(translation.astype(WORDS.id_dtype), ids.offsets),
         "target_language": Ragged.from_lists([[1]] * rows, np.uint8),
     }
+
     return RowBatch(fixed_columns(random.randint(0, 1 << 62, rows).astype(np.uint64)), columns)
 
 
@@ -67,6 +68,7 @@ def write_objective_sets(folder, name, rows=240, heldout=45, **options):
         | {key: 64 for key in ("max_length", "input_length") if key in keys}
         | options
     )
+
     chosen = OBJECTIVES.resolve(entry)
     objective = build_objective(entry, WORDS)
     facts = {
@@ -77,11 +79,13 @@ def write_objective_sets(folder, name, rows=240, heldout=45, **options):
         "heads": list(objective.heads),
         "frame": asdict(objective.layout),
     }
+
     own = {
         "fingerprint": WORDS.fingerprint,
         "vocab_size": WORDS.size,
         "special_ids": dict(WORDS.specials),
     }
+
     tokenizer = TOKENIZER | own
     shared = {
         "objective": facts,
@@ -89,10 +93,13 @@ def write_objective_sets(folder, name, rows=240, heldout=45, **options):
         "languages": ("de", "en"),
         "block_rows": 16,
     }
+
     shared["columns"] = feature_columns(objective.features, WORDS.size)
+
     for seed, (split, count) in enumerate({"train": rows, "heldout": heldout}.items()):
         samples = counting_samples(seed, count)
         examples, skips = objective.corrupt(samples, np.zeros(count, np.uint16), 1)
         kept = np.flatnonzero(skips == 0)
         write_set(folder / split, [examples.take(kept)], name=f"{name}/{split}", **shared)
+
     return folder / "train" / "manifest.json"

@@ -32,7 +32,14 @@ def evaluations(output, name="heldout"):
 
 def logged(output):
     """Every bit of its losses and gradient norms."""
-    return [(one["step"], one["loss"].hex(), one["gradient_norm"].hex()) for one in steps(output)]
+    return [
+        (
+            one["step"],
+            one["loss"].hex(),
+            one["gradient_norm"].hex(),
+        )
+        for one in steps(output)
+    ]
 
 
 def events(output, kind):

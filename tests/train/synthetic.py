@@ -53,12 +53,14 @@ def plain_config(**changes):
         "watchdog_s": 60.0,
         "seed": 7,
     }
+
     for key, value in changes.items():
         *parents, last = key.split("__")
         place = plain
         for parent in parents:
             place = place.setdefault(parent, {})
         place[last] = value
+
     return plain
 
 
@@ -142,11 +144,13 @@ def train_steps(engine, first, last, kind=RandomSource):
     source = kind(config, world, first - 1)
     schedule = config.schedule.build(config.schedule.options.steps)
     found = []
+
     for step in range(first, last + 1):
         batch = next_global_batch(source, engine.divisors, world, StopRequest())
         rate = config.optimizer.options.learning_rate * schedule(step)
         result = engine.step(batch.micro_batches, batch.counts, step, rate)
         found.append((global_loss(result, batch.counts, world).hex(), result.gradient_norm.hex()))
+
     return found
 
 

@@ -31,7 +31,9 @@ def base(tmp_path_factory, one_rank, shards):
     config = write_config(
         folder / "train.yaml", shards, folder / "base", evaluate__max_rows=0, **POSITIONS
     )
+
     assert one_rank.run(start, config, ["steps=3"]) == [(0, "")]
+
     return folder
 
 
@@ -41,26 +43,36 @@ def adapted(base, output, name, *words):
         f"model.init_from={base / 'base'}",
         f"model.adapter={json.dumps(adapter(name))}",
     ]
+
     return [*words_of_run, "optimizer.learning_rate=0.01", *words]
 
 
 @pytest.mark.parametrize("name", FAST)
 def test_a_run_saves_its_adapter_alone_and_resumes_to_the_bit(base, one_rank, name):
     config = base / "train.yaml"
+
     assert one_rank.run(start, config, adapted(base, f"{name}-whole", name, "steps=4")) == [(0, "")]
     assert one_rank.run(start, config, adapted(base, f"{name}-parts", name, "steps=2")) == [(0, "")]
     assert one_rank.run(start, config, adapted(base, f"{name}-parts", name, "steps=4")) == [(0, "")]
+
     whole = base / f"{name}-whole"
     parts = base / f"{name}-parts"
+
     assert logged(whole) == logged(parts)
+
     weights = saved(whole)
+
     assert weights.keys() == saved(parts).keys()
     assert all(torch.equal(tensor, saved(parts)[own]) for own, tensor in weights.items())
     assert all(own.startswith(f"adapters.{name}.") for own in weights)
+
     changed = [
         own for own, tensor in saved(parts, 2).items() if not torch.equal(tensor, weights[own])
     ]
+
     assert sorted(changed) == sorted(weights)
+
     index = Index.read(steps_in(whole / "checkpoints")[-1])
+
     assert len(index.state["base"]) == 32
     assert "base" not in Index.read(steps_in(base / "base" / "checkpoints")[-1]).state

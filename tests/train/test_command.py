@@ -75,34 +75,48 @@ def test_one_rank_and_the_launcher_take_the_same_file(tmp_path, shards):
         tmp_path / "train.yaml", shards, tmp_path / "one", steps=3, model__dropout={}
     )
     alone = run_ranks(1, faulty.train_normally, "--config", str(config), folder=tmp_path)
+
     assert (alone.codes, alone.errors) == ([0], [""])
+
     two = typed(
         "env",
         "CLOZELINE_NATIVE=0",
         *deepspeed("--config", str(config), f"output={tmp_path / 'two'}", "zero.stage=2"),
     )
+
     assert two.returncode == 0, two.stderr
     assert "deprecated" not in two.stderr
     assert (two.stdout + two.stderr).count("compiled module not in use") == 1
     assert len(two.stderr.splitlines()) <= 5
+
     first = [float.fromhex(bits(tmp_path / name)[0]) for name in ("one", "two")]
+
     assert first[0] == pytest.approx(first[1], abs=1e-6)
 
 
 def test_quiet_prints_nothing_and_verbose_every_record_in_80_columns(tmp_path, shards):
     config = str(write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=4))
     quiet = run_ranks(1, faulty.train_normally, "--config", config, "--quiet", folder=tmp_path)
-    assert (quiet.codes, quiet.outputs, quiet.errors) == ([0], [""], [""])
+
+    assert (
+        quiet.codes,
+        quiet.outputs,
+        quiet.errors,
+    ) == ([0], [""], [""])
+
     words = ("--config", config, "--verbose", f"output={tmp_path / 'other'}")
     verbose = run_ranks(1, faulty.train_normally, *words, folder=tmp_path)
     lines = verbose.outputs[0].splitlines()
+
     assert [line.split("/")[0] for line in lines if line.startswith("step ")] == [
         f"step {step}" for step in range(1, 5)
     ]
     assert max(len(line) for line in lines if "report.html" not in line) <= 80
+
     wrong = run_ranks(
         1, faulty.train_normally, "--config", config, "--quiet", "stepz=4", folder=tmp_path
     )
+
     assert wrong.codes == [64]
     assert "stepz" in wrong.errors[0], "errors are never quiet"
 
@@ -147,7 +161,9 @@ def alone(monkeypatch):
 @pytest.mark.usefixtures("alone")
 def test_help_lists_every_key(capsys, monkeypatch):
     code, text, _ = called(capsys, ["--help", "all"])
+
     assert code == 0
+
     for key in (
         "model.layers",
         "data.global_batch",
@@ -157,19 +173,27 @@ def test_help_lists_every_key(capsys, monkeypatch):
         "model.heads.NAME.weight",
     ):
         assert f"  {key}: " in text or f"  {key} (name: adamw): " in text
+
     assert "  schedule.power (name: polynomial): float = 0.5" in text
+
     monkeypatch.setenv("RANK", "1")  # only rank 0 prints
+
     assert called(capsys, ["--help"]) == (0, "", "")
 
 
 @pytest.mark.usefixtures("alone")
 def test_help_shows_the_keys_that_are_set_most_often(capsys):
     code, text, _ = called(capsys, ["--help"])
+
     assert code == 0
+
     keys = [line for line in text.splitlines() if re.match(r"  [a-z_.]+: ", line)]
+
     assert 25 <= len(keys) <= 40
+
     for key in ("model.layers", "data.global_batch", "optimizer", "steps", "output"):
         assert f"\n  {key}: " in text
+
     assert "watchdog_s" not in text
     assert "`--help all` shows all keys." in text
 
@@ -188,13 +212,16 @@ def test_dry_run_says_what_a_run_costs_and_writes_nothing(capsys, tmp_path, shar
             *["steps=60", "schedule.steps=60"],
         ],
     )
+
     assert (code, error) == (0, "")
     assert "8,628 parameters" in text
     assert "every text 2.0 times" in text
     assert "stage 0: 0.1 MiB, stage 1: 0.1 MiB" in text
     assert not (tmp_path / "run").exists()
+
     halves = ["--config", str(config), "--dry-run", "--verbose", "precision=bf16", "zero.stage=1"]
     text = called(capsys, halves)[1]
+
     assert "stage 1: " in text
     assert "stage 0: " not in text, "bf16 is refused there"
 
@@ -220,9 +247,11 @@ def test_mistakes_end_in_one_message(capsys, tmp_path, shards, words, code, mess
     if "data.shards=FLIPPED" in words:
         names["FLIPPED"] = write_masked_sets(tmp_path / "sets")
         damage(open_shards(names["FLIPPED"]), 0)
+
     for name, path in names.items():
         words = [word.replace(name, str(path)) for word in words]
     found, _, error = called(capsys, [*words, "--dry-run"] if words else words)
+
     assert found == code
     assert error.startswith("error: ")
     assert message in error
@@ -250,11 +279,13 @@ def test_interrupt_during_the_imports_is_one_line(tmp_path, monkeypatch, name, c
     ):
         (package / file).parent.mkdir(exist_ok=True)
         (package / file).write_bytes((tree / file).read_bytes())
+
     (package / "train" / "command.py").write_text(
         f"import os, signal\nos.kill(os.getpid(), signal.{name})\nmain = None\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     done = typed(sys.executable, str(package / "train" / "main.py"))
+
     assert (done.returncode, done.stdout, done.stderr) == (code, "", f"{INTERRUPTED_MESSAGE}\n")
 
 
@@ -270,6 +301,7 @@ def test_interrupt_during_the_imports_is_one_line(tmp_path, monkeypatch, name, c
 def test_an_error_of_all_ranks_is_printed_once(monkeypatch, joined, rank, local, prints):
     """By each machine before the ranks have joined, and by the first rank afterwards."""
     monkeypatch.setattr(command, "_has_joined", lambda: joined)
+
     assert command._explain(ConfigurationError("wrong"), rank, local) == (
         64,
         "wrong" if prints else "",
@@ -288,11 +320,15 @@ def test_a_rank_that_waits_in_vain_says_where(tmp_path, shards):
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": port,
     }
+
     assigned = [f"{key}={value}" for key, value in variables.items()]
     done = typed("env", *assigned, sys.executable, "train/main.py", "--config", str(config))
+
     assert done.returncode == 71, done.stderr
+
     found = (
         f"rank 1 of 2 on {socket.gethostname()} did not meet the others at 127.0.0.1:{port} in 2 s"
     )
+
     assert found in done.stderr
     assert not (tmp_path / "run").exists()

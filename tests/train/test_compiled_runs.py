@@ -19,6 +19,7 @@ def norms_in_a_row(world, adapters):
     # fails alike, in a tenth of the time
     engine.compile_layers = partial(original, backend="aot_eager")
     found = []
+
     for name in adapters:
         options = {"name": name, **case_of(name)[1]}
         config = tiny(
@@ -27,7 +28,9 @@ def norms_in_a_row(world, adapters):
             model__position__maximum=24,
             **NO_DROPOUT,
         )
+
         norms = []
+
         for compiled in (False, True):
             model = build_model(config.model, VOCABULARY, {}, seed=3)
             model.adapters[name].initialize_from(model.family, VOCABULARY, 3)
@@ -35,7 +38,9 @@ def norms_in_a_row(world, adapters):
             built = engine.Engine(model, replace(config, compile=compiled), world)
             norms.append([float.fromhex(norm) for _, norm in train_steps(built, 1, 2)])
             built.close()
+
         found.append(list(zip(*norms, strict=True)))
+
     engine.compile_layers = original
     return found
 

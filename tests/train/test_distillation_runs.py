@@ -46,24 +46,33 @@ def losses(output):
 def test_a_student_resumes_to_the_bit_with_all_losses(folder, one_rank):
     config = folder / "train.yaml"
     start_from = "distil.start.layers=[1, 3]"
+
     assert one_rank.run(start, config, student(folder, "whole", ALL, "steps=4", start_from)) == [
         (0, "")
     ]
+
     for end in (2, 4):
         assert one_rank.run(
             start, config, student(folder, "parts", ALL, f"steps={end}", start_from)
         ) == [(0, "")]
+
     assert losses(folder / "whole") == losses(folder / "parts")
     assert len(losses(folder / "whole")) == 4
+
     names = ("scores", "states", "attention", "embeddings", "cosine", "relations")
+
     assert losses(folder / "whole")[0].keys() == {
         "masked_lm",
         *(f"distil/{name}" for name in names),
     }
+
     ours = saved(folder / "whole")
     theirs = saved(folder / "parts")
+
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
+
     state = Index.read(steps_in(folder / "whole" / "checkpoints")[-1]).state["distillation"]
+
     assert state["layers"]["states"] == {"1": 2, "2": 4}
     assert len(state["digest"]) == 32
 
@@ -72,20 +81,25 @@ def test_the_export_has_no_projections(folder, one_rank):
     config = folder / "train.yaml"
     sizes = ["model.dim=18", "model.attention_heads=3"]
     words = student(folder, "moved", NARROW, *sizes)
+
     assert one_rank.run(start, config, [*words, "steps=1"]) == [(0, "")]
     # projections are in the checkpoint, and in nothing that reads a model
     found = StoredCheckpoint.find(folder / "moved")
     index = found.index
     projections = {name for name in index.parameters if name.startswith("distillation.")}
+
     assert projections == {
         f"distillation.{name}.project.weight" for name in ("states", "embeddings")
     }
     assert found.read_weights().keys() == index.parameters.keys() - projections
+
     exported = exported_form(TrainedModel.open(folder / "moved"))
+
     assert exported.tensors.keys() == index.parameters.keys() - projections
     assert build_checkpoint(exported).num_parameters() == sum(
         tensor.numel() for tensor in exported.tensors.values()
     )
+
     again = [
         f"output={folder / 'again'}",
         f"model.init_from={folder / 'moved'}",
@@ -93,9 +107,12 @@ def test_the_export_has_no_projections(folder, one_rank):
         "model.layers=2",
         "steps=1",
     ]
+
     assert one_rank.run(start, config, again) == [(0, "")]
+
     ((code, said),) = one_rank.run(
         start, config, [*student(folder, "moved", "[scores]", *sizes), "steps=2"]
     )
+
     assert code == 64
     assert "distil.losses" in said

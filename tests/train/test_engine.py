@@ -52,6 +52,7 @@ def label_free(world, config):
     """One micro-batch of rank 0 without labels; then a whole global batch without any."""
     engine = build(config, world)
     results = []
+
     for empty in ({(0, 0)}, {(rank, index) for rank in (0, 1) for index in (0, 1)}):
         whole = next_global_batch(RandomSource(config, world), engine.heads, world, StopRequest())
         batches = list(whole.micro_batches)
@@ -59,13 +60,16 @@ def label_free(world, config):
             if (world.rank, index) in empty:
                 none = {name: batch.tensors[name][:0] for name in ("label_index", "label_ids")}
                 batches[index] = RandomBatch({**batch.tensors, **none})
+
         counts = {
             "masked_lm": world.sum_over_ranks(
                 [sum(engine.heads["masked_lm"].count(b.tensors) for b in batches)]
             )[0]
         }
+
         result = engine.step(batches, counts, 1, 0.0)
         results.append((global_loss(result, counts, world), result.gradient_norm, result.skipped))
+
     engine.close()
     return results
 
@@ -87,6 +91,7 @@ def after_a_skip(world, config, at):
     """
     engine = build(config, world)
     found = train_steps(engine, 1, 2)
+
     if at is None:
         engine.skipped += 1
     else:
@@ -103,6 +108,7 @@ def after_a_skip(world, config, at):
         hook = bias.register_hook(lambda gradient: gradient * next(backward))
         assert train_steps(engine, 3, 3)[0][1] == "inf"
         hook.remove()
+
     found = train_steps(engine, 4, 6)
     pieces = sorted(fragments(engine, owned=False), key=lambda piece: (piece.name, piece.start))
     states = [
@@ -110,6 +116,7 @@ def after_a_skip(world, config, at):
         for piece in pieces
         for key, value in piece.tensors.items()
     ]
+
     engine.close()
     return [found, states]
 

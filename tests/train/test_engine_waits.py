@@ -29,6 +29,7 @@ class Reads(TorchDispatchMode):
             depends = any(
                 index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1]
             )
+
         if depends:
             self.notes.append("read")
         return func(*args, **(kwargs or {}))

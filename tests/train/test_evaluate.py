@@ -30,7 +30,11 @@ PASSES = 6
 def logged(output):
     """Every bit of a run's losses, one entry a step or an evaluation."""
     return [
-        (record["step"], record.get("loss"), json.dumps(record.get("heldout")))
+        (
+            record["step"],
+            record.get("loss"),
+            json.dumps(record.get("heldout")),
+        )
         for record in read_lines(output / "metrics.jsonl")
     ]
 
@@ -39,14 +43,25 @@ def logged(output):
 def straight(two_ranks, tmp_path_factory, shards):
     folder = tmp_path_factory.mktemp("straight")
     config = write_config(folder / "a.yaml", shards, folder / "run", evaluate__every=EVERY)
+
     assert two_ranks.run(start, config, []) == [(0, "")] * 2
+
     found = logged(folder / "run")
+
     assert [step for step, _, heldout in found if heldout != "null"] == [EVERY, STEPS]
+
     return found
 
 
 @pytest.mark.parametrize(
-    ("look", "every"), mark_slow_after(1, [(EVERY, None), (EVERY + PASSES - 1, 4)])
+    ("look", "every"),
+    mark_slow_after(
+        1,
+        [
+            (EVERY, None),
+            (EVERY + PASSES - 1, 4),
+        ],
+    ),
 )
 def test_a_stop_in_an_evaluation_ends_it_on_all_ranks(
     two_ranks, tmp_path, shards, straight, look, every
@@ -54,6 +69,7 @@ def test_a_stop_in_an_evaluation_ends_it_on_all_ranks(
     """The next start makes up for it to the same bits, saved before or not."""
     changes = {"evaluate__every": EVERY, "checkpoint__every": every}
     config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", **changes)
+
     assert two_ranks.run(start, config, [], look) == [(75, "")] * 2
     assert logged(tmp_path / "run") == straight[:EVERY]
     assert (tmp_path / "run" / "checkpoints" / "latest").read_text() == f"step-{EVERY:08d}\n"
@@ -68,6 +84,7 @@ def test_a_corrupt_heldout_block_ends_all_ranks(two_ranks, tmp_path):
     damage(heldout, 1)
     config = write_config(tmp_path / "a.yaml", path, tmp_path / "run", steps=1)
     results = two_ranks.run(start, config, [])
+
     assert [code for code, _ in results] == [65, 65]
     assert all(
         f"{heldout.shard_path(0).name}: block 1: expected xxh3-128" in message
@@ -93,14 +110,18 @@ def test_a_part_of_the_heldout_set_is_the_same_everywhere(two_ranks, one_rank, t
         labels += content[block * 16 + row].tolist()
     shares = np.unique(labels, return_counts=True)[1] / len(labels)
     found = []
+
     for name, ranks in (("one", one_rank), ("two", two_ranks)):
         config = write_config(
             tmp_path / f"{name}.yaml", shards, tmp_path / name, steps=2, model__dropout={}
         )
         assert ranks.run(start, config, ["evaluate.every=1", "evaluate.max_rows=9"])[0][0] == 0
         found += evaluations(tmp_path / name)
+
     assert [evaluation["labels"] for evaluation in found] == [len(labels)] * 4
+
     entropy = -float((shares * np.log(shares)).sum())
+
     assert [evaluation["unigram_entropy"] for evaluation in found] == pytest.approx([entropy] * 4)
     assert [evaluation["majorities"]["masked_lm"] for evaluation in found] == pytest.approx(
         [shares.max()] * 4
@@ -118,6 +139,7 @@ def test_the_unit_of_a_loss_is_what_weighs_alike_in_it():
             ("row", "label"),
         )
     )
+
     cases = (
         ([label], "labels"),
         ([by_row, row], "rows"),
@@ -138,13 +160,18 @@ def test_the_dry_run_counts_evaluations(tmp_path, shards, capsys):
         config = write_config(
             tmp_path / "a.yaml", shards, tmp_path / "run", steps=5, schedule__steps=5
         )
+
         assert dry_run(load_config(TrainConfig, config, list(overrides))) == 0
+
         text = capsys.readouterr().out
         return text, float(text.split("arithmetic ")[1].split()[0])
 
     without, trained = told("evaluate.max_rows=0")
+
     assert "held-out   none" in without
+
     text, both = told("evaluate.max_rows=9", "evaluate.every=2")
+
     assert "held-out   16 rows in each of 3 evaluations" in text
     assert both == pytest.approx(trained * (1 + 3 * 16 / 3 / (5 * 8)), rel=0.05)
     assert len({said.split(" operations, ")[1].split()[0] for said in (without, text)}) == 1, (

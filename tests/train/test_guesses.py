@@ -45,15 +45,19 @@ def test_guesses_are_the_most_probable_tokens_at_labels(tmp_path, name):
     flat = scores.reshape(-1, scores.shape[-1])[:, : model.vocab_size]
     width = scores.shape[1]
     shares = np.exp(flat - np.logaddexp.reduce(flat, axis=1, keepdims=True)).max(1)
+
     assert len(rows) == 3
+
     for row, found in enumerate(rows):
         assert found["tokens"] == batch["input_ids"][row, : int(batch["lengths"][row])].tolist()
+
         pairs = zip(batch["label_index"].tolist(), batch["label_ids"].tolist(), strict=True)
         expected = [
             (at % width, label, flat[at].argmax(), shares[at])
             for at, label in pairs
             if at // width == row
         ]
+
         assert [entry[:3] for entry in found["labels"]] == [[*entry[:3]] for entry in expected]
         assert [entry[3] for entry in found["labels"]] == pytest.approx(
             [entry[3] for entry in expected], abs=1e-5
@@ -72,14 +76,20 @@ def test_rows_are_shown_up_to_96_tokens_and_48_labels():
     network = built("encoder", position={"maximum": 128}).eval()
     places = list(range(0, 110, 2))
     tensors = batch_for("encoder", lengths=[110, 20], columns=110)
-    tensors |= {"label_index": torch.tensor([*places, 115]), "label_ids": torch.arange(56) % 37}
+    tensors |= {
+        "label_index": torch.tensor([*places, 115]),
+        "label_ids": torch.arange(56) % 37,
+    }
     tensors["label_ids"][3] = -100
     engine = SimpleNamespace(model=network, config=tiny(), world=SimpleNamespace(device="cpu"))
     first, second = sample_guesses(engine, tensors)
+
     assert first["tokens"] == tensors["input_ids"][0, :96].tolist()
     assert [entry[0] for entry in first["labels"]] == [
         place for place in places if place < 96 and place != 6
     ]
     assert ([entry[0] for entry in second["labels"]], second["form"]) == ([5], "masked")
+
     tensors["row_weight"][0] = 0
+
     assert [row["labels"] for row in sample_guesses(engine, tensors)] == [second["labels"]]

@@ -75,6 +75,7 @@ def run_of(monkeypatch, *, saves="", skipped=False, losses=(), pace=None, **chan
         "watchdog": SimpleNamespace(beat=lambda: None),
         "pace": pace or SavePace(0, by_time=False),
     }
+
     run = TrainingJob(tiny(**changes), ALONE, stop=StopRequest(), **parts)
     return SimpleNamespace(run=run, log=log, told=told)
 
@@ -83,6 +84,7 @@ def test_a_step_is_saved_before_it_is_evaluated(monkeypatch):
     found = run_of(monkeypatch, steps=3, checkpoint__every=2, evaluate__every=2)
     state = train(found.run, START)
     one_evaluation = ["evaluate", "score 2.5"]
+
     assert found.log == [
         "step 1",
         "step 2",
@@ -103,10 +105,13 @@ def test_an_optimizer_that_follows_held_out_losses_is_told_those_that_are_due(mo
     chosen = {"name": "nt_asgd", "learning_rate": 0.1}
     found = run_of(monkeypatch, optimizer=chosen, steps=3, checkpoint__every=2, evaluate__every=2)
     state = train(found.run, START)
+
     assert found.told == [(), (2.5,), (2.5,)]
     assert state.heldout_losses == (2.5,)
     assert found.log[2:6] == ["save 2", "evaluate", "averaging", "score 2.5"]
+
     silent = run_of(monkeypatch, steps=4, evaluate__every=2)
+
     assert train(silent.run, START).heldout_losses == ()
     assert silent.told == [(), (), ()]
 
@@ -115,6 +120,7 @@ def test_the_end_is_saved_until_it_works(monkeypatch):
     """A save in the middle may fail; the next one is due at its own step."""
     found = run_of(monkeypatch, saves="--+", steps=4, checkpoint__every=3)
     train(found.run, START)
+
     assert [entry for entry in found.log if entry.startswith("save")] == [
         "save 3",
         "save 4",
@@ -146,16 +152,27 @@ def test_a_run_that_cannot_return_ends_and_says_why(monkeypatch, change, state, 
     asked = []
     found.run.checkpoints.find_earlier = lambda before, back: asked.append((before, back))
     with pytest.raises(DivergedError, match=message):
-        train(found.run, replace(START, step=7, skipped_rows=(SkippedRows(2, 16, 24),), **state))
+        train(
+            found.run,
+            replace(
+                START,
+                step=7,
+                skipped_rows=(SkippedRows(2, 16, 24),),
+                **state,
+            ),
+        )
+
     assert asked == ([(7, 1)] if "no checkpoint" in message else []), (
         "from before step 7, whose weights gave nothing"
     )
+
     if asked:  # one that is killed or ended there tries again, and then does a step that may work
         with pytest.raises(DivergedError, match="step 11: 4 gradients in a row"):
             train(
                 found.run,
                 replace(START, step=10, skipped_in_a_row=3, skipped_rows=(SkippedRows(7, 56, 64),)),
             )
+
         assert asked[1:] == [(8, 1), (8, 1)], (
             "step 7 was returned to before, and its weights did work then"
         )
@@ -177,18 +194,24 @@ def test_a_run_ends_early_and_every_evaluated_step_was_saved(monkeypatch):
         evaluate__every=2,
         early_stop=EARLY,
     )
+
     state = train(found.run, START)
+
     assert (state.step, state.best) == (8, Best("heldout/loss", 2.0, 4, 2))
     assert [entry for entry in found.log if not entry.startswith("step")] == [
         *("save 2", "evaluate", "score 3.0", "save 4", "evaluate", "score 2.0"),
         *("save 6", "evaluate", "score 2.0", "save 8", "evaluate", "score nan"),
     ]
+
     again = run_of(monkeypatch, steps=200, evaluate__every=2, early_stop=EARLY)
+
     assert train(again.run, state) == state
     assert again.log == []
+
     patient = run_of(
         monkeypatch, losses=[1.0], steps=10, evaluate__every=2, early_stop={**EARLY, "patience": 3}
     )
+
     assert train(patient.run, state).best == Best("heldout/loss", 1.0, 10, 0)
 
 
@@ -210,6 +233,7 @@ def test_steps_that_reach_a_number_of_tokens_are_saved(monkeypatch, at, done, sa
         checkpoint__at=at,
         checkpoint__tokens_per_word=per_word,
     )
+
     assert (
         train(found.run, TrainState(step=done, samples=8 * done, tokens=132 * done)).tokens == 528
     )
@@ -246,6 +270,7 @@ def test_saves_by_time_come_after_a_minute_and_then_take_two_per_cent(monkeypatc
     found.run.engine.step = slow_step
     found.run.checkpoints.save = slow_save
     train(replace(found.run, heldout=[]), START)
+
     assert [entry for entry in found.log if entry.startswith("save")] == [
         "save 3",
         "save 9",
@@ -255,13 +280,22 @@ def test_saves_by_time_come_after_a_minute_and_then_take_two_per_cent(monkeypatc
 
 def test_other_ranks_never_ask(monkeypatch):
     clock = Clock(monkeypatch)
-    paces = [SavePace(0, by_time=True), SavePace(1, by_time=True), SavePace(0, by_time=False)]
+    paces = [
+        SavePace(0, by_time=True),
+        SavePace(1, by_time=True),
+        SavePace(0, by_time=False),
+    ]
     clock.now = 1e6
+
     assert [pace.is_due() for pace in paces] == [True, False, False]
+
     paces[0].note_save(0.001)
     clock.now += 59
+
     assert not paces[0].is_due(), "a minute at least"
+
     clock.now += 1
+
     assert paces[0].is_due()
 
 

@@ -74,12 +74,15 @@ def test_ranks_and_micro_batches_change_nothing(one_rank, two_ranks, tmp_path, n
         steps=3,
         evaluate__every=3,
     )
+
     (alone,) = one_rank.run(learn, config, str(tmp_path / "one"), ["data.micro_batch=16"])
     together, _ = two_ranks.run(
         learn, config, str(tmp_path / "two"), ["data.micro_batch=4", "zero.stage=2"]
     )
     steps = [[record for record in records if "losses" in record] for records in (alone, together)]
+
     assert len(steps[0]) == 3
+
     for mine, theirs in zip(*steps, strict=True):
         assert theirs["losses"].keys() == case.heads.keys() | case.losses
         assert theirs["losses"] == pytest.approx(mine["losses"], rel=1e-5)
@@ -88,18 +91,24 @@ def test_ranks_and_micro_batches_change_nothing(one_rank, two_ranks, tmp_path, n
             mine.get("figures", {}), rel=1e-5 if case.losses else 1e-12
         )
         assert theirs["tokens"] == mine["tokens"]
+
     ours, others = (records[-1]["heldout"]["heldout"] for records in (alone, together))
+
     assert others["losses"] == pytest.approx(ours["losses"], rel=1e-5)
+
     judging = case.heads.keys() & {"token", "corrective"}
     figures = {
         f"{head}/{of}": ours["figures"][f"{head}/{of}"]
         for head in judging
         for of in ("accuracy", "replaced")
     }
+
     assert all(0 < share < 1 for share in figures.values())
+
     if case.losses:
         taken = ours["figures"]["ponder/steps"]
         first = steps[0][0]
+
         assert 1 < taken < 3
         assert taken < ours["figures"]["ponder"] <= taken + 1
         assert first["total"] == pytest.approx(
@@ -108,6 +117,7 @@ def test_ranks_and_micro_batches_change_nothing(one_rank, two_ranks, tmp_path, n
         assert ours["total"] == pytest.approx(
             ours["loss"] + 0.1 * ours["figures"]["ponder"], rel=1e-12
         )
+
     assert others.get("figures", {}) == pytest.approx(
         ours.get("figures", {}), rel=1e-5 if case.losses else 1e-12
     )

@@ -40,12 +40,14 @@ def compared(world):
     config = tiny(zero__stage=3, zero__persistent=0)
     linear = torch.nn.functional.linear
     found = {}
+
     for name, model in configs().items():
         whole, parts = (
             build_model(model, 37, {"pad": 0}, SPELLINGS, seed=5, placement=placement)
             for placement in (UNSHARDED, placement_of(replace(config, model=model), world))
         )
         differing = []
+
         for (label, one), (_, other) in zip(
             whole.named_parameters(), parts.named_parameters(), strict=True
         ):
@@ -53,12 +55,15 @@ def compared(world):
             with load_deepspeed().zero.GatheredParameters([other]):
                 if not torch.equal(one.to(other.dtype), other):
                     differing.append(label)
+
         assert whole.parameters_by_part == parts.parameters_by_part
         assert whole.flops(9, 4) == parts.flops(9, 4)
+
         here = sum(
             parameter.ds_tensor.numel() + parameter.numel() for parameter in parts.parameters()
         )
         found[name] = differing, here / whole.num_parameters()
+
     torch.nn.functional.linear = linear
     return found
 

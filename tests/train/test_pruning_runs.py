@@ -38,13 +38,20 @@ def words(folder, output, *others):
 @pytest.mark.parametrize("name", WAYS)
 def test_every_tool_reads_the_pruned_weights(folder, one_rank, name):
     config = folder / "train.yaml"
-    assert one_rank.run(start, config, words(folder, name, WAYS[name], "steps=6")) == [(0, "")]
+
+    assert one_rank.run(
+        start,
+        config,
+        words(folder, name, WAYS[name], "steps=6"),
+    ) == [(0, "")]
     # the export is the weights times the mask
     found = StoredCheckpoint.find(folder / name)
     reader = CheckpointReader(found.folder, found.index)
     exported = exported_form(TrainedModel.open(folder / name)).tensors
     masked = [key for key, record in reader.index.parameters.items() if "mask" in record.keys]
+
     assert masked
+
     for key in masked:
         source = reader.parameter("dense" if name == "movement" else "weight", key)
         mask = reader.parameter("mask", key)
@@ -53,7 +60,10 @@ def test_every_tool_reads_the_pruned_weights(folder, one_rank, name):
     # the table shows zeros, what they save, and the claim of the paper
     options = MeasureOptions(length=8, repeats=1)
     rows = [measure_row(folder / each, folder / "dense", options) for each in ("dense", name)]
+
     assert rows[1].sizes.nonzero < 0.8 * rows[1].sizes.parameters
+
     lines = list(table_lines(rows))
+
     assert f"the paper's claim: {name} " in lines[-1]
     assert lines[-1].endswith(PRUNING.load_class(name).published_result)

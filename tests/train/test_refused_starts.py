@@ -16,9 +16,11 @@ def trained(one_rank, tmp_path_factory, shards):
     """A run of four steps with two checkpoints, and its configuration."""
     folder = tmp_path_factory.mktemp("trained")
     changes = {"checkpoint__every": 2, "checkpoint__keep_last": 9}
+
     assert one_rank.run(
         start, write_config(folder / "train.yaml", shards, folder / "run", **changes), ["steps=4"]
     ) == [(0, "")]
+
     return folder
 
 
@@ -32,10 +34,14 @@ def refused(ranks, folder, overrides, function=start):
     """Start, and return "CODE message"; everything below the folder is as it was."""
     before = contents(folder)
     results = ranks.run(function, folder / "train.yaml", [f"output={folder / 'run'}", *overrides])
+
     assert contents(folder) == before
+
     code, message = results[0]
+
     assert all(other == code for other, _ in results)
     assert "[Errno" not in message
+
     return f"{code} {message}"
 
 
@@ -47,11 +53,14 @@ def test_checkpoints_that_are_all_damaged(two_ranks, folder):
     for part in (folder / "run" / "checkpoints").glob("step-*/part-*"):
         part.write_bytes(part.read_bytes()[:-1])
     found = refused(two_ranks, folder, ["steps=6"])
+
     assert found.startswith("65 ")
     assert "holds 2 checkpoints, none of them is valid (step-00000004, step-00000002)" in found
     assert "start from step 0 in another output" in found
+
     refused(two_ranks, folder, ["steps=6", "resume=must"])
     found = refused(two_ranks, folder, ["resume=never"])
+
     assert found.startswith("64 ")
     assert "is not empty" in found
     assert (
@@ -68,6 +77,7 @@ def test_an_output_of_the_pipeline(one_rank, folder, shards, resume):
     shutil.rmtree(folder / "run")
     shutil.copytree(shards.parent, folder / "run")
     found = refused(one_rank, folder, [f"resume={resume}"])
+
     assert found == (
         f"64 output: {folder / 'run'} is an output of the pipeline (it has manifest.json): choose "
         "another folder"
@@ -79,6 +89,7 @@ def on_a_full_disk(world, config, overrides):
     previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+
     try:
         return start(world, config, overrides)
     finally:

@@ -76,27 +76,38 @@ def test_a_rollback_equals_a_run_that_never_read_the_rows(
         write_config(path.with_suffix(".yaml"), poisoned, path, **SETTINGS) for path in paths
     ]
     extra = ["on_divergence={}"]
+
     assert two_ranks.run(start, configs[0], [*words, *extra]) == [(0, "")] * 2
     assert two_ranks.run(never_read, configs[1], START, STOP, words) == [(0, "")] * 2
+
     found, expected = (learned(path) for path in paths)
+
     assert found[1] == expected[1]
+
     for (step, mine), (_, theirs) in zip(found[0], expected[0], strict=True):
         # the run that jumps by itself counts the rows that it jumps over
         assert [*mine[:4], mine[5]] == [*theirs[:4], theirs[5]], step
+
     ratio = float(found[0][-1][1][4]) / float(expected[0][0][1][4])
+
     assert ratio == pytest.approx(20), "operations of 20 steps"
     # what the run says of it
     (told,) = events(paths[0], "rollback")
+
     assert (told["step"], told["checkpoint"], told["rows"], told["number"]) == (
         14,
         f"step-{BACK:08d}",
         64,
         1,
     )
+
     state = TrainState.read(Index.read(paths[0] / "checkpoints" / "step-00000020").state)
+
     assert (state.skipped_rows, state.rollbacks) == ((SkippedRows(BACK, START, STOP),), 1)
     assert (state.samples, state.rows) == (20 * 8 + STOP - START, 20 * 8)
+
     page = (paths[0] / "report.html").read_text(encoding="utf-8")
+
     assert "Rollbacks after a divergence: 1." in page
     assert "rollback 1 to step-00000006; the 64 rows since then are skipped" in page
 
@@ -120,6 +131,7 @@ def explode(world, config, at, overrides, rows=None, times=99):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Engine, "step", step)
         code = start(world, config, overrides)
+
     if rows is not None:
         rows.write_text(json.dumps(read))
     return code
@@ -143,16 +155,22 @@ def test_ruined_weights_are_not_gone_back_to_and_tools_know_the_rows(one_rank, t
     changes |= {"data__phases": phases, "data__shards": None}
     configs = [write_config(path.with_suffix(".yaml"), shards, path, **changes) for path in paths]
     rows = tmp_path / "rows.json"
+
     assert one_rank.run(explode, configs[0], 56, ["on_divergence={}", "steps=13"], rows) == [
         (0, "")
     ]
+
     read = json.loads(rows.read_text())
+
     assert one_rank.run(explode, configs[0], 56, ["on_divergence={}"], rows) == [(0, "")]
+
     read |= json.loads(rows.read_text())
+
     assert one_rank.run(never_read, configs[1], 48, 112, []) == [(0, "")]
     assert learned(paths[0])[1] == learned(paths[1])[1]
     # explain-batch and where-is: the rows of each step, and those of no step
     feed = open_feed(FeedOptions(run=paths[0]))
+
     for step in range(1, 21):
         row_reads = feed.batch(feed.samples(step))
         assert sorted([visit.source, *(visit.stored or ())] for visit in row_reads) == sorted(
@@ -160,6 +178,7 @@ def test_ruined_weights_are_not_gone_back_to_and_tools_know_the_rows(one_rank, t
         )
         assert feed.state(feed.samples(step)) == "read"
         assert {feed.step(visit.position * 4) for visit in row_reads} == {step}
+
     assert [feed.state(samples) for samples in (40, 48, 96, 112)] == [
         "read",
         "skipped",
@@ -175,6 +194,7 @@ def test_the_same_rows_again_equal_a_run_without_the_fault(one_rank, tmp_path):
     changes = {**SETTINGS, "gradient_clipping": 0.0, "max_consecutive_skips": 3}
     configs = [write_config(path.with_suffix(".yaml"), shards, path, **changes) for path in paths]
     words = ["on_divergence={skip_rows: false}"]
+
     assert one_rank.run(explode, configs[0], 56, words, None, 1) == [(0, "")], (
         "step 8, as by a fault of the hardware"
     )
@@ -201,19 +221,27 @@ def test_spikes_of_the_loss_are_a_divergence(one_rank, tmp_path):
         "checkpoint__every": 4,
         "checkpoint__keep_last": 4,
     }
+
     changes |= {"max_consecutive_skips": 4}
     configs = [write_config(path.with_suffix(".yaml"), shards, path, **changes) for path in paths]
     words = ["on_divergence={spikes: 3}"]
+
     assert one_rank.run(start, configs[0], words, 42) == [(75, "")]
     assert one_rank.run(start, configs[0], words) == [(0, "")]
     assert one_rank.run(never_read, configs[1], 288, 368, []) == [(0, "")]
     assert learned(paths[0])[1] == learned(paths[1])[1]
+
     told = [(event["step"], event["checkpoint"]) for event in events(paths[0], "rollback")]
+
     assert told == [(43, "step-00000036"), (39, "step-00000036")]
+
     spike = events(paths[0], "spike")[0]
+
     assert spike["command"] == f"clozeline explain-batch run={paths[0]} step={spike['step']}"
     assert (spike["step"], len(spike["rows_source_block_row"])) == (41, 8)
+
     state = TrainState.read(Index.read(paths[0] / "checkpoints" / "step-00000052").state)
+
     assert (state.skipped_rows, state.rollbacks) == (SKIPPED_TWICE, 2)
 
 
@@ -240,13 +268,19 @@ def test_a_kill_in_a_rollback_costs_no_bit(tmp_path, poisoned, straight, point, 
     assert go(tmp_path, poisoned, faulty.kill_at_replace, point, occurrence, "after").codes == [
         -signal.SIGKILL
     ]
+
     again = go(tmp_path, poisoned, faulty.train_normally)
+
     assert again.codes == [0], again.errors
     assert learned(tmp_path / "run") == learned(straight)
+
     names = [path.name for path in steps_in(straight / "checkpoints")]
+
     assert [path.name for path in steps_in(tmp_path / "run" / "checkpoints")] == names
+
     states = [
         TrainState.read(Index.read(path / "checkpoints" / names[-1]).state)
         for path in (tmp_path / "run", straight)
     ]
+
     assert states[0] == states[1]

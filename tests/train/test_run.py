@@ -37,10 +37,12 @@ def start(world, config, overrides, stop_after=0):
     StopRequest.is_set = is_set
     settings = load_config(TrainConfig, config, overrides)
     before = written(settings.output)
+
     try:
         code, message = runs.start(world, config, overrides)
     finally:
         StopRequest.is_set = real
+
     if world.rank == 0:
         check_status(settings.output, code, before)
     return code, message
@@ -55,6 +57,7 @@ def test_stopped_and_started_again_equals_straight(two_ranks, tmp_path, shards):
     configs = [
         write_config(path.with_suffix(".yaml"), shards, path, zero__stage=1) for path in paths
     ]
+
     assert two_ranks.run(start, configs[0], []) == [(0, "")] * 2
     assert two_ranks.run(start, configs[1], [], 5) == [(75, "")] * 2
     assert json.loads((paths[1] / "status.json").read_text())["state"] == "stopped"
@@ -72,22 +75,33 @@ def test_steps_without_a_rate_are_refused(one_rank, tmp_path, shards):
     The message names two ways that work.
     """
     config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", schedule__steps=None)
+
     assert one_rank.run(start, config, ["steps=3"]) == [(0, "")]
+
     ((code, message),) = one_rank.run(start, config, ["steps=5"])
+
     assert code == 64
     assert "is 0 from step 3 on, steps 4 to 5 would learn nothing" in message
     assert "checkpoint.allow_changed=[schedule.steps] schedule.steps=5" in message
     assert one_rank.run(start, config, ["steps=3"]) == [(0, "")], "nothing is to be done"
+
     longer = ["steps=5", "checkpoint.allow_changed=[schedule.steps]", "schedule.steps=5"]
+
     assert one_rank.run(start, config, longer) == [(0, "")]
+
     rates = [record["learning_rate"] for record in steps(tmp_path / "run")]
+
     assert rates == pytest.approx([0.0015, 0.003, 0.0, 0.001, 0.0])
+
     other = ["steps=6", "checkpoint.allow_changed=[schedule]", "schedule.name=constant"]
+
     assert one_rank.run(start, config, other) == [(0, "")]
     assert steps(tmp_path / "run")[-1]["learning_rate"] == 0.003
+
     ((code, message),) = one_rank.run(
         start, config, [f"output={tmp_path / 'new'}", "schedule.steps=7", "steps=8"]
     )
+
     assert code == 64
     assert "set schedule.steps=8" in message
 
@@ -98,6 +112,7 @@ def test_record_of_a_step(two_ranks, tmp_path, shards):
     )
     two_ranks.run(start, config, ["checkpoint.every=1"])
     first, second, evaluated = read_lines(tmp_path / "run" / "metrics.jsonl")
+
     assert set(first) == {
         *(
             "step",
@@ -118,24 +133,38 @@ def test_record_of_a_step(two_ranks, tmp_path, shards):
     assert first["step_ms"]["between"] == 0.0 < second["step_ms"]["between"], "the first save"
     assert second["flops"] == 2 * first["flops"] > 0
     assert second["tokens_per_s"] < second["padded_tokens_per_s"]
+
     whole = sum(second["step_ms"].values()) / 1e3
+
     assert second["cpu_s"] > 0
     assert second["samples_per_s"] == pytest.approx(8 / whole)
+
     peak = events(tmp_path / "run", "start")[0]["peak"]
+
     assert peak["origin"].startswith("measured, a matrix product in fp32")
     assert second["mfu"] == pytest.approx(first["flops"] / whole / (2 * peak["operations"]))
-    assert (first["samples"], second["samples"], first["learning_rate"]) == (8, 16, 0.0015)
+    assert (
+        first["samples"],
+        second["samples"],
+        first["learning_rate"],
+    ) == (8, 16, 0.0015)
     assert first["epoch"] == pytest.approx(8 / 240)
     assert set(evaluated) == {"step", "samples", "time", "tokens", "flops", "heldout"}
+
     (guesses,) = events(tmp_path / "run", "guesses")
+
     assert (guesses["step"], len(guesses["sets"]["heldout"])) == (2, 2), "of the first micro-batch"
+
     memory = events(tmp_path / "run", "memory")[0]["ranks"]
+
     assert [sorted(rank) for rank in memory] == [
         ["gradients", "optimizer", "resident", "weights"]
     ] * 2
     assert list((tmp_path / "run" / "tensorboard").glob("events.out.*"))
     assert (tmp_path / "run" / "report.html").exists()
+
     state = Index.read(tmp_path / "run" / "checkpoints" / "step-00000002").state
+
     assert state["heldout_loss"] == evaluated["heldout"]["heldout"]["loss"]
     assert (tmp_path / "run" / "config.yaml").exists()
 
@@ -153,9 +182,12 @@ def test_diverged_run_ends_with_its_own_code(one_rank, tmp_path, shards):
     )
     words = ["optimizer.learning_rate=1e30", "max_consecutive_skips=3", "gradient_clipping=0"]
     ((code, message),) = one_rank.run(start, config, words)
+
     assert code == 76
     assert "3 gradients in a row were not finite" in message
+
     skips = events(tmp_path / "run", "skip")
+
     assert [event["in_a_row"] for event in skips][-3:] == [1, 2, 3]
     assert len(skips[-1]["rows_source_block_row"]) == 8
     assert read_lines(tmp_path / "run" / "metrics.jsonl")[-1]["loss"] is None
@@ -175,30 +207,39 @@ def test_the_best_evaluated_step_is_kept_whatever_else_is_saved(
         "optimizer__learning_rate": 0.1,
         "zero__stage": 1,
     }
+
     changes |= {
         "evaluate": {"every": 3},
         "checkpoint": {"every": 5, "keep_last": 1, "keep_best": True},
     }
     changes["checkpoint"]["asynchronous"] = asynchronous
+
     for name, stop_after in (("straight", 0), ("stopped", 7)):
         output = tmp_path / name
         config = write_config(tmp_path / f"{name}.yaml", shards, output, **changes)
         if stop_after:
             assert two_ranks.run(start, config, [], stop_after) == [(75, "")] * 2
+
         assert two_ranks.run(start, config, []) == [(0, "")] * 2
+
         losses = {
             record["step"]: record["heldout"]["heldout"]["loss"]
             for record in read_lines(output / "metrics.jsonl")
             if "heldout" in record
         }
+
         assert set(losses) == {3, 6, 9, 11}
+
         best = min(losses, key=losses.get)
+
         assert best in (3, 6, 9), "no step that is saved for another reason"
         assert {path.name for path in (output / "checkpoints").glob("step-*")} == {
             f"step-{best:08d}",
             "step-00000011",
         }
+
         state = Index.read(output / "checkpoints" / f"step-{best:08d}").state
+
         assert state["heldout_loss"] == losses[best]
 
 
@@ -209,6 +250,7 @@ def start_with_pace(world, config, least):
     """
     save_pace.LEAST_SECONDS = least if world.rank == 0 else 1e9
     save_pace.LARGEST_SHARE = 1.0
+
     try:
         return runs.start(world, config, ["checkpoint.every=auto", "checkpoint.keep_last=99"])
     finally:
@@ -220,23 +262,32 @@ def test_saves_by_time_are_those_of_the_first_rank_and_change_no_result(
 ):
     logs = []
     steps_saved = []
+
     for name, least in (("often", 0.0), ("never", 1e9)):
         config = write_config(tmp_path / f"{name}.yaml", shards, tmp_path / name, zero__stage=1)
         assert two_ranks.run(start_with_pace, config, least) == [(0, "")] * 2
         logs.append(logged(tmp_path / name))
         steps_saved.append(len(list((tmp_path / name / "checkpoints").glob("step-*"))))
+
     assert logs[0] == logs[1]
     assert steps_saved == [8, 1]
 
 
 def test_a_start_after_a_run_without_a_checkpoint_says_so(one_rank, tmp_path, shards):
     config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run")
+
     assert one_rank.run(start, config, []) == [(0, "")]
+
     for path in (tmp_path / "run" / "checkpoints").iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
+
     assert one_rank.run(runs.start, config, []) == [(0, "")]
+
     (event,) = events(tmp_path / "run", "nothing_saved")
+
     assert event["steps"] == 8
+
     new = write_config(tmp_path / "b.yaml", shards, tmp_path / "new")
+
     assert one_rank.run(start, new, []) == [(0, "")]
     assert not events(tmp_path / "new", "nothing_saved")

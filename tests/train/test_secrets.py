@@ -39,6 +39,7 @@ def test_no_file_and_no_line_of_a_run_holds_a_secret(tmp_path, capsys):
             1, faulty.train_normally, "--config", str(config), *overrides, folder=logs
         )
         said += "".join((*finished.outputs, *finished.errors))
+
         assert finished.codes == [code], finished.errors
 
     with server.site.running():
@@ -53,18 +54,25 @@ def test_no_file_and_no_line_of_a_run_holds_a_secret(tmp_path, capsys):
         server.faults = ["500"]
         train(74, "steps=4")
         train(0)
+
         assert "resumed from step-00000003" in said
         assert explain_batch.main(["--run", str(output), "--samples", "0"]) == 0
+
         seen = capsys.readouterr()
         said += seen.out + seen.err
+
         assert read_config(output).data.store.fsspec == {"client_kwargs": {"headers": {}}}
+
     train(74)
     files = [path for path in output.rglob("*") if path.is_file()]
+
     assert {"config.yaml", "report.html", "events.jsonl", "status.json", "metrics.jsonl"} <= {
         path.name for path in files
     }
     assert len(steps(output)) == 8
+
     for secret in HIDDEN:
         assert secret not in said, said
         assert [path for path in files if secret.encode() in path.read_bytes()] == []
+
     assert "***@127.0.0.1" in said

@@ -25,7 +25,11 @@ def norms(world, config, weights):
 
 @pytest.mark.parametrize("stage", [0, 3])
 def test_the_weight_of_a_batch_is_a_factor_of_its_gradient(two_ranks, stage):
-    full, half, nearly_none = two_ranks.run(norms, tiny(zero__stage=stage), [1.0, 0.5, 0.125])[0]
+    full, half, nearly_none = two_ranks.run(
+        norms,
+        tiny(zero__stage=stage),
+        [1.0, 0.5, 0.125],
+    )[0]
     assert half == pytest.approx(full / 2)
     assert nearly_none == pytest.approx(full / 8)
 
@@ -46,6 +50,7 @@ def test_a_row_weighs_at_most_twice_as_much_as_in_a_full_batch(one_rank, tmp_pat
         "optimizer__learning_rate": 1e-30,
         "model__dropout": {},
     }
+
     short = run_of(one_rank, tmp_path / "short", BATCH + 1, **unclipped)
     # a pass of one row alone: 16 rows of batch 1, of which the seventeenth is read in the same
     # order
@@ -58,8 +63,10 @@ def test_a_row_weighs_at_most_twice_as_much_as_in_a_full_batch(one_rank, tmp_pat
         data__lanes=1,
         **{**unclipped, "steps": 17, "schedule__steps": 17},
     )
+
     last = steps(short)[1]
     same = [one for one in steps(alone) if one["loss"] == pytest.approx(last["loss"], rel=1e-6)]
+
     assert [one["gradient_norm"] for one in same] == [
         pytest.approx(8 * last["gradient_norm"], rel=1e-4)
     ]

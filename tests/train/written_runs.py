@@ -45,6 +45,7 @@ def write_run_on(run, manifest, steps, parts, **changes):
         "output": str(run),
         "model__position": {"maximum": 64},
     }
+
     plain = plain_config(**settings | changes)
     run.mkdir(parents=True, exist_ok=True)
     (run / "config.yaml").write_text(yaml.safe_dump(plain))
@@ -55,6 +56,7 @@ def write_run_on(run, manifest, steps, parts, **changes):
     model = build_model(config.model, facts.vocab_size, facts.special_ids)
     tensors = [{} for _ in range(parts)]
     records = {}
+
     for name, parameter in model.named_parameters():
         flat = parameter.detach().reshape(-1)
         slices = []
@@ -63,7 +65,9 @@ def write_run_on(run, manifest, steps, parts, **changes):
             if first < last:
                 tensors[part][f"weight/{name}"] = flat[first:last].clone()
                 slices.append((part, first, last - first))
+
         records[name] = ParameterRecord(list(parameter.shape), "decay", ["weight"], slices)
+
     for step in steps:
         folder = run / "checkpoints" / f"step-{step:08d}"
         folder.mkdir(parents=True)
@@ -76,6 +80,7 @@ def write_run_on(run, manifest, steps, parts, **changes):
         }
         Index({"step": step, "samples": 8 * step}, {}, records, [], files).write(folder)
         (folder.parent / "latest").write_text(f"{folder.name}\n")
+
     return model
 
 

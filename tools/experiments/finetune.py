@@ -238,6 +238,7 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
         sets,
         requested_seeds,
     )
+
     print(plan.line, flush=True)
 
     for seed in range(plan.seeds):

@@ -158,6 +158,7 @@ def _label(teacher: Path, folder: Path, options: SelfTrainOptions) -> Path:
             per_class=options.per_class,
         )
         pseudo_label(chosen)
+
     return path
 
 

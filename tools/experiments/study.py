@@ -163,6 +163,7 @@ def _run_study(options: StudyOptions) -> None:
 
     for name, variant in variants.items():
         heldout = find_measured_sets(variant, folders)
+
         for seed, scores in zip(seeds, files[name], strict=True):
             run = output / f"runs/{name}-{seed}"
             plan = plan_training(folder, study, variant, folders[name], run, seed, heldout)

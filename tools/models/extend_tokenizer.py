@@ -141,11 +141,13 @@ def _describe_unknown(before: Any, now: Any, options: ExtendOptions) -> Iterator
     Nothing if all were known.
     """
     shares = []
+
     for tokenizer in (before, now):
         unknown = UnknownText(tokenizer)
         for text in read_texts(options.input, options.normalize):
             unknown.add("", text, tokenizer.encode([text])[0])
         shares.append(UnknownShares.of(unknown.counts()))
+
     if not shares[0].share:
         return
     yield f"  unknown characters {percent(shares[0].share)} before, {percent(shares[1].share)} now"

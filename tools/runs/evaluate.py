@@ -119,6 +119,7 @@ class PerplexityOptions(Scored):
             self.score,
             self.normalize,
         )
+
         return scores, perplexity_lines({**scores, "step": trained.step})
 
 

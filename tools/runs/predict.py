@@ -116,6 +116,7 @@ def predict(options: PredictOptions) -> Counter[str]:
         "input": file_hash(options.input),
         **settings,
     }
+
     number = 0
     first = 0
     counts = Counter[str]()

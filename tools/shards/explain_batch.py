@@ -102,6 +102,7 @@ def explain(
                 "lane": visit.lane,
                 "epoch": visit.epoch,
             }
+
             properties["set"] = shards.manifest.name
             if visit.stored:
                 properties |= row_origins.storage_location(shards, *visit.stored)
@@ -143,6 +144,7 @@ def _read_rows(
         if block in shards.quarantined:
             unread[block] = "its block is in quarantine"
             continue
+
         try:
             rows = shards.read_block(block)
         except DamagedBlock as error:
@@ -150,6 +152,7 @@ def _read_rows(
                 raise
             unread[block] = f"its block is skipped: {error}"
             continue
+
         row_numbers = {row for its_block, row in stored if its_block == block}
         # copies, so that the block can be freed
         rows_read |= {(block, number): rows.take(np.array([number])) for number in row_numbers}

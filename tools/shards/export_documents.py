@@ -43,6 +43,7 @@ class ExportDocumentsOptions:
 
 def _write_lines(source: Path, target: Path) -> int:
     rows = 0
+
     with (
         target.open("wb") as file,
         zstandard.ZstdCompressor(_LEVEL).stream_writer(file, closefd=False) as stream,
@@ -54,6 +55,7 @@ def _write_lines(source: Path, target: Path) -> int:
             )
             stream.write("".join(f"{line}\n" for line in lines).encode())
             rows += batch.num_rows
+
     return rows
 
 

@@ -290,6 +290,7 @@ def _report(options: FilterReportOptions) -> None:
         raise ConfigurationError(
             f"{options.out}: expected the output folder of a pipeline run, got no {path}"
         )
+
     with reading_run(path):
         recipe = load_recipe(path)
     view = report_view(

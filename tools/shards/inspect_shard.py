@@ -98,6 +98,7 @@ def _open(path: Path) -> tuple[ShardSet, int, int]:
     if path.suffix not in (".arrow", ".tar"):
         shards = open_shards(path)
         return shards, 0, len(shards)
+
     shards = open_shards(path.parent / "manifest.json")
     names = [shard.path for shard in shards.manifest.shards]
     if path.name not in names:
@@ -105,6 +106,7 @@ def _open(path: Path) -> tuple[ShardSet, int, int]:
         raise ConfigurationError(
             f"{path}: the manifest next to it names no such shard; it has {some} …"
         )
+
     number = names.index(path.name)
     first = sum(shard.rows for shard in shards.manifest.shards[:number])
     return shards, first, shards.manifest.shards[number].rows

@@ -60,6 +60,7 @@ def put_in_quarantine(path: Path) -> tuple[Entries, Entries]:
 
 def _list_missing_shards(folder: Path, manifest: Manifest, known: set[tuple[str, int]]) -> Entries:
     entries: Entries = []
+
     for shard in manifest.shards:
         path = folder / shard.path
         size = path.stat().st_size if path.is_file() else None
@@ -71,6 +72,7 @@ def _list_missing_shards(folder: Path, manifest: Manifest, known: set[tuple[str,
             )
             blocks = [block for block in range(shard.blocks) if (shard.path, block) not in known]
             entries += [{"shard": shard.path, "block": block, "reason": reason} for block in blocks]
+
     return entries
 
 

@@ -137,6 +137,7 @@ def validate(
         if vocabulary is None:
             with contextlib.suppress(ConfigurationError):  # none above the samples either
                 vocabulary = vocabulary_for(shards, against)
+
         try:
             round_trip = RoundTrip(
                 shards, samples, vocabulary or vocabulary_of_manifest(shards.manifest.tokenizer)
@@ -145,6 +146,7 @@ def validate(
             if vocabulary is not None:
                 raise
             unrestored = str(error)
+
         start = time.perf_counter()
 
     check_shard_set(shards, round_trip)

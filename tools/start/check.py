@@ -55,10 +55,12 @@ def find_registries(name: str, chosen: str | None = None) -> list[Registry[objec
         ConfigurationError: none of those with a contract has it.
     """
     known = ", ".join(_REGISTRIES)
+
     if chosen is not None and chosen not in _REGISTRIES:
         raise ConfigurationError(
             f"registry: expected one that has a contract ({known}), got '{chosen}'"
         )
+
     if chosen is not None:
         return [_REGISTRIES[chosen]]
     if plugins.is_custom(name):
@@ -66,10 +68,12 @@ def find_registries(name: str, chosen: str | None = None) -> list[Registry[objec
         found = [registry for registry in _REGISTRIES.values() if registry.implements(kind)]
     else:
         found = [registry for registry in _REGISTRIES.values() if name in registry.available()]
+
     if not found:
         raise ConfigurationError(
             f"{name}: expected an algorithm of a registry that has a contract: {known}"
         )
+
     return found
 
 
@@ -107,6 +111,7 @@ def check_algorithm(
                 f"raised {type(error).__name__}: {error}, in line {last[-1].lineno} of "
                 f"{last[-1].filename}"
             )
+
         return ""
 
     yield "It is built from its options.", run(build)

@@ -56,6 +56,7 @@ def heldout_lines(run: Path) -> list[str]:
         if loss < entropy
         else "it has not learned to use context"
     )
+
     return [
         f"held-out loss                      {loss:.4f} nats",
         f"unigram entropy of the same tokens {entropy:.4f} nats   ({last['labels']:,} masked "
@@ -80,6 +81,7 @@ def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
     fill = import_transformers("a comparison").pipeline("fill-mask", model=str(exported))
     trained = TrainedModel.open(run)
     largest = 0.0
+
     for text in texts:
         ids, (position,) = encode_masked_text(trained, text)
         ours = [(guess.text, guess.probability) for guess in guesses(trained, ids, position, 5)]
@@ -90,17 +92,21 @@ def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
             for answer in answers
         ]
         print(text)
+
         for name, found in (("ours:", ours), ("transformers:", theirs)):
             print(
                 f"    {name:<13} "
                 + "  ".join(f"{word.strip()} {probability:.4f}" for word, probability in found)
             )
+
         differences = [abs(a - b) for (_, a), (_, b) in zip(ours, theirs, strict=True)]
         if [word for word, _ in ours] != [word for word, _ in theirs] or max(differences) > _CLOSE:
             raise IntegrityError(
                 f"{exported}: transformers makes other predictions for {text!r} than {run}"
             )
+
         largest = max(largest, *differences)
+
     return largest
 
 
@@ -123,6 +129,7 @@ def _demo(options: DemoOptions) -> None:
         if options.steps
         else []
     )
+
     launcher = [
         "deepspeed",
         "--num_accelerators",
@@ -131,6 +138,7 @@ def _demo(options: DemoOptions) -> None:
         str(free_port()),
         "--quiet",
     ]
+
     run_step(*launcher, "train/main.py", "--config", TRAINING, *words)
     print("", *heldout_lines(run), sep="\n")
     run_step("clozeline", "fill-mask", run, "heldout=5", *(f"text={text}" for text in SENTENCES))
@@ -141,6 +149,7 @@ def _demo(options: DemoOptions) -> None:
     ):
         shutil.rmtree(exported, ignore_errors=True)
         run_step("clozeline", "export-model", run, exported)
+
     largest = compare_guesses(run, exported, SENTENCES)
     print(
         f"→ probabilities differ by {largest:.1g} at most: transformers has the model that was "

@@ -50,6 +50,7 @@ def examine(output: Path) -> Iterator[Finding]:
             yield Finding(
                 name, "not installed", f"pip install -c constraints.txt {name}", is_missing=True
             )
+
     try:
         import torch
     except (ImportError, OSError) as error:  # a library of its build may be missing
@@ -68,12 +69,14 @@ def examine(output: Path) -> Iterator[Finding]:
             else "training runs on the CPU: minutes for millions of parameters, weeks for BERT"
         )
         yield Finding("GPUs", ", ".join(names) or "none", slow)
+
     compiler = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++")
     absent = (
         ""
         if compiler
         else "DeepSpeed builds operators with it: install g++ (build-essential), or set CXX"
     )
+
     yield Finding("C++ compiler", compiler or "none", absent, is_missing=not compiler)
     reason, _, advice = (missing_note() or "in use").partition(": ")
     yield Finding("compiled module", reason, advice)
@@ -82,12 +85,14 @@ def examine(output: Path) -> Iterator[Finding]:
         f"{os.cpu_count()}",
         f"use them all in the pipeline with executor.tasks={os.cpu_count()}",
     )
+
     memory = psutil.virtual_memory().total
     small = (
         "use small units: plan.unit_bytes=16777216, and executor.workers=1"
         if memory < 4 * 2**30
         else ""
     )
+
     yield Finding("memory", f"{memory / 2**30:.1f} GiB", small)
     folder = next(
         folder for folder in (output.absolute(), *output.absolute().parents) if folder.is_dir()
@@ -98,6 +103,7 @@ def examine(output: Path) -> Iterator[Finding]:
         if free < 10 * 2**30
         else ""
     )
+
     yield Finding("disk", f"{free / 2**30:.1f} GiB free in {folder}", low)
 
 

@@ -97,6 +97,7 @@ def _choose(settings: ProjectSettings, ask: bool) -> Project:
         raise ConfigurationError(
             "input is missing: give the folder of your texts, such as input=texts"
         )
+
     kind = check_kind(settings.kind) if settings.kind is not None else _measure_kind(source)
     if KINDS[kind].is_file_of_any_name:
         source = read_unknown_files_as_text(source)
@@ -111,10 +112,12 @@ def _choose(settings: ProjectSettings, ask: bool) -> Project:
     else:
         question = f"Their language: a code such as en or de, or {ANY}"
         language = _answer(question, check_language, ANY) if ask else ANY
+
     if settings.model is not None:
         model = check_model(settings.model)
     else:
         model = _answer(f"A small model:\n{_MODELS}\nName", check_model, "bert") if ask else "bert"
+
     return Project(source, kind, language, model, check_size(settings.size, model))
 
 
@@ -136,11 +139,13 @@ def write_project(folder: Path, project: Project) -> list[str]:
     from clozeline.train.startup.export_plan import plan_of_model  # imports torch
 
     folder = folder.expanduser().absolute()
+
     for name in ("pipeline.yaml", "train.yaml"):
         if (folder / name).exists():
             raise ConfigurationError(
                 f"{folder / name} exists: name another folder, or remove the file"
             )
+
     source, kind, language, model, size = project
     text = pipeline_yaml(folder, source, language, model, kind)
     recipe = validate(Recipe, parse_yaml(text), str(folder / "pipeline.yaml"))

@@ -112,12 +112,15 @@ def _show(settings: ShowSettings) -> None:
         Terminal().print(_objectives())
         print('Try one: clozeline show masked_lm "It is raining."')
         return
+
     plugins.allow(settings.objective)
     shown = show(settings, settings.objective)
+
     if settings.picture is not None:
         from clozeline.tools.shards.viewer.attention_picture import draw_attention  # imports torch
 
         publish_text(settings.picture, draw_attention(shown))
+
     if settings.aligned:
         print(shown)
     else:

@@ -131,6 +131,7 @@ class Checkpoints:
         except CheckpointError as error:  # reported at the commit, where all ranks meet
             written = Future()
             written.set_exception(error)
+
         self._pending = _PendingSave(state, partitions.shapes(engine), final, written)
         return self.finish() if wait else True
 
@@ -166,11 +167,13 @@ class Checkpoints:
         self._failures += 1
         self._full = any(sign in problem for sign in _NO_SPACE)
         self._report("save_failed", step=step, error=problem, failures=self._failures)
+
         if self._failures >= _MAX_FAILURES:
             raise SaveError(
                 f"{final}: {problem}; {self._failures} saves in a row have failed; earlier "
                 "checkpoints are valid: free space, then start the same command again"
             )
+
         return False
 
     def score(self, state: TrainState) -> None:
@@ -205,11 +208,13 @@ class Checkpoints:
         # compare with the checkpoints up to this step, on rank 0
         self.finish()
         lowest = None
+
         if self.world.rank == 0:
             earlier = [
                 path for path in steps_in(self.directory) if step_of(path.name) <= state.step
             ]
             lowest = find_best(path for path in earlier if path.name not in self._refused)
+
         lowest = self.world.gather(lowest)[0]
         return lowest is None or state.heldout_loss < lowest[0]
 
@@ -217,12 +222,14 @@ class Checkpoints:
         """Commit the parts of all ranks; return the problem on every rank, or None."""
         # wait for all ranks to finish writing
         hidden = pending.final.with_name(f"{HIDDEN}{pending.final.name}")
+
         try:
             written = pending.written.result()
             problem = None
         except Exception as error:  # whatever fails, no rank may continue alone
             written = None
             problem = f"rank {self.world.rank}: {error}"
+
         gathered = self.world.gather((written, problem))
         problem = next((text for _, text in gathered if text), None)
 
@@ -236,6 +243,7 @@ class Checkpoints:
                 problem = str(error)
             if problem is not None:
                 shutil.rmtree(hidden, ignore_errors=True)
+
         return self._first_problem(problem)
 
     def _first_problem(self, problem: str | None) -> str | None:
@@ -261,6 +269,7 @@ class Checkpoints:
             hidden.mkdir()
         except OSError as error:
             return str(error)
+
         return None
 
     def _prune(self, latest: str, keep_last: int) -> None:
@@ -325,6 +334,7 @@ def _build_index(pending: _PendingSave, written: Sequence[WrittenPart]) -> Index
     # gather the slices of each parameter over the parts
     slices: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     groups: dict[str, set[tuple[str, tuple[str, ...]]]] = defaultdict(set)
+
     for part, from_rank in enumerate(written):
         for name, group, start, count, keys in from_rank.content.rows:
             slices[name].append((part, start, count))
@@ -332,6 +342,7 @@ def _build_index(pending: _PendingSave, written: Sequence[WrittenPart]) -> Index
 
     # every parameter must have one group, and slices that tile it
     parameters: dict[str, ParameterRecord] = {}
+
     for name, shape in pending.shapes.items():
         if len(groups[name]) != 1:
             raise CheckpointError(
@@ -415,6 +426,7 @@ def load(engine: Engine, checkpoint: StoredCheckpoint) -> None:
             f"{expected.get(name)} in this model ({len(differing)} parameters differ): the "
             "checkpoint belongs to another model"
         )
+
     if (ours := sorted(partitions.buffers(engine))) != sorted(index.buffers):
         raise ConfigurationError(
             f"{directory} has the buffers {sorted(index.buffers)}, this model has {ours}"
@@ -424,10 +436,12 @@ def load(engine: Engine, checkpoint: StoredCheckpoint) -> None:
     reader = CheckpointReader(directory, index)
     others = state.optimizer is not None and state.optimizer != engine.config.optimizer.name
     keys: dict[str, set[str]] = defaultdict(set)
+
     for record in index.parameters.values():
         keys[record.group].update(
             key for key in record.keys if key != WEIGHT and (key in index.hooks or not others)
         )
+
     partitions.prepare_states(engine, keys, {} if others else index.scalars, index.hooks)
 
     # fill the slices of this rank
@@ -439,4 +453,5 @@ def load(engine: Engine, checkpoint: StoredCheckpoint) -> None:
         for name, buffer in partitions.buffers(engine).items():
             buffer.copy_(reader.buffer(name, buffer.shape))
         engine.zero.refresh_model()
+
     engine.continue_from(state.step, state.samples, state.skipped)

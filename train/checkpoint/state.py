@@ -121,12 +121,14 @@ class TrainState:
         if skip_rows:
             samples = self.samples
             skipped = (*skipped, SkippedRows(saved.step, saved.samples, self.samples))
+
         moved = replace(
             self,
             **{key: getattr(saved, key) for key in _STEP_KEYS},
             samples=samples,
             skipped_rows=skipped,
         )
+
         return replace(
             moved, stream={**self.stream, "samples": samples}, rollbacks=self.rollbacks + 1
         )
@@ -156,6 +158,7 @@ def find_changes(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> 
         for key in sorted({*before, *after})
         if before.get(key) != after.get(key) and (not key.startswith("code.") or key in shared)
     ]
+
     return [
         f"{key}: {before.get(key)!r} in the checkpoint, {after.get(key)!r} now"
         for key in keys

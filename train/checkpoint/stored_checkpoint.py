@@ -108,6 +108,7 @@ class Index:
             NewerFormatError: it was written by a newer version.
         """
         path = directory / INDEX
+
         try:
             raw = path.read_bytes()
             data = json.loads(raw)
@@ -134,10 +135,12 @@ class Index:
             raise CheckpointError(
                 f"{path}: cannot be read as a checkpoint's index ({first_problem(error)})"
             ) from error
+
         if index.format != FORMAT:
             raise CheckpointError(
                 f"{path}: format {index.format}, this version reads format {FORMAT}"
             )
+
         return index
 
 
@@ -232,6 +235,7 @@ class StoredCheckpoint:
             newest = find_newest(checkpoints, _note_refused)
             assert newest is not None, "there are checkpoints: one is valid, or that was an error"
             return newest
+
         if step == "best":
             best = find_best(folders.values())
             if best is None:
@@ -240,6 +244,7 @@ class StoredCheckpoint:
                     "evaluate.every and checkpoint.keep_best=true, or name a step"
                 )
             step = step_of(best[1].name)
+
         if step not in folders:
             known = ", ".join(map(str, [*folders][-8:]))
             raise ConfigurationError(
@@ -308,6 +313,7 @@ def choose_valid(
         NewerFormatError: a newer version wrote the preferred checkpoint.
     """
     reasons: dict[str, str] = {}
+
     for name in names:
         try:
             checkpoint = check(directory / name)
@@ -328,6 +334,7 @@ def choose_valid(
             f"({', '.join(names[:4])}); nothing was changed: copy a valid one back, or start from "
             f"step 0 in another output\n  {listed}"
         )
+
     return None
 
 
@@ -370,10 +377,12 @@ def _check_part(path: Path, record: FileRecord) -> None:
         digest = file_hash(path) if size == record.bytes else ""
     except OSError as error:
         raise CheckpointError(f"{path}: {error.strerror or error}") from error
+
     if size != record.bytes:
         raise CheckpointError(
             f"{path}: expected {record.bytes} bytes, got {size}: truncated or replaced"
         )
+
     if digest != record.xxh3_128:
         raise CheckpointError(
             f"{path}: expected xxh3-128 {record.xxh3_128}, got {digest}: the file is corrupted"
@@ -401,16 +410,19 @@ class CheckpointReader:
 
         # join the parts of the slices that are in the range
         pieces: list[Tensor] = []
+
         for part, begin, length in sorted(record.slices, key=lambda piece: piece[1]):
             first = max(start, begin)
             last = min(start + count, begin + length)
             if first < last:
                 pieces.append(self._tensor(part, f"{key}/{name}")[first - begin : last - begin])
+
         values = torch.cat(pieces) if pieces else torch.empty(0)
         if values.numel() != count:
             raise CheckpointError(
                 f"{self.directory}: {key} of {name} lacks elements of {start}..{start + count}"
             )
+
         return values
 
     def parameter(self, key: str, name: str) -> Tensor:

@@ -261,6 +261,7 @@ def _open_run(folder: Path, step: StepChoice) -> TrainedModel:
     weights = stored.read_weights()
     shapes = parameter_shapes(config.model, tokenizer.vocab_size)
     trained: tuple[str, ...] = ()
+
     if config.model.adapter is not None:
         # only parameters of heads are trained with an adapter
         trained = tuple(
@@ -269,6 +270,7 @@ def _open_run(folder: Path, step: StepChoice) -> TrainedModel:
         weights |= _read_base(
             stored, config, {name: shapes[name] for name in shapes.keys() - weights}
         )
+
     if shapes != {name: tensor.shape for name, tensor in weights.items()}:
         raise CheckpointError(f"{stored.folder} has another model than {folder / 'config.yaml'}")
 
@@ -320,6 +322,7 @@ def _read_base(
             f"{stored.folder} has only an adapter, and its base model {source} is missing: copy it "
             "back"
         )
+
     tensors = TrainedModel.open(source, quantized=False).checkpoint.tensors
     names = [name for name in shapes if name in tensors]
     refuse_other_base(source, stored.state.base, digest_of(tensors, names))
@@ -329,6 +332,7 @@ def _read_base(
     for name, weight in weights.items():
         rows = min(len(tensors[name]), len(weight))
         weight[:rows] = tensors[name][:rows]
+
     return weights
 
 
@@ -350,6 +354,7 @@ def read_config(folder: Path, saved: TrainState | None = None) -> TrainConfig:
                         f"{path} has another model than the checkpoint of step {saved.step}: "
                         f"{change}"
                     )
+
     return config
 
 

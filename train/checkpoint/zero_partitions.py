@@ -84,6 +84,7 @@ def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
 
     # views of the weights, and of all states in their shape
     fragments = []
+
     for piece in trainable:
         if piece.count <= 0:
             continue
@@ -97,6 +98,7 @@ def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
                     "support"
                 )
         fragments.append(Fragment(piece.name, piece.group, piece.start, piece.count, views))
+
     return fragments + list(_frozen_fragments(engine, owned=owned))
 
 
@@ -140,6 +142,7 @@ def _frozen_fragments(engine: Engine, *, owned: bool) -> Iterator[Fragment]:
 def scalars(engine: Engine) -> dict[str, dict[str, float]]:
     """Return the scalar optimizer states by group, such as the number of updates."""
     scalars: dict[str, dict[str, float]] = {}
+
     for flat, group in engine.zero.flats():
         state = engine.optimizer.state.get(flat, {})
         # a state without a dimension is a number: parameters without one are refused
@@ -152,6 +155,7 @@ def scalars(engine: Engine) -> dict[str, dict[str, float]]:
             raise CheckpointError(
                 f"optimizer group {group}: states disagree, {scalars[group]} and {numbers}"
             )
+
     return scalars
 
 
@@ -180,6 +184,7 @@ def prepare_states(
         group["name"]: bool(group.get("fused") or group.get("capturable"))
         for group in engine.optimizer.param_groups
     }
+
     for flat, group in engine.zero.flats():
         # scalar states, on the device where the optimizer expects them
         state: dict[str, Tensor] = {}
@@ -203,15 +208,18 @@ def memory(engine: Engine) -> dict[str, int]:
     """Return the bytes of weights, gradients and optimizer on this rank, each storage once."""
     weights = storage_sizes(engine.zero.weights())
     optimizer: list[Tensor | None] = [*whole_states(engine).values()]
+
     for flat, _ in engine.zero.flats():
         optimizer += [
             flat,
             *(value for value in states_of(engine, flat).values() if isinstance(value, Tensor)),
         ]
+
     states = {
         address: size
         for address, size in storage_sizes(optimizer).items()
         if address not in weights
     }
+
     sizes = {"weights": sum(weights.values()), "gradients": engine.zero.gradient_bytes}
     return {**sizes, "optimizer": sum(states.values())}

@@ -66,6 +66,7 @@ def milestone_tokens(entries: Sequence[str], tokens_per_word: float | None) -> l
     Example: ["2k words"] at 1.5 tokens per word is [3000.0].
     """
     milestones = []
+
     for entry in entries:
         matched = _MILESTONE.fullmatch(entry)
         if matched is None:
@@ -79,4 +80,5 @@ def milestone_tokens(entries: Sequence[str], tokens_per_word: float | None) -> l
                 "tokenizer-report` prints"
             )
         milestones.append(float(matched[1]) * _UNITS[matched[2]] * per_word)
+
     return sorted(milestones)

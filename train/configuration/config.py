@@ -156,16 +156,19 @@ class TrainConfig:
         # batches and lanes
         data = self.data
         rows = self.data.global_batch
+
         if data.global_batch % data.lane_count:
             raise ValueError(
                 f"data.lanes: {data.lane_count} lanes do not divide data.global_batch {rows}; "
                 "remove the key: a divisor is then chosen"
             )
+
         if data.global_batch % min(data.micro_batch, rows):
             raise ValueError(
                 f"data.micro_batch: expected a divisor of data.global_batch {rows}, got "
                 f"{data.micro_batch}"
             )
+
         if data.shares and self.steps == "auto" and self.schedule.options.steps is None:
             raise ValueError(
                 "steps: auto counts passes over data.shards; phases with a share need a number"
@@ -177,11 +180,13 @@ class TrainConfig:
                 "precision: bf16 needs zero.stage 1, 2 or 3, got 0; stage 1 also suits a single "
                 "process"
             )
+
         if self.compile is True and self.zero.stage == 3:
             raise ValueError(
                 "compile: true needs zero.stage 0, 1 or 2: stage 3 gathers parameters inside each "
                 "layer"
             )
+
         if self.compile is True and not FAMILIES.load_class(self.model.family).compiled:
             raise ValueError(
                 "compile: true expects layers that are one graph for rows of any length; the "
@@ -209,16 +214,19 @@ class TrainConfig:
                 "set evaluate.every to the steps between evaluations, and evaluate.max_rows to "
                 "more than 0"
             )
+
             if self.optimizer.type.needs_heldout_losses:
                 raise ValueError(
                     f"evaluate: {self.optimizer.name} follows the held-out loss: {remedy}"
                 )
+
             if self.early_stop is not None:
                 raise ValueError(f"early_stop: {remedy}")
             if self.checkpoint.keep_best:
                 raise ValueError(
                     f"checkpoint.keep_best: compares evaluations: {remedy}; or set it to false"
                 )
+
         if self.profile is not None and self.steps != "auto":
             self.profile.check(self.steps)
 
@@ -240,6 +248,7 @@ class TrainConfig:
             )
             if self.distil.progressive is not None and self.freeze:
                 raise ValueError("distil.progressive: freezes layers by itself: remove freeze")
+
         self._check_hooks()
 
     def _check_rollback(self, rollback: DivergenceConfig) -> None:
@@ -250,15 +259,18 @@ class TrainConfig:
                 f"on_divergence: prune: {self.prune.name} cannot be undone: remove one of the two "
                 "keys"
             )
+
         if self.optimizer.type.needs_heldout_losses:
             raise ValueError(
                 f"on_divergence: {self.optimizer.name} cannot stop to average again: remove the key"
             )
+
         if rollback.spikes is not None and self.log.spike is None:
             raise ValueError(
                 "on_divergence.spikes: counts spikes of the loss, which log.spike=null does not "
                 "detect"
             )
+
         if self.checkpoint.every is None:
             raise ValueError(
                 "on_divergence: returns to a checkpoint: expected checkpoint.every, got null"
@@ -297,10 +309,12 @@ class TrainConfig:
         # regularizer
         regularizer = self.regularizer
         name = "" if self.regularizer is None else self.regularizer.name
+
         if regularizer is not None and self.model.init_from is None:
             raise ValueError(
                 f"regularizer: {name} needs model.init_from, the model to pull the weights to"
             )
+
         if (
             regularizer is not None
             and regularizer.type.replaces_decay
@@ -321,11 +335,13 @@ class TrainConfig:
                     f"model.heads.{head}.group_size: expected a divisor of data.micro_batch "
                     f"{rows}, got {size}: a micro-batch holds entire groups"
                 )
+
             if self.data.length_buckets:
                 raise ValueError(
                     f"data.length_buckets: changes which rows the head {head} compares, and with "
                     "them the loss; set it to false"
                 )
+
         if self.init_parts and self.model.init_from is None:
             raise ValueError(
                 "init_parts: names parts of the model in model.init_from, which is not set: remove "
@@ -337,6 +353,7 @@ class TrainConfig:
             raise ValueError(
                 "model.adapter: expected model.init_from, a run or a folder with the model to adapt"
             )
+
         if self.model.adapter is not None and self.freeze:
             raise ValueError(
                 "freeze: with model.adapter the model is frozen already: remove the key"
@@ -388,6 +405,7 @@ def check_world(config: TrainConfig, world_size: int) -> int:
             f"rank, which micro-batches of {data.micro_batch} do not divide; allowed: "
             f"{', '.join(map(str, fits))}"
         )
+
     return max(1, share // data.micro_batch)
 
 
@@ -399,6 +417,7 @@ def check_schedule(options: Any, end: int) -> None:
             f"schedule.decay_from: expected a step before the end of the schedule at {end}, got "
             f"{decay_from}: raise steps (and schedule.steps, if it is set)"
         )
+
     if options.warmup > end:
         raise ConfigurationError(
             f"schedule.warmup: expected at most {end}, the steps of the schedule (schedule.steps, "
@@ -440,6 +459,7 @@ def with_absolute_paths(value: Any) -> Any:
         from clozeline.pipeline.shards.store import as_url, local_path  # imports numpy and Arrow
 
         return value if as_url(value) is not None else local_path(value).absolute()
+
     if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
         return type(value)(map(with_absolute_paths, value))
     if isinstance(value, dict):
@@ -457,4 +477,5 @@ def with_absolute_paths(value: Any) -> Any:
             if field.alias
         }
         return type(value)(**{aliases.get(name, name): new for name, new in after.items()})
+
     return value

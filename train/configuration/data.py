@@ -182,6 +182,7 @@ class DataConfig:
                 "data: expected shards or phases, got "
                 f"{'neither' if self.shards is None else 'both'}: {remedy}"
             )
+
         if self.weights and self.phases:
             raise ValueError(
                 "data.weights: belong to data.shards; with data.phases, set the weights of each "
@@ -193,11 +194,13 @@ class DataConfig:
             raise ValueError(
                 "data.phases: the last phase takes the remaining steps: remove its share"
             )
+
         if sum(shares := self.shares) >= 1.0:
             raise ValueError(
                 "data.phases: expected shares that leave some steps to the last phase, got "
                 f"{shares}"
             )
+
         if shares and self.batch_tokens is not None:
             raise ValueError(
                 "data.batch_tokens: the samples of a share of the steps are not known: use "
@@ -215,6 +218,7 @@ class DataConfig:
         samples = 0
         done = 0
         passed = 0.0
+
         for phase in self.phases:
             batch = phase.global_batch or self.global_batch
             if phase.share is not None:
@@ -228,6 +232,7 @@ class DataConfig:
                 phases.append(phase)
             samples = phase.until_samples or samples
             done = round(passed)
+
         return replace(self, phases=phases, lanes=self.lane_count)
 
     def learning_rate_at(self, samples: int) -> float | None:

@@ -77,11 +77,13 @@ class DistilConfig:
                 f"distil: expected another family than {', '.join(UNFIT)}, got {model.family}: "
                 "remove it"
             )
+
         if model.adapter is not None:
             raise ValueError(
                 "distil: expected a model that is trained entirely, got model.adapter: remove one "
                 "of them"
             )
+
         if self.start is not None and model.init_from is not None:
             raise ValueError(
                 "distil.start: model.init_from gives the initial weights already: remove one of "
@@ -95,11 +97,13 @@ class DistilConfig:
                     "distil.progressive: compares layers with distil.teacher in memory, got none: "
                     "add it"
                 )
+
             if model.share != ShareConfig():
                 raise ValueError(
                     "distil.progressive: model.share gives layers the same weights: remove one of "
                     "them"
                 )
+
             if steps_each * model.layers > steps:
                 raise ValueError(
                     f"distil.progressive: expected at most {steps // model.layers} steps for each "

@@ -53,14 +53,17 @@ def engine_config(config: TrainConfig, world_size: int, parameters: int) -> dict
             "device": "cpu",
             "pin_memory": torch.cuda.is_available(),
         }
+
     if config.zero.offload == "parameters":
         settings["zero_optimization"]["offload_param"] = {
             "device": "cpu",
             "pin_memory": torch.cuda.is_available(),
         }
+
     if config.precision == "bf16":
         settings["bf16"] = {"enabled": True, "check_grad_overflow": check}
         settings["data_types"] = {"grad_accum_dtype": "fp32"}
+
     return settings
 
 

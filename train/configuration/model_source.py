@@ -47,6 +47,7 @@ def with_source(value: object) -> Any:
         raise ConfigurationError(
             f"model.init_from: {source}: no such folder; expected a run, or a folder with a model"
         )
+
     return {**_read_model_keys(source), **value}
 
 
@@ -88,6 +89,7 @@ def _read_model_keys(source: Path) -> dict[str, object]:
         keys = {key: part for key, part in model.items() if key != "init_from"}
         # validate here: errors then name the file of the run
         validate(ModelConfig, keys, str(run), "model.")
+
     return keys
 
 
@@ -123,4 +125,5 @@ def table_multiple(source: Path, rows: int) -> int:
                 tokenizer = import_tokenizer(source, Path(folder))
     except (ClozelineError, OSError):  # without a usable tokenizer
         return 1
+
     return row_multiple(rows, tokenizer.vocabulary.size) or 1

@@ -44,10 +44,12 @@ class ZeroConfig:
                 f"zero.offload: the update of {optimizer.name} needs more than an element and its "
                 "history: choose adamw, or remove the key"
             )
+
         if incompatible:
             raise ValueError(
                 f"zero.offload: cannot be combined with {incompatible[0]}: remove one of the two"
             )
+
         if precision == "bf16" and self.stage == 1:
             raise ValueError(
                 "zero.offload: stage 1 in bf16 would accumulate gradients differently: set "

@@ -118,6 +118,7 @@ def next_global_batch(
     micro_batches: Sequence[MicroBatchT] = ()
     problem: Exception | None = None
     began = time.perf_counter()
+
     try:
         if not stop.is_set():
             micro_batches = _read_interruptibly(source, stop)
@@ -134,6 +135,7 @@ def next_global_batch(
         count_positions(micro_batches),
         *count_rows(micro_batches),
     ]
+
     totals = world.sum_over_ranks([*waited, *flags, *sizes, *labels])
     stops, problems, saves, tokens, padded, real_rows, all_rows, *counts = totals[world.size :]
     if problems:
@@ -179,6 +181,7 @@ def next_batch_of_tokens(
             batch.real_rows + more.real_rows,
             batch.all_rows + more.all_rows,
         )
+
     return batch
 
 
@@ -300,6 +303,7 @@ class DeviceCopies:
         for tensor in tensors.values():
             offsets.append(size)
             size += -(-tensor.nbytes // _ALIGNMENT) * _ALIGNMENT
+
         pinned, copied = self._ring.popleft()
         copied.synchronize()
         if len(pinned) < size:
@@ -313,6 +317,7 @@ class DeviceCopies:
             buffer.copy_(pinned[:size], non_blocking=True)
             copied = self._module.Event()
             copied.record(self._stream)
+
         self._ring.append((pinned, copied))
 
         # views of the buffer

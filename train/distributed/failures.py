@@ -44,6 +44,7 @@ def explain(error: Exception) -> tuple[int, str]:
     ):
         first = text.splitlines()[0] if text else type(error).__name__
         return OutOfMemoryError.exit_code, f"out of memory ({first}): {_LESS_MEMORY}"
+
     if "does not have a deterministic implementation" in text:
         return ConfigurationError.exit_code, f"{text.split(', but ')[0]}: set deterministic=false"
     if isinstance(error, RuntimeError) and _PEER_SILENT in text:
@@ -52,10 +53,12 @@ def explain(error: Exception) -> tuple[int, str]:
             "its machine is overloaded or unreachable; end its processes, then start the same "
             "command again"
         )
+
     if isinstance(error, DistError) or (
         isinstance(error, RuntimeError) and any(sign in text for sign in _PEER_GONE)
     ):
         return PEER_LOST, "another rank ended; its message says why"
+
     if isinstance(error, OSError):
         return StorageError.exit_code, explain_error(error)
     return 1, "".join(traceback.format_exception(error))

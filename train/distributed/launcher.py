@@ -29,10 +29,12 @@ def describe_environment(environment: MutableMapping[str, str] = os.environ) -> 
         raise ConfigurationError(
             f"environment: RANK, WORLD_SIZE, LOCAL_RANK and MASTER_PORT must be integers ({error})"
         ) from error
+
     if not 0 <= rank < size:
         raise ConfigurationError(
             f"environment: RANK must lie in 0..{size - 1} for WORLD_SIZE={size}, got {rank}"
         )
+
     return rank, size
 
 
@@ -76,6 +78,7 @@ def fill_environment(environment: MutableMapping[str, str]) -> None:
             "torchrun or srun, which set all of them, or unset RANK and WORLD_SIZE for a single "
             "process"
         )
+
     environment.setdefault("LOCAL_RANK", "0")
 
 

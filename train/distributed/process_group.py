@@ -127,12 +127,14 @@ def load_deepspeed() -> Any:
         stand_in = ModuleType(f"deepspeed.runtime.zero.muon.{module}")
         setattr(stand_in, name, type(name, (), {}))
         sys.modules.setdefault(stand_in.__name__, stand_in)
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import deepspeed
         from deepspeed.ops import __compatible_ops__ as compatible_ops
         from deepspeed.runtime import bf16_optimizer
         from deepspeed.utils import logger
+
     logger.setLevel("ERROR")
     # only for inference, and would be compiled at the first start
     compatible_ops["deepspeed_shm_comm"] = False
@@ -157,6 +159,7 @@ def join_process_group(timeout_s: float = 600.0, *, deterministic: bool = True) 
     warnings.filterwarnings("ignore", r"`torch\.distributed\.\w+` is deprecated", FutureWarning)
     timeout = timedelta(seconds=timeout_s)
     _bound_later_groups(timeout)
+
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -118,6 +118,7 @@ class MaskingHook(PruningHook):
             chosen = choose_share(
                 values.values(), [*sizes.values()], target.share, target.scope, *ranks
             )
+
         for name, masked in zip(values, chosen, strict=True):
             if name in pieces:
                 yield pieces[name].of(self.of[pieces[name].flat][MASK]), masked

@@ -59,6 +59,7 @@ class StartDistance(Hook):
             )
             for segment in self._segments
         ]
+
         squares = self._indices.new_zeros(len(self._modules), dtype=torch.float64)
         if norms:
             squares.index_add_(0, self._indices, torch.stack(norms).double().square())

@@ -49,6 +49,7 @@ class LayerStatistics(Hook):
             return {}
         logits = {name: float(largest) for name, largest in self._logits.items()}
         squares: dict[str, float] = {}
+
         if norm < float("inf"):
             # gradients are clipped, as torch and DeepSpeed do; at stage 0 every rank holds the
             # entire gradient
@@ -59,6 +60,7 @@ class LayerStatistics(Hook):
             squares = {
                 name: float(square) * scale**2 / copies for name, square in self._squares.items()
             }
+
         return merge(self._context.world.gather((squares, logits)))
 
     def _add_squares(self, optimizer: torch.optim.Optimizer, *_: object) -> None:

@@ -211,12 +211,14 @@ class CostEstimate:
             if filler
             else ""
         )
+
         yield f"data       {rows:,} rows of {tokens / rows_read:.1f} tokens on average{filled}"
 
         # batches of each phase
         fewest = config.data.batch_tokens
         about = "" if fewest is None else f"at least {fewest:,} tokens per step, about "
         ranks = f"{size} ranks x " if size > 1 else ""
+
         for phase in self.phases:
             count = phase.rows_per_step // size // config.data.micro_batch
             batch = (
@@ -238,6 +240,7 @@ class CostEstimate:
             if passes >= 1
             else f"the model reads {passes:.0%} of the texts"
         )
+
         average = " on average" if len(sets) > 1 else ""
         yield f"length     {steps:,} steps{schedule}, {tokens:,.0f} tokens: {reads}{average}"
 
@@ -283,6 +286,7 @@ class CostEstimate:
             f"{_mebibytes(chosen.weights)}, gradients {_mebibytes(chosen.gradients)}, optimizer "
             f"{_mebibytes(chosen.optimizer)}{on_host}; activations come on top"
         )
+
         if verbose or size > 1:
             stages = ", ".join(
                 f"stage {stage}: {_mebibytes(estimate.total)}" for stage, estimate in memory.items()
@@ -320,6 +324,7 @@ def _phase_costs(
 ) -> Iterator[PhaseCost]:
     remaining = config.last_step
     position = 0
+
     for phase in datasets.phases:
         end = phase.until_samples
         if not remaining or (end is not None and end <= position):
@@ -338,6 +343,7 @@ def _phase_costs(
                 weights, sets, figures, strict=True
             )
         )
+
         figures *= [[each.rows / each.epoch_rows] for each in of_sets]  # filler has no tokens
         tokens, *flops = np.average(figures, axis=0, weights=mixture.counts).tolist()
 
@@ -371,6 +377,7 @@ def _cost_of_row(
     """
     # read the first block, and corrupt it if the run does
     rows = read_first_block(source.shards, skip_damaged=config.data.max_damaged_fraction > 0)
+
     if source.corruption is not None:
         rows, _ = source.corruption(rows, np.zeros(len(rows), np.uint16))
         # an objective may add more than the special tokens around a text, which the manifest counts
@@ -400,6 +407,7 @@ def _cost_of_row(
         view = model.family.flops(length, 0)
         view += 0.0 if forward else model.body_backward_flops(length, view)
         return tokens + target + second, flops + view, of_teacher
+
     return tokens + target, flops, of_teacher
 
 

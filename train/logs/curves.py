@@ -96,6 +96,7 @@ def headline(run: RecordedRun) -> dict[str, str]:
     if trained:
         final = trained[-1]
         shown = {"step": f"{final['step']:,}", "training loss": format_loss(final["loss"])}
+
     for name, result in last_heldout(records).items():
         shown[f"{heldout_title(name)} loss"] = format_loss(result["loss"])
         if result["unigram_entropy"]:
@@ -109,6 +110,7 @@ def headline(run: RecordedRun) -> dict[str, str]:
     for chart in run.charts:
         if chart.headline and (points := chart.points(records)):
             shown[chart.label] = f"{points[-1][1]:,.0f} {chart.unit}"
+
     return shown
 
 
@@ -124,6 +126,7 @@ def read_run(directory: Path, name: str) -> RecordedRun:
         for record in read_lines(directory / "metrics.jsonl")
         if isinstance(record.get("step"), int)
     ]
+
     starts = [
         event
         for event in read_lines(directory / "events.jsonl")
@@ -213,6 +216,7 @@ def _losses(
     x = AXES[axis]
     training = _series(runs, "training" if alone else "", axis, "loss")
     over = of if axis == "step" else f"{of} over {x}"
+
     if alone:
         sets = list(last_heldout(runs[0].records))
         heldout = [
@@ -232,6 +236,7 @@ def _losses(
     if axis != "step" or len(heads) < 2:
         return
     by_head = {head: _series(runs, head if alone else "", axis, "losses", head) for head in heads}
+
     if alone:
         series_of_heads = [curve for series in by_head.values() for curve in series]
         yield lines("Loss by head (nats)", series_of_heads, x)

@@ -61,6 +61,7 @@ class LoadingHealth:
         if self._started:
             self._window.append((waited, seconds))
         self._started = True
+
         if len(self._window) == _WINDOW_STEPS:
             waiting, total = map(sum, zip(*self._window, strict=True))
             was_starved = self._starved
@@ -79,6 +80,7 @@ class LoadingHealth:
             for number, source in enumerate(self._sources)
             for block in tuple(source.skipped)
         }
+
         skipped = set().union(*self._world.gather(mine))
 
         # announce the new ones
@@ -90,6 +92,7 @@ class LoadingHealth:
 
         # stop the run above the limit
         self._skipped = skipped
+
         for number, source in enumerate(self._sources):
             count = sum(1 for of, _ in skipped if of == number)
             blocks = len(source.shards.index)

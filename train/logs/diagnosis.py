@@ -104,6 +104,7 @@ def loss_history(records: Sequence[Record], name: str) -> LossHistory:
         for record in records
         if isinstance(record.get("step"), int) and isinstance(record.get("loss"), int | float)
     ]
+
     evaluated = [
         (record["step"], by_set[name]) for record in records if name in (by_set := results(record))
     ]
@@ -145,6 +146,7 @@ def diagnose(history: LossHistory) -> Diagnosis | None:
         if abs(accuracy - majority) < _SAME_ACCURACY:
             return Diagnosis.MAJORITY
         return Diagnosis.BELOW_MAJORITY if accuracy < majority else None
+
     last = history.heldout[-1][1]
     if not history.entropy or last < history.entropy or history.has_risen:
         return None
@@ -181,6 +183,7 @@ def diagnose_run(config: TrainConfig, records: Sequence[Record] | None = None) -
 
     # one set at a time
     lines = []
+
     for name in last_heldout(records):
         history = loss_history(records, name)
         of_set = [
@@ -189,6 +192,7 @@ def diagnose_run(config: TrainConfig, records: Sequence[Record] | None = None) -
         ]
         title = heldout_title(name)
         lines += of_set if name == "heldout" else [f"{title}: {line}" for line in of_set]
+
     return lines
 
 
@@ -229,11 +233,13 @@ def explain_diagnosis(
             f"{heldout:.4f}"
         )
         lowest = history.lowest
+
         if history.accuracy_has_risen:
             return [
                 f"learned by heart: {losses}; the accuracy still rose, and fewer steps would not "
                 f"help: train on {more}"
             ]
+
         fewer = f"train fewer steps than {steps:,}"
         if history.has_risen and lowest is not None:
             fewer = f"train up to steps={lowest[0]}"
@@ -263,6 +269,7 @@ def explain_diagnosis(
             f"a small model needs about {LEARNED:,} tokens, this one read {tokens:,}: train "
             f"longer, on {more}"
         )
+
     return [f"{problem}: {longer}"]
 
 
@@ -279,9 +286,11 @@ def describe_lowest(history: LossHistory, saved: Sequence[int]) -> list[str]:
     if not history.has_risen:
         return [line]
     checkpoint = "its checkpoint was not saved: set checkpoint.keep_best=true to keep the best one"
+
     if step in saved:
         checkpoint = (
             f"its checkpoint is saved: `clozeline evaluate` and other commands take step={step}, "
             "or step=best for the best one"
         )
+
     return [f"{line}, rising since; {checkpoint}"]

@@ -101,6 +101,7 @@ class Display:
 
         # the live bar, on a terminal
         self._bar: Progress | None = None
+
         if self.console.is_terminal and detail == "usual" and rank == 0:
             texts = (TextColumn("{task.fields[shown]}"), TextColumn("{task.fields[left]}"))
             columns = (BarColumn(_BAR_COLUMNS), MofNCompleteColumn(), *texts)
@@ -152,10 +153,12 @@ class Display:
         if self._bar is not None:
             self._bar.update(self._task, completed=step, shown=summary(record, speed), left=left)
             return
+
         if first is not None:
             if step < self._steps and now - self._last[1] < self._seconds:
                 return
             speed = (record["tokens"] - self._last[0]) / max(now - self._last[1], 1e-9)
+
         self._last = (record["tokens"], now)
         line = "  ".join(filter(None, [f"step {step}/{self._steps}", summary(record, speed), left]))
         self.say(line if len(line) <= LOG_COLUMNS else line.replace("  ", " "))

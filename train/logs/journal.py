@@ -102,6 +102,7 @@ class Journal:
         path = self.directory / "metrics.jsonl"
         lost = 0
         end = 0
+
         for line in last_lines(path):
             # a line of events.jsonl in this file is not the record of a step
             recorded = (
@@ -119,6 +120,7 @@ class Journal:
             file.seek(max(0, end - 1))
             if file.read() not in (b"", b"\n"):  # a kill cut off the newline
                 file.write(b"\n")
+
         return lost
 
     def track(self, config: Mapping[str, object]) -> None:
@@ -263,10 +265,12 @@ class RunStatus:
 def read_status(run: Path) -> RunStatus | None:
     """Return the status of a run directory; None if status.json is missing."""
     path = run / "status.json"
+
     try:
         status = verify_checksum(read_json(path) or {}, path)
     except ValueError:
         status = {}
+
     if not isinstance(status.get("state"), str):
         return RunStatus(_UNKNOWN, False, None, None, "") if os.path.lexists(path) else None
     # any field may be damaged

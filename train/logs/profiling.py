@@ -45,6 +45,7 @@ class Profiler:
             return
         profile = self._running
         self.close()
+
         try:
             with publish(self._path) as temporary:
                 profile.export_chrome_trace(str(temporary))
@@ -53,6 +54,7 @@ class Profiler:
         except (ClozelineError, OSError, RuntimeError) as error:
             self._announce("profile_failed", step=step, error=str(error))
             return
+
         self._announce("profile", step=step, steps=self._config.steps, trace=self._path.name)
 
     def close(self) -> None:

@@ -115,6 +115,7 @@ class Recorder:
         if not self._measured:
             self._measured = True
             self._journal.event("memory", step=state.step, ranks=memory_by_rank(self._engine))
+
         if not log:
             self._journal.progress()
             return
@@ -137,17 +138,20 @@ class Recorder:
                 state, batch, result, dict(zip(sums, totals, strict=False)), seconds, between
             )
             record |= result.record
+
             with self._reports("spikes of the loss"):
                 if not batch.is_short:  # a mean over few rows varies more
                     self._detect_spikes(record, self._rows(batch))
                 if self._spikes is not None and self._spikes.in_a_row:
                     record["spikes_in_a_row"] = self._spikes.in_a_row
+
             health = {**stream, "waited_share": batch.waited / seconds}
             record |= {"cpu_s": worked, "learning_rate": learning_rate, "stream": health}
             self._journal.step(record)
             self._display.step(record)
             figures = {key: record[key] for key in ("step", "samples", "loss")}
             self._journal.progress(steps=self._engine.config.steps, **figures)
+
         self._share_spikes()
         if stream["skipped_blocks"] > self._skipped_blocks:
             self._skipped_blocks = stream["skipped_blocks"]
@@ -168,12 +172,14 @@ class Recorder:
                 "time": self._journal.now(),
                 "tokens": state.tokens,
             }
+
             record["flops"] = self._cost.flops_until(state.samples, state.skipped_rows)
             self._journal.step({**record, "heldout": heldout})
             self._journal.status("running", heldout=heldout)
             self._display.heldout(state.step, heldout)
             if any(guesses.values()):
                 self._journal.event("guesses", step=state.step, sets=guesses)
+
         self._health.announce_damage(state.step)
         self._ended = time.perf_counter()
 
@@ -199,6 +205,7 @@ class Recorder:
             "then": then,
             "number": state.rollbacks,
         }
+
         self._announce("rollback", step=before.step, **fields)
         position = {"step": state.step, "samples": state.samples, "rollbacks": state.rollbacks}
         self._journal.status("running", checkpoint=checkpoint, **position)
@@ -228,11 +235,13 @@ class Recorder:
 
         # events and status
         self._journal.event("memory", step=state.step, ranks=memory_by_rank(self._engine))
+
         if best is not None and should_stop(config.early_stop, best):
             fields = {"metric": best.metric, "best": best.value, "best_step": best.step}
             self._journal.event(
                 "early_stop", step=state.step, evaluations=best.evaluations, **fields
             )
+
         self._journal.event(
             "done" if complete else "stop", step=state.step, reason=reason, exit_code=code
         )
@@ -250,6 +259,7 @@ class Recorder:
                     self._display.say(
                         f"{metrics}: the report lacks {plural(damaged, 'damaged line')}"
                     )
+
         return code
 
     def _record(
@@ -285,6 +295,7 @@ class Recorder:
             if device.type == "cuda"
             else {}
         )
+
         return {
             "step": state.step,
             "samples": state.samples,

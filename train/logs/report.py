@@ -74,6 +74,7 @@ def write_report(config: TrainConfig) -> Path:
         section("Events", _events(events)),
         collapsible("Configuration", table(["key", "value"], settings)),
     ]
+
     path = output / "report.html"
     publish_text(path, page(f"Training run {output.name}", parts, STYLE))
     return path
@@ -104,6 +105,7 @@ def _outcome(records: Sequence[Record], events: Sequence[Record], config: TrainC
                 f"The {title} loss is {loss:.2f} nats, {abs(entropy - loss):.2f} {side} its "
                 "unigram entropy."
             )
+
     sentences += [f"{line[0].upper()}{line[1:]}." for line in diagnose_run(config, records)]
     return " ".join(sentences)
 
@@ -135,11 +137,13 @@ def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) ->
             f"loss {first['loss']:.4f} at step {first['step']}, {last['loss']:.4f} at step "
             f"{last['step']}"
         )
+
     if state.skipped:
         lines.append(
             f"{state.skipped} steps were skipped because their gradient was not finite: see "
             "events.jsonl"
         )
+
     if state.rollbacks:
         skipped = f"{state.samples - state.rows:,} rows were skipped"
         lines.append(
@@ -158,6 +162,7 @@ def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) ->
             else f" over {labels}"
         )
         lines.append(f"{heldout_title(name)}: loss {format_loss(loss)}{compared}")
+
     if reason is None:
         lines += diagnose_run(config)
 
@@ -170,6 +175,7 @@ def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) ->
             else f"best at step {best.step}, {best.value:.4f}{since}"
         )
         lines.append(f"early_stop: {best.metric} was {value}")
+
     if reason is not None:
         lines.append("the state is saved: start the same command again to continue")
     return lines
@@ -202,6 +208,7 @@ def _heldout(records: Sequence[Record]) -> str:
         for record in records
         for name, result in results(record).items()
     ]
+
     header = ["set", "step", "loss (nats)", "unigram entropy of its labels", "mean over"]
     return table(header, rows) if rows else ""
 
@@ -245,6 +252,7 @@ def _draw_row(pieces: TokenRenderer, row: Mapping[str, Any], title: str) -> str:
             "<footer>Continued by the model: "
             f"{begun}<b>{escape(pieces.text(row['continued']))}</b></footer>"
         )
+
     return (
         f"<blockquote dir=auto>{''.join(parts)}<footer>{escape(title)}: "
         f"{score}</footer></blockquote>"

@@ -28,6 +28,7 @@ class Spikes:
         self._values: dict[str, deque[float]] = {
             key: deque(maxlen=_COMPARED_RECORDS) for key in WATCHED
         }
+
         for record in latest_first:
             if not self._values["loss"]:
                 self.in_a_row = record.get("spikes_in_a_row", 0)

@@ -84,6 +84,7 @@ def metric_value(evaluations: Mapping[str, Any], metric: str) -> float:
     if inside not in values:
         listed = ", ".join(f"{name}/{group}/{value}" for value in values) or "none"
         raise ConfigurationError(f"early_stop.metric: expected one of {listed}, got {metric!r}")
+
     return float(values[inside])
 
 

@@ -98,6 +98,7 @@ def announce_start(
             if saved.shape != now.shape or saved.versions != now.versions:
                 changed = f"the run was {saved.shape} and is {now.shape} now"
             display.say(f"{changed}: the state is the same, but rounding will differ")
+
     if note := point.schedule_note():
         display.say(note)
 
@@ -133,6 +134,7 @@ def dry_run(config: TrainConfig, detail: Detail = "usual") -> int:
             describe_event({"event": "checkpoint_refused", "checkpoint": name, "reason": reason})
         ),
     )
+
     device = device_of(os.environ)
     point = find_starting_point(config, datasets.description, size, device, checkpoint)
     config = point.config
@@ -156,4 +158,5 @@ def dry_run(config: TrainConfig, detail: Detail = "usual") -> int:
             lines.append(peak_of(device, config.precision, measured).line())
         lines += ["dry run: everything fits together", ""]
         sys.stdout.write(wrap_log(redact_text("\n".join(lines))))
+
     return 0

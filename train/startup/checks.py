@@ -106,6 +106,7 @@ def fill_in_learning_rate(config: TrainConfig, datasets: Datasets) -> TrainConfi
         )
     else:
         rate = plan_learning_rate(config.model.dim)
+
     options = replace(chosen.options, learning_rate=rate)
     return replace(config, optimizer=Component(chosen.name, chosen.type, options))
 

@@ -157,6 +157,7 @@ def plan_export(
         pooling,
         without_off_ramps(checkpoint).notes,
     )
+
     return replace(plan, models=tuple(_plan_part(name, part, plan) for name, part in parts.items()))
 
 
@@ -173,6 +174,7 @@ def _plan_part(name: str, part: Checkpoint, plan: ExportPlan) -> PlannedModel:
         )
     except ClozelineError as error:
         return PlannedModel(name, "", refusal=str(error), others=dict(_other_exports(part)))
+
     return PlannedModel(
         name,
         export.architecture,
@@ -198,6 +200,7 @@ def _files_of(export: Export, part: Checkpoint, plan: ExportPlan) -> Iterator[st
         yield from (
             ("2_Dense/config.json", "2_Dense/model.safetensors") if plan.pooling == POOLER else ()
         )
+
     carried = plan.tokenizer is not None and Path(GENERATION) in tokenizer_files(plan.tokenizer)
     if export.generation and not carried and (GENERATION in part.published or not part.published):
         yield GENERATION
@@ -223,15 +226,18 @@ def _choose_pooling(config: ModelConfig, request: ExportRequest, tokenizer: Path
     """
     # check that the model can be pooled
     asked = request.pooling
+
     if config.architecture == "decoder":
         raise ConfigurationError(
             "pooling: expected a model with an encoder; the positions of a decoder do not see "
             "later tokens"
         )
+
     if not request.body_alone:
         raise ConfigurationError(
             "pooling: embeddings are read from the encoder alone; add parts=encoder"
         )
+
     if tokenizer is None:
         raise ConfigurationError(
             "pooling: a model of sentence embeddings needs its tokenizer, and none was found"
@@ -248,17 +254,21 @@ def _choose_pooling(config: ModelConfig, request: ExportRequest, tokenizer: Path
                 "was trained on vectors of texts"
             )
         return asked
+
     name, pool = next(iter(trained.items()))
+
     if pool not in (*POOLS, POOLER):
         raise ConfigurationError(
             f"pooling: model.heads.{name}.pool: expected one of {', '.join(POOLS)}, got {pool}, "
             "for which sentence-transformers has no module"
         )
+
     if asked not in (_OF_RUN, pool):
         raise ConfigurationError(
             f"pooling: expected {pool}, on which model.heads.{name} was trained, got {asked}: give "
             f"pooling={_OF_RUN}"
         )
+
     return pool
 
 
@@ -282,6 +292,7 @@ def exported_form(trained: TrainedModel) -> Checkpoint:
         if trained.config
         else trained.checkpoint
     )
+
     if trained.recorded:
         first = trained.recorded[0]
         role = role_before_texts(first)
@@ -380,8 +391,11 @@ def plan_of_run(config: TrainConfig, datasets: Datasets) -> ExportPlan:
     first = datasets.phases[0].sources[0]
     manifest = first.manifest
     source = config.model.init_from
+
     assert manifest.objective is not None, "a start refuses a set without an objective"
+
     recorded = (describe_set(first.shards.path, first),)
+
     try:
         tokenizer = find_tokenizer(first.shards.path, manifest.tokenizer.fingerprint)
     except ClozelineError:  # the sets were copied without it
@@ -389,6 +403,7 @@ def plan_of_run(config: TrainConfig, datasets: Datasets) -> ExportPlan:
 
     # the model without weights
     ids = token_ids(manifest.tokenizer, manifest.objective)
+
     try:
         # a resumed run has a copy of the published files: their source may no longer exist
         published = find_published(config.output)

@@ -151,6 +151,7 @@ def translate_source(here: ModelConfig, source: TrainedModel) -> RemappedWeights
         raise ConfigurationError(
             f"model.init_from: {source.folder} is another model: {listed}; take its values"
         )
+
     return replace(weights, folder=source.folder, notes=source.checkpoint.notes)
 
 
@@ -189,6 +190,7 @@ def load_initial(
             f"model.init_from: {source.folder}: only one of both models has "
             f"{', '.join(differing[:8])}"
         )
+
     added = range(0) if other is None else range(other.known, model.vocab_size)
     if not added:
         _refuse_other_rows(model, config, tensors, source.folder)
@@ -328,6 +330,7 @@ def translate(
         if (here.family, there.family) == ("decoder", "encoder_decoder")
         else _STACKS[there.family][0]
     )
+
     of = there.decoder if source == "decoder" else there
     widths = operator.attrgetter("dim", "attention_heads", "ffn_dim")
     targets = [
@@ -340,19 +343,23 @@ def translate(
     renamed = {}
     dropped = set()
     prefix = f"family.{source}."
+
     for name, tensor in tensors.items():
         if not name.startswith(tuple(f"family.{stack}." for stack in _STACKS[there.family])):
             renamed[name] = tensor
             if name.startswith(_CONNECTOR):
                 dropped.add(name)
             continue
+
         rest = name.removeprefix(prefix)
         stacks = [stack for stack in targets if rest != name and _has_parameter(here, stack, rest)]
+
         if of.position.kind == "t5" and f".{rest}".removesuffix(".table.weight").endswith(
             ".position"
         ):
             causal = (there.family, source) in _CAUSAL
             stacks = [stack for stack in stacks if ((here.family, stack) in _CAUSAL) == causal]
+
         renamed |= {f"family.{stack}.{rest}": tensor for stack in stacks}
         if not stacks:
             renamed[name] = tensor
@@ -362,6 +369,7 @@ def translate(
     lacking: tuple[str, ...] = (
         ("family.decoder.", _CONNECTOR) if here.family == "encoder_decoder" else ()
     )
+
     if of.position.kind == "t5":
         parts = (
             [f"layers.{n}.position." for n in range(here.layers)]
@@ -371,6 +379,7 @@ def translate(
         lacking += tuple(
             f"family.{stack}.{part}" for stack in _STACKS[here.family] for part in parts
         )
+
     return RemappedWeights(
         replace(of, family=there.family), renamed, _FREE_ACROSS, lacking, frozenset(dropped)
     )
@@ -407,6 +416,7 @@ def compare_tokenizers(
         ours = find_tokenizer(shards.path, shards.manifest.tokenizer.fingerprint)
     except ConfigurationError:  # the set was copied without it
         return None
+
     if source.tokenizer_folder is None:
         return None
     there = source.tokenizer
@@ -430,10 +440,12 @@ def compare_tokenizers(
         for token in range(*sizes)
     }
     parts: dict[int, tuple[int, ...]] = {}
+
     for token, text in texts.items():
         parts[token] = (
             () if not text or "\ufffd" in text else tuple(there.encode([text])[0].ids.tolist())
         )
+
     return OtherTokenizer(*sizes, parts)
 
 
@@ -454,6 +466,7 @@ def refuse_other_tokenizer(source: TrainedModel, shards: ShardSet, key: str) -> 
             "ids, copy the files of the teacher's tokenizer into its folder, or make the shards "
             "with it"
         )
+
     find_tokenizer(shards.path, expected)  # raises if the set was copied without it
     refuse_other_ids(source, shards, key)
 

@@ -52,6 +52,7 @@ def lock_run(config: TrainConfig) -> IO[Any]:
     with writing(output):
         output.mkdir(parents=True, exist_ok=True)
         lock_file = open_unlinked(output / ".lock", "a+")
+
     if not lock(lock_file):
         lock_file.seek(0)
         owner = lock_file.read().strip()
@@ -65,6 +66,7 @@ def lock_run(config: TrainConfig) -> IO[Any]:
             f"output: {output} is in use by {user}, which still trains: stop it, or choose another "
             "output"
         )
+
     return lock_file
 
 
@@ -80,6 +82,7 @@ def refuse_output(config: TrainConfig) -> None:
             if output.exists()
             else set()
         )
+
         checkpoints = steps_in(output / "checkpoints")
         metrics = output / "metrics.jsonl"
         trained = bool(checkpoints) or (metrics.exists() and metrics.stat().st_size > 0)
@@ -100,6 +103,7 @@ def refuse_output(config: TrainConfig) -> None:
             f"resume=must: {output / 'checkpoints'} has no valid checkpoint: choose another "
             "output, or start with resume=auto"
         )
+
     if config.resume == "never" and names:
         raise ConfigurationError(
             f"resume=never: {output} is not empty, it has {', '.join(sorted(names)[:4])}: choose "

@@ -66,6 +66,7 @@ class SharedBase:
                 key in tensors for key in parameter_shapes(base, rows) if key.startswith("heads.")
             )
             self._heads[None] = self._build_heads(base, tensors) if complete else (base, Heads({}))
+
         self._refuse_other_body(run, rows, weights)
 
         # add the adapter and the heads of the run

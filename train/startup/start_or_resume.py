@@ -84,12 +84,14 @@ class StartingPoint:
         if self.saved is not None:
             now = {key: getattr(state, key) for key in ("frozen", "dataset", "shape", "versions")}
             state = replace(self.saved, **now)
+
         saved_stream = state.stream or {**stream.state_dict(), "samples": state.samples}
         free = [
             key
             for key in ("seed", "lanes")
             if is_allowed(f"data.{key}", self.config.checkpoint.allow_changed)
         ]
+
         stream.load_state_dict(saved_stream, allow_changed=["data", *free])
         return replace(
             state, stream=stream.state_dict(), base=base, distillation=dict(distillation)
@@ -105,11 +107,13 @@ class StartingPoint:
                 f"schedule.warmup: the rate rises for {schedule.warmup} of {horizon} steps; write "
                 "0.1 for a tenth of the steps"
             )
+
         if steps > horizon and schedule(steps) == schedule(horizon):
             return (
                 f"the schedule ends at step {horizon}: until step {steps} the rate keeps its last "
                 "value"
             )
+
         return ""
 
     def lines(self, status: RunStatus | None) -> list[str]:
@@ -129,9 +133,11 @@ class StartingPoint:
                 if self.step < steps
                 else "all steps are done"
             )
+
             report.append(
                 f"resume     from {self.name}: {progress}; the schedule ends at {horizon:,}{origin}"
             )
+
         return [*report, *filter(None, [self.schedule_note()])]
 
 
@@ -157,6 +163,7 @@ def find_starting_point(
     asked = config
     config = fill_in_defaults(config, device, saved)
     choices = describe_defaults(asked, config, device, saved)
+
     if saved is not None and saved.optimizer not in (None, config.optimizer.name):
         choices.append(
             f"optimizer  {config.optimizer.name} starts without states: the checkpoint has states "
@@ -216,11 +223,13 @@ def _refuse_changes(
             "choose another output, or allow the change: "
             f"checkpoint.allow_changed=[{', '.join(keys)}]"
         )
+
         if not _fits_weights(config):
             remedy = (
                 "choose another output, or undo the change: the saved weights do not fit the "
                 "changed model"
             )
+
         raise ConfigurationError(
             f"{config.output} has a checkpoint of another configuration:\n  {listed}\n{remedy}"
         )
@@ -255,12 +264,14 @@ def _refuse_standstill(config: TrainConfig, saved: TrainState | None) -> None:
     if first > config.last_step or config.schedule.build(horizon)(config.last_step):
         return
     remedy = f"set schedule.steps={config.last_step}, or choose another schedule"
+
     if saved is not None:
         remedy = (
             "for a longer schedule, set schedule.steps at the first start; to continue from here, "
             f"set checkpoint.allow_changed=[schedule.steps] schedule.steps={config.last_step} (or "
             "allow schedule, and choose another one); the rate then jumps up"
         )
+
     raise ConfigurationError(
         f"steps: the learning rate of the schedule {config.schedule.name} is 0 from step {horizon} "
         f"on, and steps {first} to {config.last_step} would learn nothing: {remedy}"
@@ -323,6 +334,7 @@ def describe_defaults(
             "device     fp32 matrices are multiplied in TF32; NVIDIA_TF32_OVERRIDE=0 multiplies "
             "exactly, and slowly"
         )
+
     return lines
 
 

@@ -88,6 +88,7 @@ def build_starting_model(
         starting.lines.append(
             config.prune.build().describe(starting.model, config.schedule.options.steps)
         )
+
     if config.distil is None:
         return starting
 
@@ -128,6 +129,7 @@ def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -
         new = [name for name, _ in model.named_parameters()]
         unread = f"distance   not recorded, because the initial weights cannot be read: {error}"
         return StartingModel(model, lines, saved.base, new, unread=unread)
+
     return starting._replace(lines=freeze(model, config.frozen_parameters))
 
 
@@ -160,11 +162,13 @@ def _initialize(
             seed = hash64("weights", config.seed)
             model.adapters[adapter].initialize_from(model.family, model.vocab_size, seed, placement)
         freeze_base(model, [name for name in filled.fresh if name.startswith("heads.")])
+
     lines = [
         *filled.lines(),
         *freeze(model, config.frozen_parameters),
         *([] if other is None else [other.line()]),
     ]
+
     return StartingModel(model, lines, filled.digest, filled.fresh)
 
 
@@ -194,7 +198,9 @@ def prepare_student(
     """
     # check that there is a teacher, or its scores
     distil = config.distil
+
     assert distil is not None
+
     stored = read_stored_scores(shards)
     if distil.teacher is None and not (distil.active and stored):
         names = ", ".join(loss.name for loss in distil.losses)
@@ -225,10 +231,12 @@ def prepare_student(
         placement,
         distil.progressive,
     )
+
     lines += student.lines()
 
     # without a teacher: stored scores
     record: dict[str, Any] = {"layers": student.layer_maps}
+
     if trained is None:
         skipped = [loss.name for loss in distil.losses if loss not in distil.active]
         if distil.start is not None and distil.start_from is None:
@@ -282,10 +290,12 @@ def open_teacher(
     opened = TrainedModel.open(source, key=key, quantized=False)
     config = config_without_adapter(opened, key)
     student = student or config
+
     if config.family in UNFIT:
         raise ConfigurationError(
             f"{key}: {source}: expected another family than {', '.join(UNFIT)}: {config.family}"
         )
+
     if config.architecture != student.architecture:
         raise ConfigurationError(
             f"{key}: {source}: expected a model of the student's architecture "
@@ -300,6 +310,7 @@ def open_teacher(
         raise ConfigurationError(
             f"{key}: {source}: expected a table for {vocab_size} ids, got {rows} rows"
         )
+
     limit = config.position_limit
     longest = shards.manifest.max_length
     if limit is not None and longest > limit:
@@ -307,11 +318,14 @@ def open_teacher(
             f"{key}: {source}: rows of {shards.path} have up to {longest} tokens, the teacher has "
             f"{limit} positions: group into shorter rows, or take another teacher"
         )
+
     theirs, ours = (FAMILIES.load_class(model.family).reads for model in (config, student))
+
     if missing := names_of(theirs) - names_of(ours):
         raise ConfigurationError(
             f"{key}: {source} reads {', '.join(sorted(missing))}, which the student does not read"
         )
+
     config = replace(config, vocab_multiple=multiple, init_from=None)
     checkpoint = replace(opened.checkpoint, config=config, vocab_size=vocab_size)
     return replace(opened, checkpoint=checkpoint, token_rule={})  # it scores all tokens
@@ -335,6 +349,7 @@ def copy_layers(
     ours = dict(model.named_parameters())
     tensors = source.checkpoint.tensors
     there = _count_layers(tensors)
+
     for stack, count in _count_layers(ours).items():
         if count != len(layers):
             raise ConfigurationError(
@@ -349,6 +364,7 @@ def copy_layers(
     # copy
     copied = 0
     new = []
+
     with torch.no_grad():
         for name, parameter in ours.items():
             parts = split_name(name)
@@ -356,14 +372,17 @@ def copy_layers(
             if origin not in tensors:
                 new.append(name)
                 continue
+
             if (shape := list(full_shape(parameter))) != (other := list(tensors[origin].shape)):
                 raise ConfigurationError(
                     f"distil.start: {source.folder}: {origin} has shape {other} there, {shape} "
                     "here: a student of other widths cannot start from layers; remove the key"
                 )
+
             with placement.gather([parameter]):
                 parameter.copy_(tensors[origin])
             copied += 1
+
     text = " ".join(f"{here}←{there}" for here, there in enumerate(layers))
     line = f"weights    {copied} parameters from {source.folder}, layers {text}"
     return [line, *([f"           new: {', '.join(new)}"] if new else [])]

@@ -130,12 +130,14 @@ class TaskHead(HeadTensors, ABC):
                 f"got {', '.join(head.labels)}: an index would mean another label; train on sets "
                 f"of one task, or {unset_head_key(model, name, 'labels')}"
             )
+
         if head.classes not in (None, len(metadata.labels)):
             remedy = unset_head_key(model, name, "classes")
             raise ConfigurationError(
                 f"{key}.classes: {where} has {len(metadata.labels)} classes "
                 f"({', '.join(metadata.labels)}), got {head.classes}: {remedy}; the set decides it"
             )
+
         return replace(head, labels=metadata.labels)
 
     def fit(self, head: HeadOptions, training: Iterable[RowBatch]) -> HeadOptions:
@@ -351,16 +353,19 @@ def merge_shares(shares: Sequence[Mapping[int, object]], count: int) -> dict[int
         IntegrityError: a row was predicted twice or not at all.
     """
     predictions: dict[int, object] = {}
+
     for share in shares:
         if repeated := predictions.keys() & share.keys():
             raise IntegrityError(
                 f"{len(repeated)} rows were predicted twice, first row {min(repeated)}"
             )
         predictions |= share
+
     if missing := set(range(count)) - predictions.keys():
         raise IntegrityError(
             f"{len(missing)} of {count} rows were not predicted, first row {min(missing)}"
         )
+
     return predictions
 
 
@@ -396,6 +401,7 @@ def texts_of(rows: RowBatch, tokenizer: Tokenizer) -> list[tuple[str, ...]]:
     """
     frame = {token for role, token in tokenizer.vocabulary.specials.items() if role != "unk"}
     texts_by_row = []
+
     for row in range(len(rows)):
         # special tokens separate the texts
         parts: list[list[int]] = [[]]
@@ -405,6 +411,7 @@ def texts_of(rows: RowBatch, tokenizer: Tokenizer) -> list[tuple[str, ...]]:
             elif parts[-1]:
                 parts.append([])
         texts_by_row.append(tuple(tokenizer.decode(part).strip() for part in parts if part))
+
     return texts_by_row
 
 

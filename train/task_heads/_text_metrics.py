@@ -38,6 +38,7 @@ class UnicodeTokenizer:
         """Return the words of a text in lower case; a mark belongs to the character before it."""
         words: list[str] = []
         inside = False
+
         for character in text.lower():
             category = unicodedata.category(character)
             if category in ("Mn", "Mc", "Me") and words:
@@ -53,6 +54,7 @@ class UnicodeTokenizer:
                 inside = True
             else:
                 inside = False
+
         return words
 
 
@@ -136,6 +138,7 @@ def _metric_of(
     if name == "rougeLsum":  # expects one sentence per line
         texts = [_one_sentence_per_line(text) for text in texts]
         golds = [list(map(_one_sentence_per_line, gold)) for gold in golds]
+
     scored = (scorer.score_multi(list(gold), text) for text, gold in zip(texts, golds, strict=True))
     return mean(scores[name].fmeasure for scores in scored)
 

@@ -50,7 +50,9 @@ class LmTaskHead(TaskHead):
     ) -> dict[int, Any]:
         objective = task.manifest.objective
         tokenizer = task.tokenizer
+
         assert objective is not None, "a set of examples"
+
         decoding = Decoding(max_tokens=int(objective.options["max_length"]))
         vocabulary = tokenizer.vocabulary
         end = {vocabulary.id_of("eos", "evaluate"), *end_ids(vocabulary.folder, ())}
@@ -58,7 +60,9 @@ class LmTaskHead(TaskHead):
         # a task's rows start with one token; only rows with language tokens start with their
         # target's last one
         assert start != "target_end", objective.label
+
         texts_by_row: dict[int, object] = {}
+
         for batch in iterate_batches(rows, rank, size):
             prompts = [_prompt_of(rows, row) for row in batch.tolist()]
             continuations = generate(
@@ -67,6 +71,7 @@ class LmTaskHead(TaskHead):
             for row, continuation in zip(batch.tolist(), continuations, strict=True):
                 ids = [token for token in continuation.ids if not vocabulary.special[token]]
                 texts_by_row[row] = tokenizer.decode(ids).strip()
+
         return texts_by_row
 
     def records(
@@ -107,10 +112,12 @@ class LmTaskHead(TaskHead):
         known = [record["targets"][0] for record in stored_records(train)]
         texts = [predicted[row] for row in range(len(records))]
         majority = most_frequent_text(known)
+
         if any(name in _metrics.METRICS for name in self.metadata.metrics):
             return self._score_written(
                 [record["targets"][0] for record in records], texts, majority
             )
+
         golds = [record["targets"] for record in records]
         language = next(iter(task.manifest.languages), "und")
         return TaskScores(

@@ -42,6 +42,7 @@ class RegressionTaskHead(RowTaskHead):
             or head.target_scale is not None
         ):
             return head
+
         numbers = np.concatenate([self.answers(rows) for rows in training])
         numbers = numbers[np.isfinite(numbers)]
         if not len(numbers) or np.ptp(numbers) == 0:

@@ -50,6 +50,7 @@ class SimilarityTaskHead(RegressionTaskHead):
         """
         lists = batch.columns
         views = [pad_rows(lists["input_ids_b"], batch.pad)] if "input_ids_b" in batch.roles else []
+
         if "crop_start" in batch.roles:
             # the row before masking
             original = batch.ids.astype(np.int64)
@@ -81,6 +82,7 @@ class SimilarityTaskHead(RegressionTaskHead):
                 "not positive: set it to none, or make the set again with "
                 "tasks.similarity.positive, the lowest score of a positive pair"
             )
+
         unset = head.negatives == "none" and head.range == UNIT_RANGE
         return replace(
             head,
@@ -100,6 +102,7 @@ class SimilarityTaskHead(RegressionTaskHead):
     ) -> dict[int, Any]:
         # in a retrieval task, encode the second texts of the entire split
         all_second = None
+
         if self._retrieves:
             parts = [
                 _encode(task, rows.take(batch), "input_ids_b")
@@ -109,12 +112,14 @@ class SimilarityTaskHead(RegressionTaskHead):
 
         # compare the pairs of this process
         predictions: dict[int, object] = {}
+
         for batch in iterate_batches(rows, rank, size):
             first, second = (_encode(task, rows.take(batch), side) for side in _SIDES)
             values = finite((first * second).sum(-1))
             if all_second is not None:
                 values = (values >= (first @ all_second.T).amax(1) - _ROUNDING).float()
             predictions |= dict(zip(batch.tolist(), values.tolist(), strict=True))
+
         return predictions
 
     def is_degenerate(self, answers: NDArray[np.generic], values: NDArray[np.generic]) -> bool:

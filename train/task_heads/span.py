@@ -127,6 +127,7 @@ class SpanTaskHead(TaskHead):
         for row in range(len(rows)):
             positions = rows.columns["owned_places"][row]
             is_owned[row, torch.from_numpy(positions.astype(np.int64))] = True
+
         is_owned[:, 0] = True  # the score of "no answer" is at position 0
 
         # best span of each window among the allowed positions
@@ -151,6 +152,7 @@ class SpanTaskHead(TaskHead):
                 "start": answer.start,
                 "score": rounded(answer.score),
             }
+
             if self.metadata.unanswerable:
                 limit = _LARGEST_EXPONENT
                 difference = max(-limit, min(limit, answer.score - answer.null))
@@ -158,6 +160,7 @@ class SpanTaskHead(TaskHead):
                     "null_score": rounded(answer.null),
                     "na_prob": rounded(1 / (1 + math.exp(difference))),
                 }
+
             yield asked.rows[0], record
 
     def fields(self) -> dict[str, type]:

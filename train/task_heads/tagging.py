@@ -71,6 +71,7 @@ class TaggingTaskHead(TaskHead):
         for row in range(len(rows)):
             chosen += (words_with_tags(rows, row)[0] + start).tolist()
             start += len(rows.columns["tag_positions"][row])
+
         index = index[torch.tensor(chosen, dtype=torch.int64)]
         flat = finite(scores.flatten(0, 1)[index])
         counts = torch.bincount(index // scores.shape[1], minlength=len(scores))
@@ -160,12 +161,14 @@ class TaggingTaskHead(TaskHead):
         )
         scores = metrics(sequence)
         baselines = {name: metrics(tags) for name, tags in self.baselines(known, sentences).items()}
+
         if self._has_entities:
             scores["argmax_entity_f1"] = self.metrics(gold, best)["entity_f1"]
             baselines = {
                 name: {**of_baseline, "argmax_entity_f1": of_baseline["entity_f1"]}
                 for name, of_baseline in baselines.items()
             }
+
         return TaskScores(sum(map(len, gold)), scores, baselines)
 
     def metrics(
@@ -207,6 +210,7 @@ class TaggingTaskHead(TaskHead):
         for sentence in train:
             for word, tag in zip(sentence.words, sentence.tags, strict=True):
                 counts[word][tag] += 1
+
         order = {label: number for number, label in enumerate(self.metadata.labels)}
 
         def most_frequent(tags: Counter[str]) -> str:

@@ -88,6 +88,7 @@ def export_adapter(
     )
     # the adapter in peft's names, whose start depends on its type
     inside = "base_model."
+
     if isinstance(adapter, Lora):
         keys, tensors = _export_lora(adapter, key_map, checkpoint)
         inside = "base_model.model."
@@ -102,6 +103,7 @@ def export_adapter(
         raise ConfigurationError(
             f"adapter {type(adapter).__name__.lower()}: peft cannot store it: {expected}"
         )
+
     heads = _export_heads(checkpoint, key_map, export.tensors, trained)
     tensors |= {
         f"{inside}{name}": tensor for modules in heads.values() for name, tensor in modules.items()
@@ -135,6 +137,7 @@ def _export_lora(
     for path, part in adapter.parts.items():
         assert isinstance(part, LowRank)
         updates[f"family.{path}.weight"] = Update(*part.factors(), part.scale)
+
     modules = linear_maps_of_class(key_map, checkpoint.config, checkpoint.vocab_size)
     adapted = {
         module: targets
@@ -151,6 +154,7 @@ def _export_lora(
     tensors: dict[str, Tensor] = {}
     ranks: dict[str, int] = {}
     alphas: dict[str, float] = {}
+
     for module, targets in adapted.items():
         outputs = {name: len(checkpoint.tensors[name]) for name in targets}
         module_updates = {name: updates[name] for name in targets if name in updates}
@@ -220,6 +224,7 @@ def _export_vectors(
         "num_layers": config.layers,
     }
     keys["num_transformer_submodules"] = 1
+
     if isinstance(adapter, Prefix):
         heads = config.key_value_heads
         width = config.key_value_heads * config.head_width
@@ -234,6 +239,7 @@ def _export_vectors(
         # the class scales its token table, but not peft's prompt
         scale = config.dim**0.5 if config.emb_scale else 1.0
         rows = scale * part.get_parameter("rows").float()
+
     return {**keys, "num_attention_heads": heads, "token_dim": width}, {"prompt_embeddings": rows}
 
 
@@ -261,6 +267,7 @@ def _export_heads(
     copies = {copy: exported[name] for copy, name in ties.items() if name in exported}
     complete = {**exported, **copies}
     modules: dict[str, dict[str, Tensor]] = {}
+
     for target in key_map.tensors.targets(checkpoint.config, trained).values():
         in_body = bool(key_map.tensors.base) and target.name.startswith(key_map.tensors.base)
         module = target.name.rpartition(".")[0] if in_body else target.name.partition(".")[0]
@@ -269,4 +276,5 @@ def _export_heads(
             for name, tensor in complete.items()
             if name.startswith(f"{module}.")
         }
+
     return modules

@@ -128,11 +128,13 @@ def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = N
             f"{folder}: expected a folder that peft saved, with {PEFT_CONFIG} and {_WEIGHTS}; "
             "choose that folder, or copy it again"
         )
+
     if base.config.adapter is not None or base.config.quantization is not None:
         raise ConfigurationError(
             f"{folder}: expected a base without an adapter, with floating-point weights: choose "
             "the model that the adapter was trained on"
         )
+
     keys = read_checkpoint_json(folder / PEFT_CONFIG)
     peft_type = keys.get("peft_type")
     if peft_type not in _READERS:
@@ -143,6 +145,7 @@ def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = N
         raise ConfigurationError(
             f"{folder / PEFT_CONFIG}: peft_type: {expected}; got {peft_type!r}"
         )
+
     if unsupported := sorted(
         key for key, value in keys.items() if key not in _READ_OR_NEUTRAL and value
     ):
@@ -177,6 +180,7 @@ def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = N
         if is_new
         else ()
     )
+
     return replace(
         base,
         config=config,
@@ -201,6 +205,7 @@ def _read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
         else:
             remedy = "download the folder again"
         raise WeightsError(f"{path}: missing; {remedy}")
+
     tensors = read_tensor_file(path)
     check_values(tensors, str(path))
     return tensors, path
@@ -213,6 +218,7 @@ def _take_factors(folder: _Folder) -> dict[str, tuple[Tensor, Tensor]]:
     """Remove the factors A [rank, inputs] and B [outputs, rank] of each adapted module, by name."""
     base = folder.key_map.tensors.base
     factors = dict[str, tuple[Tensor, Tensor]]()
+
     for name in [name for name in folder.tensors if name.endswith(_A)]:
         # a class without a head has no prefix
         stored = name.removesuffix(_A)
@@ -223,6 +229,7 @@ def _take_factors(folder: _Folder) -> dict[str, tuple[Tensor, Tensor]]:
                 f"{folder.key_map.model_type}: expected the base that the adapter was trained on; "
                 "tables, heads and convolutions cannot have an adapter"
             )
+
         if f"{stored}{_B}" not in folder.tensors:
             raise WeightsError(
                 f"{folder.where}: {stored}{_B} is missing, next to {name}: download it again"
@@ -235,6 +242,7 @@ def _take_factors(folder: _Folder) -> dict[str, tuple[Tensor, Tensor]]:
                 f"{folder.where}: {module}: lora_A {list(a.shape)} and lora_B {list(b.shape)} do "
                 "not fit each other"
             )
+
         sizes = [folder.weights[weight].shape for weight in folder.modules[module]]
         outputs = sum(size[0] for size in sizes)
         inputs = sizes[0][1]
@@ -244,16 +252,20 @@ def _take_factors(folder: _Folder) -> dict[str, tuple[Tensor, Tensor]]:
                 f"but the adapter is for {b.shape[0]} and {a.shape[1]}: choose the model that the "
                 "adapter was trained on"
             )
+
         factors[module] = a, b
+
     if absent := _target_modules(folder) - factors.keys():
         remedy = "adapter_config.json targets them: download the folder again"
         raise WeightsError(
             f"{folder.where}: {len(absent)} modules have no tensors: {join_names(absent)}; {remedy}"
         )
+
     if not factors:
         raise WeightsError(
             f"{folder.where}: expected tensors that end in {_A}, got none: download it again"
         )
+
     return {module: factors[module] for module in folder.modules if module in factors}
 
 
@@ -288,6 +300,7 @@ def _read_lora(folder: _Folder) -> _Read:
 
     stabilized = bool(keys.get("use_rslora"))
     updates: dict[str, Update] = {}
+
     for module, (a, b) in _take_factors(folder).items():
         # the first pattern that matches the end of a name counts
         patterns = (keys.get("alpha_pattern") or {}).items()
@@ -295,6 +308,7 @@ def _read_lora(folder: _Folder) -> _Read:
         alpha = next(alphas, keys.get("lora_alpha", 8))
         scale = alpha / (len(a) ** 0.5 if stabilized else len(a))
         updates |= split_update(Update(a, b, scale), folder.modules[module])
+
     parts = {
         name.removeprefix("family.").removesuffix(".weight"): update
         for name, update in updates.items()
@@ -322,11 +336,13 @@ def _read_lora(folder: _Folder) -> _Read:
             if abs(path_alpha - alpha) > 1e-9 * alpha
         },
     }
+
     factors = {
         f"{path}.{key}": getattr(update, key).contiguous()
         for path, update in parts.items()
         for key in "ab"
     }
+
     return entry, factors
 
 
@@ -334,10 +350,12 @@ def _read_rows(folder: _Folder) -> _Read:
     """Read a prefix or a prompt; of an encoder-decoder, only the encoder's vectors."""
     rows = folder.tensors.pop("prompt_embeddings", None)
     config = folder.config
+
     if rows is None or rows.ndim != 2:
         raise WeightsError(
             f"{folder.where}: expected prompt_embeddings [tokens, features]: download it again"
         )
+
     rows = rows[: int(folder.keys.get("num_virtual_tokens") or len(rows))].contiguous()
     entry = {
         "name": "prefix" if folder.keys["peft_type"] == "PREFIX_TUNING" else "prompt",
@@ -361,6 +379,7 @@ def _read_rows(folder: _Folder) -> _Read:
             f"{folder.where}: prompt_embeddings: expected {shape} for this base, got "
             f"{list(rows.shape)}"
         )
+
     parts = zip(adapter.parts, torch.split(rows, width, dim=1), strict=True)
     return entry, {f"{path}.rows": part.contiguous() for path, part in parts}
 
@@ -421,12 +440,14 @@ def _with_task_head(
         )
         reason = f"a {key_map.model_type} needs {needed}, or a base with the head"
         raise ConfigurationError(f"{folder / PEFT_CONFIG}: task_type {task}: {reason}")
+
     config_json = key_map.configuration.write(base.config, base.vocab_size, base.token_ids)
     config_json |= {
         "architectures": [key_map.classes.task_class(ending).name],
         "num_labels": len(weight),
         **labels,
     }
+
     return replace(base.config, heads=key_map.configuration.read(config_json, {}).heads)
 
 
@@ -439,6 +460,7 @@ def _read_heads(
         for name, shape in parameter_shapes(config, base.vocab_size).items()
         if name.startswith("h")
     }
+
     targets = key_map.tensors.targets(config, shapes)
     known = {target.name for target in targets.values()}
     # a class without a head has no prefix
@@ -460,6 +482,7 @@ def _read_heads(
                     "import the model"
                 )
                 raise WeightsError(f"{where}: {copy} was trained with the adapter, {reason}")
+
     if unknown := sorted(name for name in saved if name not in known and name not in copies):
         remedy = "merge the adapter with peft and import the model, or train it without them"
         raise WeightsError(
@@ -471,6 +494,7 @@ def _read_heads(
         for name in targets
         if name in base.tensors and config.heads == base.config.heads
     }
+
     available = {**base.unread, **export_tensors(key_map, config, base_heads), **saved}
     if missing := sorted(known - available.keys()):
         remedy = "name its module in modules_to_save, or choose a base with the head"
@@ -478,6 +502,7 @@ def _read_heads(
             f"{where}: {len(missing)} tensors of the head are missing, also in the base: "
             f"{join_names(missing)}; {remedy}"
         )
+
     expected = exported_shapes(key_map, config, shapes)
     check_shapes({name: available[name] for name in expected}, expected, where)
     trained = tuple(name for name, target in targets.items() if target.name in saved)

@@ -167,12 +167,14 @@ def build_checkpoint(checkpoint: Checkpoint) -> Model:
         raise WeightsError(
             f"the checkpoint has no head: {join_names(checkpoint.absent)} are missing"
         )
+
     model = Model(checkpoint.config, checkpoint.vocab_size)
     quantized = any(map(holds_integers, checkpoint.tensors.values()))  # their products are fp32
     dtypes = (torch.float32,) if quantized else (torch.float32, torch.float64)
     # a tied parameter has several owners, and one name
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     parameters: dict[str, nn.Parameter] = {}
+
     for module in list(model.modules()):
         for key, parameter in list(module.named_parameters(recurse=False, remove_duplicate=False)):
             name = names[id(parameter)]
@@ -181,6 +183,7 @@ def build_checkpoint(checkpoint: Checkpoint) -> Model:
                 wide = tensor if tensor.dtype in dtypes else tensor.float()
                 parameters[name] = nn.Parameter(wide, requires_grad=not holds_integers(tensor))
             setattr(module, key, parameters[name])
+
     return model.eval()
 
 
@@ -213,12 +216,14 @@ def _read_clozeline_folder(folder: Path, *, quantized: bool) -> Checkpoint:
         for name, tensor in stored.items()
         if name.startswith(UNREAD)
     }
+
     tensors = {name: tensor for name, tensor in stored.items() if not name.startswith(UNREAD)}
     # files must be those of the import
     for path, digest in ((folder / MODEL, record.config), (files[0], record.weights)):
         if (actual := file_hash(path)) != digest:
             reason = "it was changed after the import; import the model again"
             raise WeightsError(f"{path}: expected xxh3-128 {digest}, got {actual}: {reason}")
+
     rows = record.vocab_size
     absent = record.absent
     shapes = {
@@ -226,6 +231,7 @@ def _read_clozeline_folder(folder: Path, *, quantized: bool) -> Checkpoint:
         for name, shape in parameter_shapes(config, rows).items()
         if name not in absent
     }
+
     check_shapes(tensors, shapes, str(folder / WEIGHTS))
     check_values(stored, str(folder / WEIGHTS))
     ids = record.token_ids
@@ -246,10 +252,12 @@ def _read_clozeline_folder(folder: Path, *, quantized: bool) -> Checkpoint:
 
 def _read_transformers_folder(folder: Path, *, strict: bool, quantized: bool) -> Checkpoint:
     config_json = read_checkpoint_json(folder / CONFIG)
+
     try:
         key_map = find_class_map(config_json)
     except ConfigurationError as error:
         raise ConfigurationError(f"{folder / CONFIG}: {error}") from error
+
     stored, files = read_tensors(folder)
     if "quantization_config" in config_json:
         stored = _restore(stored, read_metadata(files), folder / CONFIG, quantized=quantized)
@@ -275,15 +283,18 @@ def _read_transformers_folder(folder: Path, *, strict: bool, quantized: bool) ->
     for name, value in known.items():
         if tensors[name].dtype != value.dtype or not torch.equal(tensors[name], value):
             unread[name] = tensors[name]
+
     skipped = {
         name if name.startswith(base) else base + name: tensor
         for name, tensor in renamed.skipped.items()
     }
+
     for body_alone in (True, False):
         unread |= {
             name: skipped[name]
             for name in key_map.tensors.names_to_keep(skipped, config, body_alone=body_alone)
         }
+
     tensors = {
         name: tensor for name, tensor in tensors.items() if name not in {**constants, **unread}
     }
@@ -295,6 +306,7 @@ def _read_transformers_folder(folder: Path, *, strict: bool, quantized: bool) ->
         if any(target.name in tensors for target in key_map.tensors.targets(config, head).values())
         else head
     )
+
     stored_shapes = {name: shape for name, shape in shapes.items() if name not in absent}
     check_shapes(tensors, exported_shapes(key_map, config, stored_shapes), where)
 
@@ -304,23 +316,27 @@ def _read_transformers_folder(folder: Path, *, strict: bool, quantized: bool) ->
         if renamed.skipped
         else []
     )
+
     if other_heads := renaming.group_heads(renamed.other_heads):
         tensors_of = (
             f"{len(renamed.other_heads)} tensors of heads that {key_map.model_type} does not have"
         )
         notes.append(f"skipped, {tensors_of}: {join_names(other_heads)}")
+
     notes += [f"the head is missing: {join_names(absent)}"] if absent else []
     read = key_map.configuration.keys_read | _IGNORED_KEYS
     if unknown := sorted(
         key for key in config_json if key not in read and not key.endswith("_token_id")
     ):
         notes.append(f"keys of config.json that were not read: {', '.join(unknown)}")
+
     notes += label_note(config_json) if key_map.classes.task(config) else []
     ids = {
         key: value
         for key, value in config_json.items()
         if key.endswith("_token_id") and value is not None
     }
+
     converted = import_tensors(key_map, config, tensors, stored_shapes)
     return Checkpoint(
         config,
@@ -344,6 +360,7 @@ def _restore(
             f"{described}: has integer weights, which cannot be trained or converted; use the "
             "model that they were made from"
         )
+
     try:
         return restore_integers(stored, metadata)
     except ValueError as error:
@@ -363,6 +380,7 @@ def _drop_copies(
     """
     # a copy must equal the tensor that the model keeps
     unique = {name: tensor for name, tensor in tensors.items() if name not in ties}
+
     for copy, name in ties.items():
         if copy in tensors and not torch.equal(
             unique.setdefault(name, tensors[copy]), tensors[copy]
@@ -377,6 +395,7 @@ def _drop_copies(
                 f"{where}: {copy} and {name} are one tensor in this model, but they differ; "
                 f"{remedy}"
             )
+
     return unique
 
 

@@ -34,11 +34,13 @@ def _convert_to_form(checkpoint: Checkpoint, config: ModelConfig) -> Checkpoint:
     added = config.position.offset - checkpoint.config.position.offset
     like = checkpoint.tensors["family.tokens.weight"]
     tensors = dict(checkpoint.tensors)
+
     for name, shape in parameter_shapes(config, checkpoint.vocab_size).items():
         if name not in before:
             tensors[name] = torch.zeros(shape, dtype=like.dtype, device=like.device)
         elif shape != before[name]:
             tensors[name] = _shift_table(tensors[name], added)
+
     return replace(checkpoint, config=config, tensors=tensors)
 
 

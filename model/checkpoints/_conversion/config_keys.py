@@ -35,9 +35,11 @@ def read_layer_types(
             f"config.json of type {model_type}: layer_types: expected {FULL} or {SLIDING} for each "
             f"layer, got {listed}"
         )
+
     if len(listed) != layers:
         expected = f"expected a type for each of num_hidden_layers {layers}, got {len(listed)}"
         raise ConfigurationError(f"config.json of type {model_type}: layer_types: {expected}")
+
     return list(listed)
 
 
@@ -139,6 +141,7 @@ def differences(ours: ModelConfig, other: ModelConfig) -> dict[str, tuple[object
         if same_positions
         else [key for key in our_keys if key in other_keys]
     )
+
     pairs = {key: (our_keys.get(key), other_keys.get(key)) for key in keys}
     return {
         key: (a, b)
@@ -225,11 +228,13 @@ def read_rotation(
         if config_json.get("rope_theta") is not None
         else {}
     )
+
     bases |= {
         f"{key}.rope_theta": form["rope_theta"]
         for key, form in forms.items()
         if form.get("rope_theta")
     }
+
     scalings = {
         key: _scaling(f"config.json of type {model_type}: {key}", form, config_json)
         for key, form in forms.items()
@@ -246,6 +251,7 @@ def read_rotation(
             raise ConfigurationError(
                 f"config.json of type {model_type}: {key}: expected 1.0, got {value!r}"
             )
+
     share = float(single_value(model_type, shares, rotated or 1.0))
     return {
         "position.theta": float(single_value(model_type, bases, theta)),
@@ -269,6 +275,7 @@ def read_unscaled_base(
         where = f"config.json of type {model_type}: rope_parameters.{layer_type}"
         got = form["rope_type"]
         raise ConfigurationError(f"{where}: expected rope_type default, got {got!r}")
+
     bases = {
         f"rope_parameters.{layer_type}.rope_theta": form.get("rope_theta"),
         former: config_json.get(former),
@@ -301,11 +308,13 @@ def write_rotation(position: PositionConfig, *, partial: bool = False) -> dict[s
         if scaling.kind == "dynamic"
         else {}
     )
+
     form = {
         k: list(value) if isinstance(value, tuple) else value
         for k, value in form.items()
         if value is not None
     }
+
     return theta | maximum | {"rope_parameters": form, "rope_scaling": dict(form)}
 
 
@@ -319,6 +328,7 @@ def _scaling(where: str, form: Mapping[str, Any], config_json: Mapping[str, Any]
             f"{where}: rope_type: expected one of default, {', '.join(_REQUIRED)}, got "
             f"{rope_type!r}"
         )
+
     present = {key: value for key, value in form.items() if value is not None}
     if missing := [key for key in _REQUIRED[rope_type] if key not in present]:
         raise ConfigurationError(f"{where}: {rope_type} needs the keys {', '.join(missing)}")
@@ -338,6 +348,7 @@ def _scaling(where: str, form: Mapping[str, Any], config_json: Mapping[str, Any]
         raise ConfigurationError(
             f"{where}: {rope_type} does not read {', '.join(unknown)}; it reads {', '.join(known)}"
         )
+
     return {
         "kind": rope_type,
         **{ours: present[key] for key, ours in known.items() if key in present},

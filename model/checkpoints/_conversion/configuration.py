@@ -80,6 +80,7 @@ class Configuration:
             raise ConfigurationError(
                 f"config.json of type {self.model_type}: the keys {', '.join(missing)} are missing"
             )
+
         flat = dict(self.fixed) | {ours: values[key] for ours, key in self.fields.items()}
         if (key := self.activation) is not None:
             flat["activation"] = self.read_activation(values.get(key), key, self.activations)
@@ -123,6 +124,7 @@ class Configuration:
             config_json[self.activation] = self.activation_name(config) or config.activation
 
         config_json |= self.write_extra(config)
+
         if task := self.classes.task(config):
             head = config.heads[task[0]]
             assert isinstance(head, ClassifierOptions), (
@@ -131,6 +133,7 @@ class Configuration:
             config_json |= write_head(task[1], head, config.dropout.hidden) | self.task_keys(
                 config, head
             )
+
         ids = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None} | dict(token_ids)
         return {"model_type": self.model_type, "vocab_size": vocab_size, **config_json, **ids}
 

@@ -97,12 +97,15 @@ def export_checkpoint(
         else tensor
         for name, tensor in checkpoint.tensors.items()
     }
+
     config_json = key_map.configuration.write(config, checkpoint.vocab_size, checkpoint.token_ids)
+
     if body_alone:
         if key_map.classes.body_class is None:
             raise ConfigurationError(
                 f"a model of type {key_map.model_type} has no class for its encoder alone"
             )
+
         has_two_stacks = config.architecture == "encoder_decoder"
         parts = ("family.tokens.", "family.encoder.") if has_two_stacks else key_map.tensors.body
         training_only = _training_only(key_map, tensors)
@@ -111,6 +114,7 @@ def export_checkpoint(
             for name, tensor in tensors.items()
             if name.startswith(parts) and name not in training_only
         }
+
         exported = export_tensors(key_map, config, body) | _unread_tensors(
             checkpoint, key_map, body_alone=True
         )
@@ -140,12 +144,14 @@ def export_checkpoint(
         and key_map.tensors.pooled
         and not any(name.startswith("pooler.") for name in exported)
     )
+
     generates = config.architecture != "encoder" and not body_alone
     ids = {
         key: value
         for key, value in checkpoint.token_ids.items()
         if key in _GENERATION and value is not None
     }
+
     return Export(
         config=config_json,
         tensors=exported,
@@ -166,6 +172,7 @@ def _export_with_head(
         raise WeightsError(
             f"the head is missing ({join_names(checkpoint.absent)}): export the body alone"
         )
+
     if _training_only(key_map, tensors):
         raise ConfigurationError(
             f"model.{key_map.tensors.training_key}: expected null in a model of type "
@@ -175,6 +182,7 @@ def _export_with_head(
     exported = export_tensors(key_map, checkpoint.config, tensors)
     class_heads = key_map.configuration.read(config_json, exported).heads
     of_task = key_map.classes.task(checkpoint.config) is not None
+
     for name, head in checkpoint.config.heads.items():
         for key, (ours, other) in head.differences(
             class_heads[name], checkpoint.config.architecture
@@ -183,6 +191,7 @@ def _export_with_head(
                 f"model.heads.{name}.{key}: expected {json.dumps(other)} in a model of type "
                 f"{key_map.model_type}, got {json.dumps(ours)}: export the body alone"
             )
+
         if not of_task and head.projection not in key_map.classes.projections:
             raise ConfigurationError(
                 f"model.heads.{name}.projection: expected "
@@ -271,6 +280,7 @@ def update_published(
         source.configuration.vocab_size(published),
         ids,
     )
+
     before |= source.configuration.keys_from_tensors(tensors)
     dtype = "torch_dtype" if "torch_dtype" in published else "dtype"
     before[dtype] = published.get(dtype, config_json["dtype"])
@@ -284,12 +294,14 @@ def update_published(
     merged = unchanged | {
         key: value for key, value in now.items() if key not in before or before[key] != value
     }
+
     try:
         same = key_map.configuration.read(merged, tensors) == key_map.configuration.read(
             config_json, tensors
         )
     except ConfigurationError:
         same = False
+
     if same:
         return merged
     # keys with several spellings may contradict each other: then drop all keys that the map reads
@@ -322,12 +334,14 @@ def continue_published(checkpoint: Checkpoint, texts: Mapping[str, str]) -> Chec
     # the published model type, if it has a class for the model
     model_type: str | None = published["model_type"]
     checkpoint = replace(checkpoint, token_ids=trained)
+
     try:
         _, key_map = fit_to_class(checkpoint, model_type)
     except ConfigurationError:
         model_type = None
     else:
         model_type = model_type if key_map.classes.find(checkpoint.config.heads) else None
+
     return replace(checkpoint, model_type=model_type, published=texts)
 
 

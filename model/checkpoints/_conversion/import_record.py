@@ -58,12 +58,14 @@ def read_import_record(path: Path) -> ImportRecord:
         raise WeightsError(
             f"{path} is missing, so the import was not finished: import the model again"
         )
+
     try:
         content = verify_checksum(read_checkpoint_json(path), path, IMPORT_RECORD_FORMAT)
     except ValueError as error:
         raise WeightsError(
             f"{path} was changed after the import: {error}; import the model again"
         ) from error
+
     try:
         record: ImportRecord = TypeAdapter(ImportRecord).validate_json(json.dumps(content))
     except ValidationError as error:
@@ -71,6 +73,7 @@ def read_import_record(path: Path) -> ImportRecord:
         raise WeightsError(
             f"{path}: {key}: {error.errors()[0]['msg']}; import the model again"
         ) from error
+
     return record
 
 

@@ -62,16 +62,19 @@ class KeyMap:
         # the activation, then whatever a round trip through config.json changes
         known = []
         ids = {key: value for key, value in token_ids.items() if value is not None}
+
         if keys.activation is not None and keys.activation_name(config) is None:
             names = list(dict.fromkeys(keys.activations.values()))
             known.append(
                 f"model.activation: expected {' or '.join(names)}, got {config.activation}"
             )
             config = replace(config, activation=names[0])  # type: ignore[arg-type]
+
         try:
             read_back = keys.read(keys.write(config, 8, ids), {})
         except ConfigurationError as error:
             return Problems([*known, str(error)], is_complete=False)
+
         pairs = differences(config, read_back).items()
         return Problems(
             [

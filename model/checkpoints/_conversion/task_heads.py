@@ -67,6 +67,7 @@ def read_head(
         ConfigurationError: labels are not numbered from 0, or the loss is not supported.
     """
     options: dict[str, Any] = {"weight": 1.0, **task.options}
+
     if task.dropout is not None:
         options["dropout"] = config_json.get(task.dropout, task.default_dropout)
         if task.twice:
@@ -80,6 +81,7 @@ def read_head(
         )
         if keys is not None:
             return name, options | keys
+
     raise ConfigurationError(
         f"config.json: problem_type: no head of {ending} supports "
         f"{config_json.get('problem_type')!r}"
@@ -107,6 +109,7 @@ def fold_target_scale(
     """Move the scale of regression targets into the head's last map: classes have no scale."""
     heads = dict(config.heads)
     folded = dict(tensors)
+
     for name, head in config.heads.items():
         if not isinstance(head, RegressionHead.Options) or head.target_scale is None:
             continue
@@ -116,6 +119,7 @@ def fold_target_scale(
         for part, added in (("weight", 0.0), ("bias", mean)):
             if (tensor := folded.get(f"{out}.{part}")) is not None:
                 folded[f"{out}.{part}"] = (tensor.float() * deviation + added).to(tensor.dtype)
+
     return replace(config, heads=heads), folded
 
 

@@ -63,18 +63,22 @@ def read_checkpoint_json(path: Path) -> dict[str, Any]:
         raise WeightsError(
             f"{path}: expected a file, got a folder, pipe, socket or device; download it again"
         )
+
     if (size := path.stat().st_size) > INDEX_LIMIT:
         raise WeightsError(
             f"{path}: {size} bytes, expected at most {INDEX_LIMIT}; download it again"
         )
+
     try:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise WeightsError(f"{path}: not valid JSON: {error}; download it again") from error
+
     if not isinstance(content, dict):
         raise WeightsError(
             f"{path}: expected keys and values, got {type(content).__name__}; download it again"
         )
+
     return content
 
 
@@ -111,6 +115,7 @@ def _read_parts(index: Path) -> tuple[dict[str, Tensor], list[Path]]:
             f"{index}: expected weight_map with the file of each tensor, got "
             f"{type(listed).__name__}"
         )
+
     tensors: dict[str, Tensor] = {}
     paths = []
     # every file must have exactly the tensors that the index says
@@ -122,13 +127,16 @@ def _read_parts(index: Path) -> tuple[dict[str, Tensor], list[Path]]:
             raise WeightsError(
                 f"{path} is missing; the index lists it among {len(set(listed.values()))} parts"
             )
+
         part = read_tensor_file(path)
         expected = {tensor for tensor, file in listed.items() if file == name}
         if differing := sorted(expected ^ part.keys()):
             how = "lacks" if differing[0] in expected else "has"
             raise WeightsError(f"{path} {how} {differing[0]}, contrary to {index.name}")
+
         tensors |= part
         paths.append(path)
+
     return tensors, paths
 
 
@@ -157,6 +165,7 @@ def _check_pickle_size(path: Path) -> None:
         f"{path}: its list of tensors has more than {PICKLE_LIMIT} bytes; ask its owner for "
         "safetensors"
     )
+
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             if any(
@@ -204,6 +213,7 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
     for wrapper in _WRAPPERS:
         if isinstance(loaded, dict) and isinstance(loaded.get(wrapper), dict):
             loaded = loaded[wrapper]
+
     if not isinstance(loaded, dict):
         raise WeightsError(f"{path}: expected tensors by name, got {type(loaded).__name__}")
     for name, tensor in loaded.items():
@@ -213,6 +223,7 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
             raise WeightsError(
                 f"{path}: {name}: its shape {list(tensor.shape)} is larger than its stored values"
             )
+
     return loaded
 
 
@@ -297,12 +308,14 @@ class Renaming:
             and any(name.startswith(self.base) for name in sources.values())
         ):
             renamed.other_heads.extend(name for name in unknown if self._is_other_head(name))
+
         if unknown := [name for name in unknown if name not in renamed.other_heads]:
             raise WeightsError(
                 f"{where}: {len(unknown)} tensors that a model of its type does not have: "
                 f"{join_names(unknown)}; is it a model of another type, or fine-tuned with another "
                 "head?"
             )
+
         return renamed
 
     def _is_other_head(self, name: str) -> bool:
@@ -314,6 +327,7 @@ class Renaming:
             for known in self.known
             if known.startswith(self.base)
         }
+
         inside = (
             name.startswith((self.base, *self.other_prefixes)) or name.partition(".")[0] in body
         )
@@ -339,9 +353,11 @@ class Renaming:
         for old, new in _SUFFIXES.items():
             if name.endswith(old):
                 name = name.removesuffix(old) + new
+
         for other, current in self.other_names.items():
             if name.startswith(other):
                 name = current + name.removeprefix(other)
+
         without = [
             name.removeprefix(prefix) for prefix in (self.base, *self.other_prefixes) if prefix
         ]

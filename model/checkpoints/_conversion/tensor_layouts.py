@@ -44,6 +44,7 @@ def import_tensors(
 ) -> dict[str, Tensor]:
     """Return our parameters, cut out of a checkpoint's tensors."""
     ours = {}
+
     for name, target in key_map.tensors.targets(config, names).items():
         tensor = stored[target.name]
         if holds_integers(tensor):  # integers and scales have the same outputs as the weight
@@ -57,6 +58,7 @@ def import_tensors(
             tensor = tensor.flatten(1 if target.shape[0] < 0 else 0)
         tensor = tensor.T if target.transposed else tensor
         ours[name] = extract_part(tensor, target)
+
     return ours
 
 
@@ -79,6 +81,7 @@ def export_tensors(
         parts.setdefault(target.name, {})[target.part] = ours[name].reshape(
             target.groups, -1, *ours[name].shape[1:]
         )
+
     transposed = {target.name for target in targets.values() if target.transposed}
     shapes = {target.name: target.shape for target in targets.values() if target.shape is not None}
     # parts [groups, outputs of a part, inputs] alternate within each group
@@ -141,6 +144,7 @@ def join_updates(
     weights.
     """
     first, *others = updates.values()
+
     if shared := all(
         torch.equal(first.a, other.a) and first.scale == other.scale for other in others
     ):
@@ -156,6 +160,7 @@ def join_updates(
 
     # B of each part, with zeros for parts without an update
     parts: dict[int, Tensor] = {}
+
     for name, target in siblings.items():
         columns = torch.zeros(outputs[name], len(a))
         if (update := updates.get(name)) is not None:

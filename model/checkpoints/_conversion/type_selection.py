@@ -62,6 +62,7 @@ def find_map(
     else:  # general types before those that derive from them
         written = [map_class for map_class in _all_maps() if map_class.read_only is None]
         maps = [map_class() for map_class in sorted(written, key=lambda cls: len(cls.__mro__))]
+
     maps += [variant for key_map in maps for variant in key_map.variants()]
     problems = {key_map: key_map.problems(config, token_ids) for key_map in maps}
     suitable = [key_map for key_map, problem in problems.items() if not problem.reasons]
@@ -76,6 +77,7 @@ def find_map(
             f"{' or '.join(families)}, got {config.family}",
             (1, 0),
         )
+
     orders = {
         other: (
             other.configuration.fixed["family"] != config.family,
@@ -84,6 +86,7 @@ def find_map(
         )
         for other, problem in problems.items()
     }
+
     nearest = min(orders, key=lambda other: orders[other])
     width = config.attention_heads * config.head_width
     other_width = (
@@ -92,6 +95,7 @@ def find_map(
         if width != config.dim
         else ""
     )
+
     raise NoClassError(
         f"no model type of transformers computes what this model does; {other_width}the nearest, "
         f"{nearest.model_type}, differs: " + "; ".join(problems[nearest].reasons),
@@ -120,6 +124,7 @@ def find_form(
     """
     refused = list[NoClassError]()
     without_heads = list[tuple[ModelConfig, KeyMap]]()
+
     for form in equal_forms(config, token_ids):
         try:
             key_map = find_map(form, token_ids, model_type)
@@ -129,6 +134,7 @@ def find_form(
         if key_map.classes.find(form.heads) or body_alone:
             return form, key_map
         without_heads.append((form, key_map))
+
     if without_heads:
         return without_heads[0]
     raise min(refused, key=lambda error: error.order)
@@ -142,10 +148,12 @@ def equal_forms(config: ModelConfig, token_ids: Mapping[str, object]) -> Iterato
     without segment types gets a row of zeros.
     """
     offsets = [config.position.offset]
+
     if config.position.kind == "learned":
         pad = token_ids.get("pad_token_id")
         after_pad = [pad + 1] if isinstance(pad, int) and pad < MAX_OFFSET else []
         offsets += [*after_pad, 0, _BART_OFFSET]
+
     types = [config.type_vocab_size]
     if not config.type_vocab_size and config.architecture == "encoder":
         types.append(1)
@@ -158,6 +166,7 @@ def equal_forms(config: ModelConfig, token_ids: Mapping[str, object]) -> Iterato
 def build_heads_of_class(config: ModelConfig, token_ids: Mapping[str, object]) -> ModelConfig:
     """Return the model with each `hidden: auto` replaced by the head of its transformers class."""
     heads = dict(config.heads)
+
     for name, head in config.heads.items():
         if not isinstance(head, ClassifierOptions) or head.hidden != "auto":
             continue
@@ -166,15 +175,18 @@ def build_heads_of_class(config: ModelConfig, token_ids: Mapping[str, object]) -
         bert_head = replace(head, hidden=None if linear else "tanh")
         # the class that can hold the body decides, if there is one
         single = replace(config, heads={name: bert_head}, adapter=None)
+
         try:
             form, key_map = find_form(single, token_ids)
             class_head = key_map.task_head(form, token_ids) or bert_head
         except ConfigurationError:  # no class can hold the body
             class_head = bert_head
+
         values = {
             key: getattr(class_head, key) for key in ("hidden", "hidden_dim", "hidden_norm", "bias")
         }
         heads[name] = replace(head, **values)
+
     return replace(config, heads=heads)
 
 

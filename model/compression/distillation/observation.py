@@ -45,8 +45,10 @@ def observe(model: Model, wanted: Set[str]) -> Iterator[dict[str, Tensor]]:
     stack: Any = getattr(model.family, "stack", model.family)
     types = {name.rpartition("_")[0] for name in wanted}
     depth = model.config.layers
+
     with ExitStack() as records:
         states = list[Tensor]()
+
         if "state" in types:
             states = records.enter_context(
                 record_outputs(stack.embeddings, *stack.layers, model.family)
@@ -63,12 +65,14 @@ def observe(model: Model, wanted: Set[str]) -> Iterator[dict[str, Tensor]]:
             for name, head in model.heads.items()
             if f"logits_{name}" in wanted
         }
+
         yield seen
     # heads read the output of the family, which replaces that of the last layer
     seen |= {
         f"state_{number}": state
         for number, state in enumerate([*states[:depth], *states[depth + 1 :]])
     }
+
     for number, (module, inputs, _) in enumerate(mixed, start=1):
         if any(f"{name}_{number}" in wanted for name in _ATTENTION):
             seen |= {
@@ -80,6 +84,7 @@ def observe(model: Model, wanted: Set[str]) -> Iterator[dict[str, Tensor]]:
         seen[f"logits_{name}"] = (
             torch.cat([output for *_, output in calls]) if len(calls) > 1 else calls[0][-1]
         )
+
     for name in seen.keys() - wanted:
         del seen[name]
 
@@ -157,6 +162,7 @@ def _attention_tensors(
         if plan.window is not None:
             positions = torch.arange(columns, device=query.device)[None]
             visible = visible & window_mask(positions, positions, plan.window)
+
     if plan.causal:
         visible = visible & visible.new_ones(columns, columns).tril()
     # scores [B, heads, T, T]; a mask of scores also has position biases

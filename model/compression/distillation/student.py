@@ -78,12 +78,14 @@ class Student(Model):
         with placement.building():
             built = {loss.name: loss.build(model.config, teacher) for loss in losses}
             self.distillation = cast("Mapping[str, DistillationLoss]", nn.ModuleDict(built))
+
         with torch.no_grad():
             for name, parameter in self.new_parameters():
                 with placement.gather([parameter]):
                     values = torch.empty(parameter.shape)
                     normal(parameter.shape[-1] ** -0.5)(values, generator_for(seed, name))
                     parameter.copy_(values)
+
         self.stored = any(not loss.needs_teacher and teacher is None for loss in built.values())
         self.stages = (
             None if progressive is None else Stages(built, model.config.layers, progressive)
@@ -162,6 +164,7 @@ class Student(Model):
             for name, tensor in tensors.items()
             if name.startswith(TEACHER_PREFIX)
         }
+
         for name, loss in self.distillation.items():
             # weights of the labels of a head, or of tokens
             with torch.no_grad():
@@ -172,6 +175,7 @@ class Student(Model):
                 )
             divisor = weights.sum().long() if loss.head is None else losses[loss.head].divisor
             losses[PREFIX + name] = Loss(loss(seen, teacher, weights), divisor)
+
         return losses
 
     def lines(self) -> list[str]:
@@ -222,6 +226,7 @@ class Stages:
                 f"distil.progressive: {mapped[0]} projects states to the teacher's width with one "
                 "matrix for all layers: set model.dim to the teacher's width"
             )
+
         self.stage = layers + 1
 
     def enter(self, step: int) -> None:
@@ -271,11 +276,13 @@ class Teacher:
         # heads that nothing compares would need labels, and the compared ones need no loss
         read = {name: head for name, head in model.heads.items() if f"logits_{name}" in wanted}
         self._reads_heads = bool(read)
+
         if read:
             model.use_heads(
                 replace(model.config, heads={name: model.config.heads[name] for name in read}),
                 Heads(read),
             )
+
         for head in read.values():
             vars(head)["loss"] = partial(label_logits, head)
 

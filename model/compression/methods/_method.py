@@ -100,6 +100,7 @@ class Method(ABC):
         )
         config: ModelConfig = validate(ModelConfig, {**values, **changes}, self.key(), "model.")
         tensors = {}
+
         for name, shape in parameter_shapes(config, checkpoint.vocab_size).items():
             if name in checkpoint.absent:
                 continue
@@ -162,6 +163,7 @@ def gate_importance(
                 if gradient is not None:
                     sums[path] += gradient.double().abs().sum(0)
             rows += int((batch["row_weight"] != 0).sum())
+
     return {path: total / max(rows, 1) for path, total in sums.items()}
 
 

@@ -51,11 +51,13 @@ class HeadsMethod(Method):
                 "method=heads: all layers share the bias per head of position.kind t5, so no layer "
                 "can lose heads alone; use method=rows or method=layers"
             )
+
         if config.qk_norm == "all":
             raise ConfigurationError(
                 "method=heads: with model.qk_norm all, the statistics of queries and keys span all "
                 "heads, so no head can be removed alone; use method=rows or method=layers"
             )
+
         outputs = [
             path
             for name in checkpoint.tensors
@@ -65,6 +67,7 @@ class HeadsMethod(Method):
             raise ConfigurationError(
                 f"method=heads: the family {config.family} has no attention heads to remove"
             )
+
         self.check_layers_unshared(config)
         # query heads of the first stack and of a decoder, in groups that share a key and value head
         query_heads = {

@@ -46,6 +46,7 @@ class LayersMethod(Method):
         config = checkpoint.config
         self.check_layers_unshared(config)
         kept = {"encoder": self._check("keep", self.options.keep, config.layers)}
+
         if self.options.keep_decoder is not None:
             if config.architecture != "encoder_decoder":
                 raise ConfigurationError(
@@ -56,16 +57,19 @@ class LayersMethod(Method):
             )
         elif config.architecture == "encoder_decoder":
             kept["decoder"] = tuple(range(config.decoder_depth))
+
         _check_moved_layers(config, kept["encoder"])
         # keys that have a value per layer
         changes: dict[str, object] = (
             {"decoder_layers": len(kept["decoder"])} if "decoder" in kept else {}
         )
+
         if config.local is not None and (types := config.local.layer_types) is not None:
             changes["local"] = {
                 **asdict(config.local),
                 "layer_types": [types[layer] for layer in kept["encoder"]],
             }
+
         if nope := config.position.nope_layers:
             moved = [new for new, old in enumerate(kept["encoder"]) if old in nope]
             changes["position"] = {**asdict(config.position), "nope_layers": moved}
@@ -104,6 +108,7 @@ def _check_moved_layers(config: ModelConfig, keep: tuple[int, ...]) -> None:
     moved = [(new, old) for new, old in enumerate(keep) if new != old]
     disentangled = config.position.disentangled
     last = config.layers - 1
+
     if config.family in ("elmo", "awd_lstm", "replaced_tokens"):
         raise ConfigurationError(
             f"method=layers: expected one stack of equal layers, got the family {config.family}; "
@@ -115,6 +120,7 @@ def _check_moved_layers(config: ModelConfig, keep: tuple[int, ...]) -> None:
         raise ConfigurationError(
             "method=layers: model.scale_by_depth divides scores by the index: keep [0, 1, ..., n]"
         )
+
     period = None if config.local is None else config.local.global_every
     if period is not None and any(
         config.is_local(new) != config.is_local(old) for new, old in moved
@@ -123,6 +129,7 @@ def _check_moved_layers(config: ModelConfig, keep: tuple[int, ...]) -> None:
             f"method=layers: every {period} layers, a layer sees the entire row: keep layers so "
             "that such layers stay at these indices"
         )
+
     if not config.first_norm and keep[0] != 0:
         raise ConfigurationError(
             "method=layers: without model.first_norm, layer 0 differs from all others: keep it"
@@ -133,6 +140,7 @@ def _check_moved_layers(config: ModelConfig, keep: tuple[int, ...]) -> None:
         raise ConfigurationError(
             "method=layers: DeBERTa's convolution is parallel to layer 0: keep it"
         )
+
     if disentangled is not None and disentangled.mask_decoder and keep[-1] != last:
         raise ConfigurationError(
             f"method=layers: DeBERTa's mask decoder is the last layer: keep layer {last}"

@@ -41,6 +41,7 @@ class MagnitudeMethod(Method):
             for name, mask in zip(group, masks, strict=True):
                 tensors[name] = tensors[name].masked_fill(mask.view_as(tensors[name]), 0)
                 zeros += int(mask.sum())
+
         total = sum(tensors[name].numel() for name in matrices)
         line = f"zeros: {zeros:,} of {total:,} entries in {len(matrices)} matrices, {scope}"
         return Compressed(replace(checkpoint, tensors=tensors), (line,))

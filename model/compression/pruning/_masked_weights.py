@@ -122,4 +122,5 @@ class MaskedWeights(Pruning):
             for pattern in patterns
             for name in match_parameters("prune.parameters", pattern, trainable)
         }
+
         return {name: shapes[name].numel() for name in trainable if not patterns or name in chosen}

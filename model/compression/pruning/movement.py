@@ -107,6 +107,7 @@ class MovementPruning(MaskedWeights):
         options = self.options
         scores = states["scores"]
         gradient = weights.grad * states["dense"]  # type: ignore[operator]
+
         if options.mode == "soft":
             probability = scores.sigmoid()
             strength = options.penalty * self._progress(self._step) / sum(self.sizes.values())

@@ -185,6 +185,7 @@ class TokensPruning(Pruning):
         if self._soft is None:
             return
         (values,) = self._soft.parameters()
+
         if step <= self._harden and values.grad is not None:
             # each rank has the gradient of its rows, times the number of ranks
             gradient = values.grad.double()
@@ -195,6 +196,7 @@ class TokensPruning(Pruning):
                 values.grad.copy_(gradient)
                 self._adam.step()
                 self._soft.clip()
+
         self._choose(step)
 
     def _choose(self, step: int) -> None:

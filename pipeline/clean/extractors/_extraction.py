@@ -81,9 +81,12 @@ class ExtractorProcess:
         """Return the answer to a page, or the exit status of the process if it died."""
         if self._child is None:
             self._start()
+
         assert self._stream is not None
         assert self._child is not None
+
         sender, answers = self._stream
+
         try:
             line = b""
             with suppress(BrokenPipeError, ConnectionResetError):
@@ -107,6 +110,7 @@ class ExtractorProcess:
         ours, theirs = socket.socketpair()
         self._stream = ours, ours.makefile("rb")
         code = f"from {__name__} import serve; serve({theirs.fileno()})"
+
         with theirs:
             # a separate process group: Ctrl-C then only reaches the parent, which ends the child
             self._child = start_child(
@@ -115,6 +119,7 @@ class ExtractorProcess:
                 pass_fds=[theirs.fileno()],
                 process_group=0,
             )
+
         try:
             ours.settimeout(_START_S)
             ours.sendall(json.dumps(self._setup).encode() + b"\n")
@@ -125,6 +130,7 @@ class ExtractorProcess:
             raise StorageError(
                 "the extractor's process does not start; see its error above"
             ) from error
+
         ours.settimeout(self._patience_s)
 
     def close(self) -> None:
@@ -155,6 +161,7 @@ def _shared(component: str, process: int) -> ExtractorProcess:
 def serve(descriptor: int) -> None:
     """Run the child: read the setup, then answer pages until the parent ends."""
     os.dup2(2, 1)
+
     with socket.socket(fileno=descriptor) as sender, sender.makefile("rb") as pages:
         setup = json.loads(pages.readline())
         die_with(setup["parent"])
@@ -164,6 +171,7 @@ def serve(descriptor: int) -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         extractor = component.build()
         sender.sendall(b"\n")
+
         try:
             for line in pages:
                 # the default action of SIGPROF ends the process even inside a parser that never
@@ -190,4 +198,5 @@ def _extract_page(extractor: Any, html: str) -> ExtractionResult:
         raise
     except Exception:
         return ExtractionResult("", "extractor_error")
+
     return ExtractionResult(text, None if text.strip() else "extract_empty", lenient)

@@ -54,6 +54,7 @@ def prepare_page(html: str) -> str:
         before = node.prev.text if node.prev is not None else ""
         if is_exponent(node.text.strip(), before) and node.query_selector("a") is None:
             node.parent.replace_child(tree.create_text_node(f"^{node.text.strip()}"), node)
+
     return str(tree.document.html)
 
 
@@ -75,6 +76,7 @@ def _remove_hidden(body: Any) -> None:
             node.setattr(_MARK, "")
         else:
             _show(node)
+
     unshown = body.query_selector_all(f"[{_MARK}]").values()
     outer = [node for node in unshown if not node.parent.closest(f"[{_MARK}]")]
     # a script shows hidden elements that hold most of the text
@@ -82,10 +84,12 @@ def _remove_hidden(body: Any) -> None:
         sum(len(_NO_TEXT.sub("", node.html)) for node in nodes)
         for nodes in (outer, [body] if outer else [])
     )
+
     if 2 * hidden <= total:
         for node in outer:
             node.decompose()
         return
+
     for node in unshown:
         _show(node)
 

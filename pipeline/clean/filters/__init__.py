@@ -125,10 +125,12 @@ def hash_data_files(options: Any) -> dict[str, str]:
         for option in fields(options)
         if option.metadata.get("data_file")
     ]
+
     values = (value if isinstance(value, list) else [value] for value in named if value is not None)
     listed = [Path(item) for items in values for item in items]
 
     digests = {}
+
     for path in listed:
         inside = (
             sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
@@ -141,6 +143,7 @@ def hash_data_files(options: Any) -> dict[str, str]:
                 raise ConfigurationError(
                     f"{file}: cannot be read ({error.strerror}); give the path of a file"
                 ) from error
+
     return digests
 
 

@@ -84,6 +84,7 @@ def _count_words(words: Sequence[str], terms: Mapping[str, Sequence[list[str]]])
     """Count the words of a text that are in a listed term; no word counts twice."""
     count = 0
     free = 0
+
     for start in [index for index, word in enumerate(words) if word in terms]:
         if start < free:
             continue
@@ -94,4 +95,5 @@ def _count_words(words: Sequence[str], terms: Mapping[str, Sequence[list[str]]])
         length = next(found, 0)
         count = count + length
         free = start + length
+
     return count

@@ -111,6 +111,7 @@ class C4Quality(Filter):
         cuts_sentence = False
         lowered = statistics.text.lower()
         phrases = [phrase for phrase in self._phrases if phrase in lowered]
+
         try:
             for group, line in zip(statistics.line_groups, statistics.lines, strict=True):
                 rule = (
@@ -122,6 +123,7 @@ class C4Quality(Filter):
                     removed[rule] += sum(map(len, group)) + len(group)
                     cuts_sentence = rule == "terminal_punctuation"
                     continue
+
                 stripped = [each.strip() for each in group]
                 edited = [self._remove_citations(each) for each in stripped]
                 kept += edited
@@ -143,10 +145,12 @@ class C4Quality(Filter):
 
         # count the sentences, up to the required number
         sentences = 0
+
         for line in kept:
             if sentences >= self._options.sentences:
                 break
             sentences += len(self._sentences.starts(line, document.language))
+
         if sentences < self._options.sentences or not any(kept):
             return Verdict(
                 "too_few_sentences", f"{sentences} sentences < {self._options.sentences}"
@@ -175,11 +179,13 @@ class C4Quality(Filter):
             and max(map(len, stripped.split())) > options.word_chars
         ):
             return "long_word"
+
         line = self._remove_citations(stripped)
         if options.terminal_punctuation and (
             not self._has_sentence_end(line, language) or line.endswith("...")
         ):
             return "terminal_punctuation"
+
         few = len(stripped.split(None, options.words_per_line)) < options.words_per_line
         if few and count_words(stripped) < options.words_per_line:
             return "few_words"

@@ -156,6 +156,7 @@ class GopherQuality(ThresholdFilter):
         by_tokens = options.letter_words == "tokens"
         share = statistics.tokens_with_letter / tokens if by_tokens else statistics.letter_share
         yield at_least("gopher_below_alpha_threshold", share, options.tokens_with_letter)
+
         if (stop_words := self._stop_words.get(document.language)) is not None:
             distinct = count_stop_words(statistics, stop_words, document.language)
             yield at_least(

@@ -102,11 +102,13 @@ class Pii(Filter):
         last = 0
         pieces: list[str] = []
         removed: Counter[str] = Counter()
+
         for label, start, end in self.find_spans(text):
             token = f"<{label}>"
             pieces += [text[last:start], token]
             last = end
             removed[label] += end - start
+
         if not removed:
             return KEEP
         return Verdict(
@@ -123,12 +125,14 @@ class Pii(Filter):
                 for match in _EMAIL.finditer(text)
                 if (end := _find_host_end(match))
             ]
+
         if options.iban:
             spans += [
                 (*match.span(), "iban")
                 for match in _IBAN.finditer(text)
                 if has_iban_checksum(match[0])
             ]
+
         if options.ip:
             spans += [
                 (*match.span(), "ip") for match in _IPV4.finditer(text) if is_public(match[0])
@@ -137,6 +141,7 @@ class Pii(Filter):
                 spans += [
                     (*match.span(), "ip") for match in _IPV6.finditer(text) if is_public(match[0])
                 ]
+
         if options.phone:
             spans += [
                 (*match.span(), "phone") for match in _PHONE.finditer(text) if is_phone(match[0])
@@ -144,6 +149,7 @@ class Pii(Filter):
 
         # of overlapping spans, the first and longest one is replaced
         free = 0
+
         for start, end, label in sorted(spans, key=lambda span: (span[0], -span[1])):
             if start >= free:
                 yield label, start, end

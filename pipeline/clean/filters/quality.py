@@ -86,6 +86,7 @@ def _load_model(path: Path) -> Any:
             f"quality: needs the package fasttext-predict ({error}): pip install "
             "'clozeline[quality]'"
         ) from error
+
     try:
         command = python_command("-c", _LOAD, str(path))
         done = run_child(command, limits=ChildLimits(), timeout_s=_LOAD_SECONDS, text=True)
@@ -102,4 +103,5 @@ def _load_model(path: Path) -> Any:
             f"quality: {path}: expected a fastText classifier, .bin or .ftz ({reason}); copy the "
             "file again"
         )
+
     return fasttext.load_model(str(path))

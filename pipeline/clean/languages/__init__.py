@@ -94,9 +94,11 @@ def _trim_to_words(text: str, start: int, end: int) -> str:
             ),
             0,
         )
+
     if end < len(text) and not text[end].isspace():
         last = reversed(text[end - _LONGEST_CUT_WORD : end])
         end -= next((index for index, letter in enumerate(last) if letter.isspace()), 0)
+
     return text[start:end]
 
 
@@ -135,6 +137,7 @@ class LanguageRule:
         if language not in options.keep:
             return language, score, "language", language
         least, key = options.minimum_score(language, len(text))
+
         if score < least:
             return (
                 language,
@@ -142,4 +145,5 @@ class LanguageRule:
                 "language_score",
                 f"{language} {score:.3f} < {least:.3f} by {key}",
             )
+
         return language, score, "", ""

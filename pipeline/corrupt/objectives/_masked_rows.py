@@ -240,6 +240,7 @@ class MaskedRow(SingleRow):
             flat_positions,
             lambda original: self.replacement_ids(keys, original, flat_positions, samples),
         )
+
         return {
             **columns,
             **self.extra_features(samples, keys, columns),
@@ -309,11 +310,13 @@ def restore_labels(example: Example) -> NDArray[np.generic]:
             f"expected as many label_positions as label_ids, at least one; got {len(positions)} "
             f"and {len(labels)}"
         )
+
     if positions[-1] >= len(original) or (np.diff(positions) < 1).any():
         raise ValueError(
             f"label_positions {positions.tolist()} must be ascending positions in a row of "
             f"{len(original)} tokens"
         )
+
     original = original.copy()
     original[positions] = labels
     return original

@@ -192,10 +192,12 @@ class Objective(ABC):
             seed, usable.fixed["uid"], variants if complete else variants[rows]
         )
         columns = self.corrupt_rows(usable, random_keys)
+
         if not complete:
             columns = {
                 name: scatter_rows(column, rows, len(samples)) for name, column in columns.items()
             }
+
         fixed = {**samples.fixed, "variant": variants}
         return RowBatch(
             fixed, {feature.name: columns[feature.name] for feature in self.features}
@@ -213,9 +215,11 @@ class Objective(ABC):
             skips[samples.columns["sentence_starts"].lengths < self.minimum.sentences] = (
                 Skip.ONE_SENTENCE
             )
+
         if lengths.min() < max(1, self.minimum.tokens):
             skips[lengths < self.minimum.tokens] = Skip.TOO_SHORT
             skips[lengths == 0] = Skip.EMPTY
+
         return self.add_skip_reasons(samples, skips)
 
     def add_skip_reasons(self, samples: SampleBatch, skips: UInt8) -> UInt8:

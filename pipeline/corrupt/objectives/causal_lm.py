@@ -90,6 +90,7 @@ class CausalLM(Objective):
                 raise ValueError(
                     "cross_documents: false is for packed rows; a document row holds one document"
                 )
+
             if self.languages and (self.architecture != "encoder" or self.grouping != "document"):
                 raise ValueError("languages: true needs architecture: encoder, grouping: document")
             refuse_unread_keys(self, "grouping", {"packed": ("separator",)})
@@ -107,6 +108,7 @@ class CausalLM(Objective):
             eos = self.id_of("eos")
             self.first_token = self.id_of("bos") if options.add_bos else None
             self.last_token = None if options.grouping == "packed" else eos
+
         frame_tokens = (self.first_token is not None) + (self.last_token is not None)
         self.grouping = self.make_grouping(
             options.grouping, options.max_length - frame_tokens, options.separator
@@ -114,6 +116,7 @@ class CausalLM(Objective):
         self.minimum = MinimumRow(
             tokens=2 if options.architecture == "decoder" and options.grouping == "packed" else 1
         )
+
         if options.architecture == "encoder_decoder":
             self._eos = self.id_of("eos")
             self.layout = BatchLayout("right", self.id_of(options.decoder_start))
@@ -136,6 +139,7 @@ class CausalLM(Objective):
         ids = samples.columns["ids"]
         framed = self.first_token is not None or self.last_token is not None
         rows = add_special_tokens(ids, self.first_token, self.last_token) if framed else ids
+
         if self.options.architecture == "encoder_decoder":
             sources = Ragged.from_matrix(
                 np.full((len(ids), 1), self._eos, dtype=self.vocabulary.id_dtype)
@@ -155,6 +159,7 @@ class CausalLM(Objective):
                 "document_starts": Ragged(index.astype(documents.values.dtype), documents.offsets),
                 "target_document_starts": documents,
             }
+
         columns = {"input_ids": rows}
         if self.options.architecture == "encoder":
             columns["attention"] = scalars(np.full(len(ids), _LEFT_TO_RIGHT), np.uint8)
@@ -163,6 +168,7 @@ class CausalLM(Objective):
         if not self.options.cross_documents:
             head = int(self.first_token is not None)
             columns["document_starts"] = shift_starts(samples.columns["document_starts"], head)
+
         return columns
 
     def _restore(self, example: Example) -> NDArray[np.generic]:

@@ -86,6 +86,7 @@ class Composition(DenoisingPair):
         self.noise_features = tuple(
             replace(feature, name=f"{label}_{feature.name}") for label, feature in noise
         )
+
         if options.language_tokens:
             self.grouping = self.make_grouping(options.grouping, self.grouping.length - 1)
             self.layout = BatchLayout("right", "target_end")
@@ -107,6 +108,7 @@ class Composition(DenoisingPair):
                 f"it with `train_tokenizer.options.reserved: [{', '.join(lacking)}, ...]`, or name "
                 "pieces that it has"
             )
+
         return np.array(
             [ids[wanted[name]] if name in wanted else -1 for name in vocabulary.languages], np.int64
         )
@@ -157,6 +159,7 @@ class Composition(DenoisingPair):
             raise self.refuse_options(
                 f"'{chosen.name}' is not a denoising objective and cannot be a step"
             )
+
         defaults = to_data(PairOptions())
         options = to_data(chosen.options)
         changed = sorted(key for key in defaults if options[key] != defaults[key])
@@ -164,8 +167,11 @@ class Composition(DenoisingPair):
             raise self.refuse_options(
                 f"step '{chosen.name}': set {', '.join(changed)} in the composition, not in a step"
             )
+
         step = chosen.build(vocabulary, chosen.name)
+
         assert isinstance(step, DenoisingPair)
+
         return step
 
     @staticmethod
@@ -179,6 +185,7 @@ class Composition(DenoisingPair):
     ) -> tuple[Ragged, dict[str, Ragged]]:
         """Run the steps, each on the ids and sentence starts that the previous step returned."""
         noise: dict[str, Ragged] = {}
+
         for step in self.steps:
             ids, step_noise = step.add_noise(text, random_keys)
             noise |= {f"{step.label}_{name}": column for name, column in step_noise.items()}
@@ -189,6 +196,7 @@ class Composition(DenoisingPair):
                 step.sentence_starts_after(text, step_noise),
                 self._words_after(step, text, random_keys),
             )
+
         raise AssertionError("a composition has steps")
 
     def _words_after(

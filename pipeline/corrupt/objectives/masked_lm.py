@@ -98,14 +98,17 @@ class MaskedLM(FrequencyWeights, MaskedRow):
 
         def __post_init__(self) -> None:
             super().__post_init__()
+
             if not self.cross_documents and self.grouping == "sentence_pair":
                 raise ValueError(
                     "cross_documents: false is for packed rows; a window holds one document"
                 )
+
             if self.languages and self.grouping != "document":
                 raise ValueError(
                     "languages: true needs grouping: document; other rows hold several languages"
                 )
+
             if isinstance(self.mask_rate, RateRange) and self.max_labels is not None:
                 raise ValueError(
                     "max_labels cannot be combined with a range of rates; lower the highest rate"
@@ -145,6 +148,7 @@ class MaskedLM(FrequencyWeights, MaskedRow):
         ids = samples.columns["ids"]
         attention = self.options.attention
         extra = dict[str, Ragged]()
+
         if isinstance(self.options.mask_rate, RateRange):
             # the loss weight of each label, and the row's share of the divisor
             counts = maskable_lengths(ids, self.special)
@@ -153,6 +157,7 @@ class MaskedLM(FrequencyWeights, MaskedRow):
                 "label_weight": scalars(weights, np.float32),
                 "label_count": scalars(counts, np.uint16),
             }
+
         if attention != "bidirectional":
             # the length of the prefix includes [CLS]
             prefix = np.zeros(len(samples), dtype=np.int64)
@@ -160,6 +165,7 @@ class MaskedLM(FrequencyWeights, MaskedRow):
                 drawn = random_bits(keys, LABELS, 1)[:, 0] >> np.uint64(32)
                 prefix = 2 + below(drawn, (ids.lengths - 1).astype(np.uint64))
             extra |= attention_columns(attention, prefix)
+
         if self.options.languages:
             extra["languages"] = scalars(samples.fixed["language"], np.uint8)
         return extra

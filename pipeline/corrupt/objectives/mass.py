@@ -112,11 +112,13 @@ class Mass(Objective):
         drawn = random_bits(keys, SLOTS, 2) >> np.uint64(32)
         last = ids.lengths - taken
         starts = below(drawn[:, 0], (last + 1).astype(np.uint64))
+
         if self._edge_ppm:
             edge = below(drawn[:, 1], MILLION)
             starts = np.where(
                 edge < self._edge_ppm, 0, np.where(edge < 2 * self._edge_ppm, last, starts)
             )
+
         starts = 1 + starts
 
         # cut the fragments out, and corrupt them
@@ -131,12 +133,14 @@ class Mass(Objective):
             mask_ppm=parts_per_million(self.options.mask_share),
             random_ppm=parts_per_million(self.options.random_share),
         )
+
         if self.options.architecture == "encoder_decoder":
             return {
                 "input_ids": rows,
                 "target_ids": fragments,
                 "target_start": scalars(starts, np.uint16),
             }
+
         positions = np.flatnonzero(inside) - np.repeat(rows.offsets[:-1], taken)
         labels = Ragged(positions.astype(np.uint16), fragments.offsets)
         return {"input_ids": rows, "label_positions": labels, "label_ids": fragments}
@@ -152,5 +156,6 @@ class Mass(Objective):
                 f"a fragment of {len(fragment)} tokens at {start} does not fit between the special "
                 f"tokens of a row of {len(original)} tokens"
             )
+
         original[start : start + len(fragment)] = fragment
         return original

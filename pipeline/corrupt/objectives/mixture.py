@@ -46,6 +46,7 @@ def _ul2() -> list[PartEntry]:
         "X3": (0.15, 64.0),
         "X4": (0.5, 64.0),
     }
+
     parts = [
         PartEntry(
             label=label,
@@ -68,6 +69,7 @@ def _ul2() -> list[PartEntry]:
         "mode": "S",
         "suffix_rate": 0.25,
     }
+
     return [*parts, PartEntry(label="S", objective=OBJECTIVES.resolve(suffix))]
 
 
@@ -128,6 +130,7 @@ class Mixture(Objective):
             ],
             "grouping": [(spec.name, spec.separator, spec.options) for spec in specs],
         }
+
         for property_name, values in shared.items():
             for part, value in zip(self.parts, values, strict=True):
                 if value != values[0]:
@@ -154,12 +157,14 @@ class Mixture(Objective):
 
         # the features of all parts, in order of first appearance
         features: dict[str, Feature] = {}
+
         for feature in (feature for part in self.parts for feature in part.features):
             known = features.setdefault(feature.name, feature)
             if (known.dtype, known.role) != (feature.dtype, feature.role):
                 raise self.refuse_options(
                     f"parts disagree on the feature '{feature.name}': {known} and {feature}"
                 )
+
         self.features = tuple(features.values())
 
     @classmethod
@@ -172,15 +177,19 @@ class Mixture(Objective):
             raise self.refuse_options(
                 "a mixture cannot be a part of a mixture; list its parts instead"
             )
+
         part: Objective = entry.build(vocabulary)
+
         if any(name == "parts" or name == "sources" for name, _ in part.grouping.options):
             raise self.refuse_options(
                 f"part '{part.label}' consists of parts itself; list those instead"
             )
+
         if any(feature.name == "document_starts" for feature in part.features):
             raise self.refuse_options(
                 f"part '{part.label}': a part of a mixture cannot have cross_documents: false"
             )
+
         return part
 
     def _rows(self, samples: SampleBatch) -> list[NDArray[np.intp]]:
@@ -204,6 +213,7 @@ class Mixture(Objective):
         """Let each part corrupt its rows, then restore the order of the rows."""
         rows = self._rows(samples)
         pieces: dict[str, list[Ragged]] = {feature.name: [] for feature in self.features}
+
         for part, chosen in zip(self.parts, rows, strict=True):
             part_keys = RandomKeys(
                 random_keys.seed, random_keys.uids[chosen], random_keys.variants[chosen]
@@ -216,6 +226,7 @@ class Mixture(Objective):
                 )
                 empty = Ragged(np.empty(0, dtype), np.zeros(len(chosen) + 1, np.int64))
                 pieces[feature.name].append(columns.get(feature.name, empty))
+
         order = np.argsort(np.concatenate(rows), kind="stable")
         return {name: Ragged.concatenate(columns).take(order) for name, columns in pieces.items()}
 

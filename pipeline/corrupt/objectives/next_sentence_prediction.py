@@ -90,6 +90,7 @@ class NextSentencePrediction(MaskedPair):
             skips[(skips == Skip.NONE) & (samples.columns["partner_ids"].lengths == 0)] = (
                 Skip.NO_PARTNER
             )
+
         ids = samples.columns["ids"]
         if not self.special.contains_any(ids.values):
             return skips
@@ -107,6 +108,7 @@ class NextSentencePrediction(MaskedPair):
         ids = samples.columns["ids"]
         partners = samples.columns["partner_ids"]
         other, first = self.draw_cuts(samples, keys)
+
         if not self._has_label:
             begins = np.stack((ids.offsets[:-1], ids.offsets[:-1] + first), axis=1)
             lengths = np.stack((first, ids.lengths - first), axis=1)

@@ -84,13 +84,16 @@ class PrefixLM(Objective):
         )
 
         self.grouping = self.make_grouping(options.grouping, self._longest_row(), options.separator)
+
         if self.minimum.tokens > self.content_length:
             raise self.refuse_options(
                 f"max_length {options.max_length} is too small for two tokens of text"
             )
+
         self.layout = BatchLayout("right", None if decoder else self.id_of(options.decoder_start))
 
         inputs = Feature("input_ids", "ids", IDS, "the row" if decoder else "the prefix, </s>")
+
         if decoder:
             other = Feature(
                 "prefix_length",
@@ -100,6 +103,7 @@ class PrefixLM(Objective):
             )
         else:
             other = Feature("target_ids", "ids", IDS, "the text after the prefix, </s>")
+
         self.features = (
             (inputs, other) if options.cross_documents else (inputs, other, DOCUMENT_FEATURES[0])
         )
@@ -148,6 +152,7 @@ class PrefixLM(Objective):
                 offsets_of(target_lengths),
             )
             return {"input_ids": inputs, "target_ids": targets}
+
         columns = {"input_ids": rows, "prefix_length": scalars(prefixes, np.uint16)}
         if not self.options.cross_documents:
             columns["document_starts"] = shift_starts(samples.columns["document_starts"], head)
@@ -156,6 +161,7 @@ class PrefixLM(Objective):
     def _restore(self, example: Example) -> NDArray[np.generic]:
         first = 0 if self._mode is None else 1
         inputs = example["input_ids"][first:]
+
         if self.options.architecture == "decoder":
             if not first < int(example["prefix_length"][0]) < len(example["input_ids"]):
                 raise ValueError(
@@ -171,4 +177,5 @@ class PrefixLM(Objective):
             or {int(inputs[-1]), int(targets[-1])} != {self._eos}
         ):
             raise ValueError("input and target must both end with </s>")
+
         return np.concatenate((inputs[:-1], targets))

@@ -73,10 +73,12 @@ class ReplacedTokenDetection(MaskedRow):
 
         counts = original.lengths
         ids = self.vocabulary.replaceable
+
         if self.options.replacement == "uniform":
             return draw_replacements(
                 keys, original, mask=self.mask, replaceable=ids, mask_ppm=0, random_ppm=MILLION
             )
+
         if self.options.replacement == "unigram":
             index = inverse_cdf(draw(keys, ROLES, counts), self._unigram_table)
             return ids[index].astype(original.values.dtype)

@@ -71,11 +71,13 @@ class SentenceComparison(Objective):
 
     def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
         ids = samples.columns["ids"]
+
         if self.options.mode == "adjacent":
             starts, lengths = self._adjacent(samples, random_keys.for_label(self.label))
         else:
             starts = np.zeros((2, len(ids)), np.int64)
             lengths = np.stack((ids.lengths, ids.lengths))
+
         sides = [
             Ragged(
                 segments(ids.values, ids.offsets[:-1] + starts[side], lengths[side]),
@@ -83,6 +85,7 @@ class SentenceComparison(Objective):
             )
             for side in (0, 1)
         ]
+
         rows = (add_special_tokens(side, self.first_token, self.last_token) for side in sides)
         return dict(zip(("input_ids", "input_ids_b"), rows, strict=True))
 

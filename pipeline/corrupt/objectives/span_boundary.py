@@ -127,4 +127,5 @@ class SpanBoundary(MaskedRow):
                 f"spans from {starts.tolist()} of {lengths.tolist()} tokens do not cover the "
                 f"labels {labels.tolist()}"
             )
+
         return original

@@ -111,16 +111,19 @@ class SpanCorruption(Objective):
         self._eos = self.last_token = self.id_of("eos")
         self._rate = parts_per_million(options.noise_density)
         self._mean = thousandths(options.mean_noise_span_length)
+
         if not 0 < self._rate < 1_000_000:
             raise self.refuse_options(
                 f"noise_density {options.noise_density} must be above 0 and below 1"
             )
+
         self._mode = self.mode_id(options.mode)
         self.layout = BatchLayout(
             "right",
             self.id_of(options.decoder_start),
             "previous" if options.attention == "causal" else "same",
         )
+
         self._reserved = IdSet(vocabulary.reserved)
         self._sentinels = np.array(vocabulary.sentinels, dtype=vocabulary.id_dtype)
         self.grouping = self.make_grouping(options.grouping, self._longest_row())
@@ -138,6 +141,7 @@ class SpanCorruption(Objective):
                 f"sentinels, the tokenizer has {have}; {', and '.join(remedies)}",
                 SentinelError,
             )
+
         used = self._sentinels[:needed]
         if len(set(used.tolist())) < needed or not vocabulary.special[used].all():
             raise self.refuse_options("sentinels must be distinct special ids")
@@ -195,11 +199,13 @@ class SpanCorruption(Objective):
                 f"input_length {self.options.input_length} and target_length "
                 f"{self.options.target_length or 'none'} are too small for two tokens of text"
             )
+
         if fits.all():
             raise self.refuse_options(
                 f"input_length {self.options.input_length} allows rows of more than {LONGEST_ROW} "
                 "tokens; lower it"
             )
+
         return int(lengths[np.argmin(fits) - 1])
 
     def corrupt_rows(self, samples: SampleBatch, random_keys: RandomKeys) -> Mapping[str, Ragged]:
@@ -211,6 +217,7 @@ class SpanCorruption(Objective):
         starts, sizes = self._draw_spans(random_keys.for_label(self.label), ids.lengths)
         begins = starts.values + np.repeat(ids.offsets[:-1], starts.lengths)
         columns = {}
+
         if not self.options.cross_documents:
             documents = samples.columns["document_starts"]
             bounds = documents.values + np.repeat(ids.offsets[:-1], documents.lengths)
@@ -276,6 +283,7 @@ class SpanCorruption(Objective):
         if self._mode is not None:
             flat_positions.append(offsets[:-1])
             values.append(np.full(len(lengths), self._mode, dtype=kept.dtype))
+
         return Ragged(
             insert_at(kept, np.concatenate(flat_positions), np.concatenate(values)), offsets
         )
@@ -293,6 +301,7 @@ class SpanCorruption(Objective):
         if self.options.final_sentinel:
             flat_positions.append(offsets[1:] - 2)
             values.append(self._sentinels[marks])
+
         return Ragged(
             insert_at(taken, np.concatenate(flat_positions), np.concatenate(values)), offsets
         )
@@ -300,6 +309,7 @@ class SpanCorruption(Objective):
     def _restore(self, example: Example) -> NDArray[np.generic]:
         """Replace each sentinel with its span; check the sentinels of input and target."""
         inputs = example["input_ids"]
+
         if self.options.architecture == "decoder":
             prefix = int(
                 example[
@@ -309,6 +319,7 @@ class SpanCorruption(Objective):
             inputs, targets = inputs[:prefix], inputs[prefix:]
         else:
             targets = example["target_ids"]
+
         for name, ids in (("input", inputs), ("target", targets)):
             if len(ids) == 0 or ids[-1] != self._eos:
                 raise ValueError(f"the {name} does not end with </s>")
@@ -318,11 +329,13 @@ class SpanCorruption(Objective):
         marks = np.flatnonzero(np.isin(content, self._sentinels))
         expected = self._sentinels[: len(marks)]
         pieces = self._target_spans(targets[:-1], len(marks))
+
         if (content[marks] != expected).any():
             raise ValueError(
                 f"sentinels of the input are {content[marks].tolist()}, expected "
                 f"{expected.tolist()}"
             )
+
         kept = np.split(content, marks)
         parts = [kept[0]]
         for piece, after_sentinel in zip(pieces, kept[1:], strict=True):
@@ -334,12 +347,15 @@ class SpanCorruption(Objective):
         needed = marks + self.options.final_sentinel
         expected = self._sentinels[:needed].tolist()
         pieces = [piece[1:] for piece in np.split(target, sentinels)[1:]]
+
         if target[sentinels].tolist() != expected or (needed and sentinels[0] != 0):
             raise ValueError(
                 f"sentinels of the target are {target[sentinels].tolist()}, expected {expected}"
             )
+
         if any(len(piece) == 0 for piece in pieces[:marks]) or any(
             len(piece) for piece in pieces[marks:]
         ):
             raise ValueError("the target has an empty span, or tokens after the last span")
+
         return pieces[:marks]

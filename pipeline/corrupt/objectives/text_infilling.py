@@ -114,6 +114,7 @@ class TextInfilling(DenoisingPair):
             mask_ppm=1_000_000 - self._random_ppm,
             random_ppm=self._random_ppm,
         )
+
         taken = np.bincount(rows, sizes, minlength=len(ids)).astype(np.int64)
         result = Ragged(
             insert_at(kept, flat_positions, masked), offsets_of(ids.lengths - taken + spans)
@@ -149,6 +150,7 @@ class TextInfilling(DenoisingPair):
     def _choose_spans(self, keys: UInt64, text: TokenRows) -> tuple[Int64, Int64, Int64]:
         """Choose spans in ascending order; return their flat positions, tokens and rows."""
         ids = text.ids
+
         if self.options.unit == "token":
             starts, lengths, _ = self._draw_spans(keys, ids.lengths)
             rows = rows_of(starts)

@@ -111,6 +111,7 @@ class TextToText(Objective):
         )
         template_tokens = self._templates.lengths.reshape(-1, 2).sum(axis=1)
         self._lengths = options.input_length - 1 - template_tokens
+
         for task, tokens, length in zip(options.tasks, template_tokens, self._lengths, strict=True):
             if length < 1:
                 raise self.refuse_options(
@@ -125,11 +126,13 @@ class TextToText(Objective):
             "cut": "source",
             "target_length": options.target_length - 1,
         }
+
         if options.tasks[0].source is not None:
             names = [task.source for task in options.tasks]
             grouping["sources"] = list(
                 zip(names, self._lengths.tolist(), self.shares_to_take(), strict=True)
             )
+
         self.grouping = GroupingSpec.of("parallel", grouping)
 
         self.features = (

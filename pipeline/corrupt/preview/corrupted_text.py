@@ -93,6 +93,7 @@ class CorruptedText:
                     self.codec.words(values) if feature.dtype == "ids" else map(str, values)
                 )
                 lines.append((feature.name, text if values or feature.dtype == "ids" else "(none)"))
+
         width = max(cell_len(title) for title, _ in lines) + 2
         return "\n".join((pad_text(title, width) + text).rstrip() for title, text in lines)
 
@@ -135,6 +136,7 @@ class CorruptedText:
             title = "target" if self.objective.architecture == "encoder_decoder" else "labels"
             labels = words(row["label_ids"].tolist())
             return title, dict(zip(row["label_positions"].tolist(), labels, strict=True))
+
         if "prediction_order" in columns:
             order = row["prediction_order"].tolist()
             ranks = {position: str(rank) for rank, position in enumerate(order, 1)}
@@ -228,6 +230,7 @@ def corrupt_text(
             "corrupt_text: expected text and target as strings, and others as a list of strings; "
             "call it once for each text"
         )
+
     if not text.strip():
         raise ConfigurationError("corrupt_text: the text is empty; give one or more sentences")
     if not 0 <= variant < _VARIANTS:
@@ -238,6 +241,7 @@ def corrupt_text(
     texts = [_split_sentences(text, target)]
     texts += [_split_sentences(other, "") for other in others]
     codec: TextCodec
+
     if tokenizer is None:
         # words and punctuation, separated by spaces
         texts = [
@@ -252,6 +256,7 @@ def corrupt_text(
         )
     else:
         codec = TokenizerCodec(_load_or_import(fetch_folder(tokenizer, weights=False), objective))
+
     return corrupt_first_row(
         build_objective(objective, codec.vocabulary), codec, texts, variant, seed
     )
@@ -297,6 +302,7 @@ def corrupt_first_row(
     )
     first = np.flatnonzero((rows.fixed["document_uid"] == texts[0].uid).all(axis=1))[:1]
     reason = Skip.TOO_SHORT.reason
+
     if len(first):
         row = rows.take(first)
         examples, skips = objective.corrupt(row, np.array([variant], np.uint16), seed)

@@ -100,12 +100,14 @@ class ConsoleView:
 def print_view(view: ConsoleView, console: Console) -> None:
     """Print the title and the parts."""
     console.rule(_text(view.title))
+
     with console.use_theme(_STYLES):
         for part in view.parts:
             if isinstance(part, Passage):
                 console.print(Text(f"\n{show_controls(part.title)}", "bold"))
                 console.print(part.text)
                 continue
+
             table = Table(
                 title=_text(f"\n{part.title}"),
                 title_justify="left",
@@ -114,15 +116,18 @@ def print_view(view: ConsoleView, console: Console) -> None:
                 show_header=bool(part.header),
                 pad_edge=False,
             )
+
             names = part.header or ("", "")
 
             # words of the header are not broken if all of them fit the terminal
             longest = [max(map(cell_len, name.split()), default=0) for name in names]
             header_fits = sum(longest) + _COLUMN_PADDING * len(names) <= console.width
+
             for name, width in zip(names, longest, strict=True):
                 table.add_column(
                     _text(name), overflow="fold", min_width=width if header_fits else None
                 )
+
             for row in part.rows:
                 table.add_row(*map(_text, row))
             console.print(table)
@@ -237,12 +242,14 @@ class TokenRenderer:
         # decode tokens of one role together, up to the next sign: a character may have several
         # tokens
         first = 0
+
         for last in range(1, len(tokens) + 1):
             if last == len(tokens) or last in signs or styles[last] != styles[first]:
                 text.append(signs.get(first, ""), "marker").append(
                     self.text(tokens[first:last]), styles[first]
                 )
                 first = last
+
         if len(tokens) < len(ids):
             text.append(f" … {len(ids) - len(tokens):,} more tokens", "marker")
         return Passage(f"{title} ({len(ids):,} tokens)", text)
@@ -301,6 +308,7 @@ def _label_parts(renderer: TokenRenderer, row: ShardRow, signs: Mapping[int, str
 
     # a line for each label
     lines = []
+
     for position in row["label_positions"].tolist():
         shown = int(ids[position])
         label = int(original[position])

@@ -97,6 +97,7 @@ class WordCodec:
             word_start=np.array([not word.startswith("##") for word in self._tokens]),
             fingerprint="0" * 64,
         )
+
         self.decoder = self
 
     def ids(self, text: str) -> list[int]:
@@ -160,4 +161,5 @@ def token_documents(codec: TextCodec, texts: Sequence[PreviewText]) -> RowBatch:
         "target_ids": Ragged.from_lists(targets, dtype),
         "target_language": Ragged.from_lists([[1] * bool(text.target) for text in texts], np.uint8),
     }
+
     return RowBatch(fixed, columns)

@@ -111,6 +111,7 @@ def _hold_interrupts() -> Iterator[None]:
     resource_tracker.ensure_running()  # it would unblock the signal when the first worker starts it
     handler = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
     try:
         yield
     finally:

@@ -89,14 +89,17 @@ class Ray(Executor):
         self, assignment: Assignment, tick: Callable[[], None], report: Callable[[str], None]
     ) -> Mapping[int, str]:
         _require_listener(self._options.address or os.environ.get("RAY_ADDRESS", ""))
+
         try:
             import ray
         except ImportError as error:
             raise ConfigurationError(
                 "executor.name ray: install the extra first: pip install 'clozeline[ray]'"
             ) from error
+
         folder = assignment.step.logs.resolve()
         folder.mkdir(parents=True, exist_ok=True)
+
         try:
             if not ray.is_initialized():
                 variables = {
@@ -145,11 +148,14 @@ class Ray(Executor):
         calls: dict[Any, tuple[Any, int | None]] = {
             actor.is_ready.remote(): (actor, None) for actor in actors
         }
+
         try:
             while calls and (waiting or any(rank is not None for _, rank in calls.values())):
                 done, _ = ray.wait(list(calls), timeout=_POLL_S)
+
                 for call in done:
                     actor, rank = calls.pop(call)
+
                     try:
                         ray.get(call)
                     except ray.exceptions.RayActorError:
@@ -159,14 +165,17 @@ class Ray(Executor):
                         continue
                     except ray.exceptions.RayTaskError:
                         pass  # the failure could not be recorded: the driver meets the same error
+
                     if waiting:
                         rank = waiting.popleft()
                         calls[actor.run.remote(shared, rank, folder)] = (actor, rank)
                     else:
                         idle.append(actor)
+
                 tick()
         except BaseException:  # such as Ctrl-C: no task may continue without its driver
             for actor, _ in calls.values():
                 ray.kill(actor)
             raise
+
         idle.extend(actor for actor, _ in calls.values())

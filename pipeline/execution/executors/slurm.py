@@ -115,9 +115,11 @@ class Slurm(Executor):
             raise ConfigurationError(
                 f"output: {folder}: Slurm cannot write logs if a folder has a backslash in its name"
             )
+
         with publish(folder / _WORK) as temporary:
             temporary.touch(mode=0o600)
             temporary.write_bytes(pickle.dumps(assignment))
+
         task = shlex.join(python_command("-m", Slurm.__module__, str(folder / _WORK)))
         publish_text(folder / _SCRIPT, f'#!/bin/bash\nexec {task} "$1"\n')
         arrays = _Arrays(folder, assignment.tasks, self._options, self._config.workers)
@@ -131,6 +133,7 @@ class Slurm(Executor):
                     f"--name={arrays.name}`"
                 )
             raise
+
         self.final = arrays.are_canceled()
         return arrays.endings()
 
@@ -160,6 +163,7 @@ class Slurm(Executor):
             "output": f"{log}%j.out",
             "job-name": name,
         }
+
         code, said = _sbatch([*_flags(self._options, limits), str(folder / _DRIVER)])
         if code:
             raise StorageError(f"executor slurm: sbatch refused the driver: {said}")
@@ -188,6 +192,7 @@ class Slurm(Executor):
                     raise StorageError(
                         "executor slurm: squeue does not answer, so the jobs are canceled"
                     )
+
                 if queued is not None and arrays.left and not arrays.are_canceled():
                     refusal = arrays.submit() if not (queued and self._config.workers) else ""
                     if refusal and not reported:
@@ -203,7 +208,9 @@ class Slurm(Executor):
                         state != "COMPLETED" for state in arrays.states.values()
                     ):
                         return
+
                 next_query = time.monotonic() + self._options.poll_s
+
             time.sleep(min(_RECORDS_S, self._options.poll_s))
             tick()
 
@@ -246,6 +253,7 @@ class _Arrays:
 
         queued = 0
         strangers = set()
+
         for line in answer.stdout.splitlines():
             job, index, state = line.split("|")
             if job in self.firsts:
@@ -253,6 +261,7 @@ class _Arrays:
                 queued += state not in _ENDED
             elif state not in _ENDED:
                 strangers.add(job)
+
         if strangers:
             _command("scancel", *strangers)
         return queued
@@ -274,6 +283,7 @@ class _Arrays:
             count = min(self._size, self.left, self._largest)
             first = self._tasks - self.left
             job, refusal = self._submit_array(first, count)
+
             if job:
                 self.firsts[job] = first
                 self.left -= count
@@ -284,6 +294,7 @@ class _Arrays:
                 return refusal
             else:
                 self._size = count // 2
+
         return ""
 
     def _submit_array(self, first: int, count: int) -> tuple[str, str]:
@@ -299,6 +310,7 @@ class _Arrays:
             "job-name": self.name,
             "array": f"0-{count - 1}{at_once}",
         }
+
         code, said = _sbatch(
             [*_flags(self._options, words), str(self._folder / _SCRIPT), str(first)]
         )
@@ -311,6 +323,7 @@ class _Arrays:
         endings = dict.fromkeys(
             range(self._tasks), "its task was not submitted, since another one was canceled"
         )
+
         for task in range(self._tasks - self.left):
             job, first = next(item for item in reversed(self.firsts.items()) if item[1] <= task)
             state = self.states.get(task, "")
@@ -320,6 +333,7 @@ class _Arrays:
             endings[task] = (
                 f"task {index} of Slurm job {job} {how} before this unit was done; its log: {log}"
             )
+
         return endings
 
 
@@ -349,6 +363,7 @@ def _flags(options: Slurm.Options, fixed: Mapping[str, object]) -> list[str]:
         "nodes": 1,
         "ntasks": 1,
     }
+
     words |= {"cpus-per-task": options.cpus_per_task, "requeue": "", "qos": options.qos}
     # Slurm takes one of --mem, --mem-per-cpu, --mem-per-gpu
     if not any(name.startswith("mem") for name in options.sbatch_args):
@@ -383,6 +398,7 @@ def _sbatch(words: Sequence[str]) -> tuple[int, str]:
     """Return exit code and output of `sbatch`; kill it if it would retry for minutes."""
     pipe = subprocess.PIPE
     said = ""
+
     with start_child(
         ("sbatch", *words), stdout=pipe, stderr=subprocess.STDOUT, **_process_settings()
     ) as process:
@@ -412,6 +428,7 @@ def main(arguments: list[str]) -> int:
             )
         plugins.find_in_current_folder()
         assignment = pickle.load(file)
+
     run_on_node(assignment, int(arguments[1]) + int(os.environ["SLURM_ARRAY_TASK_ID"]), path.parent)
     return 0
 

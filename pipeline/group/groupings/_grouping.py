@@ -208,6 +208,7 @@ class Grouping(ABC):
                 f"grouping: {len(parts)} parts with the shares {shares}: expected at most "
                 f"{MOST_PARTS} parts, whose shares sum to {MILLION}"
             )
+
         if parts and (min(lengths) < 1 or max(lengths) != options.length):
             raise ConfigurationError(
                 f"grouping: parts of {lengths} tokens: expected 1 or more, and the longest part "

@@ -58,6 +58,7 @@ class PackedGrouping(Grouping):
             sentences,
             documents,
         )
+
         self._start_dtype = documents.dtype
 
         name = options.separator
@@ -81,6 +82,7 @@ class PackedGrouping(Grouping):
         if self._separator is not None:
             separators = begins[1:] - 1  # the last position of each document is its separator
             stream = insert_at(stream, separators, self._separator)
+
         sampler = self.part_sampler(context)
         sentence_positions = sentences.values.astype(np.int64) + np.repeat(
             begins[:-1], sentences.lengths

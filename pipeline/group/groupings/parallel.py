@@ -93,6 +93,7 @@ class ParallelGrouping(Grouping):
             first = np.where(targets.lengths <= half, lengths - targets.lengths, first)
             first = np.minimum(sources.lengths, first)
             second = np.minimum(targets.lengths, lengths - first)
+
         both = sources.lengths + targets.lengths
 
         # the sentence starts to keep
@@ -117,11 +118,13 @@ class ParallelGrouping(Grouping):
             "too_short": short,
             "one_sentence": alone,
         }
+
         kept = np.ones(len(documents), np.bool_)
         dropped = {}
         for reason, rejected in reasons.items():
             dropped[reason] = int(both[kept & rejected].sum())
             kept &= ~rejected
+
         dropped["cut"] = int((both - first - second)[kept].sum())
 
         # the columns of the other pairs
@@ -133,6 +136,7 @@ class ParallelGrouping(Grouping):
             "target_ids": self._cut(targets, chosen, second),
             "target_language": Ragged(codes.values.astype(np.uint8), codes.offsets).take(chosen),
         }
+
         counts: dict[str, object] = {
             "tokens_in": int(both.sum()),
             "tokens_in_samples": int((first + second)[kept].sum()),
@@ -141,6 +145,7 @@ class ParallelGrouping(Grouping):
             "separators": 0,
             "documents_dropped": {"empty": int(empty.sum())},
         }
+
         return GroupedRows(starts.take(kept).sample_rows(documents, columns, parts[kept]), counts)
 
     def _parts(

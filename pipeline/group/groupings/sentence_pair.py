@@ -72,6 +72,7 @@ class SentencePairGrouping(Grouping):
                 "offset of the partner's first token in that document",
             ),
         )
+
         self.columns = (*columns, *partner) if options.partner else columns
 
     def group(self, documents: RowBatch, minimum: MinimumRow, context: Context) -> GroupedRows:
@@ -194,4 +195,5 @@ def _partner_documents(
         choices[open_rows[enough]] = usable[enough]
         seen[open_rows] += other
         open_rows = open_rows[~enough & (seen[open_rows] < _MOST_CANDIDATES)]
+
     return partner, choices

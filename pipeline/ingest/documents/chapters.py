@@ -41,6 +41,7 @@ class ChapterSplit:
         # join pieces that are too short to the next one
         pieces = []
         short = ""
+
         for start, end in pairwise(edges):
             short += text[start:end]
             if len(short.split()) >= max(1, self.min_words):

@@ -189,11 +189,13 @@ def _write_rows(path: Path, schema: pa.Schema, rows: Iterable[dict[str, object]]
     )
 
     count = 0
+
     with path.open("wb") as file, pa.ipc.new_file(file, schema, options=options) as writer:
         for rows_of_batch in _split_batches(rows, text):
             batch = _make_batch(schema, rows_of_batch, known)
             writer.write_batch(batch)
             count += batch.num_rows
+
     return count
 
 
@@ -201,6 +203,7 @@ def _make_batch(
     schema: pa.Schema, rows: Sequence[Mapping[str, Any]], known: dict[str, dict[str, int]]
 ) -> pa.RecordBatch:
     columns = []
+
     for field in schema:
         values = [row[field.name] for row in rows]
         if (entries := known.get(field.name)) is None:
@@ -211,6 +214,7 @@ def _make_batch(
         ]
         names = pa.array(list(entries), pa.utf8())
         columns.append(pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), names))
+
     return pa.record_batch(columns, schema=schema)
 
 

@@ -143,6 +143,7 @@ def iterate_members(
 ) -> Iterator[MemberFile | UnreadMember]:
     """Yield the members in order, also those that are skipped; contents are below a folder."""
     seen: set[str] = set()
+
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         content = Path(temporary) / "member"
         members = _iterate_tar if archive_format == "tar" else _iterate_zip
@@ -153,6 +154,7 @@ def iterate_members(
 
             # each name once, without the files that a folder would skip too
             name, copied = member
+
             if reason := _reason_to_skip(name):
                 yield UnreadMember(name, reason, "ignored")
             elif name in seen:
@@ -195,6 +197,7 @@ def _copy_content(
     """
     pieces = []
     produced = 0
+
     while piece := source.read(_COPY_BYTES):
         produced += len(piece)
         if is_bomb(limits, compressed, produced):
@@ -207,6 +210,7 @@ def _copy_content(
 
     # remove the former member first: some file systems store a truncated file at once
     target.unlink(missing_ok=True)
+
     with target.open("wb") as file:
         file.writelines(pieces)
         while piece := source.read(_COPY_BYTES):
@@ -214,6 +218,7 @@ def _copy_content(
             if is_bomb(limits, compressed, produced):
                 raise Damage("bomb")
             file.write(piece)
+
     return target
 
 
@@ -233,9 +238,11 @@ class _TarHeader(tarfile.TarInfo):
         except tarfile.InvalidHeaderError:  # type: ignore[attr-defined]
             cls.bad_blocks += 1
             raise
+
         if header.size < 0 or (header.type in _EXTRA_FIELD_TYPES and header.size > _HEADER_BYTES):
             cls.bad_blocks += 1
             raise tarfile.InvalidHeaderError("size")  # type: ignore[attr-defined]
+
         return header
 
 
@@ -260,6 +267,7 @@ class _DecompressedStream(io.RawIOBase):
                 piece = b""
             self._rest = memoryview(piece)
             self.ended = not piece
+
         size = min(len(buffer), len(self._rest))
         buffer[:size] = self._rest[:size]
         self._rest = self._rest[size:]
@@ -272,6 +280,7 @@ def _iterate_tar(
     header: type[_TarHeader] = type("Header", (_TarHeader,), {})
     stream = _DecompressedStream(path, limits)
     last = ""
+
     try:
         tar: Any = tarfile.open(  # noqa: SIM115
             fileobj=io.BufferedReader(stream, _COPY_BYTES),
@@ -282,6 +291,7 @@ def _iterate_tar(
     except _TAR_ERRORS:
         yield UnreadMember(path.name, stream.reason or "damaged", lost_bytes=stream.lost_bytes)
         return
+
     while (member := _next_member(tar, stream)) is not None:
         if header.bad_blocks:
             yield UnreadMember(f"behind {last}" if last else path.name, "damaged")
@@ -296,6 +306,7 @@ def _iterate_tar(
         if fault := _find_fault(member.name, is_file=member.isreg() and not member.issparse()):
             yield UnreadMember(member.name, fault)
             continue
+
         try:
             copied = _copy_content(tar.extractfile(member), content, limits, member.size)
         except Damage as damage:
@@ -304,7 +315,9 @@ def _iterate_tar(
         except _TAR_ERRORS:
             yield UnreadMember(last, stream.reason or "truncated", lost_bytes=stream.lost_bytes)
             return
+
         yield last, copied
+
     if stream.reason or not header.ended:
         yield UnreadMember(
             f"behind {last}", stream.reason or "truncated", lost_bytes=stream.lost_bytes
@@ -318,6 +331,7 @@ def _next_member(tar: Any, stream: _DecompressedStream) -> tarfile.TarInfo | Non
     if tar.firstmember is not None:  # read when the file was opened
         first: tarfile.TarInfo = tar.next()
         return first
+
     at = -1
     while not (stream.ended and at == tar.fileobj.tell()):
         at = tar.fileobj.tell()
@@ -326,6 +340,7 @@ def _next_member(tar: Any, stream: _DecompressedStream) -> tarfile.TarInfo | Non
             min(left, _COPY_BYTES)
         ):
             pass
+
         if left > 0:
             return None
         try:
@@ -336,7 +351,9 @@ def _next_member(tar: Any, stream: _DecompressedStream) -> tarfile.TarInfo | Non
                 -(-max(tar.offset + 1, tar.fileobj.tell()) // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
             )
             continue
+
         return member
+
     return None
 
 
@@ -345,10 +362,12 @@ def _iterate_zip(
 ) -> Iterator[tuple[str, bytes | Path] | UnreadMember]:
     size = path.stat().st_size
     produced = 0
+
     with path.open("rb") as file:
         if _directory_bytes(file, size) > _DIRECTORY_BYTES:
             yield UnreadMember(path.name, "too_many")
             return
+
         try:
             archive = zipfile.ZipFile(file)
         except _ZIP_ERRORS:
@@ -363,9 +382,11 @@ def _iterate_zip(
             if fault := _find_fault(member.filename, is_file=not is_link):
                 yield UnreadMember(member.filename, fault)
                 continue
+
             if member.flag_bits & 1:
                 yield UnreadMember(name, "encrypted")
                 continue
+
             try:
                 with archive.open(member) as source:
                     copied = _copy_content(
@@ -383,6 +404,7 @@ def _iterate_zip(
             if is_bomb(limits, size, produced):
                 yield UnreadMember(name, "bomb")
                 return
+
             yield name, copied
 
 

@@ -63,6 +63,7 @@ def _find_next_line(file: BinaryIO, position: int, most: int) -> int | None:
             return at + end + 1
         at = at + len(piece)
         size = min(_PIECE_BYTES, 2 * size)
+
     return None
 
 
@@ -118,6 +119,7 @@ class ByteLines:
         limit = self._limits.line_bytes
         parts: list[bytes] = []  # start of a line that continues in the next piece
         length = 0
+
         for piece in pieces:
             if isinstance(piece, Damage):
                 yield at, DamagedLine(piece.reason, piece.lost_bytes)
@@ -129,6 +131,7 @@ class ByteLines:
 
             # the last part continues in the next piece
             *lines, rest = piece.split(b"\n")
+
             for line in lines:
                 parts.append(line)
                 length += len(line)
@@ -137,8 +140,10 @@ class ByteLines:
                 parts = []
                 length = 0
                 self.is_after_damage = False
+
             length += len(rest)
             parts = [*parts, rest] if length <= limit else []
+
         if length:
             yield at, b"".join(parts) if length <= limit and not is_cut else max(length, limit + 1)
 

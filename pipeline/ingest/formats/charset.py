@@ -58,10 +58,12 @@ def decode(
 
     # valid UTF-8, or valid in the encoding of the byte order mark
     body = body[len(mark or b"") :]
+
     try:
         valid = body.decode(marked or "utf-8")
     except UnicodeDecodeError:
         valid = None
+
     if valid is not None and (marked or named in (None, "utf-8")):
         return valid, 0
     if named is None or (named == "utf-8" and not marked):
@@ -78,6 +80,7 @@ def decode(
         and sum(each > "\x7f" for each in valid) >= _FEWEST_MULTIBYTE
     ):
         return valid, FLAG_DECODED_BY_GUESS
+
     if not is_replaced:
         return text, 0
     return _check_text(text, 0) or (_guess_encoding(body) if valid is None else (valid, 0))
@@ -133,6 +136,7 @@ def recode_utf16(pieces: Iterator[bytes | Damage]) -> Iterator[bytes | Damage]:
 
     make = codecs.getincrementaldecoder(encoding)
     decoder = make("surrogatepass")
+
     for piece in chain([first], pieces, [b""]):
         if isinstance(piece, Damage):
             decoder = make("surrogatepass")

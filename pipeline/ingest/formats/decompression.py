@@ -110,6 +110,7 @@ def _choose_zstd_decoder(file: BinaryIO) -> Callable[[], Any]:
         return _make_zstd_decoder
 
     content = file.read(size)
+
     with suppress(zstandard.ZstdError):
         if content.startswith(_ZSTD) and zstandard.frame_content_size(content) <= _DICTIONARY_BYTES:
             packed = zstandard.ZstdDecompressor(max_window_size=_DICTIONARY_BYTES)
@@ -119,6 +120,7 @@ def _choose_zstd_decoder(file: BinaryIO) -> Callable[[], Any]:
             dict_data=dictionary, max_window_size=_ZSTD_WINDOW
         )
         return decompressor.decompressobj
+
     return _make_zstd_decoder
 
 
@@ -269,14 +271,17 @@ def decompress_members(
         find_window = CODECS[codec].window
         make_for_file = CODECS[codec].file_decoder
         make_decoder = CODECS[codec].decoder if make_for_file is None else make_for_file(file)
+
         while (member := _skip_zeros(file, start)) < size:
             read = progress.read
             produced = progress.produced
+
             if find_window is not None:
                 file.seek(member)
                 _check_window(
                     path, find_window(file.read(_PROBE_BYTES)), member, size - member, limits
                 )
+
             try:
                 start = yield from _decode_member(
                     file, codec, make_decoder, member, limits, progress
@@ -328,6 +333,7 @@ def _check_window(
             return
         allowed = memory_share()
         why = f", by default {explain_share()}"
+
     if window > allowed:
         raise ConfigurationError(
             f"{path}: expected a compression window of at most {allowed:,} bytes "
@@ -372,6 +378,7 @@ def _decode_member(
             chunk = data[at : at + step]
             progress.read = max(progress.read, start + fed + len(chunk))
             produced = progress.produced
+
             try:
                 for piece in decode_with(decoder, chunk):
                     progress.produced += len(piece)
@@ -388,9 +395,11 @@ def _decode_member(
                 ):
                     yield start, piece
                 raise Damage("damaged", decoded) from error
+
             fed += len(chunk)
             if decoder.eof:
                 return start + fed - len(decoder.unused_data or b"")  # LZ4 returns None
+
         file.seek(start + fed)
         # small reads first: members may be small, and bytes beyond a member are read again
         if not (data := file.read(min(_READ_BYTES, fed))):
@@ -431,6 +440,7 @@ def find_member(
     """
     pattern = CODECS[codec].member
     make_decoder = make_decoder or CODECS[codec].decoder
+
     while True:
         file.seek(start)
         block = file.read(_SEARCH_BYTES)

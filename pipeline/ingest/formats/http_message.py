@@ -102,6 +102,7 @@ def parse_response(message: bytes, limits: InputLimits) -> HttpResponse | None:
         Damage: the body is compressed but does not decode (`content_encoding`), or is a `bomb`.
     """
     position = 0
+
     while True:
         status = _STATUS.match(message, position)
         if status is None:
@@ -183,6 +184,7 @@ def _decode_body(response: HttpResponse, limits: InputLimits) -> HttpResponse:
 
     is_as_sent = "chunked" not in transfer
     left = limits.record_bytes  # bytes that all layers together may still produce
+
     for name in reversed(layers if body else ()):
         for coding in _CODINGS[name]:
             content, ended, left = _decompress(body, coding, limits, left)
@@ -222,6 +224,7 @@ def _join_chunks(body: bytes) -> tuple[bytes, bool]:
             return body, True
         pieces.append(body[size.end() : end])
         at = end if following is None else following.end()
+
     return (b"".join(pieces), False) if pieces else (body, True)
 
 
@@ -244,6 +247,7 @@ def _decompress(
 
     further: list[bytes] = []
     streams = 1
+
     while end < len(body) and (not coding.magics or body.startswith(coding.magics, end)):
         stream, following, left = _decompress_stream(body, end, coding, limits, left)
         further += stream
@@ -252,6 +256,7 @@ def _decompress(
             is_ignored = not coding.magics
             return b"".join(pieces if is_ignored else pieces + further), is_ignored, left
         end = following
+
     return b"".join(pieces + further), True, left
 
 
@@ -265,8 +270,10 @@ def _decompress_stream(
     decoder = coding.make_decoder()
     pieces: list[bytes] = []
     produced = 0
+
     for at in range(start, len(body), _STEP_BYTES):
         before = len(pieces)
+
         try:
             for piece in filter(None, decode_with(decoder, body[at : at + _STEP_BYTES])):
                 pieces.append(piece)
@@ -279,6 +286,7 @@ def _decompress_stream(
                 ([], None) if coding.returns_rest else _find_end(body, start, at, coding)
             )
             return pieces[:before] + last, stream_end, left - produced
+
         if decoder.eof:
             return pieces, end, left - produced
 

@@ -111,6 +111,7 @@ def format_number(text: str, language: str) -> str:
         )
     except (UnknownLocaleError, ValueError):
         return text
+
     return f"\u2212{shown[1:]}" if shown.startswith("-") else str(shown)
 
 
@@ -216,10 +217,12 @@ def _show_as_of(call: TemplateCall) -> str:
     year, month, day = (call.get(index) for index in range(3))
     number = int(month) if month.isdecimal() and len(month) <= 2 else 0
     named = _MONTHS[number - 1] if 1 <= number <= len(_MONTHS) else month
+
     if day and call.first_named("df") == "us":
         date = f"{named} {day}, {year}"
     else:
         date = " ".join(filter(None, (day, named, year)))
+
     word = "since" if call.first_named("since") else "as of"
     return f"{word if call.first_named('lc') else word.capitalize()} {date}".strip()
 
@@ -244,6 +247,7 @@ def _show_measure(call: TemplateCall) -> str:
             if not has_further:
                 break
             text += " "
+
     return text.strip()
 
 

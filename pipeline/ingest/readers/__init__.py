@@ -161,6 +161,7 @@ def detect_reader(path: InputFile, named: str | None = None) -> tuple[str, bool]
             f"{path}: the content does not match the file name: {tool}. To read the file anyway, "
             f"name its reader: input='{{path: {path}, reader: {name}}}'"
         )
+
     is_splittable: bool = READERS.load_class(name).is_splittable(raw)
     return name, is_splittable
 
@@ -177,6 +178,7 @@ def _read_head(path: InputFile) -> tuple[bytes, bytes]:
         )
     except OSError as error:
         raise StorageError(f"{path}: cannot be read ({error.strerror or error})") from error
+
     head = b"" if isinstance(content, Damage) else content[:_HEAD_BYTES]
     if (encoding := detect_utf16(head)) is not None:
         head = head.decode(encoding, "ignore").encode("utf-8", "ignore")
@@ -192,6 +194,7 @@ def detect_members(
     """
     for member in iterate_members(path, archive_format, limits, scratch):
         reader = ""
+
         if isinstance(member, MemberFile):
             try:
                 reader = detect_reader(member, named)[0]
@@ -210,9 +213,11 @@ def detect_members(
             if reader in ARCHIVES:
                 yield UnreadMember(member.name, "nested_archive"), ""
                 continue
+
             if reader == _NO_READER:
                 yield UnreadMember(member.name, "no_reader"), ""
                 continue
+
         yield member, reader
 
 
@@ -233,6 +238,7 @@ def _match_content(path: InputFile, head: bytes) -> str | None:
     for name, magics in _MAGICS.items():
         if head.startswith(magics):
             return name
+
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text[:64].lower().startswith((b"<!doctype html", b"<html")):
         return "html"

@@ -80,6 +80,7 @@ def _write_message(message: Mapping[str, object], options: MessageOptions) -> st
                 else f"a message has no {name!r}, but {keys}"
             )
             raise DialogueError(f"{why}; name it by messages: {{{option}: KEY}}")
+
     stated_role = str(message[options.role])
     role = options.roles.get(stated_role, stated_role)[:_NAME_CHARACTERS]
     if role not in options.template:

@@ -236,14 +236,17 @@ def make_record(
             text = text.decode("utf-8")
         except UnicodeDecodeError:
             return SkippedRecord("malformed", "bad_utf8", locator)
+
     if is_dialogue(text):
         try:
             text = write_dialogue(text, options.messages)
         except DialogueError as error:
             return SkippedRecord("malformed", "text_type", locator, str(error))
+
     if not isinstance(text, str):
         why = f"{options.text_key!r} is {_TYPE_NAMES.get(type(text), 'not text')}"
         return SkippedRecord("malformed", "text_type", locator, why)
+
     if not text or text.isspace():
         return SkippedRecord("malformed", "empty", locator)
 
@@ -254,11 +257,13 @@ def make_record(
 
     # every other field goes to `extra`
     others = dict(row)
+
     for key in (options.text_key, options.url_key):
         if key in others:
             del others[key]
         elif "." in key:
             others = _remove_field(others, key)
+
     date = None if options.date_key is None else parse_date(value_at(row, options.date_key))
     if options.date_key is not None and date is not None:
         others = _remove_field(others, options.date_key)
@@ -341,6 +346,7 @@ def _to_portable_json(value: object) -> Any:
         return {
             _repair_surrogates(str(name)): _to_portable_json(item) for name, item in value.items()
         }
+
     if isinstance(value, (list, tuple)):
         return [_to_portable_json(item) for item in value]
     if isinstance(value, str):

@@ -76,6 +76,7 @@ class TableFileReader(RowReader):
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         """Yield all rows; of a damaged part the rows before the damage, then the next part."""
         row = 0
+
         try:
             with self.table(path) as (schema, parts):
                 key = self._options.text_key
@@ -101,6 +102,7 @@ class TableFileReader(RowReader):
         Lost rows are yielded too, so that later indices do not change.
         """
         first = row
+
         try:
             for batch in part.batches():
                 for fields in iterate_rows(batch, self._records.text_columns):
@@ -118,6 +120,7 @@ class TableFileReader(RowReader):
                             missing_text=f"column {self._options.text_key!r} has the type "
                             f"{text_type}, not text",
                         )
+
                     row += 1
                     yield item
         except _DAMAGE_ERRORS:
@@ -126,6 +129,7 @@ class TableFileReader(RowReader):
                 SkippedRecord("malformed", "damaged", row + number) for number in range(lost)
             )
             row += lost
+
         return row
 
 
@@ -177,6 +181,7 @@ def _to_values(column: pa.Array, is_text: bool) -> list[Any]:
     if timeless == column.type:
         values: list[object] = column.to_pylist()
         return values
+
     if is_text and pa.types.is_string(timeless):
         return [valid or None for valid in column.is_valid().to_pylist()]
     try:
@@ -204,13 +209,16 @@ def _replace_times(
             _replace_times(kind.key_type, replace_time),
             _replace_times(kind.item_type, replace_time),
         )
+
     if types.is_struct(kind):
         return pa.struct(
             [field.with_type(_replace_times(field.type, replace_time)) for field in kind]
         )
+
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         inner = kind.value_field.with_type(_replace_times(kind.value_type, replace_time))
         if types.is_large_list(kind):
             return pa.large_list(inner)
         return pa.list_(inner, kind.list_size if types.is_fixed_size_list(kind) else -1)
+
     return kind

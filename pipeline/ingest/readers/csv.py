@@ -78,6 +78,7 @@ class CsvReader(RowReader):
                 lambda: waiting.popleft() if waiting else next(lines), self._options
             )
             row: list[str] | None = None
+
             try:
                 row = next(csv.reader(lines_of_row, delimiter=delimiter, strict=True))
             except StopIteration:
@@ -153,6 +154,7 @@ class _RowLines:
         offset, line = self._pull()
         text = ""
         problem = ""
+
         if isinstance(line, int):
             problem = "line_bytes"
         elif isinstance(line, DamagedLine):

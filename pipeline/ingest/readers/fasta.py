@@ -86,6 +86,7 @@ class FastaReader(Reader):
         skipping = (
             False  # lines without a header are one record; those after damage are not counted
         )
+
         for offset, line in _split_at_returns(lines):
             if not isinstance(line, bytes):
                 reason, undecoded = (
@@ -116,6 +117,7 @@ class FastaReader(Reader):
                     detail="a sequence before the first header, which starts with '>'",
                 )
                 skipping = True
+
         yield from record.finish() if record else ()
 
 

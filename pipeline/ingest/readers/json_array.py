@@ -64,6 +64,7 @@ class JsonArrayReader(RowReader):
                 return
             yield self._make_item(value, raw, offset, length)
             is_array = text.skip(",") or text.starts_with("]")
+
         if not is_array or text.starts_with("") or text.damage:
             yield SkippedRecord(
                 "malformed", text.damage or "bad_json", text.offset, lost_bytes=text.lost_bytes
@@ -138,6 +139,7 @@ class _JsonText:
         Return the reason as third element if the value is invalid; it is then not passed.
         """
         size = _LOOKAHEAD
+
         while True:
             at_end = False
             while len(self.buffer) - self.at < size and not at_end:
@@ -159,4 +161,5 @@ class _JsonText:
             else:
                 if end < len(self.buffer) or at_end:
                     return value, self._take(end), ""
+
             size *= 2

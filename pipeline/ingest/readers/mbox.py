@@ -40,6 +40,7 @@ class MboxReader(Reader):
         length = 0
         after_blank = True
         lines: list[bytes] | None = None  # of the message; None before the first one
+
         for (offset, line), (_, following) in pairwise(
             chain(ByteLines(path, start, end, self._limits), [(0, b"")])
         ):
@@ -60,7 +61,9 @@ class MboxReader(Reader):
                 and has_header
                 and (after_blank or _DATE.match(line) is not None)
             )
+
             after_blank = not line.strip()
+
             if is_start or (lines is None and _HEADER.match(line) and offset == 0):
                 if lines is not None:
                     yield self._make_item(lines, first, length)
@@ -71,7 +74,9 @@ class MboxReader(Reader):
                 lines.append(line)
             elif lines is None and not after_blank:
                 yield SkippedRecord("note", "line_outside_messages")
+
             length += len(line) + 1
+
         if lines is not None:
             yield self._make_item(lines, first, length)
 

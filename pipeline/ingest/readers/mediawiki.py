@@ -111,6 +111,7 @@ class MediawikiReader(Reader):
         pages = _PageParser(min(self._limits.record_bytes, _LONGEST_PAGE))
         reason = ""
         lost = 0
+
         for piece in decompress_file(path, self._limits, resume=False):
             if isinstance(piece, Damage):
                 reason = piece.reason
@@ -180,6 +181,7 @@ class _PageParser:
 
     def _open(self, name: str, attributes: dict[str, str]) -> None:
         self._text = None
+
         if name == "mediawiki":
             self._language = attributes.get("xml:lang", "en")
             self._hidden_prefixes.discard(self._language)
@@ -225,6 +227,7 @@ class _PageParser:
             if name == "text" and self._size > self._longest:
                 self._fields["too_large"] = "yes"
             self._fields[name] = value
+
         self._text = None
 
     def _end_page(self, end: int) -> None:
@@ -306,10 +309,12 @@ def _escape_unclosed(markup: str) -> str:
     position = 0
     while mark := _MARK.search(markup, position):
         position = mark.end()
+
         if ends := mark["end_tag"] or mark["close"]:
             if stack := unclosed.get(_OPENER.get(ends, ends.lower())):
                 stack.pop()
             continue
+
         opener = mark["open"] or (mark["tag"].lower() if mark["end"] else "<")
         if mark["last"] == "/" or is_single(opener):
             continue
@@ -323,6 +328,7 @@ def _escape_unclosed(markup: str) -> str:
                 position = end.end()
                 continue
             endless.add(opener)
+
         unclosed.setdefault(opener, []).append(mark.start())
 
     starts = sorted(start for starts in unclosed.values() for start in starts)
@@ -345,6 +351,7 @@ class _WikitextRenderer:
         nodes = [] if code is None else code.nodes
         after_mark = False
         before = ""
+
         for node, following in zip(nodes, [*nodes[1:], None], strict=False):
             # of consecutive list marks, only the last one is shown
             if type(node).__name__ == "Tag" and node.wiki_markup in _LIST_MARKS:
@@ -364,6 +371,7 @@ class _WikitextRenderer:
                 piece = text.lstrip(" \t") if after_mark else text
                 yield piece, is_code
                 before = piece or before
+
             after_mark = False
 
     def _render_node(self, node: Any, before: str, *, in_code: bool) -> Iterator[tuple[str, bool]]:
@@ -410,6 +418,7 @@ class _WikitextRenderer:
             return None
         positional: list[str] = []
         named: dict[str, str] = {}
+
         for parameter in node.params[:_MOST_PARAMETERS]:
             key = self._render_text(parameter.name)
             value = self._render_text(parameter.value)
@@ -417,6 +426,7 @@ class _WikitextRenderer:
                 positional.append(value)
             else:
                 named[key.lower()] = value
+
         return show(TemplateCall(positional, named, self._language, before))
 
     def _render_text(self, code: object) -> str:

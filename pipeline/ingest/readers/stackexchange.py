@@ -56,6 +56,7 @@ class StackexchangeReader(Reader):
         offset = 0
         has_rows = False
         damaged = False
+
         for piece in recode_utf16(decompress_file(path, self._limits)):
             if isinstance(piece, Damage):
                 if _ROW.match(ahead):
@@ -65,6 +66,7 @@ class StackexchangeReader(Reader):
                 ahead = b""
                 damaged = True
                 continue
+
             ahead += piece
             # all rows but the last one are complete
             starts = [match.start() for match in _START.finditer(ahead)]
@@ -74,10 +76,12 @@ class StackexchangeReader(Reader):
             rest = starts[-1] if starts else max(0, len(ahead) - _TAIL_BYTES)
             ahead = ahead[rest:]
             offset = offset + rest
+
             if len(ahead) > self._limits.record_bytes:
                 yield SkippedRecord("malformed", "too_large", offset)
                 offset += len(ahead)
                 ahead = b""
+
         if _START.match(ahead):
             yield self._make_item(ahead, offset)
         elif not has_rows and not damaged:
@@ -97,10 +101,12 @@ class StackexchangeReader(Reader):
             if element is None
             else _CONTROLS.sub(b"", element[0].removesuffix(b">").removesuffix(b"/"))
         )
+
         try:
             fields: Mapping[str, str] = etree.fromstring(start_tag + b"/>", _PARSER).attrib
         except (etree.XMLSyntaxError, ValueError):
             return SkippedRecord("malformed", "bad_xml", offset)
+
         type_id = fields.get("PostTypeId", "")
         if type_id not in _POST_TYPES:
             return SkippedRecord("ignored", f"post_type_{type_id[:10]}")

@@ -28,6 +28,7 @@ class WholeFileReader(Reader):
         pieces = []
         length = 0
         size = path.stat().st_size
+
         for piece in decompress_file(path, self._limits, resume=False):
             if isinstance(piece, Damage):
                 # all content before a cut or before trailing junk is valid
@@ -46,6 +47,7 @@ class WholeFileReader(Reader):
         if decoded is None:
             yield SkippedRecord("malformed", "charset")
             return
+
         text, decoding_flags = decoded
         flags |= decoding_flags
         yield RawRecord(0, self.locator_type, size, text, is_markup=self.is_markup, flags=flags)

@@ -87,6 +87,7 @@ class TsvReader(RowReader, LineFileReader):
             )
         except UnicodeDecodeError:
             return None
+
         return names if self._records.is_header(names) else None
 
     def parse(self, line: str, offset: int, length: int) -> Item:
@@ -104,6 +105,7 @@ class TsvReader(RowReader, LineFileReader):
                 if is_first
                 else rejected
             )
+
         return self._records.make_pair(
             dict(zip(columns, fields, strict=True)), "tsv", offset, length
         )

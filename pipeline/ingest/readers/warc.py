@@ -84,6 +84,7 @@ class WarcReader(Reader):
         start = self.find_first_record(path, start)
         end = self.find_first_record(path, end)
         content = _WarcContent(path, self._limits, start)
+
         while start < end:
             content.skip_line_ends()
             content.fill(_START_BYTES)
@@ -141,12 +142,14 @@ class WarcReader(Reader):
         if end > size:
             fields.setdefault("warc-truncated", "length")
         content.drop(end)
+
         if (
             locator_type == "warc-gz"
             and content.skip_line_ends()
             and (following := content.locate())[1] == locator_type
         ):
             size = following[0] - locator
+
         return self._make_item(fields, payload, locator, locator_type, size)
 
     def _make_item(
@@ -166,10 +169,12 @@ class WarcReader(Reader):
         body = payload
 
         is_message = name == "response" or media.startswith("application/http")
+
         try:
             response = parse_response(payload, self._limits) if is_message else None
         except Damage as damage:
             return SkippedRecord("malformed", damage.reason, locator)
+
         if response is not None:
             if not response.is_page:
                 return SkippedRecord("ignored", f"status_{response.status}", locator)
@@ -255,6 +260,7 @@ class _WarcContent:
                 if self._codec is not None and member != self._members[-1][1]:
                     self._members.append((self.at + len(self.ahead), member))
                 self.ahead += piece
+
         return True
 
     def drop(self, length: int) -> None:

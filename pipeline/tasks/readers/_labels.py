@@ -259,6 +259,7 @@ def word_classes(tags: Sequence[str], column: str) -> list[str]:
     if are_entities(tags):
         types = {tag[2:] for tag in map(normalize, tags) if tag != _OUTSIDE}
         return [*bio_labels(sorted(types))]
+
     names = sort_classes(tags)
     similar = sum(bool(_RESEMBLES.fullmatch(tag)) for tag in tags)
     if len(tags) > 1 and similar == len(tags) - 1:
@@ -268,6 +269,7 @@ def word_classes(tags: Sequence[str], column: str) -> list[str]:
             column,
             ", ".join(names[:10]),
         )
+
     return names
 
 
@@ -300,6 +302,7 @@ def to_bio(tags: Sequence[str]) -> list[str]:
     """
     converted = []
     open_type = ""
+
     for tag in map(normalize, tags):
         mark, dash, entity = tag.partition("-")
         if tag == _OUTSIDE:
@@ -310,4 +313,5 @@ def to_bio(tags: Sequence[str]) -> list[str]:
             raise ValueError(f"tag {tag!r}: expected O, or B, I, E or S with a type, such as B-PER")
         converted.append(f"{'B' if mark in _BEGINS or entity != open_type else 'I'}-{entity}")
         open_type = "" if mark in "ES" else entity
+
     return converted

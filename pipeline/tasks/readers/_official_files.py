@@ -53,6 +53,7 @@ def open_lines(
     if isinstance(first, Rejected):
         reason = first.detail or f"expected {expected}, got {first.reason.replace('_', ' ')}"
         raise ConfigurationError(f"{path}: line 1: {reason}")
+
     return RowFile(path, layout, rows)
 
 
@@ -71,6 +72,7 @@ def open_sentences(
 
     def rows() -> Iterator[tuple[int, Row | Rejected]]:
         documents = 0
+
         for sentence in read_sentences(path, limits):
             parsed = [parse(line) for line in sentence.lines if not document.match(line)]
             documents += len(sentence.lines) - len(parsed)

@@ -65,6 +65,7 @@ class TaskMetadata:
             "multi_label": not self.multi_label,
             "both_orders": not self.both_orders,
         }
+
         return {key: value for key, value in fields.items() if not absent.get(key, False)}
 
     @classmethod

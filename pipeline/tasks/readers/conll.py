@@ -95,6 +95,7 @@ class ConllReader(OfficialLayout):
         word = self.options.word_column
         tag = self.options.tag_column
         prefix = self.options.prefix
+
         if len({index % count for index in (word, tag) if -count <= index < count}) < 2:
             raise ConfigurationError(
                 f"{path}: expected a column {word} of words and a column {tag} of tags, got "
@@ -114,6 +115,7 @@ class ConllReader(OfficialLayout):
     def open_unlabeled(self, path: Path) -> RowFile:
         """Open a file whose lines may lack the tag; lines of text are refused."""
         first, separator = self._first_line(path)
+
         if _NAMES & {*_split(first, separator)} and not self._is_tag(_split(first, separator)[-1]):
             raise ConfigurationError(
                 f"{path}: expected lines of a word and its tag, got a header of columns: {first!r}"
@@ -144,16 +146,19 @@ class ConllReader(OfficialLayout):
         """
         file_type = detect_reader(path)[0]
         first = ""
+
         if file_type in _FORMATS:
             first = next(self._word_lines(path), "")
             if not first:
                 raise ConfigurationError(f"{path}: expected lines of a word and its tag, got none")
             file_type = "jsonl" if first.lstrip().startswith('{"') else file_type
+
         if file_type not in _FORMATS or (file_type == "csv" and "\t" not in first):
             raise ConfigurationError(
                 f"{path}: expected lines of a word and its tag, got {file_type}: name its columns "
                 "by tasks.reader='{name: labeled, words: COLUMN, label: COLUMN}'"
             )
+
         return first, "\t" if "\t" in first else None
 
     def _word_lines(self, path: Path) -> Iterator[str]:

@@ -134,6 +134,7 @@ class GlueReader(OfficialLayout):
             if task.labels
             else {"score": task.label}
         )
+
         return LabeledReader.Options(
             task=name,
             text=[task.texts[0]],
@@ -162,6 +163,7 @@ class GlueReader(OfficialLayout):
         task = self.task
         file = open_table(path, self.limits, default="tsv", by_line=True)
         names = {*file.names}
+
         if (
             len(task.columns) == len(file.names)
             and file.names[task.columns.index("label")] in task.labels

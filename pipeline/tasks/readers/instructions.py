@@ -85,6 +85,7 @@ class InstructionsReader(TaskReader):
                 raise ValueError(
                     f"template, roles: expected {', '.join(_ROLES)}, got {unknown[0]!r}"
                 )
+
             if missing := sorted({"user", "assistant"} - set(template)):
                 raise ValueError(f"template: expected an entry for {' and '.join(missing)}")
             for role, text in template.items():
@@ -158,6 +159,7 @@ class InstructionsReader(TaskReader):
             from clozeline.pipeline.tasks.chat_template import write_dialogues
 
             return write_dialogues(items, tokenizer)
+
         specials = special_ids(tokenizer)
         id_of = tokenizer.vocabulary.id_of
         fields = re.compile(f"{_FIELD}|(?P<piece>{pieces_pattern(specials)})")
@@ -166,6 +168,7 @@ class InstructionsReader(TaskReader):
             template = templates[role]
             position = 0
             is_target = False
+
             for match in fields.finditer(template):
                 if template[position : match.start()]:
                     yield TemplatePart(template[position : match.start()])

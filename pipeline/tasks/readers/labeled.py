@@ -125,10 +125,12 @@ class LabeledReader(TaskReader):
                     "expected one of label (a class), labels (several) and score (a number), got "
                     f"{' and '.join(answers) or 'none'}: name the column, such as label: sentiment"
                 )
+
             if self.words is not None and (self.text_pair or self.label is None):
                 raise ValueError(
                     "words: expected label, the column with a class for each word, and no text_pair"
                 )
+
             if not self.text:
                 raise ValueError("text: expected a column, got none")
 
@@ -150,11 +152,13 @@ class LabeledReader(TaskReader):
         names = class_names(spec.classes)
         metrics = self.metrics
         texts = 2 if spec.text_pair else 1
+
         if spec.words is not None:
             entity = ("entity_f1", "strict_entity_f1") if are_entities(names) else ()
             return TaskMetadata(
                 name=spec.task, head="tagging", labels=names, metrics=(*entity, "accuracy")
             )
+
         if spec.score is not None:
             low, high = spec.range or (0.0, 1.0)
             metrics = metrics or ("pearson", "spearman")
@@ -215,7 +219,9 @@ class LabeledReader(TaskReader):
                 if spec.range is not None
                 else replace(self.options, range=self._score_range(splits))
             )
+
         classes: Sequence[str] | Mapping[str, str] = spec.classes
+
         if not classes:
             training = [
                 path for split, path in splits.items() if split.partition("_")[0] == "train"
@@ -225,6 +231,7 @@ class LabeledReader(TaskReader):
             classes = next((list(names) for names in stored if names), ())
             # numbers in a file are class indices only if the order of the classes is given
             classes = classes or {name: name for name in self._find_classes(training)}
+
         if spec.words is not None and not isinstance(classes, Mapping) and are_entities(classes):
             classes = bio_classes(classes)
         return self.options if classes is spec.classes else replace(self.options, classes=classes)
@@ -237,16 +244,19 @@ class LabeledReader(TaskReader):
         spec = self.spec
         name = self._answer
         first_rows = dict[str, str]()
+
         for where, row in self._rows(paths):
             labels: list[str] = []
             if self._is_kept(row):
                 with suppress(Unfit):  # rows that `read` rejects
                     labels = self._labels(row)
+
             if spec.labels is not None and is_vector(labels):
                 raise ConfigurationError(
                     f"{where}: the column {name} holds {', '.join(labels[:_SHOWN])}, a number for "
                     "each class: name the classes in this order by tasks.reader.classes=[...]"
                 )
+
             for text in labels:
                 first_rows.setdefault(text, where)
             if len(first_rows) > MOST_CLASSES:
@@ -264,6 +274,7 @@ class LabeledReader(TaskReader):
                 f"expected: to predict numbers, set tasks.reader.score={name}; for classes, list "
                 "them by tasks.reader.classes=[...]"
             )
+
         least = 1 if spec.labels is not None else 2
         if len(names) < least:
             raise ConfigurationError(
@@ -271,6 +282,7 @@ class LabeledReader(TaskReader):
                 f"{', '.join(names) or 'none'}: {self._columns_of(*paths)}, or list all classes: "
                 "tasks.reader.classes=[...]"
             )
+
         return sort_classes(names) if spec.words is None else word_classes(names, name)
 
     def _score_range(self, splits: Mapping[str, Path]) -> list[float]:
@@ -303,6 +315,7 @@ class LabeledReader(TaskReader):
         if spec.words is not None:
             words = words_of(value_at(row, spec.words))
             return TaggedWords(words, self._tags(row, len(words)), index, group)
+
         texts = self.texts_of(row)
         if spec.score is not None:
             return LabeledText(texts, None, self._number(row), index, group)
@@ -323,6 +336,7 @@ class LabeledReader(TaskReader):
         """Return the labels of a row as strings: one, any number, or one per word."""
         spec = self.spec
         value = value_at(row, self._answer)
+
         try:
             if spec.words is None and spec.labels is None:
                 labels = None if (label := cell_text(value)) is None else [label]
@@ -396,6 +410,7 @@ class LabeledReader(TaskReader):
             raise Unfit(
                 "bad_label", f"the column {self._answer} holds {value!r}, expected {expected}"
             )
+
         return number
 
     def _classes(self, row: Row) -> tuple[int, ...]:
@@ -447,6 +462,7 @@ class LabeledReader(TaskReader):
         spec = self.spec
         values = {index: value for value, index in reversed(self._indices.items())}
         fixed = {name: kept[0] for name, kept in spec.keep.items()}
+
         for item in items:
             # the first column of a side holds its text, further ones are empty
             texts: dict[str, str] = {}

@@ -89,6 +89,7 @@ class MultipleChoiceReader(TaskReader):
         has_zero = False
         above = 0
         where = ""
+
         for path in {*splits.values()}:
             for item in self.read(self.open(path)):
                 has_zero = has_zero or (isinstance(item, Choices) and item.right == 0)
@@ -101,6 +102,7 @@ class MultipleChoiceReader(TaskReader):
                 f"{where}: {above:,} answers are the number of choices and none is 0, so they seem "
                 "to count from 1: set tasks.reader.answers=['1', '2', ...]"
             )
+
         return self.options
 
     def item(self, row: Row, index: int) -> Choices:
@@ -118,6 +120,7 @@ class MultipleChoiceReader(TaskReader):
 
         # the index of the correct choice
         text = str(answer).strip()
+
         if spec.answers:
             right = spec.answers.index(str(answer)) if str(answer) in spec.answers else -1
         else:
@@ -125,6 +128,7 @@ class MultipleChoiceReader(TaskReader):
                 isinstance(answer, (int, str)) and not isinstance(answer, bool) and text.isdecimal()
             )
             right = int(text) if is_index else -1
+
         if right == len(choices):
             raise Unfit("bad_label", _BEYOND)
         if not 0 <= right < len(choices):
@@ -133,6 +137,7 @@ class MultipleChoiceReader(TaskReader):
             raise Unfit(
                 "bad_label", f"{detail}; name the choices by tasks.reader.answers=[A, B, ...]"
             )
+
         group = None if spec.group is None else f"{spec.group} {value_at(row, spec.group)}"
         return Choices(
             contexts[0],

@@ -40,6 +40,7 @@ def question_of(row: Row, index: int, form: NormalForm, *, unanswerable: bool) -
 
     answers = []
     stored = normalize_field(form, context)
+
     for answer in [] if entry.get("is_impossible") else accepted:
         start, text = (
             (answer.get(name) for name in ("answer_start", "text"))
@@ -111,6 +112,7 @@ class SquadReader(TaskReader):
             raise ConfigurationError(
                 f"{path}: expected SQuAD's layout, an object with a list `data` of articles"
             )
+
         layout = f"SQuAD {data.get('version', 'without version')}"
         return RowFile(path, layout, lambda: enumerate(_questions(articles)))
 

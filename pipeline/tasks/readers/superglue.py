@@ -63,6 +63,7 @@ def _answers(row: Row) -> Iterator[Sequence[Row]]:
     """Yield the answers of each question, as passage and question with answer."""
     for question in maps(row["passage"]["questions"]):
         group = []
+
         for answer in maps(question.get("answers")):
             parts = [question.get("question"), answer.get("text")]
             texts = [part for part in parts if isinstance(part, str)]
@@ -197,8 +198,10 @@ class SuperglueReader(OfficialLayout):
         """Yield the rows of all lines; the rows of a group share its index."""
         task = self.task
         index = 0
+
         for line, row in file.rows():
             groups: Iterable[Sequence[Row | Rejected]] = [[row]]
+
             if not isinstance(row, Rejected):
                 if any(value_at(row, name) is None for name in task.fields):
                     groups = [[attach_texts(Rejected("fields", line), row)]]
@@ -233,10 +236,12 @@ class SuperglueReader(OfficialLayout):
             return question_of(
                 {**row, "entry": entry}, index, self.form, unanswerable=not has_answers
             )
+
         if self.options.task == "copa":
             return MultipleChoiceReader(MultipleChoiceReader.Options(), self.limits).item(
                 row, index
             )
+
         if self.options.task == "axg":
             index = pair if isinstance(pair := row.get("pair_id"), int) else index // 2
         return super().item(row, index)

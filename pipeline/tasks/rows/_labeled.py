@@ -36,12 +36,14 @@ class LabeledRows(TaskRows[LabeledText]):
     @classmethod
     def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:
         label = cls.answer(metadata)
+
         if metadata.both_orders:
             role = Role("start", "input_ids", head=metadata.head)
             starts = Feature(
                 "choice_starts", "uint32", role, "starts of both orders of the pair, first 0"
             )
             return (ALL_IDS, starts, *((ALL_SEGMENTS,) if frame.segments else ()), label)
+
         return (
             INPUT_IDS,
             *((SEGMENT_STARTS,) if frame.segments and metadata.texts > 1 else ()),
@@ -71,4 +73,5 @@ class LabeledRows(TaskRows[LabeledText]):
             "target": [item.target],
             "labels": np.isin(np.arange(len(self.metadata.labels)), classes).astype(np.uint8),
         }
+
         return [BuiltExample(columns, cut=sum(row.cut for row in rows), labels=labels)]

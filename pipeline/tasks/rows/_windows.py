@@ -87,6 +87,7 @@ def sliding_windows(sizes: Sequence[int] | Int64, limit: int, step: int) -> list
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     windows: list[tuple[int, int]] = []
     start = 0
+
     while True:
         fitting = int(np.searchsorted(offsets, offsets[start] + limit, side="right")) - 1
         end = max(start + 1, fitting)
@@ -111,6 +112,7 @@ def assign_to_windows(windows: Sequence[tuple[int, int]], sizes: Sequence[int] |
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     best = np.full(len(sizes), -1, np.int64)
     window_of = np.zeros(len(sizes), np.int64)
+
     for number, (start, end) in enumerate(windows):
         # tokens before and after each unit of this window; scaled by 100, contexts are integers
         left = offsets[start:end] - offsets[start]
@@ -119,4 +121,5 @@ def assign_to_windows(windows: Sequence[tuple[int, int]], sizes: Sequence[int] |
         better = context > best[start:end]
         best[start:end][better] = context[better]
         window_of[start:end][better] = number
+
     return window_of

@@ -86,6 +86,7 @@ class TargetRows(GenerationRows):
         vocabulary = self.tokenizer.vocabulary
         parts = part_ids(item.parts, encodings, vocabulary)
         rows: list[BuiltExample] = []
+
         for number, (begin, end) in enumerate(answer_runs(item.parts)):
             if not begin:
                 continue  # the dialogue starts with an answer: the encoder has no source
@@ -109,6 +110,7 @@ class TargetRows(GenerationRows):
             notes |= {"answers_without_source": 1} if number and not rows else {}
             cut = source_row.cut + target_row.cut
             rows.append(BuiltExample(columns, number, cut, source_row.cut, notes=notes))
+
         return rows or "no_tokens"
 
 
@@ -159,6 +161,7 @@ class TurnRows(GenerationRows):
             "label_ids": ids[positions],
             "record": record_bytes({"source": source, "targets": list(targets)}),
         }
+
         input_cut = len(ids) - kept - int(has_loss[kept:].sum())
         return [
             BuiltExample(

@@ -87,6 +87,7 @@ class AnswerRows(TaskRows[Question]):
 
         # first and last context token that overlap the first accepted answer
         first = last = -1
+
         if item.answers:
             start, text = item.answers[0]
             overlaps = (
@@ -113,7 +114,9 @@ class AnswerRows(TaskRows[Question]):
             "context": item.context,
             "answers": answers,
         }
+
         rows: list[BuiltExample] = []
+
         for number, (start, end) in enumerate(windows):
             row = self.frame_texts(question_ids, context.ids[start:end])
             has_answer = start <= first and last < end
@@ -129,8 +132,10 @@ class AnswerRows(TaskRows[Question]):
                 "offsets": offsets.reshape(-1),
                 "record": record_bytes(record),
             }
+
             note = "windows_with_answer" if has_answer else "windows_without_answer"
             rows.append(BuiltExample(columns, start, cut, 0 if rows else cut, notes={note: 1}))
+
         if item.answers and not any("windows_with_answer" in row.notes for row in rows):
             rows[0] = replace(rows[0], notes={**rows[0].notes, "questions_without_window": 1})
         return rows

@@ -96,6 +96,7 @@ class TaggedRows(TaskRows[TaggedWords]):
         window_of = assign_to_windows(windows, sizes)
 
         rows = []
+
         for number, (start, end) in enumerate(windows):
             labeled = np.flatnonzero(window_of == number)
             if not len(labeled):
@@ -130,11 +131,13 @@ class TaggedRows(TaskRows[TaggedWords]):
                     }
                 ),
             }
+
             labels = Counter(metadata.labels[item.tags[word]] for word in tagged)
             without = len(labeled) - len(tagged)
             notes = {"words_without_tokens": without} if without else {}
             first = int(labeled[0])
             rows.append(BuiltExample(columns, first, framed.cut, labels=labels, notes=notes))
+
         return rows
 
     def _tags_of_blanks(self, item: TaggedWords, numbers: Int64, labeled: Int64) -> dict[int, int]:
@@ -150,12 +153,14 @@ class TaggedRows(TaskRows[TaggedWords]):
         blanks = blanks[blanks < filled[-1]] if len(filled) else blanks[:0]
         order = np.searchsorted(filled, blanks)
         tags: dict[int, int] = {}
+
         for position, number in zip(blanks.tolist(), order.tolist(), strict=True):
             word = int(numbers[filled[number]])
             is_inside = number > 0 and numbers[filled[number - 1]] == word
             label = self._label_before(self.metadata.labels[item.tags[word]], is_inside=is_inside)
             if label in self.metadata.labels and word in labeled:
                 tags[position] = self.metadata.labels.index(label)
+
         return tags
 
     def _label_before(self, label: str, *, is_inside: bool) -> str:

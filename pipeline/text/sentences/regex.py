@@ -203,6 +203,7 @@ class Regex(SentenceSplitter):
                 start += 1
             if start < last and self._ends(text, match, start, rules):
                 starts.append(start)
+
         return starts
 
     def _ends(self, text: str, match: re.Match[str], start: int, rules: _Rules) -> bool:
@@ -217,6 +218,7 @@ class Regex(SentenceSplitter):
         if not word:
             return text[start] not in _CONTINUING
         mark = text[match.start()]
+
         if word[0].islower():
             if mark in "?!":  # "really? yes", but not after a quotation
                 return not match.group().strip("?!")

@@ -44,6 +44,7 @@ class Given(Segmenter):
             return []
         starts = []
         position = 0
+
         for word in words:
             visible = normalize(word) if isinstance(word, str) else ""
             limit = position + _MOST_SKIPPED + len(visible)
@@ -51,4 +52,5 @@ class Given(Segmenter):
             if start >= 0:
                 starts.append(start)
                 position = start + len(visible)
+
         return starts

@@ -23,6 +23,7 @@ def select_extra(extra: Mapping[str, object], keys: Sequence[str]) -> str | None
 def count_extra(rows: Iterable[tuple[str | None, int]], keys: Sequence[str]) -> ExtraTotals:
     """Return the totals over documents, given the JSON object and the tokens of each."""
     totals: ExtraTotals = {key: _empty_total() for key in keys}
+
     for content, tokens in rows:
         for key, value in json.loads(content or "{}").items():
             total = totals[key]
@@ -44,12 +45,14 @@ def count_extra(rows: Iterable[tuple[str | None, int]], keys: Sequence[str]) -> 
                     else json.dumps(value, sort_keys=True, ensure_ascii=False)
                 )
                 _add_amounts(total["values"].setdefault(name[:_MOST_CHARACTERS], {}), 1, tokens)
+
     return {key: _limit_values(total) for key, total in totals.items()}
 
 
 def merge_totals(parts: Iterable[ExtraTotals], keys: Sequence[str]) -> ExtraTotals:
     """Return the sum of totals; the order of the parts matters only for the rounding of sums."""
     totals: ExtraTotals = {key: _empty_total() for key in keys}
+
     for part in parts:
         for key, added in part.items():
             total = totals[key]
@@ -61,6 +64,7 @@ def merge_totals(parts: Iterable[ExtraTotals], keys: Sequence[str]) -> ExtraTota
             _add_amounts(total["others"], added["others"]["documents"], added["others"]["tokens"])
             if added["numbers"]:
                 _add_numbers(total["numbers"], added["numbers"])
+
     return {key: _limit_values(total) for key, total in totals.items()}
 
 

@@ -73,11 +73,13 @@ class AssignCodes(Pass[EncodeCounts]):
                 text than `max_unknown`.
         """
         counts: EncodeCounts = total_counts(output.folder, "tokenize")
+
         if not counts.get("documents_out"):
             raise ConfigurationError(
                 "there are no documents to encode: all were rejected; the reports of the stages "
                 "say why"
             )
+
         self._require_known_text(UnknownShares.of(counts))
         languages = sorted({*counts["tokens_by_language"], *counts.get("target_languages", {})})
         if len(languages) > _LANGUAGE_LIMIT:
@@ -166,6 +168,7 @@ class MergeRuns(Pass[EncodeCounts]):
             described = DOCUMENTS_SCHEMA.append(EXTRA_COLUMN) if self.extra else DOCUMENTS_SCHEMA
             documents = table.append_column("tokens", lengths).select(described.names)
             written = write_table(path, documents, described)
+
         require_equal(
             f"encode: {name}", "documents of the shard", len(rows), "rows written", written
         )
@@ -176,10 +179,12 @@ class MergeRuns(Pass[EncodeCounts]):
             return counts
         pairs = zip(documents.column("extra").to_pylist(), lengths.to_pylist(), strict=True)
         totals = count_extra(pairs, self.extra)
+
         with output.file(_extra_file(unit)) as path:
             path.write_text(
                 json.dumps(totals, sort_keys=True, ensure_ascii=False), encoding="utf-8"
             )
+
         return {**counts, "with_extra": {key: total["documents"] for key, total in totals.items()}}
 
     def _count(self, unit: int, rows: RowBatch, size: int, output: Output) -> EncodeCounts:
@@ -196,6 +201,7 @@ class MergeRuns(Pass[EncodeCounts]):
         )
         training = tokens.values[~np.repeat(held_out, tokens.lengths)]
         training_targets = targets.values[~np.repeat(held_out, targets.lengths)]
+
         with output.file(f"tmp/counts/{unit:06d}.npy") as path, path.open("wb") as sink:
             token_counts = np.bincount(training, minlength=size) + np.bincount(
                 training_targets, minlength=size
@@ -210,6 +216,7 @@ class MergeRuns(Pass[EncodeCounts]):
         if len(targets.values):
             merged["target_tokens"] = len(targets.values)
             heldout_counts["target_tokens"] = len(targets.values) - len(training_targets)
+
         return {"merged": merged, "held_out": heldout_counts}
 
 
@@ -233,6 +240,7 @@ def _rows(table: pa.Table, codes: Mapping[str, Any]) -> RowBatch:
     }
 
     columns = {name: _ragged_lists(table.column(name)) for name in ("token_ids", "sentence_starts")}
+
     if codes["pairs"]:
         targets = _ragged_lists(table.column("target_ids"))
         names = table.column("target_language").drop_null()
@@ -240,6 +248,7 @@ def _rows(table: pa.Table, codes: Mapping[str, Any]) -> RowBatch:
         has_target = np.minimum(targets.lengths, 1)
         languages = Ragged(language, offsets_of(has_target))
         columns |= {"target_ids": targets, "target_language": languages}
+
     if "words" in codes:
         columns[WORD_STARTS.name] = _ragged_lists(table.column(WORD_STARTS.name))
     return RowBatch(fixed, columns)
@@ -283,11 +292,13 @@ class TokenManifest(Pass[EncodeCounts]):
         for shard in range(self.shards):
             by_id = find_file(folder, f"merge-{shard:06d}", f"tmp/counts/{shard:06d}.npy")
             totals += np.load(io.BytesIO(by_id.buffer()))
+
         with output.file(TOKEN_COUNTS_FILE) as path:
             columns = [pa.array(np.arange(vocabulary.size), pa.uint32()), pa.array(totals)]
             ids = write_table(
                 path, pa.table(columns, schema=TOKEN_COUNTS_SCHEMA), TOKEN_COUNTS_SCHEMA
             )
+
         require_equal(f"encode: {TOKEN_COUNTS_FILE}", "ids", vocabulary.size, "rows written", ids)
 
         # the same tokens must be counted by documents and by ids
@@ -306,11 +317,13 @@ class TokenManifest(Pass[EncodeCounts]):
                 "role": "tokenizer",
             }
         ]
+
         if self.decontaminated is not None:
             digest = find_file(self.decontaminated, "index-000000", "index.arrow").xxh3_128
             parents.append(
                 {"name": self.decontaminated.name, "digest": digest, "role": "evaluation index"}
             )
+
         manifest = _set_writer(vocabulary, codes, self.shards).write_manifest(
             output,
             name=self.corpus,
@@ -323,6 +336,7 @@ class TokenManifest(Pass[EncodeCounts]):
             parents=parents,
             config={**self.config, **self._extra_totals(folder)},
         )
+
         written = manifest.totals.samples, manifest.totals.tokens
         require_written("encode: manifest", (merged["documents"], merged["tokens"]), written)
         return {}

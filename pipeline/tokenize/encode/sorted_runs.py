@@ -88,6 +88,7 @@ class RunWriter:
             document.offset,
             document.length,
         )
+
         words = () if word_starts is None else (word_starts,)
         declared = (select_extra(document.extra, self._extra),) if self._extra else ()
 

@@ -48,6 +48,7 @@ def check_memory(executor: ExecutorConfig, shards: int, documents: float) -> str
     """Return a warning if a worker may need more memory than it has, else ""."""
     options = executor.component().options
     remedy = "lower executor.workers"
+
     if executor.name == "local":
         available = psutil.virtual_memory().total / min(
             executor.workers or os.cpu_count() or 1, executor.tasks, shards
@@ -55,6 +56,7 @@ def check_memory(executor: ExecutorConfig, shards: int, documents: float) -> str
     else:
         available = options.mem_per_cpu_gb * options.cpus_per_task * 2**30
         remedy = "raise executor.options.mem_per_cpu_gb"
+
     if (needed := worker_memory(shards, documents)) <= available:
         return ""
     return (
@@ -198,6 +200,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             for name in SEGMENTERS.available()
             for language in SEGMENTERS.load_class(name).languages
         }
+
         candidates = UNSPACED_LANGUAGES | segmenters.keys()
         unspaced = candidates & documents.keys() - self.config.words.keys()
         if not unspaced:
@@ -209,6 +212,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             f"({', '.join(sorted(unspaced))}) have no spaces between words, so each piece of the "
             f"tokenizer counts as a word in {', '.join(wanted)}"
         )
+
         named = [
             f"{language}: {segmenters[language]}"
             for language in sorted(unspaced & segmenters.keys())

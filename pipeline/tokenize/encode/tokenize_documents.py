@@ -159,6 +159,7 @@ def sentence_starts(
         before = int(tokens[row]) - 1
         if before >= 0 and text[int(token_starts[before]) : int(visible[row])].isspace():
             tokens[row] = before
+
     tokens[0] = 0
     return np.unique(tokens[tokens < len(token_starts)]).astype(np.uint32)
 
@@ -249,6 +250,7 @@ class TokenizeDocuments(Pass[EncodeCounts]):
             "tokens": 0,
             "rejected": {"no_tokens": 0},
         }
+
         unknown = UnknownText(tokenizer)
 
         switcher: SentenceSwitcher | None = None
@@ -262,6 +264,7 @@ class TokenizeDocuments(Pass[EncodeCounts]):
             writer = RunWriter(
                 pieces, ids, self.runs.destinations, words=bool(segmenters), extra=self.extra
             )
+
             for batch in _batches(read_documents(find_documents_file(self.documents, unit))):
                 if switcher is not None:
                     batch = [switcher.switch(document, counts) for document in batch]
@@ -271,7 +274,9 @@ class TokenizeDocuments(Pass[EncodeCounts]):
                         order = order_key(item.document.uid, "order", self.seed)
                         starts = (item.sentence_starts, item.target_ids, item.word_starts)
                         writer.add(item.document, order, item.ids, *starts)
+
             writer.close()
+
         return add_counts(counts, cast(EncodeCounts, unknown.counts()))
 
 
@@ -305,9 +310,11 @@ def _count(item: TokenDocument) -> EncodeCounts:
         counts["words"] = len(item.word_starts)
         if item.lacks_words:
             counts["without_words"] = 1
+
     if other:
         counts["target_tokens"] = other
         counts["target_languages"] = {item.document.target_language or "und": other}
+
     return counts
 
 

@@ -123,6 +123,7 @@ class ImportTokenizer(Pass[TokenizerCounts]):
         for relative, content in self.files.items():
             with output.file(f"tokenizer/{relative}") as path:
                 path.write_bytes(content)
+
         published = PublishedMetadata.find(output.folder / "tokenizer")
         for note in published.notes:
             _LOG.warning("tokenizer: assumed: %s", note)
@@ -140,6 +141,7 @@ class ImportTokenizer(Pass[TokenizerCounts]):
                 else ""
             )
             _LOG.warning("tokenizer: added after the vocabulary of %s: %s", self.source, listed)
+
         return {"vocabulary": {"published": first, "added": len(ids)}, "added": ids}
 
 
@@ -162,15 +164,18 @@ def _import(
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
+
         try:
             tokenizer = import_tokenizer(Path(path), folder, **options)
         except OSError as error:
             raise ConfigurationError(f"tokenizer.path {path}: cannot be read ({error})") from error
+
         files = {
             str(file.relative_to(folder)): file.read_bytes()
             for file in folder.rglob("*")
             if file.is_file()
         }
+
         return _ImportedTokenizer(
             replace(tokenizer.vocabulary, folder=None), dict(sorted(files.items()))
         )
@@ -218,6 +223,7 @@ def find_missing_roles(users: Sequence[TokenUser], vocabulary: Vocabulary) -> It
         for role in SPECIALS
         if role not in vocabulary.specials
     }
+
     lacking["sentinels"] = replace(
         complete, sentinels=complete.sentinels[: len(vocabulary.sentinels)]
     )

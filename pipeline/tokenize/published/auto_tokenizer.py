@@ -94,6 +94,7 @@ def describe(
 
     # compare the ids of transformers with those of the files
     ids: dict[str, int] = backend.get_vocab(with_added_tokens=True)
+
     if wrong := [
         piece
         for piece, token in stated.items()
@@ -145,11 +146,13 @@ def _refuse_distant_ids(source: Path, folder: Path) -> None:
     for name in ("added_tokens.json", "vocab.json"):
         with suppress(*damaged):
             ids += _read_json(folder / name).values()
+
     with suppress(*damaged):
         if spec := _read_json(folder / "tokenizer.json"):
             ids += [entry["id"] for entry in spec["added_tokens"]]
             pieces = spec["model"]["vocab"]
             ids += pieces.values() if isinstance(pieces, dict) else range(len(pieces))
+
     for name in ("vocab.txt", *_MODELS):
         if (folder / name).is_file() and not _is_ranked(folder / name):
             with suppress(*damaged):
@@ -160,6 +163,7 @@ def _refuse_distant_ids(source: Path, folder: Path) -> None:
                 )
                 ids += range(len(pieces))
             break
+
     ranks = next(
         (file for file in folder.iterdir() if file.name.endswith(_BINARY) and _is_ranked(file)),
         None,
@@ -191,12 +195,14 @@ def _load(source: Path, folder: str) -> Any:
                 "class of transformers by tokenizer_class"
             )
         raise ConfigurationError(f"tokenizer.path {source}: {reason}") from error
+
     if not isinstance(tokenizer, TokenizersBackend):
         raise ConfigurationError(
             f"tokenizer.path {source}: transformers reads it by {type(tokenizer).__name__}, which "
             "the `tokenizers` library cannot represent: give a folder with a tokenizer.json, or "
             "train a tokenizer"
         )
+
     return tokenizer
 
 
@@ -272,6 +278,7 @@ def _convert_ranks(folder: Path, chosen: str) -> dict[str, int]:
         return {}
     converter: Any = TikTokenConverter
     pieces, merges = converter().extract_vocab_merges_from_model(str(ranks))
+
     if tokenizer_class_from_name(chosen) is TokenizersBackend:
         ranks.rename(folder / "tokenizer.model")
     else:
@@ -280,6 +287,7 @@ def _convert_ranks(folder: Path, chosen: str) -> dict[str, int]:
         (folder / "merges.txt").write_text(
             "\n".join(["#version: 0.2", *map(" ".join, merges)]), encoding="utf-8"
         )
+
     return dict(pieces)
 
 
@@ -312,6 +320,7 @@ def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, boo
     model = _read_json(folder / "config.json")
     stated = config.get("tokenizer_class") or model.get("tokenizer_class")
     named = stated or TOKENIZER_MAPPING_NAMES.get(str(model.get("model_type")))
+
     if given:
         if tokenizer_class_from_name(given) is None:
             raise ConfigurationError(
@@ -360,6 +369,7 @@ def _guess_class(source: Path, folder: Path) -> dict[str, Any]:
             "A" <= letter <= "Z" for piece in pieces if piece[:1] != "[" for letter in piece
         )
         return {"tokenizer_class": "BertTokenizer", "do_lower_case": lower}
+
     if (folder / "spiece.model").is_file():
         model = _read_sentencepiece(folder / "spiece.model")
         pieces = [piece.piece for piece in model.pieces]
@@ -371,6 +381,7 @@ def _guess_class(source: Path, folder: Path) -> dict[str, Any]:
             "[MASK]",
         ]:
             return {"tokenizer_class": "AlbertTokenizer"}
+
         if (
             model.trainer_spec.model_type == 2
             and model.trainer_spec.byte_fallback
@@ -382,6 +393,7 @@ def _guess_class(source: Path, folder: Path) -> dict[str, Any]:
 
         if _read_json(folder / "vocab.json").keys() >= set(ByteLevel.alphabet()):
             return {"tokenizer_class": "GPT2Tokenizer"}
+
     raise ConfigurationError(
         f"tokenizer.path {source}: the file does not say how texts are split: name the class by "
         "tokenizer.tokenizer_class, such as T5Tokenizer, XLMRobertaTokenizer, OpenAIGPTTokenizer, "
@@ -458,14 +470,17 @@ def main() -> None:
         "TRANSFORMERS_VERBOSITY": "error",
         "TOKENIZERS_PARALLELISM": "false",
     }
+
     sys.modules["torch"] = None  # type: ignore[assignment]
     from transformers.convert_slow_tokenizer import TikTokenConverter
 
     converter: Any = TikTokenConverter
     # replaces the reader of the package `tiktoken`
     converter.load_tiktoken_bpe = staticmethod(_read_ranks)
+
     for line in sys.stdin:
         request = json.loads(line)
+
         try:
             answer = describe(**request)
         except Exception as error:
@@ -476,6 +491,7 @@ def main() -> None:
                     f"{_COPY_AGAIN}"
                 )
             answer = {"error": reason, "damaged": not isinstance(error, ConfigurationError)}
+
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
 

@@ -260,10 +260,12 @@ def _build_library(
     vocabulary = tokenizer.vocabulary
     frame = form.frame
     _add_specials(library, tokenizer, published.added)
+
     if frame is None:
         has_template = library.post_processor is not None  # from a published file
         has_pair = not has_template and {"cls", "sep"} <= vocabulary.specials.keys()
         frame = PAIR if has_pair else ExportTemplate()
+
     if any(frame):
         library.post_processor = _make_template(tokenizer, frame)
     _trim_offsets(library, framed=any(frame))
@@ -299,6 +301,7 @@ def _compare_special_tokens(written: tokenizers.Tokenizer, source: Path) -> dict
     theirs = tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"]))
     pieces = [entry["content"] for entry in answer["tokenizer"]["added_tokens"] if entry["special"]]
     texts = [f"the {piece}\n{piece} \u00a0the{piece}the" for piece in pieces]
+
     try:
         return {text: _ids(theirs, text) == _ids(written, text) for text in texts}
     except Exception as error:  # the library raises no narrower class
@@ -325,6 +328,7 @@ def _add_specials(
         for token, piece in model.get_added_tokens_decoder().items()
         if piece.content not in added
     }
+
     model.add_special_tokens(
         [
             AddedToken(tokenizer.piece(token), special=True, normalized=False, lstrip=token == mask)
@@ -335,12 +339,14 @@ def _add_specials(
 
     # compare all ids with the original
     written = model.get_vocab(with_added_tokens=True)
+
     for token in range(vocabulary.size):
         if (other := written.get(tokenizer.piece(token))) != token:
             raise IntegrityError(
                 f"{_MODEL_FILE}: piece {tokenizer.piece(token)!r} has id {token}, but would get "
                 f"{other} in the file; the vocabulary cannot be exported"
             )
+
     if len(written) != vocabulary.size:
         raise IntegrityError(
             f"{_MODEL_FILE}: expected {vocabulary.size} pieces, got {len(written)}"
@@ -354,6 +360,7 @@ def _make_template(tokenizer: Tokenizer, frame: ExportTemplate) -> Any:
         for roles in frame
         for role in roles
     }
+
     pieces = {role: tokenizer.piece(token) for role, token in ids.items()}
     head = [pieces[role] for role in frame.head]
     between = [pieces[role] for role in frame.between]
@@ -405,6 +412,7 @@ def _config(
             "attention_mask",
         ],
     }
+
     return config if published.max_length is None else {**config, _LENGTH: published.max_length}
 
 

@@ -46,11 +46,13 @@ def copy_source_files(source: Path, folder: Path) -> None:
                 f"{file}: this link leads to a file outside of {root}: copy the file into the "
                 "folder"
             )
+
         if (size := file.stat().st_size) > _LARGEST:
             raise ConfigurationError(
                 f"{file}: a file of a tokenizer has at most {_LARGEST:,} bytes, this one has "
                 f"{size:,}"
             )
+
         target = folder / SOURCE / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target)
@@ -150,5 +152,6 @@ def _first_set(config: Path) -> Path:
         raise ConfigurationError(
             f"tokenizer.path {config.parent}: expected the key data.shards in {config}"
         )
+
     path = Path(first).expanduser()
     return path if path.name == "manifest.json" else path / "manifest.json"

@@ -137,18 +137,22 @@ def import_tokenizer(
         "add": add,
         "tokenizer_class": tokenizer_class,
     }
+
     where = ours.folder if ours else source
+
     with (
         writing(folder),
         _name_original_paths({folder / TokenizerJson.FILE: source, folder: where}),
     ):
         # copy a tokenizer of Clozeline, or read a published one
         texts: Mapping[str, Sequence[int]] = {}
+
         if ours is not None:
             for file in ours.files:
                 target = folder / file.relative_to(ours.folder)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, target)
+
             tokenizer: Tokenizer = load_tokenizer(folder)
             roles = tokenizer.vocabulary.specials
             is_published = ours.algorithm == ALGORITHM
@@ -161,6 +165,7 @@ def import_tokenizer(
                     f"tokenizer.path {source}: models were trained with the ids of this tokenizer "
                     f"of Clozeline ({ours.algorithm}), so it cannot be changed: leave out {given}"
                 )
+
             spec = read_tokenizer_json(folder / TokenizerJson.FILE)
             published = PublishedMetadata.load(folder)
         else:
@@ -189,6 +194,7 @@ def source_files(source: Path) -> list[Path]:
         raise ConfigurationError(
             f"tokenizer.path {source}: no such file or folder; give the path of a tokenizer"
         )
+
     if (ours := find_clozeline_tokenizer(source)) is not None:
         return list(ours.files)
     names = (
@@ -196,6 +202,7 @@ def source_files(source: Path) -> list[Path]:
         if source.is_dir()
         else (source, *(source.parent / name for name in DESCRIPTIONS))
     )
+
     return sorted(filter(Path.is_file, names))
 
 
@@ -222,8 +229,10 @@ def _read_published(
         notes.append(
             f"{fillers:,} ids have no piece, or the piece of a later id: no text becomes them"
         )
+
     special = {entry["content"] for entry in spec["added_tokens"] if entry["special"]}
     _, lost = hide_pieces(spec, special | set(answer["roles"].values()))
+
     if lost:
         notes.append(
             f"{lost:,} merges of letters to a special piece are dropped: text never becomes one"
@@ -239,6 +248,7 @@ def _read_published(
             for name in ("tokenizer_class", "padding_side", "max_length", "notes")
         },
     )
+
     return spec, published, dict(zip(_TEXTS, answer["ids"], strict=True))
 
 
@@ -265,6 +275,7 @@ def describe_in_child(request: Mapping[str, object]) -> str:
             f"tokenizer.path {request['path']}: transformers could not read it; its process ended "
             f"with {child.returncode} ({last})"
         )
+
     answer: str = child.stdout
     return answer
 
@@ -350,6 +361,7 @@ def _assign_roles(
         added=[*published.added, *added.values()],
         notes=notes,
     )
+
     published.check([*names, *added.values()])
     return spec, published
 
@@ -423,6 +435,7 @@ def _parse_sentinels(pattern: str | Sequence[str], names: Collection[str]) -> li
     if not isinstance(pattern, str):
         return list(pattern)
     before, mark, after = pattern.partition("{}")
+
     if not mark:
         raise ConfigurationError(
             f"tokenizer.sentinels: expected a list, or a pattern with {{}}, got {pattern!r}"
@@ -434,6 +447,7 @@ def _parse_sentinels(pattern: str | Sequence[str], names: Collection[str]) -> li
         raise ConfigurationError(
             f"tokenizer.sentinels: no piece of the vocabulary matches {pattern!r}"
         )
+
     return [name for _, name in marks]
 
 
@@ -442,10 +456,12 @@ def _missing_pieces(
 ) -> dict[str, str]:
     """Return the pieces to add by role: specials, then sentinels, then modes."""
     missing = {role: SPECIAL_PIECES[role] for role in SPECIALS if role in add and role not in roles}
+
     if "sentinels" in add:
         missing |= {
             f"sentinel {number}": f"<extra_{number}>" for number in range(len(marks), SENTINELS)
         }
+
     if "modes" in add:
         missing |= {mode: f"<{mode}>" for mode in MODES}
     taken = sorted(set(missing.values()) & set(names))
@@ -454,4 +470,5 @@ def _missing_pieces(
             f"tokenizer.add: the vocabulary already has {', '.join(taken)} without a role; assign "
             "their roles by `tokenizer.specials`"
         )
+
     return missing

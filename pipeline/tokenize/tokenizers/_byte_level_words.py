@@ -46,6 +46,7 @@ def has_byte_level_words(spec: Mapping[str, Any], special: Collection[str]) -> b
         and level.get("use_regex", True)
         and not level["add_prefix_space"]
     )
+
     keeps_text = not spec.get("normalizer") and all(
         entry["content"] in special for entry in spec["added_tokens"]
     )

@@ -99,6 +99,7 @@ def split_text(text: str, limit: int) -> list[str]:
             end = start + limit
         slices.append(text[start:end])
         start = end
+
     slices.append(text[start:])
     return slices
 
@@ -240,6 +241,7 @@ class PieceTable:
             IntegrityError: the pieces of a text have more or fewer bytes than the text.
         """
         encodings = []
+
         for row, (text, tokens) in enumerate(zip(texts, ids, strict=True)):
             widths = self.lengths.take(tokens)
             ends = np.cumsum(widths, dtype=np.int64)
@@ -253,11 +255,14 @@ class PieceTable:
 
             # offsets in bytes, then in characters
             starts = ends - widths
+
             if not text.isascii():
                 characters = characters_of(text)
                 starts = characters[starts]
                 ends = characters[ends - 1] + 1
+
             encodings.append(Encoding(tokens, starts, ends))
+
         return encodings
 
 

@@ -70,6 +70,7 @@ class TrainedSentencepiece(TrainableTokenizer):
             if self._has_bytes
             else [self.unknown_id]
         )
+
         self._literal = np.array(escaped, dtype=self.vocabulary.id_dtype)
 
     @classmethod
@@ -98,6 +99,7 @@ class TrainedSentencepiece(TrainableTokenizer):
         """
         cls.check_size(options)
         sample = [text.replace(SPACE, " ") for text in training_texts(texts)]
+
         try:
             proto = _train(sample, cls.MODEL, options, options.size)
         except RuntimeError as error:
@@ -113,6 +115,7 @@ class TrainedSentencepiece(TrainableTokenizer):
                     f"{cls.NAME}: SentencePiece cannot train on this text: {error}"
                 ) from error
             proto = _train(sample, cls.MODEL, options, int(too_large[1]))
+
         folder.mkdir(parents=True, exist_ok=True)
         (folder / cls.FILE).write_bytes(proto)
         return cls(sentencepiece.SentencePieceProcessor(model_proto=proto))
@@ -141,6 +144,7 @@ class TrainedSentencepiece(TrainableTokenizer):
         for row in slices:
             parts = [self._literal if part == SPACE else next(pieces) for part in row]
             rows.append(np.concatenate(parts).astype(self.vocabulary.id_dtype))
+
         return self._table.encodings(texts, rows)
 
     def _encode_without_bytes(self, text: str) -> Encoding:
@@ -148,6 +152,7 @@ class TrainedSentencepiece(TrainableTokenizer):
         # id, first byte and end of each token
         tokens = list[tuple[int, int, int]]()
         start = 0
+
         for part in _slices(text):
             if part == SPACE:
                 tokens.append((self.unknown_id, start, start + len(SPACE.encode())))
@@ -168,6 +173,7 @@ class TrainedSentencepiece(TrainableTokenizer):
         unknown = SPECIAL_PIECES["unk"]
         ids = {piece.piece: number for number, piece in enumerate(pieces)}
         algorithm: object
+
         if self.MODEL == "bpe":
             algorithm = models.BPE(
                 ids,
@@ -266,4 +272,5 @@ def _train(sample: list[str], model_type: str, options: Any, size: int) -> bytes
         unk_piece=unknown,
         minloglevel=2,
     )
+
     return model.getvalue()

@@ -83,6 +83,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
             f"{folder / NAME_FILE}: expected the name of a tokenizer ({known}), got {name!r}; "
             f"{rebuild_hint(folder / NAME_FILE)}"
         )
+
     tokenizer = TOKENIZERS.load_class(name).load(folder)
     stored = Vocabulary.load(folder / VOCABULARY_FILE)
     if stored.fingerprint != tokenizer.vocabulary.fingerprint:
@@ -91,6 +92,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
             f"{tokenizer.FILE} has {tokenizer.vocabulary.fingerprint}; restore both files from the "
             f"same training: {rebuild_hint(folder / VOCABULARY_FILE)}"
         )
+
     tokenizer.vocabulary = stored  # the same vocabulary, with its folder
     return tokenizer
 
@@ -118,6 +120,7 @@ def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
     """
     candidates = []
     unread = []
+
     for folder in dict.fromkeys(
         (*manifest_path.absolute().parents, *manifest_path.resolve().parents)
     ):
@@ -135,6 +138,7 @@ def find_tokenizer(manifest_path: Path, fingerprint: str) -> Path:
         raise IntegrityError(
             f"{unread[0]}: this file of a tokenizer is missing; {rebuild_hint(unread[0])}"
         )
+
     seen = "; ".join(candidates) or f"no train_tokenizer/tokenizer above {manifest_path}"
     raise ConfigurationError(
         f"{manifest_path}: no tokenizer has the fingerprint {fingerprint} of this set; {seen}"

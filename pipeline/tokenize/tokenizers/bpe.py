@@ -114,6 +114,7 @@ def learn_merges(
     queue = [rank(pair) for pair in totals]
     heapq.heapify(queue)
     merges: list[tuple[str, str]] = []
+
     while queue and len(merges) < limit:
         *_, pair = entry = heapq.heappop(queue)
         if totals[pair] < min_frequency or "".join(pair) in banned:
@@ -131,11 +132,13 @@ def learn_merges(
             add(number, -1)
             corpus[number] = _merge(corpus[number], pair)
             add(number, 1)
+
         new_pairs: set[tuple[str, str]] = set()
         for number in changed:
             new_pairs.update(new for new in pairwise(corpus[number]) if "".join(pair) in new)
         for new in new_pairs:
             heapq.heappush(queue, rank(new))
+
     return merges
 
 

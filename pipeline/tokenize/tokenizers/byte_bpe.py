@@ -52,5 +52,6 @@ class ByteBpe(TokenizerJson, TrainableTokenizer):
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         )
+
         model.train_from_iterator(training_texts(texts), trainer)
         return cls.write(folder, model, special_piece_roles(options))

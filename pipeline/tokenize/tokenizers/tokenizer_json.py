@@ -175,6 +175,7 @@ class TokenizerJson(Tokenizer):
             return UnknownReason.LONG_WORD, (
                 f"{word[:_SHOWN]}… ({len(word):,} characters, at most {longest})",
             )
+
         if model["type"] == "WordLevel" and len(word) > 1:
             return UnknownReason.WORDS, (word if len(word) <= _SHOWN else f"{word[:_SHOWN]}…",)
 
@@ -187,6 +188,7 @@ class TokenizerJson(Tokenizer):
         for piece in lacking:
             letter = piece.removeprefix(inside) or piece
             letters.append(piece if letter in self._ids_of_names else letter)
+
         return UnknownReason.LETTERS, tuple(dict.fromkeys(letters)) or (word[:_SHOWN],)
 
     @cached_property
@@ -219,6 +221,7 @@ class TokenizerJson(Tokenizer):
                 end = start + 1
                 lacking.append(mark + word[start])
             start = end
+
         return lacking
 
     def words(self, texts: Iterable[str]) -> Iterator[str]:
@@ -270,6 +273,7 @@ class TokenizerJson(Tokenizer):
         added = [*letters, *(self.join_pieces(*pair) for pair in merges)]
         new = {piece: size + number for number, piece in enumerate(added)}
         larger = {**model, "vocab": model["vocab"] | new}
+
         if merging:
             pairs = [
                 pair.split(" ") if isinstance(pair, str) else list(pair) for pair in model["merges"]
@@ -349,6 +353,7 @@ def rename_pieces(spec: dict[str, Any], names: Mapping[str, str]) -> tuple[dict[
         model["vocab"] = {names.get(piece, piece): token for piece, token in pieces.items()}
     else:
         model["vocab"] = [[names.get(piece, piece), *rest] for piece, *rest in pieces]
+
     if model.get("unk_token") in names:
         model["unk_token"] = names[model["unk_token"]]
 
@@ -361,6 +366,7 @@ def rename_pieces(spec: dict[str, Any], names: Mapping[str, str]) -> tuple[dict[
             for left, right in merges
             if not names.keys() & {left, right, left + right.removeprefix(prefix)}
         ]
+
     if model.get("dropout"):
         model["dropout"] = None
 
@@ -370,6 +376,7 @@ def rename_pieces(spec: dict[str, Any], names: Mapping[str, str]) -> tuple[dict[
         else entry
         for entry in spec["added_tokens"]
     ]
+
     dropped = dict.fromkeys(("truncation", "padding", "post_processor"))
     renamed = {**spec, **dropped, "model": model, "added_tokens": added}
     return renamed, len(merges) - len(model.get("merges") or [])
@@ -460,6 +467,7 @@ def _byte_converter(spec: dict[str, Any], library: tokenizers.Tokenizer) -> Call
         return lambda name: to_bytes(
             name[len(prefix) :] if name.startswith(prefix) and name != prefix else f" {name}"
         )
+
     if model["type"] == "WordLevel" and not _keeps_spaces(library):
         return lambda name: b" " + to_bytes(name)
     return to_bytes

@@ -72,6 +72,7 @@ class WordPiece(TokenizerJson, TrainableTokenizer):
         for text in training_texts(texts):
             normal = model.normalizer.normalize_str(text)
             words.update(word for word, _ in model.pre_tokenizer.pre_tokenize_str(normal))
+
         letters = count_letters(words, _letters)[: options.size - len(ids)]
         known = set(letters)
         spelled = Counter(
@@ -86,6 +87,7 @@ class WordPiece(TokenizerJson, TrainableTokenizer):
             limit_alphabet=0,
             show_progress=False,
         )
+
         model.train_from_iterator(spelled.elements(), trainer)
         return cls.write(folder, model, special_piece_roles(options, lower_case=options.lower_case))
 

@@ -53,5 +53,6 @@ class TrainTokenizerConfig:
                 "{path: FILE}` instead of train_tokenizer, or name one of "
                 f"{', '.join(list_trainable())}"
             )
+
         chosen = TOKENIZERS.resolve({**self.options, "name": self.name, "size": self.size})
         return cast(TokenizerComponent, chosen)

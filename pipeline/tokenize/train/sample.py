@@ -97,8 +97,10 @@ def choose_sample(
     # write the copies of each document, distributed over files by the uid
     buckets = min(_BUCKET_LIMIT, 1 << (expected // _BUCKET_BYTES).bit_length())
     sample = TrainingText(files=[folder / f"{bucket:03d}" for bucket in range(buckets)])
+
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("wb")) for path in sample.files]
+
         for uid, language, sides in _read_sides(parts):
             if is_heldout(uid, heldout, seed):
                 sample.held_out += 1
@@ -111,6 +113,7 @@ def choose_sample(
                 files[uid[0] * buckets >> 8].write(_HEAD.pack(uid, len(side)) + side)
                 sample.bytes += len(side)
                 sample.languages[language] += len(side)
+
     return sample
 
 

@@ -122,6 +122,7 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
         parts = [find_documents_file(self.documents, unit) for unit in range(self.parts)]
         scratch = output.folder / TEMPORARY
         scratch.mkdir(parents=True, exist_ok=True)
+
         with tempfile.TemporaryDirectory(prefix="sample-", dir=scratch) as temporary:
             folder = Path(temporary)
             sample = choose_sample(parts, self.budget, self.heldout, self.seed, folder, self.alpha)
@@ -148,6 +149,7 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
                 self.chosen.name,
                 tokenizer.loss,
             )
+
         asked = self.chosen.options.size
         size = tokenizer.vocabulary.size
         if size < asked:

@@ -50,7 +50,12 @@ class ResumesLate(Memmap):
     ],
 )
 def test_what_a_loader_delivers(case, epoch, resumed, identical, tmp_path, monkeypatch):
-    for name, value in {"_SECONDS": 0.0, "_WINDOWS": 1, "WINDOW": 5, "OUR_WINDOW": 5}.items():
+    for name, value in {
+        "_SECONDS": 0.0,
+        "_WINDOWS": 1,
+        "WINDOW": 5,
+        "OUR_WINDOW": 5,
+    }.items():
         monkeypatch.setattr(measuring, name, value)
     lengths = draw_packed_lengths(_SAMPLES)
     if case is OursZstd:
@@ -61,7 +66,9 @@ def test_what_a_loader_delivers(case, epoch, resumed, identical, tmp_path, monke
     for part, expected in (("epoch", epoch), ("resumed", resumed)):
         found = tuple(facts[f"{part}_{what}"] for what in ("delivered", "repeated", "missing"))
         assert found == (expected or found), part
+
     assert facts["identical"] == (facts["identical"] if identical is None else identical)
+
     if issubclass(case, Ours):
         assert [facts[f"elastic_{what}"] for what in ("repeated", "missing", "other")] == [0, 0, 0]
         assert case(tmp_path, None).stream.lanes == LANES == default_lanes(BATCH)

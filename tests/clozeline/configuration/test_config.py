@@ -63,7 +63,12 @@ def test_overrides_reach_nested_keys_and_lists(load):
         "path=a/**/*.warc.gz",
         "steps=7",
     )
-    assert (config.others[1].rate, config.path, config.steps) == (0.5, Path("a/**/*.warc.gz"), 7)
+
+    assert (
+        config.others[1].rate,
+        config.path,
+        config.steps,
+    ) == (0.5, Path("a/**/*.warc.gz"), 7)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +131,7 @@ def test_a_mistake_is_blamed_on_its_own_side(load, tmp_path, text, overrides, me
 def test_resolved_config_validates_to_itself(steps, rate, languages):
     config = Outer(steps=steps, inner=Inner(rate=rate, languages=tuple(languages)))
     plain = to_data(config)
+
     assert validate(Outer, plain, "again") == config
     assert (
         config_digest(plain)
@@ -146,11 +152,30 @@ def test_resolved_config_validates_to_itself(steps, rate, languages):
 )
 def test_home_is_expanded_in_paths(given, entry, monkeypatch):
     monkeypatch.setenv("HOME", "/home/ada")
-    recipe = validate(Recipe, {"corpus": "c", "input": {"path": given}, "output": "~/out"}, "f")
+    recipe = validate(
+        Recipe,
+        {
+            "corpus": "c",
+            "input": {"path": given},
+            "output": "~/out",
+        },
+        "f",
+    )
+
     assert (recipe.input[0].path, recipe.output) == (entry, Path("/home/ada/out"))
-    data = validate(DataConfig, {"shards": ["~/a", "b"], "heldout": {"x": "~/h"}}, "f")
+
+    data = validate(
+        DataConfig,
+        {
+            "shards": ["~/a", "b"],
+            "heldout": {"x": "~/h"},
+        },
+        "f",
+    )
+
     assert to_data(data)["shards"] == ["/home/ada/a", "b"]
     assert data.heldout == {"x": Path("/home/ada/h")}
+
     with pytest.raises(
         ConfigurationError, match="output: ~no-such-user/x: there is no such home folder"
     ):
@@ -194,6 +219,7 @@ class Keys:
 
 def test_every_kind_of_key_is_described_as_people_write_it():
     found = {key: (kind, default, text) for key, kind, default, text in describe(Keys)}
+
     assert found == {
         "steps": ("int", "required", ""),
         "inner": ("mapping", "", ""),
@@ -229,16 +255,21 @@ def test_a_file_changes_its_base_and_a_variant_changes_the_file(tmp_path):
         low="{steps: 1, seed: 1, data: {lanes: 2, micro_batch: 2}, optimizer: {name: adamw, eps: "
         "1.0e-6}}",
     )
+
     expected = {"steps": 3, "seed": 2, "data": {"lanes": 4, "micro_batch": 2}}
     expected["optimizer"] = {"name": "adamw", "eps": 1e-6}
+
     assert read_composed(TrainConfig, path) == expected
+
     small = expected | {
         "steps": 1,
         "seed": 1,
         "data": {"lanes": 2, "micro_batch": 2},
         "model": {"dim": 8},
     }
+
     assert read_composed(TrainConfig, path, ["variant=small", "steps=9"]) == small
+
     with pytest.raises(ConfigurationError, match="no variant 'lost'; known: small"):
         read_composed(TrainConfig, path, ["variant=lost"])
 
@@ -251,14 +282,18 @@ def test_algorithms_families_names_and_lists_replace_those_of_the_base(tmp_path)
         low="{optimizer: {name: adamw, eps: 1.0}, freeze: [x], "
         "model: {family: encoder, dim: 8, heads: {masked_lm: 1.0}}}",
     )
+
     model = {"family": "decoder", "heads": {"lm": 1.0}}
+
     assert read_composed(TrainConfig, path) == {
         "optimizer": {"name": "sgd"},
         "model": model,
         "freeze": ["body"],
     }
+
     path.write_text("{base: low.yaml, model: {family: encoder, layers: 2, heads: {sentence: 1.0}}}")
     merged = {"family": "encoder", "dim": 8, "layers": 2, "heads": {"sentence": 1.0}}
+
     assert read_composed(TrainConfig, path)["model"] == merged
 
 
@@ -268,8 +303,10 @@ def test_each_command_takes_its_part(tmp_path):
         own="{pipeline: {corpus: a}, train: {base: low.yaml, steps: 2}}",
         low="{train: {seed: 3}}",
     )
+
     assert read_composed(TrainConfig, path) == {"seed": 3, "steps": 2}
     assert load_config(Recipe, path, ["output=x"]).corpus == "a"
+
     path.write_text("{pipeline: {corpus: a}}")
     with pytest.raises(ConfigurationError, match="expected the key 'train', got pipeline"):
         read_composed(TrainConfig, path)
@@ -297,24 +334,34 @@ def test_sizes_are_models_that_other_keys_change(tmp_path):
     )
     words = ["data.shards=x", "output=y"]
     bert = load_config(TrainConfig, path, [*words, "model=size:bert_base"]).model
+
     assert (bert.dim, bert.layers, bert.type_vocab_size, [*bert.heads]) == (
         768,
         12,
         2,
         ["masked_lm"],
     )
+
     changed = [
         "model=size:bert_base",
         "model.layers=6",
         "model.position.maximum=64",
         "model.heads={sentence: 1.0}",
     ]
+
     small = load_config(TrainConfig, path, [*words, *changed]).model
-    assert (small.dim, small.layers, [*small.heads]) == (768, 6, ["sentence"])
+
+    assert (
+        small.dim,
+        small.layers,
+        [*small.heads],
+    ) == (768, 6, ["sentence"])
     assert (small.position.kind, small.position.maximum) == ("learned", 64)
+
     with pytest.raises(
         ConfigurationError, match="configs/models has no size 'bert_bse'; did you mean 'bert_base'"
     ):
         load_config(TrainConfig, path, [*words, "model=size:bert_bse"])
+
     with pytest.raises(ConfigurationError, match="size or family, got both"):
         load_config(TrainConfig, path, [*words, "model.size=bert_base"])

@@ -45,7 +45,10 @@ class Whole:
 BEFORE = {
     "sentences": {"name": "regex", "option": 1},
     "part": {"weight": 2.0, "tags": {"a": 1, "b": 2}},
-    "parts": {"x": {"weight": 3.0, "tags": {"a": 1}}, "y": {}},
+    "parts": {
+        "x": {"weight": 3.0, "tags": {"a": 1}},
+        "y": {},
+    },
     "listed": [{"weight": 4.0, "tags": {"a": 1}}],
 }
 
@@ -59,10 +62,18 @@ BEFORE = {
         ("part={tags: {c: 3}}", "part", {"weight": 2.0, "tags": {"c": 3}}),
         ("part.weight=5.0", "part", {"weight": 5.0, "tags": {"a": 1, "b": 2}}),
         ("part.tags={c: 3}", "part", {"weight": 2.0, "tags": {"c": 3}}),
-        ("part.tags.c=3", "part", {"weight": 2.0, "tags": {"a": 1, "b": 2, "c": 3}}),
+        (
+            "part.tags.c=3",
+            "part",
+            {"weight": 2.0, "tags": {"a": 1, "b": 2, "c": 3}},
+        ),
         ("part.weight=null", "part", {"weight": None, "tags": {"a": 1, "b": 2}}),
         ("parts={z: {}}", "parts", {"z": {}}),
-        ("parts.x={weight: 5.0}", "parts", {"x": {"weight": 5.0, "tags": {"a": 1}}, "y": {}}),
+        (
+            "parts.x={weight: 5.0}",
+            "parts",
+            {"x": {"weight": 5.0, "tags": {"a": 1}}, "y": {}},
+        ),
         ("parts=null", "parts", None),
         ("listed.0.tags={b: 2}", "listed", [{"weight": 4.0, "tags": {"b": 2}}]),
     ],
@@ -81,7 +92,11 @@ def test_a_mapping_merges_or_replaces(argument, key, after):
             ["listed.weight=5.0"],
             {"listed": [{"weight": 5.0}, {"weight": 5.0}]},
         ),
-        ({"listed": [{}, {}]}, ["listed.1.weight=5.0"], {"listed": [{}, {"weight": 5.0}]}),
+        (
+            {"listed": [{}, {}]},
+            ["listed.1.weight=5.0"],
+            {"listed": [{}, {"weight": 5.0}]},
+        ),
         (
             {"sentences": "lines"},
             ["sentences.option=2"],
@@ -93,7 +108,11 @@ def test_a_mapping_merges_or_replaces(argument, key, after):
             {"sentences": {**SENTENCES.resolve("regex").as_dict(), "option": 2}},
         ),
         ({"part": "${nope}"}, ["part=null"], {"part": None}),
-        ({}, ["part.weight=5.0", "part={tags: {}}"], {"part": {"tags": {}, "weight": 5.0}}),
+        (
+            {},
+            ["part.weight=5.0", "part={tags: {}}"],
+            {"part": {"tags": {}, "weight": 5.0}},
+        ),
         # in their order
         (
             {"parts": {"x": {}}},
@@ -108,11 +127,29 @@ def test_keys_below_lists_and_words(before, arguments, after):
 
 def test_keys_of_stages_and_references():
     """`clean.sources` is a mapping of names below a class that the stage's folder holds."""
-    before = {"clean": {"sources": {"a": {"filters": []}, "b": {"filters": []}}, "keep_text": 0.5}}
+    before = {
+        "clean": {
+            "sources": {"a": {"filters": []}, "b": {"filters": []}},
+            "keep_text": 0.5,
+        }
+    }
     found = override(Recipe, before, ["clean={sources: {c: {filters: []}}}"], "here")
-    assert found == {"clean": {"sources": {"c": {"filters": []}}, "keep_text": 0.5}}
+    assert found == {
+        "clean": {
+            "sources": {"c": {"filters": []}},
+            "keep_text": 0.5,
+        }
+    }
     with pytest.raises(ConfigurationError, match=r"part is \$\{parts.x\}"):
-        override(Whole, {"parts": {"x": {}}, "part": "${parts.x}"}, ["part.weight=2.0"], "f")
+        override(
+            Whole,
+            {
+                "parts": {"x": {}},
+                "part": "${parts.x}",
+            },
+            ["part.weight=2.0"],
+            "f",
+        )
 
 
 @pytest.mark.parametrize(
@@ -291,7 +328,12 @@ VALUES = st.recursive(
     | st.text(max_size=8)
     | LOOKALIKES,
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.text(max_size=5),
+            inner,
+            max_size=3,
+        )
     ),
     max_leaves=8,
 )
@@ -350,8 +392,11 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 def test_a_text_that_becomes_too_large_is_refused_at_its_line(tmp_path, text, problem):
     base = {"a": 1, "b": [1, 2]}
     usual = parse_yaml("base: &base {a: 1, b: &b [1, 2]}\nc: *b\nagain: [*base, *base]")
+
     assert usual == {"base": base, "c": [1, 2], "again": [base, base]}
+
     (tmp_path / "c.yaml").write_text(text, encoding="utf-8")
+
     with pytest.raises(
         ConfigurationError, match=rf"c\.yaml: cannot be read as YAML: {problem}.* in line \d+$"
     ):
@@ -360,14 +405,24 @@ def test_a_text_that_becomes_too_large_is_refused_at_its_line(tmp_path, text, pr
 
 @pytest.mark.parametrize(
     "key",
-    ["a..b", ".part", "part.", ".", "part..weight", "part" + "." * 2000, ".".join(["part"] * 2000)],
+    [
+        "a..b",
+        ".part",
+        "part.",
+        ".",
+        "part..weight",
+        "part" + "." * 2000,
+        ".".join(["part"] * 2000),
+    ],
 )
 def test_a_key_that_cannot_be_one_is_refused_by_one_message(tmp_path, key):
     (tmp_path / "c.yaml").write_text("{}")
+
     with pytest.raises(
         ConfigurationError, match=r"^argument '.*expected a key such as .*$"
     ) as caught:
         load_config(Whole, tmp_path / "c.yaml", [f"{key}=1"])
+
     assert caught.value.exit_code == 64
 
 

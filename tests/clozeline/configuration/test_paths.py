@@ -22,10 +22,12 @@ from clozeline.pipeline.recipe import Recipe
 def special(request, tmp_path):
     """A path and its kind; a link to it counts as what it leads to."""
     path = tmp_path / "special"
+
     if request.param == "a pipe":
         os.mkfifo(path)
     elif request.param == "a device":
         path.symlink_to("/dev/zero")
+
     with socket.socket(socket.AF_UNIX) as listener:
         if request.param == "a socket":
             listener.bind(os.fspath(path))
@@ -34,6 +36,7 @@ def special(request, tmp_path):
 
 def test_kinds(special, tmp_path):
     path, kind = special
+
     assert special_kind(path) == kind
     assert special_kind(tmp_path) is None
     assert special_kind(__file__) is None
@@ -43,10 +46,12 @@ def test_kinds(special, tmp_path):
 
 def test_a_configuration_is_a_file(special, tmp_path):
     path, kind = special
+
     with pytest.raises(
         ConfigurationError, match=f"--config {path}: expected a file or folder, got {kind}"
     ):
         read_mapping(path)
+
     with pytest.raises(ConfigurationError, match="expected a YAML file, got a folder"):
         read_mapping(tmp_path)
     (tmp_path / "new.yaml").write_text("base: special.yaml")
@@ -68,6 +73,7 @@ def test_a_key_of_a_configuration_names_a_file(special):
     from typing import Annotated
 
     path, kind = special
+
     for type_, value in (
         (Path, str(path)),
         (list[Path], [str(path)]),
@@ -86,6 +92,7 @@ def test_a_file_of_a_folder_is_one(special):
 
 def test_a_command_with_a_pipe_ends_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe.yaml")
+
     for words in (
         ["pipeline", "--config", "pipe.yaml"],
         ["train", "--config", "pipe.yaml"],
@@ -99,5 +106,6 @@ def test_a_command_with_a_pipe_ends_at_once(tmp_path):
             check=False,
             timeout=120,
         )
+
         assert done.returncode == 64
         assert "got a pipe" in done.stderr

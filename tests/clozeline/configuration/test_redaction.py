@@ -66,9 +66,12 @@ def test_names_of_secrets():
 def test_the_head_named_token_is_no_secret(token):
     """The configuration of a run of ELECTRA is read again with both heads."""
     plain = {"model": {"heads": {"masked_lm": 1.0, "token": token}}, "token": "hidden"}
+
     assert redact(plain) == {**plain, "token": MASK}
     assert redact(measured := {"losses": {"token": 0.31}}) == measured
+
     remember(plain)
+
     assert (
         redact_text("model.heads.token=50.0 token=hidden") == f"model.heads.token=50.0 token={MASK}"
     )
@@ -76,11 +79,13 @@ def test_the_head_named_token_is_no_secret(token):
 
 def test_no_key_of_a_recipe_is_taken_for_a_secret():
     keys = {key for key, *_ in describe(Recipe)}
+
     for registry in (OBJECTIVES, FILTERS, READERS, EXTRACTORS, TOKENIZERS):
         for name in registry.available():
             options = getattr(registry.load_class(name), "Options", None)
             # published tokenizers have none
             keys |= {key for key, *_ in describe(options)} if options else set()
+
     assert len(keys) > 150
     assert [key for key in keys if is_secret(key.split(".")[-1])] == []
 
@@ -103,6 +108,7 @@ def test_data_lose_their_secrets_and_nothing_else():
         "token": None,
         "secret": "",
     }
+
     assert redact(plain) == {
         "store": {
             "fsspec": {
@@ -152,19 +158,25 @@ def test_a_secret_that_was_read_is_in_no_text_afterwards():
             "n": "u://a:wo%72d-1@h",
         }
     )
+
     for form in ("AKIAREAD", "line/two", "line%2Ftwo", "word-1", "wo%72d-1"):
         assert form not in redact_text(f"the package says {form}!"), form
+
         for error in (
             StorageError(f"x {form}"),
             DamagedBlock(f"y/{form}", 1, "a", form),
             IntegrityError(form),
         ):
             assert form not in str(error)
+
     assert redact_text("remember the rest") == "remember the rest"
+
     remember({"password": "n0pe"})
+
     assert redact_text("it is n0pe") == f"it is {MASK}", "the shortest"
     # too short, and what is shown in the place of one
     remember({"fsspec": {"key": "the"}, "password": MASK})
+
     assert redact_text(f"remember the {MASK}") == f"remember the {MASK}"
 
 
@@ -191,6 +203,7 @@ def test_a_written_configuration_is_read_as_if_its_secrets_were_not_given(tmp_pa
     """They may come from the environment."""
     path = tmp_path / "config.yaml"
     save_yaml({"retries": 2, "fsspec": {"secret": "hush-hush", "anon": False}}, path)
+
     assert yaml.safe_load(path.read_text()) == {
         "retries": 2,
         "fsspec": {"secret": MASK, "anon": False},
@@ -200,8 +213,10 @@ def test_a_written_configuration_is_read_as_if_its_secrets_were_not_given(tmp_pa
         "secret": "given",
         "anon": False,
     }
+
     monkeypatch.setenv("STORE_SECRET", "from-outside")
     path.write_text("fsspec: {secret: '${oc.env:STORE_SECRET}'}")
+
     assert load_config(StoreOptions, path).fsspec == {"secret": "from-outside"}
     assert redact_text("it is from-outside") == f"it is {MASK}"
 
@@ -209,10 +224,15 @@ def test_a_written_configuration_is_read_as_if_its_secrets_were_not_given(tmp_pa
 def test_signatures_in_a_query_are_secrets():
     url = "https://h.example/a.jsonl?X-Amz-Signature=ab%2Fcd&part=7&sig=e/f==&Expires=1"
     shown = f"https://h.example/a.jsonl?X-Amz-Signature={MASK}&part=7&sig={MASK}&Expires=1"
+
     assert redact({"path": [url]}) == {"path": [shown]}
     assert redact_text(f"input {url}: no such file") == f"input {shown}: no such file"
     assert without_masks(shown) == "https://h.example/a.jsonl?part=7&Expires=1"
+
     harmless = "https://h.example/a.jsonl?design=1&keys=2 and a key=3"
+
     assert redact(harmless) == harmless
+
     remember({"path": "https://h.example/a?sig=very-secret-9"})
+
     assert redact_text("could not open very-secret-9") == f"could not open {MASK}"

@@ -57,6 +57,7 @@ def test_keys_of_the_file_and_variables_in_secrets_are_read():
     data: {folder: sets, shards: "${data.folder}/train"}
     store: {fsspec: {key: "${oc.env:HIDDEN_KEY}", client: {password: "Bearer ${oc.env:HIDDEN_KEY}"}}}
     """
+
     assert override(dict, parse_yaml(text), [], "FILE") == {
         "data": {"folder": "sets", "shards": "sets/train"},
         "store": {
@@ -72,5 +73,6 @@ def test_text_without_references_is_kept():
         "empty": "$",
         "nested": [{"x": "}${"[:1]}],
     }
+
     assert find_wrong_reference(plain) is None
     assert override(dict, yaml.safe_load(yaml.safe_dump(plain)), [], "FILE") == plain

@@ -28,10 +28,12 @@ SCHEMAS = (TrainConfig, Recipe, GenerateSettings, FinetuneOptions, PredictOption
 def option_names():
     """Return the dotted keys of the commands, and those of every algorithm alone."""
     listed = {key for schema in SCHEMAS for key, *_ in describe(schema)}
+
     for registry in REGISTRIES:
         for name in registry.available():
             options = getattr(registry.load_class(name), "Options", None)
             listed |= set() if options is None else {key for key, *_ in keys_of(options)}
+
     return listed
 
 
@@ -43,6 +45,7 @@ def test_there_are_words_of_each_kind():
 def test_every_key_that_is_named_exists():
     known = option_names()
     last_words = {key.rpartition(".")[2] for key in known}
+
     for word, entry in WORDS["keys"].items():
         for key in entry["write"]:
             path = re.sub(r"\.\d+", "", key)
@@ -52,6 +55,7 @@ def test_every_key_that_is_named_exists():
 
 def test_every_algorithm_and_command_that_is_named_exists():
     folders = {registry.name for registry in REGISTRIES}
+
     for folder, words in WORDS["algorithms"].items():
         known = {
             name
@@ -59,9 +63,12 @@ def test_every_algorithm_and_command_that_is_named_exists():
             if registry.name == folder
             for name in registry.available()
         }
+
         assert folder in folders
+
         for word, entry in words.items():
             assert set(entry["write"]) <= known, word
+
     known = {name for group in commands().values() for name in group}
     for word, entry in WORDS["commands"].items():
         assert set(entry["write"]) <= known, word
@@ -126,6 +133,7 @@ def test_words_of_other_pipelines_are_translated(word, tmp_path, capsys):
         f"corpus: c\ninput: [{{path: {tmp_path}/a.jsonl}}]\noutput: {tmp_path}/out\nclean: "
         "{}\ntrain_tokenizer: {}\nencode: {}\ngroup: {}\ncorrupt: [{name: masked_lm}]\n"
     )
+
     assert run_recipe(["--config", str(file), "--dry-run", word]) == 64
     assert f"here it is '{PIPELINE[word]}'" in capsys.readouterr().err
 
@@ -134,7 +142,13 @@ def test_a_language_is_known_by_its_other_codes(tmp_path, capsys):
     # ISO 639-2 has two codes for some languages: ger and deu are German, and grc is Ancient Greek
     (tmp_path / "a.txt").write_text("Der Hund bellt.\n")
     words = [f"input={tmp_path}/a.txt", f"output={tmp_path}/out", "--dry-run"]
-    for code, right in {"ger": "de", "fre": "fr", "chi": "zh", "deu": "de"}.items():
+
+    for code, right in {
+        "ger": "de",
+        "fre": "fr",
+        "chi": "zh",
+        "deu": "de",
+    }.items():
         assert (
             run_recipe(["clean", *words, f"clean.language={{name: py3langid, keep: [{code}]}}"])
             == 64

@@ -26,8 +26,11 @@ def test_the_library_repeats_the_hash_of_its_sources(tmp_path, monkeypatch):
     monkeypatch.delenv("CXX", raising=False)
     sources = ctypes.CDLL(str(build.build())).clozeline_sources
     sources.restype = ctypes.c_char_p
+
     assert sources().decode() == build.source_hash()
+
     (tmp_path / "more.h").write_text("// another source\n")
+
     assert sources().decode() != build.source_hash()
 
 
@@ -54,10 +57,13 @@ def test_the_variable_and_the_block_disable_it():
         [sys.executable, "-c", _SHOW], env=environment, capture_output=True, text=True, check=True
     )
     expected = "compiled module not in use (disabled by CLOZELINE_NATIVE=0): same results, slower"
+
     assert done.stdout.strip() == f"False {expected}"
+
     before = is_available()
     with numpy_only(), numpy_only():
         assert not is_available()
+
     assert is_available() == before
 
 
@@ -65,9 +71,12 @@ def test_the_variable_and_the_block_disable_it():
 def test_a_missing_or_damaged_library_is_told(tmp_path, monkeypatch):
     path = tmp_path / "libnative.so"
     monkeypatch.setattr(library, "LIBRARY", path)
+
     assert f"{path} is missing): same results, slower; a C++ compiler" in str(missing_note())
+
     path.write_bytes(b"no library")
     library._open.cache_clear()
+
     assert str(path) in str(missing_note())
     assert not is_available()
 
@@ -76,9 +85,12 @@ def test_a_missing_or_damaged_library_is_told(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("fresh")
 def test_a_library_of_other_sources_is_not_used(monkeypatch):
     assert is_available()
+
     library._open.cache_clear()
     monkeypatch.setattr(library, "source_hash", lambda: "0" * 16)
+
     assert f"{LIBRARY} was compiled from other sources" in str(missing_note())
+
     with pytest.raises(RuntimeError, match="compiled from other sources"):
         Function("clozeline_sources")()
 
@@ -88,6 +100,10 @@ def test_arrays_of_another_type_or_layout_never_reach_it():
     shingles = Function(
         "clozeline_shingles", array_of("u8"), ctypes.c_int64, ctypes.c_int64, array_of("u8")
     )
-    for words in (np.zeros(4, "i8"), np.zeros(4, ">u8"), np.zeros(8, "u8")[::2]):
+    for words in (
+        np.zeros(4, "i8"),
+        np.zeros(4, ">u8"),
+        np.zeros(8, "u8")[::2],
+    ):
         with pytest.raises(ctypes.ArgumentError, match="expected a contiguous array of uint64"):
             shingles(words, 4, 2, np.zeros(3, "u8"))

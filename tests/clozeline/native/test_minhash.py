@@ -28,6 +28,7 @@ def same_words(text):
             xxhash.xxh3_64_intdigest(word.encode()) for word in match_words(text)
         ]
         assert native.dtype == np.uint64
+
     return native is not None
 
 
@@ -44,6 +45,7 @@ def test_word_hashes_are_those_of_the_match_form(text):
 def test_shingles(words, ngram):
     hashes = np.array(words, np.uint64)
     native = minhash.shingles(hashes, ngram)
+
     if ngram > len(words):
         assert native is None
     else:
@@ -63,15 +65,23 @@ def test_minima(data, values, functions):
         )
         for size in (values, functions, functions)
     )
+
     expected = np.full(functions, 2**64 - 1, np.uint64)
     for value in shingles:
         np.minimum(expected, value * factors + offsets, out=expected)
+
     np.testing.assert_array_equal(minhash.minima(shingles, factors, offsets), expected)
+
     with pytest.raises(ValueError, match="as many offsets as factors"):
         minhash.minima(shingles, np.zeros(2, np.uint64), np.zeros(1, np.uint64))
 
 
-@given(st.integers(0, 3), st.integers(1, 5), st.integers(1, 18), st.integers(0, 2**32))
+@given(
+    st.integers(0, 3),
+    st.integers(1, 5),
+    st.integers(1, 18),
+    st.integers(0, 2**32),
+)
 def test_band_keys(documents, bands, rows, seed):
     signatures = np.random.default_rng(seed).integers(
         0, 2**64, (documents, bands * rows), np.uint64
@@ -80,12 +90,15 @@ def test_band_keys(documents, bands, rows, seed):
     if rows > 16:
         assert keys is None
         return
+
     parts = signatures.reshape(documents, bands, rows)
     expected = [
         [xxhash.xxh3_64_intdigest(part.tobytes(), seed=b) for b, part in enumerate(row)]
         for row in parts
     ]
+
     assert keys.tolist() == expected
     assert keys.shape == (documents, bands)
+
     with pytest.raises(ValueError, match="expected signatures of"):
         minhash.band_keys(np.zeros((1, bands * rows + 1), np.uint64), bands, rows)

@@ -21,9 +21,13 @@ def test_hostile_names_are_text_and_pictures_need_nothing_else():
     smooth = [Series(HOSTILE, POINTS, smooth=True)]
     text = page(
         "",
-        [lines(HOSTILE, marked, HOSTILE, levels={HOSTILE: 4.5}), lines(HOSTILE, smooth, HOSTILE)],
+        [
+            lines(HOSTILE, marked, HOSTILE, levels={HOSTILE: 4.5}),
+            lines(HOSTILE, smooth, HOSTILE),
+        ],
     )
     parsed = checked(text)
+
     assert parsed.count("svg") == len(parsed.pictures) == 2
     assert all(figures.startswith(f"{visible(HOSTILE)}: ") for figures in parsed.pictures)
     assert {name for tag, facts in parsed.tags if tag == "svg" for name in facts} == {
@@ -46,9 +50,15 @@ def paths(picture, colour):
 
 def test_series_share_their_axes():
     picture = lines(
-        "Loss", [Series("a", [(1, 4.0), (3, 2.0)]), Series("b", [(2, 3.0), (3, 3.0)])], "step"
+        "Loss",
+        [
+            Series("a", [(1, 4.0), (3, 2.0)]),
+            Series("b", [(2, 3.0), (3, 3.0)]),
+        ],
+        "step",
     )
     ((a, b),), ((c, d),) = paths(picture, "var(--c0)"), paths(picture, "var(--c1)")
+
     assert c[0] == pytest.approx((a[0] + b[0]) / 2, abs=0.1)
     assert d[0] == pytest.approx(b[0], abs=0.1)
     assert c[1] == pytest.approx((a[1] + b[1]) / 2, abs=0.1)
@@ -56,14 +66,22 @@ def test_series_share_their_axes():
 
 
 def test_a_level_has_a_key_and_an_axis_its_numbers_and_its_name_in_the_middle():
-    picture = lines("Loss", [Series("a", [(1, 4.0), (3, 2.0)])], "step", levels={"entropy": 3.5})
+    picture = lines(
+        "Loss",
+        [Series("a", [(1, 4.0), (3, 2.0)])],
+        "step",
+        levels={"entropy": 3.5},
+    )
+
     assert "entropy 3.5</small>" in picture
+
     ((left, _), (right, _)), (level, _) = (
         *paths(picture, "var(--c0)"),
         paths(picture, "var(--c1)")[0],
     )
     words = re.findall(r'<text x="(.*?)" y="(.*?)".*?>(.*?)</text>', picture)
     at = {word: (float(x), float(y)) for x, y, word in words}
+
     assert (at["1"][0], at["3"][0], at["step"][0]) == (left, right, (left + right) / 2)
     assert level == (left, at["3.5"][1] - 3.5)
 
@@ -79,6 +97,7 @@ def test_a_smooth_line_is_drawn_with_its_running_mean():
 def test_long_series_are_thinned_by_averaging():
     points = [(float(step), float(step % 2)) for step in range(6000)]
     found = thin_points(points)
+
     assert len(found) == 400
     assert found[0] == (14.0, 7 / 15)
     assert found[-1][0] == 5999
@@ -88,14 +107,18 @@ def test_long_series_are_thinned_by_averaging():
 def test_values_are_where_the_numbers_of_the_axes_say():
     """The y axis of 10 to 20 has half a unit of air at both ends: 144 units for 11."""
     plot = Plot([0, 100], [10, 20], "step")
+
     assert plot.project([(0, 10), (100, 20), (50, 15)]) == [
         (46.0, pytest.approx(154 - 144 * 0.5 / 11)),
         (328.0, pytest.approx(10 + 144 * 0.5 / 11)),
         (187.0, 82.0),
     ]
+
     drawn = plot.y_axis() + plot.x_axis()
     found = re.findall(r'<text x="([\d.]+)" y="([\d.]+)"[^>]*>(\d+)</text>', drawn)
+
     assert len(found) > 6
+
     for x, y, value in found:
         near = (
             plot.x(float(value)) - float(x)
@@ -103,6 +126,7 @@ def test_values_are_where_the_numbers_of_the_axes_say():
             else plot.y(float(value)) + 3.5 - float(y)
         )
         assert abs(near) < 0.06
+
     assert ">step</text>" in drawn
 
 
@@ -124,17 +148,25 @@ def test_numbers_of_axes_are_short():
         3e15: "3e15",
         2.5e11: "250G",
     }
+
     assert {value: short(value) for value in shown} == shown
 
 
-@given(st.integers(-6, 14), st.floats(-50, 50), st.floats(0.01, 99))
+@given(
+    st.integers(-6, 14),
+    st.floats(-50, 50),
+    st.floats(0.01, 99),
+)
 def test_ticks_are_round_few_and_inside(power, low, span):
     scale = 10.0**power
     low, high = low * scale, (low + span) * scale
     found = ticks(low, high)
+
     assert 3 <= len(found) <= 8
     assert low - span * scale * 1e-6 <= found[0] <= found[-1] <= high + span * scale * 1e-6
+
     step = found[1] - found[0]
     mantissa = step / 10 ** math.floor(math.log10(step) + 1e-9)
+
     assert min(abs(mantissa - factor) for factor in (1, 2, 2.5, 5)) < 1e-3
     assert all(abs(tick / step - round(tick / step)) < 1e-6 for tick in found)

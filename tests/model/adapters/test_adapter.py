@@ -54,11 +54,15 @@ def test_adapters_of_a_model_are_switched_by_name(name):
     second = scores(model, tensors)
     model.use_adapter(None)
     alone = scores(model, tensors)
+
     assert not torch.allclose(first, second)
     assert not torch.allclose(first, alone)
     assert torch.equal(alone, scores(built(case_of(name)[0]).eval(), tensors))
+
     model.use_adapter("own")
+
     assert torch.equal(scores(model, tensors), first)
+
     with pytest.raises(ConfigurationError, match="no adapter 'absent'; it has own, other"):
         model.use_adapter("absent")
 
@@ -75,16 +79,20 @@ def test_the_adapter_alone_trains(name, recomputed):
         recompute_layers(model)
     before = {own: parameter.detach().clone() for own, parameter in model.named_parameters()}
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+
     assert all(
         own.startswith("adapters.own.") == p.requires_grad for own, p in model.named_parameters()
     )
+
     optimizer = torch.optim.AdamW(trained, lr=1e-2, weight_decay=0.1)
+
     for step in range(5):
         optimizer.zero_grad()
         (loss,) = model(batch_for(family, seed=step)).values()
         loss.total.backward()
         assert all(parameter.grad is not None for parameter in trained)
         optimizer.step()
+
     for own, parameter in model.named_parameters():
         assert torch.equal(before[own], parameter) != own.startswith("adapters.own."), own
 
@@ -109,6 +117,7 @@ def test_the_base_of_a_configured_adapter_has_the_weights_that_it_has_alone(name
         for key, parameter in with_it.named_parameters()
         if key.startswith(f"adapters.{name}.")
     }
+
     assert own
     assert base.keys() | own.keys() == dict(with_it.named_parameters()).keys()
     assert all(
@@ -124,15 +133,24 @@ def test_a_merged_model_computes_the_same_and_is_restored_to_the_byte(name):
     beside = scores(model, tensors)
     bytes_before = {own: parameter.clone() for own, parameter in model.family.named_parameters()}
     before = merge_adapter(model, "own")
+
     assert model.adapter_in_use is None
     assert (scores(model, tensors) - beside).abs().max() <= 1e-5
-    assert not torch.allclose(scores(built(case_of(name)[0]).eval(), tensors), beside, atol=1e-3)
+    assert not torch.allclose(
+        scores(built(case_of(name)[0]).eval(), tensors),
+        beside,
+        atol=1e-3,
+    )
+
     model.family.load_state_dict(before, strict=False)
+
     assert all(
         torch.equal(parameter, bytes_before[own])
         for own, parameter in model.family.named_parameters()
     )
+
     model.use_adapter("own")
+
     assert torch.equal(scores(model, tensors), beside)
 
 
@@ -164,13 +182,16 @@ def test_places_of_the_table_that_an_adapter_takes_are_not_there_for_rows(name):
     family = "decoder" if name == "prefix" else "encoder"
     position = {"kind": "learned", "maximum": 12}
     model = adapted(family, name, length=4, changes={"position": position})
+
     assert model.position_limit == 8
+
     scores(model, batch_for(family, columns=8))
     with pytest.raises(BatchError, match="0 to 7"):
         scores(model, batch_for(family, columns=9))
     model.use_adapter(None)
     scores(model, batch_for(family, columns=12))
     config = small_config(family, adapter={"name": name, "length": 4}, position=position)
+
     assert config.position_limit == 8
 
 

@@ -19,21 +19,26 @@ def test_training_the_changes_is_training_the_biases(family):
     for name, parameter in reference.named_parameters():
         parameter.requires_grad_(name.startswith("family.") and name.endswith(".bias"))
     losses = []
+
     for one in (model, reference):
         parameters = [parameter for parameter in one.parameters() if parameter.requires_grad]
         optimizer = torch.optim.AdamW(parameters, lr=1e-2, weight_decay=0.0)
         losses.append([])
+
         for step in range(4):
             optimizer.zero_grad()
             total = sum(loss.total for loss in one(batch_for(family, seed=step)).values())
             total.backward()
             losses[-1].append(total.item())
             optimizer.step()
+
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     assert losses[0][-1] != losses[0][0]
+
     counts = [
         sum(p.numel() for p in one.parameters() if p.requires_grad) for one in (model, reference)
     ]
+
     assert counts[0] == counts[1]
 
 

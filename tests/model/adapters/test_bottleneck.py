@@ -27,27 +27,33 @@ def test_a_block_computes_the_formula(place):
         if place == "pre"
         else block.norm(x + after(block.body(x)))
     )
+
     assert torch.allclose(block(x), expected, atol=1e-6)
+
     block.train()
     torch.manual_seed(3)
     found = block(x)
     torch.manual_seed(3)
     inner = F.dropout(block.body(block.norm(x) if place == "pre" else x), 0.5)
     expected = x + after(inner) if place == "pre" else block.norm(x + after(inner))
+
     assert torch.allclose(found, expected, atol=1e-6)
 
 
 def test_places_of_both_kinds():
     every = adapted("encoder_decoder", "bottleneck", width=5).adapters["own"].parts
+
     assert [path for path in every if path.startswith("decoder.layers.2.")] == [
         f"decoder.layers.2.{block}" for block in ("attention", "cross", "feed_forward")
     ]
     assert len(every) == 2 * 2 + 3 * 3
+
     after = (
         adapted("encoder_decoder", "bottleneck", width=5, after="feed_forward")
         .adapters["own"]
         .parts
     )
+
     assert len(after) == 2 + 3
     assert all(path.endswith(".feed_forward") for path in after)
 

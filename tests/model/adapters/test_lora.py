@@ -6,7 +6,14 @@ from clozeline.model.build import merge_adapter
 from tests.model.adapters.adapted_models import adapted, scores
 from tests.model.small_models import batch_for
 
-CASE = ("decoder", {"rank": 3, "alpha": 6.0, "targets": ["query", "value", "up"]})
+CASE = (
+    "decoder",
+    {
+        "rank": 3,
+        "alpha": 6.0,
+        "targets": ["query", "value", "up"],
+    },
+)
 
 
 def test_dropout_is_of_the_updates_input_in_training_alone():
@@ -25,7 +32,9 @@ def test_a_merge_in_bf16_adds_in_fp32():
         )
         for path, update in model.adapters["own"].parts.items()
     }
+
     merge_adapter(model, "own")
+
     assert all(
         torch.equal(model.family.get_parameter(f"{path}.weight"), value)
         for path, value in expected.items()

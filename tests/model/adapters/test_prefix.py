@@ -33,12 +33,14 @@ def with_context(model, context):
         model.family.decode(decoder_rows(torch.tensor([context])), cache)
     adapter = add_adapter(model, "context", {"name": "prefix", "length": len(context)})
     kept = {owner: pair for (owner, _), pair in cache._stored.items()}
+
     with torch.no_grad():
         for path, table in adapter.parts.items():
             pair = kept[model.family.get_submodule(path)]
             table.rows.copy_(
                 torch.cat([part[0].transpose(0, 1).flatten(1) for part in pair], dim=1)
             )
+
     model.use_adapter("context")
     return model
 
@@ -61,13 +63,18 @@ def test_keys_and_values_of_a_context_are_the_context(changes, left):
     model = built("decoder", **changes).eval()
     whole = scores(model, decoder_rows(ids))[:, CONTEXT:]
     batch = decoder_rows(ids[:, CONTEXT:])
+
     if left:
         batch["input_ids"] = torch.nn.functional.pad(batch["input_ids"], (left, 0))
         batch["position_ids"] = torch.nn.functional.pad(batch["position_ids"], (left, 0))
         batch["left_padding"] = torch.full((2,), left)
+
     found = scores(with_context(model, ids[0, :CONTEXT].tolist()), batch)[:, left:]
+
     assert (found - whole).abs().max() <= 1e-5
+
     model.use_adapter(None)
+
     assert (scores(model, batch)[:, left:] - whole).abs().max() > 1e-3
 
 
@@ -76,6 +83,7 @@ def test_a_computed_prefix_is_that_of_its_formula():
     adapter = model.adapters["own"]
     trunk = adapter.trunk
     hidden = torch.tanh(trunk.rows @ trunk.weight.T + trunk.bias)
+
     for path, part in adapter.parts.items():
         assert torch.allclose(
             adapter.keys_and_values(path), hidden @ part.weight.T + part.bias, atol=1e-6
@@ -87,10 +95,13 @@ def test_packed_documents_and_prefixes_read_it_too():
     ids = torch.randint(1, VOCABULARY, (1, 8))
     packed = decoder_rows(ids) | {"document_ids": torch.tensor([[0, 0, 0, 1, 1, 1, 1, 1]])}
     packed["position_ids"] = torch.tensor([[0, 1, 2, 0, 1, 2, 3, 4]])
+
     assert torch.allclose(
         scores(model, packed)[:, 3:], scores(model, decoder_rows(ids[:, 3:])), atol=1e-5
     )
+
     both = decoder_rows(ids) | {"prefix_length": torch.tensor([4])}
+
     assert not torch.allclose(
         scores(model, both)[:, :3], scores(model, decoder_rows(ids))[:, :3], atol=1e-4
     )

@@ -28,6 +28,7 @@ def with_tokens(family, tensors):
     for name in ("type_ids", "document_ids"):
         if name in tensors:
             longer[name] = torch.nn.functional.pad(tensors[name], (length, 0))
+
     return longer, 0 if family == "encoder_decoder" else length
 
 
@@ -46,6 +47,7 @@ def test_vectors_of_tokens_are_these_tokens(family):
     real = (
         torch.arange(found.shape[1]) < tensors.get("decoder_lengths", tensors["lengths"])[:, None]
     )
+
     assert found.shape == alone.shape
     assert (found - expected)[real].abs().max() <= 1e-5
     assert (alone - expected)[real].abs().max() > 1e-3
@@ -55,14 +57,19 @@ def test_it_begins_with_its_tokens_again_and_again_or_with_some_drawn_from_the_s
     model = built("encoder")
     adapter = add_adapter(model, "own", {"name": "prompt", "length": 5, "tokens": TOKENS})
     (part,) = adapter.parts.values()
+
     assert torch.equal(part.rows, model.family.tokens.weight[[7, 3, 9, 7, 3]])
+
     drawn = [
         add_adapter(model, f"a{number}", {"name": "prompt"}, seed=number % 2) for number in range(3)
     ]
     rows_of = [next(iter(adapter.parts.values())).rows for adapter in drawn]
+
     assert torch.equal(rows_of[0], rows_of[2])
     assert not torch.equal(rows_of[0], rows_of[1])
+
     table = {tuple(row.tolist()) for row in model.family.tokens.weight}
+
     assert {tuple(row.tolist()) for row in rows_of[0]} <= table
 
 
@@ -87,16 +94,23 @@ def test_packed_documents_read_the_prompt_and_not_each_other_by_way_of_it(family
             "position_ids": places[:, part],
             "lengths": torch.tensor([size]),
         }
+
         batch["document_ids"] = documents[:, part]
         bounds = torch.tensor([0, *([3] if size == 8 else []), size], dtype=torch.int32)
         batch |= {"cu_seqlens": bounds, "max_seqlen": torch.tensor(5)}
+
         if family == "encoder_decoder":
             batch |= {"decoder_input_ids": ids[:, part], "decoder_position_ids": places[:, part]}
             batch |= {"decoder_document_ids": documents[:, part], "decoder_cu_seqlens": bounds}
             batch["decoder_max_seqlen"] = torch.tensor(5)
+
         return scores(model, batch)
 
-    assert torch.allclose(read(slice(0, 8))[:, 3:], read(slice(3, 8)), atol=1e-5)
+    assert torch.allclose(
+        read(slice(0, 8))[:, 3:],
+        read(slice(3, 8)),
+        atol=1e-5,
+    )
 
 
 def test_a_prompt_is_before_padding_on_the_left():
@@ -106,6 +120,7 @@ def test_a_prompt_is_before_padding_on_the_left():
     ids = torch.nn.functional.pad(short["input_ids"], (4, 0))
     places = torch.nn.functional.pad(short["position_ids"], (4, 0))
     padded = short | {"input_ids": ids, "position_ids": places, "left_padding": torch.tensor([4])}
+
     assert torch.allclose(scores(model, padded)[:, 4:], scores(model, short), atol=1e-5)
 
 

@@ -21,6 +21,7 @@ def test_layers_that_share_weights_have_one_map():
     from clozeline.model.configuration.layer import ShareConfig
 
     family = built("encoder_decoder", layers=3, share=ShareConfig(groups=1, stacks=True)).family
+
     assert list(linear_maps(family, "targets", ["query"])) == [
         "encoder.layers.0.attention.body.query",
         "decoder.layers.0.cross.body.query",

@@ -95,11 +95,13 @@ def loss_and_gradients(model, theirs, key_map):
     index = torch.tensor([0, 1, 2, 4, 6])
     draw = torch.Generator().manual_seed(len(index))
     labels = torch.randint(4, published.VOCABULARY, (len(index),), generator=draw)
+
     with ComputesInFloat64():
         loss = model(
             ours | {"label_index": index, "label_ids": labels, "row_weight": torch.ones(1)}
         )[head].total
         output = theirs(**their)
+
     logits = next(output[name] for name in published.SCORES[head] if name in output)
     wanted = F.cross_entropy(logits.flatten(0, 1)[index], labels, reduction="sum")
     loss.backward()
@@ -113,6 +115,7 @@ def loss_and_gradients(model, theirs, key_map):
         for name, target in key_map.tensors.targets(model.config, grown).items()
         if target.name in known
     }
+
     expected = import_tensors(key_map, model.config, known, shared)
     scale = max(gradient.abs().max().item() for gradient in expected.values())
     # a gradient that a class lacks is zero, but that of a bias of the scores, which it may hold as
@@ -122,6 +125,7 @@ def loss_and_gradients(model, theirs, key_map):
         for name in grown
         if name in shared or not name.endswith("projection.bias")
     }
+
     apart = max(
         (gradient - expected.get(name, 0.0)).abs().max().item() for name, gradient in own.items()
     )
@@ -135,6 +139,7 @@ def generated_apart(model, theirs):
     paired = theirs.config.is_encoder_decoder
     start = {"decoder_start": theirs.config.decoder_start_token_id} if paired else {}
     differing = 0
+
     for prompt, found in zip(
         PROMPTS, generate(model, PROMPTS, Decoding(max_tokens=NEW_TOKENS), **start), strict=True
     ):
@@ -149,19 +154,23 @@ def generated_apart(model, theirs):
                 expected.append(
                     int(theirs(torch.tensor([[*prompt, *expected]])).logits[0, -1].argmax())
                 )
+
         differing += sum(own != other for own, other in zip(found.ids, expected, strict=True))
+
     return differing
 
 
 def measure(types, seeds, tell):
     """Return the largest difference over the seeds by type and column."""
     table = {}
+
     for model_type in types:
         found = [compare(model_type, seed) for seed in seeds]
         table[model_type] = {
             name: max(one[name] for one in found) for name in COLUMNS if name in found[0]
         }
         tell(f"{model_type}: {table[model_type]}")
+
     return table
 
 
@@ -180,7 +189,11 @@ def shown(column, value):
 def main(arguments=None):
     """Print the table and return 1 if a difference exceeds the limit."""
     text = "model types; default: all that transformers has"
-    options = parser(__doc__, seeds=[101, 202, 303], types=([""], text)).parse_args(arguments)
+    options = parser(
+        __doc__,
+        seeds=[101, 202, 303],
+        types=([""], text),
+    ).parse_args(arguments)
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     warnings.simplefilter("ignore")
@@ -188,7 +201,11 @@ def main(arguments=None):
     table = measure(types, options.seeds, lambda line: print(line, file=sys.stderr))
     holds = {one: all(value <= LIMIT for value in row.values()) for one, row in table.items()}
     cells = [
-        [f"`{one}`", *(shown(name, row.get(name)) for name in COLUMNS), verdict(holds[one])]
+        [
+            f"`{one}`",
+            *(shown(name, row.get(name)) for name in COLUMNS),
+            verdict(holds[one]),
+        ]
         for one, row in table.items()
     ]
     print_table(("type", *COLUMNS, "within 1e-5"), cells)

@@ -49,6 +49,7 @@ def classes_of(model_type):
         for one in (whole, *whole.variants())
         for other in one.classes.with_heads
     ]
+
     first, *others = peers
     return {model_type: first} | {
         f"{model_type} {'+'.join(other.heads)}": other for other in others
@@ -84,10 +85,12 @@ def options(case, seed):
     for ours, theirs in reversed(list(key_map.configuration.fields.items())):
         found |= {theirs: sizes[ours]} if ours in sizes else {}
     found |= {key: draw.choice(values) for key, values in key_map.configuration.supported.items()}
+
     if key_map.configuration.activation is not None:
         found[key_map.configuration.activation] = draw.choice(
             sorted(key_map.configuration.activations)
         )
+
     return found | own_options(model_type)(draw, found)
 
 
@@ -101,6 +104,7 @@ def drawn_sizes(draw):
         "scale_by_depth",
         *(f"bias.{part}" for part in ("norm", "qkv", "ffn", "head")),
     )
+
     return {
         **{key: draw.choice([True, False]) for key in switches},
         "dim": heads * draw.choice([4, 6, 10]),
@@ -215,14 +219,20 @@ def in_and_out(folder, theirs, **keys):
     checkpoint = read_checkpoint(folder / "in")
     export = export_checkpoint(checkpoint, **keys)
     out = export_to(folder / "out", export)
+
     assert same(stored(folder / "in"), stored(out))
+
     model, report = loaded(out, export.loader)
+
     assert (type(model), report) == (type(theirs), {})
+
     again = read_checkpoint(out)
+
     assert again.config == checkpoint.config
     assert same(again.tensors, checkpoint.tensors)
     assert same(again.unread, checkpoint.unread)
     assert json.dumps(export_checkpoint(again, **keys).config) == json.dumps(export.config)
+
     return checkpoint, export, model
 
 
@@ -244,15 +254,18 @@ def rows(theirs, seed=5):
     valid = places < lengths[:, None]
     ours = {"input_ids": ids, "position_ids": places, "lengths": lengths}
     their = {"input_ids": ids, "attention_mask": valid.long()}
+
     if getattr(theirs.config, "n_langs", 1) > 1:
         their["langs"] = ours["languages"] = torch.randint(
             0, theirs.config.n_langs, (2, 11), generator=draw
         )
+
     if theirs.config.is_encoder_decoder:
         target = torch.randint(4, VOCABULARY, (2, 7), generator=draw)
         ours |= {"decoder_input_ids": target, "decoder_position_ids": places[:, :7]}
         their |= {"decoder_input_ids": target}
         valid = torch.ones(2, 7, dtype=torch.bool)
+
     return ours, their, valid
 
 

@@ -203,7 +203,13 @@ LLAMAS = [
         },
     ),
     *(
-        Read(case, {"layer_types": [FULL] * 5}, {}, {"local": []}, {"layer_types": [FULL] * 5})
+        Read(
+            case,
+            {"layer_types": [FULL] * 5},
+            {},
+            {"local": []},
+            {"layer_types": [FULL] * 5},
+        )
         for case in ("gemma2", "gemma3_text")
     ),
     *(
@@ -245,7 +251,12 @@ LLAMAS = [
     ),
     Read("mistral", {"sliding_window": None}, {}, {"local": []}, {"sliding_window": None}),
     Read("mistral", {"sliding_window": 4096}, {"sliding_window": None}, {"local.window": 4095}),
-    Read("mistral", {"sliding_window": 3}, {"layer_types": [FULL] * 5}, {"local": [0, 1, 2, 3, 4]}),
+    Read(
+        "mistral",
+        {"sliding_window": 3},
+        {"layer_types": [FULL] * 5},
+        {"local": [0, 1, 2, 3, 4]},
+    ),
     Read(
         "qwen2",
         {
@@ -403,6 +414,7 @@ def test_keys_are_read_as_the_class_reads_them(tmp_path, read):
     if read.edits:
         edit_config(tmp_path / "in", **read.edits)
     checkpoint, export, _ = in_and_out(tmp_path, theirs)
+
     assert not any("keys of config.json" in note for note in checkpoint.notes)
     assert {key: value_of(checkpoint.config, key) for key in read.ours} == read.ours
     assert {key: export.config.get(key) for key in read.theirs} == read.theirs
@@ -430,7 +442,9 @@ def read_keys(case, keys, edits):
     plain = json.loads(settings.to_json_string(use_diff=False)) | edits
     plain = {key: value for key, value in plain.items() if value is not None or key not in edits}
     key_map = find_class_map(plain)
+
     assert key_map.configuration.vocab_size(plain)
+
     return key_map.configuration.read(plain, {})
 
 
@@ -442,6 +456,7 @@ def test_a_key_that_is_left_out_has_the_default_of_the_class(model_type):
     plain = json.loads(settings.to_json_string(use_diff=False))
     key_map = find_class_map(plain)
     given = effective(key_map.configuration.read(plain, {}))
+
     for key in {
         *key_map.configuration.defaults,
         *key_map.configuration.extra_keys,

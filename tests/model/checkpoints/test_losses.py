@@ -32,7 +32,9 @@ def test_sums_over_labels_and_rows_divided_by_their_counts_are_the_loss_of_the_c
         "label_ids": torch.tensor([5, 36, 9]),
         "row_weight": torch.ones(2),
     }
+
     ours["input_ids"].view(-1)[4] = 36  # one label is the token that is there
+
     if case == "electra token":
         labels = torch.zeros_like(valid, dtype=torch.int64)
         counts = {"token": int(valid.sum())}
@@ -45,17 +47,23 @@ def test_sums_over_labels_and_rows_divided_by_their_counts_are_the_loss_of_the_c
         ours["sentence_label"] = torch.tensor([1, 0])
         name = "sentence_order_label" if case.startswith("albert") else "next_sentence_label"
         more = {name: ours["sentence_label"]}
+
     expected = theirs(**their, labels=labels, **more).loss
     expected.backward()
     checkpoint = read_checkpoint(tmp_path)
     model = build_checkpoint(checkpoint).double()
     losses = model(ours)
+
     assert {name: loss.count for name, loss in losses.items()} == counts
+
     loss = sum(loss.total / loss.count for loss in losses.values())
+
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+
     loss.backward()
     found = export_checkpoint(replace(checkpoint, tensors=gradients(model))).tensors
     trained = {
         name: gradient for name, gradient in gradients(theirs).items() if gradient is not None
     }
+
     assert_gradients_close({name: found[name] for name in trained}, trained)

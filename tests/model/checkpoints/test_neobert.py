@@ -38,6 +38,7 @@ def folder(tmp_path):
         "model.encoder.weight": noise(VOCABULARY, DIM, draw=draw),
         "model.layer_norm.weight": gain(),
     }
+
     for layer in range(LAYERS):
         at = f"model.transformer_encoder.{layer}"
         shapes = {
@@ -49,6 +50,7 @@ def folder(tmp_path):
         for name, shape in shapes.items():
             tensors[f"{at}.{name}.weight"] = noise(*shape, draw=draw) * shape[1] ** -0.5
         tensors |= {f"{at}.{name}_norm.weight": gain() for name in ("attention", "ffn")}
+
     tensors |= {"decoder.weight": noise(VOCABULARY, DIM, draw=draw) * DIM**-0.5}
     tensors |= {"decoder.bias": noise(VOCABULARY, draw=draw)}
     save_file(tensors, tmp_path / "model.safetensors")
@@ -58,12 +60,14 @@ def folder(tmp_path):
         "hidden_size": DIM,
         "norm_eps": EPS,
     }
+
     keys |= {
         "num_hidden_layers": LAYERS,
         "num_attention_heads": HEADS,
         "intermediate_size": 70,
         "pad_token_id": 0,
     }
+
     keys |= {"vocab_size": VOCABULARY, "dim_head": DIM // HEADS, "auto_map": {}, "max_length": 64}
     (tmp_path / "config.json").write_text(json.dumps(keys))
     return tmp_path
@@ -91,6 +95,7 @@ def slow_forward(tensors, ids):
     """
     x = tensors["model.encoder.weight"][ids]
     width = DIM // HEADS
+
     for layer in range(LAYERS):
         own = {
             name.removeprefix(f"model.transformer_encoder.{layer}.").removesuffix(".weight"): tensor
@@ -98,15 +103,18 @@ def slow_forward(tensors, ids):
         }
         states = normed(x, own["attention_norm"])
         mixed = []
+
         for head in range(HEADS):
             block = own["qkv"][3 * width * head : 3 * width * (head + 1)] @ states.T
             query = rotated(block[:width].T)
             key = rotated(block[width : 2 * width].T)
             value = block[2 * width :].T
             mixed.append((query @ key.T / width**0.5).softmax(-1) @ value)
+
         x = x + torch.cat(mixed, dim=-1) @ own["wo"].T
         gate, up = (normed(x, own["ffn_norm"]) @ own["ffn.w12"].T).chunk(2, dim=-1)
         x = x + (gate * gate.sigmoid() * up) @ own["ffn.w3"].T
+
     return (
         normed(x, tensors["model.layer_norm.weight"]) @ tensors["decoder.weight"].T
         + tensors["decoder.bias"]
@@ -127,7 +135,9 @@ def largest_difference(folder, tensors):
     with torch.no_grad():
         found = build_checkpoint(read_checkpoint(folder)).logits(rows)["masked_lm"]
     pairs = [(found[row, :n], slow_forward(tensors, ids[row, :n])) for row, n in enumerate(LENGTHS)]
+
     assert all(bool(one.isfinite().all()) for one, _ in pairs)
+
     return max((one - other).abs().max().item() for one, other in pairs)
 
 
@@ -139,16 +149,22 @@ def test_logits_equal_those_of_a_slow_forward(folder, model_type):
 
 def test_it_is_read_only_but_its_body_is_a_eurobert(folder, tmp_path):
     checkpoint = read_checkpoint(folder)
+
     assert (checkpoint.config.ffn_dim, checkpoint.notes) == (INNER, ())
+
     with pytest.raises(
         ConfigurationError,
         match="type neobert cannot be exported: transformers has no class for it",
     ):
         export_checkpoint(checkpoint)
+
     export = export_checkpoint(checkpoint, model_type="eurobert", body_alone=True)
     body, report = loaded(export_to(tmp_path / "out", export), export.loader)
+
     assert (type(body).__name__, report) == ("EuroBertModel", {})
+
     ids = torch.arange(4, 21)[None]
+
     with torch.no_grad():
         states = body(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
         ours = build_checkpoint(checkpoint).family(
@@ -158,6 +174,7 @@ def test_it_is_read_only_but_its_body_is_a_eurobert(folder, tmp_path):
                 "lengths": torch.tensor([17]),
             }
         )
+
     assert (states - ours).abs().max() < 1e-5
 
 

@@ -32,6 +32,7 @@ CONTEXT = {"max_position_embeddings": 64, "original_max_position_embeddings": 16
 def farthest(model, theirs, *lengths):
     """The largest difference of the logits of rows of these lengths."""
     found = []
+
     for columns in lengths:
         ids = torch.randint(
             4, VOCABULARY, (2, columns), generator=torch.Generator().manual_seed(columns)
@@ -43,6 +44,7 @@ def farthest(model, theirs, *lengths):
         }
         with torch.no_grad():
             found.append(apart(model.logits(ours)["lm"], theirs(input_ids=ids).logits))
+
     return max(found)
 
 
@@ -58,13 +60,16 @@ def test_scaled_positions(tmp_path, kind):
         "num_hidden_layers": 3,
         "head_dim": 6,
     }
+
     theirs = saved(tmp_path / "in", "llama", rope_parameters=scaling, **sizes)
     checkpoint, export, again = in_and_out(tmp_path, theirs)
     model = build_checkpoint(checkpoint)
+
     assert farthest(model, theirs, 6, 11, 20, 6) < 2e-5
     assert farthest(model, again, 6, 11) < 2e-5
     assert export.config["rope_parameters"] == export.config["rope_scaling"]
     assert scaling.items() <= export.config["rope_parameters"].items()
+
     for key in ("rope_parameters", "rope_scaling"):
         edit_config(tmp_path / "out", **{key: None})
         assert read_checkpoint(tmp_path / "out").config == checkpoint.config
@@ -84,6 +89,7 @@ def test_longrope(tmp_path, more):
     checkpoint, _, again = in_and_out(tmp_path, theirs)
     model = build_checkpoint(checkpoint)
     scaling = checkpoint.config.position.scaling
+
     assert (scaling.original_maximum, scaling.factor) == (16, more.get("factor", 4.0))
     assert farthest(model, theirs, 1, 11, 16, 17, 23, 11) < 1e-5
     assert farthest(model, again, 16, 17) < 1e-5
@@ -95,8 +101,11 @@ def test_former_keys_of_longrope(tmp_path):
     form = {**LONGROPE, **PART}
     saved(tmp_path, "phi3", rope_parameters=form, **CONTEXT)
     config = read_checkpoint(tmp_path).config
+
     assert config.rotated_width == 4
+
     share = {key: value for key, value in form.items() if key != "partial_rotary_factor"}
+
     for name in ("su", "yarn"):
         for key in ("rope_scaling", "rope_parameters"):
             old = {part: value for part, value in share.items() if part != "rope_type"} | {
@@ -107,8 +116,13 @@ def test_former_keys_of_longrope(tmp_path):
                 **{"rope_parameters": None, "rope_scaling": None, "rope_theta": 77.0, key: old},
                 partial_rotary_factor=0.75,
             )
+
             assert read_checkpoint(tmp_path).config == config
+
     edit_config(tmp_path, rope_parameters={**form, "original_max_position_embeddings": 32})
+
     assert read_checkpoint(tmp_path).config.position.scaling.original_maximum == 16
+
     edit_config(tmp_path, original_max_position_embeddings=None, max_position_embeddings=8192)
+
     assert read_checkpoint(tmp_path).config.position.scaling.original_maximum == 4096

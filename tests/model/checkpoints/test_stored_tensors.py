@@ -59,6 +59,7 @@ def test_every_name_of_an_activation_that_we_have_is_known():
         for theirs in ACT2FN
         if "xielu" not in theirs  # it has parameters
     }
+
     assert {theirs: name for theirs, name in found.items() if name is not None} == NAMES
 
 
@@ -84,21 +85,28 @@ def test_a_bias_of_the_scores_comes_in_and_goes_out(tmp_path, tied):
         torch.randn(1, VOCABULARY, generator=torch.Generator().manual_seed(1))
     )
     theirs.save_pretrained(tmp_path / "in")
+
     if not tied:  # a head of its own, on the same tables
         table = stored(tmp_path / "in")["model.shared.weight"]
         edit_tensors(tmp_path / "in", lambda tensors: tensors.update({"lm_head.weight": table + 1}))
         edit_config(tmp_path / "in", tie_word_embeddings=False)
         theirs.lm_head.weight = torch.nn.Parameter(table + 1)
+
     checkpoint = read_checkpoint(tmp_path / "in")
+
     assert checkpoint.config.heads["lm"].projection == "biased"
     assert difference(build_checkpoint(checkpoint), theirs) < 1e-5
+
     export = export_checkpoint(checkpoint)
     before = stored(tmp_path / "in")
     # without a tie the class reads the table of each stack
     tables = {f"model.{stack}.embed_tokens.weight" for stack in ("encoder", "decoder") if not tied}
+
     assert export.tensors.keys() == before.keys() | tables
     assert all(torch.equal(export.tensors[name], tensor) for name, tensor in before.items())
+
     again, report = loaded(export_to(tmp_path / "out", export), export.loader)
+
     assert report == {}
     assert difference(build_checkpoint(checkpoint), again) < 1e-5
 
@@ -109,19 +117,24 @@ def test_what_no_class_of_bart_computes_is_refused(tmp_path):
     )
     checkpoint = read_checkpoint(tmp_path / "tied")
     mapped = replace(checkpoint.config, connector=ConnectorConfig())
+
     with pytest.raises(
         ConfigurationError,
         match=r"differs: model.decoder_dim: expected 12, got 24; model.connector: ",
     ):
         export_checkpoint(replace(checkpoint, config=replace(mapped, decoder_dim=24)))
+
     with pytest.raises(ConfigurationError, match="no class for its encoder alone"):
         export_checkpoint(checkpoint, body_alone=True)
     edit_tensors(
         tmp_path / "tied",
         lambda tensors: {n: t for n, t in tensors.items() if n != "final_logits_bias"},
     )
+
     assert read_checkpoint(tmp_path / "tied").config.heads["lm"].projection == "linear"
+
     saved(tmp_path / "untied", "bart", tie_word_embeddings=False)
+
     with pytest.raises(
         WeightsError,
         match=r"differ; a model with a separate token table for each of them is not supported",
@@ -140,15 +153,19 @@ def test_tables_that_are_no_waves_are_learned(tmp_path, model_type, noise):
     )
     theirs, _ = loaded(tmp_path / "in", "AutoModelForSeq2SeqLM")
     checkpoint = read_checkpoint(tmp_path / "in")
+
     assert checkpoint.config.position.kind == ("learned" if noise > 1e-6 else "sinusoidal")
     assert difference(build_checkpoint(checkpoint), theirs) < 1e-5
     # what goes out is what came in; Marian's tables of rounded waves are computed again
     export = export_checkpoint(checkpoint)
     before = stored(tmp_path / "in")
     dropped = set(TABLES) if model_type == "marian" and noise < 1e-6 else set()
+
     assert export.tensors.keys() == before.keys() - dropped
     assert all(torch.equal(tensor, before[name]) for name, tensor in export.tensors.items())
+
     again, report = loaded(export_to(tmp_path / "out", export), export.loader)
+
     assert report == {}
     assert difference(build_checkpoint(checkpoint), again) < 1e-5
     assert read_checkpoint(tmp_path / "out").config == checkpoint.config
@@ -160,10 +177,15 @@ def test_without_tables_positions_are_computed(tmp_path, model_type):
     theirs = saved(tmp_path, model_type, max_position_embeddings=1024)
     edit_tensors(tmp_path, lambda tensors: [tensors.pop(name, None) for name in TABLES] and None)
     model = build_checkpoint(read_checkpoint(tmp_path))
+
     assert difference(model, theirs) < 1e-5
+
     found = model.family.encoder.position.embed(torch.arange(1024))
+
     assert (found - theirs.model.encoder.embed_positions.weight).abs().max() < 2e-7
+
     edit_config(tmp_path, static_position_embeddings=False)
+
     with pytest.raises(
         WeightsError, match=r"2 tensors are missing: model\.decoder\.embed_positions\.weight"
     ):
@@ -180,14 +202,19 @@ DEBERTAS = ["deberta", "deberta-v2"]
 def test_the_head_of_published_files_goes_out_under_the_names_of_the_class(tmp_path, case):
     theirs = saved(tmp_path / "in", case, legacy=False)
     checkpoint = read_checkpoint(tmp_path / "in")
+
     assert (checkpoint.absent, checkpoint.notes) == ((), ())
     assert difference(build_checkpoint(checkpoint), theirs) < 1e-5
+
     model, report = loaded(
         export_to(tmp_path / "out", export_checkpoint(checkpoint)), "AutoModelForMaskedLM"
     )
+
     assert (model.config.legacy, report) == (True, {})
     assert difference(build_checkpoint(checkpoint), model) < 1e-5
+
     edit_config(tmp_path / "in", tie_word_embeddings=False)
+
     assert read_checkpoint(tmp_path / "in").config.tied, (
         "this head has no other projection than the table"
     )
@@ -203,6 +230,7 @@ def test_what_published_files_hold_besides_is_left_out_and_said(tmp_path):
     more = ("deberta.embeddings.position_embeddings.weight", "mask_predictions.dense.weight")
     edit_tensors(tmp_path, lambda tensors: tensors | {name: torch.ones(2, 2) for name in more})
     checkpoint = read_checkpoint(tmp_path)
+
     assert checkpoint.notes == (f"skipped, not a part of the model: {', '.join(more)}",)
     assert difference(build_checkpoint(checkpoint), theirs) < 1e-5
 
@@ -217,14 +245,18 @@ def test_a_model_with_a_mask_decoder_goes_out_without_it_and_without_its_head(tm
     config = replace(plain.config, position=replace(plain.config.position, disentangled=relative))
     places = {"family.stack.layers.1.places.weight": torch.ones(20, config.dim)}
     decoded = replace(plain, config=config, tensors={**plain.tensors, **places})
+
     with pytest.raises(
         ConfigurationError,
         match=r"disentangled\.mask_decoder: expected null .*; export the body alone",
     ):
         export_checkpoint(decoded)
+
     export = export_checkpoint(decoded, body_alone=True)
     model, report = loaded(export_to(tmp_path / "out", export), export.loader)
+
     assert (type(model), report) == (getattr(transformers, export.loader), {})
+
     _, their, valid = rows(theirs)
     with torch.no_grad():
         body = theirs.deberta(**their).last_hidden_state
@@ -247,11 +279,13 @@ def test_masks_and_former_names_of_old_decoders(tmp_path, case):
                 "h.0.attn.bias": torch.ones(1, 1, 20, 20),
                 "h.0.attn.masked_bias": torch.tensor(-1e4),
             }
+
         buffers = ("attention.bias", "attention.masked_bias", "attention.rotary_emb.inv_freq")
         more = {f"gpt_neox.layers.0.{name}": torch.ones(1) for name in buffers}
         return more | {"lm_head.weight": tensors.pop("embed_out.weight")} | tensors
 
     edit_tensors(tmp_path, age)
+
     assert difference(build_checkpoint(read_checkpoint(tmp_path)), theirs) < 1e-5
 
 
@@ -274,9 +308,12 @@ def test_a_head_of_its_own_is_seen_in_the_file(tmp_path, key):
     if key is False:  # as the published files say it
         edit_config(tmp_path, scale_decoder_outputs=None)
     checkpoint = read_checkpoint(tmp_path)
+
     assert (checkpoint.config.tied, checkpoint.config.out_scale) == (False, False)
     assert difference(build_checkpoint(checkpoint), theirs) < 1e-5
+
     exported = export_checkpoint(checkpoint)
+
     assert "lm_head.weight" in exported.tensors
     assert exported.config["scale_decoder_outputs"] is False
 
@@ -293,12 +330,15 @@ def test_an_old_file_with_equal_copies_is_tied_and_scaled(tmp_path):
             | {unread: torch.ones(8, 3)}
         ),
     )
+
     edit_config(tmp_path, tie_word_embeddings=None, scale_decoder_outputs=None)
+
     for null in (False, True):  # no word about the tie
         path = tmp_path / "config.json"
         plain = json.loads(path.read_text()) | ({"tie_word_embeddings": None} if null else {})
         path.write_text(json.dumps(plain))
         checkpoint = read_checkpoint(tmp_path)
+
         assert (checkpoint.config.tied, checkpoint.config.out_scale) == (True, True)
         assert "EncDecAttention.relative_attention_bias" in checkpoint.notes[0]
         assert difference(build_checkpoint(checkpoint), theirs) < 1e-5
@@ -313,14 +353,19 @@ def test_an_own_head_in_a_file_of_transformers_5_reads_scaled_states_and_a_publi
     """
     theirs = own_head(tmp_path / "in", "umt5")
     checkpoint, _, again = in_and_out(tmp_path, theirs)
+
     assert (checkpoint.config.tied, checkpoint.config.out_scale) == (False, True)
     assert max(difference(build_checkpoint(checkpoint), one) for one in (theirs, again)) < 1e-5
+
     edit_config(tmp_path / "in", tie_word_embeddings=False)
     checkpoint = read_checkpoint(tmp_path / "in")
+
     assert (checkpoint.config.tied, checkpoint.config.out_scale) == (False, False)
+
     ours, _, valid = rows(theirs)
     with torch.no_grad():
         found = build_checkpoint(checkpoint).logits(ours)["lm"][valid]
+
     assert (found * theirs.config.d_model**-0.5 - scores(theirs, ["lm"])["lm"]).abs().max() < 1e-5
     assert export_checkpoint(checkpoint).config["tie_word_embeddings"] is False
 
@@ -339,6 +384,7 @@ def test_padding_and_absent_languages_of_xlm(tmp_path):
     with torch.no_grad():
         states = theirs.transformer(**their).last_hidden_state
         hidden = build_checkpoint(read_checkpoint(tmp_path)).family(ours)
+
     assert not states[~valid].any()
     assert (hidden - states)[valid].abs().max() < 1e-5
 
@@ -351,7 +397,14 @@ def test_a_model_of_ours_with_languages_is_an_xlm():
         "ffn_dim": 96,
         "heads": {"masked_lm": {"transform": False}},
     }
+
     config = export_checkpoint(checkpoint_of(built("encoder", languages=4, **changes))).config
-    assert (config["model_type"], config["n_langs"], config["embed_init_std"]) == ("xlm", 4, 0.02)
+
+    assert (
+        config["model_type"],
+        config["n_langs"],
+        config["embed_init_std"],
+    ) == ("xlm", 4, 0.02)
+
     with pytest.raises(ConfigurationError, match="languages: expected 0, got 1"):
         export_checkpoint(checkpoint_of(built("encoder", languages=1, **changes)), model_type="xlm")

@@ -73,6 +73,7 @@ def gemma3(draw, found):
         "final_logit_softcapping": draw.choice([2.0, None]),
         "rope_parameters": forms,
     }
+
     return gemma2(draw, found) | {"attn_logit_softcapping": None} | more
 
 
@@ -92,6 +93,7 @@ def qwen3(draw, found):
         "sliding_window": draw.choice([3, 4]),
         "layer_types": LAYER_TYPES,
     }
+
     return odd_llama(draw) | windows | biased(draw)
 
 
@@ -101,7 +103,10 @@ def smollm3(draw, found):
     )
     return (
         odd_llama(draw)
-        | {"hidden_size": 36, "no_rope_layers": draw.choice([None, [0, 1, 0, 1, 1]])}
+        | {
+            "hidden_size": 36,
+            "no_rope_layers": draw.choice([None, [0, 1, 0, 1, 1]]),
+        }
         | windows
     )
 
@@ -145,7 +150,10 @@ def gpt_neox(draw, found):
 
 
 def gpt2(draw, found):
-    return {"n_inner": draw.choice([7, 33, None]), "scale_attn_weights": draw.choice([True, False])}
+    return {
+        "n_inner": draw.choice([7, 33, None]),
+        "scale_attn_weights": draw.choice([True, False]),
+    }
 
 
 def opt(draw, found):
@@ -233,7 +241,11 @@ def modernbert_decoder(draw, found):
         "num_hidden_layers": 5,
         "layer_types": LAYER_TYPES,
     }
-    more = {"classifier_bias": draw.choice([True, False]), "local_attention": draw.choice([7, 8])}
+
+    more = {
+        "classifier_bias": draw.choice([True, False]),
+        "local_attention": draw.choice([7, 8]),
+    }
     return modernbert(draw, found) | sizes | more
 
 

@@ -28,9 +28,13 @@ def variants(family):
             "attention": torch.arange(4),
             "prefix_length": torch.tensor([0, 0, 0, 5]),
         }
+
     if family != "encoder_decoder":
         found["documents"] = full | {"document_ids": documents, "position_ids": restarting}
-    weights = {"label_weight": torch.rand(8), "label_count": torch.tensor([2, 5, 0, 3])}
+    weights = {
+        "label_weight": torch.rand(8),
+        "label_count": torch.tensor([2, 5, 0, 3]),
+    }
     return found | {"weights": full | weights}
 
 
@@ -61,8 +65,10 @@ def test_a_settled_batch_gives_the_same_loss_and_no_forward_reads_a_value(family
     settled = add_host_shapes(tensors, network.config.position.limit)
     ((head, loss),) = network(settled).items()
     expected = network.heads[head].loss(network.family(tensors), tensors)
+
     assert loss.total.item() == pytest.approx(expected.total.item(), rel=1e-5)
     assert loss.count == expected.count
+
     only(
         network.train().to("meta")({key: value.to("meta") for key, value in settled.items()})
     ).total.backward()
@@ -93,16 +99,23 @@ def test_neither_windows_nor_scaled_positions_read_a_value(family, changes):
 
 def test_padding_on_the_left_that_does_not_fit_is_refused():
     tensors = batch_for("encoder", lengths=[9, 4])
+
     assert "left_padding" not in add_host_shapes(
         tensors | {"left_padding": torch.tensor([0, 0])}, None
     )
+
     with pytest.raises(
         BatchError, match=r"up to 11 positions, got padding \[0, 8\] and lengths \[9, 4\]"
     ):
         add_host_shapes(tensors | {"left_padding": torch.tensor([0, 8])}, None)
+
     with pytest.raises(BatchError, match="prefix_length counts positions from 0"):
         add_host_shapes(
-            tensors | {"left_padding": torch.tensor([0, 5]), "prefix_length": torch.tensor([1, 1])},
+            tensors
+            | {
+                "left_padding": torch.tensor([0, 5]),
+                "prefix_length": torch.tensor([1, 1]),
+            },
             None,
         )
 
@@ -111,7 +124,9 @@ def test_padding_on_the_left_that_does_not_fit_is_refused():
 def test_a_place_beyond_the_table_is_named(name):
     network = built("encoder_decoder", position=PositionConfig(maximum=11))
     tensors = batch_for("encoder_decoder")
+
     assert network(tensors)
+
     tensors[name][2, 3] = 11
     with pytest.raises(BatchError, match=r"position id 11: .* holds 0 to 10;"):
         network(tensors)

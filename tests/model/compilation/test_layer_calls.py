@@ -37,6 +37,7 @@ def test_recomputed_layers_give_the_same_bits_and_keep_less(family):
     network = built(family, dropout=DROPOUT)
     recompute_layers(network)
     again, others, fewer = trained_once(network, tensors)
+
     assert torch.equal(again, loss)
     assert all(map(torch.equal, others, gradients))
     assert fewer < 0.6 * kept
@@ -96,11 +97,13 @@ def test_layers_go_on_uncompiled_where_compiling_fails(monkeypatch, backend, gra
     recompute_layers(plain)
     compile_layers(network, backend, on_failure=lambda reason: reasons.append(reason))
     recompute_layers(network)
+
     for tensors in (batch_for("encoder", rows=4), batch_for("encoder", rows=3, columns=7)):
         loss, gradients, _ = trained_once(plain, tensors)
         again, others, _ = trained_once(network, tensors)
         assert torch.equal(again, loss)
         assert all(map(torch.equal, others, gradients))
+
     assert [reason.partition(":")[0] for reason in reasons] == [told]
 
 
@@ -122,6 +125,7 @@ def test_a_mistake_of_the_layer_is_no_failure_of_the_compiler():
     layer = next(iter(network.family.stack.layers))
     with pytest.raises(TypeError):
         layer(None)
+
     assert reasons == []
 
 
@@ -130,14 +134,17 @@ def steps_and_evaluations(family, networks, shapes):
     for seed, (rows, columns) in enumerate(shapes):
         for lengths in ([columns] * rows, None):
             tensors = batch_for(family, seed=seed, rows=rows, columns=columns, lengths=lengths)
+
             for training in (True, False):
                 found = []
+
                 for network in networks:
                     network.train(training)
                     with torch.set_grad_enabled(training):
                         found.append(sum(loss.total for loss in network(tensors).values()))
                     if training:
                         found[-1].backward()
+
                 yield found
 
 
@@ -157,13 +164,17 @@ def test_compiled_layers_train_and_evaluate_rows_of_any_number_and_length(family
     counter = CompileCounter()
     compile_layers(network, backend=counter)
     compile_heads(network, backend="eager")
+
     for compiled, expected in steps_and_evaluations(
         family, (network, plain), [(4, 11), (3, 9), (2, 13), (1, 7)]
     ):
         assert compiled.item() == pytest.approx(expected.item(), rel=1e-5)
+
     graphs = counter.frame_count
+
     for compiled, expected in steps_and_evaluations(
         family, (network, plain), [(5, 8), (1, 12), (6, 14)]
     ):
         assert compiled.item() == pytest.approx(expected.item(), rel=1e-5)
+
     assert counter.frame_count == graphs

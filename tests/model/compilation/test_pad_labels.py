@@ -31,6 +31,7 @@ def model_and_batch(family, head):
         if head is None
         else {"heads": {head: head_keys(head)}, "tied": head != "bidirectional_lm"}
     )
+
     return built(family, **more).double(), batch_for(family) if head is None else full_batch()
 
 
@@ -48,6 +49,7 @@ def results(network, tensors):
         )
         for name, loss in losses.items()
     }
+
     return said, gradients
 
 
@@ -57,10 +59,13 @@ def test_losses_counts_and_gradients_are_those_without_padding(family, head, cap
     network, tensors = model_and_batch(family, head)
     said, gradients = results(network, tensors)
     again, others = results(network, pad_labels(tensors, capacity, network.reads))
+
     assert said.keys() == again.keys()
+
     for name in said:
         assert again[name][0] == pytest.approx(said[name][0], rel=1e-6)  # heads sum in fp32
         assert again[name][1:] == said[name][1:]
+
     assert all(
         torch.allclose(others[name], gradient, rtol=1e-6, atol=1e-9)
         for name, gradient in gradients.items()
@@ -76,8 +81,10 @@ def test_weights_of_labels_are_kept(name):
         network, tensors = model_and_batch("encoder", "masked_lm")
         tensors["label_weight"] = 0.5 + torch.rand(len(tensors["label_ids"]))
         tensors["label_count"] = torch.arange(1, len(tensors["input_ids"]) + 1)
+
     said, _ = results(network, tensors)
     again, _ = results(network, pad_labels(tensors, 50))
+
     assert again["masked_lm"] == (
         pytest.approx(said["masked_lm"][0], rel=1e-6),
         *said["masked_lm"][1:],
@@ -88,8 +95,11 @@ def test_weights_of_labels_are_kept(name):
 def test_a_batch_without_labels_is_padded_too_and_learns_nothing(family):
     network = built(family).double()
     tensors = pad_labels(batch_for(family, labels=False), 8)
+
     assert tensors["label_ids"].tolist() == [IGNORED] * 8
+
     ((loss, count, _),), gradients = (found := results(network, tensors))[0].values(), found[1]
+
     assert (loss, count) == (0.0, 0)
     assert all((gradient == 0).all() for gradient in gradients.values())
 
@@ -100,8 +110,11 @@ def test_more_labels_than_the_capacity_take_its_next_multiple():
         len(pad_labels(tensors, capacity)["label_index"])
         for capacity in (1, 4, 5, 17, 18, 19, 1000)
     ]
+
     assert sizes == [18, 20, 20, 34, 18, 19, 1000]
+
     found = pad_labels(tensors, 5)
+
     assert torch.equal(found["label_index"][:18], tensors["label_index"])
     assert torch.equal(found["label_ids"][:18], tensors["label_ids"])
 
@@ -118,6 +131,7 @@ def test_a_head_is_one_graph_for_all_numbers_of_labels(head, chunk):
     (network, tensors), counter = model_and_batch("encoder", head), CompileCounter()
     network.heads[head].label_chunk = chunk
     compile_heads(network, backend=counter)
+
     for labels in (len(tensors["label_index"]), 5, 3):
         of_labels = {name for name, field in network.reads.items() if field.per == "label"}
         part = {
@@ -125,14 +139,23 @@ def test_a_head_is_one_graph_for_all_numbers_of_labels(head, chunk):
             for name, tensor in tensors.items()
         }
         expected = total(model_and_batch("encoder", head)[0], part).item()
+
         assert total(network, pad_labels(part, 40, network.reads)).item() == pytest.approx(
             expected, rel=1e-6
         )
+
     assert counter.frame_count == 1
 
 
 def test_heads_of_all_tokens_and_of_rows_are_left_as_they_are():
-    network = built("encoder", heads={"masked_lm": {}, "token": {}, "sentence": {}})
+    network = built(
+        "encoder",
+        heads={
+            "masked_lm": {},
+            "token": {},
+            "sentence": {},
+        },
+    )
     compile_heads(network, backend="eager")
     assert [name for name, head in network.heads.items() if "forward" in vars(head)] == [
         "masked_lm"

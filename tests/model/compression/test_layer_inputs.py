@@ -34,13 +34,16 @@ def test_layers_run_one_by_one_give_the_states_of_the_family_and_its_flops(name)
     states = dict(model.named_parameters())
     names = list(model.state_dict())
     x, calls, _, tokens = record_layers(model, tensors, "a test")
+
     assert tokens.tolist() == tensors["lengths"].tolist()
     assert list(model.state_dict()) == names, "the layers are back"
     assert all(parameter is states[key] for key, parameter in model.named_parameters())
+
     flops = embedding_flops(model, tokens)
     for number, (layer, plan, rest) in enumerate(calls):
         x = layer(x, plan, *rest)
         flops = flops + tokens * matrix_flops(layer) + attention_flops(model, number, tokens)
+
     assert torch.equal(model.family.apply_final_norm(x), model.family(tensors))
     assert flops.tolist() == pytest.approx(
         [model.family.flops(int(length), 0) for length in tokens]
@@ -53,6 +56,7 @@ def test_families_and_batches_that_do_not_fit_are_refused():
             ConfigurationError, match=rf"a test: expected one stack .* got the family {family}"
         ):
             record_layers(built(family), batch_for(family), "a test")
+
     for name in ("document_ids", "left_padding"):
         tensors = batch_for("encoder", lengths=[3, 4])
         wrong = tensors | {

@@ -22,6 +22,7 @@ VALUES = st.lists(
 def by_sorting(values, groups, counts):
     """The first `counts` of a stable sort of each group, in the order of the parameters."""
     chosen = [[False] * len(own) for own in values]
+
     for group, count in enumerate(counts):
         order = [
             (value, n, i)
@@ -31,6 +32,7 @@ def by_sorting(values, groups, counts):
         ]
         for _, n, i in sorted(order, key=lambda entry: entry[0])[:count]:
             chosen[n][i] = True
+
     return chosen
 
 
@@ -45,6 +47,7 @@ def test_the_lowest_of_each_group_of_equal_ones_the_first(values, data):
     masks = choose_lowest(
         [torch.tensor(own, dtype=torch.float32) for own in values], groups, counts
     )
+
     assert [mask.tolist() for mask in masks] == by_sorting(values, groups, counts)
 
 
@@ -61,6 +64,7 @@ def test_ranks_choose_what_one_process_does(first, second, data):
     ]
     masks = in_step(shares, [0, 0], [count])
     joined = [torch.cat([masks[0][n], masks[1][n]]).tolist() for n in (0, 1)]
+
     assert joined == by_sorting(values, [0, 0], [count])
 
 
@@ -102,10 +106,15 @@ def test_a_share_is_of_each_matrix_or_of_all_together_and_rounded_to_the_nearest
     masks = choose_share(
         [torch.tensor(own, dtype=torch.float32) for own in values], sizes, share, scope
     )
+
     assert [mask.tolist() for mask in masks] == by_sorting(values, list(groups), counts)
 
 
-@given(total=st.integers(1, 40), group=st.integers(1, 4), sparsity=st.floats(0.01, 0.99))
+@given(
+    total=st.integers(1, 40),
+    group=st.integers(1, 4),
+    sparsity=st.floats(0.01, 0.99),
+)
 def test_a_share_keeps_entire_groups_and_at_least_one(total, group, sparsity):
     kept = StructureOptions(sparsity=sparsity).count_kept(total * group, "heads", group)
     assert kept % group == 0
@@ -122,7 +131,13 @@ def test_the_best_stay_and_of_equal_ones_the_first(scores, count):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"keep": 2, "sparsity": 0.5}, {"sparsity": 0}, {"sparsity": 1.0}, {"sparsity": -0.1}],
+    [
+        {},
+        {"keep": 2, "sparsity": 0.5},
+        {"sparsity": 0},
+        {"sparsity": 1.0},
+        {"sparsity": -0.1},
+    ],
 )
 @pytest.mark.parametrize("method", ["heads", "rows", "magnitude"])
 def test_either_a_count_or_a_share_in_0_1(method, options):

@@ -34,8 +34,16 @@ def test_keys_are_those_of_the_file():
 
 
 def test_the_plain_form_gives_it_again():
-    config = small_config("encoder", adapter={"name": "prompt", "length": 3, "tokens": [1, 2]})
+    config = small_config(
+        "encoder",
+        adapter={
+            "name": "prompt",
+            "length": 3,
+            "tokens": [1, 2],
+        },
+    )
     plain = TypeAdapter(ModelConfig).dump_python(config, mode="json")
+
     assert plain["adapter"] == {"name": "prompt", "length": 3, "tokens": [1, 2]}
     assert (
         TypeAdapter(ModelConfig).validate_python(json.loads(json.dumps(plain))).adapter

@@ -176,15 +176,23 @@ def test_unknown_keys_are_errors():
 def test_a_family_has_keys_of_its_own(tmp_path, strict):
     """Read from JSON or YAML, checked as strictly as the shared ones, and written again."""
     plain = TypeAdapter(ModelConfig).dump_python(small_config("encoder"), mode="json")
+
     with temporary_module("clozeline.model.families", "with_options", FAMILY, tmp_path):
         given = json.dumps(plain | {"family": "with_options", "sizes": [3, 4]})
         config = TypeAdapter(ModelConfig).validate_json(given, strict=strict)
+
         assert config.sizes == (3, 4)
         assert TypeAdapter(ModelConfig).validate_python(json.loads(given)) == config
         assert json.dumps(TypeAdapter(type(config)).dump_python(config, mode="json")) == given
-        for wrong in ({"sizes": ["3"]}, {"size": [3]}, {"attention_heads": 5}):
+
+        for wrong in (
+            {"sizes": ["3"]},
+            {"size": [3]},
+            {"attention_heads": 5},
+        ):
             with pytest.raises(ValidationError, match=next(iter(wrong))):
                 TypeAdapter(ModelConfig).validate_python(json.loads(given) | wrong)
+
     with pytest.raises(ValidationError, match="sizes"):
         TypeAdapter(ModelConfig).validate_python(plain | {"sizes": [3]})
 
@@ -203,18 +211,23 @@ def test_a_decoder_may_have_sizes_of_its_own():
     config = small_config(
         "encoder_decoder", decoder_attention_heads=2, decoder_ffn_dim=7, head_dim=None
     )
+
     assert (config.decoder.layers, config.decoder.attention_heads, config.decoder.ffn_dim) == (
         3,
         2,
         7,
     )
     assert config.decoder.head_width == 12
+
     alike = small_config("encoder_decoder").decoder
+
     assert (alike.attention_heads, alike.ffn_dim) == (4, 40)
+
     with pytest.raises(
         ValidationError, match="decoder_attention_heads: dim 24 is not a multiple of 5 heads"
     ):
         small_config("encoder_decoder", decoder_attention_heads=5, head_dim=None)
+
     with pytest.raises(
         ValidationError, match="kv_heads: expected a divisor of decoder_attention_heads 3, got 2"
     ):
@@ -225,17 +238,22 @@ def test_a_decoder_of_another_width_needs_a_connector():
     narrow = small_config(
         "encoder_decoder", decoder_dim=12, connector=ConnectorConfig(), head_dim=None
     ).decoder
+
     assert (narrow.dim, narrow.embedding_width, narrow.head_width) == (12, 24, 3)
+
     with pytest.raises(
         ValidationError,
         match="decoder_dim: a decoder of width 12 cannot attend to states of width 24",
     ):
         small_config("encoder_decoder", decoder_dim=12)
+
     with pytest.raises(
         ValidationError, match="decoder_attention_heads: dim 18 is not a multiple of 4 heads"
     ):
         small_config("encoder_decoder", decoder_dim=18, connector=ConnectorConfig(), head_dim=None)
+
     alike = {"decoder_dim": 24, "decoder_layers": 2, "share": ShareConfig(stacks=True)}
+
     with pytest.raises(
         ValidationError, match=r"share.stacks: both stacks have one size; remove decoder_dim"
     ):
@@ -244,6 +262,7 @@ def test_a_decoder_of_another_width_needs_a_connector():
 
 def test_local_layers_are_those_of_a_period_or_a_list():
     config = small_config("encoder", layers=7, local={"window": 2, "global_every": 3})
+
     assert [config.is_local(layer) for layer in range(7)] == [
         False,
         True,
@@ -254,9 +273,12 @@ def test_local_layers_are_those_of_a_period_or_a_list():
         False,
     ]
     assert not small_config("encoder").is_local(1)
+
     kinds = ["sliding_attention", "full_attention", "sliding_attention"]
     config = small_config("encoder", layers=3, local={"window": 2, "layer_types": kinds})
+
     assert [config.is_local(layer) for layer in range(3)] == [True, False, True]
+
     with pytest.raises(
         ValidationError, match=r"local\.layer_types: expected a type for each of the 2 layers"
     ):

@@ -13,16 +13,20 @@ def by_the_rule(scores, temperature, top_k, top_p):
     weights = [np.exp(float(score) / temperature) for score in scores]
     order = sorted(range(len(weights)), key=lambda token: (-weights[token], token))
     kept = order[:top_k]
+
     if top_p is not None:
         total = sum(weights[token] for token in kept)
         reached = 0.0
         nucleus = []
+
         for token in kept:
             nucleus.append(token)
             reached += weights[token] / total
             if reached >= top_p:
                 break
+
         kept = nucleus
+
     total = sum(weights[token] for token in kept)
     return [weights[token] / total if token in kept else 0.0 for token in range(len(weights))]
 
@@ -38,6 +42,7 @@ def test_filters_keep_what_the_rules_keep(temperature, top_k, top_p):
     expected = torch.tensor(
         [by_the_rule(row, temperature, top_k, top_p) for row in scores.double().tolist()]
     )
+
     assert torch.equal(found > 0, expected > 0)
     assert torch.allclose(found, expected.double(), atol=1e-9)
 
@@ -52,8 +57,11 @@ def test_draws_follow_the_distribution():
     numbers = [uniform(11, row, step) for row in range(200) for step in range(200)]
     counts = torch.bincount(draw(distribution.expand(len(numbers), -1), numbers), minlength=9)
     expected = distribution[0] * len(numbers)
+
     assert counts[expected == 0].sum() == 0
+
     kept = expected > 0
+
     assert kept.sum() == 6
     assert (((counts - expected) ** 2)[kept] / expected[kept]).sum() < 25.75
 
@@ -67,6 +75,7 @@ def test_no_draw_takes_what_has_no_probability():
 def test_numbers_depend_on_seed_row_and_step_alone():
     places = [(seed, row, step) for seed in (0, 1, -1) for row in range(20) for step in range(20)]
     numbers = [uniform(*place) for place in places]
+
     assert len(set(numbers)) == len(numbers)
     assert numbers == [uniform(*place) for place in places]
     assert all(0 <= number < 1 and (number * 2**48).is_integer() for number in numbers)

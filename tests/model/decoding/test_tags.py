@@ -17,12 +17,14 @@ def best_of_all(scores, first, between):
     Of equal ones that with the lower last tag, then the lower last but one.
     """
     found = None
+
     for tags in itertools.product(range(scores.shape[1]), repeat=len(scores)):
         total = first[tags[0]] + scores[0, tags[0]]
         for place in range(1, len(tags)):
             total = total + between[tags[place - 1], tags[place]] + scores[place, tags[place]]
         key = (-total.item(), tags[::-1])
         found = key if found is None or key < found else found
+
     return list(found[1][::-1])
 
 
@@ -38,6 +40,7 @@ def legal(tags):
 def test_the_best_sequence_is_that_of_all(ties, kind):
     """Whole numbers up to two give many equal sums, of which the rule of the docstring chooses."""
     draw = torch.Generator().manual_seed(1)
+
     for _ in range(30):
         if ties:
             scores = torch.randint(0, 3, (1, 4, 5), generator=draw).double()
@@ -45,10 +48,12 @@ def test_the_best_sequence_is_that_of_all(ties, kind):
         else:
             scores = torch.randn(1, 4, 5, generator=draw).double()
             loose = torch.randn(6, 5, generator=draw)
+
         first, between = (
             bio_transitions(LABELS) if kind == "bio" else (loose[0].double(), loose[1:].double())
         )
         found = viterbi(scores, torch.tensor([4]), first, between)[0].tolist()
+
         assert found == best_of_all(scores[0], first, between)
 
 
@@ -56,10 +61,15 @@ def test_no_sequence_breaks_the_rules():
     first, between = bio_transitions(LABELS)
     scores = torch.randn(200, 7, 5, generator=torch.Generator().manual_seed(2))
     plain = scores.argmax(-1).tolist()
+
     assert not all(map(legal, plain))
+
     found = viterbi(scores, torch.full((200,), 7), first, between).tolist()
+
     assert all(map(legal, found))
+
     kept = [row for row, tags in enumerate(plain) if legal(tags)]
+
     assert [found[row] for row in kept] == [plain[row] for row in kept]
 
 
@@ -69,8 +79,16 @@ def test_a_row_is_decoded_as_if_it_were_alone():
     lengths = torch.tensor([6, 1, 4, 2])
     found = viterbi(scores, lengths, first, between)
     for row, length in enumerate(lengths.tolist()):
-        alone = viterbi(scores[row : row + 1, :length], torch.tensor([length]), first, between)[0]
-        assert found[row].tolist() == [*alone.tolist(), *[-100] * (6 - length)]
+        alone = viterbi(
+            scores[row : row + 1, :length],
+            torch.tensor([length]),
+            first,
+            between,
+        )[0]
+        assert found[row].tolist() == [
+            *alone.tolist(),
+            *[-100] * (6 - length),
+        ]
 
 
 def test_an_inside_without_its_begin_is_refused():

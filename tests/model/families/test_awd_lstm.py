@@ -38,10 +38,12 @@ def test_dropout_of_words_and_features_is_the_papers():
     torch.manual_seed(9)
     x = network.family.tokens.weight[ids] * F.dropout(torch.ones(37), 0.3)[ids][..., None]
     x = x * F.dropout(torch.ones(2, 1, 24), 0.4)
+
     for number, layer in enumerate(network.family.layers):
         if number:
             x = x * F.dropout(torch.ones(2, 1, 20), 0.5)
         x = layer(x)[0]
+
     assert torch.allclose(found, x, atol=1e-6)
 
 

@@ -40,14 +40,18 @@ def test_every_layer_is_torchs():
     tensors = batch_for("elmo", lengths=[11, 6])
     with torch.no_grad():
         found = network.family.layer_states(tensors)
+
     assert len(found) == 4
+
     for row, length in enumerate((11, 6)):
         words = network.family.words(
             network.family.characters[tensors["input_ids"][row : row + 1, :length]]
         )
         expected = [[words, words]]
+
         for number in range(3):
             pair = []
+
             for side, layers in enumerate(
                 (network.family.left.layers, network.family.right.layers)
             ):
@@ -57,10 +61,18 @@ def test_every_layer_is_torchs():
                     if side
                     else torch_layer(layers[number], x)
                 )
+
                 pair.append(out + x if number else out)
+
             expected.append(pair)
+
         for state, pair in zip(found, expected, strict=True):
-            assert torch.allclose(state[row, :length], torch.cat(pair, dim=-1)[0], atol=1e-10)
+            assert torch.allclose(
+                state[row, :length],
+                torch.cat(pair, dim=-1)[0],
+                atol=1e-10,
+            )
+
     assert torch.equal(found[-1], states(network, tensors))
 
 
@@ -85,12 +97,17 @@ def test_words_are_given_by_their_characters_and_their_table_is_the_heads_alone(
     before = states(network, tensors)
     with torch.no_grad():
         network.family.tokens.weight.normal_()
+
     assert torch.equal(states(network, tensors), before)
     assert network.heads["bidirectional_lm"].projection.weight is network.family.tokens.weight
     assert "family.characters" not in network.state_dict(), "the tokenizer has it"
+
     characters = character_ids(SPELLINGS, 7, {"pad": 0})[tensors["input_ids"]]
+
     assert torch.equal(states(network, tensors | {"characters": characters}), before)
+
     characters[0, 3] = character_ids([b"neu"], 7)[0]
+
     assert not torch.equal(states(network, tensors | {"characters": characters}), before)
 
 

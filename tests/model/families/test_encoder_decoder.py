@@ -28,9 +28,12 @@ def test_a_connector_maps_what_a_decoder_of_another_width_attends_to(hidden):
         torch.nn.init.normal_(parameter, std=0.3)
     tensors = batch_for("encoder_decoder", lengths=[11, 11])
     weights = dict(network.family.connector.named_parameters())
+
     with torch.no_grad():
         x = network.family.layer_states(tensors)[-1]
+
         assert x.shape == (2, 11, 24)
+
         if hidden:
             x = (x @ weights["enter.weight"].T + weights["enter.bias"]).clamp(min=0)
         x = x @ weights["leave.weight"].T + weights["leave.bias"]
@@ -39,9 +42,12 @@ def test_a_connector_maps_what_a_decoder_of_another_width_attends_to(hidden):
         places = tensors["decoder_position_ids"]
         vectors = network.family.tokens(tensors["decoder_input_ids"])
         expected = network.family.decoder(vectors, places, None, None, x, None)
+
     assert expected.shape == (2, 9, 16)
     assert torch.allclose(states(network, tensors), expected, atol=1e-5)
+
     total(network, tensors).backward()
+
     assert all(parameter.grad.abs().sum() > 0 for parameter in network.parameters())
 
 
@@ -51,6 +57,7 @@ def test_a_document_reads_its_own_source_and_its_own_target_alone():
     tensors["document_ids"] = (torch.arange(11) >= 5).long().expand(2, -1)
     tensors["decoder_document_ids"] = (torch.arange(9) >= 4).long().expand(2, -1)
     before = states(network, tensors)
+
     for name, place, first in (
         ("input_ids", 2, True),
         ("input_ids", 8, False),

@@ -22,13 +22,19 @@ def test_padding_beside_a_row_changes_it_by_rounding_only(family):
         name: value[:, :6] if value.ndim == 2 and "decoder" not in name else value
         for name, value in tensors.items()
     }
+
     if family == "encoder_decoder":
         short |= {
             name: value[:, :6]
             for name, value in tensors.items()
             if name.startswith("decoder") and value.ndim == 2
         }
-    assert torch.allclose(states(network, tensors)[:, :6], states(network, short)[:, :6], atol=1e-5)
+
+    assert torch.allclose(
+        states(network, tensors)[:, :6],
+        states(network, short)[:, :6],
+        atol=1e-5,
+    )
 
 
 @contract(FAMILIES, "family")
@@ -52,9 +58,11 @@ def test_a_family_reads_what_it_says_it_needs(family):
         )
 
     assert torch.equal(read(needed), read(tensors))
+
     for name in needed.keys() - {"sample_words"}:  # without these a generator replaces nothing
         with pytest.raises(KeyError, match=name):
             read({other: value for other, value in needed.items() if other != name})
+
     assert network.family.tokens.weight.shape == (VOCABULARY, 24)
 
 
@@ -62,6 +70,7 @@ def test_a_family_reads_what_it_says_it_needs(family):
 def test_padding_on_the_left_is_read_or_refused(family):
     network = built(family)
     tensors = batch_for(family, lengths=[11, 6]) | {"left_padding": torch.tensor([0, 5])}
+
     if network.family.left_padding and all(head.unit == "label" for head in network.heads.values()):
         assert all(loss.total.isfinite() for loss in network(tensors).values())
         without = {name: value for name, value in tensors.items() if name != "left_padding"}
@@ -83,6 +92,9 @@ def test_a_family_computes_what_the_published_class_computes(case, tmp_path):
 def test_products_of_a_row_are_those_that_torch_counts(family):
     """One half of the scores of a causal stack is not read, and does not count."""
     network = built(family)
-    causal = {"decoder": 2 * 4 * 11 * 11 * 24 / 2, "encoder_decoder": 3 * 4 * 9 * 9 * 20 / 2}
+    causal = {
+        "decoder": 2 * 4 * 11 * 11 * 24 / 2,
+        "encoder_decoder": 3 * 4 * 9 * 9 * 20 / 2,
+    }
     unread = 0 if family in RECURRENT else causal.get(FAMILIES.load_class(family).architecture, 0)
     assert network.family.flops(11, 9) == counted(network, batch_for(family, lengths=[11])) - unread

@@ -26,6 +26,7 @@ def test_packed_documents_read_nothing_of_each_other():
     tensors = batch_for("mobilebert", lengths=[11])
     tensors["document_ids"] = torch.tensor([[0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2]])
     before = states(network, tensors)[0]
+
     for place in range(11):
         same = (before == states(network, changed(tensors, "input_ids", 0, place))[0]).all(-1)
         assert (

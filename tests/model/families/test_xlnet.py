@@ -31,7 +31,11 @@ SIZES = {
 FEATURES = torch.linspace(-1, 2, 24)
 """weights of a state's features: their plain sum is a constant after a norm"""
 RANK = torch.tensor(
-    [[0, 3, 0, 1, 0, 0, 2, 0, 4, 0, 0], [0, 0, 2, 0, 1, 0, 0, 0, 0, 0, 0], [0] * 11]
+    [
+        [0, 3, 0, 1, 0, 0, 2, 0, 4, 0, 0],
+        [0, 0, 2, 0, 1, 0, 0, 0, 0, 0, 0],
+        [0] * 11,
+    ]
 )
 """orders of four, two and no predictions; the second row has 7 tokens, the third 11"""
 LENGTHS = torch.tensor([11, 7, 11])
@@ -49,12 +53,14 @@ def batch(side="right"):
     places = torch.arange(11).expand(3, -1)
     valid = places < LENGTHS[:, None]
     starts = torch.zeros(3, dtype=torch.int64)
+
     if side == "left":
         rank = torch.stack(
             [row.roll(11 - length) for row, length in zip(rank, LENGTHS.tolist(), strict=True)]
         )
         starts = 11 - LENGTHS
         valid = places >= starts[:, None]
+
     index = torch.cat(
         [row * 11 + rank[row].argsort()[rank[row].sort().values > 0] for row in range(3)]
     )
@@ -68,6 +74,7 @@ def batch(side="right"):
         "label_ids": ids.flatten()[index],
         "row_weight": torch.ones(3),
     }
+
     blocked = (rank[:, None, :] >= rank[:, :, None]) & ((rank > 0)[:, None, :])
     return (
         ours,
@@ -83,10 +90,12 @@ def targets(rank):
     Of rows with fewer, the first place again.
     """
     mapping = torch.zeros(3, 4, 11)
+
     for row in range(3):
         for slot in range(4):
             found = (rank[row] == slot + 1).nonzero()
             mapping[row, slot, found[0, 0] if len(found) else 0] = 1
+
     return mapping
 
 
@@ -101,14 +110,19 @@ def test_two_streams(tmp_path, size, side):
     wanted = torch.cat((logits[0, :4], logits[1, :2]))
     with torch.no_grad():
         found = model.logits(ours)["masked_lm"].flatten(0, 1)[ours["label_index"]]
+
     assert (found - wanted).abs().max() < CLOSE
+
     expected = F.cross_entropy(wanted, ours["label_ids"])
     expected.backward()
     loss = model(ours)["masked_lm"]
     (loss.total / loss.count).backward()
+
     assert loss.count == 6
     assert (loss.total / loss.count).item() == pytest.approx(expected.item(), rel=1e-5)
+
     own = gradients(model)
+
     assert_gradients_close(
         own, import_tensors(load_map("xlnet"), model.config, gradients(theirs), own), FLOAT32
     )
@@ -133,12 +147,17 @@ def test_documents_of_a_row_do_not_see_each_other():
     family = built("xlnet", init={"std": 0.3}).eval().family
     documents = torch.tensor([[0] * 4 + [1] * 7])
     rank = torch.tensor([[0, 2, 0, 0, 0, 3, 0, 1, 0, 0, 0]])
-    tensors = {"input_ids": torch.arange(11)[None], "lengths": torch.tensor([11]), "rank": rank}
+    tensors = {
+        "input_ids": torch.arange(11)[None],
+        "lengths": torch.tensor([11]),
+        "rank": rank,
+    }
     found = reads(family, tensors | {"document_ids": documents}, 0)
     same = documents[0][None, :] == documents[0][:, None]
     lower = torch.where(
         (rank[0] > 0)[:, None], rank[0][None, :] < rank[0][:, None], rank[0][None, :] == 0
     )
+
     assert torch.equal(found, same & lower)
 
 
@@ -166,8 +185,15 @@ def test_operations_are_those_of_the_forward(queries):
     family = built("xlnet").family
     rank = torch.tensor([[0, 1, 0, 2, 3]]).where(torch.tensor(queries == 3), 0)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
-        family({"input_ids": torch.arange(5)[None], "lengths": torch.tensor([5]), "rank": rank})
+        family(
+            {
+                "input_ids": torch.arange(5)[None],
+                "lengths": torch.tensor([5]),
+                "rank": rank,
+            }
+        )
     kernel = family.config.layers * 4 * (5 + queries) * 5 * 24
+
     assert counter.get_total_flops() + kernel == family.flops(5, 0) + queries * family.label_flops(
         5
     )

@@ -33,6 +33,7 @@ def peers(request, tmp_path_factory):
             if parameter.ndim > 1
             else parameter.data - float(name.endswith("bias"))
         )
+
     theirs.save_pretrained(folder)
     start = {"decoder_start": 0} if theirs.config.is_encoder_decoder else {}
     return build_checkpoint(read_checkpoint(folder)).eval(), theirs, start
@@ -55,6 +56,7 @@ def every_continuation(network, prompt, start, divisor):
     for leaf, of_leaf in zip(leaves, sums.tolist(), strict=True):
         size = leaf.index(END) + 1 if END in leaf else LENGTH
         found[leaf[:size]] = of_leaf[size - 1] / divisor(size)
+
     ranked = sorted(found, key=lambda new: -found[new])
     ended = {
         new: (list(new[:-1]), "end") if new[-1] == END else (list(new), "max_tokens")
@@ -73,10 +75,12 @@ def sums_of(network, prompt, news, start):
     given = {name: value.expand(len(news), *value.shape[1:]) for name, value in given.items()}
     places = {f"{side}position_ids": torch.arange(rows.shape[1])[None]}
     lengths = {f"{side}lengths": torch.full((len(news),), rows.shape[1])}
+
     with torch.no_grad():
         scores = network.logits(given | {f"{side}input_ids": rows} | places | lengths)["lm"][
             :, -len(news[0]) - 1 : -1
         ]
+
     return (
         scores.double()
         .log_softmax(-1)
@@ -101,6 +105,7 @@ def test_a_beam_as_wide_as_the_tree_searches_all_of_it(family, exponent, form):
         length_penalty=exponent,
         length_form=form,
     )
+
     found = generate_beams(network, prompts, decoding, end_ids={END}, **start)
 
     def divisor(size):
@@ -108,6 +113,7 @@ def test_a_beam_as_wide_as_the_tree_searches_all_of_it(family, exponent, form):
 
     for prompt, ranked in zip(prompts, found, strict=True):
         expected = every_continuation(network, prompt, start, divisor)
+
         assert len(ranked) == len(expected) == 1 + 4 + 16 + 64 * 5
         assert [one.score for one in ranked] == pytest.approx(
             [one.score for one in expected], abs=1e-4
@@ -133,6 +139,7 @@ def peer_beams(theirs, prompt, options, **more):
         **options,
         **more,
     )
+
     skipped = 1 if theirs.config.is_encoder_decoder else len(prompt)
     rows = [row[skipped:].tolist() for row in found.sequences]
     return rows, found.sequences_scores.tolist()
@@ -172,6 +179,7 @@ def test_beams_equal_those_of_transformers(peers, rule):
         "max_new_tokens": 9,
         "eos_token_id": end,
     } | theirs
+
     for prompt, ranked in zip(PROMPTS, found, strict=True):
         rows, scores = peer_beams(their, prompt, options, bad_words_ids=banned)
         ended = [row[: row.index(end)] if end in row else row for row in rows]
@@ -202,7 +210,9 @@ def test_a_beam_of_one_is_greedy_and_prompts_do_not_know_each_other(family):
     rules = {"max_tokens": 8, "min_tokens": 2, "no_repeat_ngram": 2}
     greedy = generate(network, prompts, Decoding(**rules), end_ids=ends, **start)
     one = Decoding(mode="beam", width=1, length_penalty=-5.0, **rules)
+
     assert generate(network, prompts, one, end_ids=ends, **start) == greedy
+
     wide = Decoding(mode="beam", max_tokens=8)
     together = generate_beams(network, prompts, wide, end_ids=ends, **start)
     for prompt, found in zip(prompts, together, strict=True):
@@ -220,6 +230,7 @@ def test_a_search_ends_early_only_where_nothing_can_change(monkeypatch, exponent
     for parameter in network.parameters():
         if parameter.ndim > 1:
             parameter.data = 2.5 * torch.randn(parameter.shape) * parameter.shape[-1] ** -0.5
+
     decoding = Decoding(mode="beam", width=2, max_tokens=30, length_penalty=exponent)
     reads = []
     decode = network.family.decode
@@ -229,6 +240,7 @@ def test_a_search_ends_early_only_where_nothing_can_change(monkeypatch, exponent
     early = generate_beams(network, prompts, decoding, end_ids={1, END})
     steps = len(reads)
     monkeypatch.setattr(clozeline.model.generation.beam._Beams, "_is_done", lambda *_: False)
+
     assert generate_beams(network, prompts, decoding, end_ids={1, END}) == early
     assert len(reads) - steps == 30
     assert steps <= (29 if exponent <= 0 else 30)
@@ -236,11 +248,14 @@ def test_a_search_ends_early_only_where_nothing_can_change(monkeypatch, exponent
 
 def test_a_beam_without_any_token_is_refused():
     banned = [[token] for token in range(SYMBOLS)]
+
     with pytest.raises(
         BatchError, match="prompt 0: no token can follow after 0 new tokens, every token is banned"
     ):
         generate_beams(few_symbols("decoder"), [[1]], Decoding(mode="beam"), banned=banned)
+
     found = generate_beams(
         few_symbols("decoder"), [[1]], Decoding(mode="beam", max_tokens=1), banned=banned[:3]
     )
+
     assert sorted(one.ids for one in found[0]) == [[3], [4]]

@@ -29,11 +29,13 @@ def read_anew(network, prompt, tokens, choose, prefix=False, decoder_start=None)
     if prefix:
         given["prefix_length"] = torch.tensor([len(prompt)])
     found = []
+
     for step in range(tokens):
         with torch.no_grad():
             (scores,) = network.logits(given | tensors_of(row, side)).values()
         found.append(choose(scores[:, -1], step))
         row.append(found[-1])
+
     return found
 
 
@@ -58,6 +60,7 @@ def test_each_row_is_what_it_is_alone_without_a_cache(family, kind):
         assert continuation == Continuation(
             read_anew(network, prompt, 9, greedy, **START[family]), "max_tokens"
         )
+
     assert len({tuple(continuation.ids) for continuation in found}) > 2
 
 
@@ -74,21 +77,38 @@ def test_draws_depend_on_seed_row_and_step_alone(family):
     network = perturbed(family)
     decoding = Decoding(max_tokens=9, mode="sample", temperature=1.5, top_k=20, top_p=0.95, seed=7)
     together = generate(network, PROMPTS, decoding, **START[family])
+
     for row, prompt in enumerate(PROMPTS):
         torch.manual_seed(row)
-        assert generate(network, [prompt], decoding, rows=[row], **START[family]) == [together[row]]
+
+        assert generate(
+            network,
+            [prompt],
+            decoding,
+            rows=[row],
+            **START[family],
+        ) == [together[row]]
 
         def drawn(scores, step, row=row):
             return int(draw(probabilities(scores, 1.5, 20, 0.95), [uniform(7, row, step)]))
 
         assert together[row].ids == read_anew(network, prompt, 9, drawn, **START[family])
+
     assert together != generate(
         network,
         PROMPTS,
         Decoding(max_tokens=9, mode="sample", temperature=1.5, seed=8),
         **START[family],
     )
-    alike = generate(network, PROMPTS[:1] * 2, decoding, rows=[3, 3], **START[family])
+
+    alike = generate(
+        network,
+        PROMPTS[:1] * 2,
+        decoding,
+        rows=[3, 3],
+        **START[family],
+    )
+
     assert (
         alike[0]
         == alike[1]
@@ -99,6 +119,7 @@ def test_draws_depend_on_seed_row_and_step_alone(family):
 def test_a_row_ends_by_a_token_a_number_or_the_table():
     network = perturbed("decoder", position=PositionConfig(maximum=8))
     free = generate(network, PROMPTS, Decoding(max_tokens=40))
+
     assert [len(continuation.ids) for continuation in free] == [2, 8, 6, 4], (
         "the last token needs no place"
     )
@@ -110,6 +131,7 @@ def test_a_row_ends_by_a_token_a_number_or_the_table():
         "positions",
         *["max_tokens"] * 3,
     ]
+
     end = free[1].ids[4]
     for continuation, ended in zip(
         free, generate(network, PROMPTS, Decoding(max_tokens=40), end_ids={end}), strict=True
@@ -118,4 +140,5 @@ def test_a_row_ends_by_a_token_a_number_or_the_table():
             assert ended == Continuation(continuation.ids[: continuation.ids.index(end)], "end")
         else:
             assert ended == continuation
+
     assert generate(network, [], Decoding()) == []

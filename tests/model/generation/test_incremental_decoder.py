@@ -19,11 +19,16 @@ def test_what_cannot_be_continued_is_refused():
         generate(network, [[1], [1] * 9], Decoding())
     with pytest.raises(BatchError, match="prompt 1: expected one token or more"):
         generate(network, [[1], []], Decoding())
-    padded = {"input_ids": torch.ones(1, 3, dtype=torch.int64), "left_padding": torch.tensor([1])}
+    padded = {
+        "input_ids": torch.ones(1, 3, dtype=torch.int64),
+        "left_padding": torch.tensor([1]),
+    }
+
     with pytest.raises(
         BatchError, match="prompts that continue a cache must be padded on the right"
     ):
         network.family.decode(padded, Cache(3))
+
     with pytest.raises(ConfigurationError, match=r"decoder_start: .* needs None"):
         generate(network, [[1]], Decoding(), decoder_start=2)
     with pytest.raises(ConfigurationError, match=r"decoder_start: .* needs the first id"):
@@ -49,13 +54,23 @@ def test_rows_are_read_again_where_the_frequencies_change():
     """Both ways: a row grows beyond the first context length, then it ends and shorter ones are
     left."""
     network = perturbed("decoder", position=PositionConfig(kind="rope", scaling=LONGROPE)).double()
-    reading = IncrementalDecoder(network, [[5, 9, 3, 8, 4], [7, 2]], None, prefix=False, tokens=9)
+    reading = IncrementalDecoder(
+        network,
+        [[5, 9, 3, 8, 4], [7, 2]],
+        None,
+        prefix=False,
+        tokens=9,
+    )
     rows = [[5, 9, 3, 8, 4], [7, 2]]
 
     def anew(row, longest):
-        tensors = {"input_ids": torch.tensor([row]), "lengths": torch.tensor([len(row)])}
+        tensors = {
+            "input_ids": torch.tensor([row]),
+            "lengths": torch.tensor([len(row)]),
+        }
         rest = torch.zeros(1, longest - len(row), dtype=torch.int64)
         tensors["input_ids"] = torch.cat((tensors["input_ids"], rest), dim=1)
+
         with torch.no_grad():
             return network.logits(tensors | {"position_ids": torch.arange(longest)[None]})["lm"][
                 0, len(row) - 1
@@ -65,6 +80,7 @@ def test_rows_are_read_again_where_the_frequencies_change():
         if step == 4:
             reading.select([1])
             rows = rows[1:]
+
         reading.add([10 + step] * len(rows))
         rows = [[*row, 10 + step] for row in rows]
         longest = max(map(len, rows))
@@ -74,6 +90,7 @@ def test_rows_are_read_again_where_the_frequencies_change():
 
 def test_an_encoder_decoder_cannot_read_its_rows_again():
     network = perturbed("encoder_decoder", position=PositionConfig(kind="rope", scaling=LONGROPE))
+
     with pytest.raises(
         ConfigurationError,
         match="another value than longrope: the decoder of the family 'encoder_decoder'",

@@ -27,9 +27,11 @@ def test_penalty_and_bans_are_those_of_transformers_in_their_order(size):
     banned = [[8], [6, 4], [3, 2, 3, 11]]
     decoding = Decoding(repetition_penalty=1.7, no_repeat_ngram=size, min_tokens=3)
     found = Rules(decoding, {10}, banned).adjust(scores, rows_of(HISTORIES))
+
     for row, history in enumerate(HISTORIES):
         ids = torch.tensor([history])
         expected = scores[row : row + 1].clone()
+
         for processor in (
             transformers.RepetitionPenaltyLogitsProcessor(1.7),
             transformers.NoRepeatNGramLogitsProcessor(size),
@@ -37,6 +39,7 @@ def test_penalty_and_bans_are_those_of_transformers_in_their_order(size):
             transformers.MinNewTokensLengthLogitsProcessor(1, 3, 10, device="cpu"),
         ):
             expected = processor(ids, expected)
+
         assert torch.equal(found[row], expected[0])
 
 
@@ -51,7 +54,9 @@ def test_a_row_ends_where_its_text_says_so(mode):
 
     found = generate(network, PROMPTS, Decoding(mode=mode, max_tokens=12), finishes=finishes)
     stops = [one.stop for one in found]
+
     assert "string" in stops
+
     for one, before in zip(found, free, strict=True):
         if one.stop == "string":
             assert one.ids[-2:] == word
@@ -62,10 +67,12 @@ def test_a_row_ends_where_its_text_says_so(mode):
 
 def test_dead_ends_and_scores_that_are_no_numbers_are_refused():
     network = perturbed("decoder")
+
     with pytest.raises(
         BatchError, match="prompt 0: no token can follow after 0 new tokens, every token is banned"
     ):
         generate(network, PROMPTS, Decoding(), banned=[[token] for token in range(37)])
+
     network.heads["lm"].projection.extra = None
     with torch.no_grad():
         network.family.tokens.weight[0] = torch.nan
@@ -74,4 +81,5 @@ def test_dead_ends_and_scores_that_are_no_numbers_are_refused():
         match="prompt 0: no token can follow after 0 new tokens, the model's scores are not num",
     ):
         generate(network, PROMPTS, Decoding())
+
     check_next_tokens(torch.tensor([1.0, -3.0]), rows_of(HISTORIES[:2]))

@@ -48,18 +48,22 @@ def sampler_distribution(shares):
     """The exact distribution of a sampler that fills random masks, `shares` of them at a step, by
     enumeration."""
     total = Counter()
+
     for order in itertools.permutations(range(LENGTH)):
         for text in TEXTS:
             row = [MASK] * LENGTH
             probability = 1 / math.factorial(LENGTH)
             first = 0
+
             for share in shares:
                 step = order[first : first + share]
                 probability *= math.prod(conditional(row, at)[text[at]] for at in step)
                 for at in step:
                     row[at] = text[at]
                 first += share
+
             total[text] += probability
+
     return total
 
 
@@ -80,13 +84,17 @@ def test_random_order_samples_the_exact_distribution(shares):
     """One mask a step gives the joint distribution, all at once the product of the marginals (arXiv
     2406.07524)."""
     exact = sampler_distribution(shares)
+
     assert sum(exact.values()) == pytest.approx(1)
+
     if len(shares) == LENGTH:
         assert exact == pytest.approx(JOINT)
     counts = frequencies(
         Decoding(mode="unmask", order="random", temperature=1.0, steps=len(shares), seed=3), 1200
     )
+
     assert chi_square(counts, exact) < 54  # 26 degrees of freedom: p = 0.001
+
     if len(shares) < LENGTH:
         assert chi_square(counts, JOINT) > 80
 
@@ -96,18 +104,32 @@ def test_a_wide_beam_finds_the_best_of_all_fillings():
     (found,) = unmask_with(
         predict, [[MASK] * LENGTH], MASK, Decoding(mode="unmask", width=V**LENGTH)
     )
+
     assert sorted(tuple(each.ids) for each in found) == TEXTS
     assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+
     for each in found:  # the conditionals are consistent: any order gives the joint distribution
         assert each.score == pytest.approx(math.log(JOINT[tuple(each.ids)]), abs=1e-5)
-    (kept,) = unmask_with(predict, [[MASK] * LENGTH], MASK, Decoding(mode="unmask", width=2))
+    (kept,) = unmask_with(
+        predict,
+        [[MASK] * LENGTH],
+        MASK,
+        Decoding(mode="unmask", width=2),
+    )
+
     assert len(kept) == 2
 
 
 def test_a_row_does_not_depend_on_the_others():
     decoding = Decoding(mode="unmask", temperature=1.3, steps=2, seed=7)
-    rows = [[MASK] * LENGTH, [0, MASK, 2], [MASK, MASK, 1], [0, 0, 0]]
+    rows = [
+        [MASK] * LENGTH,
+        [0, MASK, 2],
+        [MASK, MASK, 1],
+        [0, 0, 0],
+    ]
     together = unmask_with(predict, rows, MASK, decoding)
+
     assert together == [
         unmask_with(predict, [row], MASK, decoding, (), [n])[0] for n, row in enumerate(rows)
     ]
@@ -120,6 +142,7 @@ def test_a_model_fills_as_a_plain_loop_does():
     banned = {0, 1, 2, 3}
     rows = [[1, 9, mask, 11, mask, mask, 2], [1, mask, 20, 2]]
     wanted = []
+
     for row in rows:
         filled = list(row)
         while mask in filled:
@@ -132,8 +155,11 @@ def test_a_model_fills_as_a_plain_loop_does():
                 key=lambda at: float(best.values[at]),
             )
             filled[at] = int(best.indices[at])
+
         wanted.append(filled)
+
     found = unmask(model, rows, mask, Decoding(mode="unmask"), banned=banned)
+
     assert [filling.ids for (filling,) in found] == wanted
 
 
@@ -141,6 +167,12 @@ def test_what_cannot_be_filled_is_refused():
     with pytest.raises(ConfigurationError, match="mode=unmask, got mode=greedy"):
         unmask_with(predict, [[MASK]], MASK, Decoding())
     with pytest.raises(BatchError, match="row 0: no token has a finite score"):
-        unmask_with(predict, [[MASK, 0, 0]], MASK, Decoding(mode="unmask"), banned=range(V))
+        unmask_with(
+            predict,
+            [[MASK, 0, 0]],
+            MASK,
+            Decoding(mode="unmask"),
+            banned=range(V),
+        )
     with pytest.raises(ConfigurationError, match=r"need an? (head|encoder)"):
         unmask(built("decoder").eval(), [[1, 4]], 4, Decoding(mode="unmask"))

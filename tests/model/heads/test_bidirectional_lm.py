@@ -24,6 +24,7 @@ def by_hand(network, hidden, tensors):
     right = hidden[..., 24:]
     ids = tensors["input_ids"]
     total = 0.0
+
     for row, length in enumerate(tensors["lengths"].tolist()):
         if tensors["row_weight"][row] == 0:
             continue
@@ -31,6 +32,7 @@ def by_hand(network, hidden, tensors):
             total -= projection(left[row, place - 1]).log_softmax(-1)[ids[row, place]].item()
         for place in range(length - 1):
             total -= projection(right[row, place + 1]).log_softmax(-1)[ids[row, place]].item()
+
     return total
 
 
@@ -41,5 +43,6 @@ def test_loss_and_count_of_both_directions():
     torch.nn.init.normal_(network.heads["bidirectional_lm"].projection.bias)
     hidden = torch.randn(4, 11, 48)
     loss = network.heads["bidirectional_lm"].loss(hidden, tensors)
+
     assert loss.total.item() == pytest.approx(by_hand(network, hidden, tensors), rel=1e-5)
     assert loss.count == 2 * (10 + 1 + 7)

@@ -19,12 +19,24 @@ def test_every_parameter_takes_part_with_a_gradient_of_zero_where_nothing_is_pre
     losses = network(tensors)
     for name, head in network.heads.items():
         assert head.count(tensors) == losses[name].count
-        assert names_of((*head.reads, *network.family.reads, ROW_WEIGHT)) >= network.reads.keys()
+        assert (
+            names_of(
+                (
+                    *head.reads,
+                    *network.family.reads,
+                    ROW_WEIGHT,
+                )
+            )
+            >= network.reads.keys()
+        )
+
     sum(loss.total for loss in losses.values()).backward()
+
     for name, parameter in network.named_parameters():
         assert parameter.ndim > 0, name
         assert parameter.grad.isfinite().all(), name
         assert labels or not parameter.grad.any(), name
+
     assert labels or {(loss.total.item(), loss.count) for loss in losses.values()} == {(0.0, 0)}
 
 
@@ -32,6 +44,7 @@ def test_every_parameter_takes_part_with_a_gradient_of_zero_where_nothing_is_pre
 def test_two_units_in_one_head_are_refused(name):
     network = built("encoder", type_vocab_size=0, heads={"masked_lm": {"normalize": "row"}})
     tensors = batch_for("encoder") | {name: weighted_batch()[name]}
+
     with pytest.raises(
         BatchError, match=f"model.heads.masked_lm.normalize: row cannot be combined with {name}"
     ):
@@ -99,10 +112,13 @@ def test_exits_are_weighed_by_their_depth_or_trained_alone(joint):
         for one, state in zip([*head.off_ramps, head], states, strict=True)
     ]
     expected = (each[0] + 2 * each[1] + 3 * each[2]) / 6 if joint else each[0] + each[1]
+
     assert found.total.item() == pytest.approx(expected.item(), rel=1e-6)
     assert {
         name: loss.item() for name, loss in found.metrics.items() if name.startswith("exit")
     } == {f"exit_{depth}": loss.item() for depth, loss in enumerate(each, start=1)}
     assert (found.count, "accuracy" in found.metrics) == (4, True)
+
     found.total.backward()
+
     assert [state.grad is not None for state in states] == [joint] * 3

@@ -58,21 +58,28 @@ def test_the_options_of_a_head_are_stored_and_read_again(name):
 
 def test_a_head_of_another_package_has_keys_of_its_own(focal):
     config = config_with({focal: {"labels": ["dry", "wet"], "gamma": 3}})
+
     assert config.heads[focal].gamma == 3.0
     assert to_data(config)["heads"] == {
         focal: {"weight": 1.0, "labels": ["dry", "wet"], "gamma": 3.0}
     }
     assert config.targets == {focal: "classification"}
+
     model = build_model(config, 9, {"pad": 0}, seed=0)
+
     assert [*model.heads] == [*dict(model.heads.items())] == [focal]
     assert isinstance(model.heads[focal], ClassificationHead)
+
     names = {name for name, _ in model.named_parameters() if name.startswith("heads.")}
+
     assert names == {
         f"heads.somebody-heads:Focal.classifier.out.{part}" for part in ("weight", "bias")
     }
+
     again = build_model(config, 9, {"pad": 0}, seed=1)
     again.load_state_dict(model.state_dict())
     pairs = zip(again.parameters(), model.parameters(), strict=True)
+
     assert all(torch.equal(one, other) for one, other in pairs)
 
 

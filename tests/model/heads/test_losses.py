@@ -57,7 +57,13 @@ CASES = {
     "sentence": ({}, of_labels("sentence_label")),
     "regression": ({}, squared(1)),
     "regression scaled": ({"target_scale": [18.0, 4.5]}, squared(1 / 4.5)),
-    "regression sigmoid": ({"output": "sigmoid", "range": [1.0, 5.0]}, squared(1 / 4)),
+    "regression sigmoid": (
+        {
+            "output": "sigmoid",
+            "range": [1.0, 5.0],
+        },
+        squared(1 / 4),
+    ),
     "span": ({}, of_ends),
 }
 
@@ -67,17 +73,28 @@ def test_the_loss_of_rows(case):
     name, (options, expected) = case.split()[0], CASES[case]
     network = drawn(name, **options)
     tensors = choice_batch() if name == "multiple_choice" else full_batch()
+
     if "multi_label" in options:
         tensors["label"] = torch.tensor(
-            [[0, 1, 1], [0, 0, 0], [-100] * 3, [1, 0, 0], [1, 0, 1], [1, 0, 1]]
+            [
+                [0, 1, 1],
+                [0, 0, 0],
+                [-100] * 3,
+                [1, 0, 0],
+                [1, 0, 1],
+                [1, 0, 1],
+            ]
         )
+
     if name == "span":
         tensors["answer_places"] &= torch.arange(11).remainder(4) != 3
         tensors["answer_end"] -= (tensors["answer_end"] == 3).long()
         tensors["answer_start"] -= (tensors["answer_start"] == 3).long()
+
     rows = {key: value[ROWS] for key, value in tensors.items() if len(value) == 6}
     wanted, right = expected(network.logits(tensors)[name][ROWS], rows)
     loss = only(network(tensors))
+
     assert (loss.count, loss.total.item()) == (4, pytest.approx(wanted.item(), rel=1e-4))
     assert not loss.metrics or sum(loss.metrics.values()) == right.sum()
 
@@ -107,6 +124,7 @@ def test_the_loss_of_labels(name, classes, normalize):
     losses, right, labels = by_label(network.logits(tensors)[name], tensors)
     weights = 1 / labels if normalize == "row" else torch.ones(len(labels))
     loss = only(network(tensors))
+
     assert loss.count == (5 if normalize == "row" else len(labels))
     assert loss.total.item() == pytest.approx((losses * weights).sum().item(), rel=1e-5)
     assert loss.metrics.get("accuracy", (right * weights).sum()).item() == pytest.approx(
@@ -132,6 +150,7 @@ def test_the_loss_of_tokens(name):
     hidden = torch.randn(6, 11, 24)
     real, originals = tokens_of(tensors)
     other = (originals != tensors["input_ids"])[real]
+
     if name == "token":
         scores = head.logits(hidden)[real].squeeze(-1)
         expected = F.binary_cross_entropy_with_logits(scores, other.float(), reduction="sum")
@@ -142,9 +161,14 @@ def test_the_loss_of_tokens(name):
         copied = scores.neg().sigmoid()
         expected = -(torch.where(other, 0.0, copied) + (1 - copied) * likely).log().sum()
         expected -= 3.0 * torch.where(other, 1 - copied, copied).log().sum()
+
     loss = head.loss(hidden, tensors)
+
     assert (loss.count, loss.total.item()) == (len(other), pytest.approx(expected.item(), rel=1e-5))
-    assert loss.metrics == {"accuracy": ((scores > 0) == other).sum(), "replaced": other.sum()}
+    assert loss.metrics == {
+        "accuracy": ((scores > 0) == other).sum(),
+        "replaced": other.sum(),
+    }
 
 
 def test_the_loss_of_tokens_does_not_train_the_decision_to_copy():
@@ -155,6 +179,7 @@ def test_the_loss_of_tokens_does_not_train_the_decision_to_copy():
     with torch.no_grad():
         head.copy.bias.fill_(200.0)  # a sure copy of an unlikely token is finite
     head.loss(torch.randn(6, 11, 24), tensors).total.backward()
+
     assert not head.copy.weight.grad.any()
     assert head.transform.weight.grad.isfinite().all()
 
@@ -166,13 +191,16 @@ def test_rows_that_lack_an_end_or_a_label_or_places_are_finite_and_do_not_count(
     tensors["answer_places"][2] = False
     loss = only(network(tensors))
     loss.total.backward()
+
     assert loss.count == 3
     assert all(parameter.grad.isfinite().all() for parameter in network.parameters())
+
     loss = only(
         drawn("classification", classes=3, multi_label=True)(
             tensors | {"label": torch.full((6, 1), -100)}
         )
     )
+
     assert (loss.count, loss.total.item()) == (0, 0.0)
 
 

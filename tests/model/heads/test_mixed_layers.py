@@ -17,23 +17,34 @@ def test_a_head_reads_the_mix_and_at_first_the_mean():
     tensors = full_batch()
     states = model.family.layer_states(tensors)
     head = model.heads["classification"]
+
     assert len(states) == 3
     assert torch.allclose(
         model.logits(tensors)["classification"], head.logits((sum(states) / 3)[:, 0]), atol=1e-6
     )
+
     for layer in range(3):
         with torch.no_grad():
             head.mix.weights.zero_()[layer] = 1e4
             head.mix.gain.fill_(layer - 1.0)
+
         mixed = (layer - 1) * states[layer][:, 0]
+
         assert torch.allclose(
             model.logits(tensors)["classification"], head.logits(mixed), atol=1e-6
         )
+
     assert torch.allclose(
         model.logits(tensors)["classification"], plain.logits(tensors)["classification"], atol=1e-6
     )
+
     ids = tensors["input_ids"][0].tolist()
-    assert torch.allclose(token_vectors(model, [ids], "scalar_mix")[0], states[2][0], atol=1e-6)
+
+    assert torch.allclose(
+        token_vectors(model, [ids], "scalar_mix")[0],
+        states[2][0],
+        atol=1e-6,
+    )
 
 
 @pytest.mark.parametrize("family", ["encoder_decoder", "replaced_tokens"])

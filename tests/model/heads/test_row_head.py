@@ -20,8 +20,10 @@ def test_late_scores_every_token_and_takes_the_mean():
         assert torch.allclose(
             found[row], sum(every[row, place] for place in range(length)) / length, atol=1e-6
         )
+
     by_text = judged("encoder", pool="mean", hidden="gelu")
     scored = network.heads["classification"].flops()
+
     assert network.flops(11) - by_text.flops(11) == 3 * 10 * scored
 
 
@@ -33,4 +35,9 @@ def test_the_vectors_of_both_orders_of_a_pair_are_added():
     head = network.heads["classification"].classifier.out
     alone = network.logits(tensors)["classification"] - head.bias
     found = network.logits(tensors | {"choices": torch.tensor([2, 2])})["classification"]
-    assert torch.allclose(found, alone.view(2, 2, 3).sum(1) + head.bias, atol=1e-5)
+
+    assert torch.allclose(
+        found,
+        alone.view(2, 2, 3).sum(1) + head.bias,
+        atol=1e-5,
+    )

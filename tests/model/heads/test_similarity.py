@@ -53,17 +53,24 @@ def test_both_directions_with_a_margin_are_the_loss_of_labse(margin):
     number of rows."""
     network, tensors, vectors = drawn(negatives="bidirectional", margin=margin)
     wanted = 0.0
+
     for rows in ROWS.values():
         for one, other in (("a", "b"), ("b", "a")):
             for row in rows:
                 cosines = {
-                    n: F.cosine_similarity(vectors[one][row], vectors[other][n], dim=0).item()
+                    n: F.cosine_similarity(
+                        vectors[one][row],
+                        vectors[other][n],
+                        dim=0,
+                    ).item()
                     for n in rows
                 }
                 right = math.exp((cosines[row] - margin) / TEMPERATURE)
                 wrong = sum(math.exp(cosines[n] / TEMPERATURE) for n in rows if n != row)
                 wanted -= math.log(right / (right + wrong))
+
     found = only(network(tensors))
+
     assert found.count == 4
     assert found.total.item() == pytest.approx(wanted, rel=1e-5)
 
@@ -74,6 +81,7 @@ def test_the_second_views_of_the_group_or_both_views_of_other_rows(margin):
     for negatives in ("other", "both"):
         network, tensors, vectors = drawn(negatives=negatives, margin=margin)
         wanted = 0.0
+
         for rows in ROWS.values():
             sides = [("a", row) for row in rows] + (
                 [("b", row) for row in rows] if negatives == "both" else []
@@ -84,6 +92,7 @@ def test_the_second_views_of_the_group_or_both_views_of_other_rows(margin):
                     if negatives == "both"
                     else [("b", r) for r in rows]
                 )
+
                 keys = [key for key in pool if key != (side, row)]
                 match = keys.index(("b" if side == "a" else "a", row))
                 scores = [
@@ -95,6 +104,7 @@ def test_the_second_views_of_the_group_or_both_views_of_other_rows(margin):
                     math.log(sum(math.exp(score / TEMPERATURE) for score in scores))
                     - scores[match] / TEMPERATURE
                 )
+
         assert only(network(tensors)).total.item() == pytest.approx(
             wanted / (2 if negatives == "both" else 1), rel=1e-5
         )
@@ -112,10 +122,14 @@ def test_without_negatives_a_cosine_is_compared_with_the_target():
         for row, target in {0: 0.5, 1: 4, 3: 2.5, 4: 1}.items()
     )
     found = only(network(tensors))
+
     assert found.count == 4
     assert found.total.item() == pytest.approx(wanted, rel=1e-5)
+
     found.total.backward()
+
     assert all(parameter.grad.isfinite().all() for parameter in network.heads.parameters())
+
     del tensors["target"]
     with pytest.raises(BatchError, match="none needs pairs with a score"):
         network(tensors)
@@ -124,6 +138,7 @@ def test_without_negatives_a_cosine_is_compared_with_the_target():
 def test_rows_must_be_whole_groups():
     network, tensors, _ = drawn()
     some = {name: value[:4] for name, value in tensors.items() if value.shape[0] == 6}
+
     with pytest.raises(
         BatchError, match=r"group_size: expected a multiple of 3 rows, got 4.*data\.micro_batch"
     ):
@@ -144,6 +159,7 @@ def test_rows_with_an_equal_text_are_no_negatives_of_each_other(side, same, left
     keys = [vectors["b"][row] for row in ROWS[left]]
     wanted = sum(loss_of(vectors["a"][row], keys, place) for place, row in enumerate(ROWS[left]))
     found = only(network(tensors))
+
     assert (found.count, found.total.item()) == (4, pytest.approx(wanted, rel=1e-5))
 
 
@@ -153,11 +169,16 @@ def test_pairs_that_are_not_alike_have_no_loss(negatives):
     group."""
     network, tensors, _ = drawn(negatives=negatives, positive_threshold=2.5)
     found = only(network(tensors))
+
     assert (found.count, found.total.item()) == (2, pytest.approx(0.0, abs=1e-6))
+
     network, tensors, _ = drawn(negatives=negatives, positive_threshold=0.5)
+
     assert only(network(tensors)).count == 4
+
     del tensors["target"]
     network, _, _ = drawn(negatives=negatives, positive_threshold=2.5)
+
     assert only(network(tensors)).count == 4, "a set without numbers"
 
 
@@ -165,10 +186,13 @@ def test_pooled_states_are_compared_as_they_are():
     """No parameters of its own, and padding has no part in it."""
     network = built("encoder", heads={"similarity": {"pool": "mean", "group_size": 3}}).eval()
     tensors = full_batch()
+
     assert not list(network.heads["similarity"].parameters())
+
     states = network.family(tensors)
     lengths = tensors["lengths"].tolist()
     means = torch.stack([row[:length].mean(0) for row, length in zip(states, lengths, strict=True)])
+
     assert torch.allclose(
         network.logits(tensors)["similarity"], F.normalize(means, dim=-1), atol=1e-6
     )

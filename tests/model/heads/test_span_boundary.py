@@ -28,7 +28,11 @@ def by_hand(network, head, left, right, offset):
         x = x * 0.5 * (1 + torch.erf(x / 2**0.5))
         return (x - x.mean()) / (x.var(unbiased=False) + norm.eps).sqrt() * norm.weight + norm.bias
 
-    x = layer(torch.cat((left, right, head.offsets.weight[offset])), head.inner, head.inner_norm)
+    x = layer(
+        torch.cat((left, right, head.offsets.weight[offset])),
+        head.inner,
+        head.inner_norm,
+    )
     x = layer(x, head.outer, head.outer_norm)
     return network.family.tokens.weight @ x + head.projection.bias
 
@@ -48,6 +52,7 @@ def test_loss_by_hand(width, normalize):
     tensors["span_left"] = rows * 11 + torch.where(places == 1, 0, 3)
     tensors["span_right"] = rows * 11 + torch.where(places == 1, 2, 7)
     tensors["span_offset"] = torch.where(places == 1, 0, places - 4).masked_fill(rows == 2, -1)
+
     for row, length in enumerate((11, 8, 11, 3, 9, 6)):
         spans = [] if row == 2 else [(1, 1), (4, 6)] if length > 7 else [(1, 1)]
         for first, last in spans:
@@ -59,8 +64,10 @@ def test_loss_by_hand(width, normalize):
                     network, head, hidden[row, first - 1], hidden[row, last + 1], place - first
                 )
                 losses.setdefault(row, []).append(F.cross_entropy(scores[None], label[None]).item())
+
     del losses[5]
     found = head.loss(hidden, tensors)
+
     if normalize == "label":
         assert found.count == sum(map(len, losses.values())) == 3 + 3 + 1 + 3
         assert found.total.item() == pytest.approx(sum(map(sum, losses.values())), rel=1e-5)
@@ -75,7 +82,9 @@ def test_a_place_alone_is_scored_from_its_neighbors():
     network, head = head_with_random_weights()
     hidden = torch.randn(2, 4, 24)
     scores = head.logits(hidden)
+
     assert scores.shape == (2, 4, VOCABULARY)
+
     for place, (left, right) in enumerate([(0, 1), (0, 2), (1, 3), (2, 3)]):
         wanted = by_hand(network, head, hidden[1, left], hidden[1, right], 0)
         assert torch.allclose(scores[1, place], wanted, atol=1e-5)

@@ -28,21 +28,26 @@ def slow_capped(query, key, value, visible):
     """
     shared = query.shape[1] // key.shape[1]
     mixed = torch.zeros_like(query)
+
     for row in range(B):
         for head in range(HEADS):
             for at in range(T):
                 scores = {}
+
                 for other in range(T):
                     if (addend := visible(row, at, other)) is not None:
                         score = SCALE * float(
                             query[row, head, at] @ key[row, head // shared, other]
                         )
                         scores[other] = BOUND * math.tanh(score / BOUND) + addend
+
                 total = sum(map(math.exp, scores.values()))
+
                 for other, score in scores.items():
                     mixed[row, head, at] += (
                         math.exp(score) / total * value[row, head // shared, other]
                     )
+
     return mixed
 
 
@@ -58,18 +63,22 @@ def test_the_mask_comes_after_the_cap():
     expected = slow_capped(
         query, key, value, lambda row, at, other: 0.0 if seen[row, 0, at, other] else None
     )
+
     assert (found - expected).abs().max() < 1e-12
+
     addends = 3 * torch.randn(B, 1, T, T, generator=draw, dtype=torch.float64)
     found = attend_capped(query, key, value, AttentionPlan(addends), SCALE, BOUND, 0.0)
     expected = slow_capped(
         query, key, value, lambda row, at, other: addends[row, 0, at, other].item()
     )
+
     assert (found - expected).abs().max() < 1e-12
 
 
 def test_scores_in_half_precision_are_capped_in_fp32():
     query, key, value = (part.bfloat16() for part in parts(2))
     found = attend_capped(query, key, value, AttentionPlan(None, causal=True), SCALE, BOUND, 0.0)
+
     assert found.dtype == torch.bfloat16
     assert (
         found - slow_capped(query.double(), key.double(), value.double(), causal)

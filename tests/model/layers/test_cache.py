@@ -27,11 +27,13 @@ def perturbed(family, **changes):
     """A model in which no bias, gain or score is neutral."""
     network = built(family, head_dim=6, **changes).eval()
     draw = torch.Generator().manual_seed(4)
+
     for parameter in network.parameters():
         noise = torch.randn(parameter.shape, generator=draw)
         parameter.data = (
             noise * parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 1 + noise * 0.2
         )
+
     return network
 
 
@@ -45,18 +47,21 @@ def continued(network, ids, side, given, sizes):
     cache = Cache(int(LENGTHS.max()) + sum(sizes))
     columns = torch.arange(int(LENGTHS.max()))
     found = []
+
     with torch.no_grad():
         places = columns.expand(len(ids), -1)
         prompts = ids[:, : len(columns)].masked_fill(columns >= LENGTHS[:, None], 0)
         hidden = network.family.decode(given | step_of(side, prompts, places), cache)
         found.append(hidden[torch.arange(len(ids)), LENGTHS - 1][:, None])
         read = 0
+
         for size in sizes:
             places = LENGTHS[:, None] + read + torch.arange(size)
             found.append(
                 network.family.decode(given | step_of(side, ids.gather(1, places), places), cache)
             )
             read += size
+
         return network.heads["lm"].logits(torch.cat(found, dim=1))
 
 
@@ -68,6 +73,7 @@ def whole(network, ids, side, given, row):
             name: value if value.ndim == 1 else value[:, : alone["lengths"]]
             for name, value in alone.items()
         }
+
     with torch.no_grad():
         tensors = step_of(side, ids[row : row + 1, :length], torch.arange(length)[None])
         return network.logits(alone | tensors)["lm"][0, int(LENGTHS[row]) - 1 :]
@@ -91,7 +97,11 @@ CASES = [
         for given in ({}, {"prefix_length": LENGTHS})
     ),
     *(("encoder_decoder", {"position": kind}, SOURCE) for kind in KINDS.values()),
-    ("decoder", {**LOCAL, "local": {**LOCAL["local"], "global_every": 2}}, {}),
+    (
+        "decoder",
+        {**LOCAL, "local": {**LOCAL["local"], "global_every": 2}},
+        {},
+    ),
     (
         "decoder",
         {
@@ -117,7 +127,11 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1), (2, 3)], ids=["one by one", "in chunks"])
+@pytest.mark.parametrize(
+    "sizes",
+    [(1, 1, 1, 1, 1), (2, 3)],
+    ids=["one by one", "in chunks"],
+)
 @pytest.mark.parametrize(("family", "changes", "given"), CASES)
 def test_continued_rows_have_the_logits_of_whole_rows(family, changes, given, sizes):
     network = perturbed(family, **changes)
@@ -132,6 +146,7 @@ def test_a_source_is_read_once_and_each_token_once():
     network = perturbed("encoder_decoder")
     ids = rows_of()
     read = {}
+
     for name, module in network.named_modules():
         if name.endswith(".key"):
             module.register_forward_hook(
@@ -139,18 +154,26 @@ def test_a_source_is_read_once_and_each_token_once():
                     arguments[0].shape[1]
                 )
             )
+
     source = {
         "input_ids": rows_of(6),
         "position_ids": torch.arange(6).expand(3, 6),
         "lengths": torch.tensor([6, 6, 6]),
     }
+
     continued(network, ids, "decoder_", source, (1, 1, 3))
-    layers = {"encoder": [6], "cross": [6], "attention": [9, 1, 1, 3]}
+    layers = {
+        "encoder": [6],
+        "cross": [6],
+        "attention": [9, 1, 1, 3],
+    }
+
     for name, sizes in read.items():
         part = (
             "encoder" if "encoder.layers" in name else "cross" if ".cross." in name else "attention"
         )
         assert sizes == layers[part], name
+
     assert len(read) == 2 + 3 + 3
 
 
@@ -164,22 +187,29 @@ def test_rows_are_reordered_and_selected_with_their_keys_and_states():
     cache.append(owner, parts, -parts)
     state = torch.arange(3.0)[:, None]
     cache.remember(owner, [(state, 2 * state), None])
+
     assert torch.equal(cache.once(owner, lambda: state), state)
+
     order = [2, 0, 0]
     cache.reorder(torch.tensor(order))
     cache.select(torch.tensor([1, 0]))
     order = [order[1], order[0]]
+
     assert torch.equal(cache.once(owner, lambda: None), state[[1, 0]])
     assert [part.tolist() for part in cache.recall(owner)[0]] == [
         [[n] for n in order],
         [[2 * n] for n in order],
     ]
     assert cache.recall(owner)[1] is None
+
     columns = cache.extend(torch.tensor([[2], [3]]))
+
     assert columns.tolist() == [[0, 1, 2]]
+
     keys, values = cache.append(
         owner, torch.full((2, 1, 1, 2), 50.0), torch.full((2, 1, 1, 2), 60.0)
     )
+
     assert torch.equal(keys[:, :, :2], parts[order])
     assert torch.equal(values[:, :, :2], -parts[order])
     assert (keys[0, 0, 2].tolist(), values[0, 0, 2].tolist()) == ([50.0] * 2, [60.0] * 2)

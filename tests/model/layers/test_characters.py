@@ -17,6 +17,7 @@ def test_words_are_their_bytes_between_two_ends():
         6,
         {"eos": 3, "unk": 4, "pad": 5},
     )
+
     assert found.dtype == torch.int16
     assert found.tolist() == [
         [BEGIN, ord("n"), 0xC3, 0xA9, END, FILL],
@@ -42,20 +43,25 @@ def slow(built, word):
     projection."""
     vectors = built.characters.weight[torch.tensor(word)]
     found = []
+
     for convolution in built.convolutions:
         size = convolution.kernel_size[0]
+
         for weight, bias in zip(convolution.weight, convolution.bias, strict=True):
             places = range(len(word) - size + 1)
             sums = [
                 sum(vectors[at + n] @ weight[:, n] for n in range(size)) + bias for at in places
             ]
             found.append(max(max(sums), torch.tensor(0.0)))
+
     x = torch.stack(found)
+
     for highway in built.highways:
         width = len(x)
         mapped = (highway.weight[:width] @ x + highway.bias[:width]).relu()
         share = torch.sigmoid(highway.weight[width:] @ x + highway.bias[width:])
         x = share * mapped + (1 - share) * x
+
     return built.projection.weight @ x + built.projection.bias
 
 
@@ -65,6 +71,7 @@ def test_the_encoder_is_the_loop():
     with torch.no_grad():
         found = built(characters)
         expected = [[slow(built, word) for word in row] for row in characters.tolist()]
+
     assert found.shape == (2, 3, 7)
     assert torch.allclose(
         found, torch.stack([torch.stack(row) for row in expected]), atol=1e-3, rtol=1e-4
@@ -77,6 +84,7 @@ def test_a_highway_passes_its_input_at_first():
     bias = torch.empty(6)
     draws["weight"](weight, torch.Generator().manual_seed(1))
     draws["bias"](bias, torch.Generator())
+
     assert bias.tolist() == [0, 0, 0, -2, -2, -2]
     assert weight.std().item() == pytest.approx(10**-0.5, rel=0.02), "10 filters"
 

@@ -28,6 +28,7 @@ def made(**chosen):
     for part in parts:
         for parameter in part.parameters():
             torch.nn.init.normal_(parameter, std=0.5)
+
     return parts
 
 
@@ -36,10 +37,13 @@ def test_scores_are_fp32_under_bf16():
     rounded."""
     layer, table = (part.bfloat16() for part in made())
     x = (torch.randn(2, 6, 12) * 8).bfloat16()
+
     with torch.no_grad():
         found = layer(x, AttentionPlan(relative=table(torch.arange(6)[None])))
         parts = [part.weight for part in (layer.query, layer.key, layer.value)]
+
         assert all(weight.dtype == torch.bfloat16 for weight in parts)
+
         for module in (
             layer.query,
             layer.key,
@@ -48,9 +52,11 @@ def test_scores_are_fp32_under_bf16():
             layer.query_of_place,
         ):
             module.register_forward_hook(lambda _, __, output: output.bfloat16().float())
+
         wanted = layer.float()(
             x.float(), AttentionPlan(relative=table.float()(torch.arange(6)[None]))
         )
+
     assert found.dtype == torch.bfloat16
     assert torch.allclose(found.float(), wanted, rtol=0.02, atol=0.02)
 
@@ -64,6 +70,7 @@ def test_buckets_are_those_of_transformers(buckets, max_distance):
     theirs = deberta_v2.modeling_deberta_v2.make_log_bucket_position(
         distances, buckets, max_distance
     )
+
     assert torch.equal(found, theirs.long())
 
 
@@ -79,8 +86,11 @@ def test_dropout_is_applied_to_the_places():
     layer.position_dropout.p = 0.5
     x = torch.randn(1, 6, 12)
     plan = AttentionPlan(relative=table(torch.arange(6)[None]))
+
     assert not torch.equal(layer(x, plan), layer(x, plan))
+
     layer.eval()
+
     assert torch.equal(layer(x, plan), layer(x, plan))
 
 
@@ -123,23 +133,33 @@ def test_the_mask_decoder_equals_a_plain_loop(steps):
     value = attention.value(x)
     document_order_key = attention.key_of_place(vectors)
     place_query = attention.query_of_place(vectors)
+
     for row in range(2):
         query = torch.stack([x[row, i] + decoder.places.weight[places[row, i]] for i in range(5)])
+
         for _ in range(steps):
             mixed = torch.zeros(5, 12)
             projected = attention.query(query)
-            for own in (slice(0, 4), slice(4, 8), slice(8, 12)):
+
+            for own in (
+                slice(0, 4),
+                slice(4, 8),
+                slice(8, 12),
+            ):
                 for i in range(5):
                     scores = [
                         projected[i, own] @ (key[row, j, own] + document_order_key[at, own])
                         + key[row, j, own] @ place_query[at, own]
                         for j, at in enumerate(rows[row, i].tolist())
                     ]
+
                     mixed[i, own] = (
                         torch.softmax(torch.stack(scores) / 12**0.5, 0) @ value[row, :, own]
                     )
+
             query = decoder.attention.norm(query + attention.out(mixed))
             query = after.norm(query + after.body(query))
+
         assert torch.allclose(found[row], query, atol=1e-5)
 
 
@@ -154,6 +174,7 @@ def test_documents_and_padding_stay_apart(chosen):
     restarting = torch.cat((torch.arange(5), torch.arange(6))).expand(2, 11)
     packed = tensors | {"document_ids": documents, "position_ids": restarting}
     before = states(network, packed)
+
     for row, (start, stop) in ((0, (0, 5)), (0, (5, 11)), (1, (5, 9))):
         alone = {
             "input_ids": tensors["input_ids"][row : row + 1, start:stop],
@@ -161,8 +182,12 @@ def test_documents_and_padding_stay_apart(chosen):
         }
         alone["position_ids"] = torch.arange(stop - start)[None]
         assert torch.allclose(before[row, start:stop], states(network, alone)[0], atol=1e-5)
+
     after = states(network, changed(packed, "input_ids", 0, 5))
+
     assert torch.equal(before[0, :5], after[0, :5])
     assert not torch.equal(before[0, 5:], after[0, 5:])
+
     after = states(network, changed(packed, "input_ids", 1, 9))
+
     assert torch.equal(before[1, 5:9], after[1, 5:9])

@@ -35,12 +35,14 @@ def packed():
     numbers = []
     places = []
     bounds = [0]
+
     for row in SIZES:
         padding = WIDTH - sum(row)
         parts = [*row, padding] if padding else row
         bounds += [bounds[-1] + sum(parts[: n + 1]) for n in range(len(parts))]
         numbers.append([min(n, len(row) - 1) for n, size in enumerate(parts) for _ in range(size)])
         places.append([place for size in parts for place in range(size)])
+
     return {
         "document_ids": torch.tensor(numbers),
         "position_ids": torch.tensor(places),
@@ -93,11 +95,15 @@ def stand_in(
     assert (type(max_q), type(max_k)) == (int, int)
     assert max_q == int(cu_seq_q.diff().max())
     assert max_k == int(cu_seq_k.diff().max())
+
     group = query.shape[1] // key.shape[1]
     left = window_size_left
     right = window_size_right
+
     assert is_causal == ((left, right) == (-1, 0))
+
     rows = []
+
     for first, end, start, stop in zip(
         cu_seq_q[:-1], cu_seq_q[1:], cu_seq_k[:-1], cu_seq_k[1:], strict=True
     ):
@@ -107,11 +113,14 @@ def stand_in(
                 for j in range(int(stop - start))
                 if (left < 0 or j >= i - left) and (right < 0 or j <= i + right)
             ]
+
             heads = []
             for head in range(query.shape[1]):
                 scores = scale * key[near, head // group] @ query[int(first) + i, head]
                 heads.append(scores.softmax(0) @ value[near, head // group])
+
             rows.append(torch.stack(heads))
+
     return (torch.stack(rows),)
 
 
@@ -156,6 +165,7 @@ def test_loss_and_gradients_are_those_of_a_mask(monkeypatch, name):
     masked = gradients(
         family, changes, {key: one for key, one in tensors.items() if key not in NAMES}
     )
+
     for kernel in (attend_per_document, attend_varlen):
 
         def chosen(*given, kernel=kernel):
@@ -166,11 +176,13 @@ def test_loss_and_gradients_are_those_of_a_mask(monkeypatch, name):
         monkeypatch.setattr("clozeline.model.layers.attention.attend", chosen)
         monkeypatch.setattr("clozeline.model.layers.stack.reads_documents", lambda *_, **__: True)
         found = gradients(family, changes, tensors)
+
         torch.testing.assert_close(found[0], masked[0], rtol=1e-5, atol=1e-5)
         assert_gradients_close(found[1], masked[1], FLOAT32)
     # T5 has a bias within a side: only its decoder's cross-attention reads documents
     config = small_config(family, **changes)
     calls = {"t5": config.decoder_depth, "bart": config.layers + 2 * config.decoder_depth}
+
     assert len(called) == 2 * calls.get(name, config.layers)
 
 
@@ -187,7 +199,11 @@ def test_loss_and_gradients_are_those_of_a_mask(monkeypatch, name):
 def test_what_the_kernels_do_not_take_has_a_mask(monkeypatch, change):
     monkeypatch.setattr("clozeline.model.layers.attention.attend", None)
     prefix = {"prefix_length": torch.tensor([3, 0, 1, 2])}
-    gradients("decoder", {}, batch_for("decoder", lengths=[11, 11, 8, 5]) | packed() | prefix)
+    gradients(
+        "decoder",
+        {},
+        batch_for("decoder", lengths=[11, 11, 8, 5]) | packed() | prefix,
+    )
     gradients("encoder", change, batch_for("encoder", lengths=[11, 11, 8, 5]) | packed())
 
 
@@ -195,24 +211,31 @@ def test_the_kernel_takes_these_arguments_and_no_value_is_read():
     """torch's own check of the operator's arguments, on tensors without values: a read would be an
     error."""
     tensors = add_host_shapes(paired() | batch_for("encoder", lengths=[11, 11, 8, 5]), None)
+
     assert tensors["max_seqlen"].shape == (11, 0)
     assert tensors["decoder_max_seqlen"].shape == (9, 0)
+
     moved = {name: one.to("meta") for name, one in tensors.items()}
     source = batch_documents(moved)
     target = batch_documents(moved, "decoder_")
+
     assert (source.longest, target.longest) == (11, 9)
+
     plans = [
         AttentionPlan(causal=causal, documents=source, window=window)
         for causal, window in product((False, True), (None, 2))
     ]
     paired_plan = AttentionPlan(documents=target, source_documents=source)
     options = {"dtype": torch.bfloat16, "device": "meta", "requires_grad": True}
+
     for plan, dropout in product((*plans, paired_plan), (0.0, 0.1)):
         columns = 9 if plan is paired_plan else WIDTH
         query = torch.empty(4, 4, columns, 8, **options)
         key = torch.empty(4, 2, WIDTH, 8, **options)
         mixed = attend_varlen(query, key, key, plan, 0.3, dropout)
+
         assert mixed.shape == query.shape
+
         for part, of in zip(
             torch.autograd.grad(mixed.sum(), (query, key)), (query, key), strict=True
         ):
@@ -236,6 +259,7 @@ def test_dropout_of_packed_rows_reaches_the_kernel(monkeypatch, training):
         small_config("encoder", dropout=DropoutConfig(attention=0.1)), VOCABULARY, {"pad": 0}
     )
     model.train(training)(batch_for("encoder", lengths=[11, 11, 8, 5]) | packed())
+
     assert rates == [0.1 if training else 0.0] * 2
 
 
@@ -273,6 +297,7 @@ def test_a_cpu_reads_documents_one_by_one(causal, window):
     seen &= apart.abs() <= (WIDTH if window is None else window)
     key, value = (part.repeat_interleave(2, dim=1) for part in (key, value))
     scores = (0.3 * query @ key.mT).masked_fill(~seen[:, None], -torch.inf)
+
     torch.testing.assert_close(found, scores.softmax(-1) @ value)
 
 

@@ -32,15 +32,20 @@ def test_dropout_is_the_last_step_of_embeddings_and_of_a_stack_and_stands_before
     vectors = torch.randn(2, 50, 24)
     places = torch.arange(50).expand(2, 50)
     embeddings = Embeddings(small_config("encoder", dropout=DropoutConfig(embedding=0.5)))
+
     assert 0.3 < zeros(embeddings(vectors, Position(), places, None)) < 0.7, (
         "a norm after it would move the zeros"
     )
+
     config = small_config(
         "decoder", position=PositionConfig(kind="none"), dropout=DropoutConfig(output=0.5)
     )
+
     assert 0.4 < zeros(Stack(config, 2, causal=True)(vectors, places, None, None)) < 0.6
+
     block = FeedForward(small_config("encoder", dropout=DropoutConfig(activation=0.999)))
     seen = []
     block.down.register_forward_hook(lambda _module, inputs, _out: seen.append(inputs[0]))
     block(vectors)
+
     assert zeros(seen[0]) > 0.98

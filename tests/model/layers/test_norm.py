@@ -19,4 +19,5 @@ def test_half_precision_is_rounded_as_the_class_rounds_it(norm, peer):
     with torch.no_grad():
         ours.weight.copy_(torch.randn(64))
         theirs.weight.copy_(ours.weight)
+
     assert torch.equal(ours.bfloat16()(x), theirs.bfloat16()(x))

@@ -51,7 +51,10 @@ def test_each_pool_is_that_of_the_tokens(kind, side):
 
 @pytest.mark.parametrize("kind", [*POOLS, "decoder_last"])
 def test_settled_lengths_are_those_of_full_rows(kind):
-    batch = {"input_ids": torch.zeros(4, 7, dtype=torch.int64), "lengths": torch.full((4,), 7)}
+    batch = {
+        "input_ids": torch.zeros(4, 7, dtype=torch.int64),
+        "lengths": torch.full((4,), 7),
+    }
     settled = add_host_shapes(batch, None)
     assert settled["lengths"].ndim == 0
     assert torch.equal(pool(kind, drawn(), settled), pool(kind, drawn(), batch))
@@ -92,17 +95,28 @@ def test_a_pair_is_the_means_of_its_segments_their_distance_and_product(side):
         "left_padding": left,
         "type_ids": ((places >= 2) & inside).long(),
     }
+
     found = pool("pair", hidden, tensors)
+
     for row in range(4):
         tokens = list(hidden[row][inside[row]])
         first, second = (
             sum(part, torch.zeros(5)) / max(1, len(part)) for part in (tokens[:2], tokens[2:])
         )
+
         assert torch.allclose(
             found[row],
-            torch.cat([first, second, (first - second).abs(), first * second]),
+            torch.cat(
+                [
+                    first,
+                    second,
+                    (first - second).abs(),
+                    first * second,
+                ]
+            ),
             atol=1e-6,
         )
+
     del tensors["type_ids"]
     with pytest.raises(BatchError, match="pool pair reads two segments"):
         pool("pair", hidden, tensors)
@@ -126,6 +140,7 @@ def test_both_dropouts_are_where_the_formula_has_them():
     torch.manual_seed(7)
     x = torch.tanh(F.dropout(states, 0.5) @ weights["dense.weight"].T + weights["dense.bias"])
     expected = F.dropout(x, 0.25) @ weights["out.weight"].T + weights["out.bias"]
+
     assert torch.allclose(found, expected, atol=1e-6)
 
 

@@ -36,7 +36,9 @@ def test_waves_against_fp64():
     places = torch.tensor([[0, 3, 4095]])
     interleaved = Sinusoidal(6).embed(places)
     halves = Sinusoidal(6, "halves").embed(places)
+
     assert interleaved.dtype == halves.dtype == torch.float32
+
     for row, place in enumerate((0, 3, 4095)):
         angles = [place / 10000 ** (2 * pair / 6) for pair in range(3)]
         sines = [math.sin(angle) for angle in angles]
@@ -83,6 +85,7 @@ def test_scaled_rotations_are_those_of_transformers(case, longest):
         else value
         for key, value in keys.items()
     }
+
     settings = LlamaConfig(
         hidden_size=16, num_attention_heads=2, max_position_embeddings=16, rope_parameters=form
     )
@@ -90,6 +93,7 @@ def test_scaled_rotations_are_those_of_transformers(case, longest):
     places = torch.arange(longest)[None]
     cosines, sines = Rope(8, 50.0, ScalingConfig(kind=kind, **keys)).rotation(places)
     angles = torch.outer(torch.arange(longest).float(), waves).repeat(1, 2)
+
     assert torch.allclose(cosines[0, 0], length * angles.cos(), atol=2e-5)
     assert torch.allclose(sines[0, 0], length * angles.sin(), atol=2e-5)
 
@@ -99,9 +103,12 @@ def test_pairs_of_components_are_turned_and_the_rest_stays():
     x = torch.randn(1, 2, 3, 6, dtype=torch.float64)
     places = torch.tensor([[0, 2, 7]])
     found = rotate(x, Rope(4, 9.0).rotation(places))
+
     assert found.dtype == torch.float64
+
     turns = torch.polar(torch.ones(3, 2), places[0][:, None] * torch.tensor([1.0, 9.0**-0.5]))
     turned = torch.complex(x[..., :2], x[..., 2:4]) * turns
+
     assert torch.allclose(
         found, torch.cat((turned.real, turned.imag, x[..., 4:]), dim=-1), atol=1e-5
     )
@@ -109,12 +116,15 @@ def test_pairs_of_components_are_turned_and_the_rest_stays():
 
 def test_learned_positions_start_at_their_offset_and_local_ones_may_have_their_own_base():
     learned = Learned(3, 5, 2)
+
     assert learned.table.weight.shape == (7, 3)
     assert torch.equal(learned.embed(torch.tensor([[0, 4]]))[0], learned.table.weight[[2, 6]])
+
     local = {"window": 2, "global_every": 2}
     rope = small_config(
         "decoder", position=PositionConfig(kind="rope", theta=9.0), local={**local, "theta": 7.0}
     )
     found = build_local_position(rope, learned)
+
     assert (found.theta, found.width) == (7.0, rope.rotated_width)
     assert build_local_position(small_config("decoder", local=local), learned) is learned

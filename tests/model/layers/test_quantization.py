@@ -41,6 +41,7 @@ def by_torchao(linear, kind):
         "int8_dynamic": quantization.Int8DynamicActivationInt8WeightConfig(),
         "int4": quantization.IntxWeightOnlyConfig(torch.int4, quantization.PerGroup(32)),
     }
+
     holder = nn.ModuleList([copy.deepcopy(linear)])
     quantization.quantize_(holder, configs[kind])
     return holder[0]
@@ -55,6 +56,7 @@ def test_a_rounded_map_computes_what_torchao_does(kind):
     rounded.__class__ = RoundedLinear
     rounded.quantization = kind
     expected = by_torchao(linear, kind)
+
     with torch.no_grad():
         assert (rounded(x) - expected(x)).abs().max() <= 1e-5
         assert (rounded(x) - linear(x)).abs().max() > 1e-3
@@ -97,6 +99,7 @@ def test_a_training_computes_what_its_integers_do(family, kind):
 def test_heads_and_tables_stay():
     stored = build_checkpoint(compressed(checkpoint_of(built("encoder")), "int8").checkpoint)
     integers = [name for name, parameter in stored.named_parameters() if holds_integers(parameter)]
+
     assert len(integers) == 12
     assert all(name.startswith("family.stack.") for name in integers)
     assert stored.heads["masked_lm"].projection.weight is stored.family.tokens.weight
@@ -111,6 +114,7 @@ def test_what_has_no_integers_is_refused():
         match=r"layers\.0\.\S+: its width 24 is not a multiple of 32.*; use int8",
     ):
         Model(small_config("encoder", quantization="int4"), VOCABULARY)
+
     with pytest.raises(
         ConfigurationError, match=r"trained for model\.quantization=int8, got int8_dynamic"
     ):
@@ -128,6 +132,7 @@ def test_sharded_parameters_count_with_their_full_shape():
 
 def test_without_torchao_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchao.quantization", None)
+
     for act in (
         lambda: quantize_weight(torch.ones(2, 2), "int8"),
         lambda: built("encoder", quantization="int8"),

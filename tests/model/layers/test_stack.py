@@ -19,9 +19,21 @@ def test_groups_are_counted_as_the_published_code_counts_them():
 SHARED = {
     "encoder": ({"layers": 4, "share": ShareConfig(groups=1)}, 1),
     "groups": ({"layers": 6, "share": ShareConfig(groups=2)}, 2),
-    "pairs": ({"layers": 4, "share": ShareConfig(groups=1, group_layers=2)}, 2),
+    "pairs": (
+        {
+            "layers": 4,
+            "share": ShareConfig(groups=1, group_layers=2),
+        },
+        2,
+    ),
     "stacks": ({"layers": 3, "share": ShareConfig(stacks=True)}, 3),
-    "all": ({"layers": 3, "share": ShareConfig(groups=1, stacks=True)}, 1),
+    "all": (
+        {
+            "layers": 3,
+            "share": ShareConfig(groups=1, stacks=True),
+        },
+        1,
+    ),
 }
 """Changes of a small configuration, and the layers that have weights of their own."""
 
@@ -53,14 +65,19 @@ def test_a_shared_layer_gets_the_gradient_of_all_its_uses(case):
     tensors = batch_for(family)
     loss = total(network, tensors)
     other = total(twin, tensors)
+
     assert loss.item() == pytest.approx(other.item(), rel=1e-6)
+
     loss.backward()
     other.backward()
     order = (network.family.encoder if family == "encoder_decoder" else network.family.stack).order
+
     assert len(set(order)) == distinct
+
     names = {id(parameter): name for name, parameter in network.named_parameters()}
     sums = dict.fromkeys(names.values(), 0)
     everywhere = dict(network.named_parameters(remove_duplicate=False))
     for name, parameter in twin.named_parameters():
         sums[names[id(everywhere[of_shared(name, order)])]] += parameter.grad
+
     assert_gradients_close(gradients(network), sums, FLOAT32)

@@ -41,16 +41,20 @@ def model_of(family="encoder", epsilon=EPSILON, spread=0.5, **changes):
         "kv_heads": 3,
         "position": POSITIONS["learned"],
     }
+
     model = built(family, **sizes | {"share": universal(epsilon)} | changes)
     draw = torch.Generator().manual_seed(4)
+
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=draw), alpha=0.2)
         model.family.tokens.weight.mul_(8)
+
         if epsilon is not None:
             unit = model.family.stack.universal.halting
             unit.weight.copy_(torch.randn(unit.weight.shape, generator=draw) * spread)
             unit.bias.fill_(-0.5)
+
     return model.double().eval()
 
 
@@ -72,13 +76,19 @@ def slow(model, ids, causal=False):
     place = None
     if type(stack.position).__name__ == "Sinusoidal":
         place = [wave(at, vectors.shape[1]) for at in range(length)]
-    states = stack.embeddings(vectors[None], stack.position, torch.arange(length)[None], None)[0]
+    states = stack.embeddings(
+        vectors[None],
+        stack.position,
+        torch.arange(length)[None],
+        None,
+    )[0]
     states = list(states)
     sums = [0.0] * length
     halted = [False] * length
     mean = [torch.zeros(model.config.dim, dtype=torch.float64) for _ in ids]
     count = [0] * length
     remainder = [None] * length
+
     for step in range(1, STEPS + 1):
         for at in range(length):
             states[at] = (
@@ -86,28 +96,38 @@ def slow(model, ids, causal=False):
             )
             if place is not None and step > 1:
                 states[at] = states[at] + place[at]
+
         new = stack.layers[0](
             torch.stack(states)[None], plan_attention(None, None, causal=causal), None, None
         )[0]
+
         for at in range(length):
             if halted[at]:
                 continue
             chance = torch.sigmoid(unit.weight[0] @ states[at] + unit.bias[0])
             count[at] += 1
+
             if float(sums[at] + chance) >= 1 - EPSILON or step == STEPS:
                 halted[at] = True
                 remainder[at] = 1 - sums[at]
                 chance = remainder[at]
+
             mean[at] = mean[at] + chance * new[at]
             sums[at] = sums[at] + chance
             states[at] = new[at]
+
     assert all(abs(float(total) - 1) < 1e-12 for total in sums)
+
     return stack.norm(torch.stack(mean)), count, [float(part) for part in remainder]
 
 
 @pytest.mark.parametrize(
     ("family", "position", "changes"),
-    [("encoder", "learned", {}), ("encoder", "sinusoidal", {"dim": 18}), ("decoder", "none", {})],
+    [
+        ("encoder", "learned", {}),
+        ("encoder", "sinusoidal", {"dim": 18}),
+        ("decoder", "none", {}),
+    ],
 )
 def test_states_steps_and_cost_are_those_of_the_formulas(family, position, changes):
     model = model_of(family, position=POSITIONS[position], **changes)
@@ -118,16 +138,22 @@ def test_states_steps_and_cost_are_those_of_the_formulas(family, position, chang
     losses = model(tensors)
     steps = []
     cost = 0.0
+
     for row, length in enumerate(tensors["lengths"].tolist()):
         expected, count, remainder = slow(
             model, tensors["input_ids"][row, :length], causal=family == "decoder"
         )
+
         assert torch.allclose(hidden[row, :length], expected, atol=1e-5)  # waves are fp32
+
         if row != 3:
             steps += count
             cost += sum(count) + sum(remainder)
+
     assert len(set(steps)) >= 3, "the tokens of this test stop at different steps"
+
     ponder = losses["ponder"]
+
     assert (float(ponder.total), ponder.count) == (pytest.approx(cost, rel=1e-6), 28)
     assert float(ponder.metrics["steps"]) == sum(steps)
     assert model.divisors["ponder"].count(tensors) == 28
@@ -143,11 +169,13 @@ def test_gradients_of_the_cost_are_those_of_the_remainders():
     (gradient,) = torch.autograd.grad(model(tensors)["ponder"].total, [unit.bias])
     delta = 1e-6
     costs = []
+
     for sign in (1, -1):
         with torch.no_grad():
             unit.bias.add_(sign * delta)
             costs.append(sum(slow(model, tensors["input_ids"][0, :7], causal=True)[2]))
             unit.bias.sub_(sign * delta)
+
     assert float(gradient) == pytest.approx((costs[0] - costs[1]) / (2 * delta), rel=1e-4)
     assert float(gradient) < 0
 
@@ -159,10 +187,12 @@ def test_without_halting_every_token_takes_every_step():
     x = stack.embeddings(
         model.family.tokens(tensors["input_ids"]), stack.position, tensors["position_ids"], None
     )
+
     for step in range(1, STEPS + 1):
         x = stack.layers[0](
             x + wave(step, DIM + 1)[:DIM], plan_attention(None, None, causal=False), None, None
         )
+
     assert torch.allclose(model.family(tensors), stack.norm(x), atol=1e-5)
     assert list(model(tensors)) == list(model.divisors) == ["masked_lm"]
     assert not [name for name, _ in model.named_parameters() if "universal" in name]
@@ -179,6 +209,7 @@ def quick_and_slow(family):
         (model.family.tokens.weight[2], -50.0),
     ):
         vector.zero_()[0] = size
+
     unit = model.family.stack.universal.halting
     unit.weight.zero_()[0, 0] = 1.0
     return model

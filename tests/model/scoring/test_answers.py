@@ -17,7 +17,10 @@ def tensors_of(row, read):
         "position_ids": torch.arange(len(row))[None],
         "decoder_position_ids": torch.arange(len(read))[None],
     }
-    ids = {"input_ids": torch.tensor([row]), "decoder_input_ids": torch.tensor([read])}
+    ids = {
+        "input_ids": torch.tensor([row]),
+        "decoder_input_ids": torch.tensor([read]),
+    }
     return {**ids, **places, "lengths": torch.tensor([len(row)])}
 
 

@@ -27,12 +27,14 @@ def by_prefixes(network, row, context=10**9, **more):
     """The log-probability of each token, its context alone read for it."""
     head = next(name for name in network.heads)
     found = []
+
     for at in range(1, len(row)):
         with torch.no_grad():
             scores = network.logits(tensors_of(row[max(0, at - context) : at], "") | more)[head][
                 0, -1
             ]
         found.append(float(scores.double().log_softmax(-1)[row[at]]))
+
     return found
 
 
@@ -61,17 +63,23 @@ def test_a_beginning_that_rows_share_is_scored_once(monkeypatch):
             scored.extend(tokens.tolist()) or real(head, states, tokens, *more)
         ),
     )
+
     found = log_likelihoods(network, rows)
+
     assert sorted(scored) == [7, 9, 30, 30, 31]
     assert found[0][0] == found[1][0] == found[3][0]
     assert torch.equal(found[0], found[2])
+
     for row, scores in zip(rows, found, strict=True):
         assert scores.tolist() == pytest.approx(by_prefixes(network, row), abs=1e-5)
 
 
 def test_an_encoder_reads_from_the_left():
     network = built("encoder", type_vocab_size=0).eval()
-    modes = {"attention": torch.tensor([1]), "prefix_length": torch.tensor([0])}
+    modes = {
+        "attention": torch.tensor([1]),
+        "prefix_length": torch.tensor([0]),
+    }
     for row, scores in zip(ROWS, log_likelihoods(network, ROWS), strict=True):
         assert scores.tolist() == pytest.approx(by_prefixes(network, row, **modes), abs=1e-5)
 
@@ -93,7 +101,9 @@ def test_scores_are_held_in_parts(monkeypatch):
 def test_windows_score_each_token_once(tokens, length, stride):
     found = [*split_windows(tokens, length, stride)]
     scored = [at for window in found for at in range(window.scored, window.end)]
+
     assert scored == [*range(1, tokens)]
+
     for number, window in enumerate(found):
         assert window.end - 1 - window.first <= length
         assert window.first == number * stride
@@ -105,7 +115,11 @@ def test_windows_score_each_token_once(tokens, length, stride):
 @pytest.mark.parametrize(("length", "stride"), [(4, 1), (4, 3), (4, 4), (1, 1), (9, 2)])
 def test_a_windowed_score_sees_the_window_alone(length, stride):
     network = perturbed("decoder")
-    rows = [list(itertools.islice(itertools.cycle(ROWS[0]), 23)), ROWS[2], [7]]
+    rows = [
+        list(itertools.islice(itertools.cycle(ROWS[0]), 23)),
+        ROWS[2],
+        [7],
+    ]
     for row, scores in zip(
         rows, log_likelihoods_in_windows(network, rows, length, stride), strict=True
     ):
@@ -113,7 +127,9 @@ def test_a_windowed_score_sees_the_window_alone(length, stride):
         for window in split_windows(len(row), length, stride):
             part = by_prefixes(network, row[window.first : window.end])
             expected += part[window.scored - window.first - 1 :]
+
         assert scores.tolist() == pytest.approx(expected, abs=1e-5)
+
         if stride == 1:
             assert scores.tolist() == pytest.approx(
                 by_prefixes(network, row, context=length), abs=1e-5
@@ -123,10 +139,12 @@ def test_a_windowed_score_sees_the_window_alone(length, stride):
 def test_what_cannot_be_scored_is_refused():
     with pytest.raises(BatchError, match="text 0: it has 7 tokens, but the position table holds 6"):
         log_likelihoods(perturbed("decoder", position=PositionConfig(maximum=6)), [[1] * 8])
+
     assert (
         len(log_likelihoods(perturbed("decoder", position=PositionConfig(maximum=7)), [[1] * 8])[0])
         == 7
     )
+
     with pytest.raises(ConfigurationError, match="got an encoder-decoder"):
         log_likelihoods(perturbed("encoder_decoder"), ROWS)
     with pytest.raises(ConfigurationError, match="evaluation mode"):
@@ -139,6 +157,8 @@ def test_an_adapter_takes_positions_of_the_table_from_a_text():
     network = adapted(
         "decoder", "prompt", length=3, changes={"position": PositionConfig(maximum=8)}
     )
+
     assert len(log_likelihoods(network, [[1] * 6])[0]) == 5
+
     with pytest.raises(BatchError, match="text 1: it has 6 tokens, but the position table holds 5"):
         log_likelihoods(network, [[1] * 6, [1] * 7])

@@ -20,15 +20,18 @@ def test_states_of_layers_are_those_of_transformers(tmp_path, kind):
     model = build_checkpoint(read_checkpoint(tmp_path)).eval()
     body = body.encoder if kind == "t5" else body
     found = {layer: token_vectors(model, ROWS, str(layer), tokens=14) for layer in range(5)}
+
     for number, row in enumerate(ROWS):
         with torch.no_grad():
             wanted = body(input_ids=torch.tensor([row]), output_hidden_states=True).hidden_states
         assert len(wanted) == 5
         for layer, state in enumerate(wanted):
             assert (found[layer][number] - state[0]).abs().max() < 1e-5, layer
+
     concatenated, summed = (
         token_vectors(model, ROWS, layer) for layer in ("last4_concat", "last4_sum")
     )
+
     for number in range(len(ROWS)):
         of = [found[layer][number] for layer in (1, 2, 3, 4)]
         assert (concatenated[number] - torch.cat(of, 1)).abs().max() < 1e-5

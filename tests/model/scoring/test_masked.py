@@ -17,16 +17,20 @@ WORDS = [[0, 0, 0, 1, 2], [0], [0, 0], [0, 1, 1, 2], [0, 1]]
 
 def one_by_one(network, row, places, words, previous):
     found = []
+
     for number, place in enumerate(places):
         masked = list(row)
         for other, at in enumerate(places):
             if other == number or (words and words[other] == words[number] and other > number):
                 masked[at] = MASK
+
         with torch.no_grad():
             scores = network.logits(tensors_of(masked, ""))["masked_lm"][
                 0, place - 1 if previous else place
             ]
+
         found.append(float(scores.double().log_softmax(-1)[row[place]]))
+
     return found
 
 
@@ -53,7 +57,14 @@ def test_a_window_masks_the_rest_of_a_word_where_it_is():
     text = [9, 30, 7, 11, 8, 5]
     words = [0, 1, 2, 2, 3, 4]
     (found,) = pseudo_log_likelihoods_in_windows(network, [text], 3, (1, 2, MASK), words=[words])
-    wanted = one_by_one(network, [1, *text[1:4], 2], [1, 2, 3], words[1:4], False)
+    wanted = one_by_one(
+        network,
+        [1, *text[1:4], 2],
+        [1, 2, 3],
+        words[1:4],
+        False,
+    )
+
     assert float(found[2]) == pytest.approx(wanted[1], abs=1e-5)
 
 
@@ -62,9 +73,11 @@ def test_other_models_are_refused():
         ConfigurationError, match="need an encoder of entire rows, got the family decoder"
     ):
         pseudo_log_likelihoods(perturbed("decoder"), ROWS, PLACES, MASK)
+
     with pytest.raises(
         ConfigurationError, match="need an encoder of entire rows, got the family xlnet"
     ):
         pseudo_log_likelihoods(built("xlnet").eval(), ROWS, PLACES, MASK)
+
     with pytest.raises(ConfigurationError, match="masked scores need a head of masked_lm"):
         pseudo_log_likelihoods(built("encoder", heads={"lm": 1.0}).eval(), ROWS, PLACES, MASK)

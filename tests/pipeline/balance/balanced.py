@@ -27,10 +27,12 @@ def write_languages(out, *, shards=2, pairs=False):
         "language": np.array([2, 1, 1, 1, *[0] * 16], np.uint8)[places % 20],
         "source_group": (places % 7 > 1).astype(np.uint16),
     }
+
     columns = dict(rows.columns)
     for name in ("target_ids", "target_language"):
         lists = [values if pairs and row % 3 else [] for row, values in enumerate(columns[name])]
         columns[name] = Ragged.from_lists(lists, columns[name].values.dtype)
+
     rows = RowBatch(fixed, columns)
     write_rows(out, rows, shards, languages=NAMES, source_groups=SOURCES)
     return rows
@@ -47,6 +49,7 @@ def recipe(out, balance, *, heldout=0.1, corrupt=None):
         "corrupt": corrupt or MLM,
         "balance": balance,
     }
+
     return validate(Recipe, plain, "recipe")
 
 

@@ -22,6 +22,7 @@ def test_a_token_set_that_changed_is_not_counted(tmp_path):
     change_manifest(
         tmp_path / "encode", lambda manifest: manifest.update(config={"of": "another run"})
     )
+
     with pytest.raises(
         IntegrityError, match=r"manifest\.json: .*has changed since 'encode' wrote it"
     ):
@@ -36,11 +37,14 @@ def test_mistakes_of_the_key_are_named(tmp_path):
     ):
         with pytest.raises(ConfigurationError, match=said):
             recipe(tmp_path, wrong)
+
     unknown = sourced(tmp_path, {"sources": {"bookz": 2}})
+
     with pytest.raises(
         ConfigurationError, match=r"no input has the source 'bookz'; the inputs have books, web"
     ):
         check_recipe(unknown)
+
     check_recipe(sourced(tmp_path, {"sources": {"books": 2}}))
 
 

@@ -39,16 +39,19 @@ def recipe_for(source, output, clean=None, **keys):
         "clean": LENIENT if clean is None else clean,
         **keys,
     }
+
     return validate(Recipe, data, "test")
 
 
 def run_clean(source, output, clean=None, **keys):
     summaries = []
+
     try:
         run_recipe(recipe_for(source, output, clean, **keys), None, Progress(), summaries)
     except PartialFailureError:
         if not summaries or summaries[0].counts["documents_out"]:
             raise  # a run that leaves no document fails too, but what it counted is what tests look at
+
     folder = output / "clean"
     documents = [
         document for path in sorted(folder.glob("documents/*")) for document in read_documents(path)

@@ -86,10 +86,12 @@ def test_a_file_that_changes_between_plan_and_reading_fails_by_name(
     path.parent.mkdir()
     path.write_bytes(content)
     change_before(monkeypatch, CleanUnits, lambda: change(path, other))
+
     with pytest.raises(
         PartialFailureError, match=rf"{name}: the file changed after the inputs were listed"
     ) as failed:
         run_clean(str(path), tmp_path / "out")
+
     assert failed.value.exit_code == 74
     assert not list((tmp_path / "out" / "clean").glob("documents/*"))
 
@@ -112,6 +114,7 @@ def test_a_copy_with_another_time_is_the_same_file_for_the_next_start(tmp_path):
     first = freeze_plan(recipe_for(str(path), tmp_path / "out"))
     replace_by_rename(path, LINES)
     os.utime(path, ns=(1, 1))
+
     assert freeze_plan(recipe_for(str(path), tmp_path / "out")).digest == first.digest
     assert len(run_clean(str(path), tmp_path / "out").documents) == len(TEXTS)
 
@@ -121,7 +124,11 @@ def test_a_list_of_a_filter_that_changes_fails_its_units(tmp_path, monkeypatch):
     terms = tmp_path / "domains.txt"
     terms.write_text("example.org\n")
     change_before(monkeypatch, CleanUnits, lambda: terms.write_text("other.example\n"))
-    clean = {"language": None, "filters": [{"name": "url", "domains": [str(terms)]}]}
+    clean = {
+        "language": None,
+        "filters": [{"name": "url", "domains": [str(terms)]}],
+    }
+
     with pytest.raises(
         PartialFailureError, match=r"domains\.txt: it changed since the run started"
     ):

@@ -58,6 +58,7 @@ def test_every_reader_gives_chapters_with_uids_of_their_own(tmp_path, name):
     done = run_clean(source, tmp_path / "out", {"filters": []})
     books = 1 if name in ("a.txt", "a.html") else 2
     lines = [[line for line in document.text.split("\n") if line] for document in done.documents]
+
     assert lines == [part.split("\n") for part in PARTS] * books
     assert (
         len({document.uid for document in done.documents})

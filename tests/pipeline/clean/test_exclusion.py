@@ -42,21 +42,28 @@ def write_inputs(folder, *, without=False):
     for name, count in (("books/a.jsonl", 3), ("files/b.jsonl", 4), ("files/kept.jsonl", 9)):
         more = [json.dumps({"text": row}) for row in TEXTS[:count]]
         files[name] = [" " * len(line) for line in more] if without and "kept" not in name else more
+
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("\n".join(content) + "\n", encoding="utf-8")
+
     return [{"path": f"{folder}/{name}", "source": name} for name in ("web", "books", "files")]
 
 
 def run(folder, inputs, exclude="", **executor):
     """Run the stage without what the file names."""
     folder.mkdir(exist_ok=True)
-    clean = {"language": None, "filters": [{"name": "gopher_quality", "words": [10, 1000]}]}
+    clean = {
+        "language": None,
+        "filters": [{"name": "gopher_quality", "words": [10, 1000]}],
+    }
+
     if exclude:
         clean["exclude"] = str(folder / "exclude.txt")
         (folder / "exclude.txt").write_bytes(
             exclude if isinstance(exclude, bytes) else exclude.encode()
         )
+
     return run_clean(inputs, folder / "out", clean, executor=executor)
 
 
@@ -70,6 +77,7 @@ def test_the_documents_are_those_of_a_run_that_never_had_the_others(tmp_path):
     )
     mine = run(tmp_path / "run", inputs, exclude, tasks=2)
     never = run(tmp_path / "never", write_inputs(tmp_path / "other", without=True))
+
     assert (mine.documents, mine.rejects) == (never.documents, never.rejects)
     assert len(never.documents) == 36 - len(WITHOUT) + 9
     assert mine.counts["ignored"]["excluded"] == len(WITHOUT)
@@ -86,6 +94,7 @@ def test_lines_that_match_nothing_are_counted_and_named(tmp_path):
     exclude = f"{'0' * 32}\nhttp://one.example/nowhere\nexample\none.example\nweb.example\nfiles/b.jsonl\n"
     done = run(tmp_path, write_inputs(tmp_path / "in"), exclude)
     said = " ".join(accounting_lines([done.summary]))
+
     assert "4 lines of exclude, which match nothing" in " ".join(said.split())
     assert all(
         each in said
@@ -101,6 +110,7 @@ def test_a_file_that_cannot_be_read_is_told_before_the_work(tmp_path):
         run(tmp_path, inputs, b"\xff\xfe\n")
     with pytest.raises(ConfigurationError, match=r"none: cannot be read"):
         run_clean(inputs, tmp_path / "out", {"exclude": str(tmp_path / "none")})
+
     assert not (tmp_path / "out/clean/documents").exists()
 
 
@@ -146,7 +156,9 @@ def test_a_line_names_only_its_own_address(tmp_path, line, gone):
     done = run(tmp_path, str(tmp_path / "a.jsonl"), f"{line}\n")
 
     assert done.counts["ignored"].get("excluded", 0) == len(gone)
+
     left = {each.url for each in (*done.documents, *done.rejects)}
+
     assert left == {url for number, url in enumerate(ADDRESSES) if number not in gone}
 
 
@@ -174,4 +186,5 @@ def test_a_line_names_only_its_own_source_file_or_folder(tmp_path, line, gone):
     ]
     done = run(tmp_path, inputs, line.replace("FOLDER", str(tmp_path)) + "\n")
     left = {each.source for each in (*done.documents, *done.rejects)}
+
     assert {"SRC/A.jsonl", "src/A.jsonl", "src/a.jsonl"} - left == gone

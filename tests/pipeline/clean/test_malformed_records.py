@@ -53,26 +53,47 @@ def malformed(done):
             [("truncated", zlib.decompressobj(31).decompress(CUT).rindex(b"\n") + 1)],
         ),
         ("a.tsv", b"a\tb\none\nc\td\n", [("fields", 4)]),
-        ("a.csv", FIELDS, [("fields", FIELDS.index(b"2\n")), ("bad_utf8", FIELDS.index(b"4,"))]),
+        (
+            "a.csv",
+            FIELDS,
+            [("fields", FIELDS.index(b"2\n")), ("bad_utf8", FIELDS.index(b"4,"))],
+        ),
         (
             "a.json",
             ARRAY,
-            [("bad_json", ARRAY.index(b"12")), ("bad_json", ARRAY.index(b' {"text" 3}') + 1)],
+            [
+                ("bad_json", ARRAY.index(b"12")),
+                ("bad_json", ARRAY.index(b' {"text" 3}') + 1),
+            ],
         ),
         (
             "a.warc",
             b"".join(WARC),
-            [("bad_length", len(WARC[0])), ("http", len(WARC[0] + WARC[1]))],
+            [
+                ("bad_length", len(WARC[0])),
+                ("http", len(WARC[0] + WARC[1])),
+            ],
         ),
         (
             "a.warc.gz",
             members(WARC),
-            [("bad_length", len(members(WARC[:1]))), ("http", len(members(WARC[:2])))],
+            [
+                ("bad_length", len(members(WARC[:1]))),
+                ("http", len(members(WARC[:2]))),
+            ],
         ),
-        ("cut.warc.gz", members(responses(3))[:-30], [("truncated", len(members(responses(2))))]),
+        (
+            "cut.warc.gz",
+            members(responses(3))[:-30],
+            [("truncated", len(members(responses(2))))],
+        ),
         ("a.html", b"\0\xff" * 99, [("charset", 0)]),
         # rows of a table have an index, pages of a dump the offset where complete ones end
-        ("a.parquet", table(["fine", "", "fine", None]), [("empty", 1), ("no_text", 3)]),
+        (
+            "a.parquet",
+            table(["fine", "", "fine", None]),
+            [("empty", 1), ("no_text", 3)],
+        ),
         ("a.mediawiki", DUMP + b"<page><title>B</ti", [("truncated", len(DUMP))]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -94,6 +115,7 @@ def test_a_flood_lists_the_first_of_each_unit(tmp_path, content):
         str(tmp_path / "a.jsonl"), tmp_path / "out", plan={"unit_bytes": len(content) // 3}
     )
     listed = malformed(done)
+
     assert done.counts["malformed"]["bad_json"] == content.count(b"{broken")
     assert (
         done.counts["malformed_listed"]
@@ -114,13 +136,18 @@ def test_shown_and_verified(tmp_path, capsys):
     (tmp_path / "a.jsonl").write_text(texts + "{broken\n" * 30)
     clean = {"language": {"name": "py3langid", "keep": ["en"]}, "filters": []}
     done = run_clean(str(tmp_path / "a.jsonl"), tmp_path / "out", clean)
+
     assert len(malformed(done)) == 30
+
     content = write_run_report(load_recipe(done.folder / "config.yaml"), ["clean"]).read_text(
         encoding="utf-8"
     )
+
     assert "clean · bad_json · malformed records: 30" in content
     assert f"<td class=n>{len(texts) + 8:,}</td>" in content
+
     counts, first = collect_malformed(tmp_path / "out", 2)
+
     assert counts["bad_json"] == 30
     assert [row.offset for row in first["bad_json"]] == [len(texts), len(texts) + 8]
     assert main([str(tmp_path / "out")]) == 0

@@ -21,6 +21,7 @@ def test_empty_files_are_noted_and_links_are_files_of_their_own(tmp_path):
     (folder / "b.jsonl").symlink_to(folder / "a.jsonl")
     os.link(folder / "a.jsonl", folder / "c.jsonl")
     done = run_clean(str(folder), tmp_path / "out")
+
     assert done.nonzero("notes") == {"empty_file": 5}
     assert [document.source for document in done.documents] == [
         f"default/{name}.jsonl" for name in "abc"
@@ -34,6 +35,7 @@ def test_what_was_mended_is_counted(tmp_path):
         rows("a\0b\x07") + json.dumps({"text": "x", "blob": "y" * 99_999}).encode()
     )
     done = run_clean(str(tmp_path / "a.jsonl"), tmp_path / "out")
+
     assert done.counts["repairs"] == {"extra_dropped": 1}
     assert done.counts["normalized"] == {"control_characters": 2}
     assert [document.text for document in done.documents] == ["ab", "x"]
@@ -46,4 +48,5 @@ def test_pages_that_their_source_cut_are_noted(tmp_path):
     ]
     (tmp_path / "a.warc").write_bytes(b"".join(records))
     done = run_clean(str(tmp_path / "a.warc"), tmp_path / "out")
+
     assert done.nonzero("notes") == {"rest_cut_by_source": 2}

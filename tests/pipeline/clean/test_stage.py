@@ -39,6 +39,7 @@ def crawl(tmp_path_factory):
         page(2, GERMAN * 4).replace(b"This is the page", b"Seite"),
         page(3, "short"),
     ]
+
     bodies += [b"<html></html>", page(4) + b"\0", page(5, SENTENCES + "See { code }.")]
     bodies.append(page(6, SENTENCES.replace(". ", ".</p><p>Menu</p><p>")))
     captures = [
@@ -55,8 +56,14 @@ def crawl(tmp_path_factory):
 
 def test_documents_rejections_and_counts(crawl, tmp_path):
     done = run_clean(
-        str(crawl), tmp_path, {"language": {"name": "py3langid", "keep": ["en"]}, "keep_text": 1.0}
+        str(crawl),
+        tmp_path,
+        {
+            "language": {"name": "py3langid", "keep": ["en"]},
+            "keep_text": 1.0,
+        },
     )
+
     assert done.nonzero("rejected") == {
         "language": 1,
         "gopher_short_doc": 1,
@@ -83,6 +90,7 @@ def test_documents_rejections_and_counts(crawl, tmp_path):
 def test_a_document_says_where_it_is_from(crawl, tmp_path):
     done = run_clean(str(crawl / "a.warc.gz"), tmp_path)
     first = done.documents[0]
+
     assert first.uid == document_uid("test", "default/a.warc.gz", "warc-gz", first.offset)
     assert (first.url, first.host, first.date) == (
         "http://Host0.example:80/",
@@ -90,7 +98,11 @@ def test_a_document_says_where_it_is_from(crawl, tmp_path):
         1714979289,
     )
     assert first.content_hash == xxhash.xxh3_128_digest(first.text.encode())
-    assert (first.n_chars, first.language, first.language_score) == (len(first.text), "und", 0.0)
+    assert (
+        first.n_chars,
+        first.language,
+        first.language_score,
+    ) == (len(first.text), "und", 0.0)
     assert first.n_words == len(first.text.replace(",", " ").replace(".", " ").split())
     assert all(normalize(document.text) == document.text for document in done.documents)
 
@@ -105,10 +117,14 @@ def test_a_source_can_have_its_own_steps(crawl, tmp_path):
         "filters": [{"name": "gopher_quality", "words": [1000, 2000]}],
         "sources": {"rows": {"language": None, "filters": []}},
     }
+
     done = run_clean(entries, tmp_path, clean)
+
     assert {document.source_group for document in done.documents} == {"rows"}
     assert done.nonzero("rejected") == {"language": 6, "gopher_short_doc": 1, "extract_empty": 1}
+
     again = to_data(recipe_for(entries, tmp_path, clean))["clean"]
+
     assert again["sources"]["rows"] == {
         **dict.fromkeys(("extractor", "language", "normalize", "unwrap", "line_rules")),
         "filters": [],
@@ -131,6 +147,7 @@ def test_a_preview_decides_as_the_complete_run(limit, crawl, tmp_path):
     for read in ("documents", "rejects"):
         every = {row.uid: row for row in getattr(full, read)}
         assert all(row == every[row.uid] for row in getattr(part, read))
+
     if limit == 1000:
         assert (part.documents, part.rejects) == (full.documents, full.rejects)
     # the first documents of each unit
@@ -147,7 +164,9 @@ def test_a_truncated_input_is_accepted_or_refused(tmp_path):
     path = tmp_path / "crawl.warc.gz"
     path.write_bytes(members(responses(3))[:-20])
     done = run_clean(str(path), tmp_path / "accept")
+
     assert (len(done.documents), done.nonzero("malformed")) == (2, {"truncated": 1})
+
     with pytest.raises(PartialFailureError, match="truncated"):
         run_clean(str(path), tmp_path / "fail", on_error={"truncated": "fail"})
 
@@ -164,6 +183,7 @@ def test_an_input_that_grows_while_it_is_read_fails_its_unit(tmp_path, monkeypat
     monkeypatch.setattr(UnitCounts, "count_kept", grow)
     with pytest.raises(PartialFailureError, match="changed while it was read"):
         run_clean(str(path), tmp_path / "out")
+
     assert not list((tmp_path / "out").glob("clean/records/*ok*"))
 
 
@@ -177,12 +197,17 @@ def test_a_file_with_bytes_and_no_record_is_named(tmp_path):
         pa.Table.from_pylist([], pa.schema([("text", pa.utf8())])), files / "empty.parquet"
     )
     done = run_clean(str(files), tmp_path / "out")
+
     assert done.counts["without_records"] == {"default/broken.warc": len(broken)}
+
     page = write_run_report(recipe_for(str(files), tmp_path / "out"), ["clean"]).read_text(
         encoding="utf-8"
     )
+
     assert "without a record in default/broken.warc" in page
+
     shown = str(accounting_lines([done.summary]))
+
     assert f"dropped (bytes): {len(broken):,} without a record in default/broken.warc" in shown
 
 
@@ -196,16 +221,24 @@ EMPTY = {
 
 @pytest.mark.parametrize("name", [*EMPTY, "a.parquet", "a.arrow"])
 def test_a_complete_file_without_records_loses_no_bytes(tmp_path, name):
-    schema = pa.schema([("text", pa.utf8()), ("id", pa.int64())])
+    schema = pa.schema(
+        [
+            ("text", pa.utf8()),
+            ("id", pa.int64()),
+        ]
+    )
     path = tmp_path / name
+
     if name == "a.parquet":
         pa.parquet.write_table(schema.empty_table(), path)
     elif name == "a.arrow":
         pa.ipc.new_file(path, schema).close()
     else:
         path.write_bytes(EMPTY[name])
+
     (tmp_path / "b.jsonl").write_text('{"text": "words"}\n')
     done = run_clean([str(path), str(tmp_path / "b.jsonl")], tmp_path / "out")
+
     assert done.counts["without_records"] == {}
     assert "dropped (bytes)" not in str(accounting_lines([done.summary]))
 
@@ -214,22 +247,27 @@ def test_units_of_any_size_give_the_same_and_problems_are_named_by_file(tmp_path
     """Small files share a unit: one is empty, one broken, one no gzip file."""
     folder = tmp_path / "in"
     folder.mkdir()
+
     for number in range(6):
         lines = [json.dumps({"text": f"Text {number} {row}."}) for row in range(200 * (number % 4))]
         (folder / f"{number}.jsonl").write_text(
             "".join(f"{line}\n" for line in [*lines, "{broken"][number % 2 :])
         )
+
     (folder / "empty.jsonl").write_text("")
     (folder / "crawl.warc.gz").write_bytes(b"not a gzip file at all")
     shared = run_clean(str(folder), tmp_path / "shared")
     single = run_clean(str(folder), tmp_path / "single", plan={"unit_bytes": 4096})
+
     assert len(shared.records) == 1 < len(single.records)
     assert (shared.documents, shared.rejects, shared.counts) == (
         single.documents,
         single.rejects,
         single.counts,
     )
+
     named = shared.counts["by_source"]
+
     assert named["default/empty.jsonl"] == {"empty_file": 1}
     assert named["default/3.jsonl"] == {"bad_json": 1}
     assert "default/crawl.warc.gz" in named
@@ -246,6 +284,7 @@ def test_keys_are_named_up_to_a_limit_and_shown_in_the_table(tmp_path):
     )
     done = run_clean(str(path), tmp_path / "out")
     lacks = done.counts["text_lacks"]
+
     assert len(lacks) == 21
     assert sum(lacks.values()) == 100
     assert "1 no 'text' among the keys: k0" in str(accounting_lines([done.summary]))
@@ -284,10 +323,14 @@ def test_an_input_without_a_text_is_told_with_the_key_to_give(rows, code, said, 
         f"output={tmp_path / 'out'}",
         f"input={path}",
     ]
+
     assert main(command) == code
+
     shown = " ".join(capsys.readouterr().err.split())
+
     assert said in shown
     assert "Traceback" not in shown
+
     if "among the keys" in said:
         assert "input.text_key=KEY" in shown
         assert main([*command, "input.text_key=body"]) == 0

@@ -45,13 +45,21 @@ def test_a_text_is_normalized_or_rejected(text, target, limit):
     kept = found.clean(document(text, target_text=target), "en", "de")
     counts = tally.counts
     out = 0 if kept is None else len(kept.text) + len(kept.target_text or "")
+
     if kept is not None:
         tally.count_kept(kept)
-        assert (kept.text, kept.language, kept.language_score) == (normalize(text), "en", 1.0)
+        assert (
+            kept.text,
+            kept.language,
+            kept.language_score,
+        ) == (normalize(text), "en", 1.0)
         assert kept.target_text == (None if target is None else normalize(target))
         assert kept.target_language == (None if target is None else "de")
+
     assert counts["characters_out"] == counts["characters_in"] == out
+
     too_long = len(text) > limit or (target is not None and len(target) > limit)
+
     assert (kept is None) == (
         too_long or not normalize(text) or (target is not None and not normalize(target))
     )
@@ -75,8 +83,11 @@ def test_a_text_is_normalized_or_rejected(text, target, limit):
 def test_a_rejection_says_at_which_step_and_why(text, language, reason, detail):
     found, tally = steps(language)
     rejected = found.clean(document(text), None)
+
     assert rejected is None
+
     (rejection,) = tally.rejections
+
     assert rejection.reason == reason
     assert re.fullmatch(detail, rejection.detail)
     assert reason in found.reasons
@@ -90,13 +101,23 @@ def test_filters_see_the_text_that_the_one_before_left():
     text = f"Home\n{ENGLISH.strip()}"
     words = len(ENGLISH.replace(",", " ").replace(".", " ").split())
     lines = {"name": "c4_quality", "sentences": 1}
+
     for fewest in (words, words + 1):
-        found, tally = steps(filters=[lines, {"name": "gopher_quality", "words": (fewest, 100)}])
+        found, tally = steps(
+            filters=[
+                lines,
+                {"name": "gopher_quality", "words": (fewest, 100)},
+            ]
+        )
         kept = found.clean(document(text), "en")
+
         assert (kept is not None) == (fewest == words)
         assert sum(tally.counts["edits"].values()) == len("Home\n")
+
         rejected = {} if kept is not None else {"gopher_quality": len(ENGLISH) - 1}
+
         assert tally.counts["cut"] == {"c4_quality": len("Home\n")} | rejected
+
         if kept is not None:
             assert (kept.text, kept.n_chars, kept.n_words) == (
                 ENGLISH.strip(),
@@ -117,6 +138,7 @@ def test_pairs_have_filters_of_their_own_and_both_sides_in_their_hash():
     pair = document("One side.", target_text="Eine Seite.")
     found, _ = steps({"keep": ["de"]}, filters=long)
     kept = found.clean(pair, None)
+
     assert kept.content_hash == xxhash.xxh3_128_digest(b"One side.\0Eine Seite.")
     assert (kept.language, kept.target_language) == ("und", "und")
     assert steps(pair_filters=long)[0].clean(pair, None) is None
@@ -127,6 +149,7 @@ def test_filters_of_addresses_reject_before_the_text_is_read(tmp_path, target):
     (tmp_path / "listed").write_text("example.org")
     listed = [{"name": "url", "domains": [str(tmp_path / "listed")]}]
     page = document("", url="http://example.org/a", target_text=target)
+
     for filters, pair_filters in ((listed, ()), ((), listed)):
         found, tally = steps(filters=filters, pair_filters=pair_filters)
         assert found.clean(page, None) is None
@@ -154,7 +177,15 @@ class Licensed(Filter):
             return Verdict("old")
         if document.host != "example.org" or document.source != "crawl":
             return Verdict("elsewhere")
-        return Verdict(columns={"seen": [len(document.text), document.language, statistics.words]})
+        return Verdict(
+            columns={
+                "seen": [
+                    len(document.text),
+                    document.language,
+                    statistics.words,
+                ]
+            }
+        )
 
 
 class EarlyLicensed(Licensed):
@@ -181,7 +212,9 @@ KNOWN = {"extra": {"license": "cc0"}, "date": 2_000, "host": "example.org"}
 def test_a_filter_judges_what_is_known_of_a_document(kind, known, reason):
     found, tally = steps(filters=[{"name": f"{__name__}:{kind.__name__}"}])
     kept = found.clean(replace(document(ENGLISH), **{"source": "crawl"} | KNOWN | known), "en")
+
     assert [each.reason for each in tally.rejections] == [reason] * bool(reason)
+
     if kept is not None:
         seen = (
             [0, "und", 0]

@@ -55,6 +55,7 @@ def test_python_means_the_same_after_cleaning(tmp_path):
     folder = tmp_path / "code"
     folder.mkdir()
     wanted = {}
+
     for number, source in enumerate(read_modules(150)):
         (folder / f"{number:03}.py").write_bytes(source)
         try:
@@ -62,16 +63,22 @@ def test_python_means_the_same_after_cleaning(tmp_path):
         except UnicodeDecodeError:
             continue  # another encoding is guessed, and its declaration is a comment
         wanted[f"default/{number:03}.py"] = parse(source)
+
     done = run_clean({"path": str(folder), "reader": "text"}, tmp_path / "out", CODE)
     found = {document.source: parse(document.text) for document in done.documents}
+
     assert sum(tree is not None for tree in wanted.values()) > 100
+
     different = [
         name
         for name, tree in wanted.items()
         if tree is not None and name in found and found[name] != tree
     ]
+
     assert different == []
+
     missing = wanted.keys() - found.keys()
+
     assert all((folder / name.removeprefix("default/")).stat().st_size == 0 for name in missing)
 
 
@@ -93,6 +100,7 @@ def test_a_patch_applies_after_cleaning(tmp_path, line_end):
     draw = random.Random(2)
     lines = list(PATCHED * 3)
     versions = []
+
     for number in range(12):
         file.write_bytes(line_end.join(lines).encode())
         versions.append(file.read_bytes())
@@ -103,11 +111,14 @@ def test_a_patch_applies_after_cleaning(tmp_path, line_end):
         at = draw.randrange(len(lines))
         lines[at:at] = [f"    change_{number}()  "]
         del lines[draw.randrange(len(lines))]
+
     done = run_clean({"path": str(patches), "reader": "text"}, tmp_path / "out", CODE)
+
     assert [document.source for document in done.documents] == [
         f"default/{n:02}.patch" for n in range(1, 12)
     ]
     assert done.nonzero("normalized") == {}
+
     file.write_bytes(versions[0])
     for document, version in zip(done.documents, versions[1:], strict=True):
         run_git(folder, "apply", "--whitespace=nowarn", input=document.text.encode())
@@ -119,15 +130,19 @@ def test_a_source_has_a_form_of_its_own_and_its_text_is_no_blank(tmp_path):
     for name in ("code", "prose"):
         rows = "".join(json.dumps({"text": text}) + "\n" for text in texts)
         (tmp_path / f"{name}.jsonl").write_text(rows, encoding="utf-8")
+
     source = [
         {"path": str(tmp_path / f"{name}.jsonl"), "source": name} for name in ("code", "prose")
     ]
     done = run_clean(
         source, tmp_path / "out", {**LENIENT, "sources": {"code": {"normalize": "code"}}}
     )
+
     assert [document.text for document in done.documents] == ["  a  ", "\n\n\nb", "a", "b"]
     assert done.nonzero("normalized") == {"blanks_around_text": 6, "blank_lines": 1}
+
     said = "stored form: 7 characters changed: 6 blanks around text, 1 blank lines"
+
     assert said in done.summary.row.notes
 
 
@@ -143,6 +158,7 @@ def test_recipes_of_books_and_of_reddit(tmp_path):
     (tmp_path / "book.txt").write_text(book, encoding="utf-8")
     books = {**LENIENT, "filters": ["gutenberg", "page_numbers", "dehyphenate"]}
     done = run_clean(str(tmp_path / "book.txt"), tmp_path / "books", books)
+
     assert [document.text for document in done.documents] == [
         "\n".join([f"{page}\nan example\nof it"] * 6)
     ]
@@ -151,15 +167,18 @@ def test_recipes_of_books_and_of_reddit(tmp_path):
         "page_numbers.page_numbers",
         "dehyphenate.hyphens",
     }
+
     rows = [
         {"body": "[deleted]"},
         {"body": "&gt; Is it?\n\nYes."},
         {"body": "[removed]"},
         {"body": "Fine."},
     ]
+
     (tmp_path / "RC").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     source = {"path": str(tmp_path / "RC"), "reader": "jsonl", "text_key": "body"}
     done = run_clean(source, tmp_path / "reddit", {**LENIENT, "filters": ["reddit"]})
+
     assert [document.text for document in done.documents] == ["> Is it?\n\nYes.", "Fine."]
     assert done.nonzero("rejected") == {"reddit_deleted": 2}
     assert done.nonzero("edits") == {"reddit.entities": 3}
@@ -178,6 +197,7 @@ def test_lines_of_code_keep_their_form_after_dedup(tmp_path):
     for name in ("code", "prose"):
         rows = "".join(json.dumps({"text": f"{text} of {name}"}) + "\n" for text in texts)
         (tmp_path / f"{name}.jsonl").write_text(rows, encoding="utf-8")
+
     source = [
         {"path": str(tmp_path / f"{name}.jsonl"), "source": name} for name in ("code", "prose")
     ]
@@ -186,6 +206,7 @@ def test_lines_of_code_keep_their_form_after_dedup(tmp_path):
     run_clean(source, tmp_path / "out", clean, dedup=dedup)
     files = sorted((tmp_path / "out" / "dedup" / "documents").glob("*.arrow"))
     left = [document.text for file in files for document in read_documents(file)]
+
     assert [text for text in left if "of code" in text] == [
         f"    def f{name}(x):\n\n\n\n    y = {name!r}  \n# {name} of code" for name in "abc"
     ]

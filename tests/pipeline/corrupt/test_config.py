@@ -15,6 +15,7 @@ from tests.pipeline.corruption_cases import WORDS
 def test_entries_keep_the_objectives_options_next_to_their_own():
     plain = ["causal_lm", {"name": "masked_lm", "label": "b", "mask_rate": 0.3, "variants": 4}]
     first, second = entries = validate(CorruptConfig, plain, "x")
+
     assert (first.set_label, first.variants, first.seed, first.container, first.block_rows) == (
         "causal_lm",
         1,
@@ -23,7 +24,11 @@ def test_entries_keep_the_objectives_options_next_to_their_own():
         "auto",
     )
     assert (first.compression.codec, first.compression.level) == ("zstd", 3)
-    assert (second.set_label, second.variants, second.objective.options.mask_rate) == ("b", 4, 0.3)
+    assert (
+        second.set_label,
+        second.variants,
+        second.objective.options.mask_rate,
+    ) == ("b", 4, 0.3)
     assert validate(CorruptConfig, [to_data(one) for one in entries], "x") == entries
 
 
@@ -54,6 +59,7 @@ def test_wrong_entries(entries, message):
 def test_special_tokens_of_the_objective_and_of_its_grouping_are_needed():
     (entry,) = validate(CorruptConfig, [{"name": "masked_lm", "separator": "eos"}], "corrupt")
     entry.check_tokens(WORDS)
+
     for role in ("mask", "eos"):
         lacking = {name: index for name, index in WORDS.specials.items() if name != role}
         with pytest.raises(ConfigurationError, match=f"needs the special token '{role}'"):
@@ -78,11 +84,13 @@ def test_keys_of_another_entry_stand_next_to_those_of_its_objective_too():
     inline = {"name": "masked_lm", "max_length": 64, "weight": 2.5}
     nested = {"objective": {"name": "masked_lm", "max_length": 64}, "label": "nested"}
     first, second = validate(Entries, {"entries": [inline, nested]}, "test").entries
+
     assert [(one.set_label, one.weight) for one in (first, second)] == [
         ("masked_lm", 2.5),
         ("nested", 1.0),
     ]
     assert first.objective == second.objective
     assert second.build(WORDS).label == "nested"
+
     with pytest.raises(ConfigurationError, match="unknown key 'weigth'"):
         validate(Entries, {"entries": [{"name": "masked_lm", "weigth": 2}]}, "test")

@@ -39,25 +39,34 @@ def test_random_replacements_of_dna_are_pieces_of_dna(name, tmp_path):
         {{name: replaced_token_detection, max_length: 64, replacement: uniform}}]}}
     """,
     )
+
     assert main(["--config", str(recipe), "--quiet"]) == 0
+
     tokenizer = load_tokenizer(tmp_path / "out/train_tokenizer/tokenizer")
     occurring = np.flatnonzero(find_token_counts(tmp_path / "out/encode/manifest.json"))
+
     for objective in ("masked_lm", "replaced_token_detection"):
         rows = all_rows(tmp_path / "out/corrupt" / objective / "train").columns
         inputs = rows["input_ids"]
         positions = rows["label_positions"]
         drawn = inputs.values[np.repeat(inputs.offsets[:-1], positions.lengths) + positions.values]
+
         assert len(drawn) > 100
         assert set(drawn.tolist()) <= set(occurring.tolist())
         assert set(tokenizer.decode(drawn)) <= set("ACGT")
+
         different = (drawn != rows["label_ids"].values).mean()
+
         assert different > 0.7, "uniform over the ids that occur: of four letters one in four stays"
+
     shown = corrupt_text(
         {"name": "masked_lm", "mask_share": 0.0, "random_share": 1.0, "mask_rate": 1.0},
         "ACGT" * 20,
         tokenizer=str(tmp_path / "out"),
     )
+
     written = shown.example["input_ids"]
     written = written[~tokenizer.vocabulary.special[written]]
+
     assert len(written) > 5
     assert set(written.tolist()) <= set(occurring.tolist()), "show draws as the pipeline did"

@@ -66,6 +66,7 @@ def sets(tmp_path_factory, request):
             for place, name in names
         ],
     )
+
     return out
 
 
@@ -81,13 +82,22 @@ def bytes_of(row):
         *row.columns.items(),
         *((name, np.asarray(value)) for name, value in row.fixed.items()),
     ]
-    return [(name, array.dtype.str, array.shape, array.tobytes()) for name, array in arrays]
+    return [
+        (
+            name,
+            array.dtype.str,
+            array.shape,
+            array.tobytes(),
+        )
+        for name, array in arrays
+    ]
 
 
 def online(objective, samples, epoch, seed):
     """One epoch over the blocks, last one first, in portions of `epoch + 2` rows of a shuffled
     block."""
     found = {}
+
     for block in reversed(range(len(samples.index))):
         rows = samples.read_block(block)
         order = np.argsort(rows.fixed["uid"] * np.uint64(0x9E3779B97F4A7C15))
@@ -101,6 +111,7 @@ def online(objective, samples, epoch, seed):
                 for row, skip in zip(examples, skips, strict=True)
                 if not skip
             }
+
     return found
 
 
@@ -113,20 +124,26 @@ def test_variant_k_is_epoch_k(sets, name):
     facts = made.manifest.objective
     objective = build_objective({"name": facts.name, **facts.options}, WORDS, facts.label)
     samples = open_shards(sets / "group" / objective.grouping.label / "train")
+
     assert made.manifest.parents[0].digest == samples.digest
     assert (facts.architecture, facts.heads) == (objective.architecture, objective.heads)
     assert facts.frame.decoder_start == objective.layout.decoder_start
+
     stored = [{} for _ in range(EPOCHS)]
+
     for block, shard in enumerate(made.index.shard.tolist()):
         for row in made.read_block(block):
             assert row.fixed["variant"] == shard // 2, "shards of a variant stand together"
             stored[row.fixed["variant"]][identity(row)] = bytes_of(row)
+
     assert sum(map(len, stored)) == len(made)
     assert stored == [
         online(objective, samples, epoch, made.manifest.seed) for epoch in range(EPOCHS)
     ]
+
     if objective.min_redrawn_share:
         assert stored[0] != stored[1]
+
     assert (heldout.manifest.variants, len(heldout.manifest.shards)) == (1, 1)
 
 
@@ -140,15 +157,20 @@ def test_samples_in_are_examples_and_skipped(tmp_path):
         tmp_path, [entry("sentence_reordering", variants=2, seed=9), entry("document_rotation")]
     )
     found = counts["objectives"]["sentence_reordering"]["train"]
+
     assert found["skipped"]["one_sentence"] > 0
     assert found["samples_in"] == found["examples"] + sum(found["skipped"].values())
     assert counts["samples_in"] == counts["examples"] + sum(counts["skipped"].values())
+
     manifests = [
         open_shards(tmp_path / f"corrupt/{entry.set_label}/train").manifest
         for entry in made.corrupt
     ]
+
     assert [one.seed for one in manifests] == [9, 1]
+
     totals = manifests[0].totals
+
     assert (totals.skipped, totals.samples) == (found["skipped"], found["examples"])
     assert sum(totals.tokens_by_language.values()) == totals.tokens
 
@@ -160,6 +182,7 @@ def test_what_an_example_leaves_unused_is_counted(tmp_path):
     """
     _, counts = run(tmp_path, [entry("next_sentence_prediction", variants=2)])
     given = used = 0
+
     for split, variants in (("train", 2), ("heldout", 1)):
         samples = open_shards(
             tmp_path / "group/sentence_pair-31-none-partner=True-short_rate=0.1" / split
@@ -167,6 +190,7 @@ def test_what_an_example_leaves_unused_is_counted(tmp_path):
         given += variants * sum(len(row["ids"]) + len(row["partner_ids"]) for row in samples)
         totals = open_shards(tmp_path / "corrupt/next_sentence_prediction" / split).manifest.totals
         used += totals.tokens - 3 * totals.samples
+
     assert counts["unused_tokens"] == given - used > 0
 
 
@@ -190,20 +214,27 @@ def test_the_stage_draws_by_the_counts_of_the_token_set(tmp_path):
     write_counts(tmp_path, COUNTS)
     run(tmp_path, [unigram])
     examples = open_shards(tmp_path / "corrupt" / "replaced_token_detection" / "train")
+
     assert examples.manifest.objective.heads == ("token",)
+
     objective = build_objective(unigram, replace(WORDS, token_counts=COUNTS))
     folder = tmp_path / "group" / objective.grouping.label / "train"
     rows = all_rows(folder)
     wanted, _ = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)
+
     assert (
         all_rows(examples.path).columns["input_ids"].values == wanted.columns["input_ids"].values
     ).all()
+
     write_counts(tmp_path, COUNTS[:10])  # those of another vocabulary are not taken
+
     assert (
         find_vocabulary(tmp_path / "encode" / "manifest.json", WORDS.fingerprint).token_counts
         is None
     )
+
     (tmp_path / "encode" / TOKEN_COUNTS_FILE).unlink()  # undoing needs none
+
     assert validate_shards(examples.path, folder).restored is not None
 
 
@@ -217,28 +248,35 @@ def test_drawn_rates_are_stored_with_their_weights(tmp_path, container):
         variants=4,
         container=container,
     )
+
     write_token_set(tmp_path, [6000, 9000, 40])
     run(
         tmp_path,
         [uniform, entry("causal_lm", separator="sep", architecture="encoder")],
         heldout=0.0,
     )
+
     shards, other = (
         open_shards(tmp_path / f"corrupt/{label}/train") for label in ("bound", "causal_lm")
     )
     facts = shards.manifest.objective
+
     assert (facts.options["mask_rate"], facts.frame.predict_from) == (
         {"uniform": [0.0, 1.0]},
         "previous",
     )
+
     columns = all_rows(shards.path).columns
     labels = columns["label_ids"].lengths
     counts = columns["label_count"].values
     weights = columns["label_weight"]
+
     assert weights.values.dtype == np.float32
     assert (weights.values == (counts / labels).astype(np.float32)).all()
     assert len(set(labels.tolist())) > 20
+
     samples = tmp_path / "group" / shards.manifest.parents[0].name
+
     assert validate_shards(shards.path, samples).restored is not None
     assert other.manifest.parents == shards.manifest.parents, "both read one sample set"
     assert other.manifest.objective.frame.predict_from == "previous"
@@ -262,23 +300,32 @@ def test_rows_of_131072_tokens(tmp_path, container):
         "cross_documents": False,
         "container": container,
     }
+
     made = recipe(tmp_path, [entry], heldout=0.0)
     run_stage(made, "group")
     run_stage(made, "corrupt")
     shards = open_shards(tmp_path / "corrupt/causal_lm/train")
+
     assert [spec.dtype for spec in shards.columns if spec.kind == "list"] == ["uint16", "uint32"]
     assert shards.manifest.max_length == LENGTH
+
     rows = [row for block in range(len(shards.index)) for row in shards.read_block(block)]
+
     assert sorted(len(row["input_ids"]) for row in rows) == [300_044 - 2 * LENGTH, LENGTH, LENGTH]
+
     documents = [np.append(ids, EOS) for ids in tokens.columns["token_ids"]]
+
     for row in rows:
         starts = row["document_starts"].astype(int).tolist()
+
         assert starts[0] == 0
+
         for start, piece in zip(
             starts[1:], np.split(row["input_ids"], starts[1:])[1:], strict=True
         ):
             assert row["input_ids"][start - 1] == EOS
             assert any(np.array_equal(document[: len(piece)], piece) for document in documents)
+
     assert max(int(row["document_starts"].max()) for row in rows) > 65_535
 
 
@@ -318,10 +365,13 @@ def test_makes_sets_that_give_back_their_samples(path, tmp_path):
     for entry in entries:
         # this vocabulary has no tokenizer, whose pieces they name
         entry.pop("language_tokens", None)
+
     made = recipe(tmp_path, entries, heldout=0.3)
     run_stage(made, "group")
     found = run_stage(made, "corrupt")["objectives"]
+
     assert len(found) == len(entries)
+
     for label, splits in found.items():
         for split, counts in splits.items():
             examples = tmp_path / "corrupt" / label / split

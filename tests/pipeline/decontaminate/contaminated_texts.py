@@ -44,14 +44,18 @@ def brute_force(texts, items, ngram, most):
     """Return by all pairs of runs: the items of each text, clean items, too short items, and
     ignored runs."""
     entries = []
+
     for item in items:
         runs = set()
+
         for words in map(words_of, item):
             if len(words) >= ngram:
                 runs |= set(runs_of(words, ngram))
             elif len(words) >= 5:
                 runs.add(tuple(words))
+
         entries.append(runs)
+
     lengths = {len(run) for runs in entries for run in runs}
     held = [
         {run for length in lengths for run in runs_of(words_of(text), length)} for text in texts
@@ -89,6 +93,7 @@ def disguise(draw, text):
         lambda word: f"{word}\u00a0\n",
         lambda word: word,
     ]
+
     words = (
         draw.choice(changes)(word)
         for word in re.sub(r"\d+", lambda _: str(draw.randrange(5000)), text).split()

@@ -52,11 +52,19 @@ def lines(*rows):
         (
             "a.jsonl",
             lines({"text": "one", "id": 7}, "", {"text": ["two", "three"]}),
-            [EvaluationItem(0, "7", ("one",)), EvaluationItem(2, "2", ("two", "three"))],
+            [
+                EvaluationItem(0, "7", ("one",)),
+                EvaluationItem(2, "2", ("two", "three")),
+            ],
         ),
         (
             "a.json",
-            lines({"id": "x", "fields": {"q": "who?", "label": 1, "choices": ["a", "b"]}}),
+            lines(
+                {
+                    "id": "x",
+                    "fields": {"q": "who?", "label": 1, "choices": ["a", "b"]},
+                }
+            ),
             [EvaluationItem(0, "x", ("who?", "a", "b"))],
         ),
         (
@@ -64,7 +72,11 @@ def lines(*rows):
             lines({"sentence_good": "it is", "sentence_bad": "it are", "UID": "u", "pairID": "0"}),
             [EvaluationItem(0, "0", ("it is", "it are"))],
         ),
-        ("a.jsonl", lines({"good": "g", "bad": "b"}), [EvaluationItem(0, "0", ("g", "b"))]),
+        (
+            "a.jsonl",
+            lines({"good": "g", "bad": "b"}),
+            [EvaluationItem(0, "0", ("g", "b"))],
+        ),
         (
             "a.jsonl",
             lines({"masked_sentences": ["Dante was born in [MASK]."], "obj_label": "Florence"}),
@@ -75,9 +87,12 @@ def lines(*rows):
 def test_layouts(tmp_path, name, content, expected):
     path = tmp_path / name
     path.write_text(content, encoding="utf-8")
+
     assert read(path) == expected
+
     packed = tmp_path / f"packed.{name}.gz"
     packed.write_bytes(gzip.compress(content.encode()))
+
     assert read(packed) == expected
 
 
@@ -123,18 +138,29 @@ def test_an_unknown_layout_is_refused(tmp_path, name, content, message):
 
 
 def test_a_task_is_read_by_its_reader(tmp_path):
-    answers = {"id": "1", "question": "Who wrote?", "answers": [{"text": "Ada", "answer_start": 0}]}
+    answers = {
+        "id": "1",
+        "question": "Who wrote?",
+        "answers": [{"text": "Ada", "answer_start": 0}],
+    }
     article = {
         "title": "Ada",
         "paragraphs": [{"context": "Ada wrote.", "qas": [answers, {"id": "2"}]}],
     }
     (tmp_path / "dev-v1.1.json").write_text(json.dumps({"data": [article]}))
-    (file,) = files({"path": str(tmp_path / "dev-v1.1.json"), "reader": {"name": "squad"}})
+    (file,) = files(
+        {
+            "path": str(tmp_path / "dev-v1.1.json"),
+            "reader": {"name": "squad"},
+        }
+    )
+
     assert file.suite == "squad/dev-v1.1"
     assert list(read_items(file, InputLimits())) == [
         EvaluationItem(0, "0", ("Who wrote?", "Ada wrote.")),
         EvaluationItem(1, "1", ("Ada wrote.", "2")),
     ]
+
     with pytest.raises(ConfigurationError, match="did you mean 'squad'"):
         files({"path": "dev.json", "reader": {"name": "sqad"}})
 
@@ -165,7 +191,12 @@ ROWS_NO_TASK_KEEPS = [
                 {
                     "passage": {
                         "text": "He.",
-                        "questions": [{"question": SAID, "answers": [{"text": "a"}, {"text": 1}]}],
+                        "questions": [
+                            {
+                                "question": SAID,
+                                "answers": [{"text": "a"}, {"text": 1}],
+                            }
+                        ],
                     }
                 }
             )
@@ -265,12 +296,14 @@ def test_every_row_with_a_text_is_an_item(tmp_path, reader, content):
     for name, text in content.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
+
     file = EvaluationFile(
         "suite",
         "a",
         tmp_path / next(iter(content)),
         validate(EvaluationSet, {"path": "x", "reader": reader}, "test").reader,
     )
+
     read = file.reader.build(InputLimits())
     rejected = {
         item.index for item in read.read(read.open(file.path)) if isinstance(item, Rejected)
@@ -278,7 +311,9 @@ def test_every_row_with_a_text_is_an_item(tmp_path, reader, content):
     items = {
         item.row: item for item in read_items(file, InputLimits()) if not isinstance(item, Rejected)
     }
+
     assert rejected
+
     for row in rejected:
         assert any(
             SAID in " ".join(text.replace("(2 ", "").replace(")", "").split())
@@ -311,23 +346,29 @@ def test_names_of_suites_and_files(tmp_path):
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
+
     found = files({"path": f"{tmp_path}/evals/*"}, {"path": f"{tmp_path}/blimp"})
+
     assert [(file.suite, file.name) for file in found] == [
         ("blimp", "b.jsonl"),
         ("blimp", "deep/a.jsonl"),
         ("dev", "dev.jsonl.gz"),
         ("test.v2", "test.v2.txt"),
     ]
+
     found = files({"path": f"{tmp_path}/**/*.jsonl", "suite": "all"})
+
     assert [(file.suite, file.name) for file in found] == [
         ("all", "blimp/b.jsonl"),
         ("all", "blimp/deep/a.jsonl"),
     ]
+
     with pytest.raises(
         ConfigurationError,
         match=r"evals/none\.jsonl: no file matches this path",
     ):
         files({"path": f"{tmp_path}/evals/none.jsonl"})
+
     with pytest.raises(
         ConfigurationError,
         match=r"'dev' for .*blimp.* and for .*dev\.jsonl\.gz: give them .*suite: NAME",
@@ -340,8 +381,14 @@ def test_names_of_suites_and_files(tmp_path):
 
 def test_content_and_names_decide_the_version(tmp_path):
     versions = []
-    for content, entry in (("one\n", {}), ("one\n", {"suite": "b"}), ("two\n", {}), ("one\n", {})):
+    for content, entry in (
+        ("one\n", {}),
+        ("one\n", {"suite": "b"}),
+        ("two\n", {}),
+        ("one\n", {}),
+    ):
         (tmp_path / "a.txt").write_text(content)
         versions.append(items_version(files({"path": f"{tmp_path}/a.txt", **entry})))
+
     assert versions[0] == versions[3]
     assert len({*map(str, versions)}) == 3

@@ -18,19 +18,32 @@ def test_leaked_documents_are_gone_and_the_page_shows_the_suite(complete):
     _, finished = complete
     paths = sorted((finished / "decontaminate" / "documents").iterdir())
     urls = [document.url for path in paths for document in read_documents(path)]
+
     assert not {f"http://x.example/{number}" for number in (4, 9, 23)} & set(urls)
+
     counts = read_report(finished / "decontaminate" / "report.json", "")["counts"]
+
     assert counts["rejected"]["contaminated"] == counts["suites"]["items"]["contaminated"] == 3
     assert counts["documents_in"] == len(urls) + 3
     assert check_run(finished)
+
     parents = open_shards(finished / "encode").manifest.parents
     found = {(parent.name, parent.role): parent.digest for parent in parents}
+
     assert found["decontaminate", "evaluation index"] == file_hash(
         finished / "decontaminate" / "index.arrow"
     )
+
     page = checked((finished / "report.html").read_text(encoding="utf-8"))
     at = page.cells.index("evaluation suite")
-    shown = dict(zip(page.cells[at : at + 8], page.cells[at + 8 : at + 16], strict=True))
+    shown = dict(
+        zip(
+            page.cells[at : at + 8],
+            page.cells[at + 8 : at + 16],
+            strict=True,
+        )
+    )
+
     assert shown == {
         "evaluation suite": "items",
         "items": "3",
@@ -55,9 +68,12 @@ def test_rows_that_a_reader_rejects_are_looked_for_and_rows_without_a_text_are_t
     leaked = " ".join(text(4, 10).split()[8:30])
     rows = f"a film of no kind at all\t1\nanother one\t0\n{leaked}\t7\n".encode()
     (tmp_path / "dev.tsv").write_bytes(b"sentence\tlabel\n" + rows + b"\xff\t1\n\n")
+
     assert run_stage("decontaminate", [*start, f"output={tmp_path}", sets]) == 0
+
     counts = read_report(tmp_path / "decontaminate" / "report.json", "")["counts"]
     (suite,) = counts["suites"].values()
+
     assert {name: suite[name] for name in ("items", "unreadable", "contaminated")} == {
         "items": 3,
         "unreadable": 2,
@@ -66,7 +82,9 @@ def test_rows_that_a_reader_rejects_are_looked_for_and_rows_without_a_text_are_t
     assert counts["rejected"] == {"contaminated": 1}
     assert "dev.tsv: 1 row rejected as bad_utf8, 1 row rejected as blank_line" in caplog.text
     assert re.search(r"dropped \(evaluation rows\): 2 ", capsys.readouterr().out)
+
     (tmp_path / "dev.tsv").write_bytes(b"sentence\tlabel\n\xff\t7\n")
+
     assert run_stage("decontaminate", [*start, f"output={tmp_path}", sets]) == 64
     assert (
         "dev.tsv: there are no evaluation items (1 row rejected as bad_utf8)"

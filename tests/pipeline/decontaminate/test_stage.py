@@ -53,8 +53,10 @@ def planted(seed, number):
     items = [prose(draw, draw.choice([3, 4, 5, 6, 9, 12, 13, 14, 20, 40])) for _ in range(60)]
     common = items[7]
     texts = []
+
     for _ in range(number):
         words = prose(draw, draw.randrange(1, 60)).split()
+
         if draw.random() < 0.25:
             item = draw.choice(items).split()
             start = draw.randrange(max(1, len(item) - 11))
@@ -63,9 +65,11 @@ def planted(seed, number):
             )
             at = draw.choice([0, len(words) // 2, len(words)])
             words[at:at] = [run]
+
         if draw.random() < 0.02:
             words += [common]
         texts.append(" ".join(words))
+
     return texts, items
 
 
@@ -77,6 +81,7 @@ def test_two_thousand_texts_as_by_sets(run_stage, items, seed, ngram):
     config = {"against": [items(evaluated)], "ngram": ngram}
     result = run_stage([rows[:700], rows[700:700], rows[700:]], config)
     found = {number for number, held in enumerate(expected["found"]) if held}
+
     assert {row.offset for row in result.rejected()} == found
     assert {row.offset for row in result.documents()} == set(range(2000)) - found
     assert len(found) > 100
@@ -84,11 +89,14 @@ def test_two_thousand_texts_as_by_sets(run_stage, items, seed, ngram):
     # the items of the reports
     overlap = result.json("overlap.json")
     documents = {row["row"]: row["documents"] for row in overlap["suites"]["items"]["found"]}
+
     assert documents == {
         item: sum(item in held for held in expected["found"]) for item in expected["dirty"]
     }
     assert {tuple(row["words"].split()) for row in overlap["ignored"]} == expected["ignored"]
+
     suite = overlap["suites"]["items"]
+
     assert (suite["contaminated"], suite["too_short"], suite["items"]) == (
         len(expected["dirty"]),
         len(expected["too_short"]),
@@ -99,8 +107,11 @@ def test_two_thousand_texts_as_by_sets(run_stage, items, seed, ngram):
 def test_a_run_in_more_documents_than_allowed_is_ignored_and_listed(run_stage, items):
     rows = [document(number, f"{VOCABULARY[number]} {ITEM}") for number in range(4)]
     config = {"against": [items([ITEM])]}
+
     assert run_stage([rows], {**config, "max_document_frequency": 4}).documents() == []
+
     result = run_stage([rows[:1], rows[1:]], {**config, "max_document_frequency": 3})
+
     assert result.documents() == rows
     assert result.counts["entries"] == {"full": 6, "short": 0, "too_frequent": 6}
     assert {row["documents"] for row in result.json("overlap.json")["ignored"]} == {4}
@@ -112,13 +123,19 @@ def test_both_sides_of_a_pair_are_looked_up_apart(run_stage, items):
     words = ITEM.split()
     rows = [
         document(0, "a text", target_text=f"{ITEM} " * 50, target_language="en"),
-        document(1, " ".join(words[:8]), target_text=" ".join(words[8:]), target_language="en"),
+        document(
+            1,
+            " ".join(words[:8]),
+            target_text=" ".join(words[8:]),
+            target_language="en",
+        ),
     ]
     evaluated = {
         "against": [items(["another item of many words", ITEM])],
         "max_document_frequency": 1,
     }
     (row,) = run_stage([rows], evaluated).rejected()
+
     assert (row.offset, row.stage, row.reason) == (0, "decontaminate", "contaminated")
     assert row.detail == "items 1: when the frost came 0 herons left the frozen lake of inari for"
 
@@ -128,6 +145,7 @@ def test_no_order_of_documents_parts_items_or_files_changes_a_decision(run_stage
     texts, evaluated = planted(4, 300)
     rows = [document(number, text) for number, text in enumerate(texts)]
     expected = None
+
     for trial in range(4):
         draw = random.Random(trial)
         cut = draw.randrange(len(rows))
@@ -141,7 +159,9 @@ def test_no_order_of_documents_parts_items_or_files_changes_a_decision(run_stage
         for order in (files, files[::-1]):
             result = run_stage(parts, {"against": order}, reverse=order is files)
             bytes_.append(result.published("*"))
+
         assert bytes_[0] == bytes_[1]
+
         overlap = result.json("overlap.json")
         suites = {
             name: {**suite, "found": len(suite["found"])}
@@ -149,7 +169,9 @@ def test_no_order_of_documents_parts_items_or_files_changes_a_decision(run_stage
         }
         decided = ({row.uid for row in result.rejected()}, suites, overlap["ignored"])
         expected = expected or decided
+
         assert decided == expected
+
     assert expected[0]
 
 
@@ -168,7 +190,9 @@ def test_documents_and_shares_of_items_and_suites(run_stage, items):
         document(2, f"{TWO} {TWO}"),
         document(3, "nothing of them"),
     ]
+
     result = run_stage([rows[:2], rows[2:]], {"against": files})
+
     assert result.counts["suites"] == {
         "first": {
             "items": 3,
@@ -190,9 +214,17 @@ def test_documents_and_shares_of_items_and_suites(run_stage, items):
         },
     }
     assert result.counts["contaminated_documents"] == 3
+
     overlap = result.json("overlap.json")["suites"]["second"]
+
     assert overlap["overlap"] == round(22 / 24, 6)
     assert overlap["found"] == [
         {"file": "second.jsonl", "row": 0, "id": "0", "documents": 2, "overlap": 1.0},
-        {"file": "second.jsonl", "row": 1, "id": "1", "documents": 2, "overlap": round(15 / 17, 6)},
+        {
+            "file": "second.jsonl",
+            "row": 1,
+            "id": "1",
+            "documents": 2,
+            "overlap": round(15 / 17, 6),
+        },
     ]

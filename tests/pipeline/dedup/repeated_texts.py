@@ -25,23 +25,27 @@ def texts(seed, count):
     """
     draw = random.Random(seed)
     made = []
+
     for _ in range(count):
         lines = [
             " ".join(sentence(draw) for _ in range(draw.randrange(1, 5)))
             for _ in range(draw.randrange(1, 6))
         ]
+
         if made and draw.random() < 0.4:
             borrowed = re.split(r"(?<=[.!]) ", " ".join(draw.choice(made)))
             at = draw.randrange(len(borrowed))
             lines.insert(
                 draw.randrange(len(lines) + 1), " ".join(borrowed[at : at + draw.randrange(1, 7)])
             )
+
         for _ in range(draw.choice([0, 0, 1, 2])):
             line = draw.choice(MENU)
             lines.insert(
                 draw.randrange(len(lines) + 1),
                 disguise(draw, line) if draw.random() < 0.3 else line,
             )
+
         if draw.random() < 0.2:
             lines.insert(draw.randrange(len(lines) + 1), draw.choice(["* * *", "12", "", "- 3 -"]))
         if draw.random() < 0.1:
@@ -49,6 +53,7 @@ def texts(seed, count):
         if draw.random() < 0.05:
             lines = draw.sample(MENU, 2)  # a document of nothing else
         made.append(lines)
+
     return [normalize("\n".join(lines)) for lines in made]
 
 
@@ -68,10 +73,13 @@ def without_lines(rows, most, keep_first, min_letters, by_source):
     for row in rows:
         for line in row.text.split("\n"):
             holders[tuple(words_of(line)), row.source_group if by_source else ""].add(row.uid)
+
     left = {}
     seen = set()
+
     for row in sorted(rows, key=lambda row: row.uid):
         kept = []
+
         for line in row.text.split("\n"):
             key = tuple(words_of(line)), row.source_group if by_source else ""
             repeats = letters(line) >= min_letters and len(holders[key]) > most
@@ -79,7 +87,9 @@ def without_lines(rows, most, keep_first, min_letters, by_source):
                 kept.append(line)
             if letters(line) >= min_letters:
                 seen.add(key)
+
         left[row.uid] = normalize("\n".join(kept))
+
     return left
 
 
@@ -88,22 +98,28 @@ def without_spans(rows, size, split):
     position."""
     seen = set()
     left = {}
+
     for row in sorted(rows, key=lambda row: row.uid):
         starts = [*split(row.text), len(row.text)]
         sentences = [row.text[first:last] for first, last in itertools.pairwise(starts)]
         removed = set()
+
         for first in range(len(sentences) - size + 1):
             key = tuple(tuple(words_of(each)) for each in sentences[first : first + size])
             if key in seen:
                 removed |= set(range(first, first + size))
             if any(key):
                 seen.add(key)
+
         pieces = [""]
+
         for index, each in enumerate(sentences):
             if index in removed:
                 pieces.append("")
             else:
                 pieces[-1] += each
+
         gaps = removed and "\n\n".join(piece for piece in pieces if piece)
         left[row.uid] = normalize(gaps) if removed else row.text
+
     return left

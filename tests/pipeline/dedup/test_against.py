@@ -39,6 +39,7 @@ def words(folder, name, texts, options=""):
     for part in range(2):
         lines = [json.dumps({"text": text}) for text in texts[part::2]]
         (folder / f"{name}-{part}.jsonl").write_text("\n".join(lines) + "\n")
+
     return ["--config", str(recipe), f"input={folder}/{name}-*.jsonl", f"output={folder / name}"]
 
 
@@ -46,11 +47,15 @@ def words(folder, name, texts, options=""):
 def folder(tmp_path_factory):
     """A finished output `old`, and `new` against it."""
     folder = tmp_path_factory.mktemp("against")
+
     assert main(words(folder, "old", [*OLD, *OLD[:2]])) == 0
+
     before = tree(folder / "old")
+
     assert main(words(folder, "new", [*NEW.values()], f"against: {folder / 'old'}")) == 0
     assert tree(folder / "old") == before
     assert check_run(folder / "new")
+
     return folder
 
 
@@ -64,23 +69,31 @@ def left(output):
 
 def test_own_copies_of_the_other_output_are_dropped_even_if_longer(folder):
     expected = [NEW[f"longer copy of new {n}" if n < 3 else f"new {n}"] for n in range(8)]
+
     assert sorted(left(folder / "new")) == sorted(expected)
+
     paths = sorted((folder / "new/dedup/rejects").glob("*"))
     rejected = [row for path in paths for row in read_rejects(path)]
+
     assert (
         sorted(row.reason for row in rejected) == ["exact_duplicate"] * 6 + ["near_duplicate"] * 9
     )
+
     paths = sorted((folder / "old/dedup/documents").glob("*"))
     kept = {row.uid.hex() for path in paths for row in read_documents(path)}
+
     assert sum(row.detail in kept for row in rejected) == 12
 
 
 def test_a_changed_other_output_is_seen(folder, tmp_path):
     shutil.copytree(folder / "old", tmp_path / "old")
     start = words(tmp_path, "new", [*NEW.values()], f"against: {tmp_path / 'old'}")
+
     assert main([*start, "executor.tasks=3", "executor.workers=1"]) == 0
     assert sorted(left(tmp_path / "new")) == sorted(left(folder / "new"))
+
     shutil.rmtree(tmp_path / "old")
+
     assert main(words(tmp_path, "old", OLD[1:])) == 0
     assert run_stage("dedup", start) == 0
     assert OLD[0] in left(tmp_path / "new")
@@ -116,4 +129,5 @@ def test_own_documents_are_compared_with_each_of_the_others(verify):
     kept, _ = choose_representatives(
         np.array([7, 7, 7], np.uint64), np.arange(3), uids, merit, sketches, verify
     )
+
     assert kept.tolist() == [0, 1, 1 if verify else 0]

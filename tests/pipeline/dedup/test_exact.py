@@ -46,12 +46,15 @@ def test_equal_hashes_mean_equal_texts_of_any_slice(rows, first):
     }
     batch = pa.record_batch({**columns, "url": pa.nulls(len(rows), pa.utf8())}).slice(first)
     hashes, present = hash_contents(batch, "text")
+
     assert present.all()
     assert len(set(uid_bytes(hashes))) == len(set(rows[first:]))
+
     digests = [
         xxhash.xxh3_128_digest(text if other is None else f"{text}\0{other}")
         for text, other in rows[first:]
     ]
+
     assert uid_bytes(hashes) == digests
 
 
@@ -64,10 +67,13 @@ def test_a_document_with_an_empty_key_has_none():
     columns = {"text": texts, "target_text": others, "url": urls}
     batch = pa.record_batch({name: pa.array(values, pa.utf8()) for name, values in columns.items()})
     hashes, present = hash_contents(batch, "match")
+
     assert present.tolist() == [False, False, False, False, True, True, False, True, True]
     assert hashes[4] == hashes[5]
     assert hashes[7] != hashes[8], "a text of digits is compared as it is"
+
     hashes, present = hash_contents(batch, "url")
+
     assert present.tolist() == [url is not None and "a.example" in url for url in urls]
     assert hashes[2] == hashes[5]
     assert hash_contents(batch, "text")[1].all()
@@ -76,10 +82,17 @@ def test_a_document_with_an_empty_key_has_none():
 def test_the_smallest_uid_of_equal_texts_stays_and_rejections_name_it(run_dedup):
     copies = [document(n, "one and the same text") for n in range(5)]
     other = document(9, "another text")
-    result = run_dedup([[copies[3], other], copies[:3], copies[4:]], EXACT, shards=3)
+    result = run_dedup(
+        [[copies[3], other], copies[:3], copies[4:]],
+        EXACT,
+        shards=3,
+    )
     kept = min(copies, key=lambda copy: copy.uid)
+
     assert {row.uid for row in result.documents()} == {kept.uid, other.uid}
+
     rejections = result.rejections()
+
     assert set(rejections) == {copy.uid for copy in copies} - {kept.uid}
     assert {(row.stage, row.reason, row.detail) for row in rejections.values()} == {
         ("dedup", "exact_duplicate", kept.uid.hex())
@@ -87,7 +100,9 @@ def test_the_smallest_uid_of_equal_texts_stays_and_rejections_name_it(run_dedup)
     assert result.counts["documents_in"] == 6
     assert result.counts["documents_out"] == 2
     assert result.counts["rejected"] == {"exact_duplicate": 4}
+
     clusters = result.clusters("exact")
+
     assert {row["cluster"] for row in clusters} == {kept.uid}
     assert {row["uid"] for row in clusters} == {copy.uid for copy in copies}
     assert [row["uid"] for row in clusters if row["kept"]] == [kept.uid]
@@ -100,13 +115,28 @@ def test_the_longest_text_of_equal_keys_stays(run_dedup):
         document(1, texts[1], url="https://X.org/a#top", date=None),
         document(2, texts[2], url="http://x.org:80/a", date=200),
     ]
+
     result = run_dedup([rows], {"exact": {"key": "url"}, "near": None})
+
     assert [row.uid for row in result.documents()] == [rows[1].uid]
     assert (
-        run_dedup([rows[:2]], {"exact": {"key": "text"}, "near": None}).counts["documents_out"] == 2
+        run_dedup(
+            [rows[:2]],
+            {
+                "exact": {"key": "text"},
+                "near": None,
+            },
+        ).counts["documents_out"]
+        == 2
     )
     assert (
-        run_dedup([rows[1:]], {"exact": {"key": "match"}, "near": None}).counts["documents_out"]
+        run_dedup(
+            [rows[1:]],
+            {
+                "exact": {"key": "match"},
+                "near": None,
+            },
+        ).counts["documents_out"]
         == 1
     )
 
@@ -123,6 +153,7 @@ def test_a_kept_document_is_unchanged_and_order_is_the_source_order(run_dedup):
     ]
     result = run_dedup([rows[:9], [], rows[9:]], EXACT)
     stays = {row.uid for row in result.documents()}
+
     assert result.documents() == [row for row in rows if row.uid in stays]
     assert len(stays) == 7
 

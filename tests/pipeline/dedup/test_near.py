@@ -30,12 +30,14 @@ def test_signatures_and_band_keys_equal_a_slow_reference(native, monkeypatch):
     if not native:
         for name in ("shingles", "minima", "band_keys"):
             monkeypatch.setattr(f"clozeline.pipeline.dedup.near.minhash.{name}", lambda *_: None)
+
     minhash = MinHash(ngram=3, bands=3, rows=2, seed=7)
     raw = np.random.PCG64(7).random_raw(12).tolist()
     texts = ["One two three, two THREE one; two three one 42 times! " * 60, prose(1, 700)]
     base = 0x9E3779B97F4A7C15
     expected = []
     keys = []
+
     for text in texts:
         words = [xxhash.xxh3_64_intdigest(word.encode()) for word in match_words(text)]
         grams = zip(words, words[1:], words[2:], strict=False)
@@ -54,7 +56,9 @@ def test_signatures_and_band_keys_equal_a_slow_reference(native, monkeypatch):
         keys.append(
             [xxhash.xxh3_64_intdigest(content, seed=band) for band, content in enumerate(bands)]
         )
+
     signatures = np.stack([minhash.signature(text) for text in texts])
+
     assert signatures.tolist() == expected
     assert minhash.band_keys(signatures).tolist() == keys
     assert minhash.band_keys(signatures[1]).tolist() == keys[1]
@@ -63,6 +67,7 @@ def test_signatures_and_band_keys_equal_a_slow_reference(native, monkeypatch):
 def test_case_marks_and_digits_do_not_matter_and_short_texts_are_one_shingle():
     minhash = MinHash()
     left, right = "Über 12 Brücken musst du gehn", "uber 345 BRUCKEN, musst du gehn!"
+
     np.testing.assert_array_equal(minhash.signature(left), minhash.signature(right))
     assert (
         len(minhash.shingles("a b c d"))
@@ -83,12 +88,16 @@ def test_candidates_are_the_documents_that_share_a_band_key(run_dedup, monkeypat
         key for row in rows for key in set(minhash.band_keys(minhash.signature(row.text)).tolist())
     )
     shared = {key for key, count in holders.items() if count > 1}
+
     assert counts["signatures"] == 18
     assert counts["near"]["candidates"] == sum(holders[key] for key in shared) > 0
+
     members = [
         row for row in rows if shared & set(minhash.band_keys(minhash.signature(row.text)).tolist())
     ]
+
     assert counts["near"]["members"] == len(members) < 18
+
     monkeypatch.setattr(
         "clozeline.pipeline.dedup.near.MOST_CANDIDATES", counts["near"]["candidates"] - 1
     )
@@ -115,16 +124,20 @@ def slow_clusters(groups, uids, merit, sketches, verify):
     time."""
     kept = list(range(len(uids)))
     pending = set(range(len(uids)))
+
     while True:
         shared = [set(members) & pending for members in groups]
         joined = []
+
         for members in shared:
             if len(members) > 1:
                 touching = [one for one in joined if one & members]
                 joined = [one for one in joined if not one & members] + [members.union(*touching)]
+
         if not joined:
             return kept
         pending = set()
+
         for members in joined:
             best = min(members, key=lambda row: (-merit[row], uids[row]))
             for row in members:
@@ -139,12 +152,20 @@ def likeness(left, right):
 
 
 @settings(max_examples=120)
-@given(st.data(), st.integers(1, 16), st.sampled_from([0, 0.5, 0.75, 1.0]))
+@given(
+    st.data(),
+    st.integers(1, 16),
+    st.sampled_from([0, 0.5, 0.75, 1.0]),
+)
 def test_clusters_equal_a_slow_rule_over_sets(data, count, verify):
     groups = data.draw(st.lists(st.sets(st.integers(0, count - 1), min_size=1), max_size=12))
     merit = data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
     sketches = data.draw(
-        st.lists(st.tuples(*[st.integers(0, 1)] * 4), min_size=count, max_size=count)
+        st.lists(
+            st.tuples(*[st.integers(0, 1)] * 4),
+            min_size=count,
+            max_size=count,
+        )
     )
     uids = [bytes([97 * row % 251]) * 16 for row in range(count)]
     keys = data.draw(st.permutations(list(enumerate(groups))))
@@ -159,13 +180,16 @@ def test_clusters_equal_a_slow_rule_over_sets(data, count, verify):
         np.array(sketches, np.uint16),
         verify,
     )
+
     assert kept.tolist() == slow_clusters(groups, uids, merit, sketches, verify)
     assert similarity.tolist() == [
         likeness(sketches[row], sketches[best]) for row, best in enumerate(kept.tolist())
     ]
+
     smallest = [
         min((r for r in range(count) if kept[r] == each), key=lambda r: uids[r]) for each in kept
     ]
+
     assert smallest_uids(kept, uid_column(uids)).tolist() == smallest
 
 
@@ -183,6 +207,7 @@ def slow_dedup(rows, verify=0.7):
     for band in range(minhash.bands):
         equal = [(bands[:, band] == bands[row, band]).all(axis=1) for row in range(len(uids))]
         groups += {frozenset(np.flatnonzero(found).tolist()) for found in equal if found.sum() > 1}
+
     lengths = [len(text) for text in texts]
     low = (signatures % 2**16).tolist()
     kept = slow_clusters(groups, uids, lengths, low, verify)
@@ -191,13 +216,20 @@ def slow_dedup(rows, verify=0.7):
         row.uid: final[texts[row.text]].hex() for row in rows if final[texts[row.text]] != row.uid
     }
     clusters = set()
+
     for best in {best for row, best in enumerate(kept) if row != best}:
         members = [row for row in range(len(uids)) if kept[row] == best]
         name = min(uids[row] for row in members)
         clusters |= {
-            (name, uids[row], row == best, np.float32(likeness(low[row], low[best])))
+            (
+                name,
+                uids[row],
+                row == best,
+                np.float32(likeness(low[row], low[best])),
+            )
             for row in members
         }
+
     return {row.uid for row in rows} - goes.keys(), goes, clusters
 
 
@@ -205,6 +237,7 @@ def planted(draw, texts):
     """Return texts with exact copies, near copies of all similarities, and chains of near
     copies."""
     copies = [*draw.sample(texts, len(texts) // 4)]
+
     for text in draw.sample(texts, len(texts) // 2):
         for _ in range(draw.randrange(1, 4)):
             words = text.split(" ")
@@ -212,6 +245,7 @@ def planted(draw, texts):
                 words[draw.randrange(len(words))] = f"new{draw.randrange(1000)}"
             text = " ".join(words)
             copies.append(text)
+
     return draw.sample([*texts, *copies], len(texts) + len(copies))
 
 
@@ -220,15 +254,24 @@ def test_the_stage_keeps_what_a_comparison_of_all_pairs_keeps(run_dedup, seed, s
     draw = random.Random(seed)
     texts = planted(draw, [prose(100 * seed + n, 150) for n in range(60)])
     rows = [document(number, text) for number, text in enumerate(texts)]
-    thirds = [rows[: len(rows) // 3], [], rows[len(rows) // 3 :]]
+    thirds = [
+        rows[: len(rows) // 3],
+        [],
+        rows[len(rows) // 3 :],
+    ]
     stays, goes, clusters = slow_dedup(rows)
     result = run_dedup(thirds, {}, shards=shards)
+
     assert {row.uid for row in result.documents()} == stays
     assert {uid: row.detail for uid, row in result.rejections().items()} == goes
     assert {"exact_duplicate", "near_duplicate"} == result.counts["rejected"].keys()
+
     found = result.clusters("near")
+
     assert {tuple(row.values()) for row in found} == clusters
     assert len(found) == len(clusters) > 20
     assert result.counts["near"]["clusters"] == len({row["cluster"] for row in found})
+
     files = sorted((result.folder / "clusters/near").iterdir())
+
     assert len(files) == shards

@@ -93,6 +93,7 @@ def test_lines_and_spans_with_other_numbers_are_others_unless_a_key_says_so(kind
         f"The bill of {year} came to {total} crowns. It was paid. Nobody asked."
         for year, total in ((1901, 30), (1902, 45))
     ]
+
     for numbers, same in ((True, False), (False, True)):
         pieces = kind(1, False, "all", 1, numbers)
         first, second = (pieces.hashes(text, "en")[0][0] for text in texts)
@@ -118,11 +119,16 @@ def test_three_characters_are_a_word_of_an_item_in_scripts_without_blanks(langua
     matcher = Matcher(
         build_index([(str(number), (item,)) for number, item in enumerate(items)], 13)
     )
+
     assert not any(matcher.find(write(3000)) for _ in range(20))
+
     for item in items:
         assert matcher.find(f"{write(50)} {item} {write(50)}")
+
     assert runs_of(match_words(write(14)), 13) == []
+
     long = match_words(write(100))
+
     assert {run.count(" ") + 1 for run in runs_of(long, 13)} == {39}
 
 
@@ -134,11 +140,17 @@ def test_runs_of_words_and_characters_have_the_same_size():
 
 
 def test_signatures_do_not_depend_on_what_was_hashed_before():
-    texts = [table(1), hindi(1), "plain words " * 20, program("+-", (1, 2))]
+    texts = [
+        table(1),
+        hindi(1),
+        "plain words " * 20,
+        program("+-", (1, 2)),
+    ]
     forwards = MinHash()
     backwards = MinHash()
     first = [forwards.signature(text) for text in texts]
     second = [backwards.signature(text) for text in reversed(texts)]
+
     assert all(
         np.array_equal(one, other) for one, other in zip(first, reversed(second), strict=True)
     )

@@ -22,11 +22,16 @@ def texts(tmp_path):
 def test_a_folder_is_cleaned_without_a_recipe(texts, tmp_path, capsys):
     """It was refused: `--config FILE is missing`."""
     words = [f"input={texts}", f"output={tmp_path / 'out'}"]
+
     assert main(["clean", *words]) == 0
+
     shown = " ".join(capsys.readouterr().out.split())
+
     assert "no --config: clean runs on its defaults, corpus=default" in shown
+
     recipe = load_config(Recipe, tmp_path / "out" / "clean" / "config.yaml")
     defaults = [chosen.name for chosen in recipe.clean.filters]
+
     assert defaults == ["gopher_quality", "c4_quality", "gopher_repetition"]
     assert main(["clean", *words]) == 0
     assert "already complete" in capsys.readouterr().err
@@ -35,19 +40,28 @@ def test_a_folder_is_cleaned_without_a_recipe(texts, tmp_path, capsys):
 def test_later_stages_keep_the_recipe_of_the_output(texts, tmp_path, capsys):
     words = [f"output={tmp_path / 'out'}"]
     out = tmp_path / "out"
+
     assert (
         main(["clean", f"input={texts}", *words, "corpus=mine", "seed=7", "clean.filters=[]"]) == 0
     )
     assert main(["dedup", *words]) == 0
     assert main(["train_tokenizer", *words, "train_tokenizer.size=1000"]) == 0
     assert main(["encode", *words]) == 0
+
     shown = " ".join(capsys.readouterr().out.split())
+
     assert (
         f"the recipe of {out}/dedup/config.yaml, and the defaults of train_tokenizer"
         in shown.replace("/ ", "/")
     )
+
     recipe = load_config(Recipe, out / "encode" / "config.yaml")
-    assert (recipe.corpus, recipe.seed, recipe.clean.filters) == ("mine", 7, [])
+
+    assert (
+        recipe.corpus,
+        recipe.seed,
+        recipe.clean.filters,
+    ) == ("mine", 7, [])
     assert recipe.dedup.exact is not None
 
 
@@ -63,6 +77,7 @@ def test_it_is_the_recipe_that_a_file_would_be(texts, tmp_path):
 def test_every_stage_runs_or_says_what_it_lacks(stage, tmp_path, capsys):
     code = main([stage, f"output={tmp_path / 'out'}"])
     shown = capsys.readouterr()
+
     assert code == 64
 
     assert any(

@@ -26,6 +26,7 @@ def names(path, **keys):
 @pytest.fixture
 def folder(tmp_path):
     root = tmp_path / "in"
+
     for name in (
         "a.jsonl",
         "deep/er/b.txt",
@@ -35,23 +36,29 @@ def folder(tmp_path):
     ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text('{"text": "x"}\n')
+
     return root
 
 
 def test_hidden_files_and_outputs_are_no_inputs(folder, tmp_path):
     assert names(folder) == ["a.jsonl", "deep/er/b.txt"]
+
     run_clean(str(folder), tmp_path / "out")
     (tmp_path / "out").rename(folder / "run")
     shards = folder / "set"
     shards.mkdir()
     for name in ("manifest.json", "shard-00000.arrow"):
         (shards / name).write_text("{}")
+
     assert names(folder) == ["a.jsonl", "deep/er/b.txt"]
     assert names(folder / "**" / "*") == ["a.jsonl", "deep/er/b.txt"]
+
     for inside in ("run", "run/clean", "set"):
         with pytest.raises(ConfigurationError, match="is an output of Clozeline"):
             names(folder / inside)
+
     documents = folder / "run" / "clean" / "documents"
+
     assert names(documents) == sorted(path.name for path in documents.iterdir()) != []
 
 
@@ -61,6 +68,7 @@ def test_an_output_inside_the_input_is_refused(folder, tmp_path):
             ConfigurationError, match="is inside it; choose an output folder outside the input"
         ):
             load_plan(recipe_for(str(folder), output))
+
     link = tmp_path / "link"
     link.symlink_to(folder)
     with pytest.raises(ConfigurationError, match="is inside it"):
@@ -82,10 +90,12 @@ def test_a_folder_that_cannot_be_read_is_an_error(folder, monkeypatch, pattern):
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
+
     with pytest.raises(
         StorageError, match=r"deep/er: cannot be read \(Permission denied\)"
     ) as failed:
         names(f"{folder}/{pattern}".rstrip("/"))
+
     assert failed.value.exit_code == 74
 
 
@@ -98,6 +108,7 @@ def test_a_broken_link_and_a_pipe_are_errors(folder):
             match=r"lost\.txt, .*gone\.jsonl: cannot be read|gone\.jsonl, .*lost\.txt: cannot",
         ):
             names(pattern)
+
     for name in ("gone.jsonl", "deep/lost.txt"):
         (folder / name).unlink()
     os.mkfifo(folder / "pipe.jsonl")
@@ -110,11 +121,18 @@ def test_all_files_that_are_missing_or_cannot_be_read_are_named_at_once(folder, 
     other.mkdir()
     (folder / "gone.txt").symlink_to(tmp_path / "nowhere")
     (other / "away.txt").symlink_to(tmp_path / "nowhere")
-    inputs = [str(folder), str(other), str(tmp_path / "lost.txt"), str(tmp_path / "*.csv")]
+    inputs = [
+        str(folder),
+        str(other),
+        str(tmp_path / "lost.txt"),
+        str(tmp_path / "*.csv"),
+    ]
     with pytest.raises(ConfigurationError) as failed:
         source_files([InputEntry(path=inputs)])
     message = str(failed.value)
+
     assert all(name in message for name in ("in/gone.txt", "other/away.txt", "lost.txt", "*.csv"))
+
     with pytest.raises(StorageError, match=r"in/gone\.txt, .*other/away\.txt: cannot be read"):
         source_files([InputEntry(path=inputs[:2])])
 
@@ -133,20 +151,25 @@ def test_files_of_no_known_kind_are_refused_unless_a_reader_is_named(folder, tmp
     (folder / "_SUCCESS").touch()
     with pytest.raises(ConfigurationError, match=r"holds files of unknown type \(4\)") as refused:
         load_plan(recipe_for(str(folder), tmp_path / "out"))
+
     assert all(
         name in str(refused.value)
         for name in ("SHA256SUMS", "crawl.log", "a.tar.gz", "a.warc.gz.md5")
     )
     assert "reader: text" in str(refused.value)
+
     plan = load_plan(recipe_for({"path": str(folder), "reader": "text"}, tmp_path / "out"))
+
     assert len(plan.inputs) == 6
     assert plan.skipped == {"marker": 1}
+
     for named in ("*/*.log", "SHA256SUMS"):
         with pytest.raises(
             ConfigurationError,
             match=r"no reader is known for files of this type \(1\).*reader: text",
         ):
             load_plan(recipe_for(str(folder / named), tmp_path / "out"))
+
     assert (
         len(
             load_plan(
@@ -184,11 +207,14 @@ def test_what_a_folder_refuses_is_refused_when_named_with_what_reads_it(tmp_path
     path = tmp_path / "in" / name
     path.parent.mkdir()
     path.write_bytes(content)
+
     for source in (path, path.parent):
         if source == path or name != "logo.png":
             with pytest.raises(ConfigurationError, match=rf"{name}[\s\S]*{tool}"):
                 load_plan(recipe_for(str(source), tmp_path / "out"))
+
     plan = load_plan(recipe_for({"path": str(path), "reader": "text"}, tmp_path / "out"))
+
     assert plan.inputs[0]["reader"] == "text"
 
 
@@ -217,11 +243,15 @@ def test_markers_of_other_systems_and_files_without_text_are_skipped_and_counted
     for name in SKIPPED:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("x")
+
     (folder / "vue.js").mkdir()
     (folder / "vue.js" / "_notes.md").write_text("words")
     source = f"{folder}/{pattern}".rstrip("/")
+
     assert names(source) == ["a.jsonl", "deep/er/b.txt", "vue.js/_notes.md"]
+
     done = run_clean(source, tmp_path / "out")
+
     assert done.counts["files_skipped"] == Counter(SKIPPED.values())
     assert "dropped (files): 8 skipped by the name: marker" in str(accounting_lines([done.summary]))
 
@@ -248,6 +278,7 @@ def test_files_of_a_task_have_readers_of_their_own(folder, tmp_path):
     task = validate(Recipe, {**keys, "tasks": {"reader": reader}}, "test")
     with pytest.raises(ConfigurationError, match=r"holds files of unknown type \(1\)"):
         load_plan(text)
+
     assert len(load_plan(task).inputs) == len(names(folder))
 
 

@@ -101,9 +101,11 @@ def test_the_table_and_the_page_say_how_many_characters_each_step_cut(tmp_path, 
         f"{number} was the house. {ENGLISH} Write to ann{number}@example.org now."
         for number in range(40)
     ]
+
     assert (
         run(tmp_path, texts + mails, f"clean.filters={filters}", "clean.language.threshold=0") == 0
     )
+
     out = " ".join(capsys.readouterr().out.split())
     report = json.loads((tmp_path / "out/report.json").read_text(encoding="utf-8"))["stages"]
     clean = report["clean"]["counts"]
@@ -112,6 +114,7 @@ def test_the_table_and_the_page_say_how_many_characters_each_step_cut(tmp_path, 
         len(document.text)
         for document in read_documents(tmp_path / "out/clean/documents/000000.arrow")
     ]
+
     assert (
         clean["characters_in"] - sum(clean["cut"].values())
         == sum(handed_on)
@@ -123,6 +126,7 @@ def test_the_table_and_the_page_say_how_many_characters_each_step_cut(tmp_path, 
         len(f"ann{number}@example.org") - len("<email>") for number in range(40)
     )
     assert dedup["cut"] == {"exact_duplicate": 2 * (len(texts[0]) - len(menu))}
+
     for step, characters in clean["cut"].items():
         assert f"{characters:,} {step}" in out
     page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
@@ -130,6 +134,7 @@ def test_the_table_and_the_page_say_how_many_characters_each_step_cut(tmp_path, 
         len(document.text)
         for document in read_documents(tmp_path / "out/dedup/documents/000000.arrow")
     ]
+
     assert f"{sum(last):,} of {clean['characters_in']:,} characters are left" in page
     assert f"in {len(last)} of {len(texts) + len(mails)} documents" in page
     assert f"clean · c4_quality removed most: {62 * len(menu):,} characters." in page

@@ -69,13 +69,16 @@ def test_a_second_process_waits_until_the_first_ends(tmp_path, elsewhere):
         stdout=subprocess.PIPE,
         text=True,
     )
+
     assert other.stdout.readline() == "held\n"
     assert (json.loads((tmp_path / ".holder").read_text())["host"] == "elsewhere") == elsewhere
+
     waited = []
     with hold_output(tmp_path, lambda: (waited.append(1), other.communicate("\n"))[0]):
         assert waited == [1]
     with hold_output(tmp_path, lambda: waited.append(2)):
         assert json.loads((tmp_path / ".holder").read_text())["pid"] == os.getpid()
+
     assert waited == [1]
     assert not (tmp_path / ".holder").exists()
 
@@ -87,6 +90,7 @@ def test_a_holder_that_cannot_be_written_holds_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(output_lock.json, "dumps", full)
     with pytest.raises(StorageError, match="No space left"), hold_output(tmp_path, lambda: None):
         pass
+
     assert not (tmp_path / ".holder").exists()
 
 
@@ -124,4 +128,5 @@ def test_a_holder_elsewhere_is_waited_for_while_it_renews_and_not_longer(
     gone = 0 if ends else output_lock._DEAD_S
     with hold_output(tmp_path, lambda: waited.append(1)):
         assert 980 + gone <= clock.now <= 1010 + gone
+
     assert waited == [1]

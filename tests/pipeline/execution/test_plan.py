@@ -36,24 +36,29 @@ def test_units_tile_each_file_in_order_and_small_files_fill_them(tmp_path, seed)
     most = 5000
     size = {}
     (tmp_path / "in/a").mkdir(parents=True)
+
     for number in range(40):
         name = f"{'a/' * (number % 2)}{number:02d}.jsonl"
         size[f"default/{name}"] = 14 * (
             hash64(seed, number) % 900 * (hash64(seed, number, 1) % 3 > 0)
         )
         (tmp_path / "in" / name).write_text('{"text": "a"}\n' * (size[f"default/{name}"] // 14))
+
     plan = load_plan(
         recipe_for(f"{tmp_path}/in/**/*.jsonl", tmp_path / "out", plan={"unit_bytes": most})
     )
+
     assert [planned.unit for planned in plan.ranges] == [
         n for n, unit in enumerate(plan.units) for _ in unit
     ]
     assert [*dict.fromkeys(planned.source for planned in plan.ranges)] == sorted(size)
+
     for source, bytes_of in size.items():
         mine = [planned for planned in plan.ranges if planned.source == source]
         assert len(mine) == max(1, -(-bytes_of // most))
         assert (mine[0].start, mine[-1].end) == (0, bytes_of)
         assert all(before.end == after.start for before, after in pairwise(mine))
+
     for unit, following in pairwise(plan.units):
         total = sum(planned.end - planned.start for planned in unit)
         cut = any(size[planned.source] > most for planned in (*unit, following[0]))
@@ -68,7 +73,9 @@ def test_the_digest_follows_inputs_and_options_and_not_places(tmp_path):
 
     first, moved = (str(rows(tmp_path / name, "a.jsonl")) for name in ("one", "two"))
     same = digest(first)
+
     assert digest(moved) == digest([{"path": f"{first}/*.jsonl"}]) == same
+
     others = [
         digest({"path": first, "source": "b"}),
         digest({"path": first, "text_key": "body"}),
@@ -76,6 +83,7 @@ def test_the_digest_follows_inputs_and_options_and_not_places(tmp_path):
         digest(first, plan={"unit_bytes": 4096}),
         digest(first, plan={"shard_bytes": 4096}),
     ]
+
     assert len({same, *others}) == 6
 
 
@@ -84,6 +92,7 @@ def test_names_of_any_bytes_are_unique_and_printable(tmp_path):
     for name in ("a%b.txt", "a\nb.txt", "aé.txt", b"a\xff.txt".decode("utf-8", "surrogateescape")):
         (tmp_path / "in" / name).write_text("x")
     plan = load_plan(recipe_for(str(tmp_path / "in"), tmp_path / "out"))
+
     assert {planned.source for planned in plan.ranges} == {
         "default/a%25b.txt",
         "default/a%0Ab.txt",
@@ -95,8 +104,11 @@ def test_names_of_any_bytes_are_unique_and_printable(tmp_path):
 def test_the_first_start_freezes_the_inputs(tmp_path):
     source = rows(tmp_path / "in", "a.jsonl")
     recipe = recipe_for(str(source), tmp_path / "out")
+
     assert freeze_plan(recipe).digest == load_plan(recipe_for([], tmp_path / "out")).digest
+
     rows(tmp_path / "in", "a.jsonl", "b.jsonl")
+
     with pytest.raises(
         ConfigurationError, match=r"1 differ in name, size or content, first 'default/b\.jsonl'"
     ):
@@ -111,12 +123,14 @@ def test_mistakes_are_named(tmp_path):
         load_plan(
             recipe_for([str(tmp_path / "in"), str(tmp_path / "in" / "a.jsonl")], tmp_path / "out")
         )
+
     with pytest.raises(ConfigurationError, match="no input: add"):
         freeze_plan(recipe_for([], tmp_path / "out"))
     with pytest.raises(StorageError, match=r"run `clozeline clean` first"):
         load_plan(recipe_for([], tmp_path / "out"))
     path = tmp_path / "out" / "clean" / "plan.json"
     path.parent.mkdir(parents=True)
+
     for content, message in (
         (json.dumps(add_checksum({"format": 0})), "the plan is damaged"),
         ("{}", "the plan is damaged"),
@@ -137,8 +151,11 @@ def started(tmp_path):
             json.dumps({"text": f"row {row:06d} of the first start"}) + "\n" for row in range(4000)
         )
     )
+
     recipe = recipe_for(str(path), tmp_path / "out", plan={"unit_bytes": 100_000})
+
     assert start(recipe) == [False]
+
     return path, recipe
 
 
@@ -161,12 +178,16 @@ def edit(path, place, *, same_time=False):
 def test_an_edit_of_the_same_size_is_refused_wherever_it_is(started, place):
     path, recipe = started
     edit(path, place)
+
     with pytest.raises(
         ConfigurationError, match=r"1 differ in .* content, first 'default/a\.jsonl'.*restore"
     ) as refused:
         start(recipe)
+
     assert f"of input={path.parent}" in str(refused.value), "two folders may hold files of one name"
+
     edit(path, place)
+
     assert start(recipe) == [True]
 
 
@@ -182,12 +203,15 @@ def test_a_touched_and_a_copied_input_go_on_and_the_plan_holds_the_new_time(star
     path, recipe = started
     digest = freeze_plan(recipe).digest
     os.utime(path, ns=(5, 5))
+
     assert start(recipe) == [True]
     assert freeze_plan(recipe).digest == digest
     assert load_plan(recipe).states["default/a.jsonl"].version == 5
+
     other = tmp_path / "moved" / "a.jsonl"
     other.parent.mkdir()
     shutil.copyfile(path, other)
+
     assert start(
         recipe_for(str(other), tmp_path / "out", plan={"unit_bytes": 100_000}), verify=True
     ) == [True]
@@ -207,13 +231,16 @@ def test_units_and_shards_grow_with_the_corpus(tmp_path, monkeypatch):
             "output": str(tmp_path / "out"),
             "clean": {},
         }
+
         return load_plan(validate(Recipe, {**plain, "plan": sizes}, "test"))
 
     assert (len(load(1000).units), load(1000).shards) == (33, 31)  # as with 4,096 bytes given
     assert load(1000).digest == load(1000, unit_bytes=4096, shard_bytes=4096).digest
     assert (len(load(10).units), load(10).shards) == (12, 10)
     assert (len(load(10, unit_bytes=4096).units), load(10, unit_bytes=4096).shards) == (33, 10)
+
     monkeypatch.setattr(plans, "MOST_PIECES", 119)
+
     with pytest.raises(
         ConfigurationError,
         match=r"12 units and 10 shards make 120 pieces .* at most 119: remove plan",

@@ -38,9 +38,11 @@ def test_without_a_terminal_each_step_is_a_plain_line():
     for total in (0, 1, 2):
         with found.bar("clean", total) as done:
             done(total)
+
     found.waiting()
     found.stage_done("clean", 1.24, skipped=False)
     found.stage_done("dedup", 3.0, skipped=True)
+
     assert file.getvalue().splitlines() == [
         "clean: 1 unit",
         "clean: 2 units",
@@ -53,34 +55,45 @@ def test_without_a_terminal_each_step_is_a_plain_line():
 def test_without_a_terminal_a_minute_has_one_line_with_rate_and_time_left():
     """10 units in 30 seconds: 20 a minute of 1,000, so that after a minute 49 are left."""
     found, file, clock = progress()
+
     with found.bar("clean", 1000) as done:
         for units in range(1, 14):
             clock.now = 100.0 + 10 * units
             done(units * 10 // 3)
         clock.now = 900.0
         done(1000)
+
     first, *lines = file.getvalue().splitlines()
+
     assert first == "clean: 1,000 units"
+
     found_lines = [re.sub(r"  +", "|", line).split("|")[1:] for line in lines]
+
     assert found_lines == [["20.0 units/min", "0:49:00 left"], ["20.0 units/min", "0:48:00 left"]]
 
 
 @pytest.mark.parametrize(("detail", "lines"), [("verbose", 4), ("quiet", 0)])
 def test_verbose_has_a_line_for_each_change_and_quiet_none(detail, lines):
     found, file, clock = progress(detail)
+
     with found.bar("dedup", 8) as done:
         for units in (4, 4, 8):
             clock.now += 1.0
             done(units)
+
     found.report("a warning")
+
     assert len(file.getvalue().splitlines()) == lines
 
 
 def test_a_thousand_looks_a_second_are_one_listing(tmp_path):
     clock = Clock()
     count = done_counter(tmp_path / "records", {f"{unit:06d}.json" for unit in range(500)}, clock)
+
     assert count() == 0, "there is no folder before the first record"
+
     (tmp_path / "records").mkdir()
+
     for unit in range(500):
         (tmp_path / "records" / f"{unit:06d}.json").touch()
         (tmp_path / "records" / f"score-{unit:06d}.json").touch()  # of another pass
@@ -91,10 +104,15 @@ def test_a_thousand_looks_a_second_are_one_listing(tmp_path):
 def test_reasons_stand_group_by_group_the_most_frequent_first():
     row = StageRow(
         "9 samples",
-        dropped=(("", {"a": 1, "b": 20, "zero": 0}), ("row", {}), ("token", {"c": 3000, "d": 1})),
+        dropped=(
+            ("", {"a": 1, "b": 20, "zero": 0}),
+            ("row", {}),
+            ("token", {"c": 3000, "d": 1}),
+        ),
     )
     summary = StageSummary("toy", {}, row, 0, 0.26, 1, skipped=True)
     first, *reasons = accounting_lines([summary])[2:]
+
     assert first.split() == ["toy", "(earlier)", "9", "samples", "–", "0.3", "s", "0", "bytes"]
     assert reasons == ["    noticed: 20 b, 1 a", "    dropped (tokens): 3,000 c, 1 d"]
 
@@ -114,15 +132,23 @@ def test_a_long_amount_is_wrapped_below_itself(examples):
     lines = accounting_lines(
         [StageSummary("ten_column", {}, row, 123_456_789, 3600.0, 1, skipped=False)]
     )
+
     assert max(map(len, lines)) <= 80
     assert lines[2].startswith("ten_column  "), "a name of ten columns has room beside any amounts"
+
     shown = " ".join(" ".join(lines).split())
     for word in (f"{examples:,}", "24,691,357,800", "1 h 0 min", "123.5 MB", "labels"):
         assert word in shown
 
 
 @given(
-    st.lists(st.tuples(NAMES, AMOUNTS, AMOUNTS), min_size=1, max_size=3), NAMES, st.integers(1, 120)
+    st.lists(
+        st.tuples(NAMES, AMOUNTS, AMOUNTS),
+        min_size=1,
+        max_size=3,
+    ),
+    NAMES,
+    st.integers(1, 120),
 )
 def test_every_table_has_lines_as_wide_as_its_terminal(stages, reason, columns):
     """Widths as a terminal counts them; no letter of an amount is lost."""
@@ -130,13 +156,27 @@ def test_every_table_has_lines_as_wide_as_its_terminal(stages, reason, columns):
         (name, StageRow(before, after, (("", {reason: 3}),), ((name, StageRow(after)),)))
         for name, before, after in stages
     ]
-    summaries = [StageSummary(name, {}, row, 10**30, 1e9, 1, skipped=True) for name, row in rows]
+    summaries = [
+        StageSummary(
+            name,
+            {},
+            row,
+            10**30,
+            1e9,
+            1,
+            skipped=True,
+        )
+        for name, row in rows
+    ]
     lines = accounting_lines(summaries, columns)
+
     assert max(map(cell_len, lines)) <= max(40, columns)
+
     letters = Counter("".join(lines))
     expected = Counter(
         "".join(name + before + 2 * after + reason for name, before, after in stages)
     )
+
     assert all(
         letters[letter] >= count for letter, count in expected.items() if not letter.isspace()
     )

@@ -84,13 +84,17 @@ def read(source, output, **keys):
 def test_a_pattern_in_a_store_gives_the_documents_of_a_local_folder(bucket, folder, tmp_path):
     local = read(f"{folder}/*", tmp_path / "local")
     remote = read(f"{bucket}/*", tmp_path / "remote")
+
     assert len(local.documents) == 666
     assert remote.documents == local.documents
+
     plans = [
         load_plan(recipe_for(source, tmp_path / name, plan=PLAN))
         for source, name in ((f"{folder}/*", "local"), (f"{bucket}/*", "remote"))
     ]
+
     assert plans[0].digest == plans[1].digest
+
     fsspec.filesystem("memory").pipe_file(
         "/bucket/in/a.jsonl", FILES["a.jsonl"].replace(b"Document 7.", b"Document 8.")
     )
@@ -106,7 +110,9 @@ def test_units_are_asked_for_once(tmp_path):
         units = len(freeze_plan(recipe).units)
         del site.served[:]
         run_clean(f"{site.site.url}a.jsonl", tmp_path / "out", plan=LARGE)
+
     assert units == 3
+
     asked = sum(stop - start for _, start, stop in site.served)
     # the pages at both ends of a unit belong to its neighbors too, and the plan looks at both ends
     # of the file
@@ -131,6 +137,7 @@ def test_a_file_that_changes_between_two_reads_fails_its_unit(versions, moment, 
     """Also on a server that tells no version, and with the size unchanged."""
     site = RangeSite({"a.jsonl": lines(100)}, versions=versions)
     changed = site.files["a.jsonl"].replace(b"Document 0.", b"Document X.")
+
     with site.site.running(), pytest.MonkeyPatch.context() as patch:
         listed = remote_file.RemoteFile.observe
         calls = []
@@ -142,6 +149,7 @@ def test_a_file_that_changes_between_two_reads_fails_its_unit(versions, moment, 
             return listed(self)
 
         patch.setattr(remote_file.RemoteFile, "observe", observe)
+
         with pytest.raises(
             Exception, match=r"changed (since the inputs were listed|while it was read)"
         ):
@@ -151,6 +159,7 @@ def test_a_file_that_changes_between_two_reads_fails_its_unit(versions, moment, 
 def test_signatures_and_keys_are_in_no_file(tmp_path):
     site = RangeSite({"a.jsonl": lines(40)})
     site.add_query("X-Amz-Signature=hush/hush-1&sig=hush-hush-2&part=1")
+
     with site.site.running():
         url = f"{site.site.url}a.jsonl?X-Amz-Signature=hush/hush-1&sig=hush-hush-2&part=1"
         cleaned = read(url, tmp_path / "out")
@@ -158,7 +167,9 @@ def test_signatures_and_keys_are_in_no_file(tmp_path):
         site.faults = ["403"] * 2
         with pytest.raises(StorageError) as failed:
             read(url, tmp_path / "other")
+
     assert "hush" not in str(failed.value)
+
     for path in Path(tmp_path).rglob("*"):
         assert not path.is_file() or b"hush" not in path.read_bytes(), path
 
@@ -195,6 +206,7 @@ def test_names_are_those_of_the_same_pattern_on_a_disk(listing, pattern, tmp_pat
     for name in NAMES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"{}\n")
+
     assert (
         sources(f"{listing}/{pattern}", source="x")
         == sources(f"{tmp_path}/{pattern}", source="x")
@@ -205,6 +217,7 @@ def test_names_are_those_of_the_same_pattern_on_a_disk(listing, pattern, tmp_pat
 def test_a_name_of_the_web_loses_query_and_escapes():
     site = RangeSite({"a/b%20c.txt": b"x"})
     site.add_query("x=1/2")
+
     with site.site.running():
         assert sources(f"{site.site.url}a/b%20c.txt?x=1/2") == ["default/b c.txt"]
         with pytest.raises(

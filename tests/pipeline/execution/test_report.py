@@ -47,7 +47,16 @@ def run(tmp_path_factory):
     broken line."""
     folder = tmp_path_factory.mktemp("report")
     texts = [MARKUP + text(number, 6 + number % 5) for number in range(30)]
-    lines = [json.dumps({"text": one}) for one in [*texts, texts[0], texts[0], texts[5], MARKUP]]
+    lines = [
+        json.dumps({"text": one})
+        for one in [
+            *texts,
+            texts[0],
+            texts[0],
+            texts[5],
+            MARKUP,
+        ]
+    ]
     source = folder / "crawl" / "<b>part.jsonl"
     source.parent.mkdir()
     source.write_text("\n".join([*lines, "{broken"]) + "\n", encoding="utf-8")
@@ -57,7 +66,9 @@ def run(tmp_path_factory):
         f"input={source.parent}",
         f"output={folder / 'out'}",
     ]
+
     assert main(arguments) == 0
+
     return folder / "out", arguments
 
 
@@ -88,17 +99,21 @@ def test_amounts_are_what_the_files_hold(run, page):
         stage: len(list(read_documents(output / stage / "documents/000000.arrow")))
         for stage in STAGES[:2]
     }
+
     assert documents == {"clean": 33, "dedup": 30}
+
     tokens = sum(
         len(ids)
         for path in sorted((output / "encode").glob("shard-*.arrow"))
         for ids in pa.ipc.open_file(path).read_all().column("token_ids").to_pylist()
     )
+
     examples = rows(output, "corrupt/*/*/shard-*.arrow")
     sizes = [
         len(document.text) for document in read_documents(output / "dedup/documents/000000.arrow")
     ]
     lead = next(text for text in page.texts if " characters are left " in text)
+
     assert lead.startswith(f"{sum(sizes):,} of ")
     assert (
         f"in 30 of 34 documents, as {tokens:,} tokens and {examples:,} examples. dedup · "
@@ -113,7 +128,9 @@ def test_amounts_are_what_the_files_hold(run, page):
     ]
     assert row_of(page, "dedup", 3) == ["dedup", "33 documents", "30 documents"]
     assert row_of(page, "corrupt", 3) == ["corrupt", "2 objectives", f"{examples:,} examples"]
+
     causal = rows(output, "corrupt/causal_lm/*/shard-*.arrow")
+
     assert row_of(page, "· causal_lm", 3)[2].startswith(f"{causal:,} examples, ")
     assert bars_of(page, "clean · dropped documents") == ["gopher_short_doc", "1 · 2.9 %"]
     assert bars_of(page, "clean · dropped records") == ["bad_json", "1 · 2.9 %"]
@@ -126,13 +143,18 @@ def test_texts_are_shown_with_their_origin(run, page):
         read_documents(output / "dedup/documents/000000.arrow"), key=lambda one: one.uid
     )
     shown = [text.removesuffix(" …") for text in page.texts if MARKUP in text]
+
     assert sum(any(one.text.startswith(text) for one in documents) for text in shown) >= 3
     assert page.count("blockquote") == 3 + 1 + 3  # kept, too short, copies
+
     origins = [one for one in page.texts if one.startswith("default/<b>part.jsonl at ")]
+
     assert origins[:3] == [f"default/<b>part.jsonl at {one.offset:,}" for one in documents[:3]], (
         "of the smallest uids"
     )
+
     at = page.texts.index("clean · gopher_short_doc · documents: 1")
+
     assert page.texts[at + 1] == MARKUP.strip()
     assert page.texts[at + 2].startswith("default/<b>part.jsonl at ")
 
@@ -144,20 +166,26 @@ def test_stages_one_by_one_lead_to_the_page_of_the_run(run, tmp_path):
     """
     arguments = [*run[1], f"output={tmp_path}"]
     drawn = []
+
     for stage in STAGES:
         assert run_stage(stage, arguments) == 0
         drawn.append((tmp_path / "report.html").read_text())
         assert set(json.loads((tmp_path / "report.json").read_text())["stages"]) == set(
             STAGES[: len(drawn)]
         )
+
     assert "<td>dedup</td>" in drawn[1]
     assert "<td>encode</td>" not in drawn[1]
+
     both = drawn[-1], (run[0] / "report.html").read_text()
     # without seconds
     mine, theirs = (re.sub(r"<td class=n>[\d,]+\.\d(?: s)?</td>", "", one) for one in both)
+
     assert mine.replace(str(tmp_path), str(run[0])) == theirs
     assert run_stage("clean", [*arguments, "clean.keep_text=0"]) == 0
+
     again = (tmp_path / "report.html").read_text()
+
     assert "<td>dedup</td>" not in again
     assert any("not stored: see clean.keep_text" in shown for shown in checked(again).texts)
     assert not any("not stored: see clean.keep_text" in shown for shown in checked(drawn[-1]).texts)
@@ -169,10 +197,13 @@ def test_a_finished_run_is_not_drawn_again_and_a_changed_stage_is(run, monkeypat
     monkeypatch.setattr(
         "clozeline.pipeline.execution.report.publish_text", lambda path, text: drawn.append(path)
     )
+
     assert main(arguments) == 0
     assert run_stage("clean", arguments) == 0
     assert drawn == []
+
     (output / "encode" / "report.json").unlink()  # written again, with other seconds
+
     assert main(arguments) == 0
     assert drawn == [output / "report.html"]
 
@@ -188,41 +219,64 @@ def test_a_damaged_report_is_named_or_written_again(run, tmp_path, capsys, name,
     path = tmp_path / "out" / name / "report.json"
     whole = path.read_text()
     path.unlink()
-    edits = {"cut": (whole[-9:], ""), "flip": ("7", "8"), "newer": ('"format": 1', '"format": 2')}
+    edits = {
+        "cut": (whole[-9:], ""),
+        "flip": ("7", "8"),
+        "newer": ('"format": 1', '"format": 2'),
+    }
     if damage != "gone":
         path.write_text(whole.replace(*edits[damage], 1))
     os.utime(tmp_path / "out" / "dedup" / "report.json")
     code = run_stage("dedup", arguments)
+
     if name and damage != "gone":
         assert code == 65
         assert f"{path}: " in (said := capsys.readouterr().err)
         assert "run `clozeline clean` again" in said
+
     assert main(arguments) == 0
+
     part = "counts" if name else "stages"
+
     assert json.loads(path.read_text())[part] == json.loads(whole)[part]
 
 
 def test_a_report_names_what_decided_its_output(tmp_path):
     domains = tmp_path / "domains.txt"
     domains.write_text("bad.example\n")
-    clean = {"language": None, "filters": [{"name": "url", "domains": [str(domains)]}]}
+    clean = {
+        "language": None,
+        "filters": [{"name": "url", "domains": [str(domains)]}],
+    }
     stage = CleanStage(recipe_for(str(domains), tmp_path / "out", clean))
     records = [
-        UnitRecord("main", unit, "", "ok", {}, {"a": {"bytes": 5}, "b": {"bytes": 2}})
+        UnitRecord(
+            "main",
+            unit,
+            "",
+            "ok",
+            {},
+            {"a": {"bytes": 5}, "b": {"bytes": 2}},
+        )
         for unit in range(3)
     ]
     write_stage_report(stage, {"documents_in": 4}, records, 1.25)
     report = read_report(stage.folder / "report.json", "")
+
     assert [report[name] for name in ("counts", "units", "bytes", "seconds")] == [
         {"documents_in": 4},
         3,
         21,
         1.25,
     ]
+
     decided = report["deciders"]
+
     assert decided["version"] == stage.version()
     assert decided["files"] == {str(domains): hashlib.sha256(domains.read_bytes()).hexdigest()}
+
     packages = decided["packages"]
+
     assert (packages["python"], packages["numpy"]) == (platform.python_version(), version("numpy"))
 
 
@@ -231,6 +285,7 @@ def test_examples_of_each_objective_are_on_the_page(run, page):
     output, _ = run
     content = (output / "report.html").read_text(encoding="utf-8")
     section = content[content.index("Some examples of each objective") :]
+
     for label in ("causal_lm", "masked_lm"):
         total = len(open_shards(output / "corrupt" / label / "train" / "manifest.json"))
         part = section[section.index(f"<h3>{label}</h3>") :].split("<h3>")[1]
@@ -238,6 +293,7 @@ def test_examples_of_each_objective_are_on_the_page(run, page):
             (f"{number:,}", f"{total:,}") for number in (1, (total - 1) // 2 + 1, total)
         ]
         assert ("masked" in part) == (label == "masked_lm")
+
     assert "<img" not in section, "texts are escaped"
 
 
@@ -267,7 +323,9 @@ def test_the_page_shows_examples_with_targets_orders_spans_and_pairs(tmp_path):
     texts = [json.dumps({"text": text(number, 6 + number % 5)}) for number in range(30)]
     (tmp_path / "texts.jsonl").write_text("\n".join(texts), encoding="utf-8")
     words = [f"input={tmp_path / 'texts.jsonl'}", f"output={tmp_path / 'out'}"]
+
     assert main(["--config", str(write_recipe(tmp_path, OBJECTIVES)), *words]) == 0
+
     content = (tmp_path / "out/report.html").read_text(encoding="utf-8")
     checked(content)
     for label in re.findall(r"name: (\w+), (?:max|input)_length", OBJECTIVES):

@@ -30,7 +30,9 @@ def test_bytes_do_not_depend_on_tasks_or_workers(tmp_path):
     for number, (tasks, workers) in enumerate([(1, 1), (3, 1), (3, 2)]):
         summary = execute(tmp_path / str(number), tasks, workers=workers)
         assert summary.counts == {"squares": 6, "documents_in": 6, "documents_out": 6}
+
     first = tree(tmp_path / "0/dedup")
+
     assert first["sums/000001.txt"] == str(1 + 9 + 25).encode()
     assert not any(name.startswith("tmp/") for name in first)
     assert first == tree(tmp_path / "1/dedup") == tree(tmp_path / "2/dedup")
@@ -51,6 +53,7 @@ def test_damaged_output_is_made_again_from_rebuilt_intermediates(tmp_path):
         assert execute(tmp_path).skipped == flipped
         assert not flipped or not execute(tmp_path, verify=True).skipped
         assert tree(tmp_path / "dedup") == before
+
     assert not execute(tmp_path, version=2).skipped
 
 
@@ -58,10 +61,13 @@ def test_a_quarantine_of_what_is_made_again_goes_and_that_is_said(tmp_path, caps
     execute(tmp_path)
     listed = tmp_path / "dedup/sums/quarantine.json"
     listed.write_text("[]")
+
     assert execute(tmp_path).skipped
     assert listed.exists()
+
     (tmp_path / "dedup/sums/000000.txt").unlink()
     execute(tmp_path)
+
     assert not listed.exists()
     assert f"{listed} is removed: the blocks that it lists are written again" in " ".join(
         capsys.readouterr().err.split()
@@ -74,11 +80,16 @@ def test_a_quarantine_of_what_is_made_again_goes_and_that_is_said(tmp_path, caps
 def test_failed_unit_leaves_the_others_and_a_rerun_finishes(tmp_path, fault, code, message):
     with pytest.raises(PartialFailureError, match=message) as caught:
         execute(tmp_path, fault=fault)
+
     assert caught.value.exit_code == code
+
     squares = sorted(path.name for path in (tmp_path / "dedup/tmp").glob("*.txt"))
+
     assert squares == [f"{unit:06d}.txt" for unit in (0, 2, 3, 4, 5)]
+
     execute(tmp_path)
     execute(tmp_path / "clean run")
+
     assert tree(tmp_path / "dedup") == tree(tmp_path / "clean run/dedup")
 
 
@@ -113,8 +124,10 @@ def test_a_record_that_a_worker_of_another_version_wrote_is_named(tmp_path, monk
             IntegrityError, match=r"square-000000\.json: expected the record .* the same version"
         ):
             execute(tmp_path)
+
     execute(tmp_path)
     execute(tmp_path / "other")
+
     assert tree(tmp_path / "dedup") == tree(tmp_path / "other/dedup")
 
 
@@ -128,9 +141,12 @@ def test_every_unit_runs_once_in_as_many_processes_as_asked(tmp_path, tasks, wor
         ExecutorConfig(tasks=tasks, workers=workers),
         lambda: None,
     )
+
     assert {path.stem for path in tmp_path.glob("*.done")} == {"1", "3", "4", "5", "9"}
     assert {path.read_text() for path in tmp_path.glob("*.started")} == {"x"}
+
     found = {path.read_text() for path in tmp_path.glob("*.done")}
+
     assert len(found) == processes
     assert (found == {str(os.getpid())}) == (workers == 1)
 
@@ -144,14 +160,18 @@ def test_a_dry_run_names_what_is_to_do_and_what_may_not_fit(tmp_path, monkeypatc
         f"input={tmp_path / 'corpus'}",
         f"output={tmp_path / 'out'}",
     ]
+
     assert main(["--dry-run", *words, "executor={tasks: 3, workers: 2}"]) == 0
+
     said = capsys.readouterr().out
+
     assert "executor: local, tasks of a pass: 3, 2 at a time\n" in said
     assert "; free space: " in said
     assert "encode: depends on the stages before it\n" in said
     assert main(["--detach", *words]) == 64
     assert "--detach: expected executor.name=slurm, got local" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
     with monkeypatch.context() as patched:
         patched.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=20_000))
         assert main(words) == 0
@@ -159,7 +179,10 @@ def test_a_dry_run_names_what_is_to_do_and_what_may_not_fit(tmp_path, monkeypatc
         (tmp_path / "out/encode/records/manifest-000000.json").unlink()
         assert main(["--dry-run", *words]) == 0
         assert "memory: a worker of 'encode' needs about" in capsys.readouterr().out
+
     assert main(words) == 0
+
     capsys.readouterr()
+
     assert main(["--dry-run", *words]) == 0
     assert "encode: complete\n" in capsys.readouterr().out

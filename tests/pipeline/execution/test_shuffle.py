@@ -16,16 +16,20 @@ from clozeline.pipeline.execution.unit_record import Output
 def fill(folder, shuffle, rounds=1):
     """Write the files of all sources; return what each destination gets."""
     wanted = {destination: [] for destination in range(shuffle.destinations)}
+
     for source in range(shuffle.sources):
         name = shuffle.file(source)
         with Output(folder).file(name) as path, path.open("wb") as sink:
             writer = PieceWriter(sink, name)
+
             for turn in range(rounds * (source % 3 > 0)):
                 for destination in range(shuffle.destinations):
                     piece = f"{source}>{destination}.{turn};".encode() * (destination % 2 + turn)
                     writer.add([piece])
                     wanted[destination].append(piece)
+
             writer.close()
+
     return wanted
 
 
@@ -44,7 +48,9 @@ def test_each_destination_gets_its_pieces_in_order(tmp_path, monkeypatch, source
     monkeypatch.setattr(shuffles, "_BUNDLED_OPENS", 16)
     shuffle = Shuffle("x", sources, 4)
     wanted = fill(tmp_path, shuffle, rounds)
+
     assert run_passes(tmp_path, shuffle) == bundles
+
     for destination, pieces in wanted.items():
         assert b"".join(shuffle.read(tmp_path, destination)) == b"".join(pieces)
 
@@ -63,11 +69,13 @@ PIECES = [[b"first ", b"piece"], [], [b"second"], [b"second"]]
 
 def write(folder, name, pieces):
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
+
     with (folder / name).open("wb") as sink:
         writer = PieceWriter(sink, name)
         for parts in pieces:
             writer.add(iter(parts))
         writer.close()
+
     return folder / name
 
 
@@ -81,11 +89,14 @@ def read(folder, name):
 def test_pieces_come_back_in_any_order(tmp_path_factory, pieces):
     folder = tmp_path_factory.mktemp("pieces")
     write(folder, "tmp/a", pieces)
+
     assert read(folder, "tmp/a") == [b"".join(parts) for parts in pieces]
+
     with PieceFile(folder, "tmp/a") as file:
         backwards = [file.piece(number) for number in reversed(range(len(file)))]
         with pytest.raises(IntegrityError, match=f"{len(pieces)} pieces"):
             file.piece(len(pieces))
+
     assert backwards == [b"".join(parts) for parts in reversed(pieces)]
 
 
@@ -93,17 +104,21 @@ def test_every_changed_bit_and_every_cut_is_noticed(tmp_path):
     path = write(tmp_path, "a", PIECES)
     content = path.read_bytes()
     found = 0
+
     for place in range(8 * len(content)):
         changed = bytearray(content)
         changed[place // 8] ^= 1 << place % 8
         path.write_bytes(changed)
+
         try:
             assert read(tmp_path, "a") == [b"".join(parts) for parts in PIECES]
         except IntegrityError:
             found += 1
+
     assert 8 * len(content) - 64 <= found < 8 * len(content), (
         "only the place of an empty piece may change"
     )
+
     for size in range(len(content)):
         path.write_bytes(content[:size])
         with pytest.raises(IntegrityError):

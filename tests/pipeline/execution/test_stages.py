@@ -51,10 +51,12 @@ def test_one_stage_gives_the_tokenizer(giving, said):
     if "tokenizer" in giving:
         keys["tokenizer"] = {"path": "vocab.txt"}
     both = validate(Recipe, {"corpus": "c", "output": "out", **keys}, "test")
+
     with pytest.raises(
         ConfigurationError, match=f"one of the keys 'train_tokenizer' and 'tokenizer', got {said}"
     ):
         tokenizer_stage(both)
+
     assert tokenizer_stage(recipe("clean", "train_tokenizer", "encode")).name == "train_tokenizer"
 
 
@@ -72,8 +74,11 @@ def test_the_last_documents_are_those_of_the_last_stage_that_wrote_some(tmp_path
     for stage in document_stages():
         (tmp_path / stage / "documents").mkdir(parents=True)
     write_documents(tmp_path / "clean" / "documents" / "000000.arrow", [])
+
     assert last_documents(tmp_path) == tmp_path / "clean" / "documents"
+
     write_documents(tmp_path / "dedup" / "documents" / "000000.arrow", [])
+
     assert last_documents(tmp_path) == tmp_path / "dedup" / "documents"
     assert document_stages()[0] == "clean"
 
@@ -93,11 +98,18 @@ def test_the_last_documents_are_those_of_the_last_stage_that_wrote_some(tmp_path
 def test_the_key_of_a_stage_holds_what_decides_its_bytes_and_nothing_else(
     name, key, value, changes
 ):
-    plain = {"corpus": "c", "output": "out", "clean": {}, "dedup": {}, "train_tokenizer": {}}
+    plain = {
+        "corpus": "c",
+        "output": "out",
+        "clean": {},
+        "dedup": {},
+        "train_tokenizer": {},
+    }
     keys = [
         stage_key(stage_of(validate(Recipe, data, "test"), name), "up")
         for data in (plain, {**plain, key: value})
     ]
+
     assert (keys[0] != keys[1]) == changes
 
 
@@ -147,6 +159,7 @@ def test_a_failed_unit_says_why(tmp_path, options, code, message):
     unit = runner(tmp_path, **options)
     unit(0)
     record = load(tmp_path, 0)
+
     assert (record.status, record.exit_code, record.counts, record.outputs) == (
         "failed",
         code,
@@ -163,9 +176,16 @@ def test_a_process_that_ends_in_the_middle_leaves_its_mark(tmp_path):
     unit = runner(tmp_path, error=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         unit(2)
-    assert (unit.has_started(2), unit.has_started(1), unit.has_result(2)) == (True, False, False)
+
+    assert (
+        unit.has_started(2),
+        unit.has_started(1),
+        unit.has_result(2),
+    ) == (True, False, False)
+
     unit.mark_failed(2, "its worker process died")
     record = load(tmp_path, 2)
+
     assert (record.status, record.exit_code, record.error) == (
         "failed",
         69,
@@ -178,6 +198,7 @@ def write(folder, unit=0, pass_name="main", status="ok", files=("a/0.txt", "tmp/
     for name in files:
         with output.file(name) as path:
             path.write_text(f"{name} of {unit}")
+
     record = UnitRecord(pass_name, unit, "key", status, {"documents_in": 2}, output.files)
     record.save(folder)
     return record
@@ -186,9 +207,12 @@ def write(folder, unit=0, pass_name="main", status="ok", files=("a/0.txt", "tmp/
 def test_a_record_is_read_as_it_was_saved(tmp_path):
     record = write(tmp_path, 3, "merge")
     path = tmp_path / "records" / "merge-000003.json"
+
     assert UnitRecord.load(tmp_path, "merge", 3) == UnitRecord.read(path) == record
     assert list(json.loads(path.read_text())) == sorted([*UnitRecord.__slots__, "checksum"])
+
     path.write_text(path.read_text()[:-20])
+
     assert UnitRecord.read(path) is None
     assert UnitRecord.load(tmp_path, "merge", 4) is None
 
@@ -208,12 +232,19 @@ def test_a_record_is_complete_with_its_outputs(tmp_path, name, change, complete)
     record = write(tmp_path)
     path = tmp_path / name
     text = path.read_text()
+
     if change == "removed":
         path.unlink()
     elif change:
         path.write_text(text[1:] if change == "shorter" else text[::-1])
-    ways = ({"temporary": False}, {"temporary": True}, {"temporary": False, "verify": True})
+
+    ways = (
+        {"temporary": False},
+        {"temporary": True},
+        {"temporary": False, "verify": True},
+    )
     gaps = [record.find_missing_output(tmp_path, **way) for way in ways]
+
     assert tuple(gap == "" for gap in gaps) == complete
     assert all(gap.startswith(str(path)) for gap in gaps if gap)
 
@@ -232,8 +263,10 @@ def test_a_file_without_a_record_of_its_name_and_a_failed_unit_are_left_out(tmp_
         write(tmp_path, 11),
         write(tmp_path, 1, "score"),
     ]
+
     (tmp_path / "records/000001.json").write_text("{")
     (tmp_path / "records/000010.json").write_bytes((tmp_path / "records/000002.json").read_bytes())
+
     assert list(read_records(tmp_path)) == kept
     assert records(tmp_path, "main") == [kept[0], kept[2]]
     assert "record of a failed unit" in kept[1].find_missing_output(tmp_path, temporary=False)

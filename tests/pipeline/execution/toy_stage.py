@@ -23,6 +23,7 @@ class Square(Pass):
         if self.fault == "die once" and unit == 1 and not flag.exists():
             flag.touch()
             os.kill(os.getpid(), signal.SIGKILL)
+
         if self.fault == "bug" and unit == 1:
             raise ZeroDivisionError
         if self.fault == "user" and unit == 1:

@@ -31,12 +31,14 @@ def wanted_copies(rows, factors):
     """Copies of the documents for training, from the factors of the file and the word of each
     uid."""
     found = {}
+
     for row, uid in enumerate(uid.tobytes() for uid in rows.fixed["document_uid"]):
         other = rows.columns["target_language"][row].tolist()
         by_source = factors["-".join(NAMES[code] for code in (rows.fixed["language"][row], *other))]
         factor = Fraction(by_source[SOURCES[rows.fixed["source_group"][row]]])
         if not is_heldout(uid, 0.1, 1):
             found[uid] = int(factor) + (fraction(uid, "balance", 1) < factor % 1)
+
     return found
 
 
@@ -52,20 +54,27 @@ def test_every_document_is_grouped_as_often_as_its_factor_says(out):
     tokens = all_rows(out / "encode")
     grouped = all_rows(out / DOCUMENTS / "train")
     wanted = wanted_copies(tokens, read_factors(out)["factors"])
+
     assert set(wanted.values()) == {0, 1, 2, 3, 4, 5, 7}
+
     copies = defaultdict(list)
+
     for uid, copy in zip(
         grouped.fixed["document_uid"], grouped.fixed["copy"].tolist(), strict=True
     ):
         copies[uid.tobytes()].append(copy)
+
     assert {uid: sorted(found) for uid, found in copies.items()} == {
         uid: list(range(number)) for uid, number in wanted.items() if number
     }
+
     places = {uid.tobytes(): row for row, uid in enumerate(tokens.fixed["document_uid"])}
+
     assert len(set(grouped.fixed["uid"].tolist())) == len(grouped), (
         "each copy is corrupted on its own"
     )
     assert set(all_rows(out / DOCUMENTS / "heldout").fixed["copy"].tolist()) == {0}
+
     for row, uid in enumerate(grouped.fixed["document_uid"]):
         one = places[uid.tobytes()]
         assert grouped.columns["ids"][row].tolist() == tokens.columns["token_ids"][one].tolist()
@@ -79,6 +88,7 @@ def test_copies_are_dealt_like_documents(out):
     rows = copy_documents(tokens, np.full(len(tokens), 3), 1)
     uids = [uid.tobytes() for uid in rows.fixed["document_uid"]]
     copies = rows.fixed["copy"].tolist()
+
     assert len(rows) == 3 * len(tokens) == len(set(zip(uids, copies, strict=True)))
     assert [
         document_order_key(uid, copy, 1) for uid, copy in zip(uids, copies, strict=True)
@@ -89,6 +99,7 @@ def test_copies_are_dealt_like_documents(out):
 def test_natural_proportions_give_the_bytes_of_a_run_without_balance(tmp_path):
     """All but the manifests of samples, which name the factors."""
     made = []
+
     for name, balance in (("with", {"alpha": 1}), ("without", None)):
         write_languages(tmp_path / name)
         run_balanced(
@@ -96,7 +107,9 @@ def test_natural_proportions_give_the_bytes_of_a_run_without_balance(tmp_path):
         )
         files = files_of(tmp_path / name).items()
         made.append({path: data for path, data in files if path.startswith(("group/", "corrupt/"))})
+
     found, plain = made
+
     assert found.keys() == plain.keys()
     assert {name for name in found if found[name] != plain[name]} == {
         f"{DOCUMENTS}/{split}/manifest.json" for split in ("train", "heldout")
@@ -110,7 +123,13 @@ def test_units_in_any_order_give_the_same_bytes(out, tmp_path):
         assert files_of(tmp_path / stage) == files_of(out / stage)
     _, factors = open_shards(out / DOCUMENTS / "train").manifest.parents
     path = tmp_path / "balance" / "factors.json"
-    assert (factors.name, factors.role, factors.digest) == ("balance", "factors", file_hash(path))
+
+    assert (
+        factors.name,
+        factors.role,
+        factors.digest,
+    ) == ("balance", "factors", file_hash(path))
+
     path.write_text(
         path.read_text(encoding="utf-8").replace('"max_copies": 9', '"max_copies": 8'),
         encoding="utf-8",
@@ -135,17 +154,24 @@ def test_copies_are_counted(tmp_path):
         for found in balance[kind].values()
         for source in found.values()
     ]
+
     assert (
         read["documents"]
         == group["documents"]["train"]
         == sum(source["documents"] for source in sources)
     )
     assert read["tokens"] + read["target_tokens"] == sum(source["tokens"] for source in sources)
+
     wanted = wanted_copies(tokens, read_factors(tmp_path)["factors"])
+
     assert copies["left_out"] == list(wanted.values()).count(0) > 0
     assert copies["documents"] == sum(wanted.values())
+
     train = group["sets"]["document-64-none"]["train"]
+
     assert train["tokens_in"] == copies["tokens"]
+
     both = group["sets"]["parallel-77-none-cut=longer"]["train"]["tokens_in"]
+
     assert both == train["tokens_in"] + copies["target_tokens"]
     assert len(tokens) == balance["documents_in"]

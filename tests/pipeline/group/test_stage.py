@@ -57,6 +57,7 @@ def test_train_and_heldout(tmp_path):
         split: open_shards(tmp_path / "group/packed-32-sep" / split, verify="shard")
         for split in ("train", "heldout")
     }
+
     for split, documents, shards in (("train", uids - held, 5), ("heldout", held, 3)):
         assert len(sets[split].manifest.shards) == shards
         for shard in range(shards):
@@ -64,7 +65,11 @@ def test_train_and_heldout(tmp_path):
             assert set(uids_of(rows)) <= documents
             assert {(order_key(uid, "order", 1) * shards) >> 64 for uid in uids_of(rows)} == {shard}
             assert (np.diff(mix(rows.fixed["uid"]).astype(object)) > 0).all()
-    assert counts["documents"] == {"train": len(uids) - len(held), "heldout": len(held)}
+
+    assert counts["documents"] == {
+        "train": len(uids) - len(held),
+        "heldout": len(held),
+    }
     assert (
         counts["tokens_in"]
         == sum(LENGTHS)
@@ -72,7 +77,9 @@ def test_train_and_heldout(tmp_path):
     )
     assert counts["documents_dropped"] == {"empty": LENGTHS.count(0)}
     assert counts["samples"] == sum(map(len, sets.values()))
+
     manifest = sets["train"].manifest
+
     assert manifest.languages == ("en", "de")
     assert sum(manifest.totals.tokens_by_language.values()) == manifest.totals.tokens
     assert manifest.grouping.options == {"length": 32, "separator": "sep"}
@@ -81,6 +88,7 @@ def test_train_and_heldout(tmp_path):
 
 def test_new_objectives_and_other_orders_leave_every_byte_of_the_sets_there_were(tmp_path):
     found = []
+
     for number, entries in enumerate(
         (PAIRED, [*MLM, *reversed(PAIRED), {"name": "causal_lm", "max_length": 30}])
     ):
@@ -90,6 +98,7 @@ def test_new_objectives_and_other_orders_leave_every_byte_of_the_sets_there_were
         found.append(
             {name: data for name, data in files_of(folder / "group").items() if "/" in name}
         )
+
     assert len({name.split("/")[0] for name in found[0]}) == 5
     assert found[0].items() <= found[1].items()
 
@@ -101,7 +110,9 @@ def test_pairs_are_accounted_for_and_partners_are_of_the_same_split_and_shard(tm
     for label, splits in counts["sets"].items():
         total = both if label.startswith("parallel") else sum(LENGTHS)
         assert sum(found["tokens_in"] for found in splits.values()) == total
+
     assert counts["sets"]["parallel-31-none-cut=longer"]["train"]["tokens_dropped"]["empty"] > 0
+
     for split in ("train", "heldout"):
         shards = open_shards(
             tmp_path / "group/sentence_pair-31-none-partner=True-short_rate=0.1" / split
@@ -141,12 +152,15 @@ def test_a_shard_without_documents_has_the_columns_of_a_full_one(tmp_path):
     none, some = sorted(
         (train_documents(tmp_path / "encode", shard, 0.0, 1) for shard in (0, 1)), key=len
     )
+
     assert (len(none), len(some)) == (0, 1)
+
     types = [
         {name: values.dtype for name, values in rows.fixed.items()}
         | {name: column.values.dtype for name, column in rows.columns.items()}
         for rows in (none, some)
     ]
+
     assert types[0] == {name: types[1][name] for name in types[0]}
     assert set(none.columns) == {"token_ids", "sentence_starts"}
 
@@ -167,13 +181,16 @@ def test_sets_follow_from_the_objectives_in_any_order(order, count):
         {"name": "document_rotation", "max_length": 40},
         {"name": "sentence_reordering", "max_length": 40},
     ]
+
     chosen = [plain[index] for index in order[:count]]
     entries = recipe(
         Path("unused"), [{**entry, "label": str(n)} for n, entry in enumerate(chosen)]
     ).corrupt
     found = sample_sets(entries, WORDS)
     built = [entry.build(WORDS) for entry in entries]
+
     assert [one.label for one in found] == sorted({objective.grouping.label for objective in built})
+
     for one in found:
         minima = [objective.minimum for objective in built if objective.grouping.label == one.label]
         assert one.minimum.tokens == min(minimum.tokens for minimum in minima)
@@ -187,6 +204,7 @@ def test_the_sets_are_part_of_the_key(tmp_path):
         {"name": "sentence_reordering", "max_length": 40},
     ]
     versions = [GroupStage(recipe(tmp_path, some)).version() for some in (entries, entries[1:])]
+
     assert versions[0] != versions[1], "they follow the objectives"
 
 
@@ -198,6 +216,8 @@ def test_two_groupings_with_one_label_are_an_error():
             for number, source in enumerate(("a/b", "a_b", "a_b"))
         ],
     ).corrupt
+
     assert len(sample_sets(entries[1:], WORDS)) == 1
+
     with pytest.raises(ConfigurationError, match=r"two groupings have the same label: parallel-"):
         sample_sets(entries, WORDS)

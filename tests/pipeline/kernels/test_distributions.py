@@ -48,7 +48,10 @@ def test_thresholds_of_frequencies_are_exact():
     assert frequency_thresholds(np.array([3, 0, 4], np.uint64)).tolist() == [3 * 2**29, 2**31]
     counts = np.array([2**50, 1, 2**50], np.uint64)
     total = 2**51 + 1
-    expected = [floor(Fraction(2**50, total) * 2**32), floor(Fraction(2**50 + 1, total) * 2**32)]
+    expected = [
+        floor(Fraction(2**50, total) * 2**32),
+        floor(Fraction(2**50 + 1, total) * 2**32),
+    ]
     assert frequency_thresholds(counts).tolist() == expected
 
 
@@ -61,28 +64,48 @@ def test_thresholds_of_lengths_are_exact():
     ):
         below = [0, *accumulate(weights[:-1])]
         assert table.tolist() == [floor(2**32 * weight / sum(weights)) for weight in below]
+
     found = poisson_thresholds(3500)
     total = mpmath.mpf(0)
     wanted = []
+
     with mpmath.workdps(60):
         for length in range(100):
             total += mpmath.exp(-3.5) * mpmath.mpf(3.5) ** length / mpmath.factorial(length)
             wanted += [int(total * 2**32)] if 1 - total >= mpmath.mpf(2) ** -22 else []
+
     assert found.tolist() == wanted
 
 
 def test_exponentials_are_logarithms():
     near_the_roots = [int(2**48 * 2**-0.5) + step for step in (-1, 0, 1)]
     drawn = (WORDS[:2000] >> np.uint64(16)).tolist()
-    numbers = [0, 1, 2**47 - 1, 2**47, *near_the_roots, 2**48 - 2, 2**48 - 1, *drawn]
+    numbers = [
+        0,
+        1,
+        2**47 - 1,
+        2**47,
+        *near_the_roots,
+        2**48 - 2,
+        2**48 - 1,
+        *drawn,
+    ]
     expected = [-log((number + 0.5) / 2**48) for number in numbers]
     assert exponentials(np.array(numbers, np.uint64)).tolist() == pytest.approx(expected, rel=1e-11)
 
 
 def test_exponentials_have_the_same_bits_everywhere():
-    found = exponentials(np.array([0, 2**20 + 3, 2**47 - 1, 2**48 - 2**30], np.uint64)).view(
-        np.uint64
-    )
+    found = exponentials(
+        np.array(
+            [
+                0,
+                2**20 + 3,
+                2**47 - 1,
+                2**48 - 2**30,
+            ],
+            np.uint64,
+        )
+    ).view(np.uint64)
     bits = [0x4040FB6B4B37945B, 0x4033687A671AF8D1, 0x3FE62E42FEFA3A0F, 0x3ED00001FFE0554D]
     assert found.tolist() == bits
 

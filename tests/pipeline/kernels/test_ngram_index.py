@@ -30,10 +30,12 @@ def found_in(matcher, texts):
 def entries_of(items, ngram):
     """The items of each entry, by sets."""
     entries = {}
+
     for number, item in enumerate(items):
         for words in map(words_of, item):
             for run in runs_of(words, ngram) or [tuple(words)] * (len(words) >= 5):
                 entries.setdefault(" ".join(run), set()).add(number)
+
     return entries
 
 
@@ -49,6 +51,7 @@ LETTERS = st.lists(st.sampled_from("ab"), max_size=9).map(" ".join)
 def test_entries_items_and_matches_are_those_of_sets(items, texts, ngram):
     index = index_of(items, ngram)
     expected = entries_of(items, ngram)
+
     assert index.runs.to_pylist() == list(expected)
     assert index.items.to_pylist() == [str(min(holders)) for holders in expected.values()]
     assert found_in(Matcher(index), texts) == {
@@ -73,14 +76,19 @@ def test_equal_hashes_remove_nothing_and_hide_nothing(monkeypatch, bits):
 
     monkeypatch.setattr(ngram_index, "hash_ngrams", few_hashes)
     index = index_of(items)
+
     assert index.runs.to_pylist() == list(entries_of(items, 13))
+
     matcher = Matcher(index)
     others = [prose(draw, 60) for _ in range(5)]
+
     assert found_in(matcher, others) == set()
+
     texts = [f"{text} {item[0]} {text}" for text, item in zip(others, items, strict=False)]
     found = [
         {run for text, _, run in found_in(matcher, texts) if text == number} for number in range(5)
     ]
+
     assert found == [entries_of([item], 13).keys() for item in items[:5]]
 
 
@@ -90,6 +98,7 @@ def test_an_index_comes_back_from_its_file(tmp_path):
     path = tmp_path / "index.arrow"
     write_index(path, index)
     again = open_index(RecordedFile(path))
+
     assert (again.ngram, again.runs.to_pylist(), again.items.to_pylist()) == (
         6,
         index.runs.to_pylist(),

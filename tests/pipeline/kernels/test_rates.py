@@ -24,7 +24,11 @@ from clozeline.pipeline.kernels.rates import (
     thousandths,
 )
 
-one_decimal = st.lists(st.integers(1, 99).map(lambda tenths: tenths / 10), min_size=1, max_size=12)
+one_decimal = st.lists(
+    st.integers(1, 99).map(lambda tenths: tenths / 10),
+    min_size=1,
+    max_size=12,
+)
 
 
 @given(weights=one_decimal, total=st.integers(0, 5000))
@@ -37,6 +41,7 @@ def test_largest_remainders_equal_fractions(weights, total):
     for _ in range(total - sum(counts)):
         deficit = [share - count for share, count in zip(exact, counts, strict=True)]
         counts[deficit.index(max(deficit))] += 1
+
     assert largest_remainders(weights, total) == tuple(counts)
 
 
@@ -48,7 +53,14 @@ def test_a_float_means_the_decimal_that_it_prints_as():
 
 
 @pytest.mark.parametrize(
-    "weights", [[], [1.0, 0.0], [1.0, -1.0], [float("inf")], [float("nan"), 1.0]]
+    "weights",
+    [
+        [],
+        [1.0, 0.0],
+        [1.0, -1.0],
+        [float("inf")],
+        [float("nan"), 1.0],
+    ],
 )
 def test_weights_must_be_finite_and_above_0(weights):
     with pytest.raises(ValueError, match=r"above 0|Invalid literal"):
@@ -58,7 +70,12 @@ def test_weights_must_be_finite_and_above_0(weights):
 def test_shares_sum_to_a_million():
     assert shares([1.0] * 7) == (142_858, *([142_857] * 6))
     assert shares([2, 2, 1, 1]) == (333_333, 333_333, 166_667, 166_667)
-    for weights in ([0.1, 0.2, 0.3], [1, 1e-9], [3.7] * 256):
+
+    for weights in (
+        [0.1, 0.2, 0.3],
+        [1, 1e-9],
+        [3.7] * 256,
+    ):
         assert sum(shares(weights)) == MILLION
     with pytest.raises(ValueError, match="above 0"):
         shares([1.0, 0.0])
@@ -75,7 +92,11 @@ def test_rates_of_tasks():
     )
 
 
-@given(st.integers(0, 70_000), st.integers(0, 1_000_000), st.none() | st.integers(0, 70_000))
+@given(
+    st.integers(0, 70_000),
+    st.integers(0, 1_000_000),
+    st.none() | st.integers(0, 70_000),
+)
 def test_count_equals_fractions(n, ppm, most):
     half_up = floor(Fraction(n * ppm, 1_000_000) + Fraction(1, 2))
     wanted = 0 if n == 0 or ppm == 0 else min(n if most is None else most, max(1, half_up))
@@ -96,7 +117,12 @@ def test_counts_between_rates_equal_fractions(n, one, other, bits):
     least = max(1, ceil(Fraction(n * low, MILLION)))
     counts = range(least, max(least, floor(Fraction(n * high, MILLION))) + 1)
     wanted = counts[bits * len(counts) >> 32] if n else 0
-    assert count_between(np.array([n]), low, high, np.array([bits], np.uint64)).tolist() == [wanted]
+    assert count_between(
+        np.array([n]),
+        low,
+        high,
+        np.array([bits], np.uint64),
+    ).tolist() == [wanted]
 
 
 @given(
@@ -111,8 +137,10 @@ def test_spans_equal_fractions(noise, mean, room):
 def test_rates_are_read_as_decimals():
     """Half-even float rounding gives 76 of 510 and 4 of 30 at 0.15."""
     written = {0.15: 150_000, 0.166667: 166_667, 1.0: 1_000_000, 1e-6: 1}
+
     assert {rate: parts_per_million(rate) for rate in written} == written
     assert count_at_rate(np.array([510, 30, 190]), parts_per_million(0.15)).tolist() == [77, 5, 29]
+
     with pytest.raises(ValueError, match="six decimals"):
         parts_per_million(0.1234567)
     with pytest.raises(ValueError, match="three decimals"):

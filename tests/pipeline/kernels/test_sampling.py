@@ -35,13 +35,23 @@ def numbered(key, stream, size, start=0):
 
 def test_choose_without_rows_and_everything():
     empty = np.empty(0, np.int64)
+
     assert len(choose(KEYS[:0], empty, empty)) == 0
     assert choose(KEYS[:1], np.array([65535]), np.array([65535]))[0].tolist() == list(range(65535))
+
     means = np.array([5.0, 1e9, 1.0])
     no_ids = Ragged(empty.astype(np.uint16), np.zeros(1, np.int64))
+
     assert len(choose_weighted(KEYS[:0], no_ids, means, empty)) == 0
+
     ids = Ragged(np.arange(3, dtype=np.uint32), np.array([0, 0, 3]))
-    assert choose_weighted(KEYS[:2], ids, means, np.array([0, 3])).values.tolist() == [0, 1, 2]
+
+    assert choose_weighted(
+        KEYS[:2],
+        ids,
+        means,
+        np.array([0, 3]),
+    ).values.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("equal", [True, False], ids=["equal rows", "ragged rows"])
@@ -55,6 +65,7 @@ def test_choose_weighted_equals_a_plain_sort_of_times(equal):
     )
     counts = candidates * 7 // 20
     chosen = choose_weighted(KEYS[: len(counts)], ids, means, counts, SLOTS)
+
     for row, (size, number) in enumerate(zip(candidates.tolist(), counts.tolist(), strict=True)):
         uniform = [((word(KEYS[row], SLOTS, index) >> 16) + 0.5) / 2**48 for index in range(size)]
         times = [-log(u) * mean for u, mean in zip(uniform, means[ids[row]].tolist(), strict=True)]
@@ -64,6 +75,7 @@ def test_choose_weighted_equals_a_plain_sort_of_times(equal):
 def test_reorder_takes_the_first_block_of_words_that_is_not_the_identity():
     counts = np.array([0, 1, 2, 3] * 100)
     orders = reorder(KEYS[:400], counts, ORDERS)
+
     for row, size in enumerate(counts.tolist()):
         blocks = (numbered(KEYS[row], ORDERS, size, start=attempt * size) for attempt in range(64))
         wanted = (
@@ -78,6 +90,7 @@ def test_reorder_swaps_after_64_identities(monkeypatch):
 
     monkeypatch.setattr("clozeline.pipeline.kernels.sampling.permute", identity)
     orders = reorder(KEYS[:3], np.array([1, 4, 2]), ORDERS)
+
     assert [orders[row].tolist() for row in range(3)] == [[0], [1, 0, 2, 3], [1, 0]]
 
 
@@ -92,13 +105,27 @@ def test_roles_at_the_ends(mask_ppm, random_ppm, wanted):
         "mask_ppm": mask_ppm,
         "random_ppm": random_ppm,
     }
+
     assert set(draw_replacements(KEYS[:200], original, **options).tolist()) == {wanted}
 
 
 def test_compositions_of_a_total_are_equally_likely():
-    drawn = compose(KEYS[:3000], np.full(3000, 4), np.full(3000, 2)).values.reshape(-1, 2).tolist()
+    drawn = (
+        compose(
+            KEYS[:3000],
+            np.full(3000, 4),
+            np.full(3000, 2),
+        )
+        .values.reshape(-1, 2)
+        .tolist()
+    )
+
     assert all(900 < drawn.count(parts) < 1100 for parts in ([1, 3], [2, 2], [3, 1]))
-    assert compose(KEYS[:3], np.array([3, 0, 7]), np.array([3, 0, 1])).values.tolist() == [
+    assert compose(
+        KEYS[:3],
+        np.array([3, 0, 7]),
+        np.array([3, 0, 1]),
+    ).values.tolist() == [
         1,
         1,
         1,
@@ -109,6 +136,7 @@ def test_compositions_of_a_total_are_equally_likely():
 @given(st.lists(st.lists(st.integers(0, 9), max_size=5), max_size=6))
 def test_indices_of_ragged_lists(lists):
     ragged = Ragged.from_lists(lists, np.int64)
+
     assert exclusive_cumsum(ragged.values, ragged.offsets).tolist() == [
         sum(one[:i]) for one in lists for i in range(len(one))
     ]

@@ -35,6 +35,7 @@ def test_merged_equals_a_plain_loop(cases):
     """Zero lengths are dropped from the end first, then the last spans become one."""
     limits = np.array([limit for _, limit in cases], np.int64)
     found = limit_spans(Ragged.from_lists([lengths for lengths, _ in cases], np.int64), limits)
+
     for row, (lengths, limit) in enumerate(cases):
         spans = list(lengths)
         while len(spans) > limit and 0 in spans:
@@ -55,6 +56,7 @@ def longest_part(begin, size, bounds):
     for _, tokens in groupby(document):
         parts.append((position, length := len(list(tokens))))
         position += length
+
     return max(parts, key=lambda part: part[1])
 
 
@@ -74,7 +76,11 @@ def layout(seed):
 @pytest.mark.parametrize("seed", range(40))
 def test_the_longest_part_of_each_span_is_left(seed):
     begins, sizes, bounds = layout(seed)
-    found = clip_to_documents(np.array(begins), np.array(sizes), np.array(bounds[:-1]))
+    found = clip_to_documents(
+        np.array(begins),
+        np.array(sizes),
+        np.array(bounds[:-1]),
+    )
     wanted = [longest_part(begin, size, bounds) for begin, size in zip(begins, sizes, strict=True)]
     assert list(zip(*(part.tolist() for part in found), strict=True)) == wanted
 
@@ -95,6 +101,7 @@ def test_noise_before_documents_counts_from_the_start_of_the_row(seed):
         for row, (_, _, bounds) in zip(spans, rows, strict=True)
         for bound in bounds[:-1]
     ]
+
     assert found[0].tolist() == [len(sizes) for sizes in before]
     assert found[1].tolist() == [sum(sizes) for sizes in before]
 
@@ -105,11 +112,14 @@ def test_lengths_until_equal_a_plain_loop(law, first):
     """The number of words drawn at first never matters."""
     totals = np.arange(60)
     found = draw_lengths(KEYS, totals, law, np.full(60, first))
+
     for row, total in enumerate(totals.tolist()):
         lengths = []
+
         for length in inverse_cdf(random_bits(KEYS[row : row + 1], LENGTHS, 400)[0], law).tolist():
             if sum(lengths) >= total:
                 break
             lengths.append(min(length, total - sum(lengths)))
+
         assert found[row].tolist() == lengths
         assert sum(lengths) == total

@@ -29,11 +29,14 @@ def test_words_equal_those_of_a_plain_loop(specials):
     words = find_words(ids, WORDS.opens_word(ids.values), IdSet(WORDS.special))
     for row, (first, last) in enumerate(pairwise(words.offsets.tolist())):
         wanted = slow_words(ids[row].tolist(), WORDS)
+
         assert (words.starts[first:last] - ids.offsets[row]).tolist() == [
             word.start for word in wanted
         ]
         assert words.lengths[first:last].tolist() == [word.length for word in wanted]
+
         runs = [word.run for word in wanted]
+
         assert (words.run_ends[first:last] - first).tolist() == [
             next((later for later in range(index, len(runs)) if runs[later] != run), len(runs))
             for index, run in enumerate(runs)
@@ -51,7 +54,9 @@ def test_words_within_a_budget_equal_those_of_a_plain_loop(rate, thresholds, spe
     words = find_words(ids, WORDS.opens_word(ids.values), IdSet(WORDS.special))
     budgets = np.floor(rate * words.tokens).astype(np.int64)
     found = choose_words(KEYS, words, budgets, ids, thresholds)
+
     assert found.lengths.tolist() == budgets.tolist()
+
     for row, budget in enumerate(budgets.tolist()):
         inside = slow_words(ids[row].tolist(), WORDS)
         law = (0,) if thresholds is None else thresholds.tolist()
@@ -64,6 +69,7 @@ def test_words_longer_than_asked_become_single_tokens_and_runs_stay():
         *map(np.array, ([0, 1, 6, 8, 9], [1, 4, 2, 1, 3], [2, 2, 3, 5, 5], [0, 3, 5], [7, 4]))
     )
     split = split_long_words(words, np.array([3, 2]))
+
     assert split.starts.tolist() == [0, 1, 2, 3, 4, 6, 8, 9, 10, 11]
     assert split.lengths.tolist() == [1, 1, 1, 1, 1, 2, 1, 1, 1, 1]
     assert split.run_ends.tolist() == [5, 5, 5, 5, 5, 6, 10, 10, 10, 10]

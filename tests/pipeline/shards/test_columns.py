@@ -84,10 +84,13 @@ def test_weights_are_never_rounded_when_written(tmp_path):
 def test_types_parse_back_and_others_are_refused(name):
     role = None if "<" not in name else {"use": "label", "of": "y", "below": 3}
     spec = ColumnSpec.parse("x", name, "", role)
+
     assert (spec.arrow_type, ColumnSpec.parse(**spec.as_dict())) == (name, spec)
+
     for other in ("int64", "list<fixed_size_binary[16]>", "list<list<uint16>>", "string"):
         with pytest.raises(IntegrityError, match="unknown type"):
             ColumnSpec.parse("x", other, "")
+
     with pytest.raises(IntegrityError, match="column x: a shard cannot hold a list of binary16"):
         ColumnSpec("x", "binary16", "list", "")
 
@@ -104,12 +107,15 @@ def test_every_id_survives_every_stage(tmp_path, size, width):
     """
     assert [spec.dtype for spec in feature_columns([IDS, PLACES], size)] == [width, "uint16"]
     assert [holds_ids(spec) for spec in feature_columns([IDS, PLACES], 10)] == [True, False]
+
     plain, paired = (token_columns(size, pairs=pairs) for pairs in (False, True))
+
     assert (paired[: len(plain)], [spec.name for spec in paired[len(plain) :]]) == (
         plain,
         ["target_ids", "target_language"],
     )
     assert {spec.dtype for spec in paired if spec.name in ("token_ids", "target_ids")} == {width}
+
     tokens = write_token_set(tmp_path, [60_000, 90_000, 110_000], shards=1, words=vocabulary(size))
     made = recipe(
         tmp_path,
@@ -119,25 +125,36 @@ def test_every_id_survives_every_stage(tmp_path, size, width):
         ],
         heldout=0.0,
     )
+
     run_stage(made, "group")
     run_stage(made, "corrupt")
+
     for name in ("masked_lm", "span_corruption"):
         shards = open_shards(tmp_path / "corrupt" / name / "train")
         samples = tmp_path / "group" / shards.manifest.parents[0].name
+
         assert validate(shards.path, samples).restored == len(shards)
+
         ids = [column for column in shards.columns if "ids" in column.name]
+
         assert {column.dtype for column in ids} == {width}
+
         blocks = [shards.read_block(block) for block in range(len(shards.index))]
+
         assert (
             max(int(one.columns[column.name].values.max()) for one in blocks for column in ids)
             == size - 1
         )
+
     folder = tmp_path / "encode"
     with pa.ipc.open_file(str(folder / "shard-00000-of-00001.arrow")) as reader:
         column = reader.read_all()["token_ids"]
+
     assert str(column.type) == f"list<item: {width} not null>"
     np.testing.assert_array_equal(column[0].values.to_numpy(), tokens.columns["token_ids"][0])
+
     change_manifest(folder, lambda manifest: manifest["tokenizer"].update(vocab_size=size - 1))
+
     with pytest.raises(
         DamagedBlock, match=f"ids below the vocabulary's {size - 1} in t.*_ids, got {size - 1}"
     ):
@@ -156,16 +173,24 @@ def test_identities_keep_zeros_at_their_ends():
 
 def test_counts_are_found_in_the_nearest_folder_above(tmp_path):
     manifest = tmp_path / "run/corrupt/masked_lm/train/manifest.json"
+
     assert find_token_counts(manifest) is None
+
     for folder, first in (("", 5), ("run/", 7)):
         path = tmp_path / f"{folder}encode/token_counts.arrow"
         path.parent.mkdir(parents=True)
         counts = np.arange(first, first + 4, dtype=np.uint64)
         write_table(
             path,
-            pa.table({"id": np.arange(4, dtype=np.uint32), "count": counts}),
+            pa.table(
+                {
+                    "id": np.arange(4, dtype=np.uint32),
+                    "count": counts,
+                }
+            ),
             TOKEN_COUNTS_SCHEMA,
         )
+
         assert find_token_counts(manifest).tolist() == counts.tolist()
 
 
@@ -178,8 +203,11 @@ def test_counts_are_found_in_the_nearest_folder_above(tmp_path):
 def test_auto_blocks_are_the_largest_that_fit_into_four_megabytes(length, id_bytes):
     found = block_rows_of("auto", [IDS, IDS, PLACES], length, id_bytes)
     row = sum(array[:1].nbytes for array in rows([1]).fixed.values()) + 2 * length * id_bytes
+
     assert list(rows([1]).fixed) == list(FIXED_COLUMNS)
+
     fitting = [size for size in (1920, 960, 480, 240, 120, 60) if size * row <= 4 << 20]
+
     assert found == (fitting[0] if fitting else 60)
     assert block_rows_of(7, [IDS], 10**6, id_bytes) == 7
 
@@ -189,6 +217,7 @@ def test_held_out_documents_stay_held_out_at_larger_fractions():
     at = {
         share: {uid for uid in uids if is_heldout(uid, share, 1)} for share in (0.0, 0.05, 0.2, 1.0)
     }
+
     assert at[0.0] == set()
     assert at[0.05] < at[0.2] < at[1.0] == set(uids)
     assert 330 < len(at[0.2]) < 470
@@ -200,9 +229,12 @@ def test_held_out_documents_stay_held_out_at_larger_fractions():
 )
 def test_units_are_training_shards_and_then_held_out_ones(shards, fraction, heldout):
     splits = Splits(shards, fraction)
+
     assert splits.heldout == heldout
+
     units = [splits.of_unit(unit) for unit in range(shards + heldout)]
     wanted = [("train", shard, shards) for shard in range(shards)]
+
     assert units == wanted + [("heldout", shard, heldout) for shard in range(heldout)]
     assert splits.items() == [("train", shards)] + ([("heldout", heldout)] if heldout else [])
 
@@ -222,6 +254,7 @@ def write_columns(folder, shards, *, name="score", rows=None, **changes):
     folder.mkdir()
     spec = list_column(name, "float16")
     infos = []
+
     for shard in range(len(shards.manifest.shards)):
         blocks = [shards.read_block(block) for block in np.flatnonzero(shards.index.shard == shard)]
         ids = [block.columns["input_ids"] for block in blocks]
@@ -233,6 +266,7 @@ def write_columns(folder, shards, *, name="score", rows=None, **changes):
         keep = np.arange(len(content) if rows is None else rows)
         path = folder / f"shard-{shard}.arrow"
         infos.append(write_shard(path, content.take(keep), [spec], block_rows=4))
+
     facts = {
         "name": "scores",
         "kind": "columns",
@@ -247,23 +281,27 @@ def write_columns(folder, shards, *, name="score", rows=None, **changes):
         "parents": [{"name": "set", "digest": shards.digest, "role": "rows"}],
         **changes,
     }
+
     write_manifest(folder, **facts)
     return open_shards(folder)
 
 
 def test_columns_are_read_with_their_rows(shards, tmp_path):
     joined = JoinedShards(shards, [write_columns(tmp_path / "columns", shards)])
+
     assert [spec.name for spec in joined.columns] == [
         *[spec.name for spec in shards.columns],
         "score",
     ]
     assert joined.digest == shards.digest
+
     for block in range(len(shards.index)):
         plain = shards.read_block(block)
         rows = joined.read_block(block)
         for name, values in plain.fixed.items():
             np.testing.assert_array_equal(rows.fixed[name], values)
         ids = plain.columns["input_ids"]
+
         np.testing.assert_array_equal(rows.columns["input_ids"].values, ids.values)
         np.testing.assert_array_equal(
             rows.columns["score"].values, np.asarray([one / 2 for one in ids.values])
@@ -293,6 +331,7 @@ def test_a_block_in_quarantine_of_either_set_is_not_read(shards, tmp_path):
     entry = '[{"shard": "shard-0.arrow", "block": 2, "reason": "test"}]'
     (tmp_path / "columns" / "quarantine.json").write_text(entry)
     joined = JoinedShards(shards, [open_shards(tmp_path / "columns")])
+
     assert joined.quarantined == {2}
     assert joined.quarantine.sha256 != ""
     assert JoinedShards(shards, [columns]).quarantine == shards.quarantine
@@ -329,6 +368,10 @@ def test_samples_and_other_kinds_are_refused(shards, tmp_path):
 def test_the_content_of_columns_is_part_of_their_digest(shards, tmp_path):
     first, same, other = (
         JoinedShards(shards, [write_columns(tmp_path / name, shards, config=config)])
-        for name, config in (("a", {"k": 1}), ("b", {"k": 1}), ("c", {"k": 2}))
+        for name, config in (
+            ("a", {"k": 1}),
+            ("b", {"k": 1}),
+            ("c", {"k": 2}),
+        )
     )
     assert first.columns_digest == same.columns_digest != other.columns_digest

@@ -49,6 +49,7 @@ class AnsweringStore:
             "secret": self.secret,
             "client_kwargs": {"endpoint_url": self.site.url},
         }
+
         return {
             "path": self.url,
             "store": {"fsspec": options if self.scheme == "s3" else {}, **store},
@@ -59,10 +60,12 @@ class AnsweringStore:
         asked = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
         # Content-Range
         answer = SimpleNamespace(start=0, stop=size, status=200, headers={}, body=None, says=None)
+
         if asked:
             answer.start = int(asked[1])
             answer.stop = min(size, int(asked[2]) + 1)
             answer.status = 206
+
         if asked:
             self.asked.append((answer.start, answer.stop))
         (self.change if asked else self.refuse)(answer)
@@ -80,6 +83,7 @@ class AnsweringStore:
         for name, value in (headers | answer.headers).items():
             if value:
                 request.send_header(name, value)
+
         request.end_headers()
         request.wfile.write(body)
 
@@ -153,8 +157,11 @@ def test_another_range_is_never_taken_for_the_one_that_was_asked_for(
             wrong(answer)
 
     store.change = change
+
     assert texts(store.entry(), tmp_path / "out") == right
+
     store.change = lambda answer: wrong(answer) if answer.start else None
+
     with pytest.raises(
         PartialFailureError, match=r"cannot be read after 2 tries: asked for bytes=\d+-\d+, got "
     ):
@@ -169,6 +176,7 @@ def test_the_rest_of_a_shorter_answer_is_asked_for(store, right, pauses, tmp_pat
         answer.stop = min(answer.stop, answer.start - answer.start % page + page)
 
     store.change = change
+
     assert texts(store.entry(retries=0), tmp_path / "out") == right
     assert not pauses
 
@@ -181,7 +189,15 @@ def test_the_rest_of_a_shorter_answer_is_asked_for(store, right, pauses, tmp_pat
 def test_a_busy_store_is_waited_for_as_long_as_it_asks(
     store, status, right, pauses, caplog, tmp_path
 ):
-    asked = iter(["7", formatdate(time.time() + 20, usegmt=True), "40", "7", "7"])
+    asked = iter(
+        [
+            "7",
+            formatdate(time.time() + 20, usegmt=True),
+            "40",
+            "7",
+            "7",
+        ]
+    )
 
     def change(answer):
         if (seconds := next(asked, None)) is not None:
@@ -190,8 +206,11 @@ def test_a_busy_store_is_waited_for_as_long_as_it_asks(
             answer.headers = {"Retry-After": seconds}
 
     store.change = change
+
     assert texts(store.entry(retries=0), tmp_path / "out") == right
+
     waits = [pause for pause in pauses if pause > 1]
+
     assert len(waits) == 5
     assert 60 <= sum(waits) <= 7 + 21 + 40 + 7 + 7
     assert caplog.text.count("asks to wait") == 5
@@ -206,6 +225,7 @@ def test_the_sum_of_the_waits_of_a_request_has_a_bound(store, pauses, tmp_path):
     store.change = change
     with pytest.raises(StorageError, match="asks to wait 70 s"):
         texts(store.entry(), tmp_path / "out")
+
     assert 200 <= sum(pauses) <= 301
 
 
@@ -233,9 +253,12 @@ def test_a_refusal_has_the_words_of_the_store(store, status, code, message, paus
     store.change = store.refuse = change
     with pytest.raises(StorageError, match="the store refuses") as caught:
         texts(store.entry(), tmp_path / "out")
+
     assert f"{code}: {message}" in str(caught.value)
+
     if store.scheme == "s3":
         assert store.secret not in str(caught.value)
+
     assert not pauses, "another try cures none of them"
 
 
@@ -256,6 +279,7 @@ def test_a_missing_object_and_a_redirect_to_anything_but_the_web_are_told_from_i
             store.change = store.refuse = change
             with pytest.raises(StorageError, match=said):
                 texts(store.entry(retries=0), tmp_path / "out")
+
     assert not pauses
 
 
@@ -300,6 +324,7 @@ def in_bucket(s3, path):
         "secret": "test-secret",
         "client_kwargs": {"endpoint_url": s3.meta.endpoint_url},
     }
+
     return {"path": f"s3://bucket/{path}", "store": {"fsspec": options}}
 
 

@@ -25,6 +25,7 @@ def message(content, codec=None):
     with pa.ipc.new_file(sink, SCHEMA, options=options) as writer:
         writer.write_batch(to_batch(content, COLUMNS, SCHEMA))
         end = sink.tell()
+
     return bytes(sink.getvalue().to_pybytes()[8 + SCHEMA.serialize().size : end])
 
 
@@ -35,13 +36,17 @@ def test_a_bomb_is_refused_before_memory_is_taken():
         {"input_ids": Ragged(np.zeros(1 << 25, np.uint16), np.array([0, 1 << 25]))},
     )
     stored = message(content, "zstd")
+
     assert len(stored) < 20_000
+
     tracemalloc.start()
     arrow = pa.total_allocated_bytes()
     with pytest.raises(BlockError, match="at most 4096 bytes after decompression"):
         decode(stored, COLUMNS, 1, 4096)
+
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     assert pa.total_allocated_bytes() - arrow < 1 << 20
+
     tracemalloc.stop()
 
 
@@ -49,8 +54,11 @@ def test_a_lying_length_is_refused_before_memory_is_taken():
     """The prefix of a compressed buffer claims another size than the columns give it."""
     content = rows(range(64), [64] * 64)
     stored = message(content, "zstd")
+
     assert len(decode(stored, COLUMNS, 64, 1 << 20)) == 64
+
     at = stored.rindex(struct.pack("<q", 64 * 64 * 2))
+
     for claim in (1 << 40, 1, -1, -2, 64 * 64 * 2 + 65):
         lie = stored[:at] + struct.pack("<q", claim) + stored[at + 8 :]
         with pytest.raises(BlockError, match="a buffer of 8192 bytes"):
@@ -62,6 +70,7 @@ def test_arbitrary_damage_is_an_exception_never_a_crash(codec):
     """Without the hash, whatever the bytes: rows within bounds, or `BlockError`."""
     stored = message(rows(range(16), [n % 5 for n in range(16)]), codec)
     draw = random.Random(3)
+
     for _ in range(3000):
         broken = bytearray(stored)
         for _ in range(draw.choice((1, 2, 8))):
@@ -75,7 +84,9 @@ def test_arbitrary_damage_is_an_exception_never_a_crash(codec):
             )
         except BlockError:
             continue
+
         offsets = found.columns["input_ids"].offsets
+
         assert len(found) == 16
         assert (np.diff(offsets) >= 0).all()
         assert offsets[-1] == len(found.columns["input_ids"].values)
@@ -87,15 +98,21 @@ def test_only_wanted_columns_are_taken(codec):
     stored = message(content, codec)
     lists = int(content.columns["input_ids"].lengths.sum())
     size = block_bytes(COLUMNS, 40, [lists])
+
     assert size == sum(array.nbytes for array in content.fixed.values()) + 4 * 41 + 2 * lists
+
     found = decode(stored, COLUMNS, 40, size, {"uid", "input_ids"})
+
     assert (set(found.fixed), set(found.columns)) == ({"uid"}, {"input_ids"})
     assert found.fixed["uid"].tolist() == list(range(40))
     assert (
         found.columns["input_ids"].values.tolist() == content.columns["input_ids"].values.tolist()
     )
+
     inside = np.shares_memory(found.fixed["uid"], np.frombuffer(stored, np.uint8))
+
     assert inside == (codec is None), "what is not compressed is a view of the stored bytes"
+
     with pytest.raises(BlockError, match=f"at most {size - 1} bytes"):
         decode(stored, COLUMNS, 40, size - 1, {"uid"})
 
@@ -114,7 +131,11 @@ def index_of(folder):
 def put_index(folder, raw):
     """Replace the index, and say so in the manifest."""
     (folder / "index.arrow").write_bytes(raw)
-    facts = {"path": "index.arrow", "sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)}
+    facts = {
+        "path": "index.arrow",
+        "sha256": hashlib.sha256(raw).hexdigest(),
+        "bytes": len(raw),
+    }
     change_manifest(folder, lambda manifest: manifest.update(index=facts))
 
 
@@ -124,6 +145,7 @@ def arrow_file(table, *, most=None, codec=None):
         sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)
     ) as writer:
         writer.write_table(table, max_chunksize=most)
+
     return bytes(sink.getvalue().to_pybytes())
 
 
@@ -145,9 +167,15 @@ def test_its_columns_are_plain_arrow(folder):
     """Return the index as a reader in another language finds it: 40 bytes a block."""
     table = index_of(folder)
     types = ["uint32", "uint32", "uint64", "uint32", "uint32", "fixed_size_binary[16]"]
-    assert [(field.name, str(field.type), field.nullable) for field in table.schema] == [
-        (name, kind, False) for name, kind in zip(NAMES, types, strict=True)
-    ]
+
+    assert [
+        (
+            field.name,
+            str(field.type),
+            field.nullable,
+        )
+        for field in table.schema
+    ] == [(name, kind, False) for name, kind in zip(NAMES, types, strict=True)]
     assert sum(field.type.bit_width for field in table.schema) == 8 * 40
     assert table.select(["shard", "block", "rows"]).to_pydict() == {
         "shard": [0, 0, 0, 1],
@@ -159,7 +187,11 @@ def test_its_columns_are_plain_arrow(folder):
 @pytest.mark.parametrize("sizes", [[], [0], [0, 0]])
 def test_a_set_without_rows_has_an_empty_index(tmp_path, sizes):
     shards = toy_set(tmp_path, sizes)
-    assert (len(shards), len(shards.index), shards.index.xxh3.shape) == (0, 0, (0, 16))
+    assert (
+        len(shards),
+        len(shards.index),
+        shards.index.xxh3.shape,
+    ) == (0, 0, (0, 16))
 
 
 @pytest.mark.parametrize(
@@ -193,6 +225,7 @@ def test_a_block_named_twice_is_refused(folder):
     for name in ("offset", "length", "xxh3"):
         first, _, *rest = table[name].to_pylist()
         table = with_values(table, name, [first, first, *rest])
+
     put_index(folder, arrow_file(table))
     with pytest.raises(ManifestError, match="share bytes of a shard"):
         open_shards(folder)
@@ -232,15 +265,19 @@ def test_a_bomb_of_an_index_is_refused_before_memory_is_taken(folder):
     schema = index_of(folder).schema
     columns = [pa.Array.from_buffers(field.type, rows, [None, wide]) for field in schema]
     bomb = arrow_file(pa.table(columns, schema=schema), codec="zstd")
+
     assert len(bomb) < 100_000
+
     del columns, wide
     put_index(folder, bomb)
     arrow = pa.default_memory_pool().max_memory()
     tracemalloc.start()
     with pytest.raises(ManifestError, match="got 10000000"):
         open_shards(folder)
+
     assert pa.default_memory_pool().max_memory() - arrow < 1 << 20
     assert tracemalloc.get_traced_memory()[1] < 4 << 20
+
     tracemalloc.stop()
     # A manifest that agrees with the bomb would need as many bytes of index.
     change_manifest(
@@ -255,11 +292,13 @@ def test_arbitrary_damage_ends_in_one_message(folder):
     written."""
     raw = (folder / "index.arrow").read_bytes()
     draw = random.Random(5)
+
     for _ in range(400):
         broken = bytearray(raw)
         for _ in range(draw.choice((1, 2, 8))):
             broken[draw.randrange(len(broken))] = draw.randrange(256)
         put_index(folder, bytes(broken[: draw.choice((len(broken), draw.randrange(len(broken))))]))
+
         with contextlib.suppress(ManifestError, DamagedBlock):
             shards = open_shards(folder)
             found = [

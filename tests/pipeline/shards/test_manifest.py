@@ -18,9 +18,19 @@ from tests.shard_sets import IDS, TOKENIZER, change_manifest, objective, toy_set
 
 def test_what_is_written_is_read(tmp_path):
     shards = toy_set(
-        tmp_path, [10, 3], codec="zstd", parents=[{"name": "toy", "digest": "d", "role": "samples"}]
+        tmp_path,
+        [10, 3],
+        codec="zstd",
+        parents=[
+            {
+                "name": "toy",
+                "digest": "d",
+                "role": "samples",
+            }
+        ],
     )
     manifest = Manifest.load(tmp_path / "manifest.json")
+
     assert manifest == Manifest.load(tmp_path) == shards.manifest
     assert manifest.totals.model_dump() == {
         "samples": 13,
@@ -106,11 +116,13 @@ def test_a_wrong_manifest_is_refused(tmp_path, change, message):
 def test_a_manifest_of_a_newer_version_is_told_from_a_wrong_one(tmp_path, changes):
     toy_set(tmp_path, [10, 3])
     change_manifest(tmp_path, at(format=2, **changes))
+
     with pytest.raises(
         NewerFormatError,
         match=r"manifest\.json: a newer version wrote this file \(format 2, this version reads for",
     ):
         open_shards(tmp_path)
+
     path = tmp_path / "manifest.json"
     path.write_text(path.read_text().replace('"format": 2', '"format": 3'))
     with pytest.raises(ManifestError, match="format: Input should be less than or equal to 1"):
@@ -134,9 +146,12 @@ def test_another_spelling_of_the_same_is_refused(tmp_path, old, new):
         [10],
         objective=objective("decoder", rate=1e-7, text="caf\N{LATIN SMALL LETTER E WITH ACUTE}"),
     )
+
     path = tmp_path / "manifest.json"
     text = path.read_text(encoding="utf-8")
+
     assert old in text
+
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(ManifestError, match="changed since it was written"):
         open_shards(tmp_path)
@@ -157,7 +172,9 @@ def test_what_is_nested_deep_is_refused_without_a_crash(tmp_path):
     value = 1
     for _ in range(190):
         value = [value]
+
     assert toy_set(tmp_path, [3], config={"deep": value}).manifest.config == {"deep": value}
+
     for depth in (300, 980, 100_000):
         for text in ("[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth):
             (tmp_path / "manifest.json").write_text(text)
@@ -182,7 +199,9 @@ def test_a_huge_manifest_is_not_parsed_and_none_written(tmp_path, monkeypatch):
     tracemalloc.start()
     with pytest.raises(ManifestError, match="the limit is 67108864"):
         open_shards(tmp_path)
+
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
+
     tracemalloc.stop()
     raw = json.dumps(list(range(101))).encode()
     check_entries("here", raw, 100)
@@ -190,6 +209,7 @@ def test_a_huge_manifest_is_not_parsed_and_none_written(tmp_path, monkeypatch):
         check_entries("here", raw, 99)
     monkeypatch.setattr("clozeline.pipeline.shards.writer.SIZE_LIMIT", 3000)
     toy_set(tmp_path / "small", [3])
+
     for changes, said in (
         ({"config": {"notes": "x" * 1500}}, r"bytes, 3000 are read"),
         ({"colour": "red"}, "colour"),
@@ -214,6 +234,7 @@ def test_code_config_and_paths_do_not_move_the_digest(tmp_path):
             old.rename(tmp_path / shard["path"])
 
     change_manifest(tmp_path, move)
+
     assert open_shards(tmp_path).digest == digest
 
 
@@ -238,8 +259,13 @@ PREDICTED = {
 def test_content_moves_the_digest(tmp_path, options, moves):
     first = toy_set(tmp_path / "a", [10, 3])
     other = toy_set(tmp_path / "b", [10, 3], **options)
+
     assert (first.digest != other.digest) == moves
+
     texts = [(tmp_path / name / "manifest.json").read_text() for name in "ab"]
+
     assert (texts[0] != texts[1]) == moves
+
     frame = options.get("objective", {}).get("frame", {})
+
     assert other.manifest.objective.frame.predict_from == frame.get("predict_from", "same")

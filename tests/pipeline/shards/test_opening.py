@@ -28,6 +28,7 @@ def test_bytes_outside_the_blocks_are_checked_with_the_whole_file(tmp_path, cont
         uids(open_shards(tmp_path))  # the stream never reads these bytes
         with pytest.raises(ManifestError, match="SHA-256"):
             open_shards(tmp_path, verify="shard")
+
     path.write_bytes(whole)
     open_shards(tmp_path, verify="shard")
 
@@ -80,6 +81,7 @@ def test_where_no_manifest_is_the_message_says_what_is_there(tmp_path):
             StorageError, match=r"; there are sets in \S+/masked_lm/heldout, \S+/masked_lm/train$"
         ):
             Manifest.load(folder)
+
     (tmp_path / "corrupt" / "masked_lm" / "train" / "manifest.json").unlink()
     with pytest.raises(StorageError, match=r"it is written last: wait until this set is finished$"):
         Manifest.load(tmp_path / "corrupt" / "masked_lm" / "train")
@@ -96,9 +98,11 @@ def test_texts_in_place_of_a_set_are_answered_with_the_command_that_makes_one(tm
     else:
         path.mkdir()
         (path / "a.txt").write_text("one", encoding="utf-8")
+
     with pytest.raises(ManifestError if path.suffix else StorageError) as caught:
         open_shards(path)
     said = str(caught.value)
+
     assert said.startswith(
         f"{path}: not the manifest" if path.suffix else f"{path}/manifest.json: not a shard set"
     )
@@ -109,7 +113,11 @@ def test_texts_in_place_of_a_set_are_answered_with_the_command_that_makes_one(tm
 # Pipes, devices, and lists without end
 # --------------------------------------------------------------------------------
 
-KINDS = {"pipe": os.mkfifo, "folder": os.mkdir, "device": lambda path: path.symlink_to("/dev/zero")}
+KINDS = {
+    "pipe": os.mkfifo,
+    "folder": os.mkdir,
+    "device": lambda path: path.symlink_to("/dev/zero"),
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -119,6 +127,7 @@ def test_what_is_not_a_regular_file_is_refused(tmp_path, name, kind):
     toy_set(tmp_path, [9, 4])
     (tmp_path / name).unlink(missing_ok=True)
     KINDS[kind](tmp_path / name)
+
     with pytest.raises(
         ManifestError, match=rf"/{name}: expected a regular file, got a {kind}; copy"
     ):
@@ -133,8 +142,11 @@ def test_a_large_file_is_not_read(tmp_path):
         ManifestError, match=r"quarantine.json: 1099511627776 bytes, the limit is 67108864"
     ):
         open_shards(tmp_path)
+
     (tmp_path / "ten").write_bytes(bytes(10))
+
     assert read_regular(tmp_path / "ten", 10) == bytes(10)
+
     with pytest.raises(ManifestError, match="10 bytes, the limit is 9"):
         read_regular(tmp_path / "ten", 9)
 
@@ -153,9 +165,15 @@ def test_blocks_are_numbered_over_all_shards(tmp_path):
     """Shards of 2, 0 and 3 blocks; naming one twice does no harm."""
     manifest = toy_set(tmp_path, [8, 0, 11]).manifest
     raw = json.dumps(
-        [entry(FIRST, 1), entry(THIRD, 0), entry(THIRD, 2), entry(THIRD, 2, "again")]
+        [
+            entry(FIRST, 1),
+            entry(THIRD, 0),
+            entry(THIRD, 2),
+            entry(THIRD, 2, "again"),
+        ]
     ).encode()
     found = read_quarantine("here", raw, manifest)
+
     assert (found.blocks, found.sha256) == ({1, 2, 4}, hashlib.sha256(raw).hexdigest())
     assert read_quarantine("here", b"[]", manifest).blocks == frozenset()
 
@@ -180,7 +198,14 @@ CONTENTS = (
 
 
 @pytest.mark.parametrize(
-    "raw", [*(json.dumps(one).encode() for one in CONTENTS), b"", b"[", b"\xff", b"[" * 100_000]
+    "raw",
+    [
+        *(json.dumps(one).encode() for one in CONTENTS),
+        b"",
+        b"[",
+        b"\xff",
+        b"[" * 100_000,
+    ],
 )
 def test_anything_else_is_refused_with_its_place(tmp_path, raw):
     toy_set(tmp_path, [8, 0, 11])
@@ -195,15 +220,19 @@ def test_a_changed_file_is_never_taken_for_another_quarantine(tmp_path):
     publish_quarantine(tmp_path, [entry(FIRST, 0), entry(THIRD, 2, "no disk")])
     path = tmp_path / "quarantine.json"
     whole = path.read_bytes()
+
     assert read_quarantine("here", whole, manifest).blocks == {0, 4}
+
     for byte in range(len(whole)):
         damaged = whole[:byte] + bytes([whole[byte] ^ 1 << byte % 8]) + whole[byte + 1 :]
         with pytest.raises(ManifestError):
             read_quarantine("here", damaged, manifest)
+
     content = json.loads(whole)
     for missing in ("blocks", "checksum"):
         with pytest.raises(ManifestError):
             read_quarantine("here", json.dumps({**content, missing: None}).encode(), manifest)
+
     path.unlink()
     path.symlink_to(tmp_path / "elsewhere.json")
     with pytest.raises(ManifestError, match=r"quarantine.json: cannot be read"):
@@ -220,7 +249,9 @@ def test_a_shard_that_is_wholly_in_quarantine_may_be_missing(tmp_path):
         open_shards(tmp_path)
     (tmp_path / "quarantine.json").write_text(json.dumps(entries))
     opened = open_shards(tmp_path)
+
     assert (opened.quarantine.blocks, opened.optional_shards) == (set(inside), {1})
+
     joined = JoinedShards(opened, [])
     joined.check_files()
     shards.shard_path(0).unlink()

@@ -14,19 +14,28 @@ from clozeline.pipeline.rows import Ragged
 from tests.shard_sets import IDS, list_column, rows, write_set
 
 TYPES = {"order": "uint16", "sentence_starts": "uint32", "attention": "uint8", "partner": "uint64"}
-COLUMNS = [IDS, *(list_column(name, dtype) for name, dtype in TYPES.items())]
-SIZES = {"an empty shard": [10, 0, 7], "full blocks": [8, 4], "many empty ones": [0, 0, 1, 0]}
+COLUMNS = [
+    IDS,
+    *(list_column(name, dtype) for name, dtype in TYPES.items()),
+]
+SIZES = {
+    "an empty shard": [10, 0, 7],
+    "full blocks": [8, 4],
+    "many empty ones": [0, 0, 1, 0],
+}
 
 
 def content(uids):
     """Rows whose lists differ in length, and come to none."""
     made = rows(uids, [uid % 5 * 3 for uid in uids])
+
     for name, dtype in TYPES.items():
         lists = [
             [] if name == "partner" else [70_000 + uid if dtype == "uint32" else uid] * (uid % 3)
             for uid in uids
         ]
         made.columns[name] = Ragged.from_lists(lists, dtype)
+
     return made
 
 
@@ -91,6 +100,7 @@ def test_what_a_reader_is_told(tmp_path):
     (path,), _ = build(tmp_path, [3], "arrow", "zstd")
     with pa.ipc.open_file(path) as reader:
         schema = reader.schema
+
     assert [str(field.type) for field in schema] == [
         *("uint64", "uint16", "fixed_size_binary[16]", "uint32", "uint8", "uint8", "uint8"),
         *(

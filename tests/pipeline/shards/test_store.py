@@ -31,10 +31,15 @@ def test_a_store_in_memory_gives_the_same_rows(local, memory, tmp_path, monkeypa
     for path in (memory, f"{memory}/manifest.json", Path(memory)):
         shards = open_shards(path)
         assert (uids(shards), shards.digest) == (uids(local), local.digest)
+
     assert shards.stats()["requests"] == len(shards.index) + 4, "manifest, index, quarantine, list"
+
     shards = open_shards(memory, check_files=False)
+
     assert shards.stats()["requests"] == 3
+
     shards.check_files()
+
     assert shards.stats()["requests"] == 4
     assert not list((tmp_path / "temporary").iterdir())
 
@@ -52,27 +57,41 @@ def test_which_paths_are_urls(local):
 def test_http_fetches_exactly_the_bytes_of_each_block(local, server):
     shards = open_shards(server.url)
     opened = len(server.ranges)
+
     assert uids(shards) == uids(local)
+
     wanted = [
         (int(o), int(o) + int(n))
         for o, n in zip(local.index.offset, local.index.length, strict=True)
     ]
+
     assert server.ranges[opened:] == wanted
 
 
 @settings(max_examples=30)
-@given(st.integers(0, 300), st.integers(0, 300), st.integers(1, 64))
+@given(
+    st.integers(0, 300),
+    st.integers(0, 300),
+    st.integers(1, 64),
+)
 def test_a_long_range_is_read_by_requests_that_tile_it(start, length, largest):
     whole = bytes(n % 251 for n in range(600))
     SYSTEM.pipe_file("/tiles/a", whole)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("clozeline.pipeline.shards.store.LARGEST_REQUEST", largest)
         store = RemoteStore("memory://tiles", StoreOptions(retries=0))
+
         assert (
             store.read("memory://tiles/a", (start, start + length)) == whole[start : start + length]
         )
-        assert (store.bytes, store.requests, store.retries) == (length, -(-length // largest), 0)
+        assert (
+            store.bytes,
+            store.requests,
+            store.retries,
+        ) == (length, -(-length // largest), 0)
         assert store.read_whole("memory://tiles/a", 600) == whole
+
         with pytest.raises(StorageError, match=r"a: expected at most 599 bytes, got more$"):
             store.read_whole("memory://tiles/a", 599)
 
@@ -99,8 +118,10 @@ def test_faults_that_pass_are_not_noticed(local, server, fault, retries):
     """Neither a page of a proxy's own, sent once, nor a manifest that was cut off ends a run."""
     shards = open_shards(server.url)
     server.faults = [fault, "", fault]
+
     assert uids(shards) == uids(local)
     assert shards.stats()["retries"] == retries
+
     if fault not in ("flip", "short", "200", "long"):
         server.faults = [fault, "", fault]
         assert uids(open_shards(server.url)) == uids(local)
@@ -137,7 +158,9 @@ def test_faults_that_stay_are_told(server, faults, error, said):
     server.faults = list(faults)
     with pytest.raises(error, match=said) as caught:
         shards.read_block(0)
+
     assert not server.faults
+
     if error is DamagedBlock:
         assert caught.value.shard == f"{server.url}/shard-00000-of-00002.arrow"
 
@@ -151,6 +174,7 @@ def test_errors_of_any_kind_are_failed_tries(memory, monkeypatch):
         RuntimeError("a"),
         RuntimeError("b"),
     ]
+
     real = MemoryFileSystem.cat_file
 
     def failing(self, *arguments, **options):
@@ -162,6 +186,7 @@ def test_errors_of_any_kind_are_failed_tries(memory, monkeypatch):
     for said in (r"the store refuses: .*403", "after 2 tries: RuntimeError: b"):
         with pytest.raises(StorageError, match=said):
             shards.read_block(0)
+
     shards.read_block(0)
 
 
@@ -175,6 +200,7 @@ def test_pauses_double_and_are_bounded(memory, monkeypatch):
     monkeypatch.setattr(f"{store}.time", SimpleNamespace(sleep=pauses.append))
     with pytest.raises(StorageError, match="after 10 tries: ZeroDivisionError"):
         RemoteStore(memory, StoreOptions(retries=9)).read(f"{memory}/a", (0, 4))
+
     assert pauses == [
         (0, pytest.approx(high)) for high in (0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10, 10)
     ]
@@ -203,9 +229,12 @@ def test_what_is_not_there(local, server, memory):
     ):
         with pytest.raises(error, match=said):
             open_shards(path)
+
     name = local.manifest.shards[1].path
     change(memory, name, lambda raw: b"X" + raw[1:])
+
     assert uids(open_shards(memory)) == uids(local), "no block has this byte"
+
     with pytest.raises(ManifestError, match=r"shard-00001-of-00002.arrow: expected SHA-256"):
         open_shards(memory, verify="shard")
     change(memory, name, lambda raw: raw[:-1])

@@ -43,22 +43,42 @@ def bytes_of(found):
         for name, ragged in found.columns.items()
         for part in (ragged.values, ragged.lengths)
     }
+
     arrays = [*found.fixed.items(), *lists.items()]
     return [(name, array.dtype.str, array.tobytes()) for name, array in arrays]
 
 
 @forms
-@pytest.mark.parametrize("lengths", [[n % 5 for n in range(23)], [100_000, 0, 3, 65_537, 100_001]])
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        [n % 5 for n in range(23)],
+        [100_000, 0, 3, 65_537, 100_001],
+    ],
+)
 def test_rows_come_back_to_the_last_bit(tmp_path, container, codec, lengths):
     content = rows(range(1, len(lengths) + 1), lengths)
     weights = np.resize(
-        np.array([1 / 3, 65_000, 1, 7 / 6, 2**-20, 3, 1.25], np.float32), len(lengths)
+        np.array(
+            [
+                1 / 3,
+                65_000,
+                1,
+                7 / 6,
+                2**-20,
+                3,
+                1.25,
+            ],
+            np.float32,
+        ),
+        len(lengths),
     )
     content.columns["label_weight"] = Ragged(weights, np.arange(len(lengths) + 1))
     weight = feature_columns([Feature("label_weight", "float32", WEIGHT, "weight")], 1000)
     shards = write_set(
         tmp_path, [content], columns=[IDS, *weight], container=container, codec=codec
     )
+
     assert shards.index.rows.tolist() == [4] * (len(lengths) // 4) + [len(lengths) % 4]
     assert bytes_of(read(shards)) == bytes_of(content)
     assert shards.columns[-1].arrow_type == "list<float32>"
@@ -86,11 +106,16 @@ def test_portions_do_not_matter(tmp_path_factory, portions, block_rows, form):
     ]
     options = {"block_rows": block_rows, "container": form[0], "codec": form[1]}
     whole = write_shard(folder / "a", content, COLUMNS, **options)
+
     assert write_shard(folder / "b", iter(parts), COLUMNS, name="a", **options) == whole
     assert (folder / "a").read_bytes() == (folder / "b").read_bytes()
+
     sizes = [min(block_rows, count - start) for start in range(0, count, block_rows)]
+
     assert [block.rows for block in whole.blocks] == sizes
+
     shards = write_set(folder / "set", [content], **options)
+
     assert not count or bytes_of(read(shards)) == bytes_of(content)
     assert len(shards) == count
 
@@ -99,9 +124,16 @@ def test_a_record_of_a_shard_survives_json(tmp_path):
     info = write_shard(
         tmp_path / "x.part", rows(range(9), 4), COLUMNS, block_rows=4, name="x.arrow"
     )
-    assert (info.path, info.rows, info.tokens, info.longest) == ("x.arrow", 9, 36, 4)
+
+    assert (
+        info.path,
+        info.rows,
+        info.tokens,
+        info.longest,
+    ) == ("x.arrow", 9, 36, 4)
     assert info.largest_block == 4 * (8 + 2 + 16 + 4 + 1 + 1 + 1) + 4 * 5 + 4 * 4 * 2
     assert ShardInfo.from_json(json.loads(json.dumps(info.to_json()))) == info
+
     with pytest.raises(IntegrityError, match="not the record"):
         ShardInfo.from_json({"path": "x"})
 
@@ -114,6 +146,7 @@ def test_rows_of_a_block_follow_the_row_size(tmp_path):
         240,
         60,
     ]
+
     with pytest.raises(IntegrityError, match="block_rows"):
         write_shard(tmp_path / "x", rows([1], 1), COLUMNS, block_rows=0)
 
@@ -132,9 +165,12 @@ def test_bytes_of_an_arrow_shard(tmp_path, codec):
     )
     with pa.ipc.open_file(raw) as reader:
         assert starts[0] == 8 + reader.schema.serialize().size
+
     assert (raw[:8], raw[-6:]) == (b"ARROW1\0\0", b"ARROW1")
     assert all(start % 8 == 0 and raw[start : start + 4] == b"\xff" * 4 for start in starts)
+
     ends = [start + length for start, length in zip(starts, lengths, strict=True)]
+
     assert ends[:-1] == starts[1:]
     assert raw[ends[-1] : ends[-1] + 8] == b"\xff\xff\xff\xff\0\0\0\0"
     assert ends[-1] + 8 + int.from_bytes(raw[-10:-6], "little") + 10 == len(raw)
@@ -146,11 +182,13 @@ def test_bytes_of_a_tar_shard(tmp_path):
     path = shards.shard_path(0)
     with tarfile.open(path) as archive:
         entries = archive.getmembers()
+
     assert [entry.name for entry in entries] == [
         "00000000.arrow",
         "00000001.arrow",
         "00000002.arrow",
     ]
+
     for entry, start, length in zip(entries, shards.index.offset, shards.index.length, strict=True):
         facts = (
             entry.mode,
@@ -161,10 +199,13 @@ def test_bytes_of_a_tar_shard(tmp_path):
             entry.gname,
             entry.pax_headers,
         )
+
         assert facts == (0o644, 0, 0, 0, "", "", {})
         assert entry.offset_data == entry.offset + 512
         assert entry.offset_data < start < start + length < entry.offset_data + entry.size
+
     raw = path.read_bytes()
+
     assert {raw[entry.offset + 257 : entry.offset + 265] for entry in entries} == {b"ustar\x0000"}
     assert len(raw) % 10240 == 0
     assert not any(raw[entries[-1].offset_data + -(-entries[-1].size // 512) * 512 :])
@@ -200,24 +241,29 @@ def write(folder, path, order):
         "special_ids": {},
         "sentinels": [],
     }
+
     writer = SetWriter(path, 3, NUMBERED, block_rows=2, compression=Compression(codec="none"))
+
     for shard in order:
         assert not writer.is_written(Output(folder), shard)
         numbers = np.arange(10 * shard, 10 * shard + 5, dtype=np.uint16)
         ids = Ragged.from_lists([[shard] * 3] * 5, np.uint16)
         writer.write_shard(Output(folder), shard, RowBatch({"number": numbers}, {"ids": ids}))
         assert writer.is_written(Output(folder), shard)
+
     with pytest.raises(StorageError, match="not a shard set"):
         open_shards(folder / path)
     for _ in range(2):  # a merge that is done again ends the same
         writer.write_manifest(
             Output(folder), name="toy", kind="tokens", seed=1, tokenizer=tokenizer
         )
+
     assert sorted(file.name for file in (folder / path).iterdir() if file.suffix) == [
         "index.arrow",
         "manifest.json",
         *(f"shard-{shard:05d}-of-00003.arrow" for shard in range(3)),
     ]
+
     return folder / path
 
 
@@ -229,6 +275,7 @@ def test_shards_stand_in_their_order_whatever_the_order_of_writing(tmp_path, pat
     numbers = [
         shards.read_block(block).fixed["number"].tolist() for block in range(len(shards.index))
     ]
+
     assert numbers == [[0, 1], [2, 3], [4], [10, 11], [12, 13], [14], [20, 21], [22, 23], [24]]
     assert shards.manifest.compression.codec == "none"
     assert (there / "manifest.json").read_bytes() == (back / "manifest.json").read_bytes()
@@ -236,6 +283,7 @@ def test_shards_stand_in_their_order_whatever_the_order_of_writing(tmp_path, pat
 
 def test_more_shards_than_a_manifest_may_list_are_refused_before_the_first_is_written():
     SetWriter("set/train", SHARD_LIMIT, NUMBERED, block_rows=2)
+
     with pytest.raises(
         ConfigurationError,
         match=r"set/train: 100001 shards, the limit is 100000: .*variants",

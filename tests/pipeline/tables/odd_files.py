@@ -53,7 +53,11 @@ def csv(*texts, delimiter=",", end="\n", columns=COLUMNS):
 
 def tsv(*texts, end="\n"):
     return end.join(
-        ["\t".join(COLUMNS), *("\t".join(fields_of(text).values()) for text in texts), ""]
+        [
+            "\t".join(COLUMNS),
+            *("\t".join(fields_of(text).values()) for text in texts),
+            "",
+        ]
     )
 
 
@@ -62,6 +66,7 @@ def table(*texts, kind=None, others=None):
     for text in texts:
         for name, value in fields_of(text).items():
             columns[name].append(None if text is None and name != "label" else value)
+
     arrays = {name: pa.array(values, pa.string()) for name, values in columns.items()}
     if kind is not None:
         arrays["text"] = arrays["text"].cast(kind) if others is None else others
@@ -178,7 +183,13 @@ NO_ROWS = {
     "empty.parquet": parquet(table()),
     "double-column.csv": csv(HELLO, columns=["text", "text", *COLUMNS[2:]]),
     "number.parquet": parquet(table(*BOTH, kind="int", others=pa.array([1, 2]))),
-    "null.parquet": parquet(table(*BOTH, kind="null", others=pa.array([None, None], pa.string()))),
+    "null.parquet": parquet(
+        table(
+            *BOTH,
+            kind="null",
+            others=pa.array([None, None], pa.string()),
+        )
+    ),
     "number.jsonl": lines(1, 2.5),
     "control.jsonl": lines("\x00\ufeff\xad", "\u2060"),
     "cut.parquet": parquet(table(*BOTH))[:-9],

@@ -92,7 +92,9 @@ def test_rows(tmp_path, name, command):
             list(command(path))
         assert name in str(raised.value)
         return
+
     found = [answer for answer in command(path) if answer != "!blank_line"]
+
     assert sorted(found) == sorted(right)
     assert [answer for answer in found if answer not in bad] == [
         answer for answer in right if answer not in bad
@@ -107,10 +109,12 @@ def test_files_without_a_row_give_no_text(tmp_path, name, command):
         pytest.skip("other columns than `text` are read")
     found = []
     error = ""
+
     try:
         found = list(command(path))
     except (ConfigurationError, IntegrityError) as raised:
         error = str(raised)
+
     assert not [text for text in found if text and not text.startswith("!")]
     assert name in (error or name)
 
@@ -119,10 +123,14 @@ def test_files_without_a_row_give_no_text(tmp_path, name, command):
 def test_files_of_text(tmp_path, name):
     content, whole, lines = TEXTS[name]
     path = write(tmp_path, name, content)
+
     assert list(ingest(path)) == [whole]
     assert texts(path) == [whole]
+
     bad = [line for line in lines if line.startswith("!")]
+
     assert [line for line in predict(path) if line != "!blank_line"] == lines if lines else True
+
     for command in (passages, decontaminate, read_allowed, read_list):
         if bad or (not lines and command in (passages, read_allowed)):
             with pytest.raises((ConfigurationError, IntegrityError)) as raised:

@@ -36,7 +36,9 @@ def test_parts_are_one_file(tmp_path):
         )
         table = pa.table({"text": texts.cast(pa.binary()).view(pa.string())})
         pyarrow.parquet.write_table(table, tmp_path / f"train-0000{part}-of-00003.parquet")
+
     rows = open_table(tmp_path / "train-00000-of-00003.parquet", InputLimits()).rows()
+
     assert [(index, getattr(row, "reason", None) or row["text"]) for index, row in rows] == [
         (0, "0-0"),
         (1, "0-1"),
@@ -70,6 +72,7 @@ def test_another_delimiter(tmp_path):
 
 def test_objects_of_lines_and_of_an_array(tmp_path):
     text = b'\xef\xbb\xbf{"a": 1}\r\n\n[1]\n{"a": 1,\n\xff\n7\n{"a": {"b": [2]}}'
+
     assert rows_of(written(tmp_path, text, "a.jsonl")) == [
         {"a": 1},
         "blank_line",
@@ -91,6 +94,7 @@ def test_tables_have_their_quotes_and_lose_single_lines(tmp_path):
     path = written(
         tmp_path, b'\xef\xbb\xbfa\tb\n1\t"a\n\xff\tb\n\n \t\n0\t"b\n1\nlast\tone', "t.tsv"
     )
+
     assert rows_of(path) == [
         {"a": "1", "b": '"a'},
         "bad_utf8",
@@ -109,10 +113,12 @@ def test_tables_have_their_quotes_and_lose_single_lines(tmp_path):
         6,
         7,
     ]
+
     packed = zstandard.ZstdCompressor().compress(
         b"".join(b"%d\tx\n" % number for number in range(9000))
     )
     *_, last = rows_of(written(tmp_path, packed[: len(packed) // 2], "t.tsv"), columns=["a", "b"])
+
     assert last == "truncated"
 
 
@@ -123,6 +129,7 @@ def test_one_bad_byte_costs_one_line(tmp_path):
     """
     raw = "\ufeffa\r\n".encode() + b"\xff\n" + "b\u2028c\x85d\n\n".encode() + b"x" * 40
     found = list(read_text_lines(written(tmp_path, raw), InputLimits(line_bytes=20)))
+
     assert found == [
         (0, "a"),
         (1, Rejected("bad_utf8", 1)),
@@ -140,25 +147,39 @@ def test_files_of_a_large_window_are_read_and_lost_bytes_are_said(tmp_path, name
     """Behind damage no row has a number, so what follows it is lost, too."""
     chosen = zstandard.ZstdCompressionParameters(window_log=31, enable_ldm=True)
     frames = []
+
     for first in (0, 1000):
         stream = zstandard.ZstdCompressor(compression_params=chosen).compressobj()
         frames.append(
             stream.compress(b"".join(line % number for number in range(first, first + 1000)))
             + stream.flush()
         )
+
     path = tmp_path / name
     columns = {} if "json" in name else {"columns": ["a", "b"]}
     path.write_bytes(b"".join(frames))
+
     assert [row["a"] for _, row in open_table(path, InputLimits(), **columns).rows()] == [
         str(n) for n in range(2000)
     ]
-    path.write_bytes(frames[0] + bytes([*frames[1][:30], *bytes(len(frames[1]) - 30)]))
+
+    path.write_bytes(
+        frames[0]
+        + bytes(
+            [
+                *frames[1][:30],
+                *bytes(len(frames[1]) - 30),
+            ]
+        )
+    )
     *rows, (_, last) = open_table(path, InputLimits(), **columns).rows()
+
     assert [row["a"] for _, row in rows] == [str(n) for n in range(1000)]
     assert (last.reason, last.detail) == (
         "damaged",
         f"{len(frames[1]):,} bytes of the file do not decode",
     )
+
     with pytest.raises(ConfigurationError, match=r"limits\.window_bytes"):
         list(open_table(path, InputLimits(window_bytes=1 << 20), **columns).rows())
 
@@ -198,9 +219,11 @@ def test_a_column_of_classes_has_its_name_in_nfc(tmp_path):
             for name in ("re\u0301sume\u0301", "gone")
         }
     }
+
     table = pa.table({"re\u0301sume\u0301": [1, -1]})
     table = table.replace_schema_metadata({"huggingface": json.dumps({"info": names})})
     pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
     file = open_table(tmp_path / "a.parquet", InputLimits())
+
     assert [row["r\u00e9sum\u00e9"] for _, row in file.rows()] == [1, None]
     assert file.class_names["r\u00e9sum\u00e9"] == ("a", "b")

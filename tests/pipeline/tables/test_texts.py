@@ -14,9 +14,11 @@ def test_lines_of_json_and_whole_files(tmp_path):
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
     (tmp_path / "b.txt").write_text("first\n\nsecond é\n", encoding="utf-8")
     (tmp_path / ".hidden").write_text("no")
+
     assert [*read_texts(tmp_path)] == ["one", "zwei\nDrei", "first\n\nsecond é"]
     assert [path.name for path in find_text_files(tmp_path, with_rows=True)] == ["a.jsonl.gz"]
     assert [row["text"] for _, row in read_rows(tmp_path / "a.jsonl.gz")] == ["one", "zwei\nDrei"]
+
     with pytest.raises(
         IntegrityError, match=r"record 1: expected a text, got no 'body' among the keys: text"
     ):

@@ -105,6 +105,7 @@ def _library(kind):
         facts = json.loads(library.to_str())
         facts["added_tokens"] = facts["added_tokens"][: len(_SPECIALS)]
         library = Library.from_str(json.dumps(facts))
+
     library.add_tokens([AddedToken("<think>", normalized=False)])
     library.add_special_tokens([AddedToken("<|eot|>", rstrip=True, normalized=False)])
     return library
@@ -120,6 +121,7 @@ def write_folder(folder, kind, template, **config):
         "unk_token": "<unk>",
         "chat_template": template,
     }
+
     facts = {"tokenizer_class": "PreTrainedTokenizerFast", **roles, **config}
     (folder / "tokenizer_config.json").write_text(json.dumps(facts), encoding="utf-8")
     return folder

@@ -55,10 +55,13 @@ def test_words_and_answers_have_all_their_bytes(trained, sentence):
         tagged = TaggedWords(tuple(words), (1,) * len(words), 0)
         (built,) = tagging.build(tagged, trained.encode(tagging.texts(tagged)))
         numbers = built.columns["word_numbers"]
+
         assert [
             place for place in built.columns["tag_positions"] if numbers[place] != NO_WORD
         ] == expected
+
     kind = AnswerRows(ASKING, Form(FRAMES["bert"], 1024), trained, "corpus", "f.json")
+
     for word, start, first, last in zip(words, starts, firsts, lasts, strict=True):
         item = Question("?", sentence, ((start, word),), "k", 0)
         (built,) = kind.build(item, trained.encode(kind.texts(item)))
@@ -83,7 +86,12 @@ def test_a_blank_token_joins_the_rest_of_an_entity(tmp_path, tags, metric, expec
     labels = ("O", "B-X", "I-X")
     facts = TaskMetadata(name="toy", head="tagging", labels=labels, metrics=(metric,))
     rows = TaggedRows(facts, Form(FRAMES["bert"], 64), tokenizer, "corpus", "f.txt")
-    item = TaggedWords(("(", "&", ")", "%"), tuple(labels.index(tag) for tag in tags.split()), 0)
+    item = TaggedWords(
+        ("(", "&", ")", "%"),
+        tuple(labels.index(tag) for tag in tags.split()),
+        0,
+    )
     (built,) = rows.build(item, tokenizer.encode(rows.texts(item)))
+
     assert [labels[tag] for tag in built.columns["tags"]] == expected
     assert list(built.columns["tag_positions"]) == list(range(1, 8))

@@ -79,20 +79,25 @@ def test_ids_and_answers_are_those_of_transformers(kind, tmp_path):
         chats = CHATS if name != "gemma" else [chat for chat in CHATS if chat[0][0] != "system"]
         for messages, item in zip(chats, write_all(chats, ours), strict=True):
             expected = peer_ids(peer, messages)
+
             if name in MARKED:
                 whole = peer_ids(
                     peer, messages, return_dict=True, return_assistant_tokens_mask=True
                 )
                 assert ids_and_answers(item) == (expected, whole["assistant_masks"])
                 continue
+
             mask = [0] * len(expected)
             is_prefix = True
+
             for number in (n for n, (role, _) in enumerate(messages) if role == "assistant"):
                 before = peer_ids(peer, messages[:number], add_generation_prompt=True)
                 after = peer_ids(peer, messages[: number + 1])
                 is_prefix &= after[: len(before)] == before and expected[: len(after)] == after
                 mask[len(before) : len(after)] = [1] * (len(after) - len(before))
+
             assert isinstance(item, Rejected) != is_prefix
+
             if is_prefix:
                 assert ids_and_answers(item) == (expected, mask)
 
@@ -117,11 +122,14 @@ def test_nothing_in_a_message_becomes_a_special_token(kind, template, tmp_path):
         "</s></s>",
         "<|im_end|>\n<|im_start|>user",
     ]
+
     contents = ["a", *(text for name in names for text in (name, f"a {name} b", f"{name}\n"))]
     items = write_all([[("user", text), ("assistant", text)] for text in contents], ours)
     found = [[token for token in ids_and_answers(item)[0] if token in reserved] for item in items]
+
     assert found[0]
     assert found == [found[0]] * len(items)
+
     for content, item in zip(contents, items, strict=True):
         text = "".join(part.text for part in item.parts)
         assert text.replace("\n", "") == f"user{content}assistant{content}".replace("\n", "")
@@ -134,8 +142,15 @@ def test_what_a_template_refuses_is_rejected_with_its_words(tmp_path):
     )
     pair = [("user", "x"), ("assistant", "y")]
     first, system, order, last = write_all(
-        [pair, [("system", "s"), *pair], [("user", "x"), *pair], pair], ours
+        [
+            pair,
+            [("system", "s"), *pair],
+            [("user", "x"), *pair],
+            pair,
+        ],
+        ours,
     )
+
     assert (system.reason, system.index, order.reason) == ("template", 1, "template")
     assert "System role not supported" in system.detail
     assert "roles must alternate" in order.detail
@@ -149,6 +164,7 @@ def test_a_row_that_could_write_marks_is_rejected(tmp_path, caplog):
     forged = f"\U000f0000{special_ids(ours)['<|im_end|>']}\U000f0001"
     forger = Dialogue((("user", forged), ("assistant", "b")), 0)
     items = write_dialogues([forger, Rejected("fields", 1)], ours)
+
     assert list(items) == [Rejected("private_use", 0), Rejected("fields", 1)]
     assert "on another day, the rows are different" in caplog.text
 
@@ -158,14 +174,17 @@ def test_the_template_and_its_variables_are_found_where_transformers_finds_them(
     text = "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}"
     source = write_folder(tmp_path / "source", "bytes", text)
     config = json.loads((source / "tokenizer_config.json").read_text(encoding="utf-8"))
+
     if layout == "list":
         config["chat_template"] = [
             {"name": "tool_use", "template": "no"},
             {"name": "default", "template": text},
         ]
+
     if layout == "jinja":
         config["chat_template"] = "no"
         (source / "chat_template.jinja").write_text(text, encoding="utf-8")
+
     if layout == "map":
         config |= {"eos_token": None}
         roles = {
@@ -176,12 +195,15 @@ def test_the_template_and_its_variables_are_found_where_transformers_finds_them(
                 "normalized": False,
             }
         }
+
         (source / "special_tokens_map.json").write_text(json.dumps(roles), encoding="utf-8")
+
     (source / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
     ours = import_folder(source, tmp_path / "ours")
     template, variables = read_chat_template(ours)
     found = Rendering(template, variables, []).render([("user", "a"), ("assistant", "b")])
     peer = AutoTokenizer.from_pretrained(source)
+
     assert found["text"] == peer_ids(peer, [("user", "a"), ("assistant", "b")], tokenize=False)
 
 
@@ -216,7 +238,9 @@ def test_memory_is_bounded_and_the_process_goes_on():
     first, second = render_dialogues(
         Rendering(template, {}, []), [PAIR, [("user", "b"), ("assistant", "b")]]
     )
+
     assert (first["refused"], second["text"]) == ("template", "b")
+
     template = "{% for a in range(9999) %}{% for b in range(9) %}{% endfor %}{% endfor %}"
     with pytest.raises(ConfigurationError, match="CPU time"):
         render_dialogues(Rendering(template, {}, [], cpu_s=0.5, message_s=0), [PAIR] * 10_000)

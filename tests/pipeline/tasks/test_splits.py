@@ -267,6 +267,7 @@ def components(items):
     row."""
     left = set(range(len(items)))
     found = []
+
     while left:
         reached = set()
         waiting = [min(left)]
@@ -279,8 +280,10 @@ def components(items):
                 for other in left - reached
                 if mine & {plain(text) for text in items[other].texts}
             ]
+
         found.append(reached)
         left -= reached
+
     return found
 
 
@@ -289,7 +292,9 @@ def test_connected_rows_go_together(seed):
     items = pairs(seed)
     splits = split_by_group(items, SHARES, "train", 1)
     parts = components(items)
+
     assert len(parts) > 3
+
     for part in parts:
         assert len({splits[row] for row in part}) == 1
 
@@ -298,13 +303,22 @@ def test_shares_are_reached_about():
     items = [LabeledText((f"text {number}",), 0, None, number) for number in range(4000)]
     splits = split_by_group(items, SHARES, "train", 1)
     counts = Counter(splits)
+
     assert abs(counts["dev"] / 4000 - 0.2) < 0.02
     assert abs(counts["test"] / 4000 - 0.3) < 0.02
     assert counts.keys() == {"train", "dev", "test"}
     assert split_by_group(items, SHARES, "train", 2) != splits
     assert split_by_group(items[::-1], SHARES, "train", 1) == splits[::-1]
     assert split_by_group(items[:1000], SHARES, "train", 1) == splits[:1000]
-    assert split_by_group([Rejected("fields", 0)] * 50, {"dev": 0.99}, "train", 1) == ["train"] * 50
+    assert (
+        split_by_group(
+            [Rejected("fields", 0)] * 50,
+            {"dev": 0.99},
+            "train",
+            1,
+        )
+        == ["train"] * 50
+    )
 
 
 def test_documents_go_together_whatever_their_sentences():
@@ -325,6 +339,7 @@ def labeled(seed, count=40):
         )
         for index in range(count)
     ]
+
     return [*rows, Rejected("fields", count)]
 
 
@@ -341,6 +356,7 @@ def test_counts_equal_slow_searches(seed):
         for row in rows
         if any(row.texts == one.texts and row.label != one.label for one in rows)
     ]
+
     assert check_rows(items, keys_of(train)) == {
         "also_in_train": len(shared),
         "contradicting": len(disagreeing),
@@ -361,15 +377,29 @@ def test_labels_of_each_type_of_row():
         Choices("a", ("b", "c"), 1, 1),
         Choices("a", ("b", "d"), 1, 2),
     ]
-    numbers = [LabeledText(("a", "b"), None, 1.0, 0), LabeledText(("a", " b"), None, 2.0, 1)]
+
+    numbers = [
+        LabeledText(("a", "b"), None, 1.0, 0),
+        LabeledText(("a", " b"), None, 2.0, 1),
+    ]
     for rows in (tagged, chosen, numbers):
         assert check_rows(rows, None) == {"contradicting": 2}
+
     assert (
-        check_rows([SourceTarget("a", ("b",), "", 0), SourceTarget("a", ("c",), "", 1)], None) == {}
+        check_rows(
+            [
+                SourceTarget("a", ("b",), "", 0),
+                SourceTarget("a", ("c",), "", 1),
+            ],
+            None,
+        )
+        == {}
     )
     assert check_rows([Rejected("fields", 0)], set()) == {}
+
     asked = [Question("who", "a text", (), key, index) for index, key in enumerate("abaca")]
     known = keys_of([Question("why", "A  text", (), "z", 0)])
+
     assert check_rows(asked, known) == {"also_in_train": 5, "repeated_id": 2}
 
 
@@ -384,19 +414,26 @@ def test_rows_of_other_files_are_excluded():
         Rejected("fields", 2),
         LabeledText(("f", "g"), 0, None, 3, "article"),
     ]
+
     known = keys_of(
-        [LabeledText(("x", "a B"), 0, None, 0), LabeledText(("y", "z"), 0, None, 1, "article")]
+        [
+            LabeledText(("x", "a B"), 0, None, 0),
+            LabeledText(("y", "z"), 0, None, 1, "article"),
+        ]
     )
+
     assert exclude_overlaps(rows, known) == [
         Rejected("excluded", 0),
         rows[1],
         rows[2],
         Rejected("excluded", 3),
     ]
+
     train = keys_of([TaggedWords(("one",), (0,), 0, "document 3")])
     dev = [
         TaggedWords(("two",), (0,), 0, "document 3"),
         TaggedWords(("One",), (0,), 1, "document 4"),
     ]
+
     assert exclude_overlaps(dev, train) == [dev[0], Rejected("excluded", 1)]
     assert check_rows(dev, train)["also_in_train"] == 1

@@ -32,6 +32,7 @@ def write_files(folder, **counts):
         f"tokenizer.path={write_vocabulary(folder / 'words')}",
         f"output={folder / 'out'}",
     ]
+
     return files, ["--config", str(write_recipe(folder)), *given]
 
 
@@ -54,16 +55,24 @@ def test_one_set_for_each_split_with_labels(tmp_path, caplog):
         found = texts_of(open_split(sets, split))
         assert {text: sorted(labels) for text, labels in found.items()} == expected
         assert validate(sets / split).name == f"sst2/{split}"
+
     assert sorted(path.name for path in sets.iterdir()) == ["dev", "train"]
     assert "test.tsv has no labels (official test)" in caplog.text
     assert (
         "files that are not a split by their names are not read: default/notes.txt" in caplog.text
     )
+
     counts = counts_of(tmp_path)
-    assert (counts["rows_in"], counts["examples"], counts["refused"]) == (82, 81, {"no_label": 1})
+
+    assert (
+        counts["rows_in"],
+        counts["examples"],
+        counts["refused"],
+    ) == (82, 81, {"no_label": 1})
     assert "82" in (tmp_path / "out" / "report.html").read_text()
 
     manifest = open_split(sets, "train").manifest
+
     assert {
         name: manifest.config[name] for name in ("layout", "source", "examples_by_label", "rows_in")
     } == {
@@ -79,6 +88,7 @@ def test_one_set_for_each_split_with_labels(tmp_path, caplog):
     assert manifest.totals.tokens_by_language == {"en": manifest.totals.tokens}
 
     record = UnitRecord.load(tmp_path / "out" / "tasks", "main", 0)
+
     assert list(record.inputs) == ["default/dev.tsv"]
     assert record.counts["splits"]["dev"]["layout"] == {"official": 1}
     assert record.counts["files_left"] == {"default/notes.txt": 1}
@@ -97,6 +107,7 @@ def test_a_file_that_changes_after_it_was_hashed_fails_by_name(
         return run(self, unit, output)
 
     monkeypatch.setattr(TaskSets, "run", change_and_run)
+
     assert run_stage("tasks", words) == 74
     assert f"{changed}: it changed since the run started" in capsys.readouterr().err
     assert not list((tmp_path / "out" / "tasks").glob("*/*/manifest.json"))
@@ -105,9 +116,12 @@ def test_a_file_that_changes_after_it_was_hashed_fails_by_name(
 def test_the_stage_alone_makes_the_tokenizer_it_needs(tmp_path):
     """`clozeline tasks` is one command: a published tokenizer waits for no other stage."""
     _, words = write_files(tmp_path)
+
     assert run_stage("tasks", words) == 0
     assert len(open_split(tmp_path / "out" / "tasks" / "sst2", "train")) == 60
+
     record = (tmp_path / "out" / "tokenizer" / "records" / "000000.json").stat().st_mtime_ns
+
     assert run_stage("tasks", [*words, "tasks.max_length=12"]) == 0
     assert (tmp_path / "out" / "tokenizer" / "records" / "000000.json").stat().st_mtime_ns == record
 
@@ -116,19 +130,28 @@ def test_a_second_run_makes_what_changed(tmp_path, capfd):
     """The set of a changed file. A lost file must not cost its set, and is named."""
     files, words = write_files(tmp_path)
     sets = tmp_path / "out" / "tasks" / "sst2"
+
     assert main(words) == 0
+
     dev = files / "dev.tsv"
     dev.write_text(dev.read_text().replace("bad\t0", "bad\t1"), encoding="utf-8")
+
     assert main(words) == 0
     assert open_split(sets, "dev").manifest.config["examples_by_label"] == {"1": 21}
+
     dev.unlink()
     capfd.readouterr()
+
     assert main(words) == 64
+
     error = capfd.readouterr().err
+
     assert f"no file of input={files} is the split 'dev'" in error
     assert "tokenizer" not in error
     assert open_split(sets, "dev").manifest.totals.samples == 21
+
     shutil.rmtree(sets / "dev")
+
     assert main(words) == 0
     assert [path.name for path in sets.iterdir()] == ["train"]
 
@@ -170,8 +193,11 @@ def test_mistakes(tmp_path, capfd, texts, options, message):
             (files / f"{name}.tsv").unlink()
         else:
             (files / f"{name}.tsv").write_text(text, encoding="utf-8")
+
     assert main([*words, *options]) == 64
+
     error = capfd.readouterr().err
+
     assert message in error
     assert "Traceback" not in error
     assert not list((tmp_path / "out").glob("tasks/*/*/manifest.json"))
@@ -190,10 +216,15 @@ def test_rows_of_train_are_left_out_of_the_others(tmp_path):
     (files / "test.tsv").write_text(
         "sentence\tlabel\n" + "".join(f"{text.upper()}\t1\n" for text in lines), "utf-8"
     )
+
     assert main(words) == 0
+
     before = texts_of(open_split(sets, "test")).keys()
+
     assert main([*words, "tasks.disjoint=true"]) == 0
+
     train, dev, test = (texts_of(open_split(sets, name)) for name in ("train", "dev", "test"))
+
     assert test.keys() == before - train.keys()
     assert dev.keys() & test.keys()
     assert sum(len(labels) for one in (train, dev) for labels in one.values()) == 60
@@ -212,12 +243,15 @@ def test_one_file_cannot_be_train_and_a_disjoint_split(tmp_path, capfd):
     entries = (
         f"input=[{{path: {files / 'train.tsv'}, source: train}}, {{path: {other}, source: dev}}]"
     )
+
     assert main([*words, entries, "tasks.disjoint=true"]) == 64
     assert "none of its rows is an example: 32 excluded" in capfd.readouterr().err
     assert main([*words, entries]) == 0
     assert open_split(sets, "dev").manifest.config["notes"]["also_in_train"] == 32
     assert "32 also in train" in capfd.readouterr().out
+
     shutil.rmtree(sets)
+
     assert (
         main(
             [*words, entries.replace("source: dev", "source: train_pseudo"), "tasks.disjoint=true"]
@@ -236,10 +270,13 @@ def test_a_split_without_a_class_is_told(tmp_path, caplog):
     (files / "train.tsv").write_text(
         "\n".join(["sentence\tlabel", *lines, "the only one\t1"]) + "\n"
     )
+
     assert main([*words, "tasks.split_off={dev: 0.3}"]) == 0
+
     (told,) = [message for message in caplog.messages if "has no row of 1" in message]
     split = "train" if "train has" in told else "dev"
     made = open_split(tmp_path / "out" / "tasks" / "sst2", split).manifest
+
     assert not made.config["examples_by_label"].get("1")
     assert "tasks.split_off" in told
 
@@ -247,8 +284,11 @@ def test_a_split_without_a_class_is_told(tmp_path, caplog):
 def test_rows_with_other_labels_are_not_said_to_have_none(tmp_path, capsys):
     files, words = write_files(tmp_path)
     (files / "dev.tsv").write_text("sentence\tlabel\na good film\t7\nanother one\t\n")
+
     assert main(words) == 64
+
     error = capsys.readouterr().err
+
     assert "bad_label" in error
     assert "no_label" in error
 
@@ -259,16 +299,24 @@ def test_carved_splits_hold_the_rest_of_the_file(tmp_path):
     (files / "dev.tsv").unlink()
     with (files / "train.tsv").open("a", encoding="utf-8") as file:
         file.write("one\ttwo\tthree\n")
+
     assert main([*words, "tasks.split_off={dev: 0.3}"]) == 0
+
     found = [
         texts_of(open_split(tmp_path / "out" / "tasks" / "sst2", split))
         for split in ("train", "dev")
     ]
+
     assert not found[0].keys() & found[1].keys()
+
     train, dev = (sum(map(len, one.values())) for one in found)
+
     assert (train + dev, 9 < dev < 40) == (81, True)
+
     counts = counts_of(tmp_path)
+
     assert counts["refused"] == {"fields": 1, "no_label": 1}
+
     counts["splits"]["dev"]["examples"] -= 1
     with pytest.raises(IntegrityError, match="tasks dev: counts do not add up"):
         TasksStage.__new__(TasksStage).check(counts)
@@ -280,15 +328,18 @@ def test_several_classes_are_a_column_of_zeros_and_ones(tmp_path):
     dev = open_split(sets, "dev")
     names = ("bad", "film", "good")
     rows = [labeled_row(number) for number in range(120, 160)]
+
     assert dev.manifest.config["examples_by_label"] == Counter(
         tag for row in rows for tag in row["tags"]
     )
     assert [*dev.manifest.config["reader"]["classes"]] == [*names]
+
     found = Counter(
         tuple(row["labels"].tolist())
         for block in range(len(dev.index))
         for row in dev.read_block(block)
     )
+
     assert found == Counter(tuple(int(name in row["tags"]) for name in names) for row in rows)
     assert found[0, 0, 0] > 0
     assert validate(sets / "dev").rows
@@ -300,11 +351,13 @@ def test_files_of_one_name_in_several_folders_count_each(tmp_path):
     given = [f"input={tmp_path / 'files'}", f"output={tmp_path / 'out'}"]
     given.append("tasks.reader={name: labeled, label: folder}")
     found = []
+
     for text in ("a", "dull heart"):
         for name in ("neg", "no", "pos"):
             (tmp_path / "files" / "train" / name).mkdir(parents=True, exist_ok=True)
             (tmp_path / "files" / "train" / name / "1.txt").write_text(text, encoding="utf-8")
             found.append(TasksStage(load_recipe(write_recipe(tmp_path), given)).files())
+
     assert all(first != second for first, second in pairwise(found))
 
 
@@ -317,12 +370,17 @@ def test_unknown_words_of_a_task_are_counted_and_told(tmp_path, caplog, capsys):
     (files / "train.tsv").write_text(
         (files / "train.tsv").read_text(encoding="utf-8") + added, encoding="utf-8"
     )
+
     assert main(arguments) == 0
+
     counts = counts_of(tmp_path)
     unknown = counts["unknown_text"]["und"]
+
     assert (unknown["unknown_tokens"], unknown["unknown_characters"]) == (10, 70)
     assert "unknown_text" not in counts["splits"]["dev"]
+
     (said,) = [record.message for record in caplog.records if "unknown:" in record.message]
+
     assert "train.tsv: unknown: 10 tokens for 70 characters" in said
     assert "letters that the vocabulary lacks (70 characters), such as" in said
     assert "unknown: 10 tokens for 70 characters" in capsys.readouterr().out

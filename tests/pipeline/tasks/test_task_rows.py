@@ -50,11 +50,14 @@ def test_rows_of_bert_are_those_of_transformers(tmp_path, texts, max_length):
     ours = import_tokenizer(path, tmp_path / "ours")
     encoded = [encoding.ids for encoding in ours.encode(texts)]
     row = FRAMES["bert"].row(encoded, ours.vocabulary, max_length)
+
     assert row.ids.tolist() == theirs["input_ids"]
     assert row.cut == sum(map(len, encoded)) + len(texts) + 1 - len(row.ids)
+
     types = np.zeros(len(row.ids), np.int64)
     for start in row.segment_starts[1:]:
         types[start:] = 1
+
     assert types.tolist() == theirs["token_type_ids"]
 
 
@@ -78,24 +81,30 @@ def test_rows_of_a_pair(tmp_path, frame, row):
     texts = [encoding.ids for encoding in ours.encode(("a", "not bad"))]
     specials = ours.vocabulary.specials
     ids = FRAMES[frame].row(texts, ours.vocabulary, 30).ids.tolist()
+
     assert " ".join(map(ours.piece, ids)) == row
+
     padded = FRAMES[frame].without_pad(specials | {"pad": specials["eos"]})
     has_end = FRAMES[frame].architecture != "decoder" or frame == "gpt1"
+
     assert padded.row(texts, ours.vocabulary, 30).ids.tolist() == (ids if has_end else ids[:-1])
 
 
 def test_a_vocabulary_without_the_frame(tmp_path):
     whole = import_tokenizer(write_vocabulary(tmp_path / "words"), tmp_path / "ours").vocabulary
     whole = replace(whole, specials={**whole.specials, "eos": 5})
+
     for name, lacking in (("bert", "cls"), ("roberta", "cls"), ("t5", "eos"), ("t5", "pad")):
         frame = FRAMES[name]
         frame.check(whole)
+
         with pytest.raises(
             ConfigurationError, match=rf"tasks\.frame\) needs the special token '{lacking}'"
         ):
             frame.check(
                 replace(whole, specials={role: 0 for role in ("pad", "eos") if role != lacking})
             )
+
     assert FRAMES["t5"].batch_properties(whole) == {"decoder_start": whole.specials["pad"]}
     assert FRAMES["bert"].batch_properties(whole) == {}
 

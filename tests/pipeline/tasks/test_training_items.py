@@ -47,15 +47,37 @@ def switched(count):
 
 
 def test_words_of_a_dictionary_are_replaced_and_nothing_else_is():
-    (found,) = switch(switched(1), [{"cat": ["Katze"], "new": ["ganz neu"], "the": ["die"]}], TEXTS)
+    (found,) = switch(
+        switched(1),
+        [{"cat": ["Katze"], "new": ["ganz neu"], "the": ["die"]}],
+        TEXTS,
+    )
+
     assert found == LabeledText(("Die Katze's ganz neu, it runs!", "black Katze"), 0, None, 0)
+
     given = TaggedWords(("New", "cat", "sat"), (1, 2, 0), 4, "doc")
     refused = Rejected("fields", 5)
-    assert switch([given, refused], [{"new": ["ganz neue"], "cat": ["kleine Katze"]}], TAGS) == [
-        TaggedWords(("Ganz", "neue", "kleine", "Katze", "sat"), (1, 2, 2, 2, 0), 4, "doc"),
+
+    assert switch(
+        [given, refused],
+        [
+            {
+                "new": ["ganz neue"],
+                "cat": ["kleine Katze"],
+            }
+        ],
+        TAGS,
+    ) == [
+        TaggedWords(
+            ("Ganz", "neue", "kleine", "Katze", "sat"),
+            (1, 2, 2, 2, 0),
+            4,
+            "doc",
+        ),
         refused,
     ]
     assert doctest.testmod(training_items).failed == 0
+
     with pytest.raises(
         ConfigurationError, match="translating words would move the answers of the head span"
     ):
@@ -77,8 +99,11 @@ def pairs(name, positive, path, **options):
 def test_numbers_stay_and_classes_become_one_and_nought(tmp_path):
     path = written(tmp_path, STSB, "s.tsv")
     items, metadata = pairs("glue", 4.0, path, task="stsb")
+
     assert [item.target for item in items] == [0, 1, 2, 3, 4, 5]
+
     learned = [reject_negative(item, metadata) for item in items]
+
     assert [getattr(item, "reason", None) for item in learned] == ["negative_pair"] * 4 + [None] * 2
     assert (metadata.head, metadata.high, metadata.positive_threshold, metadata.metrics) == (
         "similarity",
@@ -88,16 +113,19 @@ def test_numbers_stay_and_classes_become_one_and_nought(tmp_path):
     )
     # without a threshold, all scored pairs are learned
     items, metadata = pairs("glue", None, path, task="stsb")
+
     assert [reject_negative(item, metadata) for item in items] == items
     assert (metadata.head, metadata.positive_threshold, metadata.high) == ("similarity", None, 5.0)
 
     items, inferred = pairs("glue", "entailment", written(tmp_path, MNLI, "m.tsv"), task="mnli")
+
     assert items[:2] == [
         LabeledText(("a", "b"), None, 0.0, 1),
         LabeledText(("c", "d"), None, 1.0, 2),
     ]
     assert isinstance(items[2], Rejected)
     assert (inferred.positive_threshold, inferred.labels) == (1.0, ())
+
     path = written(tmp_path, "Quality\t#1 String\t#2 String\n1\ta\tb\n0\tc\td\n", "p.tsv")
     for positive in ("1", 1.0):
         assert [item.target for item in pairs("glue", positive, path, task="mrpc")[0]] == [1.0, 0.0]
@@ -109,16 +137,19 @@ def test_aligned_texts_belong_together(tmp_path):
     items, metadata = pairs(
         "text_to_text", None, path, source="en", target="de", prefix="translate: "
     )
+
     assert items == [
         LabeledText(("Hello!", "Hallo!"), None, 1.0, 1),
         LabeledText(("Yes.", "Ja."), None, 1.0, 2),
     ]
     assert metadata.metrics == ("accuracy",)
+
     talk = (
         '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n'
     )
     template = {"user": "{content}", "assistant": "{content}"}
     chats, _ = pairs("instructions", None, written(tmp_path, talk), template=template)
+
     assert [item.reason for item in chats] == ["no_pair"]
 
 
@@ -162,6 +193,7 @@ def test_the_stage_learns_pairs_that_are_alike_and_scores_all(tmp_path, capsys):
         f"input={files}",
         f"tokenizer.path={write_vocabulary(tmp_path / 'words')}",
     ]
+
     assert (
         main([*words, f"output={tmp_path / 'out'}", "tasks.frame=t5", "tokenizer.add=true"]) == 64
     )
@@ -170,12 +202,16 @@ def test_the_stage_learns_pairs_that_are_alike_and_scores_all(tmp_path, capsys):
         in capsys.readouterr().err
     )
     assert main([*words, f"output={tmp_path / 'out'}"]) == 0
+
     train, dev = (
         open_shards(tmp_path / "out" / "tasks" / "stsb" / split) for split in ("train", "dev")
     )
+
     assert (len(train), len(dev)) == (2, 6)
     assert train.manifest.totals.skipped == {"negative_pair": 4}
+
     metadata = read_task_metadata(dev.manifest)
+
     assert (metadata.head, metadata.positive_threshold) == ("similarity", 4.0)
     assert [spec.name for spec in dev.manifest.columns if spec.kind == "list"] == [
         "input_ids",

@@ -28,9 +28,14 @@ def test_at_rate_one_every_known_word_is_replaced_and_the_rest_stays(parts, inde
     words = re.findall(r"[^\W\d_]+", text)
     expected = re.sub(
         r"[^\W\d_]+",
-        lambda match: {"cat": "Katze", "Cat": "Katze", "on": "auf der"}.get(match[0], match[0]),
+        lambda match: {
+            "cat": "Katze",
+            "Cat": "Katze",
+            "on": "auf der",
+        }.get(match[0], match[0]),
         text,
     )
+
     assert switcher().translate_text(index, text) == (
         expected,
         len(words),
@@ -42,10 +47,16 @@ def test_a_word_depends_on_seed_row_and_position_alone():
     halves = switcher(0.5)
     text = " ".join(["cat"] * 200)
     new, words, replaced = halves.translate_text(7, text)
+
     assert words == 200
     assert 60 < replaced < 140
     assert (
-        new.split()[150:] == halves.translate_text(7, " ".join(["cat"] * 50), first=150)[0].split()
+        new.split()[150:]
+        == halves.translate_text(
+            7,
+            " ".join(["cat"] * 50),
+            first=150,
+        )[0].split()
     )
     assert (
         len(

@@ -74,6 +74,7 @@ def strings(size):
         "blanks, then a letter": " " * (size - 1) + "a",
         "a letter, then marks": "a" + "\u0301" * (size - 1),
     }
+
     return repeated | mixed
 
 
@@ -89,11 +90,14 @@ def functions(folder):
             for name in ("domains", "urls", "banned_words", "banned_subwords")
         },
     }
+
     found = {}
+
     for name in FILTERS.available():
         if name != "quality":  # a linear model of match words
             built = FILTERS.resolve({"name": name, **options.get(name, {})}).build()
             found[f"filter {name}"] = lambda text, step=built: judge_text(step, text) or KEEP
+
             if built.before_extraction:
                 found[f"filter {name}: host"] = lambda text, step=built: judge_text(
                     step, "", url=f"http://{text}/"
@@ -101,9 +105,11 @@ def functions(folder):
                 found[f"filter {name}: path"] = lambda text, step=built: judge_text(
                     step, "", url=f"http://a.b/{text}"
                 )
+
     for name in SENTENCES.available():
         splitter = SENTENCES.resolve(name).build()
         found[f"sentences {name}"] = lambda text, starts=splitter.starts: starts(text, "en")
+
     index = build_index([("0", ("w1 w2 w3 w4 w5 w6 w7", "a a a a a a a"))], 5)
     lines = LinePieces(max_documents=1, keep_first=False, within="all", units=1, min_letters=20)
     found |= {
@@ -120,6 +126,7 @@ def functions(folder):
         "wikitext": strip_markup,
         "normalize_url": lambda text: normalize_url(f"http://a.example/{text}"),
     }
+
     return found
 
 
@@ -153,10 +160,12 @@ def growth(function, rule, small):
 
     def best(text):
         times = []
+
         for _ in range(3):
             start = time.process_time()
             function(text)
             times.append(time.process_time() - start)
+
         return min(times)
 
     # a small time is mostly that of the call: take no less than a millisecond
@@ -196,4 +205,5 @@ def test_every_rule(judged):
         for name, each in judged.items()
         for rule in sorted(strings(1))
     }
+
     assert {case: ratio for case, ratio in grown.items() if ratio >= _MOST} == {}

@@ -79,6 +79,7 @@ def test_joined_lines_have_the_stored_form_of_their_text(raw):
 @given(st.one_of(st.text(st.characters(), max_size=40), ODD))
 def test_stored_form_is_stable_and_clean(raw):
     stored = normalize(raw)
+
     assert normalize(stored) == stored
     assert unicodedata.is_normalized("NFC", stored)
     assert stored == stored.strip()
@@ -116,6 +117,7 @@ def test_counts_of_prose_add_up_to_what_is_gone(raw):
     rewritten = sum(counted[name] for name in ("line_ends", "composed_characters", "surrogates"))
     dropped = counted.total() - rewritten
     longer = raw.count("\u2029")  # two newlines
+
     assert dropped <= len(raw) - len(stored) + longer <= dropped + rewritten
     assert (stored == raw) == (not counted)
 

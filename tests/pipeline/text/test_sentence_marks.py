@@ -20,6 +20,7 @@ def test_the_table_is_unicodes_property():
     ours = re.compile(f"[{SENTENCE_TERMINAL}]")
     characters = [chr(point) for point in range(sys.maxunicode + 1)]
     theirs = regex.compile(r"\p{Sentence_Terminal}")
+
     assert [one for one in characters if ours.match(one)] == [
         one for one in characters if theirs.match(one)
     ]

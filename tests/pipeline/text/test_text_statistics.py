@@ -77,6 +77,7 @@ def duplicate_slow(tokens, n):
         else:
             seen.add(gram)
             at += 1
+
     return chars
 
 
@@ -109,9 +110,20 @@ def test_counts_are_those_of_loops(text):
         "HANGUL SYLLABLE" in unicodedata.name(character, "") for word in words for character in word
     )
     mean = (sum(map(len, words)) + korean) / max(1, len(words))
-    expected = [len(tokens), counted, mean, with_letter, share, len(LISTED.intersection(tokens))]
+    expected = [
+        len(tokens),
+        counted,
+        mean,
+        with_letter,
+        share,
+        len(LISTED.intersection(tokens)),
+    ]
     found = TextStatistics(text)
-    assert [*(getattr(found, name) for name in MEASURES), found.count_tokens_in(LISTED)] == expected
+
+    assert [
+        *(getattr(found, name) for name in MEASURES),
+        found.count_tokens_in(LISTED),
+    ] == expected
 
 
 # Lists of stop words

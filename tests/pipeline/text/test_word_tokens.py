@@ -29,6 +29,7 @@ def test_tokens_are_the_peers():
         for chunk, tokens in RECORDED.items()
         if word_tokens(chunk) != tokens
     }
+
     assert len(RECORDED) > 300
     assert differences == {}
 
@@ -45,15 +46,21 @@ def test_tokens_have_one_id_each_in_a_table_that_grows():
         "'s",
         "_1_",
     ] * 2
+
     table = TokenTable()
     ids = table.ids_of(chunks).tolist()
     tokens = [token for chunk in chunks for token in word_tokens(chunk)]
+
     assert [table.tokens[number] for number in ids] == tokens
     assert len(set(ids)) == len(set(tokens)) == len(table.tokens)
+
     for number, token in enumerate(table.tokens):
         is_word = any(map(str.isalnum, token))
         lengths = (table.lengths, table.sizes, table.letters, table.word_counts)
-        expected = [len(token), *(value * is_word for value in (len(token), len(token), 1))]
+        expected = [
+            len(token),
+            *(value * is_word for value in (len(token), len(token), 1)),
+        ]
         assert [column[number] for column in lengths] == expected
         assert table.has_letter[number] == any(map(str.isalpha, token))
 
@@ -93,6 +100,7 @@ def test_hashes_are_those_of_the_match_words(texts):
 @pytest.mark.parametrize("ngram", [1, 2, 3, 5, 8, 13, 31, 50])
 def test_runs_are_polynomials_modulo_two_to_the_64(ngram):
     words = np.random.PCG64(ngram).random_raw(60)
+
     for count in (0, 1, ngram - 1, ngram, 60):
         expected = [
             sum(
@@ -102,6 +110,7 @@ def test_runs_are_polynomials_modulo_two_to_the_64(ngram):
             % 2**64
             for start in range(count - ngram + 1)
         ]
+
         assert hash_ngrams(words[:count], ngram).tolist() == expected
 
 
@@ -111,6 +120,7 @@ def test_the_caches_do_not_grow_without_limit(monkeypatch):
     for start in range(20):
         words.digests(" ".join(f"word{chr(97 + start)}{chr(97 + number)}" for number in range(9)))
     words.digests("x" * 1000)
+
     assert len(words) <= 10
     assert all(len(cache) <= 10 for cache in vars(words).values()), "those of match words, too"
     assert "x" * 1000 not in words

@@ -109,6 +109,7 @@ def test_a_heading_a_list_and_code_between_wrapped_paragraphs_stay():
         items,
         wrap(ENGLISH[2], 72),
     ]
+
     assert unwrap("\n\n".join(parts)).split("\n\n") == [
         "The Flood",
         ENGLISH[0],
@@ -122,7 +123,12 @@ def test_a_heading_a_list_and_code_between_wrapped_paragraphs_stay():
 def test_a_line_of_prose_may_begin_like_an_item():
     lines = wrap(" ".join(ENGLISH), 64).split("\n")
     for number, start in ((3, "1986."), (6, "-"), (8, "a)")):
-        lines[number] = " ".join([start, *lines[number].split()[1 + (len(start) > 2) :]])
+        lines[number] = " ".join(
+            [
+                start,
+                *lines[number].split()[1 + (len(start) > 2) :],
+            ]
+        )
     assert unwrap("\n".join(lines)) == " ".join(lines)
 
 
@@ -135,7 +141,11 @@ def test_line_ends_that_mean_something_stay(name):
 FILES = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
 
 
-@pytest.mark.parametrize("path", random.Random(2).sample(FILES, 70), ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    random.Random(2).sample(FILES, 70),
+    ids=lambda path: path.name,
+)
 def test_code_is_never_joined(path):
     """Programs of the standard library, without their prose: docstrings and comments."""
     with path.open("rb") as file:
@@ -147,8 +157,10 @@ def test_code_is_never_joined(path):
         for number in range(token.start[0], token.end[0] + 1)
         if token.end[0] > token.start[0] or token.line.lstrip().startswith("#")
     }
+
     lines = path.read_text(encoding="utf-8").split("\n")
     code = "\n".join(line for number, line in enumerate(lines, 1) if number not in prose)
+
     assert unwrap(code) == code
 
 
@@ -156,8 +168,10 @@ def test_code_is_never_joined(path):
 def test_each_line_is_in_one_paragraph(lines):
     lines = "\n".join(lines).split("\n")
     groups = group_lines(lines)
+
     assert [number for group in groups for number in group] == list(range(len(lines)))
     assert all(len(group) == 1 or all(lines[number] for number in group) for group in groups)
+
     for group in groups:
         joined = join_paragraph([lines[number] for number in group])
         kept = "".join(lines[number] for number in group)

@@ -45,7 +45,11 @@ def corpus():
 
 def trained(name, folder, **options):
     kind = TOKENIZERS.load_class(name)
-    tokenizer = kind.train(corpus(), validate(kind.Options, {"size": 480, **options}, name), folder)
+    tokenizer = kind.train(
+        corpus(),
+        validate(kind.Options, {"size": 480, **options}, name),
+        folder,
+    )
     save_tokenizer(tokenizer, name, folder)
     return tokenizer
 
@@ -60,7 +64,12 @@ def published(name, folder):
         "wordpiece": models.WordPiece(letters, unk_token="[UNK]", max_input_chars_per_word=100),
         "wordlevel": models.WordLevel({"[UNK]": 0, "abc": 1, "a": 2, "b": 3}, unk_token="[UNK]"),
         "unigram": models.Unigram(
-            [("[UNK]", 0.0), *((letter, -2.0) for letter in "\u2581" + KNOWN)], 0, False
+            [
+                ("[UNK]", 0.0),
+                *((letter, -2.0) for letter in "\u2581" + KNOWN),
+            ],
+            0,
+            False,
         ),
         "fused": models.BPE(
             {piece: n for n, piece in enumerate(["[UNK]", *KNOWN])},
@@ -73,6 +82,7 @@ def published(name, folder):
         ),
         "silent": models.BPE({letter: number for number, letter in enumerate(KNOWN)}, []),
     }
+
     library = Library(kinds[name])
     library.pre_tokenizer = (
         pre_tokenizers.Metaspace() if name == "unigram" else pre_tokenizers.Whitespace()
@@ -111,6 +121,7 @@ def slow_count(library, text, unknown):
 def test_what_we_train(name, tmp_path):
     tokenizer = trained(name, tmp_path / "own")
     library = Library.from_file(str(tmp_path / "own" / "tokenizer.json")) if name in LOSSY else None
+
     for text in TEXTS:
         counts = count(tokenizer, text).by_language["xx"]
         expected = slow_count(library, text, "<unk>") if library else (0, 0)
@@ -127,21 +138,29 @@ def test_what_we_train_without_bytes(name, tmp_path):
     tokenizer = load_tokenizer(tmp_path / "own")
     # SentencePiece always has the newline
     known = f"{KNOWN} " if name == "character" else f"{KNOWN} \n"
+
     assert not tokenizer.vocabulary.byte_piece
+
     library = tokenizer.to_tokenizers()
     unknown = tokenizer.vocabulary.specials["unk"]
+
     for text in [*TEXTS, "a\u2581b", "\u2581"]:
         (row,) = tokenizer.encode([text])
         counts = count(tokenizer, text).by_language["xx"]
+
         assert counts["unknown_characters"] == sum(letter not in known for letter in text), text
         assert counts["unknown_tokens"] == (row.ids == unknown).sum()
+
         covered = "".join(
             text[start:end]
             for start, end in zip(row.starts.tolist(), row.ends.tolist(), strict=True)
         )
+
         assert covered == text, "every character belongs to one token"
+
         if "\u2581" not in text:
             assert library.encode(text, add_special_tokens=False).ids == row.ids.tolist()
+
     assert tokenizer.decode(tokenizer.encode(["abc cab dea"])[0].ids) == "abc cab dea"
     assert tokenizer.loss.startswith("characters")
 
@@ -149,6 +168,7 @@ def test_what_we_train_without_bytes(name, tmp_path):
 @pytest.mark.parametrize("name", ["wordpiece", "wordlevel", "unigram", "fused", "nfkc", "silent"])
 def test_what_others_publish(name, tmp_path):
     library, tokenizer = published(name, tmp_path / "published")
+
     for text in TEXTS:
         counts = count(tokenizer, text).by_language["xx"]
         # it writes nothing for a letter that it does not know; blanks and accents are no loss
@@ -157,6 +177,7 @@ def test_what_others_publish(name, tmp_path):
             expected = 0, len("".join(text.replace("\u0301", "").split())) - known
         else:
             expected = slow_count(library, text, "[UNK]")
+
         assert (counts["unknown_tokens"], counts["unknown_characters"]) == expected, text
 
 
@@ -169,6 +190,7 @@ def spells(word, pieces):
         if not ends:
             return False
         start = ends[0]
+
     return True
 
 
@@ -185,8 +207,11 @@ def test_a_letter_that_stands_only_at_the_begin_of_words_is_named_as_the_piece_t
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "t", "te", "x", "##a", "##s"]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
     tokenizer = import_tokenizer(tmp_path / "vocab.txt", tmp_path / "imported")
+
     assert count(tokenizer, "Te xas").by_language["xx"]["unknown_tokens"] == 0
+
     unknown = count(tokenizer, "Texas жx").counts()
+
     assert unknown["unknown_text"]["xx"]["unknown_characters"] == 5 + 2
     assert unknown["unknown_examples"] == {UnknownReason.LETTERS.value: {"##x": 2, "ж": 1}}
 
@@ -206,6 +231,7 @@ def test_reasons_of_a_wordpiece(wordpiece, words):
     long = sum(len(word) for word in words if len(word) > 200)
     letters = sum(len(word) for word in words if len(word) <= 200 and not spells(word, pieces))
     unknown = count(wordpiece, " ".join(words)).counts()
+
     assert unknown["unknown_reasons"].get(UnknownReason.LONG_WORD.value, 0) == long
     assert unknown["unknown_reasons"].get(UnknownReason.LETTERS.value, 0) == letters
     assert unknown["unknown_text"]["xx"]["unknown_characters"] == long + letters
@@ -229,14 +255,20 @@ def test_sums_of_languages_and_what_is_told():
         },
         "unknown_examples": {"letters that the vocabulary lacks": {"中": 3, "文": 7}},
     }
+
     shares = UnknownShares.of(counts)
+
     assert shares.summary() == "unknown: 50 tokens for 90 characters (0.9 %): zh 90.0 %"
     assert shares.is_noticed(), "90 % of a language"
+
     letters, words = shares.explanation()
+
     assert letters.startswith("letters that the vocabulary lacks (80 characters), such as 文 中: ")
     assert "extend-tokenizer" in letters
     assert "byte_bpe" in words
+
     counts["unknown_text"]["zh"]["unknown_characters"] = 1
+
     assert not UnknownShares.of(counts).is_noticed(), "1 % is not above 1 %"
     assert UnknownShares.of({}).summary() == ""
     assert [percent(share) for share in (0.0, 0.5, 0.00012, 1.0)] == [

@@ -21,15 +21,21 @@ def test_the_whole_chain(one_rank, tmp_path, capsys):
     """
     output = tmp_path / "out"
     files, words = body_and_recipe(one_rank, tmp_path, steps=4)
+
     assert main([*words, f"output={output}", "seeds=1", "log.tensorboard=false"]) == 0
+
     scored = (output / "scores" / "seed-0.json").stat()
     written = (output / "seed-0" / "metrics.jsonl").stat()
     capsys.readouterr()
+
     assert main([*words, f"output={output}", "seeds=2", "log.tensorboard=false"]) == 0
     assert (output / "scores" / "seed-0.json").stat() == scored
     assert (output / "seed-0" / "metrics.jsonl").stat() == written
+
     printed = capsys.readouterr().out
+
     assert "sst2 dev, 21 texts, 21 also in train, 2 runs (seeds 0, 1)" in printed
+
     for seed in range(2):
         held = json.loads((output / "scores" / f"seed-{seed}.json").read_text())["scores"]
         assert held == json.loads(score_task(output / f"seed-{seed}", EvaluateOptions())[0])
@@ -37,6 +43,7 @@ def test_the_whole_chain(one_rank, tmp_path, capsys):
         predicted = (output / "scores" / f"seed-{seed}.predictions.jsonl").read_text().splitlines()
         right = [row["label"] == row["gold"] for row in map(json.loads, predicted)]
         assert held["metrics"]["accuracy"] == pytest.approx(sum(right) / 21)
+
     assert (
         main([*words, f"output={output}", "seeds=2", "log.tensorboard=false", "freeze=body"]) == 64
     )
@@ -44,8 +51,10 @@ def test_the_whole_chain(one_rank, tmp_path, capsys):
         "holds runs with other settings: overrides was ['log.tensorboard=false']"
         in capsys.readouterr().err
     )
+
     other = tmp_path / "random"
     further = [f"tests={{other: {files / 'dev.tsv'}}}", f"pseudo={files / 'dev.tsv'}"]
+
     assert (
         main(
             [*words, f"output={other}", "seeds=1", "from=random", *further, "log.tensorboard=false"]
@@ -55,25 +64,37 @@ def test_the_whole_chain(one_rank, tmp_path, capsys):
     assert ["accuracy", "dev", "other", "gap"] in [
         line.split() for line in capsys.readouterr().out.splitlines()
     ]
+
     shards = read_config(other / "seed-0").data.shards
+
     assert [path.name for path in shards] == ["train", "train_pseudo"]
+
     text = (other / "seed-0" / "config.yaml").read_text(encoding="utf-8")
+
     assert "init_parts:\n- none\n" in text
     assert main(["--compare", str(output), str(other)]) == 0
     assert f"{other} - {output}: accuracy" in capsys.readouterr().out
     assert main(["--matrix", str(output), str(other)]) == 0
+
     _, first, second = (line.split() for line in capsys.readouterr().out.splitlines())
+
     assert first[2:] == ["-", "-"]
     assert second[1] == second[2], "the same file under another name"
+
     searched = tmp_path / "searched"
     search = "search={steps: [1, 6], optimizer.learning_rate: [0.01]}"
+
     assert main([*words, f"output={searched}", "seeds=1", search, "log.tensorboard=false"]) == 0
+
     choice = json.loads((searched / "search" / "choice.json").read_text(encoding="utf-8"))
+
     assert choice["tried"] == [
         [f"steps={steps}", "optimizer.learning_rate=0.01"] for steps in (1, 6)
     ]
     assert read_config(searched / "seed-0").steps == int(choice["chosen"][0].removeprefix("steps="))
+
     alone = [word for word in words if not word.startswith("dev=")]
+
     assert (
         main([*alone, f"output={tmp_path / 'alone'}", "seeds=1", "tasks.split_off={dev: 0.5}"]) == 0
     )
@@ -82,6 +103,7 @@ def test_the_whole_chain(one_rank, tmp_path, capsys):
         open_shards(searched / folder / "sets" / "tasks" / "sst2" / "train")
         for folder in (".", "search")
     ]
+
     assert len(sets[1]) < len(sets[0])
 
 
@@ -131,6 +153,7 @@ def test_mistakes(tmp_path, capsys, words, message):
         word.replace("BODY", str(tmp_path / "body")).replace("OUT", str(tmp_path / "out"))
         for word in words
     ]
+
     assert main(given) == 64
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
@@ -156,6 +179,7 @@ def test_rows_are_those_of_the_body(tmp_path, task, model, given, words):
     """A frame of the recipe, or of the user, for another architecture is the user's to change."""
     sizes = "dim: 8, layers: 1, attention_heads: 2, ffn_dim: 8, heads: {lm: 1.0}"
     (tmp_path / "config.yaml").write_text(f"model: {{{model}, {sizes}}}\n", encoding="utf-8")
+
     assert (
         frame_overrides(tmp_path, config_file(f"recipe:tasks/{task}", "pipeline.yaml"), given)
         == words
@@ -184,4 +208,5 @@ def test_a_wrong_training_is_refused_before_its_sets_are_made(tmp_path, search, 
     )
     with pytest.raises(ConfigurationError, match=message):
         finetune(body, given, words)
+
     assert not output.exists()

@@ -45,6 +45,7 @@ def commands(one_rank, monkeypatch):
     def step(*command, **_):
         words = [str(word) for word in command]
         seen.append(words)
+
         if words[1] == "train":
             assert one_rank.run(start, Path(words[3]), words[4:]) == [0]
         else:
@@ -75,27 +76,37 @@ def test_every_method_learns_and_the_matrix_is_that_of_the_scores(
         "learned=1",
         "steps=12",
     ]
+
     assert forgetting([*words, "rows=20", "strength=1000"]) == 0
+
     found = json.loads((tmp_path / "out" / "forgetting.json").read_text(encoding="utf-8"))
+
     assert (found["stages"], found["kinds"]) == (
         ["before", "after second"],
         ["accuracy", "accuracy"],
     )
     assert [*found["methods"]] == ["ewc", "l2_sp", "plain", "replay"]
+
     runs = {method: tmp_path / "out" / "seed-0" / method / "second" for method in found["methods"]}
     # the first task to be trained here has an earlier one already, so that nothing is shared
     for method, of in runs.items():
         (matrix,) = found["methods"][method]["matrices"]
+
         for stage, place in enumerate((body, of)):
             for task, folder in enumerate(sets):
                 scores = json.loads(score_task(place, EvaluateOptions(split="dev", task=folder))[0])
                 assert matrix[stage][task] == pytest.approx(scores["metrics"]["accuracy"])
+
         figures = found["methods"][method]["figures"]
+
         assert figures["forgetting of first"]["mean"] == pytest.approx(matrix[0][0] - matrix[1][0])
         assert figures["backward transfer"]["mean"] == pytest.approx(matrix[1][0] - matrix[0][0])
         assert figures["last task"]["mean"] == matrix[1][1]
+
     assert [words[1] for words in commands] == ["train", "train", "fisher"] + ["train"] * 2
+
     commands.clear()
+
     assert forgetting([*words, "rows=20", "strength=1000", "method=[plain,ewc]"]) == 0
     assert commands == []
     assert "plain, 1 seeds" in capsys.readouterr().out
@@ -110,6 +121,7 @@ def test_every_method_learns_and_the_matrix_is_that_of_the_scores(
 def test_numbers_are_those_of_a_plain_computation(rises, first):
     """Four tasks at random; with `first` 0 the first is learned before the first stage."""
     draw = np.random.default_rng(3)
+
     for _ in range(20):
         learned = [task + first for task in range(4)]
         matrix = draw.random((4 + first, 4))
@@ -118,10 +130,12 @@ def test_numbers_are_those_of_a_plain_computation(rises, first):
         sign = 1 if rises else -1
         lost = []
         changed = []
+
         for task in range(3):
             best = max(sign * matrix[stage, task] for stage in range(learned[task], end))
             lost.append(best - sign * matrix[end, task])
             changed.append(sign * (matrix[end, task] - matrix[learned[task], task]))
+
         assert found.forgetting == pytest.approx(lost)
         assert found.backward_transfer == pytest.approx(sum(changed) / 3)
         assert found.last == matrix[end, 3]
@@ -134,6 +148,7 @@ def test_the_table_has_means_over_seeds():
     }
     found = summary(matrices, ["novels", "sst2"], [0, 1], [False, True])
     figures = found["plain"]["figures"]
+
     assert figures["forgetting of novels"]["seeds"] == [1.0, 1.5]
     assert figures["forgetting of novels"]["mean"] == 1.25
     assert figures["forgetting of novels"]["deviation"] == pytest.approx(
@@ -141,9 +156,11 @@ def test_the_table_has_means_over_seeds():
     )
     assert figures["backward transfer"]["mean"] == -1.25
     assert figures["last task"]["mean"] == pytest.approx(0.8)
+
     lines = [
         *summary_lines(found, ["novels", "sst2"], ["before", "after sst2"], ["nats", "accuracy"])
     ]
+
     assert lines[3].split() == ["after", "sst2", "3.2500", "0.8000"]
     assert (
         lines[-1]
@@ -156,6 +173,7 @@ def test_mistakes_are_named(tmp_path):
     for file in files:
         manifest = write_masked_sets(tmp_path / file.stem, name=file.stem)
         file.write_text(f"name: {file.stem}\nshards: {manifest.parent}\n", encoding="utf-8")
+
     with pytest.raises(ConfigurationError, match="learned: expected fewer than the 2 tasks, got 2"):
         read_tasks(files, 2)
     with pytest.raises(ConfigurationError, match="expected different names, got 'one' twice"):
@@ -169,11 +187,16 @@ def test_mistakes_are_named(tmp_path):
 
 def test_information_is_summed_at_the_last_weights(tmp_path):
     for name, value in (("first", 1.0), ("second", 2.0)):
-        tensors = {"fisher/a": torch.full((3,), value), "weight/a": torch.full((3,), 10 * value)}
+        tensors = {
+            "fisher/a": torch.full((3,), value),
+            "weight/a": torch.full((3,), 10 * value),
+        }
         save_file(tensors, tmp_path / name)
+
     found = load_file(
         _sum_fisher_files([tmp_path / "first", tmp_path / "second"], tmp_path / "both")
     )
+
     assert {name: values.tolist() for name, values in found.items()} == {
         "fisher/a": [3.0] * 3,
         "weight/a": [20.0] * 3,
@@ -189,17 +212,20 @@ def sequence(tmp_path, monkeypatch):
     place = SimpleNamespace(path=tmp_path)
     tasks = []
     models = {}
+
     for number, head in enumerate(("lm", "classification", "regression")):
         tasks.append(
             SimpleNamespace(
                 name=head, signature=((head,), ()), config=None, shards=place, heldout=place
             )
         )
+
         family = torch.nn.Linear(1, 1)
         torch.nn.init.constant_(family.weight, number)
         models[tmp_path / head] = SimpleNamespace(
             family=family, config=SimpleNamespace(targets={head: head})
         )
+
     opener = SimpleNamespace(open=lambda run: SimpleNamespace(model=models[run]))
     monkeypatch.setattr(task_sequence, "TrainedModel", opener)
     options = ForgettingOptions(tasks=[*models], output=tmp_path, learned=1)
@@ -226,6 +252,7 @@ def test_without_its_own_configuration_a_task_takes_no_settings_of_the_first_alo
         "data.phases=[]",
         "schedule.steps=null",
     }
+
     assert resets.intersection(tasks._words("plain", 0, 1, runs[:1], runs[1])) == (
         set() if own else resets
     )

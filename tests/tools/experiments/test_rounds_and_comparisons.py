@@ -60,23 +60,34 @@ def test_rounds_until_the_score_stays(one_rank, tmp_path, capsys):
         "threshold=0.5",
         "log.tensorboard=false",
     ]
+
     assert self_train([*words, "rounds=1"]) == 0
     assert "stopped: " in capsys.readouterr().out
+
     recorded = json.loads((output / "rounds.json").read_text(encoding="utf-8"))
+
     assert [one["labels"] for one in recorded] == [0, len(texts)]
+
     student = read_config(output / "round-1" / "seed-0")
+
     assert str(student.model.init_from) == words[0]
     assert [path.name for path in student.data.shards] == ["train", "train_pseudo"]
+
     labeled_by = json.loads((output / "round-1" / "pseudo.jsonl.json").read_text(encoding="utf-8"))[
         "run"
     ]
+
     assert labeled_by == str(output / "round-0" / "seed-0")
+
     before = [
         (output / f"round-{number}" / "seed-0" / "metrics.jsonl").stat() for number in range(2)
     ]
     pseudo = (output / "round-1" / "pseudo.jsonl").stat()
+
     assert self_train([*words, "rounds=2", "patience=2"]) == 0
+
     again = json.loads((output / "rounds.json").read_text(encoding="utf-8"))
+
     assert again[:2] == recorded
     assert len(again) == 3
     assert before == [
@@ -95,6 +106,7 @@ def write_run(folder, losses, **changes):
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(yaml.safe_dump(plain_config(output=str(folder), **changes)))
     lines = []
+
     for step, loss in enumerate(losses, 1):
         record = {
             "step": step,
@@ -113,7 +125,9 @@ def write_run(folder, losses, **changes):
         if step % 2 == 0:
             lost = None if loss is None else loss - 1
             record["heldout"] = {"heldout": {"loss": lost, "unigram_entropy": 2.75, "labels": 5}}
+
         lines.append(record)
+
     (folder / "metrics.jsonl").write_text("".join(f"{sealed(**line)}\n" for line in lines))
     (folder / "events.jsonl").write_text(sealed(event="start", time=100.0) + "\n")
     return folder
@@ -126,10 +140,15 @@ def test_figures_are_the_last_and_the_best(tmp_path, capsys):
             tmp_path / "b" / "run", [5.0, 4.0, None, None], optimizer__learning_rate=0.5, seed=8
         ),
     ]
+
     assert compare_runs([*map(str, runs), "--json"]) == 0
+
     found = json.loads(capsys.readouterr().out)
+
     assert [run["name"] for run in found["runs"]] == ["a/run", "b/run"]
+
     first, second = (run["figures"] for run in found["runs"])
+
     assert first == {
         "step": 5,
         "samples": 40,
@@ -169,12 +188,14 @@ def test_losses_of_different_objectives_have_charts_of_their_own(tmp_path, capsy
             "heads": ["masked_lm"],
             "frame": {},
         }
+
         tokenizer = {
             "name": "word",
             "fingerprint": 16 * fingerprint,
             "vocab_size": 9,
             "special_ids": {},
         }
+
         recorded = {
             "path": "set",
             "name": "set",
@@ -183,15 +204,22 @@ def test_losses_of_different_objectives_have_charts_of_their_own(tmp_path, capsy
             "objective": objective,
             "columns": [],
         }
+
         recorded |= {"tokenizer": tokenizer, "max_length": 8, "languages": []}
         publish_json(run / "sets.json", add_checksum({"format": 1, "sets": [recorded]}))
+
     page = tmp_path / "page.html"
+
     assert compare_runs([*map(str, runs), f"html={page}"]) == 0
+
     printed = capsys.readouterr()
+
     assert "cannot be compared" in printed.err
+
     shown = [
         text for text in checked(page.read_text()).pictures if text.startswith("Training loss")
     ]
+
     assert len(shown) == 3 * 4
     assert [("masked from" in text, "masked_too from" in text) for text in shown[:4]] == 4 * [
         (True, True)
@@ -206,12 +234,18 @@ def test_results_come_first_and_a_terminal_shows_few_keys(tmp_path, capsys):
         f"data__{key}": value
         for key, value in {"seed": 9, "io_threads": 3, "prefetch_blocks": 4}.items()
     }
-    runs = [write_run(tmp_path / "a", [5.0, 4.0]), write_run(tmp_path / "b", [5.0, 4.0], **changed)]
+    runs = [
+        write_run(tmp_path / "a", [5.0, 4.0]),
+        write_run(tmp_path / "b", [5.0, 4.0], **changed),
+    ]
     more = yaml.safe_load((runs[1] / "config.yaml").read_text())
     more["extra"] = {f"key{number}": number for number in range(60)}
     (runs[1] / "config.yaml").write_text(yaml.safe_dump(more))
+
     assert compare_runs([*map(str, runs)]) == 0
+
     printed = capsys.readouterr().out
+
     assert (
         printed.index("held-out loss, last")
         < printed.index("samples")
@@ -237,8 +271,11 @@ def test_secrets_of_a_configuration_are_not_shown(tmp_path, capsys):
         )
         for name in ("a", "b")
     ]
+
     assert compare_runs([*map(str, runs), "--json"]) == 0
+
     shown = capsys.readouterr().out
+
     assert "hidden" not in shown
     assert "data.store.fsspec.s3.anon" in shown
 
@@ -250,14 +287,19 @@ def test_damaged_lines_are_left_out(tmp_path, capsys):
         file.write(
             f'{{"step": 3, "loss"\n{sealed(step="x")}\n[]\n{sealed(event="start")}\n{last}\n'
         )
+
     assert compare_runs([str(run), "--json"]) == 0
+
     shown = capsys.readouterr()
+
     assert json.loads(shown.out)["runs"][0]["figures"]["step"] == 4
     assert (
         f"note: {run / 'metrics.jsonl'}: 3 lines cannot be read, torn, damaged or of another file"
         in shown.err
     )
+
     (run / "events.jsonl").unlink(missing_ok=True)
+
     assert compare_runs([str(run), "--json"]) == 0
     assert f"note: {run / 'events.jsonl'} is missing or empty" in capsys.readouterr().err
 

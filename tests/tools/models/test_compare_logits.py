@@ -18,6 +18,7 @@ def test_each_model_is_read_once(bert, tmp_path, monkeypatch, capsys):
         return real(folder, *rest, **named)
 
     monkeypatch.setattr(TrainedModel, "open", staticmethod(counting))
+
     assert main([str(bert), str(copy), "--text", "the page of the book"]) == 0
     assert opened == [bert, copy]
     assert "text 'the page of the book': largest difference of logits 0" in capsys.readouterr().out

@@ -36,22 +36,31 @@ METHODS = {
 @pytest.mark.parametrize("method", METHODS)
 def test_a_compressed_run_is_read_like_a_run(tuned, tmp_path, capsys, method):
     output = tmp_path / "small"
+
     assert (
         main(
             [str(tuned), f"method={method}", *METHODS[method], *FAST, "rows=8", f"output={output}"]
         )
         == 0
     )
+
     printed = capsys.readouterr().out
+
     assert "the paper's claim" in printed
+
     small = TrainedModel.open(output)
     dense = TrainedModel.open(tuned)
+
     assert small.step == dense.step
+
     fewer = small.model.num_parameters() < dense.model.num_parameters()
+
     assert fewer == (method in ("layers", "heads"))
     assert evaluate([str(output), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n"] == 21
+
     record = json.loads((output / RECORD).read_text())
+
     assert (record["method"], record["source"]) == (method, str(tuned))
 
 
@@ -65,22 +74,30 @@ def test_a_run_that_drops_tokens_keeps_its_rule(tuned, tmp_path, capsys):
     )
     # the score is that of the model without the dropped tokens
     models = [TrainedModel.open(folder).model for folder in (pruned, tuned)]
+
     assert evaluate([str(pruned), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n"] == 21
+
     batch = random_batch(models[1], 9, 10)
     mine = models[0].logits(batch)
     expected = TokenPruning(models[1], rule).logits(batch)
+
     assert all(torch.equal(mine[head], expected[head]) for head in expected)
     assert any(
         not torch.equal(mine[head], other) for head, other in models[1].logits(batch).items()
     )
     # a model of the same depth keeps the rule; one of fewer layers cannot
     small = [str(pruned), *FAST, "rows=8", f"output={tmp_path / 'small'}"]
+
     assert main([*small, "method=magnitude", "sparsity=0.5"]) == 0
+
     kept = TrainedModel.open(tmp_path / "small").model
+
     assert isinstance(kept, TokenPruning)
     assert kept.rule == rule
+
     shutil.rmtree(tmp_path / "small")
+
     assert main([*small, "method=layers", "keep=[1]"]) == 64
     assert (
         "token pruning: shares: expected a number per layer, 1 numbers" in capsys.readouterr().err
@@ -99,24 +116,32 @@ def test_integers_are_what_transformers_loads(shard_sets, tmp_path, capsys, meth
     sizes = {"model__dim": 32, "model__attention_heads": 2, "model__ffn_dim": 64}
     write_run(tmp_path / "run", shard_sets, [4], 2, **BERT, **sizes)
     small = tmp_path / "small"
+
     assert main([str(tmp_path / "run"), f"method={method}", *FAST, f"output={small}"]) == 0
+
     printed = capsys.readouterr().out
+
     assert "loaded by AutoModelForMaskedLM" in printed
     assert "saves disk" in printed
+
     transformers.BertForMaskedLM.from_pretrained(small)
     transformers.AutoTokenizer.from_pretrained(small, local_files_only=True)
     # a folder says how the run's rows start, so that texts are read alike; others refuse what they
     # cannot convert
     texts = tmp_path / "texts.txt"
     texts.write_text("the people of the time")
+
     assert fill_mask([str(small), "--text", "the <mask> of"]) == 0
+
     likelihoods = []
     for folder in (tmp_path / "run", small):
         assert evaluate([str(folder), f"perplexity={texts}", "--json"]) == 0
         likelihoods.append(json.loads(capsys.readouterr().out.splitlines()[-1])["nats"])
+
     assert likelihoods[0] != likelihoods[1] == pytest.approx(likelihoods[0], abs=0.1)
     assert main(["--compare", str(tmp_path / "run"), str(small), *FAST]) == 0
     assert f"the paper's claim: {method} " in capsys.readouterr().out
+
     for refused in (
         lambda: main([str(small), "method=layers", "keep=[0]", f"output={tmp_path / 'out'}"]),
         lambda: export([str(small), str(tmp_path / "out")]),
@@ -134,14 +159,19 @@ def test_a_folder_becomes_a_folder(bert, tmp_path, shard_sets, capsys):
     """An export of ours, and its import, lose layers; a folder without its tokenizer is refused."""
     assert export([str(bert), str(tmp_path / "theirs")]) == 0
     assert import_model([str(tmp_path / "theirs"), str(tmp_path / "ours")]) == 0
+
     expected = TrainedModel.open(bert).model.family.stack.layers[1].attention.body.out.weight
+
     for source in ("theirs", "ours"):
         output = tmp_path / f"{source}-small"
+
         assert (
             main([str(tmp_path / source), "method=layers", "keep=[1]", *FAST, f"output={output}"])
             == 0
         )
+
         small = read_checkpoint(output)
+
         assert (small.config.layers, small.model_type) == (1, "bert")
         assert torch.equal(
             small.tensors["family.stack.layers.0.attention.body.out.weight"], expected
@@ -150,10 +180,12 @@ def test_a_folder_becomes_a_folder(bert, tmp_path, shard_sets, capsys):
     # rows for calibration are of a set with the same tokenizer, or none at all
     manifest = example_sets(shard_sets)["masked_lm"][0]
     words = [str(tmp_path / "ours"), "method=rows", "keep=5", "rows=4", *FAST]
+
     for more, said in (([], "by weights"), ([f"data={manifest}"], "over 4 rows")):
         capsys.readouterr()
         assert main([*words, *more, f"output={tmp_path / said}"]) == 0
         assert said in capsys.readouterr().out
+
     for name in (
         "tokenizer.json",
         "vocab.json",
@@ -162,6 +194,7 @@ def test_a_folder_becomes_a_folder(bert, tmp_path, shard_sets, capsys):
         "special_tokens_map.json",
     ):
         (tmp_path / "theirs" / name).unlink(missing_ok=True)
+
     assert (
         main([str(tmp_path / "theirs"), "method=layers", "keep=[1]", f"output={tmp_path / 'x'}"])
         == 64
@@ -182,8 +215,15 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_mistakes(bert, tmp_path, capsys, case):
     words, message = REFUSED[case]
+
     assert (
-        main([str(bert), *words, *([] if "--compare" in words else [f"output={tmp_path / 'out'}"])])
+        main(
+            [
+                str(bert),
+                *words,
+                *([] if "--compare" in words else [f"output={tmp_path / 'out'}"]),
+            ]
+        )
         == 64
     )
     assert message in capsys.readouterr().err

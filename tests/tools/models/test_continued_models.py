@@ -65,6 +65,7 @@ def write_tokenizer(folder):
         "show_progress": False,
         "initial_alphabet": alphabet,
     }
+
     library.train_from_iterator(
         [text(seed, 12) for seed in range(60)], trainers.BpeTrainer(**options)
     )
@@ -73,7 +74,9 @@ def write_tokenizer(folder):
         for piece in (*FIRST, "<mask>")
     ]
     library.add_special_tokens(pieces)
+
     assert library.get_vocab_size() == 400
+
     library.post_processor = processors.RobertaProcessing(
         ("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False
     )
@@ -101,7 +104,9 @@ def continue_training(folder, source, ranks):
         "heldout: {fraction: 0.1}, clean: {language: null, filters: []}, tokenizer: {path: "
         f"{source}}}, encode: {{}}, group: {{}}, corrupt: [{{name: masked_lm, max_length: 48}}]}}",
     )
+
     assert run_pipeline(["--config", str(recipe)]) == 0
+
     config = folder / "train.yaml"
     config.write_text(
         f"{{model: {{init_from: {source}}}, data: {{shards: {folder}/out/corrupt/masked_lm/train, "
@@ -109,7 +114,9 @@ def continue_training(folder, source, ranks):
         f"1e-3}}, schedule: {{name: linear, warmup: 2}}, steps: 6, output: {folder}/run, log: "
         "{tensorboard: false}}"
     )
+
     assert ranks.run(start, config) == [0]
+
     return folder / "run"
 
 
@@ -117,11 +124,14 @@ def test_a_published_model_is_continued_and_given_back(tmp_path, one_rank):
     published = publish(tmp_path / "published")
     ours = tmp_path / "ours"
     exported = tmp_path / "exported"
+
     assert import_main([str(published), str(ours)]) == 0
     assert compare([str(ours), str(published), "--theirs", "--close=1e-5"]) == 0
+
     trained = continue_training(tmp_path, ours, one_rank)
     tokenizer = load_tokenizer(trained / "tokenizer")
     roles = {role: tokenizer.piece(token) for role, token in tokenizer.vocabulary.specials.items()}
+
     assert roles == ROLES
     assert tokenizer.vocabulary.size == 400, "no piece is added"
     assert export([str(trained), str(exported)]) == 0
@@ -129,19 +139,27 @@ def test_a_published_model_is_continued_and_given_back(tmp_path, one_rank):
     assert compare([str(published), str(exported), "--theirs", "--close=1e-5"]) == 65, (
         "it has learned"
     )
+
     theirs, back = (AutoTokenizer.from_pretrained(folder) for folder in (published, exported))
+
     assert [back(one).input_ids for one in TEXTS] == [theirs(one).input_ids for one in TEXTS]
     assert back(TEXTS, TEXTS[::-1]).input_ids == theirs(TEXTS, TEXTS[::-1]).input_ids
     assert back.special_tokens_map == theirs.special_tokens_map
+
     spelled = ["".join(letter for letter in one if letter not in "<[") for one in TEXTS]
     expected = theirs(spelled, add_special_tokens=False).input_ids
+
     assert [encoding.ids.tolist() for encoding in tokenizer.encode(spelled)] == expected
+
     before, after = (
         json.loads((folder / "config.json").read_text()) for folder in (published, exported)
     )
     ids = {key: value for key, value in before.items() if key.endswith("_token_id")}
+
     assert ids == {key: after.get(key) for key in ids}
+
     small = {path.name for path in published.iterdir()} - {"config.json", "model.safetensors"}
+
     assert [
         name for name in small if (exported / name).read_bytes() != (published / name).read_bytes()
     ] == []

@@ -90,11 +90,15 @@ def run_elsewhere(python, program, folder):
 @pytest.mark.slow
 def test_vectors_of_sentence_transformers_are_ours(other_python, bert, tmp_path):
     assert export_model([str(bert), str(tmp_path / "out"), "parts=encoder", "pooling=mean"]) == 0
+
     texts = tmp_path / "texts.jsonl"
     texts.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
     words = [f"input={texts}", f"output={tmp_path / 'vectors'}", "pool=mean", "max_length=32"]
+
     assert extract_features([str(bert), *words]) == 0
+
     found = run_elsewhere(other_python, VECTORS, tmp_path / "out")
+
     assert np.abs(np.array(found) - open_features(tmp_path / "vectors").vectors).max() < 1e-5
 
 

@@ -35,20 +35,28 @@ def plan_of(capsys, *words):
 @pytest.mark.parametrize("words", [(), ("max_shard_size=20KB",), ("parts=encoder", "pooling=mean")])
 def test_a_dry_run_names_the_files_that_are_written(bert, tmp_path, capsys, words):
     code, plan = plan_of(capsys, bert, tmp_path / "out", *words)
+
     assert code == 0
     assert not (tmp_path / "out").exists()
     assert export_model([str(bert), str(tmp_path / "out"), *words]) == 0
+
     [model] = plan["models"]
+
     assert set(model["files"]) == files_of(tmp_path / "out")
+
     config = json.loads((tmp_path / "out" / "config.json").read_text())
+
     assert [model["architecture"]] == config["architectures"]
 
 
 def test_files_of_a_published_generator_are_planned_too(tmp_path, capsys):
     saved(tmp_path / "theirs", "gpt2")
     (tmp_path / "theirs" / "generation_config.json").write_text('{"temperature": 0.5}')
+
     assert import_model([str(tmp_path / "theirs"), str(tmp_path / "ours")]) == 0
+
     code, plan = plan_of(capsys, tmp_path / "ours", tmp_path / "out")
+
     assert export_model([str(tmp_path / "ours"), str(tmp_path / "out")]) == code == 0
     assert set(plan["models"][0]["files"]) == files_of(tmp_path / "out")
 
@@ -57,8 +65,11 @@ def test_a_plan_without_a_class_says_what_would_have_one(shard_sets, tmp_path, c
     run = tmp_path / "run"
     write_run(run, shard_sets, [3], 1, **BERT | {"model__position": {"kind": "rope"}})
     code, plan = plan_of(capsys, run, tmp_path / "out")
+
     assert code == 64
+
     [model] = plan["models"]
+
     assert model["architecture"] == ""
     assert "model." in model["refusal"]
     assert export_model([str(run), str(tmp_path / "out")]) == 64
@@ -77,8 +88,11 @@ def test_other_scores_are_told_and_leave_nothing(bert, tmp_path, capsys, monkeyp
     output = tmp_path / "out"
     if exists:
         output.mkdir()
+
     assert export_model([str(bert), str(output)]) == 64
+
     told = capsys.readouterr().err
+
     assert "other scores" in told
     assert "nothing was written" in told
     assert [path for path in tmp_path.rglob("*") if path != output] == []
@@ -99,6 +113,7 @@ def test_a_killed_export_is_not_there_and_the_next_one_is_complete(bert, tmp_pat
     output = tmp_path / "out"
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", KILLED, str(bert), str(output)]
+
     assert (
         subprocess.run(command, env=environment, check=False, capture_output=True).returncode
         == -signal.SIGKILL
@@ -127,12 +142,20 @@ def test_rows_with_the_frame_of_an_objective_are_no_task(encoder):
         objective=first.objective.model_copy(update={"name": "permuted_lm", "options": options}),
     )
     form = text_form(encoder[1].checkpoint.config, [permuted])
+
     assert form.frame.tail == ("sep", "cls")
     assert not form.cuts_texts
+
     task = replace(
         first,
-        objective=first.objective.model_copy(update={"name": "task", "options": {"frame": "bert"}}),
+        objective=first.objective.model_copy(
+            update={
+                "name": "task",
+                "options": {"frame": "bert"},
+            }
+        ),
     )
+
     assert text_form(encoder[1].checkpoint.config, [task]).cuts_texts
 
 

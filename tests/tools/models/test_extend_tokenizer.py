@@ -30,13 +30,23 @@ def trained(folder, kind):
         library.save(str(folder / "published" / "tokenizer.json"))
         import_tokenizer(folder / "published" / "tokenizer.json", folder / "base")
         return folder / "base"
+
     if kind == "vocab.txt":
         letters = sorted(set("".join([*GENERAL, *DOMAIN])) - {" "})
-        names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *GENERAL[0].split(), *letters]
+        names = [
+            "[PAD]",
+            "[UNK]",
+            "[CLS]",
+            "[SEP]",
+            "[MASK]",
+            *GENERAL[0].split(),
+            *letters,
+        ]
         names = list(dict.fromkeys([*names, *(f"##{letter}" for letter in letters)]))
         (folder / "vocab.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
         import_tokenizer(folder / "vocab.txt", folder / "base")
         return folder / "base"
+
     found = TOKENIZERS.load_class(kind)
     room = len(special_pieces(16)) + (40 if kind == "wordpiece" else 256)
     tokenizer = found.train(
@@ -63,21 +73,26 @@ def test_old_ids_stay_and_words_of_the_domain_get_shorter(tmp_path, capsys, kind
         f"pieces={new}",
         "min_frequency=5",
     ]
+
     assert extend_tokenizer(words) == 0
+
     before = load_tokenizer(base)
     after = load_tokenizer(tmp_path / "more")
     size = before.vocabulary.size
+
     assert after.vocabulary.size == size + new
     assert [after.piece(token) for token in range(size)] == [
         before.piece(token) for token in range(size)
     ]
     assert after.vocabulary.specials == before.vocabulary.specials
+
     for text in GENERAL[:1]:
         assert after.encode([text])[0].ids.tolist() == before.encode([text])[0].ids.tolist()
     ((short,), (long,)) = (
         [one.ids.tolist() for one in tokenizer.encode(["immunology"])]
         for tokenizer in (after, before)
     )
+
     assert len(short) == 1 < len(long)
     assert after.decode(short).strip() == "immunology"
     assert f"{new} new pieces from id" in capsys.readouterr().out
@@ -87,21 +102,25 @@ def test_merges_are_those_of_the_most_frequent_neighbors(tmp_path):
     """A slow reference: count all neighbors of all words, merge the most frequent pair, count
     again."""
     base = trained(tmp_path, "byte_bpe")
+
     assert (
         extend_tokenizer(
             [str(base), f"input={domain(tmp_path)}", f"output={tmp_path / 'more'}", "pieces=6"]
         )
         == 0
     )
+
     library = Library.from_file(str(base / "tokenizer.json"))
     rows = [
         [token.value for token in library.model.tokenize(word)]
         for text in DOMAIN
         for word, _ in library.pre_tokenizer.pre_tokenize_str(text)
     ]
+
     known = set(library.get_vocab())
     order = sorted({piece for row in rows for piece in row})
     made = []
+
     for _ in range(6):
         pairs = Counter(
             pair for row in rows for pair in pairwise(row) if "".join(pair) not in known
@@ -113,16 +132,20 @@ def test_merges_are_those_of_the_most_frequent_neighbors(tmp_path):
         )
         made.append("".join(first))
         order.append(made[-1])
+
         for row in rows:
             at = 0
             while at + 1 < len(row):
                 if (row[at], row[at + 1]) == first:
                     row[at : at + 2] = ["".join(first)]
                 at += 1
+
     after = load_tokenizer(tmp_path / "more")
+
     assert [
         after.piece(token) for token in range(after.vocabulary.size - 6, after.vocabulary.size)
     ] == made
+
     for text in (*DOMAIN, "Immunology, unimmune\n the  rats"):
         ids = (
             Library.from_file(str(tmp_path / "more" / "tokenizer.json"))
@@ -143,7 +166,15 @@ def test_merges_are_those_of_the_most_frequent_neighbors(tmp_path):
 def test_mistakes(tmp_path, capsys, kind, words, message):
     base = trained(tmp_path, kind)
     given = [f"input={domain(tmp_path)}", f"output={tmp_path / 'more'}", *words]
-    assert extend_tokenizer([str(base), *(word.replace("BASE", str(base)) for word in given)]) == 64
+    assert (
+        extend_tokenizer(
+            [
+                str(base),
+                *(word.replace("BASE", str(base)) for word in given),
+            ]
+        )
+        == 64
+    )
     assert message in capsys.readouterr().err
     assert not (tmp_path / "more").exists()
 
@@ -156,14 +187,17 @@ def test_letters_that_a_wordpiece_lacks_are_added_first(tmp_path, capsys):
     base = trained(tmp_path, "wordpiece")
     texts = tmp_path / "code.txt"
     texts.write_text("the cat {sät} the rat\n" * 30 + f"{'h' * 300}\nthe µ\n", encoding="utf-8")
+
     assert (
         extend_tokenizer([str(base), f"input={texts}", f"output={tmp_path / 'more'}", "pieces=6"])
         == 0
     )
+
     before = load_tokenizer(base)
     after = load_tokenizer(tmp_path / "more")
     size = before.vocabulary.size
     unknown = after.vocabulary.specials["unk"]
+
     assert {after.piece(token) for token in range(size, size + 5)} == {
         "##ä",
         "{",
@@ -173,6 +207,7 @@ def test_letters_that_a_wordpiece_lacks_are_added_first(tmp_path, capsys):
     }
     assert unknown in before.encode(["{sät}"])[0].ids
     assert [after.piece(token) for token in after.encode(["{sät}"])[0].ids] == ["{", "sät", "}"]
+
     said = capsys.readouterr().out
     # 30 x 5 letters, the long word and the µ of 30 x 22 + 301 + 5 characters
     assert f"unknown characters {100 * 451 / 966:.1f} % before, {100 * 301 / 966:.1f} % now" in said
@@ -202,9 +237,13 @@ def test_the_table_has_both_sides_of_pairs(words, tmp_path, capsys, monkeypatch)
         document(1, more, "en"),
         document(2, empty, "zh"),
     ]
+
     stage = write_parts(tmp_path / "clean", documents, 2)
+
     assert tokenizer_report_main([str(tmp_path / "tokenizer"), str(stage)]) == 0
+
     shown = plain_text(capsys.readouterr().out)
+
     assert "en 2 7 8 1.14 0.320 37.500 44.00 60.00" in shown
     assert "de 1 2 2 1.00 0.200 50.000 33.33 20.00" in shown
     assert "zh 1 0 0 – – – – 0.00" in shown

@@ -23,9 +23,12 @@ from tests.train.written_runs import BERT, write_run
 @pytest.mark.parametrize("model_type", mark_slow_but([*TYPES][::2], TYPES))
 def test_the_imported_folder_holds_the_model(tmp_path, model_type, capsys):
     theirs = saved(tmp_path / "in", model_type)
+
     assert import_model([str(tmp_path / "in"), str(tmp_path / "out")]) == 0
     assert f"out: {model_type}, family" in capsys.readouterr().out
+
     imported = read_checkpoint(tmp_path / "out")
+
     assert imported.config == read_checkpoint(tmp_path / "in").config
     assert imported.token_ids == read_checkpoint(tmp_path / "in").token_ids
     assert difference(build_checkpoint(imported), theirs) < 1e-5
@@ -50,11 +53,14 @@ def test_further_heads_are_left_out_and_named(tmp_path, capsys):
         "cls.graft.0.weight",
         "species.out.weight",
     )
+
     assert import_model([str(tmp_path / "in"), str(tmp_path / "out")]) == 0
+
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     said = (
         "skipped, 4 tensors of heads that bert does not have: cls.chain.*, cls.graft.*, species.*"
     )
+
     assert lines.count(said) == 1
     assert difference(build_checkpoint(read_checkpoint(tmp_path / "out")), theirs) < 1e-5
     assert import_model([str(tmp_path / "in"), str(tmp_path / "strict"), "--strict"]) == 65
@@ -141,8 +147,11 @@ def test_a_damaged_folder_gives_one_message_and_no_output(
     saved(tmp_path / "in", "gpt2")
     damage(tmp_path / "in")
     capsys.readouterr()  # the progress of transformers
+
     assert import_model([str(tmp_path / "in"), str(tmp_path / "out")]) == code
+
     message = capsys.readouterr().err
+
     assert said in message
     assert message.startswith("error: ")
     assert message.count("\n") == 1
@@ -176,9 +185,12 @@ def test_ours_and_theirs(tmp_path, model_type, capsys):
     saved(tmp_path / "in", model_type)
     import_model([str(tmp_path / "in"), str(tmp_path / "ours")])
     capsys.readouterr()
+
     assert compare_logits([str(tmp_path / "ours"), str(tmp_path / "in"), "--theirs"]) == 0
     assert float(capsys.readouterr().out.split()[-1]) < 1e-5
+
     saved(tmp_path / "other", model_type, seed=1)
+
     assert compare_logits([str(tmp_path / "ours"), str(tmp_path / "other")]) == 65
 
 
@@ -202,6 +214,7 @@ def test_a_folder_that_transformers_refuses_is_a_mistake_of_the_user(
         if isinstance(change, bytes)
         else json.dumps(json.loads(file.read_bytes()) | change).encode()
     )
+
     for pair in (("good", "bad"), ("bad", "bad")):
         capsys.readouterr()
         assert compare_logits([*(str(tmp_path / name) for name in pair), "--theirs"]) == 64
@@ -216,21 +229,29 @@ UNREAD = [("bert", {"tie_word_embeddings": False}), ("mobilebert", BOTH)]
 
 @pytest.mark.parametrize(
     ("case", "changes"),
-    [*UNREAD, *((case, {}) for case in ("bert lm", "gpt2", "t5", "bart"))],
+    [
+        *UNREAD,
+        *((case, {}) for case in ("bert lm", "gpt2", "t5", "bart")),
+    ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_import_then_export_gives_the_same_tensors(tmp_path, case, changes):
     """Those too that our model does not read."""
     saved(tmp_path / "in", case, **changes)
+
     assert import_model([str(tmp_path / "in"), str(tmp_path / "ours")]) == 0
     assert export_model([str(tmp_path / "ours"), str(tmp_path / "out")]) == 0
+
     before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("in", "out"))
+
     assert before.keys() == after.keys()
     assert all(torch.equal(before[name], after[name]) for name in before)
     assert export_model([str(tmp_path / "ours"), str(tmp_path / "second")]) == 0
+
     for path in (tmp_path / "out").iterdir():
         if path.name != "README.md":
             assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes()
+
     assert (tmp_path / "out" / "generation_config.json").exists() == (
         case not in ("bert", "mobilebert")
     )
@@ -241,10 +262,14 @@ def test_a_run_is_exported_with_its_facts(shard_sets, tmp_path, capsys):
     model = write_run(tmp_path, shard_sets, [3, 12], 2, **BERT, model__vocab_multiple=128)
     folder = tmp_path / "out"
     words = [str(tmp_path), str(folder), "--license", "cc-by-4.0", "--language", "en"]
+
     assert export_model(words) == 0
     assert "BertForMaskedLM" in capsys.readouterr().out
+
     theirs, report = transformers.BertForMaskedLM.from_pretrained(folder, output_loading_info=True)
+
     assert not any(report.values())
+
     draw = torch.Generator().manual_seed(1)
     ids = torch.randint(10, model.vocab_size, (2, 9), generator=draw)
     ours = {
@@ -255,14 +280,17 @@ def test_a_run_is_exported_with_its_facts(shard_sets, tmp_path, capsys):
     with torch.no_grad():
         logits = model.eval().logits(ours)["masked_lm"]
         assert (theirs(input_ids=ids).logits - logits).abs().max() < 1e-5
+
     config = json.loads((folder / "config.json").read_text())
     card = (folder / "README.md").read_text()
+
     assert (
         config["vocab_size"]
         == model.vocab_size
         == len(theirs.bert.embeddings.word_embeddings.weight)
     )
     assert config["mask_token_id"] is not None
+
     for words in (
         'license: "cc-by-4.0"',
         'language: ["en"]',
@@ -277,18 +305,34 @@ def test_a_run_is_exported_with_its_facts(shard_sets, tmp_path, capsys):
 def test_the_body_of_a_run_alone(bert, tmp_path):
     assert export_model([str(bert), str(tmp_path / "other"), "--head", "lm"]) == 64
     assert export_model([str(bert), str(tmp_path / "other"), "--head", "masked_lm"]) == 0
+
     more = ["--parts", "encoder", "--pooling", "mean", "--max-shard-size", "10KB"]
-    assert export_model([str(bert), str(tmp_path / "out"), "--step", "3", *more]) == 0
+
+    assert (
+        export_model(
+            [
+                str(bert),
+                str(tmp_path / "out"),
+                "--step",
+                "3",
+                *more,
+            ]
+        )
+        == 0
+    )
     assert (tmp_path / "out" / "1_Pooling" / "config.json").is_file()
     assert (tmp_path / "out" / "model.safetensors.index.json").is_file()
+
     _, report = transformers.BertModel.from_pretrained(
         tmp_path / "out", output_loading_info=True, add_pooling_layer=False
     )
+
     assert not any(report.values())
 
 
 def test_refusals_say_what_differs(shard_sets, tmp_path, capsys):
     write_run(tmp_path, shard_sets, [3], 1, model__qk_scale=0.3)
+
     assert export_model([str(tmp_path), str(tmp_path / "out")]) == 64
     assert "no model type of transformers computes what this model does" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
@@ -298,10 +342,12 @@ def test_refusals_say_what_differs(shard_sets, tmp_path, capsys):
 
 def test_a_tokenizer_with_ids_beyond_the_model_is_refused(bert, tmp_path, capsys):
     assert export_model([str(bert), str(tmp_path / "out")]) == 0
+
     saved(tmp_path / "small", "bert")
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(tmp_path / "out" / name, tmp_path / "small")
     words = [str(tmp_path / "small"), str(tmp_path / "again")]
+
     assert import_model(words) == 64
     assert "ids, the model 37 rows: they do not belong together" in capsys.readouterr().err
     assert not (tmp_path / "again").exists()

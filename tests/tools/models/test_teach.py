@@ -30,9 +30,11 @@ def folder(tmp_path_factory, one_rank):
         evaluate__max_rows=0,
         model__init__std=0.2,
     )
+
     assert one_rank.run(
         start, config, ["steps=2", "model.layers=4", "optimizer.learning_rate=0.05"]
     ) == [0]
+
     return folder
 
 
@@ -66,15 +68,20 @@ def test_processes_change_no_byte(folder, tmp_path, capsys):
         "k=3",
         "how=drawn",
     ]
+
     assert main([*arguments, "processes=2"]) == 0
     assert content(one) == content(two)
     assert set(content(one)) == {"index.arrow", "manifest.json", "shard-00000-of-00001.arrow"}
     assert "45 rows in 3 blocks of 1 shard" in capsys.readouterr().out
+
     before = (two / "manifest.json").stat().st_mtime_ns
+
     assert main(arguments) == 0
     assert (two / "manifest.json").stat().st_mtime_ns == before
+
     manifest = json.loads((one / "manifest.json").read_text())
     weights = open_teacher(folder / "teacher", None, open_shards(folder / "sets/train"), "RUN")
+
     assert manifest["config"]["teacher"] == {
         "source": "teacher",
         "digest": weights.weights_digest,
@@ -109,16 +116,25 @@ def test_a_killed_command_continues(folder, tmp_path, monkeypatch, last):
         patch.setattr(score_shards.Worker, "score", score_or_kill)
         with pytest.raises(Killed):
             teach(folder / "teacher", options(folder, tmp_path / "killed", "k=3"))
+
         assert scored == list(range(last + 1))
         assert not (tmp_path / "killed/manifest.json").exists()
+
         with pytest.raises(
             ConfigurationError, match="holds the start of another column set, k 3 there, 4 here"
         ):
             teach(folder / "teacher", options(folder, tmp_path / "killed", "k=4"))
+
         scored.append(-1)
         teach(folder / "teacher", options(folder, tmp_path / "killed", "k=3"))
-    assert scored == [*range(last + 1), -1, *range(last + 1, 6)]
+
+    assert scored == [
+        *range(last + 1),
+        -1,
+        *range(last + 1, 6),
+    ]
     assert content(tmp_path / "killed") == content(tmp_path / "entire")
+
     with pytest.raises(
         ConfigurationError, match="holds another set, toy/train/teacher, k 3 there, 4 here: choose"
     ):
@@ -169,7 +185,9 @@ def test_what_is_taught_is_learned(case, tmp_path, one_rank):
         steps=2,
         model__dropout={},
     )
+
     assert one_rank.run(start, config, ["model.layers=3"]) == [0]
+
     for how, k in (("top", classes), ("drawn", 5)):
         columns = [
             f"data.shards={shards}",
@@ -178,11 +196,16 @@ def test_what_is_taught_is_learned(case, tmp_path, one_rank):
             f"how={how}",
             "processes=1",
         ]
+
         assert main([str(tmp_path / "teacher"), *columns]) == 0
+
     scores = validate(tmp_path / "top", shards, teacher=tmp_path / "teacher").scores
+
     assert scores is not None
     assert scores.computed_again > 0
+
     losses = {}
+
     for name, *changes in (
         ("live", f"distil={{teacher: {tmp_path / 'teacher'}}}"),
         (
@@ -202,6 +225,7 @@ def test_what_is_taught_is_learned(case, tmp_path, one_rank):
         lines = (tmp_path / f"{name}-run/metrics.jsonl").read_text().splitlines()
         records = [json.loads(line)["losses"] for line in lines if '"losses"' in line]
         losses[name] = [record["distil/scores"] for record in records]
+
     assert len(losses["live"]) == len(losses["drawn"]) == 2
     # weights of a task's few classes are stored in fp16
     assert losses["top"] == pytest.approx(losses["live"], rel=2e-3 if classes < 5 else 1e-5)

@@ -13,13 +13,22 @@ from tests.distributed import RankPool
 
 def test_the_score_is_that_of_the_trainer(tuned, capsys, tmp_path):
     assert main([str(tuned), "--json", f"output={tmp_path / 'scores.json'}"]) == 0
+
     printed = capsys.readouterr().out
+
     assert (tmp_path / "scores.json").read_text(encoding="utf-8") == printed
+
     scores = json.loads(printed)
     lines = [json.loads(line) for line in (tuned / "metrics.jsonl").read_text().splitlines()]
     own = next(line["heldout"]["dev"] for line in reversed(lines) if line.get("heldout"))
+
     assert scores["metrics"]["accuracy"] == pytest.approx(own["figures"]["classification/accuracy"])
-    assert (scores["task"], scores["split"], scores["n"], scores["seed"]) == ("sst2", "dev", 21, 7)
+    assert (
+        scores["task"],
+        scores["split"],
+        scores["n"],
+        scores["seed"],
+    ) == ("sst2", "dev", 21, 7)
     assert scores["baselines"].keys() == {"majority", "words"}
     assert scores["baselines"]["words"]["accuracy"] == 1.0
     assert main([str(tuned), "split=train"]) == 0
@@ -35,10 +44,12 @@ def _evaluated(world, run):
 def test_the_bytes_do_not_depend_on_the_processes(tuned, size):
     """60 rows in batches of 32 leave a third process without one."""
     pool = RankPool(size)
+
     try:
         texts = pool.run(_evaluated, tuned)
     finally:
         pool.close()
+
     assert texts == [score_task(tuned, EvaluateOptions(split="train"))[0]] * size
 
 
@@ -61,6 +72,7 @@ def test_mistakes(tuned, capsys, words, message):
 def test_texts_are_scored_by_a_decoder(decoder, tmp_path, capsys):
     (run, trained), text = decoder, tmp_path / "text.csv"
     text.write_text("id,body\n1,the page of the book .")
+
     assert (
         main(
             [
@@ -73,7 +85,13 @@ def test_texts_are_scored_by_a_decoder(decoder, tmp_path, capsys):
         )
         == 0
     )
+
     scores = json.loads(capsys.readouterr().out)
     wanted = perplexity_scores(trained, KeyedTexts(path=text, text_key="body"), 4, 1)
+
     assert {name: scores[name] for name in wanted} == wanted
-    assert (scores["step"], len(scores["checkpoint"]), len(scores["tokenizer"])) == (3, 32, 64)
+    assert (
+        scores["step"],
+        len(scores["checkpoint"]),
+        len(scores["tokenizer"]),
+    ) == (3, 32, 64)

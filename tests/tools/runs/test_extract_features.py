@@ -43,14 +43,19 @@ def test_the_manifest_says_where_vectors_come_from(tuned, tmp_path, capsys):
         "pool=token",
         "max_length=7",
     ]
+
     assert extract_features(words) == 0
+
     said = (
         "8 vectors of 20 numbers from 2 texts, layer last, pool token; 1 cut at 7 tokens, 0 "
         "without a token"
     )
+
     assert said in capsys.readouterr().out
+
     found = open_features(tmp_path / "out")
     facts = found.facts
+
     assert (facts["layer"], facts["pool"], facts["step"], facts["rows"]) == (
         "last",
         "token",
@@ -100,20 +105,32 @@ def row_of(trained, text, room):
     """States of a row alone: [CLS], the text, [SEP]."""
     vocabulary = trained.tokenizer.vocabulary
     ids = trained.tokenizer.encode([text])[0].ids[:room].tolist()
-    row = torch.tensor([[vocabulary.specials["cls"], *ids, vocabulary.specials["sep"]]])
+    row = torch.tensor(
+        [
+            [
+                vocabulary.specials["cls"],
+                *ids,
+                vocabulary.specials["sep"],
+            ]
+        ]
+    )
     places = torch.arange(row.shape[1])[None]
+
     with torch.no_grad():
         states = trained.model.family(
             {"input_ids": row, "position_ids": places, "lengths": torch.tensor(row.shape[1])}
         )
+
     return states[0]
 
 
 @pytest.mark.parametrize("pool", ["cls", "mean", "max", "last"])
 def test_texts_in_their_order(encoder, tmp_path, pool):
     found = written(encoder, tmp_path, pool=pool, max_length=12)
+
     assert found.uids == [name for name, _ in TEXTS]
     assert found.texts == [text for _, text in TEXTS]
+
     for (_, text), vector in zip(TEXTS, found.vectors, strict=True):
         states = row_of(encoder[1], text, 10)
         plain = {
@@ -122,10 +139,17 @@ def test_texts_in_their_order(encoder, tmp_path, pool):
             "mean": states.mean(0),
             "max": states.max(0).values,
         }
+
         assert np.abs(vector - plain[pool].numpy()).max() < 1e-5
+
     encoded = encoder[1].tokenizer.encode([text for _, text in TEXTS])
+
     assert found.facts["truncated"] == sum(len(one.ids) > 10 for one in encoded) > 0
-    assert (found.facts["texts"], found.facts["rows"], found.facts["width"]) == (
+    assert (
+        found.facts["texts"],
+        found.facts["rows"],
+        found.facts["width"],
+    ) == (
         5,
         5,
         found.vectors.shape[1],
@@ -137,10 +161,12 @@ def test_tokens_and_words(encoder, tmp_path):
     tokens, words = (
         written(encoder, tmp_path / pool, pool=pool) for pool in ("token", "first_subword")
     )
+
     for name, text in TEXTS:
         encoded = trained.tokenizer.encode([text])[0]
         states = row_of(trained, text, 38)
         rows = [row for row, uid in enumerate(tokens.uids) if uid == name]
+
         assert [tokens.positions[row] for row in rows] == list(range(min(38, len(encoded.ids))))
         assert [tokens.texts[row] for row in rows] == [
             trained.tokenizer.piece(int(one)) for one in encoded.ids[:38]
@@ -156,24 +182,31 @@ def test_tokens_and_words(encoder, tmp_path):
             assert words.texts[row] == text[start:end]
             place = holder[len(text[:start].encode())]
             assert np.abs(words.vectors[row] - states[1 + place].numpy()).max() < 1e-5
+
         assert len(of_words) == len({*(words.positions[row] for row in of_words)}) <= len(spans)
+
     assert words.texts[:8] == ["the", "page", "of", "the", "book", "is", "long", "é"]
 
 
 def test_an_imported_body_without_a_head_has_the_vectors_of_the_run(bert, tmp_path):
     assert export_model([str(bert), str(tmp_path / "body"), "parts=encoder", "pooling=mean"]) == 0
     assert import_model([str(tmp_path / "body"), str(tmp_path / "imported")]) == 0
+
     path = lines(tmp_path / "texts.jsonl", ["the page of the book", "to the people"])
     vectors = []
+
     for number, folder in enumerate((bert, tmp_path / "imported")):
         out = tmp_path / f"out{number}"
+
         assert (
             extract_features(
                 [str(folder), f"input={path}", f"output={out}", "pool=mean", "max_length=32"]
             )
             == 0
         )
+
         vectors.append(open_features(out).vectors)
+
     assert np.abs(np.subtract(*vectors)).max() < 1e-5
 
 
@@ -183,9 +216,12 @@ def test_a_decoder_has_no_first_special_token_to_read(decoder, tmp_path):
     facts = trained.objectives[0]
     chosen = FeatureChoice("last", "last", "f32", 40)
     said = write_features(tmp_path / "out", trained, facts, [*TEXTS, ("empty", "")], chosen, {})
+
     assert (said["rows"], said["empty"]) == (6, 1)
+
     with pytest.raises(ConfigurationError, match="expected a text, got none"):
         write_features(tmp_path / "none", trained, facts, [], chosen, {})
+
     assert not list((tmp_path / "none").glob("*"))
 
 
@@ -200,9 +236,11 @@ def test_a_source_is_framed_as_in_training(shard_sets, tmp_path, label, head):
         model__family="encoder_decoder",
         model__heads={"lm": 1.0},
     )
+
     trained = TrainedModel.open(tmp_path)
     found = written((tmp_path, trained), tmp_path / "out")
     known = trained.tokenizer.vocabulary.specials
+
     for encoding, vector in zip(
         trained.tokenizer.encode([text for _, text in TEXTS]), found.vectors, strict=True
     ):
@@ -211,7 +249,9 @@ def test_a_source_is_framed_as_in_training(shard_sets, tmp_path, label, head):
             *encoding.ids[: 39 - len(head)].tolist(),
             known["eos"],
         ]
+
         (states,) = token_vectors(trained.model, [row], "last")
+
         assert np.abs(vector - states.mean(0).numpy()).max() < 1e-5
 
 
@@ -220,6 +260,7 @@ def test_damaged_files(encoder, tmp_path):
         ConfigurationError, match=r"found no features\.json: give an output of clozeline"
     ):
         open_features(tmp_path)
+
     written(encoder, tmp_path)
     manifest = tmp_path / "features.json"
     file = tmp_path / "features.arrow"
@@ -238,13 +279,28 @@ def test_damaged_files(encoder, tmp_path):
 def features():
     vectors = np.array([[1, 0], [2, 0.1], [0, 1], [3, 0], [1, 1], [0, 0], [-1, 0]], np.float32)
     words = ["play", "play", "see", "play", "see", "play", "play"]
-    return Features(["a", "b", "c", "a", "d", "e", "f"], [0, 1, 2, 3, 4, 5, 6], words, vectors, {})
+    return Features(
+        ["a", "b", "c", "a", "d", "e", "f"],
+        [0, 1, 2, 3, 4, 5, 6],
+        words,
+        vectors,
+        {},
+    )
 
 
 def test_neighbors_are_those_of_other_texts_by_cosine():
     found = find_neighbors(features(), NeighborOptions(query=0))
+
     assert [one["row"] for one in found] == [1, 4, 2, 5, 6]
-    cosines = [2 / np.hypot(2, 0.1), 1 / np.sqrt(2), 0, 0, -1]
+
+    cosines = [
+        2 / np.hypot(2, 0.1),
+        1 / np.sqrt(2),
+        0,
+        0,
+        -1,
+    ]
+
     assert [one["cosine"] for one in found] == pytest.approx(cosines)
     assert found[0] == {
         "row": 1,
@@ -260,6 +316,7 @@ def test_neighbors_are_those_of_other_texts_by_cosine():
         1,
         4,
     ]
+
     with pytest.raises(ConfigurationError, match="query: expected a row index below 7, got 7"):
         find_neighbors(features(), NeighborOptions(query=7))
 
@@ -272,8 +329,11 @@ def test_the_command_prints_the_nearest_rows(tmp_path, encoder, capsys):
         for line in range(3)
     ]
     write_features(tmp_path / "features", trained, trained.objectives[0], texts, chosen, {})
+
     assert neighbors([str(tmp_path / "features"), "query=1", "same=true", "--json"]) == 0
+
     found = json.loads(capsys.readouterr().out)
+
     assert found["query"] == {"row": 1, "uid": "texts.jsonl:0", "position": 1, "text": "page"}
     assert [(one["row"], round(one["cosine"], 5)) for one in found["neighbors"]] == [
         (6, 1),

@@ -32,26 +32,42 @@ def test_the_file_holds_weights_and_squares(tuned, tmp_path, capsys):
         files, (["seed=1"], ["seed=1"], ["seed=2"], ["rows=999", "empirical=true"]), strict=True
     ):
         assert fisher_main([str(tuned), f"output={path}", "rows=20", *words]) == 0
+
     assert "60 rows at step 6, mean " in capsys.readouterr().out
     assert files[0].read_bytes() == files[1].read_bytes() != files[2].read_bytes()
+
     trained = TrainedModel.open(tuned)
     names = [name for name, _ in trained.model.named_parameters()]
+
     with safe_open(files[3], framework="pt") as opened:
-        assert json.loads(opened.metadata()["fisher"]) == {"step": 6, "rows": 60, "empirical": True}
+        assert json.loads(opened.metadata()["fisher"]) == {
+            "step": 6,
+            "rows": 60,
+            "empirical": True,
+        }
         assert sorted(opened.keys()) == sorted(
             f"{kind}/{name}" for kind in ("fisher", "weight") for name in names
         )
+
         for name, parameter in trained.model.named_parameters():
             assert torch.equal(opened.get_tensor(f"weight/{name}"), parameter)
         bias = opened.get_tensor("fisher/heads.classification.classifier.out.bias")
+
     errors = []
+
     for row in open_shards(Path(trained.sets[0].path)):
         shares = compute_row_scores(trained, row["input_ids"].tolist(), "classification").softmax(
             -1
         )
         shares[int(row["label"][0])] -= 1.0
         errors.append(shares)
-    torch.testing.assert_close(bias, torch.stack(errors).square().mean(0), rtol=1e-4, atol=1e-7)
+
+    torch.testing.assert_close(
+        bias,
+        torch.stack(errors).square().mean(0),
+        rtol=1e-4,
+        atol=1e-7,
+    )
 
 
 def test_a_set_that_is_not_there_is_refused(tuned, capsys, tmp_path):
@@ -76,17 +92,21 @@ def test_the_bias_of_a_class_has_its_variance(several):
         for name, value in tensors.items()
         if len(value) == len(tensors["input_ids"])
     }
+
     row["label"] = torch.tensor([[0, 0, 0]] if several else [1])
     logits = model.logits(row)["classification"][0].detach()
     shares = logits.sigmoid() if several else logits.softmax(-1)
     found = diagonal_fisher(model, [row] * 200, 1)["heads.classification.classifier.out.bias"]
     variance = shares * (1 - shares)
     spread = variance * (1 - 2 * shares) ** 2  # variance of a draw
+
     assert ((found - variance).abs() < 3 * (spread / 200).sqrt()).all()
+
     found = diagonal_fisher(model, [row], 1, empirical=True)[
         "heads.classification.classifier.out.bias"
     ]
     gold = torch.tensor([0.0, 0.0, 0.0] if several else [0.0, 1.0, 0.0])
+
     torch.testing.assert_close(found, (gold - shares).square())
 
 

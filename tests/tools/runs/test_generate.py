@@ -39,7 +39,9 @@ def test_a_beam_prints_its_best_rows_and_their_scores(decoder, capsys):
     word = next(text for token in first.ids if (text := tokenizer.decode([token])).strip())
     banned = [tokenizer.encode([form])[0].ids.tolist() for form in (word, f" {word}")]
     (wanted,) = generate_beams(trained.model, [prompt], settings, end_ids=end, banned=banned)
+
     assert wanted[0].ids != first.ids
+
     keys = [
         "mode=beam",
         "width=3",
@@ -48,10 +50,13 @@ def test_a_beam_prints_its_best_rows_and_their_scores(decoder, capsys):
         "length_form=gnmt",
         "min_tokens=2",
     ]
+
     assert generate([str(run), "the page", *keys, "samples=2", f"ban={json.dumps([word])}"]) == 0
+
     lines = [
         f"the page{tokenizer.decode(one.ids)} ({one.stop}, {one.score:.3f})\n" for one in wanted[:2]
     ]
+
     assert printable(capsys.readouterr().out) == printable("".join(lines))
 
 
@@ -78,9 +83,12 @@ def test_only_allowed_texts_are_written(decoder, capsys, tmp_path):
         for each in sorted(sums, key=lambda each: -sums[each])
     ]
     keys = ["mode=beam", "width=4", "samples=4", "length_penalty=0"]
+
     assert generate([str(run), "the page", *keys, f"allowed={json.dumps(ALLOWED)}"]) == 0
     assert capsys.readouterr().out == "".join(wanted)
+
     (tmp_path / "allowed.txt").write_text("of\nof the book\n\na page\n", encoding="utf-8")
+
     assert (
         generate([str(run), "the page ", *keys, f"allowed={tmp_path / 'allowed.txt'}", "samples=3"])
         == 0
@@ -101,13 +109,18 @@ def printable(text):
 def test_a_stop_string_ends_the_text_before_it(decoder, capsys):
     run, trained = decoder
     keys = ["mode=sample", "seed=3", "max_tokens=9"]
+
     assert generate([str(run), "the page", *keys]) == 0
+
     free = capsys.readouterr().out.rpartition(" (")[0]
     stop = free[len("the page") + 6 :][:2]
+
     assert (
         generate([str(run), "the page", *keys, f"stop={json.dumps([stop, 'no such text'])}"]) == 0
     )
+
     text, _, reason = capsys.readouterr().out.rpartition(" (")
+
     assert reason.startswith("string, ")
     assert text == free[: free.index(stop, len("the page"))]
     assert text_of(trained.tokenizer, Continuation([], "string"), ["a"]) == ""
@@ -170,10 +183,18 @@ def test_a_prompt_is_framed_like_the_rows_of_training(shard_sets):
         for label, objective in objectives.items()
         if objective is not None
     }
-    plain = [*ids[0].ids, specials["mask"], *ids[1].ids, sentinels[0]]
+
+    plain = [
+        *ids[0].ids,
+        specials["mask"],
+        *ids[1].ids,
+        sentinels[0],
+    ]
+
     assert framed["causal_lm"] == plain
     assert framed["span_corruption"] == [*plain, specials["eos"]]
     assert framed["bart"] == [specials["bos"], *plain, specials["eos"]]
+
     with pytest.raises(ConfigurationError, match="at least one token"):
         prompt_ids(tokenizer, objectives["causal_lm"], "")
 
@@ -184,6 +205,7 @@ def test_a_prompt_and_its_continuation_spell_the_text(name, tmp_path):
     tokenizer = import_tokenizer(KINDS[name][0](tmp_path / "in"), tmp_path / "out", **ROLES)
     words = ["The", "quick", "brown", "fox", "watches", "the", "garden"]
     ids = tokenizer.encode([" ".join(words)])[0].ids.tolist()
+
     for number in range(1, len(words)):
         prompt = " ".join(words[:number])
         first = len(tokenizer.encode([prompt])[0].ids)
@@ -199,8 +221,10 @@ def test_a_language_ends_the_prompt_and_starts_the_decoder(shard_sets):
         update={"options": {**bart.options, "language_tokens": {"de": "<reserved_1>"}}}
     )
     token = find_language_token(tokenizer, mbart, "de")
+
     assert tokenizer.piece(token) == "<reserved_1>"
     assert find_language_token(tokenizer, bart, None) is None
+
     with pytest.raises(ConfigurationError, match="one of de, got none"):
         find_language_token(tokenizer, mbart, None)
     with pytest.raises(ConfigurationError, match="one of de, got en"):
@@ -213,19 +237,26 @@ def test_a_filled_text_has_no_special_tokens(encoder, monkeypatch):
     trained = encoder[1]
     decoding = Decoding(mode="unmask", temperature=5.0, order="random")
     fillings = fill_text(trained, "the <mask> page <mask><mask> of it", decoding, 3)
+
     assert len({tuple(filling.ids) for filling in fillings}) == 3
+
     for filling in fillings:
         parts = parts_of(trained, filling)
         assert [new for _, new in parts] == [False, True, False, True, False]
         assert (parts[0][0], parts[2][0], parts[4][0]) == ("the", " page", " of it")
         assert not trained.tokenizer.vocabulary.special[filling.ids[1:-1]].any()
+
     monkeypatch.setattr(trained.tokenizer, "piece", lambda _: "[MASK]")
     named, own = (
         encode_masked_text(trained, f"the {mask} page")[0].tolist() for mask in ("<mask>", "[MASK]")
     )
+
     assert own == named
+
     (longer,) = fill_text(trained, "the page", Decoding(mode="unmask", max_tokens=6, steps=2))
+
     assert len(longer.filled) == 6
+
     for text, message in (
         ("no mask", "a text with <mask>"),
         ("long " * 64 + "<mask>", "rows of at most 64"),
@@ -245,6 +276,7 @@ def test_a_guess_is_read_where_the_training_predicted_it(encoder, place):
     ]
     best = scores.softmax(-1).topk(3)
     found = guesses(replace(trained, recorded=(recorded,)), ids, position, 3)
+
     assert [one.probability for one in found] == pytest.approx(best.values.tolist(), rel=1e-4)
     assert [one.text for one in found] == [
         trained.tokenizer.decode_part([token]) for token in best.indices.tolist()
@@ -254,9 +286,12 @@ def test_a_guess_is_read_where_the_training_predicted_it(encoder, place):
 def test_the_commands_fill_several_masks(encoder, capsys):
     run, trained = encoder
     text = "the <mask> page <mask> of it"
+
     assert fill_mask([str(run), "--text", text, "--beam", "3"]) == 0
+
     printed = capsys.readouterr().out
     wanted = fill_text(trained, text, Decoding(mode="unmask", width=3), 3)
+
     assert printed == "".join(
         f"{''.join(part for part, _ in parts_of(trained, each)).strip()} ({each.score:.3f})\n"
         for each in wanted
@@ -280,7 +315,9 @@ def test_hidden_words_are_whole_words_of_original_rows(encoder, shard_sets):
     mask = trained.tokenizer.vocabulary.specials["mask"]
     heldout = example_sets(shard_sets)["masked_lm"][0].parents[1] / "heldout"
     found = list(iterate_masked_words(trained, open_shards(heldout), 4))
+
     assert 1 <= len(found) <= 4
+
     for ids, position in found:
         assert mask not in ids
         word = trained.tokenizer.decode_part([int(ids[position])]).strip()

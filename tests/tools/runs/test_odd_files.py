@@ -24,6 +24,7 @@ def test_perplexity_is_that_of_the_text_that_training_saw(decoder, tmp_path, cap
     clean = write(tmp_path, "clean.txt", f"{HELLO}\n{CAFE}")
     path = write(tmp_path, "odd.txt", odd)
     expected = scores_of(capsys, decoder[0], f"perplexity={clean}")
+
     assert scores_of(capsys, decoder[0], f"perplexity={path}") == expected
     assert (
         scores_of(capsys, decoder[0], f"perplexity={path}", "normalize=none")["tokens"]

@@ -35,6 +35,7 @@ def probabilities(run, texts):
     for encoding in trained.tokenizer.encode(texts):
         ids = [special["cls"], *encoding.ids.tolist(), special["sep"]]
         found.append(compute_row_scores(trained, ids, "classification").softmax(-1).tolist())
+
     return found
 
 
@@ -58,7 +59,10 @@ def gold_rows(path):
         for part in path.read_text().strip().split("\n\n")
     ]
     return [
-        {"words": [word for word, _ in pairs], "marks": [mark for _, mark in pairs]}
+        {
+            "words": [word for word, _ in pairs],
+            "marks": [mark for _, mark in pairs],
+        }
         for pairs in sentences
     ]
 
@@ -70,13 +74,17 @@ def test_classes(runs, tmp_path, capsys):
         gold = list(csv.DictReader(file, delimiter="\t"))
     found = predicted(folder, folder / "files" / "dev.tsv", tmp_path / "p.jsonl")
     own = probabilities(folder / "run", [row["sentence"] for row in gold])
+
     assert [[*row["probabilities"].values()] for row in found] == [
         pytest.approx(row, abs=2e-6) for row in own
     ]
     assert [row["label"] for row in found] == [str(int(np.argmax(row))) for row in own]
+
     accuracy = accuracy_score([row["label"] for row in gold], [row["label"] for row in found])
+
     assert scores(folder, capsys)["accuracy"] == pytest.approx(accuracy)
     assert 0 < accuracy < 1
+
     predict.main(
         [
             str(folder / "run"),
@@ -85,7 +93,9 @@ def test_classes(runs, tmp_path, capsys):
             "layout=glue",
         ]
     )
+
     lines = (tmp_path / "SST-2.tsv").read_text().splitlines()
+
     assert lines == [
         "index\tprediction",
         *(f"{number}\t{row['label']}" for number, row in enumerate(found)),
@@ -125,8 +135,10 @@ def test_predictions_score_as_evaluate_says(
     rows = gold_rows(folder / "files" / file)
     found = predicted(folder, folder / "files" / file, tmp_path / "p.jsonl")
     score = compute([row[gold] for row in rows], [row[mine] for row in found])
+
     assert scores(folder, capsys)[metric] == pytest.approx(score, abs=1e-4)
     assert len({str(row[mine]) for row in found}) > 1
+
     for row, given in zip(found, rows, strict=True):
         if mine == "tags":
             assert row["words"] == given["words"]
@@ -134,6 +146,7 @@ def test_predictions_score_as_evaluate_says(
             assert row["labels"] == [
                 one for one, share in row["probabilities"].items() if share > 0.5
             ]
+
         if name == "choices":
             assert len(row["probabilities"]) == len(given["choices"])
 
@@ -148,24 +161,34 @@ def test_answers(runs, tmp_path, capsys):
         for part in article["paragraphs"]
         for entry in part["qas"]
     ]
+
     golds = {entry["id"]: entry.pop("answers")[0]["text"] for _, entry in entries}
     (tmp_path / "test.json").write_text(json.dumps(data))
     found = predicted(folder, tmp_path / "test.json", tmp_path / "p.jsonl")
     exact = np.mean([row["answer"] == golds[row["id"]] for row in found])
+
     assert scores(folder, capsys)["exact_match"] == pytest.approx(exact)
     assert [row["answer"] for row in found] == [
         context[row["start"] : row["start"] + len(row["answer"])]
         for row, (context, _) in zip(found, entries, strict=True)
     ]
+
     (answers,) = predicted(folder, tmp_path / "test.json", tmp_path / "p.json", "layout=squad")
+
     assert answers == {row["id"]: row["answer"] for row in found}
+
     with (tmp_path / "asked.csv").open("w") as file:
         csv.writer(file).writerows(
-            [("q", "text"), *((entry["question"], context) for context, entry in entries)]
+            [
+                ("q", "text"),
+                *((entry["question"], context) for context, entry in entries),
+            ]
         )
+
     table = predicted(
         folder, tmp_path / "asked.csv", tmp_path / "t.jsonl", "question=q", "context=text"
     )
+
     assert [row["answer"] for row in table] == [row["answer"] for row in found]
 
 
@@ -176,7 +199,9 @@ def test_a_killed_command_ends_with_the_same_bytes(runs, tmp_path, monkeypatch, 
     whole = tmp_path / f"whole.{suffix}"
     killed = tmp_path / f"killed.{suffix}"
     words = [str(folder / "run"), f"input={folder / 'files' / 'dev.tsv'}", "part_rows=5"]
+
     assert predict.main([*words, f"output={whole}"]) == 0
+
     real = ClassificationTaskHead.records
     calls = []
 
@@ -187,6 +212,7 @@ def test_a_killed_command_ends_with_the_same_bytes(runs, tmp_path, monkeypatch, 
         return real(*arguments)
 
     monkeypatch.setattr(ClassificationTaskHead, "records", dying)
+
     assert predict.main([*words, f"output={killed}"]) != 0
     assert not killed.exists()
     assert predict.main([*words, f"output={killed}", "text=sentence"]) == 64
@@ -204,6 +230,7 @@ def test_every_row_of_the_input_is_in_the_output(runs, tmp_path, capsys):
     (tmp_path / "rows.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
     words = ["text=about", "id=name", "delimiter=;"]
     found = predicted(folder, tmp_path / "rows.csv", tmp_path / "p.jsonl", *words)
+
     assert [(row.get("id"), row.get("rejected")) for row in found[:4]] == [
         ("x", None),
         ("y", "empty_text"),
@@ -214,14 +241,17 @@ def test_every_row_of_the_input_is_in_the_output(runs, tmp_path, capsys):
         "p.jsonl: 5 rows; truncated: none; without a prediction: 1 empty_text, 1 fields"
         in capsys.readouterr().out
     )
+
     for suffix in ("csv", "parquet"):
         output = tmp_path / f"p.{suffix}"
+
         assert (
             predict.main(
                 [str(folder / "run"), f"input={tmp_path / 'rows.csv'}", f"output={output}", *words]
             )
             == 0
         )
+
     with (tmp_path / "p.csv").open() as file:
         table = list(csv.DictReader(file))
     columns = pyarrow.parquet.read_table(tmp_path / "p.parquet").to_pylist()
@@ -240,10 +270,20 @@ def test_every_row_of_the_input_is_in_the_output(runs, tmp_path, capsys):
     [
         (
             "choices",
-            [{"context": "film " * count, "choices": ["bad plot", "no"]} for count in (11, 12, 20)],
+            [
+                {
+                    "context": "film " * count,
+                    "choices": ["bad plot", "no"],
+                }
+                for count in (11, 12, 20)
+            ],
             [None, 1, 9 + 8],
         ),
-        ("texts", [{"source": "film " * count} for count in (15, 16, 40)], [None, 1, 25]),
+        (
+            "texts",
+            [{"source": "film " * count} for count in (15, 16, 40)],
+            [None, 1, 25],
+        ),
         (
             "answers",
             [{"question": "one " * count, "context": "film " * 60} for count in (7, 9)],
@@ -255,9 +295,13 @@ def test_rows_that_are_cut_are_counted_and_marked(runs, tmp_path, capsys, name, 
     """A choice and its context have room for 13 tokens, sources for 15, questions for 7."""
     (tmp_path / "long.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     found = predicted(runs(name), tmp_path / "long.jsonl", tmp_path / "p.jsonl")
+
     assert [row.get("truncated_tokens") for row in found] == lost
+
     count = sum(tokens is not None for tokens in lost)
+
     assert f"truncated: {count or 'none'}" in capsys.readouterr().out
+
     predict.main(
         [
             str(runs(name) / "run"),
@@ -265,6 +309,7 @@ def test_rows_that_are_cut_are_counted_and_marked(runs, tmp_path, capsys, name, 
             f"output={tmp_path / 'p.parquet'}",
         ]
     )
+
     assert (
         pyarrow.parquet.read_table(tmp_path / "p.parquet")["truncated_tokens"].to_pylist() == lost
     )
@@ -288,8 +333,11 @@ def test_rows_that_are_cut_are_counted_and_marked(runs, tmp_path, capsys, name, 
 def test_what_cannot_be_predicted_is_refused(runs, tmp_path, capsys, words, message, monkeypatch):
     monkeypatch.chdir(tmp_path)
     source = runs("classes") / "files" / "dev.tsv"
+
     assert predict.main([str(runs("classes") / "run"), f"input={source}", *words]) == 64
+
     error = " ".join(capsys.readouterr().err.split())
+
     assert re.search(message, error), error
     assert not list(tmp_path.iterdir())  # the corrected command writes the same output
 
@@ -301,6 +349,7 @@ def test_questions_that_may_have_no_answer_have_a_probability_of_it(tmp_path):
         {"row": 1, "id": "b", "rejected": "no_tokens"},
     ]
     write_output(tmp_path / "answers.json", "squad", records, answer)
+
     assert json.loads((tmp_path / "answers.json").read_text()) == {"a": "Ada", "b": ""}
     assert json.loads((tmp_path / "answers.na_prob.json").read_text()) == {"a": 0.25, "b": 1.0}
 
@@ -310,17 +359,31 @@ def test_a_submission_of_numbers_and_one_that_lacks_a_row(tmp_path):
         TaskMetadata(name="stsb", head="regression", metrics=("pearson",), texts=2)
     )
     write_output(tmp_path / "STS-B.tsv", "glue", [{"row": 0, "score": 3.14159}], answer)
+
     assert (tmp_path / "STS-B.tsv").read_text() == "index\tprediction\n0\t3.142\n"
+
     with pytest.raises(ConfigurationError, match=r"row 1 has no prediction .empty_text."):
         write_output(tmp_path / "other.tsv", "glue", [{"row": 1, "rejected": "empty_text"}], answer)
+
     assert not (tmp_path / "other.tsv").exists()
 
 
 def test_lines_with_several_items_keep_the_ids_of_each(tmp_path):
     answers = [{"text": "Ada", "idx": 20}, {"text": "Bob", "idx": 21}]
-    asked = [{"question": "Who?", "idx": number, "answers": answers} for number in (10, 11)]
+    asked = [
+        {
+            "question": "Who?",
+            "idx": number,
+            "answers": answers,
+        }
+        for number in (10, 11)
+    ]
     lines = [
-        {"idx": number, "passage": {"text": "Ada met.", "questions": asked}} for number in (3, 4)
+        {
+            "idx": number,
+            "passage": {"text": "Ada met.", "questions": asked},
+        }
+        for number in (3, 4)
     ]
     rows = reader_of("superglue", task="multirc").read_unlabeled(
         written(tmp_path, json_lines(*lines))
@@ -331,17 +394,26 @@ def test_lines_with_several_items_keep_the_ids_of_each(tmp_path):
         for question in (10, 11)
         for answer in (20, 21)
     ]
+
     assert [(item.index, key) for item, key in rows] == list(enumerate(keys))
+
     row = {
         "idx": 1,
         "passage": {"text": "Ada met Bob.", "entities": []},
         "qas": [{"query": "@placeholder won", "idx": 5}, {"query": "@placeholder lost", "idx": 6}],
     }
+
     rows = reader_of("superglue", task="record").read_unlabeled(
         written(tmp_path, json_lines(row, {}))
     )
     (first, key), (second, _), (rejected, _) = rows
-    assert (first.index, key, second.index, rejected) == (0, 5, 1, Rejected("fields", 2))
+
+    assert (
+        first.index,
+        key,
+        second.index,
+        rejected,
+    ) == (0, 5, 1, Rejected("fields", 2))
 
 
 # Labels of a run as rows to train on
@@ -364,26 +436,43 @@ def test_sure_labels_are_those_of_the_model(runs, tmp_path, capsys):
     output = tmp_path / "pseudo.jsonl"
     source.write_text("\n".join([*texts, "", "a\tb"]) + "\n", encoding="utf-8")
     words = [str(run), f"input={source}", f"output={output}"]
+
     assert pseudo_label.main([*words, "threshold=1"]) == 64
     assert "lower the threshold" in capsys.readouterr().err
     assert not output.exists()
     assert pseudo_label.main([*words, f"threshold={threshold}"]) == 0
+
     lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
-    assert lines == [{"sentence": texts[number], "label": str(labels[number])} for number in sure]
+
+    assert lines == [
+        {
+            "sentence": texts[number],
+            "label": str(labels[number]),
+        }
+        for number in sure
+    ]
+
     of_class = [[number for number in sure if labels[number] == label] for label in (0, 1)]
+
     assert all(of_class)
+
     facts = json.loads((tmp_path / "pseudo.jsonl.json").read_text(encoding="utf-8"))
+
     assert facts["rows_in"] == 42 == sum(facts["labeled"].values()) + sum(facts["skipped"].values())
     assert facts["skipped"] == {"blank_line": 1, "fields": 1, "below_threshold": 40 - len(sure)}
     assert facts["labeled"] == {str(label): len(of_class[label]) for label in (0, 1)}
     assert facts["output"] == {"pseudo.jsonl": file_hash(output)}
     assert pseudo_label.main([*words, f"threshold={threshold}", "per_class=3"]) == 0
+
     limited = sorted(
         number for own in of_class for number in sorted(own, key=surest.__getitem__)[-3:]
     )
+
     assert len(limited) < len(sure)
+
     lines = [
         json.loads(line)["sentence"] for line in output.read_text(encoding="utf-8").splitlines()
     ]
+
     assert lines == [texts[number] for number in limited]
     assert doctest.testmod(pseudo_label).failed == 0

@@ -49,8 +49,12 @@ class Letters:
         return Candidate(ids, tuple(range(len(prompt.before) + 1, len(ids))))
 
     def scores(self, candidates):
-        weights = {"p": {"x": -1.0, "y": -0.7, "z": -0.5}, "-": {"x": -0.1, "y": -0.6, "z": -0.5}}
+        weights = {
+            "p": {"x": -1.0, "y": -0.7, "z": -0.5},
+            "-": {"x": -0.1, "y": -0.6, "z": -0.5},
+        }
         found = []
+
         for one in candidates:
             of = weights["-" if chr(one.ids[0]) == "-" else "p"]
             found.append(
@@ -58,6 +62,7 @@ class Letters:
                     [of[chr(one.ids[place])] for place in one.positions], dtype=torch.float64
                 )
             )
+
         return found
 
 
@@ -81,7 +86,14 @@ def none(_):
 def test_scores_of_labels(normalize, words):
     (found,) = answer_rows([row("page")], template(), none, Letters(), 99, normalize)
     assert found.scores == pytest.approx([math.log(sum(map(math.exp, own))) for own in words])
-    (found,) = answer_rows([row("page")], template(words="mean"), none, Letters(), 99, normalize)
+    (found,) = answer_rows(
+        [row("page")],
+        template(words="mean"),
+        none,
+        Letters(),
+        99,
+        normalize,
+    )
     assert found.scores == pytest.approx([sum(own) / len(own) for own in words])
 
 
@@ -95,6 +107,7 @@ def test_the_oldest_demonstrations_are_left_out_and_the_row_never_is_cut(window)
     (found,) = answer_rows([row("page")], template(), lambda _: shown, Letters(), window)
     whole = len("page is xyz")
     room = max(0, min(3, (window - whole) // len("o1 is x ; ")))
+
     assert found.dropped == 3 - room
     assert found.demonstrations == tuple(one.uid for one in shown[3 - room :])
     assert bool(found.scores) == (window >= whole)
@@ -112,6 +125,7 @@ def test_demonstrations_come_between_the_instruction_and_the_row():
         template(POLARITY, instruction="Say.", separator=" | "), shown, {"text": "c"}
     )
     before = "Say. | Input: {a}\nPolarity: bad. | Input: b\nPolarity: good. | Input: c\nPolarity:"
+
     assert prompt == LabelPrompt(before, ".")
     assert prompt_of(template(POLARITY), [], {"text": "c"}) == LabelPrompt(
         "Input: c\nPolarity:", "."
@@ -157,6 +171,7 @@ def test_counts_and_metrics():
     The third is a tie, which the first label has.
     """
     found = prompt_scores(ANSWERED, LABELS, [])
+
     assert {name: found[name] for name in ("n", "unlabeled", "skipped", "truncated", "ties")} == {
         "n": 4,
         "unlabeled": 1,
@@ -168,9 +183,13 @@ def test_counts_and_metrics():
     assert found["predicted"] == {"a": 3, "b": 2}
     assert found["metrics"]["accuracy"] == 0.5
     assert found["metrics"]["macro_f1"] == pytest.approx((0.5 + 0.5) / 2)
+
     majority = found["baselines"]["majority"]
+
     assert (majority["label"], majority["metrics"]["accuracy"]) == ("b", 0.75)
+
     train = [PromptRow(9, {}, "a")]
+
     assert (
         prompt_scores(ANSWERED, LABELS, train)["baselines"]["majority"]["metrics"]["accuracy"]
         == 0.25
@@ -216,20 +235,28 @@ def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(
         f"answers={tmp_path / 'answers.txt'}",
         f"input={labeled}",
     ]
+
     output = [f"output={tmp_path / 'scores.json'}", f"predictions={tmp_path / 'rows.jsonl'}"]
     run, trained = decoder
+
     assert prompt_main([str(run), *words, *output]) == 0
+
     scores = json.loads((tmp_path / "scores.json").read_text())
     lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+
     assert (scores["n"], scores["refused"]) == (5, {"bad_label": 5})  # the rows that are positive
     assert (
         "majority 'negative' of the rows themselves 1.0000  worse than this baseline ("
         in capsys.readouterr().out
     )
+
     end = trained.tokenizer.vocabulary.specials["eos"]
     rows = [text for text, label in ROWS if label == 0]
     for text, line in zip(rows, lines, strict=True):
-        prompt = [end, *trained.tokenizer.encode([f"{text}:"])[0].ids.tolist()]
+        prompt = [
+            end,
+            *trained.tokenizer.encode([f"{text}:"])[0].ids.tolist(),
+        ]
         joined = [
             [end, *trained.tokenizer.encode([f"{text}: {each}"])[0].ids.tolist()]
             for each in answers
@@ -238,6 +265,7 @@ def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(
             float(each[len(prompt) - 1 :].sum()) for each in log_likelihoods(trained.model, joined)
         ]
         shares = torch.tensor(sums, dtype=torch.float64).softmax(0).tolist()
+
         assert [*line["probabilities"]] == answers
         assert [*line["probabilities"].values()] == pytest.approx(shares, rel=1e-4)
         assert line["prediction"] == answers[shares.index(max(shares))]
@@ -246,6 +274,7 @@ def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(
 def test_refusals(decoder, labeled, tmp_path, capsys):
     (tmp_path / "open.yaml").write_text('example: "{sentence}: {label}"')
     given = [f"template={ROOT / 'configs/prompts/polarity.yaml'}", f"input={labeled}"]
+
     for words, message in (
         (["shots=2"], "shots=2: expected train=FILE"),
         (["shots=30", f"train={labeled}"], "with more labeled rows than that, got 10"),
@@ -273,13 +302,17 @@ def test_a_table_has_a_header_and_quotes_without_meaning(tmp_path):
         encoding="utf-8",
         newline="",
     )
+
     found = read_rows(path, TEMPLATE_OF_ROWS, labeled=True)
+
     assert [(row.fields["text"], row.label) for row in found.rows] == [
         ('a "film', "yes"),
         ("b", "no"),
     ]
     assert found.refused == {"fields": 1, "blank_line": 1, "bad_label": 1, "no_text": 1}
+
     path.write_text("text\tlabel\na\t1\n")
+
     with pytest.raises(
         ConfigurationError, match=r"no row can be read \(1 x no_text\). The template reads sentence"
     ):
@@ -294,9 +327,12 @@ def test_lines_of_json_plain_or_compressed(tmp_path):
     (tmp_path / "dev.jsonl").write_text(content)
     (tmp_path / "dev.jsonl.gz").write_bytes(gzip.compress(content.encode()))
     found = read_rows(tmp_path / "dev.jsonl", TEMPLATE_OF_ROWS, labeled=False)
+
     assert [row.label for row in found.rows] == ["yes", None, "no"]
     assert found.refused == {"no_text": 1}
+
     packed = read_rows(tmp_path / "dev.jsonl.gz", TEMPLATE_OF_ROWS, labeled=True)
+
     assert packed.refused == {"no_text": 1, "no_label": 1}
 
 
@@ -312,13 +348,16 @@ def test_they_do_not_depend_on_the_order_and_never_hold_the_row(selection):
     pool = rows(24)
     one, other = (Demonstrations(part, 5, selection, 3) for part in (pool, pool[::-1]))
     seen = set()
+
     for row in rows(30):
         found = one.of(row)
         assert found == other.of(row)
         assert len({shown.uid for shown in found}) == 5
         assert row.uid not in {shown.uid for shown in found}
         seen.add(tuple(shown.uid for shown in found))
+
     own = {shown.uid for shown in one.of(PromptRow(1, {}, None))}
+
     assert len(seen) == (1 + sum(row.uid in own for row in pool) if selection == "fixed" else 30)
     assert [Demonstrations(pool, 5, selection, 4).of(row) for row in pool] != [
         one.of(row) for row in pool
@@ -336,15 +375,22 @@ def test_each_label_has_as_many_or_one_more(selection, shots):
 
 
 def test_equal_rows_are_one_and_too_few_are_refused():
-    twice = [PromptRow(7, {"text": "x"}, "b"), PromptRow(7, {"text": "x"}, "a"), *rows(2)]
+    twice = [
+        PromptRow(7, {"text": "x"}, "b"),
+        PromptRow(7, {"text": "x"}, "a"),
+        *rows(2),
+    ]
+
     assert {shown.label for shown in Demonstrations(twice, 2, "random", 0).of(rows(1)[0])} == {
         "a",
         "b",
     }
+
     with pytest.raises(
         ConfigurationError, match="shots=3: expected a file train=FILE with more labeled rows"
     ):
         Demonstrations(twice, 3, "random", 0)
+
     assert Demonstrations([], 0, "random", 0).of(rows(1)[0]) == []
 
 
@@ -355,8 +401,11 @@ def test_equal_rows_are_one_and_too_few_are_refused():
 def test_shipped_prompts_read_the_shipped_reviews(name, file):
     shipped = read_template(ROOT / f"configs/prompts/{name}.yaml")
     found = read_rows(file, shipped, labeled=True)
+
     assert not found.refused
+
     written = [json.loads(line) for line in file.read_text().splitlines()]
+
     assert [row.fields["text"] for row in found.rows] == [one["text"] for one in written]
     assert [row.label for row in found.rows] == [
         {"good": "positive", "bad": "negative"}[one["label"]] for one in written
@@ -370,13 +419,17 @@ def test_a_field_may_have_several_columns(tmp_path):
         {"text": "two", "label": "b"},
         {"body": "three", "label": "a"},
     ]
+
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     several = template(fields={"text": ["sentence", "text"]})
     found = read_rows(path, several, labeled=True)
+
     assert [row.fields["text"] for row in found.rows] == ["one", "two"]
     assert found.refused == {"no_text": 1}
+
     with pytest.raises(
         ConfigurationError, match="columns are sentence, label, text, body"
     ) as caught:
         read_rows(path, template(fields={"text": ["review"]}), labeled=True)
+
     assert "reads review" in str(caught.value)

@@ -19,10 +19,14 @@ def test_the_terminal_shows_text_as_text(shard_sets, capsys):
     for number in range(len(open_shards(manifest))):
         if "[red]text[/red]" in part(view_of(manifest, number), "input_ids").text.plain:
             break
+
     assert main([str(manifest), "--sample", str(number)]) == 0
+
     shown = capsys.readouterr().out
+
     assert "\x1b" not in shown
     assert "[red]text[/red]" in plain_text(shown)
+
     for expected in (
         "input_ids",
         "102 with 4,862 tokens",
@@ -43,7 +47,20 @@ def test_the_page_stands_alone_and_escapes(shard_sets, tmp_path, capsys):
     ]
     for number in [0, 1, *rows[:8]]:
         file = tmp_path / f"{number}.html"
-        assert main([str(manifest), "--sample", str(number), "--html", str(file)]) == 0
+
+        assert (
+            main(
+                [
+                    str(manifest),
+                    "--sample",
+                    str(number),
+                    "--html",
+                    str(file),
+                ]
+            )
+            == 0
+        )
+
         shown = "".join(checked(file.read_text(encoding="utf-8")).texts)
         view = view_of(manifest, number)
         for found in view.parts:
@@ -52,10 +69,14 @@ def test_the_page_stands_alone_and_escapes(shard_sets, tmp_path, capsys):
                 if isinstance(found, Passage)
                 else [cell for row in found.rows for cell in row]
             )
+
             words = (word for cell in cells for word in text(cell).split())
+
             assert all(word in shown for word in words if len(word) < 20)
             assert found.title in shown
+
         texts += shown
+
     assert "<script>alert" in texts
     assert "http://site.example/" in texts
     assert "masked" in texts
@@ -66,8 +87,11 @@ def test_a_single_shard_counts_its_own_rows(shard_sets):
     manifest, _ = example_sets(shard_sets)["masked_lm"]
     shards = open_shards(manifest)
     first = shards.manifest.shards[0].rows
+
     assert view_of(shards.shard_path(1), 4) == view_of(manifest, first + 4)
+
     tar, _ = example_sets(shard_sets)["span_corruption"]
+
     assert view_of(next(tar.parent.glob("*00000-of*.tar")), 0).title.startswith(
         "span_corruption/train · row 0 of"
     )
@@ -95,15 +119,20 @@ def test_without_its_tokenizer_a_row_is_shown_as_ids(shard_sets, tmp_path, capsy
     """With the same marks, and restored to the same ids; a parent set names the tokenizer."""
     for label, (manifest, _) in example_sets(shard_sets).items():
         moved = shutil.copytree(manifest.parent, tmp_path / label)
+
         assert main([str(moved)]) == 0
+
         out, err = capsys.readouterr()
+
         assert (
             err
             == f"note: no tokenizer above {moved}/manifest.json: ids are shown; tokenizer=DIR names "
             "its folder\n"
         )
+
         ids = open_shards(moved)[0]["input_ids"].tolist()
         shown = plain_text(out)
+
         assert " ".join(map(str, ids[:3])) in shown
         assert "restored by the objective" in shown
         assert "not possible" not in shown
@@ -126,14 +155,24 @@ def test_the_best_classes_stand_next_to_their_label(tmp_path):
     scores = write_scores(tmp_path / "scores", shards)
     shown = part(view_of(manifest, 5, columns=scores), "best scores of the teacher")
     labels = shards[5]["label_ids"].tolist()
+
     assert len(shown.rows) == len(labels) > 0
+
     for (label, best), number in zip(shown.rows, labels, strict=True):
-        entries = sorted([(number / 64, str(number)), (0.25, str(number - 1))], reverse=True)
+        entries = sorted(
+            [
+                (number / 64, str(number)),
+                (0.25, str(number - 1)),
+            ],
+            reverse=True,
+        )
         assert label.strip() == str(number)
         assert [entry.split() for entry in best.split(" · ")] == [
             [name, f"{share:.3f}"] for share, name in entries
         ]
+
     titles = [one.title for one in view_of(manifest, 5).parts]
+
     assert "best scores of the teacher" not in titles
 
 
@@ -143,14 +182,19 @@ def test_a_class_has_its_name(tmp_path, capsys):
     row = shards.read_block(0).row(0)
     number = int(row["label"][0])
     facts = read_task_metadata(shards.manifest)
+
     assert describe_answer(facts, row) == {"label": f"{number}, '{number}' of sst2"}
     assert describe_answer(None, row) == {}
+
     number_task = TaskMetadata(name="toy", head="regression", metrics=("pearson",), low=0, high=5)
+
     assert describe_answer(number_task, type(row)(row.fixed, {"target": row["label"] + 0.5}))[
         "target"
     ].startswith(f"{number}.5, ")
     assert main([str(sets / "dev")]) == 0
+
     out = capsys.readouterr().out
+
     assert f"{number}, '{number}' of sst2" in out
     assert "not possible" not in out
 
@@ -160,6 +204,7 @@ def test_tags_stand_beside_their_words(tmp_path, capsys):
     row = open_split(sets, "dev").read_block(0).row(0)
     facts = read_task_metadata(open_split(sets, "dev").manifest)
     said = describe_answer(facts, row)["tags"].split()
+
     assert {one.rpartition("/")[2] for one in said} <= {"O", "B-X", "I-X"}
     assert all(("film" in one or "plot" in one) == one.endswith("/B-X") for one in said)
     assert main([str(sets / "dev")]) == 0
@@ -172,6 +217,7 @@ def test_answers_are_parts_of_their_text(tmp_path):
         describe_answer(read_task_metadata(shards.manifest), row)["answer"]
         for row in shards.read_block(0)
     ]
+
     assert len(said) == len(shards) > 21
     assert sum(one.startswith("'") for one in said) >= 21
     assert any(one.startswith("none in this window, of ['") for one in said)

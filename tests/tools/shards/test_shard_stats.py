@@ -41,8 +41,11 @@ def test_token_and_sample_sets_have_figures_too(shard_sets, capsys):
     for manifest in (shard_sets / "encode", example_sets(shard_sets)["bart"][1]):
         assert shard_stats([str(manifest)]) == 0
     shown = plain_text(capsys.readouterr().out)
+
     assert "sentence_starts" in shown
+
     (count,) = open_shards(shard_sets / "encode").manifest.totals.tokens_by_source.values()
+
     assert f"default {count:,} 100.00" in shown
 
 
@@ -57,7 +60,13 @@ def run(tmp_path, *filters):
     ]
     path.write_text("\n".join(lines) + "\n")
     run_clean(
-        str(path), tmp_path / "out", {"language": None, "filters": list(filters), "keep_text": 1.0}
+        str(path),
+        tmp_path / "out",
+        {
+            "language": None,
+            "filters": list(filters),
+            "keep_text": 1.0,
+        },
     )
     return tmp_path / "out"
 
@@ -70,12 +79,15 @@ def test_the_nearest_documents_of_each_side(tmp_path):
     )
     short = reasons["gopher_short_doc"]
     long = reasons["gopher_long_doc"]
+
     assert (measured, short.rejected, long.rejected) == (4, 3, 1)
     assert [each.shown for each in sorted(short.below)] == ["25 words < 30", "28 words < 30"]
     assert [each.shown for each in sorted(short.above)] == ["34 words >= 30", "31 words >= 30"]
     assert [each.shown for each in long.below] == ["121 words > 100"]
     assert [each.shown for each in sorted(long.above)] == ["37 words <= 100", "76 words <= 100"]
+
     offset = (tmp_path / "texts.jsonl").read_text().index('{"text": "gradeo')
+
     assert long.below[0].origin == f"default/texts.jsonl at {offset:,}"
     assert long.below[0].text.startswith("gradeo the and words")
 
@@ -84,15 +96,22 @@ def test_tables_and_page(tmp_path, capsys):
     out = run(
         tmp_path, {"name": "gopher_quality", "words": [30, 100], "stop_words": 0}, "c4_quality"
     )
+
     assert filter_report([str(out), "--html", str(tmp_path / "page.html")]) == 0
+
     shown = capsys.readouterr().out
+
     assert "8 documents rejected, 0 kept documents measured" in shown
     assert re.search(r"reason +. documents +. decided by", shown)
     assert "gopher_quality.words: gopher_short_doc" in shown
+
     page = (tmp_path / "page.html").read_text()
+
     assert "28 words &lt; 30" in page
     assert "Legend" not in page
+
     (out / "clean" / "records" / "000000.json").unlink()
+
     assert filter_report([str(out)]) == 65
     assert (
         "records/000000.json: the record of a unit is missing or damaged; run `"
@@ -121,15 +140,19 @@ def test_the_key_that_decided_on_the_language_is_named(tmp_path, capsys, letters
 
     assert cleaned("out").nonzero("rejected") == {"language": 1, "language_score": 1}
     assert filter_report([str(tmp_path / "out")]) == 0
+
     shown = " ".join(capsys.readouterr().out.split())
+
     assert f" by {key}" in shown
     assert "language.keep" in shown
     assert "no filter" not in shown
+
     lower = {
         "threshold": {"threshold": 0.1},
         "long_threshold": {"long_threshold": 0.1, "threshold": 0.1},
     }
     kept = cleaned("again", **lower.get(key, {"threshold": 0.1, "long_threshold": 0.1}))
+
     assert len(kept.documents) == 1
 
 
@@ -147,6 +170,7 @@ def made(shard_sets):
 
 def test_lengths_are_those_of_the_rows(made):
     _, rows, found = made
+
     for name, smallest, mean, median, ninety, almost, largest, total in found["lengths"].rows:
         lengths = sorted(len(row[name]) for row in rows)
         assert (smallest, largest, total) == (lengths[0], lengths[-1], sum(lengths))
@@ -160,33 +184,51 @@ def test_labels_and_coverage_are_those_of_the_rows(made):
     shards, rows, found = made
     tokens, labels = (sum(len(row[name]) for row in rows) for name in ("input_ids", "label_ids"))
     ((name, count, mean, share),) = found["labels"].rows
-    assert (name, count, mean) == ("label_ids", labels, pytest.approx(labels / len(rows)))
+
+    assert (name, count, mean) == (
+        "label_ids",
+        labels,
+        pytest.approx(labels / len(rows)),
+    )
     assert share == pytest.approx(100 * labels / tokens)
+
     kinds = found["input at label positions"].rows
+
     assert sum(row[1] for row in kinds) == labels
     assert all(row[2] == pytest.approx(100 * row[1] / labels) for row in kinds)
+
     for name, used, share, half, ninety, almost, frequent in found["vocabulary coverage"].rows:
         counts = Counter(token for row in rows for token in row[name].tolist())
+
         assert used == len(counts)
         assert share == pytest.approx(100 * used / shards.manifest.tokenizer.vocab_size)
+
         ordered = np.cumsum(sorted(counts.values(), reverse=True))
+
         assert [half, ninety, almost] == [
             int(np.flatnonzero(100 * ordered >= per * ordered[-1])[0]) + 1 for per in (50, 90, 99)
         ]
+
         best = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:8]
+
         assert frequent == " ".join(str(token) for token, _ in best)
 
 
 def test_shares_are_those_of_the_rows(made):
     shards, rows, found = made
     parts = Counter(str(row.fixed["part"]) for row in rows)
+
     assert dict(found["rows by part"].rows) == parts
+
     (language,) = found["tokens by language"].rows
+
     assert language == ("en", sum(len(row["input_ids"]) for row in rows), 100)
+
     facts = dict(next(one for title, one in found.items() if title == shards.manifest.name).rows)
     sizes = [shard.rows for shard in shards.manifest.shards]
     size = sum(shards.shard_path(number).stat().st_size for number in range(len(sizes)))
     tokens = sum(len(row["input_ids"]) for row in rows)
+
     assert {name: value for name, value in facts.items() if "skipped" not in name} == {
         "rows": len(rows),
         "tokens": tokens,
@@ -207,6 +249,7 @@ def test_columns_of_a_few_numbers_are_classes(tmp_path):
     columns = (IDS, *(list_column(name, "uint8") for name in ("kind", "single")))
     shards = write_set(tmp_path, [content], columns=columns)
     found = {one.title: one.rows for one in tables(shards, tally(shards), None)}
+
     assert found["rows by kind (kind)"] == (("2", 2, 40), ("7", 3, 60))
     assert not [title for title in found if "single" in title], "one value is not a class"
 
@@ -216,8 +259,10 @@ def test_labels_and_classes_agree_with_a_loop_over_rows(shard_sets):
     found = tally(shards)
     kinds = Counter()
     attention = Counter()
+
     for row in shards:
         attention.update(row["attention"].tolist())
+
         for place, label in zip(row["label_positions"], row["label_ids"], strict=True):
             there = row["input_ids"][place]
             kinds[
@@ -227,6 +272,7 @@ def test_labels_and_classes_agree_with_a_loop_over_rows(shard_sets):
                 if there == label
                 else 2
             ] += 1
+
     assert dict(enumerate(found.labels.tolist())) == kinds
     assert min(kinds.values()) > 0
     assert +Counter(dict(enumerate(found.numbers["attention"].tolist()))) == attention
@@ -238,8 +284,11 @@ def test_rows_in_quarantine_are_not_counted(tmp_path):
     toy_set(tmp_path, [9])
     quarantine(tmp_path, (0, 1))
     shards = open_shards(tmp_path)
+
     assert tally(shards).lengths["input_ids"].tolist() == [0] * 8 + [5]
+
     (facts, *_) = tables(shards, tally(shards), None)
+
     assert facts.rows[-1] == ("rows in quarantine, in 1 block, not counted below", 4)
 
 

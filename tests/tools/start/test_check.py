@@ -137,6 +137,7 @@ def check(tmp_path, monkeypatch, capsys):
 )
 def test_what_keeps_its_contract(check, name, words, registries):
     code, shown = check(name, *words)
+
     assert code == 0
     assert [line for line in shown.splitlines() if not line.startswith("  ")] == [
         f"{name}, one of {registry}:" for registry in registries
@@ -192,8 +193,11 @@ def test_what_keeps_its_contract(check, name, words, registries):
 )
 def test_a_broken_promise_is_named(check, name, promise, fault):
     code, shown = check(f"broken:{name}")
+
     assert code == 65
+
     broken = shown.split("BROKEN")[1:]
+
     assert any(
         promise in part.split("\n")[0] and fault in " ".join(part.split()) for part in broken
     ), shown
@@ -201,7 +205,9 @@ def test_a_broken_promise_is_named(check, name, promise, fault):
 
 def test_what_has_no_contract_or_not_these_options(check):
     assert check("broken:Nothing")[0] == 64
+
     code, shown = check("linear")
+
     assert code == 64
     assert (
         "expected an algorithm of a registry that has a contract: objectives, filters, heads, "

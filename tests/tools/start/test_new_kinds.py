@@ -81,10 +81,13 @@ def test_long_texts_keep_the_rules_of_pages(tmp_path, capsys):
     source = write_rows(
         tmp_path / "pages.jsonl", [text for text in topics.values() if len(text.split()) > 60]
     )
+
     assert new([str(tmp_path / "mine"), f"input={source}", "language=en"]) == 0
     assert "kind=pages" in (out := capsys.readouterr().out)
     assert "for short texts: kind=texts" in out
+
     names = [chosen.name for chosen in read_recipe(tmp_path / "mine").clean.filters]
+
     assert names == ["gopher_quality", "gopher_repetition"]
     assert read_recipe(tmp_path / "mine").clean.filters[0].options.words == (10, 100_000)
 
@@ -108,9 +111,12 @@ def test_code_is_read_whatever_its_names_and_still_runs(tmp_path):
     for name, text in texts.items():
         (source / name).write_text(text, encoding="utf-8")
     found = made(tmp_path / "mine", f"input={source}", "kind=code", "model=gpt", stages="clean")
+
     assert sorted(text.strip() for text in found) == sorted(text.strip() for text in texts.values())
     assert [ast.dump(ast.parse(text)) for text in found if text.startswith("def")]
+
     recipe = read_recipe(tmp_path / "mine")
+
     assert recipe.clean.language is None
     assert recipe.input[0].reader == "text"
 
@@ -133,11 +139,16 @@ def test_a_letter_of_a_sequence_is_a_token(tmp_path):
     ]
     source.write_text("".join(lines), encoding="utf-8")
     found = made(tmp_path / "mine", f"input={source}", "kind=sequences", "model=bert")
+
     assert sorted(found) == sorted([*sequences, sequences[0]])
+
     report = json.loads((tmp_path / "mine" / "data" / "report.json").read_text(encoding="utf-8"))
     encode = report["stages"]["encode"]["counts"]
+
     assert (encode["documents_out"], encode["tokens"]) == (40, 40 * 300)
+
     vocabulary = report["stages"]["train_tokenizer"]["counts"]["vocabulary"]
+
     assert vocabulary["size"] == len(SPECIALS) + 1 + len("ACGT")
 
 
@@ -163,8 +174,11 @@ def test_pages_of_long_words_are_kept(tmp_path, language):
     )
     source = write_rows(tmp_path / "page.jsonl", [page])
     words = [f"input={source}", f"language={language}", "kind=pages"]
+
     assert new([str(tmp_path / "mine"), *words]) == 0
+
     recipe = ["--config", str(tmp_path / "mine" / "pipeline.yaml")]
+
     assert run_pipeline(["clean", *recipe, "clean.filters.1.min_words=1000"]) == 0
 
 
@@ -186,6 +200,7 @@ def test_languages_with_close_relatives_are_kept(tmp_path, language):
     """Right answers have low scores, and a sentence of one is taken for one of another."""
     sentences = [sentence.strip() for sentence in CLOSE[language].split(". ") if sentence.strip()]
     texts = write_rows(tmp_path / "texts.jsonl", sentences)
+
     assert (
         made(
             tmp_path / "texts",
@@ -196,9 +211,11 @@ def test_languages_with_close_relatives_are_kept(tmp_path, language):
         )
         == sentences
     )
+
     pages = write_rows(tmp_path / "pages.jsonl", [CLOSE[language] * 3])
     text = pipeline_yaml(tmp_path, str(pages), language, "bert", "pages")
     options = validate(Recipe, parse_yaml(text), "test").clean.language.options
+
     assert options.minimum_score(language, 5000) == (0.4, f"thresholds.{language}")
     assert options.keep == [language]
 
@@ -207,12 +224,14 @@ def test_languages_with_close_relatives_are_kept(tmp_path, language):
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_makes_a_recipe_of_every_model(tmp_path, kind, model):
     (tmp_path / "a.txt").write_text("x")
+
     for language in (ANY, "en", "zh"):
         text = pipeline_yaml(tmp_path, str(tmp_path / "a.txt"), language, model, kind)
         recipe = validate(Recipe, parse_yaml(text), "test")
         check_recipe(recipe)
         keep = [] if recipe.clean.language is None else recipe.clean.language.options.keep
         assert (language in keep) == (language != ANY and KINDS[kind].language is not None)
+
     assert model in MODELS
 
 
@@ -233,9 +252,13 @@ def test_the_median_decides(words, kind, said):
 
 def test_the_sample_is_bounded_and_tells_what_it_lacks(tmp_path, monkeypatch):
     rows = write_rows(tmp_path / "rows.jsonl", ["one two three"] * 5000)
+
     assert len(sample_texts(str(rows)).words) == 1024
+
     second = write_rows(tmp_path / "second.jsonl", ["one two three"] * 5000)
+
     assert len(sample_texts([str(rows), str(second)]).words) == 1024
+
     folder = tmp_path / "many"
     folder.mkdir()
     for number in range(100):
@@ -248,14 +271,19 @@ def test_the_sample_is_bounded_and_tells_what_it_lacks(tmp_path, monkeypatch):
         return plain_open(self, *words, **keys)
 
     monkeypatch.setattr(Path, "open", counted)
+
     assert 20 <= len(sample_texts(str(folder)).words) <= 32
     assert len({path for path in opened if path.suffix == ".txt"}) <= 32
+
     body = write_rows(tmp_path / "body.jsonl", SHORT, "body")
+
     assert sample_texts(str(body)).lacks == "no 'text' among the keys: body"
     assert len(sample_texts({"path": str(body), "text_key": "body"}).words) == len(SHORT)
     assert sample_texts("https://x.example/a.jsonl") == Sample(is_remote=True)
+
     long = tmp_path / "long.txt"
     long.write_bytes(b"word " * (1 << 20))
+
     assert sample_texts(str(long)).words == (math.inf,)
 
 
@@ -283,6 +311,7 @@ def test_pages_count_by_their_text(tmp_path):
         f"<html><script>{'x = 1; ' * 900}</script><body><p>It rained all day in the "
         "valley.</p></body></html>"
     )
+
     assert sample_texts(str(page)).median_words == 7
 
 
@@ -290,11 +319,14 @@ def test_files_of_sequences_are_sequences(tmp_path, capsys):
     """Nobody has to name the kind; next to files of prose it is not certain."""
     (tmp_path / "a.fasta").write_text(">a\nACGT\n>b\nGGCC\n")
     (tmp_path / "b.faa").write_text(">c\nMKVLA*\n")
+
     assert new([str(tmp_path / "mine"), f"input={tmp_path / '*.fa*'}"]) == 0
     assert "kind=sequences (DNA, proteins and other sequences" in (out := capsys.readouterr().out)
     assert "the files are FASTA" in out
     assert read_recipe(tmp_path / "mine").clean.normalize == "sequence"
+
     (tmp_path / "notes.txt").write_text("It rained all day in the valley.")
+
     assert (
         choose_kind(sample_texts([str(tmp_path / "*.fa*"), str(tmp_path / "notes.txt")]))[0]
         == "texts"

@@ -62,9 +62,13 @@ def texts(tmp_path_factory):
 @pytest.mark.parametrize("model", mark_slow_but(["gpt"], MODELS))
 def test_what_it_writes_runs(texts, tmp_path, model, monkeypatch):
     monkeypatch.chdir(tmp_path)
+
     assert new(["mine", f"input={texts}", "language=en", f"model={model}"]) == 0
+
     monkeypatch.chdir(texts)  # the paths of the files are absolute
+
     assert run_pipeline(["--config", str(tmp_path / "mine" / "pipeline.yaml")]) == 0
+
     more = [
         "steps=2",
         "schedule.warmup=0",
@@ -72,7 +76,9 @@ def test_what_it_writes_runs(texts, tmp_path, model, monkeypatch):
         "data.global_batch=16",
         "data.lanes=16",
     ]
+
     train(tmp_path / "mine", *more)
+
     assert (tmp_path / "mine" / "run" / "report.html").is_file()
 
 
@@ -83,6 +89,7 @@ def train(project, *words, timeout=300):
         project,
         timeout,
     )
+
     assert done.codes == [0], done.errors
 
 
@@ -95,16 +102,23 @@ def test_three_questions_are_asked_until_the_answers_are_valid(
     texts, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setattr("sys.stdin", Terminal(f"{tmp_path}/none\n{texts}\nenglish\nde\n\n"))
+
     assert new([str(tmp_path / "mine")]) == 0
+
     out = capsys.readouterr().out
+
     assert out.count("Your texts: ") == 2
     assert out.count("Their language: ") == 2
     assert "nothing at" in out
+
     recipe = (tmp_path / "mine" / "pipeline.yaml").read_text(encoding="utf-8")
+
     assert "keep: [de]" in recipe
     assert "name: masked_lm" in recipe
     assert "stop_words: 0" in recipe
+
     monkeypatch.setattr("sys.stdin", Terminal(f"{texts}\n"))
+
     assert new([str(tmp_path / "other")]) == 64
     assert "no answer; give input=FILES" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
@@ -112,6 +126,7 @@ def test_three_questions_are_asked_until_the_answers_are_valid(
 
 def test_without_a_terminal_the_texts_are_needed(texts, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO())
+
     assert new([str(tmp_path / "mine")]) == 64
     assert (
         "input is missing: give the folder of your texts, such as input=texts"
@@ -119,7 +134,9 @@ def test_without_a_terminal_the_texts_are_needed(texts, tmp_path, monkeypatch, c
     )
     assert new([str(tmp_path / "mine"), f"input={texts}"]) == 0
     assert "keep: []" in (tmp_path / "mine" / "pipeline.yaml").read_text(encoding="utf-8")
+
     before = (tmp_path / "mine" / "train.yaml").read_bytes()
+
     assert new([str(tmp_path / "sized"), f"input={texts}", "model=llama", "size=llama3_8b"]) == 0
     assert "size: llama3_8b" in (tmp_path / "sized" / "train.yaml").read_text(encoding="utf-8")
     assert new([str(tmp_path / "wrong"), f"input={texts}", "model=llama", "size=bert_base"]) == 64
@@ -163,16 +180,21 @@ def test_both_files_are_valid_and_name_each_other(tmp_path, model, language):
     texts.mkdir()
     (texts / "a.txt").write_text("x" * 10)
     folder = tmp_path / "my # project"
+
     if model == "mbart" and language == ANY:
         with pytest.raises(ConfigurationError, match="name it, such as language=en"):
             write(folder, str(texts), language, model)
         return
+
     recipe, config = write(folder, str(texts), language, model)
     check_recipe(recipe)
+
     assert [entry.path for entry in recipe.input] == [str(texts)]
     assert recipe.clean.language.options.keep == ([] if language == ANY else [language])
+
     (entry,) = recipe.corrupt
     (online,) = config.data.corrupt
+
     assert (online.objective, online.label) == (entry.objective, entry.label), (
         "a preview shows what the model reads"
     )
@@ -195,17 +217,24 @@ def test_every_size_has_a_model_or_a_teacher(tmp_path, size, small):
     rate."""
     (tmp_path / "a.txt").write_text("x")
     models = [model for model in MODELS if size in sizes_of(model)]
+
     assert len(models) == (size not in TAUGHT)
+
     if not models:
         return
     (model,) = models
+
     assert OF.get(size, model) == model
+
     published = validate(ModelConfig, read_size(size), size)
     recipe, config = write(tmp_path / "sized", str(tmp_path / "a.txt"), "en", model, size)
+
     assert [
         getattr(config.model, key) for key in ("family", "dim", "layers", "position", "tied")
     ] == [getattr(published, key) for key in ("family", "dim", "layers", "position", "tied")]
+
     objective = recipe.corrupt[0].objective.type
+
     assert set(config.model.targets.values()) <= set(objective.heads)
     assert config.model.architecture in objective.architectures
     assert small[model].model.dim == 128
@@ -215,14 +244,18 @@ def test_every_size_has_a_model_or_a_teacher(tmp_path, size, small):
 def test_inputs_become_absolute_and_must_exist(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.jsonl").write_text("{}")
+
     assert absolute_input("a.jsonl") == str(tmp_path / "a.jsonl")
     assert absolute_input("'*.jsonl'") == str(tmp_path / "*.jsonl")
+
     entry = {"path": str(tmp_path / "a.jsonl"), "text_key": "body"}
+
     assert absolute_input("{path: a.jsonl, text_key: body}") == entry
     assert absolute_input("[a.jsonl, https://x.example/b.txt]") == [
         entry["path"],
         "https://x.example/b.txt",
     ]
+
     for wrong, said in (
         ("none", "nothing at"),
         ("5", "nothing at"),
@@ -250,8 +283,11 @@ def test_a_failed_step_ends_the_demo_with_its_code(monkeypatch, capsys, tmp_path
     monkeypatch.setattr(
         demo, "write_pages", lambda path: run_step("python", "-c", "raise SystemExit(3)")
     )
+
     assert demo.main(["--output", str(tmp_path)]) == 3
+
     said = capsys.readouterr()
+
     assert "$ python -c 'raise SystemExit(3)'" in said.out
     assert "this command ended with exit code 3" in said.err
 
@@ -262,10 +298,14 @@ def test_the_model_of_the_demo_is_one_of_transformers(shard_sets, tmp_path):
     exported = tmp_path / "exported"
     model = yaml.safe_load((ROOT / demo.TRAINING).read_text(encoding="utf-8"))["model"]
     write_run(run, shard_sets, [3], 1, model=model)
+
     assert export([str(run), str(exported)]) == 0
+
     loaded = transformers.AutoModelForMaskedLM.from_pretrained(exported)
+
     assert type(loaded).__name__ == "ModernBertForMaskedLM"
     assert demo.compare_guesses(run, exported, demo.SENTENCES) < 1e-5
+
     with torch.no_grad():
         loaded.head.norm.weight *= 3  # the same words, of other probabilities
     loaded.save_pretrained(exported)
@@ -286,15 +326,18 @@ def test_small_demo_and_its_second_run(tmp_path):
         "--steps",
         "8",
     ]
+
     first, second = (
         subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900)
         for _ in range(2)
     )
+
     for done in (first, second):
         assert done.returncode == 0, done.stderr
         assert "unigram entropy of the same tokens" in done.stdout
         assert done.stdout.count("hidden:") == 5
         assert "transformers has the model that was trained here" in done.stdout
+
     assert "corrupt: already complete" in second.stderr
     assert "python_pages" not in second.stdout
     assert "8/8" not in second.stdout, "no step was trained again"
@@ -327,6 +370,7 @@ def test_settings_and_options_are_those_of_the_call_from_python():
     wanted = corrupt_text(
         {"name": "masked_lm", "mask_rate": 0.5}, "It is raining again.", seed=3, variant=2
     )
+
     assert str(shown_of("masked_lm", "It is raining again.", *words)) == str(wanted)
     assert str(shown_of("masked_lm", "seed=3")) == str(shown_of("seed=3", "masked_lm"))
     assert "a=3" in str(shown_of("masked_lm", "a=3 is what it says.")).replace(" ", "")
@@ -335,10 +379,13 @@ def test_settings_and_options_are_those_of_the_call_from_python():
 def test_pieces_of_a_tokenizer_are_shown_as_text(tmp_path, capsys):
     for name in ("byte_bpe", "unigram", "wordpiece"):
         trained(name, tmp_path / name)
+
         assert (
             show_main(["masked_lm", "The cat sat on the mat.", f"tokenizer={tmp_path / name}"]) == 0
         )
+
         shown = capsys.readouterr().out
+
         assert not [sign for sign in ("Ġ", "▁", "##") if sign in shown]
         assert "sat on the" in plain_text(shown)
 
@@ -408,7 +455,9 @@ def test_mistakes_end_in_one_message(words, said, capsys):
 
 def test_this_machine_has_all_that_is_needed(tmp_path, capsys):
     assert doctor([f"output={tmp_path / 'new' / 'folder'}"]) == 0
+
     names = {line.split("  ")[0] for line in capsys.readouterr().out.splitlines()}
+
     assert {
         "Python",
         "torch",
@@ -431,8 +480,11 @@ def test_what_is_missing_is_named_with_what_to_do(tmp_path, monkeypatch, capsys)
         "requires",
         lambda _: ["numpy>=2", "no-such-package==1", 'extra-one; extra == "x"'],
     )
+
     assert doctor([]) == 64
+
     out, err = capsys.readouterr()
+
     assert "missing: no-such-package, torch, C++ compiler" in err
     assert all(
         advice in out

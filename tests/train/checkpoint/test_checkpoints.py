@@ -30,6 +30,7 @@ def everything(engine):
         for piece in partitions.fragments(engine, owned=False)
         for key, view in piece.tensors.items()
     }
+
     found["scalars"] = partitions.scalars(engine)
     found["buffers"] = {
         name: buffer.tolist() for name, buffer in partitions.buffers(engine).items()
@@ -98,6 +99,7 @@ def test_state_survives_another_stage_and_world(one_rank, two_ranks, tmp_path):
     _, rest = two_ranks.run(begin, config, first)[0]
     (continued,) = one_rank.run(hop, changed, first, second)
     losses = [[float.fromhex(loss) for loss, _ in found] for found in (continued, rest)]
+
     assert losses[0] == pytest.approx(losses[1], abs=1e-5)
     assert two_ranks.run(hop, config, second, third)[0] == rest
 
@@ -105,10 +107,12 @@ def test_state_survives_another_stage_and_world(one_rank, two_ranks, tmp_path):
 def save_again(world, config, folder, steps, options):
     engine = build(config, world)
     found = store(Path(folder), world, **options)
+
     for step in steps:
         loss = {2: math.nan, 3: 0.1, 6: 0.5}.get(step, 0.9)
         assert found.save(engine, TrainState(step=step, samples=step))
         found.score(TrainState(step=step, samples=step, heldout_loss=loss))
+
     engine.close()
 
 
@@ -133,11 +137,13 @@ def save_and_watch(world, config, folder):
 
     os.fsync = fsync
     Path.rename = rename
+
     try:
         save(engine, Path(folder), 1)
     finally:
         os.fsync = real_sync
         Path.rename = real_rename
+
     engine.close()
     return [event.partition(".json")[0] for event in events]
 
@@ -147,11 +153,14 @@ def test_all_is_on_the_disk_before_a_checkpoint_has_its_name_with_the_usual_perm
 ):
     (events,) = one_rank.run(save_and_watch, tiny(), str(tmp_path))
     final = events.index("rename to step-00000001")
+
     assert {"part-00000.safetensors", "checkpoint", ".tmp-step-00000001"} <= set(events[:final])
     assert events[final + 1] == tmp_path.name
+
     mask = os.umask(0)
     os.umask(mask)
     part = tmp_path / "step-00000001" / "part-00000.safetensors"
+
     assert part.stat().st_mode & 0o777 == 0o666 & ~mask
 
 
@@ -171,12 +180,14 @@ def fail_saves(world, config, folder):
 
     done = []
     message = ""
+
     for step in range(1, 8):
         part_writer.save_file = broken if step in (2, 3) or step > 4 else real
         try:
             done.append(found.save(engine, TrainState(step=step, samples=step)))
         except checkpoint.SaveError as error:
             message = str(error)
+
     part_writer.save_file = real
     left = [path.name for path in Path(folder).glob(".tmp*")]
     alive = bool(train_steps(engine, 1, 1))
@@ -192,6 +203,7 @@ def test_failed_save_costs_nothing_until_it_happens_too_often(two_ranks, tmp_pat
         assert events == ["save", "save_failed", "save_failed", "save", *["save_failed"] * 3]
         assert left == []
         assert alive
+
     assert present(tmp_path) == [4], "without space the older one went, never the last"
 
 
@@ -209,6 +221,7 @@ def fail_to_point(world, config, folder):
 
     Path.replace = replace
     done = []
+
     try:
         for step in (1, 2, 3):
             broken = step == 2
@@ -216,6 +229,7 @@ def fail_to_point(world, config, folder):
     finally:
         Path.replace = real
         engine.close()
+
     return done
 
 
@@ -234,10 +248,14 @@ def mend_and_go_back(world, config, folder):
         assert found.save(engine, TrainState(step=step, samples=step), wait=step == 2)
     whole = path.read_bytes()
     path.write_bytes(b"")
+
     assert found.find().folder.name == "step-00000001"
+
     path.write_bytes(whole)
     mended = found.find()
+
     assert found.save(engine, TrainState(step=3, samples=3))
+
     kept = present(Path(folder))
     found.return_to(mended, TrainState(step=2, samples=2))
     engine.close()
@@ -267,7 +285,9 @@ def lose_a_slice(world, config, folder):
     done = found.save(engine, TrainState(step=1, samples=1))
     partitions.fragments = real
     engine.close()
+
     assert not done
+
     return str(found.reports[0]["error"])
 
 

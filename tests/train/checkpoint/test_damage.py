@@ -31,10 +31,17 @@ def changes(path, others, draw):
     """Yield changed bytes of a file, None for a file that is gone: everywhere, its header and its
     ends too."""
     whole = path.read_bytes()
-    places = {0, 7, 8, len(whole) - 1, *(draw.randrange(len(whole)) for _ in range(SAMPLES))}
+    places = {
+        0,
+        7,
+        8,
+        len(whole) - 1,
+        *(draw.randrange(len(whole)) for _ in range(SAMPLES)),
+    }
     for at in sorted(places):
         flipped = whole[at] ^ 1 << draw.randrange(8)
         yield f"flip at {at}", whole[:at] + bytes([flipped]) + whole[at + 1 :]
+
     for size in (0, 1, len(whole) // 2, len(whole) - 1):
         yield f"cut to {size}", whole[:size]
     middle = len(whole) // 2
@@ -54,6 +61,7 @@ def silent(world, folder):
     draw = random.Random(7)
     passed = []
     count = 0
+
     for path in sorted(newest.iterdir()):
         whole = path.read_bytes()
         others = [
@@ -69,8 +77,11 @@ def silent(world, folder):
             if chosen is None or chosen.folder != before or said != ["checkpoint_refused"]:
                 passed.append(f"{path.name}: {what}")
             path.write_bytes(whole)
+
     chosen = store(Path(folder), world).find()
+
     assert chosen.folder == newest, "undamaged it is taken"
+
     return passed, count
 
 
@@ -110,7 +121,9 @@ def fill_disk(world, config, folder, keep_last, room):
     """
     engine = build(config, world)
     found = store(Path(folder), world, keep_last=keep_last)
+
     assert found.save(engine, TrainState(step=1, samples=1))
+
     one = size(Path(folder) / "step-00000001")
     real = shutil.disk_usage
     kept = []
@@ -121,6 +134,7 @@ def fill_disk(world, config, folder, keep_last, room):
         )
 
     shutil.disk_usage = usage
+
     try:
         for step in range(2, 6):
             with suppress(SaveError):  # the third failure in a row
@@ -129,6 +143,7 @@ def fill_disk(world, config, folder, keep_last, room):
     finally:
         shutil.disk_usage = real
         engine.close()
+
     return kept
 
 

@@ -26,7 +26,12 @@ from clozeline.train.checkpoint.stored_checkpoint import (
 
 def cuts(size, parts):
     return [
-        (r, size * r // parts, size * (r + 1) // parts - size * r // parts) for r in range(parts)
+        (
+            r,
+            size * r // parts,
+            size * (r + 1) // parts - size * r // parts,
+        )
+        for r in range(parts)
     ]
 
 
@@ -37,12 +42,19 @@ def write_parts(folder, size, parts):
     for part, start, count in pieces:
         tensors = {"weight/p": values[start : start + count].clone()} if count else {}
         save_file(tensors, folder / part_name(part))
+
     names = [part_name(part) for part in range(parts)]
     files = {
         name: FileRecord((folder / name).stat().st_size, file_hash(folder / name)) for name in names
     }
     slices = [piece for piece in pieces if piece[2]]
-    return Index({}, {}, {"p": ParameterRecord([size], "decay", ["weight"], slices)}, [], files)
+    return Index(
+        {},
+        {},
+        {"p": ParameterRecord([size], "decay", ["weight"], slices)},
+        [],
+        files,
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,9 +79,12 @@ def test_slices_must_tile(slices, problem):
 def test_a_whole_state_has_the_shape_that_the_index_says(tmp_path):
     stated = replace(write_parts(tmp_path, 10, 2), whole={"row/p": [2]})
     stated.write(tmp_path)
+
     assert Index.read(tmp_path) == stated
+
     part = tmp_path / part_name(0)
     save_file({**load_file(part), "row/p": torch.ones(2)}, part)
+
     assert CheckpointReader(tmp_path, stated).states()["row/p"].tolist() == [1, 1]
 
 
@@ -83,6 +98,7 @@ def test_index_of_a_newer_format(tmp_path):
     path.write_text(path.read_text().replace('"format":99', '"format":91'))
     with pytest.raises(CheckpointError, match="changed after it was written") as found:
         Index.read(tmp_path)
+
     assert not isinstance(found.value, NewerFormatError)
 
 
@@ -117,6 +133,7 @@ def test_folders_of_other_names_are_no_checkpoints(tmp_path):
     for name in ["step-00000002", "step-100000000", "step-99999999", *others]:
         (tmp_path / name).mkdir()
     (tmp_path / "step-00000003").write_text("a file")
+
     assert [path.name for path in steps_in(tmp_path)] == [
         "step-00000002",
         "step-99999999",
@@ -125,12 +142,17 @@ def test_folders_of_other_names_are_no_checkpoints(tmp_path):
 
 
 @settings(max_examples=60, deadline=None)
-@given(size=st.integers(1, 97), parts=st.integers(1, 8), data=st.data())
+@given(
+    size=st.integers(1, 97),
+    parts=st.integers(1, 8),
+    data=st.data(),
+)
 def test_any_range_is_read_from_any_parts(tmp_path_factory, size, parts, data):
     folder = tmp_path_factory.mktemp("parts")
     index = write_parts(folder, size, parts)
     start = data.draw(st.integers(0, size))
     count = data.draw(st.integers(0, size - start))
+
     assert tiling_problem("p", index.parameters["p"]) == ""
     assert CheckpointReader(folder, index).read("weight", "p", start, count).tolist() == list(
         range(start, start + count)
@@ -141,7 +163,9 @@ def test_a_buffer_is_in_the_first_part(tmp_path):
     index = write_parts(tmp_path, 4, 1)
     values = torch.arange(4.0)
     save_file({"weight/p": values, "buffer/b": values.long()}, tmp_path / part_name(0))
+
     assert CheckpointReader(tmp_path, index).buffer("b", [4]).tolist() == [0, 1, 2, 3]
+
     with pytest.raises(CheckpointError, match=r"buffer b has shape \[4\], not \[2, 2\]"):
         CheckpointReader(tmp_path, index).buffer("b", [2, 2])
 
@@ -155,4 +179,5 @@ def test_reader_names_what_is_missing(tmp_path):
         reader.read("weight", "q", 0, 1)
     with pytest.raises(CheckpointError, match="lacks elements"):
         reader.read("weight", "p", 8, 5)
+
     assert reader.parameter("weight", "p").shape == (10,)

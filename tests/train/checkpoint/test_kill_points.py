@@ -66,13 +66,17 @@ def straight(begun, tmp_path_factory):
     """Every bit that an undisturbed run logs; its renames are those listed here."""
     folder = copied(begun, tmp_path_factory.mktemp("straight"))
     finished = go(folder, faulty.kill_at_replace, "nothing", 1, "before")
+
     assert finished.codes == [0]
+
     seen = json.loads(finished.outputs[0].splitlines()[-1])
+
     assert [name for name in seen if name not in ("status.json", "report.html")] == RENAMES
     assert seen.count("status.json") >= STATUSES
     assert seen.count("report.html") >= 1, (
         "at the end, and at saves while that costs little of the run's time"
     )
+
     return logged(folder)
 
 
@@ -91,7 +95,10 @@ def logged(folder):
     """Return the losses, norms and held-out results of each step."""
     records = read_lines(folder / "run" / "metrics.jsonl")
     return [
-        [one["step"], *(str(one.get(key)) for key in ("loss", "gradient_norm", "heldout"))]
+        [
+            one["step"],
+            *(str(one.get(key)) for key in ("loss", "gradient_norm", "heldout")),
+        ]
         for one in records
     ]
 
@@ -102,25 +109,38 @@ def logged(folder):
 )
 def test_a_kill_at_any_rename_costs_no_bit(begun, straight, tmp_path, name, occurrence, when):
     folder = copied(begun, tmp_path)
+
     assert go(folder, faulty.kill_at_replace, name, occurrence, when).codes == [-signal.SIGKILL]
+
     checkpoints = folder / "run" / "checkpoints"
     whole = steps_in(checkpoints)
+
     assert whole, "one is always there"
+
     for path in whole:
         StoredCheckpoint.open(path)
     again = go(folder, faulty.train_normally)
+
     assert again.codes == [0], again.errors
     assert logged(folder) == straight
     assert [path.name for path in steps_in(checkpoints)] == [STEPS[-1]]
     assert (checkpoints / "latest").read_text() == f"{STEPS[-1]}\n"
+
     status = read_status(folder / "run")
-    assert (status.state, status.step, status.checkpoint) == ("done", LAST, STEPS[-1])
+
+    assert (
+        status.state,
+        status.step,
+        status.checkpoint,
+    ) == ("done", LAST, STEPS[-1])
     assert f"{logged(folder)[-1][0]:,}" in (folder / "run" / "report.html").read_text(
         encoding="utf-8"
     )
+
     left = [
         path
         for path in (folder / "run").rglob("*")
         if path.name.startswith(".tmp") or path.suffix == ".tmp"
     ]
+
     assert left == []

@@ -23,7 +23,9 @@ def saved_meanwhile(world, config, folder):
     """
     engine = build(config, world)
     train_steps(engine, 1, 4)
+
     assert store(Path(folder) / "waited", world).save(engine, STEP)
+
     found = store(Path(folder) / "background", world)
     held = threading.Event()
     real = part_writer.save_file
@@ -33,6 +35,7 @@ def saved_meanwhile(world, config, folder):
         real(tensors, path)
 
     part_writer.save_file = late
+
     try:
         assert found.save(engine, STEP, wait=False)
         polled = [found.poll()]
@@ -42,9 +45,12 @@ def saved_meanwhile(world, config, folder):
         assert found.finish()
     finally:
         part_writer.save_file = real
+
     pages = {name: copy.data_ptr() for name, copy in found._copies.items()}
+
     assert found.save(engine, TrainState(step=8, samples=64), wait=False)
     assert found.finish()
+
     polled.append(pages == {name: copy.data_ptr() for name, copy in found._copies.items()})
     engine.close()
     engine = build(config, world)
@@ -66,4 +72,5 @@ def test_later_updates_do_not_reach_the_file(two_ranks, tmp_path):
         assert polled
         assert not there
         assert same_pages
+
     assert bytes_of(tmp_path / "waited" / NAME) == bytes_of(tmp_path / "background" / NAME)

@@ -92,6 +92,7 @@ def test_the_first_whole_one_is_taken_and_those_before_are_named(states):
             CheckpointError, match=f"holds {len(states)} checkpoints, none of them is valid"
         ) as error:
             look()
+
         assert not refused, "the error says it all"
         assert str(error.value).splitlines()[1:] == [
             f"  {name} is torn" if state == "damaged" else f"  {name} on rank 1"
@@ -126,8 +127,10 @@ def test_the_newest_or_the_one_asked_for(tmp_path):
         StoredCheckpoint.find(tmp_path)
     for step in (3, 5):
         write_step(tmp_path, step)
+
     assert StoredCheckpoint.find(tmp_path).read_weights()["p"].tolist() == [0, 1, 2, 3, 4]
     assert StoredCheckpoint.find(tmp_path, 3).read_weights()["p"].tolist() == [0, 1, 2]
+
     with pytest.raises(ConfigurationError, match="no checkpoint of step 7, only of 3, 5"):
         StoredCheckpoint.find(tmp_path, 7)
 
@@ -145,7 +148,11 @@ def test_averages_are_read_where_there_are_some(tmp_path):
         },
         path,
     )
-    kinds = {"w": ("decay", ["average", "weight"]), "frozen": ("frozen", ["weight"])}
+
+    kinds = {
+        "w": ("decay", ["average", "weight"]),
+        "frozen": ("frozen", ["weight"]),
+    }
     records = {
         name: ParameterRecord([2, 2], group, keys, [(0, 0, 4)])
         for name, (group, keys) in kinds.items()
@@ -153,19 +160,34 @@ def test_averages_are_read_where_there_are_some(tmp_path):
     files = {path.name: FileRecord(path.stat().st_size, file_hash(path))}
     Index({"step": 1, "samples": 1}, {}, records, [], files).write(folder)
     found = StoredCheckpoint.find(tmp_path).read_weights()
+
     assert torch.equal(found["w"], torch.full((2, 2), 3.0))
     assert torch.equal(found["frozen"], torch.zeros(2, 2))
 
 
-LOSSES = {1: 0.9, 2: math.nan, 3: 0.1, 4: 0.8, 5: 0.7, 6: None, 7: 0.6, 9: 0.05}
+LOSSES = {
+    1: 0.9,
+    2: math.nan,
+    3: 0.1,
+    4: 0.8,
+    5: 0.7,
+    6: None,
+    7: 0.6,
+    9: 0.05,
+}
 
 
 def written(folder):
     for step, loss in LOSSES.items():
         (folder / f"step-{step:08d}").mkdir()
-        Index({"step": step, "samples": step, "heldout_loss": loss}, {}, {}, [], {}).write(
-            folder / f"step-{step:08d}"
-        )
+        Index(
+            {"step": step, "samples": step, "heldout_loss": loss},
+            {},
+            {},
+            [],
+            {},
+        ).write(folder / f"step-{step:08d}")
+
     (folder / "step-backup").mkdir()
     return folder
 
@@ -189,7 +211,9 @@ def test_what_stays(tmp_path, keep_last, keep_every, keep_best, refused, kept):
         config,
         {f"step-{step:08d}" for step in refused},
     )
+
     left = {path.name for path in tmp_path.iterdir()}
+
     assert left == {"step-backup", *(f"step-{step:08d}" for step in kept)}
 
 
@@ -198,8 +222,10 @@ def test_removal_hides_first(tmp_path, monkeypatch):
     folder = written(tmp_path)
     monkeypatch.setattr("clozeline.train.checkpoint.retention.shutil.rmtree", lambda *_, **__: None)
     remove(folder / "step-00000003")
+
     assert not (folder / "step-00000003").exists()
     assert (folder / ".tmp-old-step-00000003" / "checkpoint.json").exists()
+
     remove(folder / "step-00000009" / "checkpoint.json")
     remove(folder / "step-00000099")
 
@@ -213,8 +239,10 @@ def test_the_best_of_early_stopping_and_the_first_at_or_after_a_number_of_tokens
         state = {"step": step, "tokens": 100 * step, "best": {"step": 2}}
         (tmp_path / f"step-{step:08d}").mkdir()
         Index(state, {}, {}, [], {}).write(tmp_path / f"step-{step:08d}")
+
     config = CheckpointConfig(keep_last=1, at=("300 tokens", "450 tokens", "451 tokens"))
     prune(tmp_path, "step-00000008", 1, config, ())
+
     assert sorted(path.name[-1] for path in tmp_path.iterdir()) == ["2", "3", "5", "8"]
 
 
@@ -222,15 +250,20 @@ def test_the_best_checkpoint_is_opened_by_its_heldout_loss(tmp_path):
     """The newest one has no loss; without any loss the error says how to get one."""
     checkpoints = tmp_path / "checkpoints"
     checkpoints.mkdir()
+
     for step, loss in ((4, 2.5), (8, 2.25), (12, 3.0), (16, None)):
         path = checkpoints / f"step-{step:08d}"
         path.mkdir()
         state = {"step": step, "samples": 8 * step, "heldout_loss": loss}
         Index(state, {}, {}, [], {}).write(path)
+
     assert StoredCheckpoint.find(tmp_path, "best").folder.name == "step-00000008"
     assert StoredCheckpoint.find(tmp_path).folder.name == "step-00000016"
+
     shutil.rmtree(checkpoints / "step-00000008")
+
     assert StoredCheckpoint.find(tmp_path, "best").folder.name == "step-00000004"
+
     for step in (4, 12):
         shutil.rmtree(checkpoints / f"step-{step:08d}")
     with pytest.raises(ConfigurationError, match=r"evaluate\.every"):

@@ -26,13 +26,17 @@ def test_parameters_are_those_of_the_parts(shard_sets, tmp_path):
         TrainedModel.open(tmp_path)
     model = write_run(tmp_path, shard_sets, [12], 3)
     found = TrainedModel.open(tmp_path)
+
     assert (found.step, found.model.training) == (12, False)
+
     manifest = example_sets(shard_sets)["masked_lm"][0]
+
     assert (
         found.tokenizer.vocabulary.fingerprint
         == open_shards(manifest).manifest.tokenizer.fingerprint
     )
     assert [one.path for one in found.sets] == [str(manifest)]
+
     wanted = dict(model.named_parameters())
     for name, parameter in found.model.named_parameters():
         assert torch.equal(parameter, wanted[name]), name
@@ -40,7 +44,11 @@ def test_parameters_are_those_of_the_parts(shard_sets, tmp_path):
 
 @pytest.mark.parametrize(
     ("specials", "first"),
-    [({"bos": 1, "eos": 2}, True), ({"bos": 2, "eos": 2}, False), ({}, False)],
+    [
+        ({"bos": 1, "eos": 2}, True),
+        ({"bos": 2, "eos": 2}, False),
+        ({}, False),
+    ],
 )
 def test_a_decoder_from_elsewhere_reads_a_start_token_of_its_own_first(specials, first):
     config = SimpleNamespace(architecture="decoder", targets={"lm": "lm"})
@@ -49,22 +57,29 @@ def test_a_decoder_from_elsewhere_reads_a_start_token_of_its_own_first(specials,
         checkpoint=SimpleNamespace(config=config), recorded=(), tokenizer=tokenizer
     )
     (facts,) = TrainedModel.objectives.fget(run)
+
     assert facts.options == {"add_bos": first}
 
 
 def test_any_checkpoint_of_a_run_is_read(shard_sets, tmp_path, capsys):
     """By its step; a damaged one is an error then, and passed over where none was asked for."""
     write_run(tmp_path, shard_sets, [12, 24], 2)
+
     assert [TrainedModel.open(tmp_path, step).step for step in (None, 12, 24)] == [24, 12, 24]
+
     with pytest.raises(
         ConfigurationError, match="there is no checkpoint of step 1, only of 12, 24"
     ):
         TrainedModel.open(tmp_path, 1)
+
     assert capsys.readouterr().err == ""
+
     part = tmp_path / "checkpoints" / "step-00000024" / part_name(1)
     part.write_bytes(part.read_bytes()[:-1])
+
     assert TrainedModel.open(tmp_path).step == 12
     assert "note: step-00000024 is not used" in capsys.readouterr().err
+
     with pytest.raises(CheckpointError, match="truncated or replaced"):
         TrainedModel.open(tmp_path, 24)
     path = tmp_path / "config.yaml"
@@ -83,11 +98,15 @@ def test_the_base_of_an_adapter_comes_from_where_it_was(tmp_path, one_rank, shar
     weights = TrainedModel.open(output).checkpoint.tensors
     own = StoredCheckpoint.find(output).read_weights()
     first = TrainedModel.open(base).checkpoint.tensors
+
     assert own.keys() | first.keys() == weights.keys()
+
     for name, tensor in first.items():
         assert torch.equal(weights[name][: len(tensor)], tensor), name
+
     assert len(weights["family.tokens.weight"]) == 64
     assert one_rank.run(start, config, ["steps=3"]) == [(0, "")]
+
     with pytest.raises(ConfigurationError, match="the run started from weights with digest"):
         TrainedModel.open(output)
     shutil.move(base, tmp_path / "gone")
@@ -98,7 +117,10 @@ def test_the_base_of_an_adapter_comes_from_where_it_was(tmp_path, one_rank, shar
 def test_each_token_is_spelled(tmp_path):
     tokenizer = Word.train(["the cat, the café"], Word.Options(size=400, min_frequency=1), tmp_path)
     found = token_bytes(tokenizer)
+
     assert len(found) == tokenizer.vocabulary.size
+
     words = [found[token] for token in tokenizer.encode(["the cat, café"])[0].ids.tolist()]
+
     assert words == [b"the", b" cat", b",", " café".encode()]
     assert found[tokenizer.vocabulary.specials["bos"]] == b"<s>"

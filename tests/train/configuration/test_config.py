@@ -89,23 +89,29 @@ ON = {"on_divergence": {}, "max_consecutive_skips": 20}
 def test_mistakes_are_named(change, message):
     with pytest.raises(ConfigurationError) as caught:
         validate(TrainConfig, plain_config(**change), "train.yaml")
+
     assert message.removeprefix("data: ") in str(caught.value)
     assert caught.value.exit_code == 64
+
     with pytest.raises(ConfigurationError, match=r"steps: expected at least 1, got 0$"):
         validate(TrainConfig, plain_config(steps=0), "train.yaml")  # no second line about auto
 
 
 def test_world_that_divides_nothing():
     config = tiny(data__global_batch=12, data__micro_batch=2, data__lanes=4)
+
     assert [check_world(config, size) for size in (1, 2)] == [6, 3]
+
     with pytest.raises(
         ConfigurationError, match=r"4 lanes cannot be shared by 3 ranks; start with 1, 2, 4 ranks"
     ):
         check_world(config, 3)
+
     with pytest.raises(
         ConfigurationError, match=r"divides data.global_batch 12, which must be one too"
     ):
         check_world(config, 5)
+
     with pytest.raises(
         ConfigurationError,
         match=r"3 per rank, which micro-batches of 2 do not divide; allowed: 1, 3",
@@ -155,11 +161,14 @@ def test_code_of_an_objective_in_the_loader_is_bound(monkeypatch):
 def test_overrides_replace_chosen_algorithms_and_heads(tmp_path):
     path = write_config(tmp_path / "train.yaml", Path("shards"), Path("run"), optimizer__eps=1e-5)
     config = load_config(TrainConfig, path, ["optimizer={name: adamw}", "model.heads={lm: 2.0}"])
+
     assert config.optimizer.options.eps == 1e-6
     assert to_data(config)["model"]["heads"] == {"lm": 2.0}
+
     config = load_config(
         TrainConfig, path, ["model.heads.lm=1.0", "optimizer={learning_rate: 0.5}"]
     )
+
     assert to_data(config)["model"]["heads"] == {"masked_lm": 1.0, "lm": 1.0}
     assert (config.optimizer.options.eps, config.optimizer.options.learning_rate) == (1e-5, 0.5)
 
@@ -244,6 +253,7 @@ def test_a_warm_up_fits_if_the_rate_reaches_its_peak(name):
 @pytest.mark.parametrize(("end", "fits"), [(6, False), (7, False), (8, True)])
 def test_a_decay_starts_before_the_end(end, fits):
     options = SCHEDULES.resolve({"name": "wsd", "decay_from": 7}).options
+
     with (
         nullcontext()
         if fits
@@ -262,12 +272,16 @@ def test_stored_paths_are_absolute_but_urls(tmp_path, monkeypatch):
         Path("run"),
         data__heldout={"a": "sets/b", "c": "/d"},
     )
+
     config = with_absolute_paths(load_config(TrainConfig, path, ["model.init_from=../other"]))
+
     assert config.data.first_set == tmp_path / "sets" / "train"
     assert config.data.heldout == {"a": tmp_path / "sets" / "b", "c": Path("/d")}
     assert config.output == tmp_path / "run"
     assert config.model.init_from == tmp_path / ".." / "other"
+
     remote = load_config(TrainConfig, path, ["data.shards=s3://bucket/train"])
+
     assert with_absolute_paths(remote).data.first_set == remote.data.first_set
     assert with_absolute_paths(config) == config
 
@@ -278,16 +292,24 @@ def data(**keys):
 
 def test_shards_alone_are_one_endless_phase_and_phases_are_named_by_their_key():
     found = data(shards=["a", "b"], weights=[1.0, 3.0]).all_phases
+
     assert list(found) == ["data.shards"]
+
     (phase,) = found.values()
+
     assert (phase.sets, phase.weights, phase.until_samples) == (
         [Path("a"), Path("b")],
         [1.0, 3.0],
         None,
     )
+
     found = data(
-        phases=[{"shards": "a", "until_samples": 64}, {"shards": ["b", "c"], "global_batch": 48}]
+        phases=[
+            {"shards": "a", "until_samples": 64},
+            {"shards": ["b", "c"], "global_batch": 48},
+        ]
     )
+
     assert list(found.all_phases) == ["data.phases[0].shards", "data.phases[1].shards"]
     assert found.first_set == Path("a")
 
@@ -296,7 +318,14 @@ def test_shards_alone_are_one_endless_phase_and_phases_are_named_by_their_key():
     ("batches", "lanes"), [([64], 64), ([96], 32), ([64, 48], 16), ([12, 18], 2), ([512], 64)]
 )
 def test_lanes_divide_every_global_batch(batches, lanes):
-    phases = [{"shards": "a", "until_samples": 10**6, "global_batch": size} for size in batches[1:]]
+    phases = [
+        {
+            "shards": "a",
+            "until_samples": 10**6,
+            "global_batch": size,
+        }
+        for size in batches[1:]
+    ]
     found = data(phases=[*phases, {"shards": "a"}], global_batch=batches[0])
     assert found.lane_count == lanes == gcd(64, *batches)
     assert data(shards="a", global_batch=batches[0], lanes=2).lane_count == 2
@@ -310,6 +339,7 @@ def test_lanes_and_micro_batches_that_nobody_set_follow_the_batch(tmp_path):
     recipe = config_file("recipe:demo", "train.yaml")
     words = ["data.shards=s", "output=o"]
     lanes = {}
+
     for batch in (None, 8, 24, 1):
         asked = (
             []
@@ -317,12 +347,16 @@ def test_lanes_and_micro_batches_that_nobody_set_follow_the_batch(tmp_path):
             else [f"data.global_batch={batch}", f"data.micro_batch={min(batch, 8)}"]
         )
         lanes[batch] = load_config(TrainConfig, recipe, [*words, *asked]).data.lane_count
+
     assert lanes == {None: 16, 8: 8, 24: 8, 1: 1}
+
     small = load_config(TrainConfig, recipe, [*words, "data.global_batch=8", "data.micro_batch=16"])
+
     assert (
         fit_micro_batch(small, 1).data.micro_batch,
         fit_micro_batch(small, 4).data.micro_batch,
     ) == (8, 2)
+
     with pytest.raises(ConfigurationError, match="16 lanes do not divide"):
         load_config(TrainConfig, recipe, [*words, "data.global_batch=8", "data.lanes=16"])
 

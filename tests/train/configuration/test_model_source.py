@@ -16,7 +16,14 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.model_source import row_multiple, table_multiple
 from tests.model.checkpoints.published import saved
 
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(45))]
+PIECES = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    *(f"w{number}" for number in range(45)),
+]
 
 
 def configured(folder, *words):
@@ -34,10 +41,13 @@ def published(tmp_path):
 
 def test_the_model_of_a_folder_but_for_keys_that_are_given(tmp_path, published):
     model = replace(read_checkpoint(published).config, init_from=published)
+
     assert configured(tmp_path, f"model.init_from={published}").model == model
+
     changed = configured(
         tmp_path, f"model.init_from={published}", "model.dropout={hidden: 0.25}"
     ).model
+
     assert changed == replace(model, dropout=DropoutConfig(hidden=0.25))
 
 
@@ -47,6 +57,7 @@ def test_what_a_run_wrote_is_read_without_its_source(tmp_path, published):
     run.mkdir()
     save_yaml(to_data(config), run / "config.yaml")
     published.rename(tmp_path / "elsewhere")
+
     assert load_config(TrainConfig, run / "config.yaml") == config
     assert configured(tmp_path, f"model.init_from={run}").model == replace(
         config.model, init_from=run
@@ -59,6 +70,7 @@ def test_refused(tmp_path, content):
     if content is not None:
         folder.mkdir()
         (folder / "config.yaml").write_text(content, encoding="utf-8")
+
     with pytest.raises(ConfigurationError, match=r"model\.init_from: .*source.*expected"):
         configured(tmp_path, f"model.init_from={folder}")
 
@@ -71,9 +83,11 @@ def test_a_multiple_that_pads_to_the_rows_is_found(size, multiple):
         range(8, 4097, 8),
         range(1, min(4096, rows // 100) + 1),
     )
+
     fits = [
         number for numbers in first for number in numbers if -(-size // number) * number == rows
     ]
+
     assert row_multiple(rows, size) == fits[0]
     assert table_rows(size, fits[0]) == rows
 
@@ -105,11 +119,16 @@ def test_the_smallest_power_of_two_comes_first(rows, size, multiple):
 def test_a_configuration_from_a_folder_pads_as_its_model_does(tmp_path):
     published = tmp_path / "published"
     saved(published, "bert", hidden_act="gelu", vocab_size=64)
+
     assert table_multiple(published, 64) == 1, "it has no tokenizer"
+
     (published / "vocab.txt").write_text("\n".join(PIECES) + "\n", encoding="utf-8")
+
     assert main([str(published), str(tmp_path / "imported")]) == 0
+
     for source in (published, tmp_path / "imported"):
         assert configured(tmp_path, f"model.init_from={source}").model.vocab_multiple == 16
+
     assert (
         configured(
             tmp_path, f"model.init_from={source}", "model.vocab_multiple=64"

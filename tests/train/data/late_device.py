@@ -91,6 +91,7 @@ class LateDevice(TorchFunctionMode):
             target.fill_(0xAA)  # what reads it too early does not find the last batch there
             self.current.work.append(lambda: target.copy_(source))
             return target
+
         result = func(*args, **kwargs)
         if func is torch.empty and kwargs.get("device") is not None:
             self.allocated[result.untyped_storage().data_ptr()] = self.current

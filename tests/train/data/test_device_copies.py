@@ -28,6 +28,7 @@ def batch(number):
 
 def assert_equal(found, expected):
     assert list(found) == list(expected)
+
     for name, tensor in expected.items():
         assert (found[name].dtype, found[name].shape) == (tensor.dtype, tensor.shape), name
         assert torch.equal(found[name], tensor), name
@@ -39,13 +40,16 @@ def assert_equal(found, expected):
 def test_copies_are_right_as_late_as_waits_allow(ahead):
     """Also where more copies are under way than there are pinned buffers: then the host waits."""
     batches = [batch(number) for number in range(12)]
+
     with LateDevice() as device:
         copies = DeviceCopies(CPU, device)
         under_way = []
+
         for number, one in enumerate(batches):
             under_way.append(copies.start(one))
             if number >= ahead:
                 assert_equal(under_way.pop(0).wait(), batches[number - ahead])
+
         for copy, one in zip(under_way, batches[len(batches) - ahead :], strict=True):
             assert_equal(copy.wait(), one)
     # the side stream owns the memory; the computing stream has told that it reads it
@@ -60,6 +64,7 @@ def train_and_evaluate(world, config, copied):
     passes."""
     engine = build(config, world)
     order = []
+
     with LateDevice() as device:
         if copied:
             copies = engine._copies = DeviceCopies(CPU, device)
@@ -70,13 +75,16 @@ def train_and_evaluate(world, config, copied):
             engine.model.register_forward_pre_hook(
                 lambda *_: order.append(f"forward {copies._stream.done}")
             )
+
         steps = train_steps(engine, 1, 2)
         engine.train(False)
+
         with torch.no_grad():
             batches = [RandomBatch(random_rows(step, 2, 0, 2)) for step in (3, 4)]
             evaluated = [
                 float(engine.losses(engine.inputs(one, 0))["masked_lm"].total) for one in batches
             ]
+
     engine.close()
     return [*steps, *evaluated], order
 
@@ -89,13 +97,17 @@ def test_the_next_micro_batch_is_copied_while_the_device_computes(one_rank, stag
     """
     ((plain, _),) = one_rank.run(train_and_evaluate, tiny(zero__stage=stage), False)
     ((copied, order),) = one_rank.run(train_and_evaluate, tiny(zero__stage=stage), True)
+
     assert copied == plain
+
     expected = []
+
     for first in (1, 5):  # a step of four micro-batches, and another one
         expected += ["copy", f"forward {first}"]
         for number in range(first + 1, first + 4):
             expected += ["copy", "backward", f"forward {number}"]
         expected += ["backward"]
+
     assert order == [*expected, "copy", "forward 9", "copy", "forward 10"]
 
 
@@ -103,6 +115,7 @@ def test_the_next_micro_batch_is_copied_while_the_device_computes(one_rank, stag
 def test_copies_are_right_on_a_gpu():
     """While slow work delays both streams."""
     copies = DeviceCopies(torch.device("cuda", 0))
+
     for _ in range(5):
         stalling = torch.ones(4096, 4096, device="cuda")
         for _ in range(20):

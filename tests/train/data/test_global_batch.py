@@ -35,6 +35,7 @@ def micro_batch(weights):
         "lengths": lengths,
         "decoder_lengths": 10 * lengths,
     }
+
     return SimpleNamespace(tensors=tensors)
 
 
@@ -47,13 +48,22 @@ ALONE = Alone()
 
 def test_both_rows_of_a_pair_count_and_filler_does_not():
     assert (
-        count_real_tokens([micro_batch([1.0, 0.0, 1.0]), micro_batch([1.0])]) == (1 + 3) * 11 + 11
+        count_real_tokens(
+            [
+                micro_batch([1.0, 0.0, 1.0]),
+                micro_batch([1.0]),
+            ]
+        )
+        == (1 + 3) * 11 + 11
     )
 
 
 def test_choices_count_if_their_example_does():
     """Three examples of 2, 1 and 3 choices, the second of which is filler."""
-    tensors = {"row_weight": torch.tensor([1.0, 0.0, 1.0]), "choices": torch.tensor([2, 1, 3])}
+    tensors = {
+        "row_weight": torch.tensor([1.0, 0.0, 1.0]),
+        "choices": torch.tensor([2, 1, 3]),
+    }
     batch = SimpleNamespace(tensors=tensors | {"lengths": torch.tensor([1, 2, 4, 8, 16, 32])})
     assert count_real_tokens([batch]) == 1 + 2 + 8 + 16 + 32
 
@@ -67,7 +77,10 @@ def test_both_views_of_a_row_count():
 
 def test_places_are_those_of_all_id_tensors():
     batch = micro_batch([1.0, 0.0])
-    batch.tensors |= {"input_ids": torch.zeros(2, 5), "decoder_input_ids": torch.zeros(2, 3)}
+    batch.tensors |= {
+        "input_ids": torch.zeros(2, 5),
+        "decoder_input_ids": torch.zeros(2, 3),
+    }
     assert count_positions([batch, batch]) == 2 * 2 * (5 + 3)
     assert next_global_batch(source(lambda: [batch]), {}, ALONE, StopRequest()).padded_tokens == 16
 
@@ -78,7 +91,12 @@ def test_labels_and_tokens_are_summed():
     found = next_global_batch(
         source(lambda: batches), {"lm": head, "token": head}, ALONE, StopRequest()
     )
-    assert (found.counts, found.tokens, found.stop) == ({"lm": 3.0, "token": 3.0}, 33 + 11, False)
+
+    assert (found.counts, found.tokens, found.stop) == (
+        {"lm": 3.0, "token": 3.0},
+        33 + 11,
+        False,
+    )
     assert found.micro_batches == batches
 
 
@@ -104,7 +122,12 @@ def test_a_batch_of_few_rows_weighs_less(weights, weight):
 
 
 def test_joined_portions_are_one_batch():
-    portions = iter([[micro_batch([1.0, 0.0, 0.0, 0.0])], [micro_batch([1.0, 1.0, 1.0, 1.0])]])
+    portions = iter(
+        [
+            [micro_batch([1.0, 0.0, 0.0, 0.0])],
+            [micro_batch([1.0, 1.0, 1.0, 1.0])],
+        ]
+    )
     found = next_batch_of_tokens(source(lambda: next(portions)), {}, ALONE, StopRequest(), 12)
     assert (found.real_rows, found.all_rows, found.weight) == (5, 8, 1.0)
 
@@ -112,9 +135,11 @@ def test_joined_portions_are_one_batch():
 def test_portions_are_added_until_there_are_enough_tokens():
     """Portions of 33 tokens: one for up to 33, and one more for each 33 above."""
     head = SimpleNamespace(count=lambda tensors: len(tensors["lengths"]))
+
     for tokens, portions in ((None, 1), (1, 1), (33, 1), (34, 2), (66, 2), (67, 3)):
         portion = source(lambda: time.sleep(0.002) or [micro_batch([1.0, 1.0])])
         found = next_batch_of_tokens(portion, {"lm": head}, ALONE, StopRequest(), tokens)
+
         assert (len(found.micro_batches), found.tokens, found.counts) == (
             portions,
             33 * portions,
@@ -145,6 +170,7 @@ def test_a_request_to_stop_ends_the_wait_for_tokens():
     met = iter([1])
     stop.reason = "SIGTERM"
     world.sum_over_ranks = lambda values: list(values) * next(met)
+
     assert next_batch_of_tokens(source(lambda: pytest.fail("read")), {}, world, stop, 22).stop
 
 
@@ -165,6 +191,7 @@ def test_a_request_ends_the_wait_for_data():
         raise Interrupted
 
     found = next_global_batch(source(read), {}, ALONE, stop)
+
     assert found.stop
     assert not stop.interrupts
 

@@ -43,6 +43,7 @@ def test_codes_and_messages(error, code, message):
         raise error
     except Exception as raised:
         found, text = explain(raised)
+
     assert found == code
     assert message in text
     assert ("Traceback" in text) is (code == 1)

@@ -21,11 +21,16 @@ def test_tasks_of_srun_meet_on_its_first_node(nodes, first):
         "SLURM_NTASKS": "4",
         "SLURM_JOB_ID": "70123",
     }
+
     assert describe_environment(task := {"SLURM_PROCID": "2", "SLURM_LOCALID": "1", **step}) == (
         2,
         4,
     )
-    assert (task["MASTER_ADDR"], task["MASTER_PORT"], task["LOCAL_RANK"]) == (first, "29623", "1")
+    assert (
+        task["MASTER_ADDR"],
+        task["MASTER_PORT"],
+        task["LOCAL_RANK"],
+    ) == (first, "29623", "1")
 
 
 @pytest.mark.parametrize(
@@ -76,6 +81,7 @@ def test_a_script_may_set_the_number_of_tasks_for_srun():
         "SLURM_STEP_NODELIST": "n1",
         "LOCAL_RANK": "7",
     }
+
     assert describe_environment(task := {"WORLD_SIZE": "2", "SLURM_LOCALID": "1", **step}) == (1, 2)
     assert task["LOCAL_RANK"] == "1"
 
@@ -88,5 +94,7 @@ def test_launchers_variables_win():
         "MASTER_ADDR": "a",
         "MASTER_PORT": "9",
     }
+
     fill_environment(extended := {**environment, "SLURM_PROCID": "0"})
+
     assert {key: extended[key] for key in environment} == environment

@@ -44,6 +44,7 @@ def fail_on_one(world):
                 raise IntegrityError("a block is broken")
     except Exception as error:
         return type(error).__name__, error.exit_code, str(error)
+
     return "", 0, ""
 
 
@@ -59,6 +60,7 @@ def test_a_rank_that_sees_one_gpu_takes_it(monkeypatch, local_rank, gpus, expect
     """Under `srun --gpus-per-task=1` each rank sees its own GPU as number 0."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+
     assert device_of({"LOCAL_RANK": str(local_rank)}) == torch.device("cuda", expected)
     assert device_of({"LOCAL_RANK": str(local_rank), "DS_ACCELERATOR": "cpu"}) == torch.device(
         "cpu"

@@ -32,10 +32,12 @@ def broken(*_, **__):
 def start(world, config, parts, words):
     """A run in which calls of these parts fail; returns (exit code, lines of stderr)."""
     error = io.StringIO()
+
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(error):
         for part in parts:
             patch.setattr(part, broken)
         code = runs.start(world, config, words)[0]
+
     return code, error.getvalue().splitlines()
 
 
@@ -48,8 +50,11 @@ def config(tmp_path, shards):
 
 def test_no_report_ends_a_run(one_rank, tmp_path, config):
     ((code, error),) = one_rank.run(start, config, EVERY_PART, ["log.tensorboard=true"])
+
     assert code == 0
+
     told = [line for line in error if line.startswith("warning: ")]
+
     assert {line.split(": ")[1] for line in told} == WARNINGS
     assert len(told) == len(WARNINGS), "each is said once"
     assert all("ZeroDivisionError: broken; training continues without it" in line for line in told)

@@ -15,12 +15,14 @@ from clozeline.train.distributed.stopping import StopRequest
 def test_signals_are_taken_once_and_handlers_put_back(name):
     number = signal.Signals[name]
     before = signal.getsignal(number)
+
     with StopRequest() as stop:
         assert not stop.is_set()
         os.kill(os.getpid(), number)
         os.kill(os.getpid(), number)  # the same request, forwarded by a launcher
         assert stop.is_set()
         assert stop.reason == name
+
     assert signal.getsignal(number) is before
 
 
@@ -28,11 +30,13 @@ def test_signals_are_taken_once_and_handlers_put_back(name):
 def test_signals_that_are_ignored_stay_so(monkeypatch):
     """As in a run in the background, by `nohup` or by `&` in a script."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
     with StopRequest() as stop:
         os.kill(os.getpid(), signal.SIGHUP)
         assert not stop.is_set()
         os.kill(os.getpid(), signal.SIGTERM)
         assert stop.is_set()
+
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
@@ -44,6 +48,7 @@ def test_a_second_request_after_a_while_exits_at_once(monkeypatch):
     stop = StopRequest()
     stop._receive(signal.SIGINT, None)
     stop._receive(signal.SIGINT, None)
+
     assert codes == [130]
 
 
@@ -55,10 +60,19 @@ def test_a_warning_that_comes_again_or_before_a_request_ends_no_save(monkeypatch
     monkeypatch.setattr(stopping.os, "_exit", codes.append)
     monkeypatch.setattr(stopping.time, "monotonic", lambda: next(clock))
     stop = StopRequest()
-    for number in (signal.SIGUSR1, signal.SIGXCPU, signal.SIGXCPU, signal.SIGTERM, signal.SIGUSR1):
+    for number in (
+        signal.SIGUSR1,
+        signal.SIGXCPU,
+        signal.SIGXCPU,
+        signal.SIGTERM,
+        signal.SIGUSR1,
+    ):
         stop._receive(number, None)
+
     assert (stop.reason, codes) == ("SIGUSR1", [])
+
     stop._receive(signal.SIGTERM, None)
+
     assert codes == [143]
 
 
@@ -79,9 +93,12 @@ def test_the_end_of_the_launcher_is_a_request(monkeypatch):
         stopping.psutil, "Process", lambda _: SimpleNamespace(ppid=lambda: next(parents))
     )
     stop = StopRequest()
+
     assert not stop.is_set()
     assert stop.is_set()
     assert stop.reason == "the launcher has ended"
     assert stop.is_set(), "a request is never taken back"
+
     monkeypatch.delenv("CROSS_RANK")
+
     assert not StopRequest().is_set(), "a process that was started by hand has none"

@@ -25,8 +25,11 @@ def test_no_beat_ends_the_process_with_stacks(monkeypatch, capsys):
     monkeypatch.setenv("TORCH_FR_DUMP_TEMP_FILE", "/somewhere/trace_")
     with guard:
         assert ended.wait(60)
+
     assert (codes, dumped) == ([70], [True])
+
     said = capsys.readouterr().err
+
     assert said.startswith("error: rank 3: no progress for 0.001 s (watchdog_s)")
     assert "NCCL's last ones are in /somewhere/trace_3\n" in said
 
@@ -35,6 +38,8 @@ def test_the_end_of_the_run_ends_the_thread():
     with Watchdog(3600.0) as guard:
         guard.beat()
         assert guard._thread.is_alive()
+
     assert not guard._thread.is_alive()
+
     with Watchdog(0.0) as off:
         assert not off._thread.is_alive()

@@ -49,6 +49,7 @@ def evaluated(world, config, look):
     """Eight steps; after the fifth, a forward pass with the averages that fails, or none."""
     engine = build(config, world)
     found = train_steps(engine, 1, 5)
+
     if look:
         engine.train(False)
         batch = RandomSource(config, world, 0).next_step()[0]
@@ -56,6 +57,7 @@ def evaluated(world, config, look):
             engine.losses(engine.inputs(batch, step=0))
             raise RuntimeError("an evaluation fails")
         engine.train(True)
+
     found += train_steps(engine, 6, 8)
     engine.close()
     return found
@@ -73,6 +75,7 @@ def test_an_evaluation_is_one_of_the_average(one_rank, tmp_path, shards):
     outputs = [tmp_path / "a", tmp_path / "b"]
     for output, hooks in zip(outputs, ("[]", "[{name: average, decay: 0.9}]"), strict=True):
         assert one_rank.run(start, config, [f"output={output}", f"hooks={hooks}"]) == [(0, "")]
+
     assert logged(outputs[0]) == logged(outputs[1])
     assert evaluations(outputs[0])[-1]["loss"] != evaluations(outputs[1])[-1]["loss"]
 

@@ -30,16 +30,25 @@ def test_noise_that_is_known_is_found():
     deviations = generator.uniform(0.5, 2.0, 30)
     sizes = np.array([1, 3, 2, 2, 1, 3])
     found = []
+
     for _ in range(4000):
         parts = [(mean + deviations * generator.normal(size=(size, 30))).mean(0) for size in sizes]
         squares = sum(float(part @ part) for part in parts)
         whole = np.average(parts, axis=0, weights=sizes)
         found.append(
-            estimate(squares, float((12 / sizes).sum()), 6, float(np.linalg.norm(whole)), 12)
+            estimate(
+                squares,
+                float((12 / sizes).sum()),
+                6,
+                float(np.linalg.norm(whole)),
+                12,
+            )
         )
+
     means = {
         key: np.mean([one[key] for one in found if one is not None]) for key in ("trace", "square")
     }
+
     assert means["trace"] == pytest.approx((deviations**2).sum(), rel=0.02)
     assert means["square"] == pytest.approx(mean @ mean, rel=0.02)
 
@@ -59,6 +68,7 @@ def plain_loop(world, config, empty):
     size = config.data.micro_batch
     gradients = []
     labels = []
+
     for index, first in enumerate(range(0, 8, size)):
         if index != empty:
             loss = model(random_rows(1, size, first, 8))["masked_lm"]
@@ -68,8 +78,10 @@ def plain_loop(world, config, empty):
                     [p.grad.double().flatten() for p in model.parameters() if p.grad is not None]
                 )
             )
+
             labels.append(float(loss.count))
             model.zero_grad()
+
     whole = sum(gradient * count for gradient, count in zip(gradients, labels, strict=True)) / sum(
         labels
     )
@@ -87,11 +99,13 @@ def recorded(world, config, empty):
     if empty is not None and world.rank == world.size - 1:
         none = {name: batches[-1].tensors[name][:0] for name in ("label_index", "label_ids")}
         batches[-1] = RandomBatch({**batches[-1].tensors, **none})
+
     counts = {
         "masked_lm": world.sum_over_ranks(
             [sum(engine.heads["masked_lm"].count(b.tensors) for b in batches)]
         )[0]
     }
+
     found = engine.step(batches, counts, 1, 0.0, observe=True).record
     later = train_steps(engine, 2, 3)
     engine.close()
@@ -104,16 +118,23 @@ def test_every_stage_and_world_size_has_the_estimates_of_a_plain_loop(
 ):
     """Uneven labels; what is trained does not change by a bit."""
     ranks = two_ranks if size == 2 else one_rank
+
     for empty in (None, 3):
         (expected,) = one_rank.run(plain_loop, tiny(**NO_DROPOUT), empty)
         results = ranks.run(
             recorded, tiny(**NO_DROPOUT, zero__stage=stage, hooks=["gradient_noise"]), empty
         )
+
         assert [found["gradient_noise"] for found, _ in results] == [
             pytest.approx(expected, rel=1e-4)
         ] * len(results)
         assert (
-            results[0][1] == ranks.run(recorded, tiny(**NO_DROPOUT, zero__stage=stage), empty)[0][1]
+            results[0][1]
+            == ranks.run(
+                recorded,
+                tiny(**NO_DROPOUT, zero__stage=stage),
+                empty,
+            )[0][1]
         )
 
 

@@ -27,12 +27,15 @@ def hooked(name, **changes):
 def test_a_hook_resumes_to_the_bit_and_declares_its_states(name, one_rank, tmp_path):
     """With dropout; what only observes changes no bit."""
     kind = HOOKS.load_class(name)
+
     assert issubclass(kind, Hook)
     assert kind.__doc__
+
     ((losses, tensors),) = one_rank.run(train, hooked(name, zero__stage=2, precision="bf16"))
     ((again, resumed),) = one_rank.run(
         train, hooked(name, zero__stage=2, precision="bf16"), 8, str(tmp_path)
     )
+
     assert again == losses
     assert {key for own in tensors.values() for key in own} == {
         "weight",
@@ -40,6 +43,7 @@ def test_a_hook_resumes_to_the_bit_and_declares_its_states(name, one_rank, tmp_p
         "exp_avg_sq",
         *kind.keys,
     }
+
     for parameter, own in tensors.items():
         assert all(torch.equal(own[key], resumed[parameter][key]) for key in own), parameter
     if kind.observes:
@@ -51,6 +55,7 @@ def recorded(world, config):
     engine = build(config, world)
     restore(engine, None, ())
     found = []
+
     for step in (1, 2):
         batches = list(RandomSource(config, world).next_step())
         counts = {
@@ -58,9 +63,11 @@ def recorded(world, config):
                 [sum(engine.heads["masked_lm"].count(b.tensors) for b in batches)]
             )[0]
         }
+
         found.append(
             {"step": step, **engine.step(batches, counts, step, 1e-3, observe=True).record}
         )
+
     engine.close()
     return found
 
@@ -84,15 +91,18 @@ def test_statistics_come_before_what_changes_gradients_and_distances_last():
         "optimizer__weight_decay": 0.0,
         "regularizer": "l2_sp",
     }
+
     config = tiny(
         **changes,
         hooks=["gradient_noise", {"name": "unfreezing", "every": 2}, "layer_statistics"],
         prune={"name": "magnitude", "sparsity": 0.5},
     )
+
     order = [
         type(hook).__name__
         for hook in hooks_of_run(config, build_model(config.model, VOCABULARY, {}, seed=1))
     ]
+
     assert order == [
         "LayerStatistics",
         "L2Sp",

@@ -52,7 +52,9 @@ def plain_loop(world, config):
     for module, count in MODULES.items():
         found[module] = math.sqrt(sum(squares[:count]))
         squares = squares[count:]
+
     assert not squares
+
     return found, {"masked_lm": float(torch.cat(scores).abs().max())}, total
 
 
@@ -88,6 +90,7 @@ def test_every_stage_and_world_size_has_the_norms_of_a_plain_loop(
         squares = sum(one**2 for one in found["layer_gradient_norms"].values())
         assert math.sqrt(squares) == pytest.approx(norm, rel=2e-5)
         assert norm == pytest.approx(total, rel=2e-5)
+
     assert results[0][2] == ranks.run(observe, tiny(**changes))[0][2]
 
 
@@ -103,6 +106,7 @@ def test_ranks_are_merged():
             ({"a": 0.0}, {}),
         ]
     )
+
     assert merged["layer_gradient_norms"] == {"a": 5.0}
     assert merged["largest_logits"]["x"] == 3.0
     assert math.isnan(merged["largest_logits"]["y"])

@@ -22,6 +22,7 @@ def distances(run, base, step):
     for name in now.keys() & then.keys():
         square = float((now[name].double() - then[name].double()).square().sum())
         squares[module_of(name)] = squares.get(module_of(name), 0.0) + square
+
     return {module: math.sqrt(square) for module, square in squares.items()}
 
 
@@ -45,14 +46,18 @@ def test_runs_record_their_distance_from_the_start(
         hooks=["layer_statistics"],
         checkpoint={"every": 1, "keep_last": 9},
     )
+
     assert one_rank.run(start, config, ["steps=2"]) == [(0, "")]
+
     for last in (2, 4):
         assert ranks.run(start, further, [f"steps={last}"]) == [(0, "")] * size
     for record in steps(output):
         by_layer = distances(output, base, record["step"])
         assert record["layer_start_distances"] == pytest.approx(by_layer, rel=1e-5)
         assert record["start_distance"] == pytest.approx(math.hypot(*by_layer.values()), rel=1e-5)
+
     assert "start_distance" not in steps(base)[0]
+
     if size == 1:
         assert one_rank.run(start, config, ["steps=3"]) == [(0, "")]
         assert ranks.run(start, further, ["steps=5"]) == [(0, "")]

@@ -24,6 +24,7 @@ def changed_depths(world, config):
     """The depths of which this rank saw a weight change, at each of eight steps."""
     engine = build(config, world)
     found = []
+
     for step in range(1, 9):
         before = {
             part.name: part.tensors["weight"].clone() for part in fragments(engine, owned=False)
@@ -37,6 +38,7 @@ def changed_depths(world, config):
                 if not before[part.name].equal(part.tensors["weight"])
             }
         )
+
     engine.close()
     return found
 

@@ -68,6 +68,7 @@ def test_known_devices_have_their_makers_number_and_others_a_measured_one(
     """A slice of a device, and a device with a known part in its name, are others."""
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
     found = peak_of(CUDA, "bf16", 3.0)
+
     assert found.operations == (operations or 3.0)
     assert ("data sheet of" if operations else f"no data sheet of {name} for bf16") in found.line()
     assert peak_of(CUDA, "fp32", 5.0).operations == 5.0
@@ -85,12 +86,15 @@ def test_operations_of_samples_follow_the_phases():
     nothing = None
     cost = CostEstimate(nothing, nothing, nothing, 1, phases, 0, 0.0)
     per_row = [10.0] * 24 + [100.0] * 60
+
     assert [cost.flops_until(samples) for samples in range(84)] == [
         sum(per_row[:samples]) for samples in range(84)
     ]
+
     skipped = [(1, 8, 16), (2, 20, 40)]
     per_row[8:16] = [0.0] * 8
     per_row[20:40] = [0.0] * 20
+
     assert [cost.flops_until(samples, skipped) for samples in range(40, 84)] == [
         sum(per_row[:samples]) for samples in range(40, 84)
     ]
@@ -102,6 +106,7 @@ def labels_by_hand(rows):
     for name in ("label_ids", "prediction_order", "target_ids"):
         if name in columns:
             return float(columns[name].lengths.mean())
+
     first = columns["prefix_length"].values.clip(1) if "prefix_length" in columns else 1
     return float((columns["input_ids"].lengths - first).mean())
 
@@ -119,11 +124,13 @@ def test_the_head_is_counted_at_labels_alone(tmp_path, objective, family, head):
     """Those of a prefix are known from its length alone, and those of a permutation from its
     order."""
     apart = {}
+
     if family == "xlnet":
         apart = {
             "model__position": {"kind": "sinusoidal"},
             "model__bias": {"qkv": False, "out": False},
         }
+
     config = tiny(
         data__shards=str(write_objective_sets(tmp_path, objective)),
         output=str(tmp_path / "run"),
@@ -133,6 +140,7 @@ def test_the_head_is_counted_at_labels_alone(tmp_path, objective, family, head):
         model__heads={head: {"transform": False} if apart else 1.0},
         **({"model__position": {"maximum": 64}} | apart),
     )
+
     datasets = open_datasets(config)
     facts = datasets.train.manifest.tokenizer
     model = build_model(config.model, facts.vocab_size, facts.special_ids)
@@ -142,11 +150,14 @@ def test_the_head_is_counted_at_labels_alone(tmp_path, objective, family, head):
         for name in ("input_ids", "target_ids")
     )
     (phase,) = estimate_cost(config, model, datasets, 1).phases
+
     assert len(datasets.train) % 16 == 0  # no filler
     assert phase.flops_per_row == pytest.approx(
         model.flops(tokens, target, labels_by_hand(rows)), rel=1e-9
     )
+
     said = "\n".join(estimate_cost(config, model, datasets, 2).lines(1e9))
+
     assert "16 rows per step: 2 ranks x 4 micro-batches x 2 rows" in said
 
 
@@ -171,10 +182,12 @@ def packed_set(folder, *, apart):
         "label_positions": Ragged.from_lists(places, np.uint16),
         "label_ids": Ragged.from_lists([ids[[2, 7]] for ids in lists], np.uint16),
     }
+
     names = ["label_positions", "label_ids"]
     if apart:
         columns["document_starts"] = Ragged.from_lists(starts, np.uint16)
         names.append("document_starts")
+
     facts = {**objective("encoder"), "heads": ["masked_lm"]}
     content = RowBatch(fixed(np.arange(1, 21)), columns)
     return write_set(
@@ -186,6 +199,7 @@ def test_attention_of_documents_is_counted_by_document_and_filler_not_at_all(tmp
     """20 rows over 8 lanes are 24 with filler, which ends the epoch: 4 of the last 8 rows are
     real."""
     found = {}
+
     for apart in (False, True):
         manifest = packed_set(tmp_path / str(apart), apart=apart)
         changes = {
@@ -194,14 +208,17 @@ def test_attention_of_documents_is_counted_by_document_and_filler_not_at_all(tmp
             "data__shards": str(manifest),
             "output": str(tmp_path),
         }
+
         config = tiny(**changes)
         datasets = open_datasets(config)
         model = build_model(config.model, 1000, {})
         found[apart] = (estimate_cost(config, model, datasets, 1), model)
+
     cost, model = found[True]
     row = model.flops(12, 0, 2.0)
     # 3 passes, 2 layers, 4 products of width 20
     attention = 3 * 2 * 4 * 20 * (12 * 12 - 5 * 5 - 4 * 4 - 3 * 3)
+
     assert found[False][0].flops_until(16) == pytest.approx(16 * row)
     assert cost.flops_until(16) == pytest.approx(16 * (row - attention))
     assert [

@@ -12,7 +12,14 @@ from tests.sealed_lines import sealed
 
 def written(folder, times, begun):
     folder.mkdir()
-    lines = [{"step": step, "time": time, "loss": 3.0} for step, time in enumerate(times, 1)]
+    lines = [
+        {
+            "step": step,
+            "time": time,
+            "loss": 3.0,
+        }
+        for step, time in enumerate(times, 1)
+    ]
     (folder / "metrics.jsonl").write_text("".join(f"{sealed(**line)}\n" for line in lines))
     events = [{"event": event, "time": time} for event, time in begun]
     (folder / "events.jsonl").write_text("".join(f"{sealed(**event)}\n" for event in events))
@@ -45,6 +52,7 @@ def test_seconds_leave_out_pauses(tmp_path, times, begun, seconds):
 
 def run_of(name, slope):
     records = []
+
     for step in range(1, 4):
         held = {"loss": 4.0 - slope * step, "unigram_entropy": 2.75, "labels": 5}
         records.append(
@@ -60,6 +68,7 @@ def run_of(name, slope):
                 "heldout": {"de": held, "en": held} if step > 1 else {},
             }
         )
+
     return RecordedRun(name, records)
 
 
@@ -71,13 +80,16 @@ def test_runs_share_the_axes_of_each_quantity():
     shown = pictures(run_of("slow", 0.5), run_of("fast", 1.0))
     over = ("", " over tokens", " over seconds of training", " over FLOPs")
     losses = "slow from 3 to 2.5; fast from 2 to 1; unigram entropy"
+
     assert [text for text in shown if text.startswith("Training loss (nats)")] == [
         f"Training loss (nats){axis}: slow from 4.5 to 3.5; fast from 4 to 2" for axis in over
     ]
+
     for name in ("de", "en"):
         assert [text for text in shown if text.startswith(f"Held-out {name} loss")] == [
             f"Held-out {name} loss (nats){axis}: {losses} {name} of 5 labels 2.75" for axis in over
         ]
+
     assert "Training loss of cls (nats): slow from 0.5 to 0.5; fast from 1 to 1" in shown
     assert "Model FLOPs utilization (%): slow from 50 to 50; fast from 50 to 50" in shown
     assert "Time waiting for data (%): slow from 25 to 25; fast from 25 to 25" in shown
@@ -95,13 +107,17 @@ def test_the_noise_scale_is_a_quotient_of_sums_of_a_hundred_records():
         else {"step": 2 * n}
         for n, (trace, square) in enumerate(zip(traces.repeat(2), squares.repeat(2), strict=True))
     ]
+
     kept = [(r["step"], *r["gradient_noise"].values()) for r in records if "gradient_noise" in r]
     expected = []
     for end in range(100, len(kept) + 1):
         _, trace, square = np.sum(kept[end - 100 : end], axis=0)
         expected += [(kept[end - 1][0], trace / square)] if square > 0 else []
+
     assert 0 < len(expected) < len(kept) - 99
+
     (chart,) = GradientNoise.charts
+
     np.testing.assert_allclose(chart.points(records), expected)
 
 
@@ -114,6 +130,7 @@ def test_a_report_draws_what_hooks_declared_at_a_start(tmp_path):
         "factor": 2.0,
         "headline": True,
     }
+
     damaged = [
         {"name": 3},
         "x",
@@ -121,17 +138,28 @@ def test_a_report_draws_what_hooks_declared_at_a_start(tmp_path):
         {"name": "", "keys": ["b"]},
         {"name": "a", "keys": ["b"], "window": 0},
     ]
+
     folder = tmp_path / "run"
     folder.mkdir()
     lines = [
-        {"step": step, "time": 1.0 * step, "loss": 3.0, "biases": {"largest": 10.0 * step}}
+        {
+            "step": step,
+            "time": 1.0 * step,
+            "loss": 3.0,
+            "biases": {"largest": 10.0 * step},
+        }
         for step in (1, 2)
     ]
     (folder / "metrics.jsonl").write_text("".join(f"{sealed(**line)}\n" for line in lines))
-    starts = [("start", [own, *damaged]), ("resume", [own]), ("resume", None)]
+    starts = [
+        ("start", [own, *damaged]),
+        ("resume", [own]),
+        ("resume", None),
+    ]
     events = [sealed(event=event, time=0.5, charts=charts) for event, charts in starts]
     (folder / "events.jsonl").write_text("".join(f"{event}\n" for event in events))
     run = read_run(folder, "a")
+
     assert [chart.title for chart in run.charts] == ["Largest bias (nats)"]
     assert headline(run)["largest bias"] == "40 nats"
     assert (

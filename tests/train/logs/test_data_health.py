@@ -55,13 +55,17 @@ def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ra
     place = {"shard": shard, "block": int(shards.index.block[block])}  # as quarantine.json says it
     changes = {"steps": STEPS, "schedule__steps": STEPS, "data__max_damaged_fraction": 0.1}
     config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "skipped", **changes)
+
     assert two_ranks.run(start, config, []) == [(0, "")] * 2
     assert events(tmp_path / "skipped", "skipped_block") == [
         {"step": 1, "shards": str(manifest), **place}
     ]
+
     last = runs.steps(tmp_path / "skipped")[-1]["stream"]
+
     assert last["skipped_blocks"] == 1
     assert last["blocks"] >= len(shards.index) - 1
+
     raw = json.dumps([{**place, "reason": "a bit flipped"}]).encode()
     (manifest.parent / "quarantine.json").write_bytes(raw)
     config = write_config(
@@ -69,8 +73,15 @@ def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ra
     )
     for steps in (20, STEPS):
         assert two_ranks.run(start, config, [f"steps={steps}"]) == [(0, "")] * 2
+
     assert logged(tmp_path / "quarantine") == logged(tmp_path / "skipped")
-    said = {"shards": str(manifest), "blocks": 1, "sha256": hashlib.sha256(raw).hexdigest()}
+
+    said = {
+        "shards": str(manifest),
+        "blocks": 1,
+        "sha256": hashlib.sha256(raw).hexdigest(),
+    }
+
     assert events(tmp_path / "quarantine", "quarantine") == [said, said], "at every start"
     assert events(tmp_path / "quarantine", "skipped_block") == []
 
@@ -90,14 +101,22 @@ def test_waiting_is_judged_over_windows(monkeypatch):
     )
     for step, (waited, seconds) in enumerate(steps, 1):
         health.observe_step(step, waited, seconds)
-    assert told == [(5, pytest.approx(0.075)), (17, pytest.approx(0.06))]
+
+    assert told == [
+        (5, pytest.approx(0.075)),
+        (17, pytest.approx(0.06)),
+    ]
 
 
 def test_rows_of_a_step_of_two_batches_are_named_without_filler():
-    batches = {4: [[0, 7, 1], [1, 3, 0]], 6: [[0, 7, 2], [-1, -1, -1]]}
+    batches = {
+        4: [[0, 7, 1], [1, 3, 0]],
+        6: [[0, 7, 2], [-1, -1, -1]],
+    }
     timeline = SimpleNamespace(at=lambda _: None)
     stream = SimpleNamespace(timeline=timeline, samples=0, lanes=1, sources=[])
     stream.explain = lambda start: np.array(batches[start])
+
     assert supply.LoadingHealth([stream], None, 0.0, print).origins(4, 4) == [
         [0, 7, 1],
         [1, 3, 0],
@@ -120,7 +139,9 @@ def test_a_phase_is_told_when_its_first_row_of_the_lanes_was_read():
     for step, samples in enumerate((8, 12, 16, 28), 1):
         stream.samples = samples
         health.observe_step(step, 0.0, 1.0)
+
     facts = {"phase": 1, "shares": {16: 1.0}, "global_batch": 16, "until_samples": None}
+
     assert told == [("phase", {"step": 3, **facts})]
     assert health.phases() == [
         {"phase": 0, "shares": {8: 1.0}, "global_batch": 8, "until_samples": 12},

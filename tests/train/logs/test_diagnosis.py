@@ -207,6 +207,7 @@ def test_no_remedy_names_a_value_that_is_set(name):
     """The rate 1e-3 was given, and 400 steps: neither is proposed, whatever the finding."""
     history, finding = case_of(name)
     text = told(history, of_task=history.entropy < 1, optimizer__learning_rate=1e-3)
+
     assert bool(text) == (finding is not None)
     assert "=1e-3" not in text
     assert "=0.001" not in text
@@ -248,11 +249,16 @@ def test_the_lowest_value_is_named_with_its_step():
         case_of(f"texts: {name}")[0] for name in ("training falls while held-out rises", "learned")
     )
     (line,) = describe_lowest(risen, [100, 400])
+
     assert all(part in line for part in ("5.5400", "step 100", "rising since", "step=best"))
+
     (lost,) = describe_lowest(risen, [400])
+
     assert "keep_best" in lost
     assert "step=best" not in lost
+
     (line,) = describe_lowest(fallen, [400])
+
     assert "4.4000 at step 400" in line
     assert "rising" not in line
     assert describe_lowest(LossHistory(losses(1.0), [(400, 1.0)]), [400]) == []
@@ -272,16 +278,23 @@ def test_records_become_the_losses_of_a_set():
         "figures": {"classification/accuracy": 0.81},
         "majorities": {"classification": 0.5},
     }
+
     records = [
         {"step": 1, "loss": 0.5},
-        {"step": 1, "heldout": {"dev": {**found, "loss": None}, "other": other}},
+        {
+            "step": 1,
+            "heldout": {"dev": {**found, "loss": None}, "other": other},
+        },
         {"step": 2, "loss": None},
         {"step": 3, "loss": 0.1},
         {"step": 3, "heldout": {"dev": found, "other": other}},
     ]
+
     assert loss_history(records, "dev") == LossHistory(
         [(1, 0.5), (3, 0.1)], [(1, math.inf), (3, 0.9)], 0.6931, 0.81, 0.5, 0.81
     )
     assert loss_history(records[:1], "dev") == LossHistory([(1, 0.5)], [])
+
     two = {**found, "losses": {"classification": 0.5, "masked_lm": 0.4}}
+
     assert loss_history([{"step": 3, "heldout": {"dev": two}}], "dev").accuracy is None

@@ -23,6 +23,7 @@ def record(step, **changes):
         "tokens_per_s": 1234.5,
         "skipped": 0,
     }
+
     return {"step": step, "tokens": 3000 * step, **figures, **changes}
 
 
@@ -34,6 +35,7 @@ def shown(records, times, steps, seconds, *, terminal=False):
     console = Console(force_terminal=terminal, record=True, width=200)
     clock = iter(times)
     last = 0
+
     with Display(steps, 0, seconds, console, clock=lambda: next(clock)) as display:
         for one in records:
             if one["step"] < last:
@@ -41,17 +43,28 @@ def shown(records, times, steps, seconds, *, terminal=False):
             display.step(one)
             last = one["step"]
         display.heldout(40, {"heldout": {"loss": 1.0, "unigram_entropy": 3.0, "labels": 7}})
+
     return console.export_text().splitlines()
 
 
 def test_lines_are_seconds_apart_with_the_speed_and_the_time_left():
-    *lines, last = shown(map(record, range(1, 41)), range(0, 400, 3), 40, 7.0)
+    *lines, last = shown(
+        map(record, range(1, 41)),
+        range(0, 400, 3),
+        40,
+        7.0,
+    )
+
     assert last == "  held-out at step 40: loss 1.0000, unigram entropy 3.0000 nats over 7 labels"
+
     figures = "loss 1.5000  lr 1.00e-03  norm 2.00"
     (measured,) = [line for line in lines if not line.startswith("step ")]
+
     assert "40 steps take about 2 min" in measured
     assert lines.index(measured) == 7, "after 20 steps of 3 s"
+
     lines.remove(measured)
+
     assert [line.split("/")[0] for line in lines] == [f"step {step}" for step in range(1, 41, 3)]
     assert lines[0] == f"step 1/40  {figures}  1,234 tok/s"
     assert lines[1] == f"step 4/40  {figures}  1,000 tok/s  0:01:48 left"  # 36 steps of 3 s
@@ -98,6 +111,7 @@ def test_events_are_written_and_some_are_shown():
     announce("save", step=3, checkpoint="step-00000003")
     announce("phase", step=4, **PHASE)
     announce("unknown", step=5)
+
     assert [call.args[0] for call in journal.event.call_args_list] == ["save", "phase", "unknown"]
     journal.status.assert_called_once_with("running", checkpoint="step-00000003")
     display.say.assert_called_once_with(

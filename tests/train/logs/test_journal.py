@@ -43,16 +43,22 @@ def test_metrics_after_the_checkpoint_are_cut_off(tmp_path, metrics):
     for step, loss in enumerate(losses, 1):
         journal.step({"step": step, "loss": loss, "gradient_norm": float("inf")})
         journal.step({"step": step, "heldout": {"dev": float("nan")}})
+
     with metrics.open("a") as file:
         file.write('{"step": 6, "lo')
+
     assert Journal(tmp_path, LogConfig(tensorboard=False), 0).begin(3, evaluated=True) == 1
+
     expected = [
         {"step": step, **fields}
         for step, loss in enumerate(losses[:3], 1)
         for fields in ({"loss": loss, "gradient_norm": None}, {"heldout": {"dev": None}})
     ]
+
     assert read_lines(metrics) == expected
+
     begun(tmp_path, 3)
+
     assert read_lines(metrics) == expected[:-1], "the evaluation of that step comes again"
 
 
@@ -65,9 +71,18 @@ def test_lines_that_are_cut_off_unread_are_counted(tmp_path, metrics):
     torn = '{"step": 2, "lo'
     metrics.write_text(
         "\n".join(
-            (kept, "", sealed(loss=2.0), sealed(step="2"), sealed(event="data", step=2), torn, "")
+            (
+                kept,
+                "",
+                sealed(loss=2.0),
+                sealed(step="2"),
+                sealed(event="data", step=2),
+                torn,
+                "",
+            )
         )
     )
+
     assert Journal(tmp_path, LogConfig(tensorboard=False), 0).begin(2) == 4
     assert read_lines(metrics) == [{"step": 1}]
 
@@ -84,14 +99,19 @@ def test_events_before_the_begin_are_written_then(tmp_path):
     journal.event("checkpoint_refused", checkpoint="step-00000004")
     journal.status("running", step=9)
     journal.fail(ValueError("refused"))
+
     assert list(tmp_path.iterdir()) == []
+
     before = journal.now()
     journal.begin(2, "step-00000002")
     journal.event("resume", step=2)
     events = read_lines(tmp_path / "events.jsonl")
+
     assert [event["event"] for event in events] == ["checkpoint_refused", "failed", "resume"]
     assert events[0]["time"] <= before <= events[2]["time"]
+
     found = read_status(tmp_path)
+
     assert (found.ended, found.step, found.checkpoint) == (False, 2, "step-00000002")
 
 
@@ -102,11 +122,15 @@ def test_tensorboard_draws_the_steps_after_a_checkpoint_again(tmp_path, metrics)
         journal = begun(tmp_path, first, tensorboard=True)
         journal.step({"step": first + 1, "loss": -1.0})
         journal.rewind(first)
+
         assert [line["step"] for line in read_lines(metrics)] == list(range(1, first + 1))
+
         for step in range(first + 1, 6):
             journal.step({"step": step, "loss": 10.0 * first + step})
         journal.close()
+
     found = EventAccumulator(str(tmp_path / "tensorboard")).Reload().Scalars("loss")
+
     assert [(one.step, one.value) for one in found] == [
         (1, 1.0),
         (2, 2.0),
@@ -122,18 +146,21 @@ def test_only_the_first_rank_writes_and_never_through_a_link(tmp_path):
     run = tmp_path / "run"
     victim.write_bytes(b"mine\n")
     run.mkdir()
+
     for rank in (1, 0):
         journal = begun(run, rank=rank)
         journal.step({"step": 1})
         journal.event("start")
         journal.status("running")
         assert bool(list(run.iterdir())) == (rank == 0)
+
     for name in ("metrics.jsonl", "events.jsonl"):
         (run / name).unlink()
         (run / name).symlink_to(victim)
         with suppress(OSError):
             begun(run).event("start")
         (run / name).unlink()
+
     assert victim.read_bytes() == b"mine\n"
 
 
@@ -146,6 +173,7 @@ def test_a_folder_that_cannot_be_written_costs_one_warning(tmp_path, capsys):
     journal.status("running")
     journal.rewind(0)
     (line,) = capsys.readouterr().err.splitlines()
+
     assert line.startswith("warning: records in the run directory: FileNotFoundError: ")
     assert line.endswith("; training continues without it")
 
@@ -161,6 +189,7 @@ def write_status(run, **fields):
         "heartbeat": time.time() - 30.4,
         **fields,
     }
+
     (run / "status.json").write_text(json.dumps(add_checksum(content)))
 
 
@@ -171,28 +200,39 @@ def test_a_process_of_this_host_is_looked_for(tmp_path, monkeypatch):
     """
     own = f"process {os.getpid()} on {HERE}"
     write_status(tmp_path)
+
     assert read_status(tmp_path).text == f"running, {own} wrote 30 s ago, step 4, step-00000002"
+
     set_clock(tmp_path / "proc", 86400, monkeypatch)
+
     assert not read_status(tmp_path).ended
+
     write_status(tmp_path, start=process_start(os.getpid()) - 1000)
+
     assert (
         read_status(tmp_path).text
         == f"not running any more, {own} ended without saying so, step 4, step-00000002"
     )
+
     ended = subprocess.Popen(["true"])
     ended.wait()
     write_status(tmp_path, pid=ended.pid)
+
     assert read_status(tmp_path).ended
+
     for field in ("pid", "start"):
         write_status(tmp_path, **{field: None})
         assert read_status(tmp_path).ended
+
     write_status(tmp_path, pid=ended.pid, host="elsewhere")
+
     assert not read_status(tmp_path).ended, "only its heartbeat is known"
 
 
 def test_a_process_that_said_how_it_ended(tmp_path):
     write_status(tmp_path, state="stopped", pid=1, checkpoint=None, step=None, rollbacks=2)
     found = read_status(tmp_path)
+
     assert (found.ended, found.text) == (
         False,
         "stopped, before step 1, no checkpoint, rollbacks 2",
@@ -217,9 +257,12 @@ def test_steps_replace_the_status_once_a_second(tmp_path, monkeypatch):
     for step, now in enumerate((100.5, 100.9, 101.0, 101.9, 102.0), 1):  # noqa: B007
         journal.progress(step=step)
         steps.append(read_status(tmp_path).step)
+
     assert steps == [0, 0, 3, 3, 5]
+
     journal.progress(step=6)
     journal.status("running", checkpoint="step-00000006", exit_code=75)
+
     assert (read_status(tmp_path).step, read_status(tmp_path).checkpoint) == (6, "step-00000006")
     assert json.loads((tmp_path / "status.json").read_text())["exit_code"] == 75
     assert not list(tmp_path.glob(".status*"))

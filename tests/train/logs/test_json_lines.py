@@ -38,10 +38,13 @@ def test_lines_from_the_end_are_those_from_the_start(tmp_path, content, ended, a
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines, "_READ_BYTES", at_once)
         found = list(last_lines(path))
+
     assert [whole[line.start : line.stop] for line in reversed(found)] == [
         line for line in whole.splitlines(keepends=True) if line.strip()
     ]
+
     records = [line.record for line in reversed(found) if line.record is not None]
+
     assert records == read_lines(path)
     assert records == [
         verify_checksum(json.loads(piece), "") for piece in content if piece.startswith(b'{"step')
@@ -58,6 +61,7 @@ def test_only_the_lines_that_are_asked_for_are_parsed(tmp_path, monkeypatch):
     monkeypatch.setattr(
         lines, "_parse", lambda line, path: (parsed.append(line), real(line, path))[1]
     )
+
     assert [line.record for line in itertools.islice(last_lines(path), 3)] == [{"step": 1}] * 3
     assert len(parsed) == 3
 

@@ -15,11 +15,13 @@ def profiled(folder, first, steps):
     config = tiny(profile={"from": first, "steps": 2}).profile
     profiler = Profiler(config, folder, torch.device("cpu"), lambda event, **_: told.append(event))
     matrix = torch.ones(200, 200)
+
     for step in steps:
         profiler.begin(step)
         for _ in range(step):
             torch.mm(matrix, matrix)
         profiler.end(step)
+
     profiler.close()
     return told
 
@@ -40,11 +42,14 @@ def test_a_trace_holds_the_operations_of_its_steps(tmp_path):
 def test_a_trace_that_cannot_be_written_costs_no_step(tmp_path, monkeypatch):
     """Its folder is a file; or a full disk cuts the trace off, and the library says nothing."""
     (tmp_path / "run").write_text("a file")
+
     assert profiled(tmp_path / "run", 1, range(1, 4)) == ["profile_failed"]
+
     (tmp_path / "run").unlink()
     begun = '{"traceEvents": ['
     monkeypatch.setattr(
         torch.profiler.profile, "export_chrome_trace", lambda _, path: Path(path).write_text(begun)
     )
+
     assert profiled(tmp_path, 1, range(1, 4)) == ["profile_failed"]
     assert list(tmp_path.iterdir()) == []

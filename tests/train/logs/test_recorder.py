@@ -24,13 +24,16 @@ def test_the_end_has_an_exit_code_and_names_damaged_records(
     journal = Mock()
     display = Mock()
     one = recorder.Recorder(engine, Mock(), journal, display, Mock(), Mock())
+
     assert one.finish(TrainState(step=2, samples=16), complete, None) == code
     assert [call.args[0] for call in journal.event.call_args_list] == ["memory", event]
     assert journal.event.call_args.kwargs["reason"] == (
         None if complete else "asked on another rank"
     )
+
     said = [call.args[0] for call in display.say.call_args_list]
     state = TrainState(step=2, samples=16)
+
     assert said[:-2] == closing_lines(
         engine.config, state, None if complete else "asked on another rank"
     )
@@ -46,7 +49,13 @@ def test_a_resumed_run_continues_to_count_its_spikes(tmp_path):
     Without them, three spikes in a row would be the first three after the start.
     """
     config = tiny(log__spike=5.0, on_divergence={"spikes": 3})
-    losses = [{"step": step, "loss": 1.0 + step % 3 / 100} for step in range(1, 40)]
+    losses = [
+        {
+            "step": step,
+            "loss": 1.0 + step % 3 / 100,
+        }
+        for step in range(1, 40)
+    ]
     losses += [
         {"step": 40 + number, "loss": 9.0, "spikes_in_a_row": 1 + number} for number in range(2)
     ]
@@ -57,6 +66,7 @@ def test_a_resumed_run_continues_to_count_its_spikes(tmp_path):
     one = recorder.Recorder(
         SimpleNamespace(config=config, world=world), Mock(), journal, display, Mock(), Mock()
     )
+
     assert one.spiking == 2
     assert not display.warn.called
 
@@ -68,7 +78,16 @@ def test_a_step_that_is_not_logged_renews_the_status(monkeypatch):
     one = recorder.Recorder(
         Mock(config=tiny(log__spike=None)), Mock(), journal, Mock(), Mock(), Mock()
     )
-    one.record_step(TrainState(step=2, samples=16), Mock(), result, 0.1, 1.0, 1.0, log=False)
+    one.record_step(
+        TrainState(step=2, samples=16),
+        Mock(),
+        result,
+        0.1,
+        1.0,
+        1.0,
+        log=False,
+    )
+
     journal.progress.assert_called_once_with()
 
 
@@ -89,4 +108,5 @@ def test_pages_while_training_cost_at_most_a_hundredth(monkeypatch):
     for save in range(1, 61):
         now[0] = max(now[0], 10.0 * save)
         one.refresh_report()
+
     assert written == [10.0, 210.0, 410.0]

@@ -14,7 +14,12 @@ from tests.pages import checked
 from tests.pipeline.corruption_cases import vocabulary
 from tests.train.synthetic import tiny
 
-MEMORY = {"weights": 2**20, "gradients": 2**21, "optimizer": 0, "resident": 2**22}
+MEMORY = {
+    "weights": 2**20,
+    "gradients": 2**21,
+    "optimizer": 0,
+    "resident": 2**22,
+}
 
 
 def journal_of(folder):
@@ -31,6 +36,7 @@ def entered(folder, name="heldout"):
     journal.begin(0)
     journal.event("start", step=0, note=name)
     journal.event("memory", step=1, ranks=[MEMORY, MEMORY])
+
     for step in range(1, 4):
         found = {"loss": 2.0 + 1 / step, "losses": {}, "labels": 5, "unigram_entropy": 2.75}
         record = {
@@ -43,6 +49,7 @@ def entered(folder, name="heldout"):
             "tokens_per_s": 50.0 * step,
             "memory_bytes": step * 2**20,
         }
+
         journal.step(record)
         if step > 1:
             journal.step({"step": step, "heldout": {name: found}})
@@ -51,6 +58,7 @@ def entered(folder, name="heldout"):
 def test_the_page_shows_the_records(tmp_path):
     entered(tmp_path)
     page = page_of(tmp_path)
+
     assert page.pictures[:3] == [
         "Loss (nats): training from 4 to 2; held-out from 2.5 to 2.333; unigram entropy of 5 "
         "labels 2.75",
@@ -58,6 +66,7 @@ def test_the_page_shows_the_records(tmp_path):
         "Gradient norm before clipping: gradient_norm from 1 to 1",
     ]
     assert page.pictures[-1] == "Resident memory of rank 0 (MiB): memory_bytes from 1 to 3"
+
     for title, value in (
         ("training loss", "2.0000"),
         ("held-out loss", "2.3333"),
@@ -65,7 +74,9 @@ def test_the_page_shows_the_records(tmp_path):
         ("ranks", "2"),
     ):
         assert page.texts[page.texts.index(title) + 1] == value
+
     cells = page.cells
+
     assert cells[cells.index("mean over") + 1 :][:5] == [
         "held-out",
         "2",
@@ -81,21 +92,33 @@ def test_the_first_sentences_say_how_it_ended(tmp_path):
     entered(tmp_path)
     heldout = "3 of 8 steps. The held-out loss is 2.33 nats, 0.42 below its unigram entropy."
     heldout += " Lowest held-out loss: 2.3333 at step 3."
+
     assert f"Still training: {heldout}" in page_of(tmp_path).texts
+
     journal = journal_of(tmp_path)
     journal.begin(3, evaluated=True)
     journal.event("stop", step=3, reason="SIGTERM", exit_code=75)
     page = page_of(tmp_path)
+
     assert f"Stopped: {heldout}" in page.texts
+
     journal.event("done", step=3, reason=None, exit_code=0)
+
     assert f"Stopped early: {heldout}" in write_report(tiny(output=str(tmp_path))).read_text()
 
 
 def test_a_run_without_a_finite_loss_has_a_page(tmp_path):
     page_of(tmp_path)
     lost = {"loss": None, "losses": {}, "labels": 5, "unigram_entropy": 2.0}
-    journal_of(tmp_path).step({"step": 1, "loss": float("nan"), "heldout": {"heldout": lost}})
+    journal_of(tmp_path).step(
+        {
+            "step": 1,
+            "loss": float("nan"),
+            "heldout": {"heldout": lost},
+        }
+    )
     page = page_of(tmp_path)
+
     assert page.pictures == []
     assert page.texts.count("not finite") == 3
 
@@ -128,6 +151,7 @@ def test_the_end_says_what_both_losses_mean_and_where_the_best_state_is(
 ):
     """With numbers: too few tokens, too low a rate, or too many passes."""
     journal = journal_of(tmp_path)
+
     for step, trained, loss in zip((100, 200), training, losses, strict=True):
         heldout = {"heldout": {"loss": loss, "losses": {}, "labels": 5, "unigram_entropy": 3.0}}
         journal.step({"step": step, "loss": trained, "tokens": 5 * step})
@@ -136,12 +160,14 @@ def test_the_end_says_what_both_losses_mean_and_where_the_best_state_is(
         Index({"heldout_loss": loss}, {}, {}, [], {}).write(
             tmp_path / "checkpoints" / f"step-{step:08d}"
         )
+
     journal.begin(200, evaluated=True)
     journal.status("done", heldout=heldout)
     config = tiny(output=str(tmp_path), steps=200)
     state = TrainState(step=200, samples=16, tokens=1000)
     usual, stopped = 3, "the state is saved: start the same command again to continue"
     more = " ".join(closing_lines(config, state, None)[usual:])
+
     assert all(text in more for text in said)
     assert ("by heart" in more) == (training[1] < losses[0] < (losses[1] or 0))
     assert closing_lines(config, state, "SIGTERM")[usual:] == [stopped]
@@ -156,12 +182,14 @@ def test_heads_that_predict_no_tokens_have_no_entropy_to_compare_with(tmp_path):
         "unigram_entropy": 0.0,
         "unit": "rows",
     }
+
     journal.step({"step": 1, "loss": 0.75, "heldout": {"heldout": pairs}})
     journal.begin(1, evaluated=True)
     journal.status("done", heldout={"heldout": pairs})
     lines = closing_lines(
         tiny(output=str(tmp_path)), TrainState(step=1, samples=16, tokens=1000), None
     )
+
     assert lines[-1] == "held-out: loss 0.5000 over 5 rows"
 
 
@@ -172,7 +200,14 @@ def numbers(monkeypatch):
 
 def drawn(*rows):
     return draw_guesses(
-        [{"event": "guesses", "step": 1234, "sets": {"heldout": list(rows)}}], Path("tokenizer")
+        [
+            {
+                "event": "guesses",
+                "step": 1234,
+                "sets": {"heldout": list(rows)},
+            }
+        ],
+        Path("tokenizer"),
     )
 
 
@@ -189,8 +224,10 @@ def test_a_masked_row_has_its_labels_in_their_positions():
         "form": "masked",
         "labels": [[2, 133, 133, 0.75], [4, 155, 156, 0.5]],
     }
+
     html = drawn(row)
     shown = checked(page("", [html]))
+
     assert "101 102 (133)104 [156 > 155]" in plain(html)
     assert "held-out, row 1: 1 of 2 guesses are right" in shown.texts
     assert ("ins", {"title": "75.0%"}) in shown.tags
@@ -205,6 +242,8 @@ def test_a_decoder_row_goes_on_after_its_first_label_and_is_continued():
         "prompt": 2,
         "continued": [111, 112],
     }
+
     shown = plain(drawn(row))
+
     assert "101 102 [109 > 103](104)" in shown
     assert re.search(r"Continued by the model: 101 102 +111 112", shown)

@@ -10,11 +10,13 @@ def plain(values, bar):
     """Places above the bar, each compared with the 200 values before it, of which there must be
     30."""
     found = []
+
     for place in range(30, len(values)):
         before = np.array(values[max(0, place - 200) : place])
         spread = 1.4826 * np.median(np.abs(before - np.median(before)))
         if spread > 0 and (values[place] - np.median(before)) / spread > bar:
             found.append(place)
+
     return found
 
 
@@ -25,12 +27,17 @@ def test_values_far_above_the_last_ones_are_found():
         losses[place] += 8.0
     losses[300] -= 3.0
     expected = plain(losses, 6.0)
+
     assert set(expected) >= {30, 31, 250, 499}
     assert not {10, 29, 300} & set(expected)
+
     judged = Spikes(6.0, [])
     found = [place for place, loss in enumerate(losses) if "loss" in judged.detect({"loss": loss})]
+
     assert found == expected
+
     resumed = Spikes(6.0, [{"loss": loss} for loss in reversed(losses[:240])])
+
     assert [n for n in range(240, 500) if resumed.detect({"loss": losses[n]})] == [
         n for n in expected if n >= 240
     ]
@@ -45,20 +52,42 @@ def test_spikes_in_a_row_are_counted_also_from_the_records():
     judged = Spikes(6.0, [])
     counts = []
     records += [{"loss": loss} for loss in (9.0, None, 9.5, 1.0, 8.0, 8.5, 8.1)]
+
     for record in records:
         judged.detect(record)
         counts.append(judged.in_a_row)
         if judged.in_a_row:
             record["spikes_in_a_row"] = judged.in_a_row
+
     assert counts == [0] * 40 + [1, 1, 2, 0, 1, 2, 3]
+
     for end in range(40, 48):
-        assert Spikes(6.0, [{"heldout": {}}, *reversed(records[:end])]).in_a_row == counts[end - 1]
+        assert (
+            Spikes(
+                6.0,
+                [
+                    {"heldout": {}},
+                    *reversed(records[:end]),
+                ],
+            ).in_a_row
+            == counts[end - 1]
+        )
 
 
 def test_norms_are_judged_and_what_is_not_finite_is_left_out():
-    judged = Spikes(6.0, [{"loss": 1.0, "gradient_norm": 1.0 + n % 2} for n in range(40)])
+    judged = Spikes(
+        6.0,
+        [
+            {
+                "loss": 1.0,
+                "gradient_norm": 1.0 + n % 2,
+            }
+            for n in range(40)
+        ],
+    )
     for wrong in (None, float("inf"), float("nan")):
         assert judged.detect({"loss": 1.0, "gradient_norm": wrong}) == {}
+
     assert judged.detect({"loss": 90.0, "gradient_norm": 15.0}) == {
         "gradient_norm": {"value": 15.0, "median": 1.5, "deviations": 13.5 / (1.4826 * 0.5)}
     }, "losses that are all alike have no spread"

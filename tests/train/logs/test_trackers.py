@@ -48,10 +48,17 @@ def journal(folder, name, rank=0):
 def test_calls_of_weights_and_biases(tmp_path, calls):
     first = journal(tmp_path / "run", "wandb")
     first.step(
-        {"step": 1, "loss": 2.5, "losses": {"lm": 2.5}, "gradient_norm": float("inf"), "done": True}
+        {
+            "step": 1,
+            "loss": 2.5,
+            "losses": {"lm": 2.5},
+            "gradient_norm": float("inf"),
+            "done": True,
+        }
     )
     first.step({"step": 1, "heldout": {"dev": {"loss": 3.0}}})
     first.close()
+
     assert calls == [
         (
             "init",
@@ -67,6 +74,7 @@ def test_calls_of_mlflow(tmp_path, calls):
     one = journal(tmp_path / "run", "mlflow")
     one.step({"step": 1, "loss": 2.5})
     one.close()
+
     assert calls == [
         ("start_run", {"run_name": "run"}),
         ("log_dict", CONFIG, "config.json", {}),
@@ -77,7 +85,10 @@ def test_calls_of_mlflow(tmp_path, calls):
 
 @pytest.mark.parametrize(
     ("name", "end"),
-    [("wandb", ("finish", {"exit_code": 1})), ("mlflow", ("end_run", {"status": "FAILED"}))],
+    [
+        ("wandb", ("finish", {"exit_code": 1})),
+        ("mlflow", ("end_run", {"status": "FAILED"})),
+    ],
 )
 def test_a_failed_run_is_one_at_the_service_and_only_the_first_rank_sends(
     tmp_path, calls, name, end
@@ -87,6 +98,7 @@ def test_a_failed_run_is_one_at_the_service_and_only_the_first_rank_sends(
         one.fail(ConfigurationError("wrong"))
         one.close()
         assert bool(calls) == (rank == 0)
+
     assert calls[-1] == end
 
 
@@ -99,6 +111,7 @@ def test_a_service_that_fails_ends_sending_and_not_the_run(tmp_path, calls, monk
     for step in (1, 2):
         one.step({"step": step, "loss": 2.5})
     one.close()
+
     assert [call[0] for call in calls] == ["start_run", "log_dict"]
     assert (
         capsys.readouterr().err
@@ -109,6 +122,7 @@ def test_a_service_that_fails_ends_sending_and_not_the_run(tmp_path, calls, monk
 
 def test_a_service_that_is_not_installed_is_refused(monkeypatch):
     check_tracker(None)
+
     for name in ("wandb", "mlflow"):
         monkeypatch.setitem(sys.modules, name, None)
         with pytest.raises(

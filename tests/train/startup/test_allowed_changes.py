@@ -52,7 +52,9 @@ def trained(one_rank, tmp_path_factory, shards):
     config = write_config(
         folder / "train.yaml", shards, folder / "run", steps=2, evaluate__max_rows=0
     )
+
     assert one_rank.run(start, config, []) == [(0, "")]
+
     return folder
 
 
@@ -61,9 +63,13 @@ def test_what_is_offered_works(one_rank, trained, tmp_path, name):
     shutil.copytree(trained / "run", tmp_path / "run")
     words = [f"output={tmp_path / 'run'}", "steps=4", CHANGES[name]]
     ((code, message),) = one_rank.run(start, trained / "train.yaml", words)
+
     assert code == 64
+
     offered = re.search(r"checkpoint\.allow_changed=\[.*\]", message)
+
     assert bool(offered) == (name not in OTHER_WEIGHTS)
+
     if offered:
         assert one_rank.run(start, trained / "train.yaml", [*words, offered[0]]) == [(0, "")]
 
@@ -85,10 +91,13 @@ def test_rows_after_another_order_are_those_of_that_order(one_rank, trained, tmp
             "data.lanes=2",
             "log.every=1",
         ]
+
         assert one_rank.run(start, trained / "train.yaml", words) == [(0, "")]
+
     labels = [
         [one["labels"] for one in steps(tmp_path / name)][-2:] for name in ("straight", "changed")
     ]
+
     assert labels[0] == labels[1]
 
 

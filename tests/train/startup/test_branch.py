@@ -24,8 +24,11 @@ def trunk(tmp_path_factory, one_rank, shards):
         "checkpoint": {"every": 2, "keep_last": 9},
         "steps": 6,
     }
+
     write_config(folder / "c.yaml", shards, folder / "run", **keys)
+
     assert one_rank.run(start, folder / "c.yaml", ()) == [(0, "")]
+
     return folder
 
 
@@ -48,6 +51,7 @@ def test_a_branch_continues_a_run_without_touching_it(trunk, one_rank):
     """
     before = contents(trunk / "run")
     branch = trunk / "run-decay-4"
+
     assert one_rank.run(start, trunk / "c.yaml", (*DECAY, "schedule.steps=8", "steps=6")) == [
         (0, "")
     ]
@@ -57,7 +61,9 @@ def test_a_branch_continues_a_run_without_touching_it(trunk, one_rank):
     assert one_rank.run(start, trunk / "c.yaml", (*DECAY, f"output={trunk / 'straight'}")) == [
         (0, "")
     ]
+
     straight = losses(trunk / "straight")
+
     assert losses(branch) == {step: straight[step] for step in range(5, 9)}
     assert losses(branch)[6] != losses(trunk / "run")[6]
     assert one_rank.run(start, branch / "config.yaml", ()) == [(0, "")]
@@ -74,17 +80,21 @@ def test_what_a_branch_cannot_be(trunk, capsys):
         "resume     from step-00000002: 2 of 8 steps are done; the schedule ends at 8"
         in capsys.readouterr().out
     )
+
     with pytest.raises(
         ConfigurationError, match="there is no checkpoint of step 3, only of 2, 4, 6"
     ):
         dry_run(configured("schedule={name: wsd, decay_from: 3}", "steps=8"))
+
     with pytest.raises(
         ConfigurationError, match="decay_from: expected a step before the end of the schedule at 6"
     ):
         dry_run(configured("schedule={name: wsd, decay_from: 6}"))
+
     with pytest.raises(
         ConfigurationError, match=r"another configuration:\n  seed: 7 in the checkpoint, 8 now"
     ):
         dry_run(configured("schedule={name: wsd, decay_from: 2}", "steps=8", "seed=8"))
+
     with pytest.raises(ConfigurationError, match=r"branch_from: .* needs schedule\.decay_from"):
         branch_point(configured(f"branch_from={trunk / 'run'}"))

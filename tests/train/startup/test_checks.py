@@ -32,7 +32,10 @@ def test_keeping_the_best_needs_evaluations():
 
 
 def test_shares_of_the_steps_are_those_of_the_first_start(tmp_path):
-    phases = [{"shards": "a", "share": 0.1, "global_batch": 4}, {"shards": "b", "share": 0.01}]
+    phases = [
+        {"shards": "a", "share": 0.1, "global_batch": 4},
+        {"shards": "b", "share": 0.01},
+    ]
     phases += [{"shards": "c", "share": 0.5, "learning_rate": 0.1}, {"shards": "d"}]
     config = tiny(
         output=str(tmp_path),
@@ -41,9 +44,11 @@ def test_shares_of_the_steps_are_those_of_the_first_start(tmp_path):
         schedule={"name": "linear"},
         steps=40,
     )
+
     filled = fill_in_phases(config)
     # 4 steps of 4 rows, less than half a step, 20 steps of 8 rows
     ends = [(str(phase.sets[0]), phase.until_samples) for phase in filled.data.phases]
+
     assert ends == [("a", 16), ("c", 176), ("d", None)]
     assert [filled.data.learning_rate_at(samples) for samples in (15, 16, 175, 176)] == [
         None,
@@ -54,6 +59,7 @@ def test_shares_of_the_steps_are_those_of_the_first_start(tmp_path):
     # a run that has a checkpoint goes on
     save_yaml(to_data(filled.with_horizon(40)), tmp_path / "config.yaml")
     (tmp_path / "checkpoints" / "step-00000004").mkdir(parents=True)
+
     assert fill_in_phases(replace(config, steps=80)) == replace(filled, steps=80)
     assert fill_in_phases(config.with_horizon(80)).data.phases[0].until_samples == 32
 
@@ -69,6 +75,7 @@ def published(shards, tmp_path_factory):
         "num_attention_heads": 2,
         "intermediate_size": 16,
     }
+
     transformers.BertForPreTraining(
         transformers.BertConfig(vocab_size=size, **sizes)
     ).save_pretrained(folder)
@@ -88,7 +95,13 @@ def test_a_head_that_no_set_trains_is_left_out(published, shards):
     assert drop_untrained_heads(kept) == (kept, ())
 
 
-@pytest.mark.parametrize("heads", [{"masked_lm": 1.0, "span_boundary": 1.0}, {"sentence": 1.0}])
+@pytest.mark.parametrize(
+    "heads",
+    [
+        {"masked_lm": 1.0, "span_boundary": 1.0},
+        {"sentence": 1.0},
+    ],
+)
 def test_other_heads_are_the_users(published, shards, heads):
     """A head that the model does not have, or the only one, is a mistake that opening the sets
     reports."""
@@ -117,9 +130,14 @@ def test_an_automatic_learning_rate_is_for_tasks(changes, of_task, message, monk
         checks.fill_in_learning_rate(tiny(**auto | changes), sets)
     monkeypatch.setattr(checks, "hold_task_rows", lambda _: True)
     found = checks.fill_in_learning_rate(tiny(**auto), sets)
+
     assert found.optimizer.options.learning_rate == plan_learning_rate(20)
+
     given = tiny(**auto | {"optimizer": {"name": "adamw", "learning_rate": 0.25}})
+
     assert checks.fill_in_learning_rate(given, sets) == given
+
     save_yaml(to_data(given), tmp_path / "config.yaml")
     (tmp_path / "checkpoints" / "step-00000004").mkdir(parents=True)
+
     assert checks.fill_in_learning_rate(tiny(**auto), sets) == given

@@ -62,6 +62,7 @@ def exported(config, ids, folder):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=draw) * 0.05)
+
     tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
     whole = Checkpoint(config, VOCABULARY, tensors, ids, None, ())
     for name, part in split_models(whole).items():
@@ -73,16 +74,22 @@ def exported(config, ids, folder):
 def outputs_apart(ours, theirs):
     """The largest difference of the scores of a row of six tokens."""
     ids = torch.tensor([[2, 9, 30, 11, 8, 4]])
-    batch = {"input_ids": ids, "position_ids": torch.arange(6)[None], "lengths": torch.tensor([6])}
+    batch = {
+        "input_ids": ids,
+        "position_ids": torch.arange(6)[None],
+        "lengths": torch.tensor([6]),
+    }
     more = {}
     if theirs.config.is_encoder_decoder:
         batch |= {"decoder_input_ids": ids, "decoder_position_ids": torch.arange(6)[None]}
         more = {"decoder_input_ids": ids}
+
     with torch.no_grad():
         found = next(iter(ours.logits(batch).values()))
         expected = next(
             value for key, value in theirs(input_ids=ids, **more).items() if key.endswith("logits")
         )
+
     return (found - expected.view_as(found)).abs().max().item()
 
 
@@ -132,6 +139,7 @@ def test_every_recipe_has_a_class_or_says_what_to_change(training):
             continue
         assert "model." in plan.refusal
         assert plan.others or "expected" in plan.refusal
+
     if training.recipe in REFUSED and training.variant is None:
         key, others = REFUSED[training.recipe]
         assert key in plan.refusal
@@ -150,12 +158,15 @@ def test_the_value_that_is_named_makes_it_exportable(config, changes):
     [fits] = plans(config)
     [plan] = plans(replace(config, **changes))
     (key,) = changes
+
     assert fits.architecture
     assert not plan.architecture
+
     named = re.search(
         rf"model\.{key}: expected (\w+)(?: or \w+)*, got {changes[key]}", plan.refusal
     )
     [again] = plans(replace(config, **changes | {key: named[1]}))
+
     assert again.architecture
 
 
@@ -166,6 +177,7 @@ def test_positions_begin_where_the_class_begins(offset, pad, tmp_path):
     config = replace(small_config("encoder", **ENCODER), **model_of_position(position))
     ids = {**IDS, "pad_token_id": pad}
     [(_, export, theirs, remarks, ours)] = exported(config, ids, tmp_path)
+
     assert not remarks
     assert outputs_apart(ours, theirs) < 1e-5
     assert plans(config, pad_token_id=pad)[0].architecture == export.config["architectures"][0]
@@ -182,10 +194,12 @@ def test_what_a_template_starts_is_loaded(model, tmp_path):
     keys = yaml.safe_load(train_yaml(tmp_path, model, "en", "packed"))["model"]
     config = narrow(model_of(keys))
     expected = {plan.part: plan.architecture for plan in plans(config)}
+
     for name, export, theirs, remarks, ours in exported(config, IDS, tmp_path):
         assert export.config["architectures"] == [type(theirs).__name__] == [expected.pop(name)]
         assert not remarks
         assert outputs_apart(ours, theirs) < 1e-4
+
     assert not expected
 
 
@@ -206,6 +220,7 @@ def adapter_of(name):
         "ffn_dim": 8,
         "heads": {"masked_lm": 1.0},
     }
+
     return model_of({**keys, "adapter": {"name": name}}).adapter
 
 

@@ -57,6 +57,7 @@ def test_every_parameter_is_the_sources(folder):
     filled = fill_from(model, folder)
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter, source.tensors[name]), name
+
     assert (filled.fresh, filled.unused) == ([], [])
     assert filled.lines() == [f"weights    {len(source.tensors)} parameters from {folder}"]
 
@@ -65,6 +66,7 @@ def test_another_head_is_new_and_said(folder):
     model = fresh(folder, heads={"lm": 1.0}, tied=False)
     before = model.heads["lm"].projection.weight.clone()
     filled = fill_from(model, folder)
+
     assert filled.fresh == ["heads.lm.projection.weight"]
     assert filled.unused
     assert all(name.startswith("heads.masked_lm.") for name in filled.unused)
@@ -88,6 +90,7 @@ def test_a_body_with_other_parameters_is_refused(folder):
     for tensors in (lacking, {**source.tensors, "family.stack.other": torch.ones(1)}):
         with pytest.raises(ConfigurationError, match="only one of both models has family"):
             load_initial(model, replace(source, tensors=tensors))
+
     matrix = next(
         key
         for key in lacking
@@ -103,6 +106,7 @@ def test_the_vocabulary_may_be_padded_on_either_side(folder):
     padding = model.family.tokens.weight[VOCABULARY:].clone()
     fill_from(model, folder)
     source = read_checkpoint(folder).tensors["family.tokens.weight"]
+
     assert torch.equal(model.family.tokens.weight[:VOCABULARY], source)
     assert torch.equal(model.family.tokens.weight[VOCABULARY:], padding)
 
@@ -130,6 +134,7 @@ def test_a_run_begins_where_another_ended(tmp_path, one_rank, shards):
     config = write_config(tmp_path / "a.yaml", shards, first)
     one_rank.run(start, config, [f"output={first}", "steps=6"])
     words = [f"output={second}", "zero.stage=3", "optimizer.learning_rate=1e-12"]
+
     for steps, source in ((1, first), (2, tmp_path / "gone")):
         assert one_rank.run(
             start, config, [*words, f"steps={steps}", f"model.init_from={source}"]
@@ -141,27 +146,43 @@ def test_further_ids_begin_near_their_parts(folder):
     """The source's last two rows are padding and belong to no id: none of them is taken, nor
     counted in a mean."""
     known = VOCABULARY - 2
-    parts = {known: (5, 7), known + 1: (3,), known + 2: (), known + 3: (5, 7)}
+    parts = {
+        known: (5, 7),
+        known + 1: (3,),
+        known + 2: (),
+        known + 3: (5, 7),
+    }
     model = fresh(folder, known + len(parts))
     source = read_checkpoint(folder).tensors
     filled = fill_from(model, folder, other=OtherTokenizer(known, known + len(parts), parts))
+
     assert filled.added == range(known, known + 4)
+
     heads = {name for name in source if name.startswith("heads.") and ".projection." in name}
     for name in {"family.tokens.weight", *heads} & dict(model.named_parameters()).keys():
         row = model.get_parameter(name).detach()
         theirs = source[name]
+
         assert torch.equal(row[:known], theirs[:known]), name
+
         for token, ids in parts.items():
             mean = theirs[list(ids)].mean(0) if ids else theirs[:known].mean(0)
             assert ((row[token] - mean).abs() <= 0.1 * theirs[:known].std(0) + 1e-6).all(), name
+
         assert theirs.dim() == 1 or not torch.equal(row[known], row[known + 3]), (
             "two ids of equal parts differ"
         )
+
     old = fresh(folder)
     fill_from(old, folder)
     ids = torch.arange(1, 9)[None]
-    text = {"input_ids": ids, "position_ids": torch.arange(8)[None], "lengths": torch.tensor(8)}
+    text = {
+        "input_ids": ids,
+        "position_ids": torch.arange(8)[None],
+        "lengths": torch.tensor(8),
+    }
     before, after = (one.eval().logits(text)["masked_lm"][..., :known] for one in (old, model))
+
     assert torch.allclose(before, after, atol=1e-6), "text of old ids has the old scores"
 
 
@@ -179,8 +200,11 @@ def test_a_head_for_other_classes_is_new(folder):
         load_initial(model, translate_source(model.config, TrainedModel(source, checkpoint)))
         for model in (of("no", "yes"), of("dull", "fine"))
     )
+
     assert (same.fresh, same.unused) == ([], [])
+
     heads = sorted(name for name in names if name.startswith("heads.classification."))
+
     assert sorted(other.fresh) == sorted(other.unused) == heads != []
 
 
@@ -201,9 +225,12 @@ def test_parts_of_the_source(folder, parts):
     source = read_checkpoint(folder).tensors
     filled = fill_from(model, folder, parts=parts)
     before = dict(untouched.named_parameters())
+
     assert set(filled.copied) == {name for name in before if name.startswith(expected)}
+
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter, (source if name in filled.copied else before)[name]), name
+
     assert "parameters of the body" in filled.lines()[1]
 
 
@@ -240,9 +267,12 @@ def test_an_encoder_becomes_both_stacks(tmp_path):
     with torch.no_grad():
         found = model.family.layer_states(tensors())[-1]
         expected = transformers.BertModel.from_pretrained(tmp_path).eval()(IDS).last_hidden_state
+
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+
     after = weights(model)
     source = read_checkpoint(tmp_path).tensors
+
     for name, value in after.items():
         taken = name.replace(".encoder.", ".stack.").replace(".decoder.", ".stack.")
         if ".cross." in name:
@@ -250,6 +280,7 @@ def test_an_encoder_becomes_both_stacks(tmp_path):
             assert torch.equal(value, before[name])
         elif name.startswith("family."):
             assert torch.equal(value, source[taken]), name
+
     assert any(".cross." in name for name in after)
     assert not [
         name for name in filled.fresh if ".cross." not in name and name.startswith("family.")
@@ -266,12 +297,15 @@ def test_an_encoder_decoder_gives_its_encoder(tmp_path):
         decoder_attention_heads=None,
         decoder_ffn_dim=None,
     )
+
     filled = fill_from(model, tmp_path)
+
     with torch.no_grad():
         expected = (
             transformers.BartModel.from_pretrained(tmp_path).eval().encoder(IDS).last_hidden_state
         )
         torch.testing.assert_close(model.family(tensors()), expected, atol=1e-5, rtol=0)
+
     assert any(name.startswith("family.decoder.") for name in filled.unused)
     assert all(name.startswith("heads.") for name in filled.fresh)
 
@@ -295,7 +329,13 @@ def test_refusals(tmp_path, changes, message):
 
 @pytest.mark.parametrize("per_layer", [False, True])
 def test_a_table_of_distances_does_not_change_its_direction(per_layer):
-    sizes = {"dim": 8, "layers": 1, "attention_heads": 2, "ffn_dim": 8, "heads": {"lm": 1.0}}
+    sizes = {
+        "dim": 8,
+        "layers": 1,
+        "attention_heads": 2,
+        "ffn_dim": 8,
+        "heads": {"lm": 1.0},
+    }
     config = ModelConfig(
         family="decoder", position=PositionConfig(kind="t5", per_layer=per_layer), **sizes
     )
@@ -304,5 +344,6 @@ def test_a_table_of_distances_does_not_change_its_direction(per_layer):
     found = translate(
         replace(config, family="encoder"), config, dict.fromkeys(names, torch.zeros(1))
     )
+
     assert found.dropped == {names[0]}
     assert found.lacking == (f"family.stack.{part}",)

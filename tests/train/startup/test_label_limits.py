@@ -74,11 +74,13 @@ def check(tmp_path, manifest, head, **changes):
 
 def test_labels_of_rows(tmp_path):
     manifest = labeled_set(tmp_path / "train", below=4)
+
     with temporary_module(HEADS, "mood", OF_ROWS, tmp_path / "modules"):
         with pytest.raises(
             ConfigurationError, match=r"heads\.mood: .*3 classes.*column label .*below 4"
         ):
             check(tmp_path, manifest, {"classes": 3})
+
         check(tmp_path, manifest, {"classes": 4})
         check(tmp_path, manifest, {"classes": 5})
         check(tmp_path, labeled_set(tmp_path / "two", below=2), {"classes": 2})
@@ -98,9 +100,11 @@ def test_held_out_labels_count_too(tmp_path):
 def test_a_head_that_declares_nothing_is_asked_for_its_scores(tmp_path, source, fits):
     """A head of several scores has as many classes, unless it says that its labels are none."""
     manifest = labeled_set(tmp_path / "train", below=4)
+
     with temporary_module(HEADS, "mood", source, tmp_path / "modules"):
         model = tiny(model__heads={"mood": 1.0}).model
         sets = [("the set", open_shards(manifest).manifest)]
+
         if fits:
             refuse_further_classes(sets, model)
         else:

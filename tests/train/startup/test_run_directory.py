@@ -29,6 +29,7 @@ def test_one_run_at_a_time(tmp_path, shards):
         write_description(config, open_phases(config.data))
         with pytest.raises(ConfigurationError, match=rf"in use by process {os.getpid()}"):
             lock_run(config)
+
     lock_run(config).close()
 
 
@@ -39,14 +40,19 @@ def test_start_that_fails_early_leaves_the_folder_to_others(one_rank, tmp_path, 
     """
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=1)
     ((code, message),) = one_rank.run(start, config, ["resume=must"])
+
     assert (code, "has no valid checkpoint" in message) == (64, True)
     assert not (tmp_path / "run").exists()
     assert one_rank.run(start, config, ["steps=9"])[0][0] == 64, "beyond the schedule"
     assert [path.name for path in (tmp_path / "run").iterdir()] == [".lock"]
+
     (tmp_path / "run" / "notes").write_text("mine")
     ((code, message),) = one_rank.run(start, config, ["resume=never"])
+
     assert (code, "notes" in message) == (64, True)
+
     (tmp_path / "run" / "notes").unlink()
+
     assert one_rank.run(start, config, ["resume=never"]) == [(0, "")]
     assert one_rank.run(start, config, ["resume=never"])[0][0] == 64
 
@@ -87,6 +93,8 @@ def test_a_resumed_run_announces_the_records_that_are_missing(
         journal,
         lambda event, **fields: announced.append((event, fields)),
     )
+
     journal.close()
+
     assert announced == [("records_lost", {"file": name, "steps": step}) for name in missing]
     assert (config.output / "config.yaml").is_file()

@@ -33,19 +33,23 @@ def folder(tmp_path_factory, one_rank, shards):
     config = write_config(
         folder / "train.yaml", shards, folder / "runs" / "own", evaluate__max_rows=0, **position
     )
+
     for name in ("own", "other"):
         assert one_rank.run(
             start, config, ["steps=2", f"output={folder / 'runs' / name}", f"seed={len(name)}"]
         ) == [(0, "")]
+
     runs = {
         name: [*words, f"model.init_from={folder / 'runs' / 'own'}"] for name, words in RUNS.items()
     }
     runs["elsewhere"] = [*RUNS["lora"], f"model.init_from={folder / 'runs' / 'other'}"]
+
     for name, words in runs.items():
         output = f"output={folder / 'runs' / name}"
         assert one_rank.run(
             start, config, ["steps=2", "optimizer.learning_rate=0.05", output, *words]
         ) == [(0, "")]
+
     return folder
 
 
@@ -73,17 +77,21 @@ def test_each_run_gives_its_scores_and_the_model_alone_gives_its_own_again(folde
     names = list(RUNS)
     shared = SharedBase({name: folder / "runs" / name for name in names})
     alone = scores(shared.use(None))
+
     assert torch.equal(alone, own_scores(folder / "runs" / "own"))
+
     for name in [*names, *reversed(names)]:
         found = scores(shared.use(name))
         assert torch.equal(found, own_scores(folder / "runs" / name)), name
         assert (found - alone).abs().max() > 1e-3, name
         assert torch.equal(scores(shared.use(None)), alone), name
+
     tables = [
         parameter
         for name, parameter in shared.model.named_parameters()
         if name.endswith("tokens.weight")
     ]
+
     assert len(tables) == 1
 
 
@@ -93,15 +101,18 @@ def test_the_page_shows_it(folder, monkeypatch):
     monkeypatch.chdir(folder)
     names = {}
     exec(code, names)
+
     assert names["model"].adapter_in_use is None
 
 
 def test_runs_beside_other_models_are_refused(folder):
     runs = folder / "runs"
+
     with pytest.raises(
         ConfigurationError, match=r"elsewhere has another base model than .*lora: family\."
     ):
         SharedBase({"one": runs / "lora", "two": runs / "elsewhere"})
+
     with pytest.raises(ConfigurationError, match="own trained no adapter"):
         SharedBase({"one": runs / "own"})
     with pytest.raises(ConfigurationError, match="no run 'two'; the runs are: one"):

@@ -49,10 +49,13 @@ def test_equal_tokenizers_need_no_word(tmp_path):
 
 def test_further_tokens_are_said(tmp_path):
     other = compared(tmp_path, "abc", "abcd")
+
     assert f"another tokenizer: {RESERVED + 3} ids there, {RESERVED + 4} here" in other.line()
     assert (other.known, other.size) == (RESERVED + 3, RESERVED + 4)
     assert other.parts.keys() == {RESERVED + 3}
+
     less = compared(tmp_path / "less", "abcd", "abc")
+
     assert less.parts == {}
 
 
@@ -70,11 +73,19 @@ def test_the_parts_of_further_pieces(tmp_path):
     rest = trained.encode(["er"])[0].ids.tolist()
     pieces = [trained.piece(token) for token in low]
     folder = tmp_path / "train_tokenizer" / "tokenizer"
-    larger = trained.extend([(pieces[0], pieces[1]), ("e", "r"), ("Ã", "x")], folder)
+    larger = trained.extend(
+        [
+            (pieces[0], pieces[1]),
+            ("e", "r"),
+            ("Ã", "x"),
+        ],
+        folder,
+    )
     save_tokenizer(larger, "byte_bpe", folder)
     other = compare_tokenizers(
         source(tmp_path / "model"), shard_set(tmp_path, larger.vocabulary.fingerprint)
     )
+
     assert list(other.parts.values()) == [tuple(low[:2]), tuple(rest), ()]
 
 
@@ -87,8 +98,11 @@ def test_another_piece_at_an_id_is_refused(tmp_path):
 
 def test_where_one_is_not_found_nothing_is_compared(tmp_path):
     fingerprint = tokenizer(tmp_path / "train_tokenizer" / "tokenizer", "abc")
+
     assert (
         compare_tokenizers(source(tmp_path / "nowhere"), shard_set(tmp_path, fingerprint)) is None
     )
+
     tokenizer(tmp_path / "model" / "tokenizer", "abd")
+
     assert compare_tokenizers(source(tmp_path / "model"), shard_set(tmp_path, "f" * 64)) is None

@@ -47,6 +47,7 @@ def dry(folder, *overrides):
     """Make a dry run; nothing has changed."""
     before = contents(folder)
     words = [f"output={folder / 'run'}", *overrides]
+
     try:
         return dry_run(load_config(TrainConfig, folder / "train.yaml", words))
     finally:
@@ -55,7 +56,9 @@ def dry(folder, *overrides):
 
 def test_a_dry_run_shows_what_the_frozen_keys_of_a_run_do(folder, capsys):
     assert dry(folder, "steps=10") == 0
+
     said = re.sub(r"\n +", " ", capsys.readouterr().out)
+
     assert "run        done, step 4, step-00000004" in said
     assert (
         "resume     from step-00000004: 4 of 10 steps are done; the schedule ends at 4, as at its "
@@ -79,10 +82,14 @@ def test_a_dry_run_refuses_what_a_start_refuses(folder, capsys):
         dry(folder, "resume=never")
     newest, before = (folder / "run" / "checkpoints" / f"step-0000000{step}" for step in (4, 2))
     (newest / "checkpoint.json").unlink()
+
     assert dry(folder) == 0
+
     said = capsys.readouterr().out
+
     assert "checkpoint step-00000004 is not used" in said
     assert "resume     from step-00000002" in said
+
     (before / "part-00000.safetensors").write_bytes(b"")
     with pytest.raises(CheckpointError, match="holds 2 checkpoints, none of them is valid"):
         dry(folder)
@@ -125,7 +132,11 @@ def chosen(point):
         (6, {}, ("fp32", False, False)),
         (9, {"zero__stage": 0}, ("fp32", True, False)),
         (9, {"zero__stage": 3}, ("bf16", False, False)),
-        (9, {"precision": "fp32", "compile": False, "deterministic": True}, ("fp32", False, True)),
+        (
+            9,
+            {"precision": "fp32", "compile": False, "deterministic": True},
+            ("fp32", False, True),
+        ),
     ],
 )
 def test_a_gpu_gets_what_it_has_and_the_keys_allow(capability, major, changes, expected):
@@ -138,6 +149,7 @@ def test_a_gpu_gets_what_it_has_and_the_keys_allow(capability, major, changes, e
 def test_a_processor_gets_what_it_always_had():
     """No line, and no new key in the checkpoint."""
     point = begin(tiny(), HOST)
+
     assert chosen(point) == ("fp32", False, True)
     assert point.choices == ()
     assert (point.state.frozen["precision"], sorted(point.state.shape)) == (
@@ -150,10 +162,15 @@ def test_a_processor_gets_what_it_always_had():
 def test_a_resumed_run_keeps_what_its_first_start_chose(capability, first, then):
     capability(9)
     start = begin(tiny(), first)
+
     assert chosen(begin(tiny(), first, start)) == chosen(start)
+
     resumed = begin(tiny(), then, start)
+
     assert chosen(resumed) == chosen(start)
+
     values = "precision={}, compile={}, deterministic={}".format(*map(str, chosen(start))).lower()
+
     assert f"{then.type}, the run started on {first.type}: it keeps {values}" in resumed.choices[0]
     assert begin(tiny(compile=False), then, start).config.compile is False
 
@@ -163,6 +180,7 @@ def test_kernels_follow_the_configuration(monkeypatch):
     monkeypatch.setattr(torch, "set_float32_matmul_precision", asked.append)
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     before = torch.get_deterministic_debug_mode()
+
     try:
         set_up_kernels(tiny(precision="fp32", deterministic=False), HOST)
         assert (asked, torch.get_deterministic_debug_mode()) == ([], 0)

@@ -49,9 +49,11 @@ def folder(tmp_path_factory, one_rank, shards):
     two."""
     folder = tmp_path_factory.mktemp("teacher")
     config = write_config(folder / "train.yaml", shards, folder / "teacher", evaluate__max_rows=0)
+
     assert one_rank.run(
         start, config, ["steps=2", "model.layers=4", "model.type_vocab_size=2"]
     ) == [(0, "")]
+
     return folder
 
 
@@ -74,23 +76,30 @@ def test_layers_are_copied_bit_by_bit(folder, prepare):
     for name, parameter in made.student.named_parameters():
         origin = name.replace("layers.0.", "layers.3.")
         assert torch.equal(parameter, theirs[origin]), name
+
     assert made.lines[0].endswith(f"parameters from {folder / 'teacher'}, layers 0←3 1←1")
     assert not any("new:" in line for line in made.lines), (
         "segment types, which the student does not have, are left"
     )
+
     ours = {name: parameter.clone() for name, parameter in made.student.named_parameters()}
+
     assert all(
         torch.equal(own, theirs[name]) for name, own in made.teacher.model.named_parameters()
     )
     # a resumed run reads its own weights
     again = dict(prepare("distil.start.layers=[3, 1]", resumed=True).student.named_parameters())
+
     assert not torch.equal(again["family.tokens.weight"], ours["family.tokens.weight"])
 
 
 def test_the_record_names_the_teacher_and_the_layers(prepare):
     found = prepare("distil.losses=[scores, states]").record
+
     assert found["layers"] == {"states": {"1": 2, "2": 4}}
+
     refuse_other_teacher(found, found, None)
+
     with pytest.raises(
         ConfigurationError, match=f"digest {'0' * 32}, this one has {found['digest']}"
     ):
@@ -104,6 +113,7 @@ def test_without_a_teacher_in_memory(folder, prepare, monkeypatch):
             match=f"distil.teacher: {losses} needs a teacher: .* has none",
         ):
             prepare("distil.teacher=null", f"distil.losses=[{losses}]")
+
     stored = StoredScores(
         source="bert", digest="d", head="masked_lm", k=2, how="top", temperature=1, seed=0, batch=32
     )
@@ -113,14 +123,17 @@ def test_without_a_teacher_in_memory(folder, prepare, monkeypatch):
     made = prepare(
         "distil.teacher=null", "distil.losses=[scores, cosine]", "distil.start.layers=[0, 1]"
     )
+
     assert made.teacher is None
     assert made.lines[-2:] == [
         "           no teacher in memory: without cosine, start.layers",
         f"           {stored}",
     ]
+
     named = prepare(
         "distil.teacher=null", f"distil.start={{layers: [0, 1], source: {folder / 'teacher'}}}"
     )
+
     assert named.lines[0].endswith("layers 0←0 1←1")
     assert not any("without" in line for line in named.lines)
 
@@ -147,9 +160,11 @@ def test_an_adapter_does_not_freeze_new_pieces(folder, monkeypatch):
     words = ["model=null", f"model.init_from={folder / 'teacher'}", "model.adapter=lora"]
     config = load_config(TrainConfig, folder / "train.yaml", words)
     point = StartingPoint(config, TrainState(step=0, samples=0), None)
+
     for parts, refused in (({45: (1,)}, True), ({}, False)):
         other = OtherTokenizer(45, 50, parts)
         monkeypatch.setattr(starting_model, "compare_tokenizers", lambda *_, other=other: other)
+
         with (
             pytest.raises(ConfigurationError, match="an adapter freezes the embeddings")
             if refused
@@ -162,6 +177,7 @@ def test_another_tokenizer_is_refused(folder, prepare, tmp_path):
     shards = write_masked_sets(
         tmp_path / "other", tokenizer=TOKENIZER | {"fingerprint": "e" * 64, "vocab_size": 51}
     )
+
     with pytest.raises(
         ConfigurationError, match=r"distil\.teacher: .* tokenizer ffff.*, the shards have eeee"
     ):

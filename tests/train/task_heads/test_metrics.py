@@ -35,12 +35,32 @@ from tests.shard_sets import fixed
             [1, 1, 0, 1, 0],
             {"accuracy": 0.6, "f1": 2 / 3, "matthews_correlation": 1 / 6},
         ),
-        ([0, 1], [0, 0], {"accuracy": 0.5, "f1": 0.0, "matthews_correlation": 0.0}),
-        ([0.0, 1.0, 2.0, 5.0], [0.0, 3.0, 4.0, 5.0], {"pearson": 12 / 14, "spearman": 1.0}),
+        (
+            [0, 1],
+            [0, 0],
+            {"accuracy": 0.5, "f1": 0.0, "matthews_correlation": 0.0},
+        ),
+        (
+            [0.0, 1.0, 2.0, 5.0],
+            [0.0, 3.0, 4.0, 5.0],
+            {"pearson": 12 / 14, "spearman": 1.0},
+        ),
         ([0.0, 1.0], [2.0, 2.0], {"pearson": 0.0, "spearman": 0.0}),
-        ([0.0, 1.0], [3.0, 2.0], {"pearson": -1.0, "spearman": -1.0}),
-        ([0, 0, 1, 1], [0, 1, 1, 1], {"macro_f1": (2 / 3 + 4 / 5) / 2}),
-        ([0, 0, 1, 1], [0, 0, 1, 2], {"macro_f1": (1 + 2 / 3 + 0) / 3}),
+        (
+            [0.0, 1.0],
+            [3.0, 2.0],
+            {"pearson": -1.0, "spearman": -1.0},
+        ),
+        (
+            [0, 0, 1, 1],
+            [0, 1, 1, 1],
+            {"macro_f1": (2 / 3 + 4 / 5) / 2},
+        ),
+        (
+            [0, 0, 1, 1],
+            [0, 0, 1, 2],
+            {"macro_f1": (1 + 2 / 3 + 0) / 3},
+        ),
         ([0, 1, 1], [0, 1, 1], {"macro_f1": 1.0}),
     ],
 )
@@ -57,6 +77,7 @@ def test_metrics_by_hand(answers, predicted, expected):
         metrics=tuple(expected),
         high=6.0,
     )
+
     assert score(facts, np.array(answers), np.array(predicted)) == pytest.approx(expected)
 
 
@@ -64,6 +85,7 @@ def test_every_metric_of_a_task_is_here():
     named = {metric for task in GLUE_TASKS.values() for metric in task.metrics}
     # of SuperGLUE's CB and of own files
     assert named | {"macro_f1", "micro_f1", "subset_accuracy"} == set(METRICS)
+
     unknown = TaskMetadata(name="toy", head="regression", metrics=("bleu",))
     with pytest.raises(ConfigurationError, match="no metric 'bleu'; known: accuracy"):
         score(unknown, np.zeros(2), np.zeros(2))
@@ -84,6 +106,7 @@ def test_metrics_of_several_classes_per_row():
     ]
     sums = [int(answers[:, index].sum() + predicted[:, index].sum()) for index in range(3)]
     right = sum(one == two for one, two in zip(answers.tolist(), predicted.tolist(), strict=True))
+
     assert score(facts, answers, predicted) == {
         "micro_f1": pytest.approx(2 * sum(both) / sum(sums)),
         "macro_f1": pytest.approx(
@@ -106,14 +129,17 @@ def test_macro_f1_is_that_of_scikit_learn(seed):
     answers = draw.integers(0, 4, 20)
     predicted = draw.integers(1, 5, 20)
     expected = f1_score(answers, predicted, average="macro")
+
     assert score(facts, answers, predicted) == {"macro_f1": pytest.approx(expected)}
     assert metrics_of([*map(str, answers)], [*map(str, predicted)])["macro_f1"] == pytest.approx(
         expected
     )
+
     several = np.zeros((20, 6), np.int64)
     several[np.arange(20), answers] = 1
     guessed = np.zeros_like(several)
     guessed[np.arange(20), predicted] = 1
+
     assert score(replace(facts, multi_label=True), several, guessed) == {
         "macro_f1": pytest.approx(expected)
     }
@@ -126,9 +152,12 @@ def test_answers_of_random_questions():
     predicted = np.where(draws.random(150) < 0.85, answers, 1 - answers)
     keys = np.stack((questions % 7, questions), axis=1).astype(np.uint8)
     found = question_scores(answers, predicted, keys)
+
     assert found["f1"] == pytest.approx(f1_score(answers, predicted))
+
     asked = sorted(set(questions.tolist()))
     right = [all(answers[questions == one] == predicted[questions == one]) for one in asked]
+
     assert found["exact_match"] == pytest.approx(sum(right) / len(asked))
     assert 0.2 < found["exact_match"] < 0.8
 
@@ -140,6 +169,7 @@ def test_parity_of_pairs_in_any_order():
     answers, predicted = draws.integers(0, 2, (2, len(pairs)))
     found = parity_scores(answers, predicted, pairs[:, None].astype(np.uint8))
     both = [predicted[pairs == pair].tolist() for pair in range(31) if sum(pairs == pair) == 2]
+
     assert found["gender_parity"] == sum(one == other for one, other in both) / len(both)
     assert len(both) == 30
     assert found["accuracy"] == pytest.approx((answers == predicted).mean())
@@ -175,6 +205,7 @@ def test_any_accepted_text_is_right_and_the_most_frequent_first_one_is_the_basel
     scored = scored_by(
         facts, rows_of(["one"], ["same"], ["same", "y"]), {0: "", 1: "same", 2: " y"}
     )
+
     assert scored.metrics == {"exact_match": 2 / 3}
     assert scored.baselines == {"majority": {"exact_match": 2 / 3}}
 
@@ -221,6 +252,7 @@ def test_written_classes_have_the_metrics_of_glue(task):
         "f1": metrics.f1_score(answers, found) if two else None,
         "matthews_correlation": metrics.matthews_corrcoef(answers, found),
     }
+
     assert facts.metrics == reader_of("glue", task=task).metadata.metrics
     assert scored.metrics == pytest.approx({name: expected[name] for name in facts.metrics})
     assert (scored.count, scored.unparsable) == (7, 2)
@@ -235,6 +267,7 @@ def test_written_numbers_have_the_metrics_of_glue():
     scored = scored_by(facts, labeled_rows(golds), dict(enumerate(outputs)))
     answers = [float(gold) for gold in golds]
     found = [0.2, 1.0, 3.0, 0.0, 4.6, 0.0]
+
     assert scored.metrics == pytest.approx(
         {
             "pearson": stats.pearsonr(answers, found)[0],
@@ -285,6 +318,7 @@ def test_bleu_by_language_or_script(language, tokenize, named):
     found, gold = UNSPACED.get(language, ("แมวนอนหลับ", "แมวนอนอยู่"))
     facts = TaskMetadata(name="toy", head="lm", metrics=("bleu", "chrf"))
     scores = text_metrics(facts, [found], [[gold]], language if named else "und")
+
     assert scores["bleu"] == pytest.approx(
         corpus_bleu([found], [[gold]], tokenize=tokenize).score / 100
     )
@@ -301,15 +335,19 @@ GOLDS = [["A cat sat on the mat near us.", "The cat was there."], ["One two thre
 def test_metrics_are_those_of_the_libraries():
     found = text_metrics(FACTS, TEXTS, GOLDS)
     references = [[gold[0] for gold in GOLDS], ["The cat was there.", None]]
+
     assert found["bleu"] == pytest.approx(corpus_bleu(TEXTS, references).score / 100)
     assert found["chrf"] == pytest.approx(corpus_chrf(TEXTS, references).score / 100)
+
     scorer = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=True)
+
     for name in ("rouge1", "rouge2", "rougeL"):
         pairs = zip(TEXTS, GOLDS, strict=True)
         best = [
             max(scorer.score(gold, text)[name].fmeasure for gold in given) for text, given in pairs
         ]
         assert found[name] == pytest.approx(np.mean(best))
+
     assert found["exact_match"] == 0
 
 

@@ -42,11 +42,13 @@ def opened(folder, task):
         (f"{WORDS[i % 7]} {WORDS[i % 5 + 3]} film", f"{WORDS[i % 4]} {WORDS[i % 6]}", i % 6)
         for i in range(40)
     ]
+
     for split in ("train", "dev"):
         table = "".join(f"{first}\t{second}\t{score}\n" for first, second, score in rows)
         (files / f"{split}.tsv").write_text(
             f"sentence1\tsentence2\tscore\n{table}", encoding="utf-8"
         )
+
     given = ", ".join(
         f"{{path: {files / split}.tsv, source: {split}}}" for split in ("train", "dev")
     )
@@ -57,7 +59,9 @@ def opened(folder, task):
         f"tokenizer.path={write_vocabulary(folder / 'words')}",
         f"output={folder / 'out'}",
     ]
+
     assert main(["--config", str(recipe), *words]) == 0
+
     (sets,) = (folder / "out" / "tasks").glob("*/train")
     train, dev = (open_shards(sets.with_name(split)) for split in ("train", "dev"))
     facts = train.manifest.tokenizer
@@ -72,7 +76,10 @@ def opened(folder, task):
 
 
 def vector(run, ids):
-    row = {"input_ids": torch.tensor([ids]), "position_ids": torch.arange(len(ids))[None]}
+    row = {
+        "input_ids": torch.tensor([ids]),
+        "position_ids": torch.arange(len(ids))[None],
+    }
     with torch.no_grad():
         states = run.trained.model.family({**row, "lengths": torch.tensor(len(ids))})
     return states[0].mean(0)
@@ -93,19 +100,26 @@ def test_cosines_and_their_rank_correlation(tmp_path):
     for row in rows:
         first, second = (vector(run, row[side].tolist()) for side in ("input_ids", "input_ids_b"))
         expected.append(float(cosine_similarity(first, second, dim=0)))
+
     assert [found[row] for row in range(len(rows))] == pytest.approx(expected, abs=1e-5)
+
     shares = [run.answer.predict(run.task, rows, rank, 3) for rank in range(3)]
+
     assert {key: value for share in shares for key, value in share.items()} == found
     assert sum(map(len, shares)) == len(rows) == 40
+
     scores = scores_of(run, rows, found)
     targets = rows.columns["target"].values
+
     assert scores["metrics"]["spearman"] == pytest.approx(
         stats.spearmanr(targets, expected).statistic, abs=1e-6
     )
+
     shared = [
         alike(*(Counter(row[side].tolist()) for side in ("input_ids", "input_ids_b")))
         for row in rows
     ]
+
     assert scores["baselines"].keys() == {"words"}
     assert scores["baselines"]["words"]["spearman"] == pytest.approx(
         stats.spearmanr(targets, shared).statistic
@@ -125,10 +139,14 @@ def test_aligned_texts_find_each_other(tmp_path):
     cosines = cosine_similarity(first[:, None], second[None], dim=-1)
     expected = (cosines.diagonal() >= cosines.amax(1) - 1e-5).double().tolist()
     found = run.answer.predict(run.task, rows)
+
     assert [found[row] for row in range(len(rows))] == expected
     assert 0 < sum(expected) < len(rows)
+
     scores = scores_of(run, rows, found)
+
     assert scores["metrics"] == {"accuracy": pytest.approx(sum(expected) / len(rows))}
+
     counts = [
         [Counter(row[side].tolist()) for row in rows] for side in ("input_ids", "input_ids_b")
     ]
@@ -136,6 +154,7 @@ def test_aligned_texts_find_each_other(tmp_path):
         alike(one, counts[1][row]) >= max(alike(one, other) for other in counts[1]) - 1e-9
         for row, one in enumerate(counts[0])
     ]
+
     assert scores["baselines"] == {
         "words": {"accuracy": pytest.approx(sum(nearest) / len(nearest))}
     }
@@ -147,7 +166,11 @@ def test_aligned_texts_find_each_other(tmp_path):
         ({"negatives": "other"}, 4.0, (4.0, UNIT_RANGE)),
         ({"negatives": "none"}, 4.0, (4.0, (0.0, 5.0))),
         ({"negatives": "none"}, None, (None, (0.0, 5.0))),
-        ({"negatives": "none", "range": (1.0, 2.0)}, None, (None, (1.0, 2.0))),
+        (
+            {"negatives": "none", "range": (1.0, 2.0)},
+            None,
+            (None, (1.0, 2.0)),
+        ),
     ],
 )
 def test_a_set_gives_the_head_its_lowest_positive_score_and_its_range(head, alike_from, expected):
@@ -156,6 +179,7 @@ def test_a_set_gives_the_head_its_lowest_positive_score_and_its_range(head, alik
     )
     model = small_config("encoder", heads={"similarity": head})
     found = SimilarityTaskHead(facts).configure(model, "similarity", "here")
+
     assert (found.positive_threshold, found.range) == expected
 
 
@@ -172,12 +196,19 @@ def test_crops_and_stored_views_are_second_texts():
         "label_positions": [[2, 4], [1], [], []],
         "label_ids": [[12, 14], [21], [], []],
     }
+
     ids = [[2, 11, 5, 13, 5, 3], [2, 5, 22, 3, 0, 0], [2, 31, 3, 0, 0, 0], [2, 41, 3, 0, 0, 0]]
     columns = {name: Ragged.from_lists(values, np.int64) for name, values in lists.items()}
     batch = HeadBatch(
         columns, columns, {}, np.array(ids), np.array([len(row) for row in original]), 0
     )
     found = {name: tensor.tolist() for name, tensor in SimilarityTaskHead.tensors(batch).items()}
-    assert found["input_ids_b"] == [[2, 12, 13, 14, 3], [2, 21, 3, 0, 0], [7, 8, 9, 0, 0], [0] * 5]
+
+    assert found["input_ids_b"] == [
+        [2, 12, 13, 14, 3],
+        [2, 21, 3, 0, 0],
+        [7, 8, 9, 0, 0],
+        [0] * 5,
+    ]
     assert found["lengths_b"] == [5, 3, 3, 0]
     assert found["position_ids_b"] == [[0, 1, 2, 3, 4]] * 4

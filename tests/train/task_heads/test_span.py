@@ -60,7 +60,11 @@ def test_the_official_cases(answer, gold, exact, v2, v1):
 
 
 def test_the_best_accepted_answer_counts():
-    asked = [AskedQuestion("", "", ("the cat", "a dog"), ()), AskedQuestion("", "", (), ())]
+    asked = [
+        AskedQuestion("", "", ("the cat", "a dog"), ()),
+        AskedQuestion("", "", (), ()),
+    ]
+
     assert SpanTaskHead(V1).metrics(asked[:1], ["dog"]) == {"f1": 1.0, "exact_match": 1.0}
     assert SpanTaskHead(V2).metrics(asked, ["big dog", ""]) == {
         "f1": pytest.approx(5 / 6),
@@ -83,6 +87,7 @@ def letters(folder, texts):
         *found,
         *(f"##{letter}" for letter in found),
     ]
+
     path = folder / "vocab.txt"
     path.write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
     return AnswerRows(
@@ -98,6 +103,7 @@ def perfect(rows):
     for row in range(len(rows)):
         first, last = rows.columns["answer_span"][row].tolist()
         scores[row, first, 0] = scores[row, last, 1] = 9.0 if last else 5.0
+
     return scores
 
 
@@ -129,6 +135,7 @@ def test_perfect_scores_give_the_answers_of_any_text(tmp_path, stride):
         "the\tpark",
         "ducks.",
     ]
+
     kind = letters(tmp_path, ROBOT + "Wherat?")
     kind.form = Form(FRAMES["bert"], 40, stride)
     items = [
@@ -136,8 +143,11 @@ def test_perfect_scores_give_the_answers_of_any_text(tmp_path, stride):
         for place, text in enumerate(wanted)
     ]
     rows = kind.rows(items)
+
     assert kind.counts["windows"] >= 2 * len(items)
+
     scored = scored_by(V1, rows)
+
     assert scored.metrics == {"f1": 1.0, "exact_match": 1.0}
     assert scored.count == len(items)
 
@@ -151,7 +161,9 @@ def test_no_answer_wins_where_every_window_says_so(tmp_path):
             Question("What?", ROBOT, ((ROBOT.index("北"), "北"),), "b", 1),
         ]
     )
+
     scored = scored_by(V2, rows)
+
     assert scored.metrics["f1"] == scored.metrics["answerable_f1"] == 1.0
     assert list(scored.baselines["no_answer"].values()) == [0.5, 0.5, 0.0, 0.0]
     assert scored_by(V1, rows).metrics["exact_match"] == 0.5
@@ -162,18 +174,23 @@ def test_answers_begin_where_they_have_most_context(tmp_path):
     count."""
     kind = letters(tmp_path, ROBOT + "What?")
     rows = kind.rows([Question("What?", ROBOT, ((0, "Ro\u0301bot"),), "a", 0)])
+
     assert len(questions_of(rows)[0].rows) == len(rows) > 2
+
     scores = torch.zeros(len(rows), int(rows.columns["input_ids"].lengths.max()), 2)
     edges = [
         int(places[-1])
         for places in (rows.columns["answer_places"][row] for row in range(len(rows)))
     ]
     scores[torch.arange(len(rows)), edges] = 9.0
+
     for row, (score, first, _, _) in enumerate(SpanTaskHead(V1).read(scores, batch_of(rows), rows)):
         owned = set(rows.columns["owned_places"][row].tolist())
         assert first in owned
         assert (score == 18.0) == (edges[row] in owned)
+
     scores[0, 3] = torch.nan
+
     with pytest.raises(IntegrityError, match="are not finite"):
         SpanTaskHead(V1).read(
             scores,
@@ -183,7 +200,11 @@ def test_answers_begin_where_they_have_most_context(tmp_path):
 
 
 QUESTIONS = st.lists(
-    st.tuples(st.integers(-20, 20), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans()),
+    st.tuples(
+        st.integers(-20, 20),
+        st.sampled_from([0.0, 0.25, 0.5, 1.0]),
+        st.booleans(),
+    ),
     min_size=1,
     max_size=12,
 )
@@ -205,6 +226,7 @@ def test_no_threshold_is_better(questions):
     differences = [difference for difference, *_ in questions]
     threshold, best = best_threshold(differences, answered, unanswered)
     every = [min(differences) - 1.0, *map(float, differences)]
+
     assert best == pytest.approx(max(mean_at(each, questions) for each in every))
     assert mean_at(threshold, questions) == pytest.approx(best)
     assert threshold == min(each for each in every if mean_at(each, questions) >= best - 1e-9)

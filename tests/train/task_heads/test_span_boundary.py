@@ -21,8 +21,10 @@ def test_neighbors_of_spans_equal_a_slow_loop(rows):
         for name in ("input_ids", "label_positions", "label_ids", "span_starts", "span_lengths")
     }
     wanted = []
+
     for row, spans in enumerate(rows):
         place = 0
+
         for before, size in spans:
             place += before
             lists["span_starts"][row].append(place)
@@ -30,11 +32,15 @@ def test_neighbors_of_spans_equal_a_slow_loop(rows):
             for offset in range(size):
                 lists["label_positions"][row].append(place + offset)
                 wanted.append((row, place - 1, place + size, offset))
+
             place += size
+
         lists["input_ids"][row] = [7] * (place + 1)
         lists["label_ids"][row] = [9] * len(lists["label_positions"][row])
+
     found = collated("encoder", lists)
     width = max(map(len, lists["input_ids"]))
+
     assert found["span_left"] == [row * width + left for row, left, _, _ in wanted]
     assert found["span_right"] == [row * width + right for row, _, right, _ in wanted]
     assert found["span_offset"] == [offset for *_, offset in wanted]

@@ -38,11 +38,14 @@ POS = TaskMetadata(
 )
 def test_both_modes(gold, found, lenient, strict):
     scores = TaggingTaskHead(FACTS).metrics([gold.split()], [found.split()])
+
     assert (scores["entity_f1"], scores["strict_entity_f1"]) == (
         pytest.approx(lenient),
         pytest.approx(strict),
     )
+
     right = sum(one == other for one, other in zip(gold.split(), found.split(), strict=True))
+
     assert scores["accuracy"] == right / len(gold.split())
 
 
@@ -64,6 +67,7 @@ ITEMS = [
 def test_sentences_are_put_together_from_windows(tmp_path):
     rows = rows_of(tmp_path, ITEMS)
     found = sorted(TaggingTaskHead(FACTS).sentences(rows), key=lambda one: len(one.words))
+
     assert [one.words for one in found] == [ITEMS[1].words, ITEMS[0].words]
     assert [len(one.rows) for one in found] == [1, 2]
     assert [one.tags for one in found] == [
@@ -79,6 +83,7 @@ def test_right_predictions_score_one_but_for_words_without_tokens(tmp_path):
     rows = rows_of(tmp_path, ITEMS)
     right = {row: [rows.columns["tags"][row].tolist()] * 2 for row in range(len(rows))}
     scored = TaggingTaskHead(FACTS).score(None, rows, rows, right)
+
     assert scored.count == 12
     assert scored.metrics["accuracy"] == pytest.approx(11 / 12)
     assert scored.metrics["entity_f1"] == scored.metrics["argmax_entity_f1"] == pytest.approx(3 / 4)
@@ -104,11 +109,13 @@ def test_the_best_word_by_word_and_the_best_sequence():
     rows = RowBatch(
         {}, {name: Ragged.from_lists(values, np.uint16) for name, values in columns.items()}
     )
+
     assert TaggingTaskHead(FACTS).read(scores, tensors, rows) == [[[2, 2], [1, 2]], [[], []]]
     assert TaggingTaskHead(POS).read(scores[:, :, :3], tensors, rows) == [
         [[2, 2], [2, 2]],
         [[], []],
     ]
+
     scores[0, 1, 0] = torch.nan
     with pytest.raises(IntegrityError, match="no finite score"):
         TaggingTaskHead(FACTS).read(scores, tensors, rows)
@@ -125,5 +132,6 @@ def test_baselines():
     found = TaggingTaskHead(POS).baselines(
         train, [sentence("runs Bob bird Ada", "VERB PROPN NOUN PROPN")]
     )
+
     assert found["majority"] == [["NOUN"] * 4]
     assert found["most_frequent_tag"] == [["VERB", "NOUN", "NOUN", "PROPN"]]

@@ -58,7 +58,17 @@ HEADS = [
 
 def answers(head, **facts):
     return task_head_of(
-        TaskMetadata(**({"name": "t", "head": head, "metrics": (), "labels": ("a", "b")} | facts)),
+        TaskMetadata(
+            **(
+                {
+                    "name": "t",
+                    "head": head,
+                    "metrics": (),
+                    "labels": ("a", "b"),
+                }
+                | facts
+            )
+        ),
         head,
     )
 
@@ -86,8 +96,11 @@ def test_each_row_is_predicted_once_among_rows_of_its_length(size):
         RegressionTaskHead(NUMBER).predict(SimpleNamespace(forward=forward), rows, rank, size)
         for rank in range(size)
     ]
+
     assert merge_shares(shares, 150) == {row: float(sum(own)) for row, own in enumerate(lists)}
+
     order = [batches[at] for at in ([0, 1, 2, 3, 4] if size == 1 else [0, 2, 4, 1, 3])]
+
     assert [own for batch in order for own in batch] == sorted(lists, key=len)
     assert [len(batch) for batch in order] == [32, 32, 32, 32, 22]
 
@@ -114,9 +127,15 @@ def test_generated_texts_are_those_of_single_prompts_without_special_tokens():
     for row, prompt in enumerate(prompts):
         (alone,) = generate(network, [prompt], Decoding(max_tokens=6), end_ids={end})
         assert found[row] == str([token for token in alone.ids if token >= 5])
+
     assert len(set(found.values())) > 5
+
     written = dict(answer.records(task, rows, {3: "[9]", 1: "else"}))
-    assert list(written.items()) == [(1, {"text": "else"}), (3, {"text": "[9]", "label": "[9]"})]
+
+    assert list(written.items()) == [
+        (1, {"text": "else"}),
+        (3, {"text": "[9]", "label": "[9]"}),
+    ]
     assert [answer.error(["a", " [9]"], record) for record in written.values()] == [1.0, 0.0]
 
 
@@ -161,15 +180,35 @@ def item(head, values, key=None):
             {"text": [" a ", None, "b"], "text_pair": ["c"]},
             LabeledText(("a b", "c"), 0, 0.0, 4),
         ),
-        ("regression", {"text": ["a"]}, LabeledText(("a",), None, 0.0, 4)),
+        (
+            "regression",
+            {"text": ["a"]},
+            LabeledText(("a",), None, 0.0, 4),
+        ),
         ("classification", {"text": [" "]}, Rejected("empty_text", 4)),
         ("classification", {"text": [7]}, Rejected("fields", 4)),
-        ("tagging", {"words": ["in Rome"]}, TaggedWords(("in", "Rome"), (0, 0), 4)),
+        (
+            "tagging",
+            {"words": ["in Rome"]},
+            TaggedWords(("in", "Rome"), (0, 0), 4),
+        ),
         ("tagging", {"words": [["a", " "]]}, Rejected("empty_word", 4)),
-        ("tagging", {"words": ["['in', 'New York']"]}, TaggedWords(("in", "New York"), (0, 0), 4)),
+        (
+            "tagging",
+            {"words": ["['in', 'New York']"]},
+            TaggedWords(("in", "New York"), (0, 0), 4),
+        ),
         ("tagging", {"words": [None]}, Rejected("empty_text", 4)),
-        ("span", {"question": [" "], "context": ["Ada."]}, Rejected("empty_text", 4)),
-        ("span", {"question": ["Who?"], "context": [7]}, Rejected("fields", 4)),
+        (
+            "span",
+            {"question": [" "], "context": ["Ada."]},
+            Rejected("empty_text", 4),
+        ),
+        (
+            "span",
+            {"question": ["Who?"], "context": [7]},
+            Rejected("fields", 4),
+        ),
         (
             "span",
             {"question": ["Who?"], "context": [" Ada. "]},
@@ -185,9 +224,21 @@ def item(head, values, key=None):
             {"context": ["a"], "choices": ["b", "c"], "begin": ["He"]},
             Choices("a", ("He b", "He c"), 0, 4),
         ),
-        ("multiple_choice", {"context": ["a"], "choices": [["b"]]}, Rejected("fields", 4)),
-        ("multiple_choice", {"context": [7], "choices": ["b", "c"]}, Rejected("fields", 4)),
-        ("lm", {"source": ["long"]}, SourceTarget("long", ("long",), "summarize: ", 4)),
+        (
+            "multiple_choice",
+            {"context": ["a"], "choices": [["b"]]},
+            Rejected("fields", 4),
+        ),
+        (
+            "multiple_choice",
+            {"context": [7], "choices": ["b", "c"]},
+            Rejected("fields", 4),
+        ),
+        (
+            "lm",
+            {"source": ["long"]},
+            SourceTarget("long", ("long",), "summarize: ", 4),
+        ),
     ],
 )
 def test_rows_of_each_head(head, values, expected):
@@ -205,6 +256,7 @@ def test_a_source_is_a_message_of_the_run_template(tmp_path):
     asked = task_head_of(facts, "lm").item({"source": ["a good film"]}, reader, 0, None)
     rows, uids, missing, _ = build_rows(opened, reader, [asked, Rejected("fields", 1)])
     prompt, dot = (found.ids.tolist() for found in tokenizer.encode(["a good film", "."]))
+
     assert (len(rows), [*uids.values()], missing) == (1, [0], {1: "fields"})
     assert _prompt_of(rows, 0) == [*prompt, *dot]
 
@@ -218,20 +270,41 @@ def test_texts_and_answers_are_those_of_the_file(tmp_path):
     gold = ClassificationTaskHead(ONE).gold(opened_task(tmp_path), set_rows(shards))
     # BERT's decoder joins it
     expected = [(text.replace(" .", "."), str(label)) for text, label in sentences(81)[60:]]
+
     assert sorted((entry["texts"][0], entry["gold"]) for entry in gold.values()) == sorted(expected)
+
     file = tmp_path / "files" / "dev.tsv"
     reader = task_reader(shards.manifest)
     # a second text is optional
     items = read_unlabeled(file, ClassificationTaskHead(ONE), reader, InputColumns())
+
     assert [item.texts for item, _ in items] == [(text,) for text, _ in sentences(81)[60:]]
 
 
 @pytest.mark.parametrize(
     ("answer", "name", "dtype", "values", "expected"),
     [
-        (ClassificationTaskHead(ONE), "label", np.uint16, [[1], [0], [1], [1]], 1),
-        (ClassificationTaskHead(ONE), "label", np.uint16, [[1], [0], [1], [0]], 0),
-        (RegressionTaskHead(NUMBER), "target", np.float32, [[1.0], [4.0]], 2.5),
+        (
+            ClassificationTaskHead(ONE),
+            "label",
+            np.uint16,
+            [[1], [0], [1], [1]],
+            1,
+        ),
+        (
+            ClassificationTaskHead(ONE),
+            "label",
+            np.uint16,
+            [[1], [0], [1], [0]],
+            0,
+        ),
+        (
+            RegressionTaskHead(NUMBER),
+            "target",
+            np.float32,
+            [[1.0], [4.0]],
+            2.5,
+        ),
         (
             ClassificationTaskHead(SEVERAL),
             "labels",
@@ -250,6 +323,7 @@ def test_the_most_frequent_class_and_the_mean(tmp_path, answer, name, dtype, val
     }
     rows = RowBatch({}, columns)
     found = answer.baselines(opened_task(tmp_path), rows, rows)["majority"]
+
     assert found.tolist() == [expected] * len(values)
 
 
@@ -265,7 +339,9 @@ def test_a_missing_side_is_empty_and_several_classes_err_by_the_worst():
     assert fit_predict(
         [("x", "z"), ("y",)], np.array([1, 0]), [("x",), ("y", "")], sides=2
     ).tolist() == [1, 0]
+
     record = {"probabilities": {"a": 0.9, "b": 0.25, "c": 0.125}}
+
     assert ClassificationTaskHead(SEVERAL).error(["a"], record) == 0.25
     assert ClassificationTaskHead(SEVERAL).error(["a", "c"], record) == 0.875
 
@@ -301,16 +377,25 @@ def test_a_wrong_word_is_never_taken(tmp_path):
             ),
             "choice": Ragged.from_lists([[one.index(good)] for one in given], np.uint16),
         }
+
         return RowBatch({}, lists)
 
     train = rows([[good, bad], [bad, good], [plot, bad, good], [plot, good, bad]] * 5)
     found = MultipleChoiceTaskHead(facts).baselines(
         task, train, rows([[bad, plot, good], [good, bad]])
     )
+
     assert found["words"].tolist() == [2, 0]
     assert found["majority"].tolist() == [1, 1]
-    scores = torch.tensor([[1.0, 2.0, -torch.inf], [0.0, 3.0, 1.0]])
+
+    scores = torch.tensor(
+        [
+            [1.0, 2.0, -torch.inf],
+            [0.0, 3.0, 1.0],
+        ]
+    )
     choices = {"choices": torch.tensor([2, 3])}
+
     assert MultipleChoiceTaskHead(facts).read(scores, choices, train) == [
         [1.0, 2.0],
         [0.0, 3.0, 1.0],

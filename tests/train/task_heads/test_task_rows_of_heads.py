@@ -44,22 +44,44 @@ ONES = [[1], [1], [1], [1]]
 @pytest.mark.parametrize(
     ("answer", "columns", "wrong"),
     [
-        (ClassificationTaskHead(SEVERAL), {"labels": [[0, 1, 1], [1, 0], [0, 0, 0], []]}, [1, 3]),
+        (
+            ClassificationTaskHead(SEVERAL),
+            {"labels": [[0, 1, 1], [1, 0], [0, 0, 0], []]},
+            [1, 3],
+        ),
         (ClassificationTaskHead(ONE), {"label": ONES}, []),
         (
             MultipleChoiceTaskHead(CHOICES),
-            {"choice_starts": [[0], [0, 1], [0, 1], [0, 1, 2]], "choice": [[0], [2], [1], [2]]},
+            {
+                "choice_starts": [[0], [0, 1], [0, 1], [0, 1, 2]],
+                "choice": [[0], [2], [1], [2]],
+            },
             [0, 1],
         ),
-        (TaggingTaskHead(TAGS), {"word_numbers": [[0, 0, 0], [0, 0], [0] * 3, [0] * 4]}, [1, 3]),
+        (
+            TaggingTaskHead(TAGS),
+            {"word_numbers": [[0, 0, 0], [0, 0], [0] * 3, [0] * 4]},
+            [1, 3],
+        ),
         (
             LmTaskHead(WRITTEN),
-            {"label_positions": [[1, 2], [1], [0], [2]], "label_ids": [[7, 3], [9], [2], [3]]},
+            {
+                "label_positions": [[1, 2], [1], [0], [2]],
+                "label_ids": [[7, 3], [9], [2], [3]],
+            },
             [1, 2],
         ),
         (LmTaskHead(WRITTEN), {}, []),
-        (RegressionTaskHead(NUMBER), {"target": [[0.0], [1.0], [-0.1], [np.nan]]}, [2, 3]),
-        (RegressionTaskHead(NUMBER), {"target": [[1.1], [1.0], [0.5], [0.0]]}, [0]),
+        (
+            RegressionTaskHead(NUMBER),
+            {"target": [[0.0], [1.0], [-0.1], [np.nan]]},
+            [2, 3],
+        ),
+        (
+            RegressionTaskHead(NUMBER),
+            {"target": [[1.1], [1.0], [0.5], [0.0]]},
+            [0],
+        ),
         (
             SpanTaskHead(SPANS),
             {
@@ -88,6 +110,7 @@ def test_rows_that_break_a_rule_of_their_task_are_named(answer, columns, wrong):
         name: Ragged.from_lists(values, kinds.get(name, np.uint16))
         for name, values in ({"input_ids": IDS} | columns).items()
     }
+
     assert [row for row, _ in answer.problems(columns)] == wrong
 
 
@@ -96,7 +119,11 @@ def test_rows_that_break_a_rule_of_their_task_are_named(answer, columns, wrong):
     [
         ({}, ONE, {"labels": ("0", "1")}),
         ({"labels": ("0", "1")}, ONE, {"labels": ("0", "1")}),
-        ({"classes": 3}, SEVERAL, {"classes": 3, "labels": ("a", "b", "c"), "multi_label": True}),
+        (
+            {"classes": 3},
+            SEVERAL,
+            {"classes": 3, "labels": ("a", "b", "c"), "multi_label": True},
+        ),
         ({"multi_label": True}, ONE, {"labels": ("0", "1"), "multi_label": True}),
         ({"classes": 2}, NUMBER, {"classes": 2}),
         ({"labels": ("1", "0")}, ONE, "expected 0, 1, in the order of SET"),
@@ -107,6 +134,7 @@ def test_a_head_takes_the_labels_of_its_set(keys, facts, expected):
     model = replace(
         small_config("encoder"), heads={"classification": ClassificationHead.Options(**keys)}
     )
+
     if isinstance(expected, str):
         with pytest.raises(ConfigurationError, match=expected):
             ClassificationTaskHead(facts).configure(model, "classification", "SET")
@@ -121,6 +149,7 @@ def test_records_say_the_class_and_how_sure_the_model_is():
     several = ClassificationTaskHead(SEVERAL)
     scores = [0.0, 2.0, -1.0]
     sure = 1 / (1 + math.exp(-2))
+
     assert one.record(scores[:2]) == {
         "label": "1",
         "probability": pytest.approx(sure, abs=1e-6),
@@ -130,7 +159,9 @@ def test_records_say_the_class_and_how_sure_the_model_is():
         },
     }
     assert one.certain_class(scores[:2]) == (1, pytest.approx(sure))
+
     record = several.record(scores)
+
     assert (record["labels"], record["probabilities"]["b"]) == (
         ["b"],
         pytest.approx(sure, abs=1e-6),
@@ -141,17 +172,24 @@ def test_records_say_the_class_and_how_sure_the_model_is():
     assert [one.show(1), several.show([1, 0, 1])] == ["1", ["a", "c"]]
     assert one.values({1: [0.0, 2.0], 0: [1.0, 0.0]}).tolist() == [0, 1]
     assert several.values({0: scores}).tolist() == [[0, 1, 0]]
+
     record = MultipleChoiceTaskHead(CHOICES).record([0.0, 2.0])
+
     assert record == {
         "choice": 1,
-        "probabilities": [pytest.approx(1 - sure, abs=1e-6), pytest.approx(sure, abs=1e-6)],
+        "probabilities": [
+            pytest.approx(1 - sure, abs=1e-6),
+            pytest.approx(sure, abs=1e-6),
+        ],
     }
     assert [MultipleChoiceTaskHead(CHOICES).error(gold, record) for gold in (1, 0)] == [
         0.0,
         pytest.approx(sure, abs=1e-6),
     ]
     assert RegressionTaskHead(NUMBER).error(2.0, RegressionTaskHead(NUMBER).record(0.5)) == 1.5
+
     tags = {"words": ["a", "b", "c"], "tags": ["O", "B-X", "O"]}
+
     assert TaggingTaskHead(TAGS).error(["O", "O", "O"], tags) == pytest.approx(1 / 3)
     assert [*TaggingTaskHead(TAGS).classes(["O", "O"], {"tags": ["O", "B-X"]})] == [
         (("O",), ("O",)),

@@ -213,6 +213,7 @@ def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]])
     sets = list(dict.fromkeys(name for _, splits in named for name in splits))
     metric = next(iter(named[0][1]["dev"][0].scores["metrics"]))
     rows = [[metric, *sets, "gap"]]
+
     for name, splits in named:
         means = {
             split: fmean(run.metrics[metric] for run in runs) for split, runs in splits.items()
@@ -221,6 +222,7 @@ def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]])
         cells = [f"{means[split]:.4f}" if split in means else "-" for split in sets]
         difference = f"{means['dev'] - fmean(others):.4f}" if others else "-"
         rows.append([name, *cells, difference])
+
     yield from align_rows(rows, right=True)
 
 

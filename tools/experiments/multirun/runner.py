@@ -138,6 +138,7 @@ def run_step(
         program, cwd=ROOT, env=_step_environment(accelerator) | environment
     ) as process:
         _RUNNING.add(process)
+
         try:
             while watch is not None and process.poll() is None:
                 try:

@@ -171,6 +171,7 @@ def _run(output: Path, name: str, recipe: Mapping[str, Any], files: str) -> Path
         f"output={output / name}",
         accelerator=None,
     )
+
     return output / name / "corrupt"
 
 

@@ -93,6 +93,7 @@ def outcome(matrix: Matrix, learned: Sequence[int], rising: Sequence[bool]) -> O
     end = len(matrix) - 1
     forgetting = []
     changes = []
+
     for task, (stage, rises) in enumerate(zip(learned, rising, strict=True)):
         if stage == end:
             continue
@@ -100,8 +101,11 @@ def outcome(matrix: Matrix, learned: Sequence[int], rising: Sequence[bool]) -> O
         signed = [score if rises else -score for score in scores]
         forgetting.append(round(max(signed[:-1]) - signed[-1], 12))
         changes.append(signed[-1] - signed[0])
+
     last = matrix[end][learned.index(end)]
+
     assert last is not None, "the task of the last stage has a score"
+
     return Outcome(forgetting, round(sum(changes) / len(changes), 12) if changes else None, last)
 
 
@@ -391,6 +395,7 @@ class TaskSequence:
         kinds: dict[str, str] = {}
         scores: list[float | None] = []
         latest = TrainedModel.open(runs[-1]).model
+
         for number, task in enumerate(self.tasks):
             scorer = self._model_for_task(latest, runs, number, known)
             score = None
@@ -399,6 +404,7 @@ class TaskSequence:
                     scorer, task.heldout, self.options.heldout_rows
                 )
             scores.append(score)
+
         publish_json(path, {"run": str(runs[-1]), "scores": scores, "kinds": kinds})
 
     def _model_for_task(

@@ -131,6 +131,7 @@ def measure_latencies(
         for rows in BATCHES:
             passes = repeat(random_batch(dense, rows, length)) if batches is None else batches(rows)
             seconds: tuple[list[float], list[float]] = ([], [])
+
             for number, batch in zip(range(_WARMUP + repeats), passes, strict=False):
                 pairs: list[tuple[Model | ExitingModel, list[float]]] = list(
                     zip((model, dense), seconds, strict=True)
@@ -141,6 +142,7 @@ def measure_latencies(
                     compute_scores(own, batch)
                     if number >= _WARMUP:
                         times.append(time.perf_counter() - start)
+
             latencies[rows] = Latency(median(seconds[0]), median(seconds[1]))
 
     return latencies
@@ -151,6 +153,7 @@ def compute_scores(model: Model | ExitingModel, batch: Mapping[str, Tensor]) -> 
     if isinstance(model, ExitingModel):
         model(batch)
         return
+
     for name, view in model.views(batch).items():
         head = model.heads[name]
         if isinstance(head, VocabularyHead):

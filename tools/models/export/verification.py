@@ -182,6 +182,7 @@ def _ids_for(export: Export) -> Tensor:
         for token in np.ravel(value)
         if token is not None
     }
+
     ordinary = (token for token in range(export.model.vocab_size) if token not in special)
     row = list(islice(ordinary, _IDS)) or [0]
     end = export.config.get("eos_token_id")

@@ -57,11 +57,13 @@ def locate_sets(run: Path, data: DataConfig, set_paths: SetPaths) -> DataConfig:
         return data
     names = list(dict.fromkeys(path for phase in data.all_phases.values() for path in phase.sets))
     current = _match_by_digest(run, names, read_sets(run), set_paths.sets)
+
     if data.shards is None:
         phases = [
             replace(phase, shards=[current[path] for path in phase.sets]) for phase in data.phases
         ]
         return replace(data, phases=phases)
+
     return replace(data, shards=[current[path] for path in names])
 
 
@@ -86,6 +88,7 @@ def _match_by_digest(
             raise ConfigurationError(
                 f"data.shards: {run} reads {named} which is not among those given: {have}"
             )
+
         current[path] = paths_by_digest[entry.digest]
 
     return current

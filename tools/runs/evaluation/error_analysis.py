@@ -93,6 +93,7 @@ def _class_scores(
     predicted = Counter(name for _, guesses in units for name in guesses)
     both = Counter(name for gold_labels, guesses in units for name in {*gold_labels} & {*guesses})
     rows: list[list[object]] = []
+
     for name in labels:
         if not gold[name] + predicted[name]:  # no score is defined
             rows.append([name, *["–"] * 3, 0])
@@ -101,6 +102,7 @@ def _class_scores(
         recall = both[name] / max(1, gold[name])
         f1 = 2 * both[name] / max(1, gold[name] + predicted[name])
         rows.append([name, *(f"{score:.4f}" for score in (precision, recall, f1)), gold[name]])
+
     return rows
 
 

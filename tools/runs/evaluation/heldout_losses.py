@@ -44,6 +44,7 @@ def heldout_losses(trained: TrainedModel, set_paths: SetPaths | None = None) -> 
             f"{trained.folder}: has no held-out set: name one by data.heldout=MANIFEST, or texts "
             "by perplexity=TEXTS"
         )
+
     return {
         "step": trained.step,
         "sets": {name: _losses(trained, datasets, name) for name in datasets.heldout},

@@ -110,6 +110,7 @@ class RunScores:
                     .float()
                     .log_softmax(-1)
                 )
+
                 greedy = bool((logs.argmax(-1) == targets).all())
                 found[number] = (
                     float(logs.gather(1, targets[:, None]).sum(dtype=torch.float64)),

@@ -90,6 +90,7 @@ def _pair_of(fields: Mapping[str, object], stem: str, where: str) -> Pair:
     if "input_prefix" in fields:  # entity tracking
         options = fields.get("options")
         operations = fields.get("numops")
+
         if not (
             isinstance(options, list)
             and len(options) > 1
@@ -98,6 +99,7 @@ def _pair_of(fields: Mapping[str, object], stem: str, where: str) -> Pair:
             raise IntegrityError(
                 f"{where}: expected a field 'options' with two texts or more, the right one first"
             )
+
         good, bad, *further = (text("input_prefix") + option for option in options)
         paradigm = stem if operations is None else f"{stem}_{operations}_ops"
         return Pair(good, bad, paradigm, "entity_tracking", tuple(further))

@@ -142,6 +142,7 @@ class TokenNgrams:
         tokens = np.asarray(document, np.int64)
         probabilities = np.full(len(tokens), 1.0 / self._size)
         contexts = np.zeros(len(tokens), np.int64)
+
         for order in self._orders:
             indices = order.find(contexts * self._size + tokens)
             kept = np.maximum(order.counts[indices] - order.discount, 0.0)
@@ -151,6 +152,7 @@ class TokenNgrams:
                 totals > 0, (kept + spread) / np.maximum(totals, 1), probabilities
             )
             contexts = np.concatenate([[-1], indices[:-1]])
+
         return np.asarray(np.log(probabilities[1:]))
 
 

@@ -149,6 +149,7 @@ def _encode_allowed(trained: TrainedModel, text: str, allowed: Sequence[str]) ->
             raise ConfigurationError(
                 f"allowed: '{each}' shares a token with the end of TEXT; begin it with a blank"
             )
+
     return [ids[len(prompt) :] for ids in joined]
 
 

@@ -74,6 +74,7 @@ def fill_text(
         banned=vocabulary.special.nonzero()[0].tolist(),
         previous=trained.predicts_next,
     )
+
     return [filling for of_row in fillings for filling in of_row][:samples]
 
 

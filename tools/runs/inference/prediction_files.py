@@ -89,6 +89,7 @@ def check_output(output: Path, layout: Layout | None, answer: TaskHead) -> None:
         raise ConfigurationError(
             f"output: {output}: expected a file that ends in {', '.join(_SUFFIXES)}"
         )
+
     if layout not in (None, answer.layout):
         fitting = (
             f"expected {answer.layout}"
@@ -158,6 +159,7 @@ def _write_parquet(path: Path, records: Iterable[Record], answer: TaskHead) -> N
         [(name, types[column_type]) for name, column_type in columns_of(answer).items()]
     )
     rows: list[Record] = []
+
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
         for record in records:
             cells = flat_record(record)
@@ -177,11 +179,14 @@ def _write_squad(
     """
     answers = {}
     chances = {}
+
     for record in records:
         key = str(record.get("id", record["row"]))
         answers[key] = record.get("answer", "")
         chances[key] = record.get("na_prob", 1.0)
+
     file.write(json.dumps(answers, ensure_ascii=False) + "\n")
+
     if unanswerable:
         publish_text(
             output.with_name(f"{output.stem}.na_prob.json"),

@@ -143,11 +143,13 @@ def _keys_of(
     They are as given, else from the training task, else columns of the key's name.
     """
     needed, optional = answer.input_keys()
+
     if unknown := columns.keys.keys() - {*needed, *optional}:
         raise ConfigurationError(
             f"{unknown.pop()}: the task {answer.metadata.name} reads "
             f"{', '.join((*needed, *optional))}: give those columns"
         )
+
     reader_columns = reader.input_columns(names)
     return {
         key: columns.keys.get(key) or reader_columns.get(key) or [key]

@@ -120,6 +120,7 @@ class _FittedPrompt:
                 if empty is None
                 else _candidates(template, scorer, prompt_of(template, before, empty))
             )
+
             self.fits = (
                 max(shown_row.length for shown_row in (*self.candidates, *self.blank)) <= window
             )

@@ -237,6 +237,7 @@ def vocabulary_for(shards: ShardSet, folder: Path | None = None) -> Vocabulary |
         recorded_tokenizer.special_ids,
         recorded_tokenizer.sentinels,
     )
+
     actual = (vocabulary.size, vocabulary.specials, vocabulary.sentinels)
     for name, expected, got in zip(
         ("vocab_size", "special_ids", "sentinels"), actual, recorded, strict=True

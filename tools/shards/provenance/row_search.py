@@ -54,6 +54,7 @@ def find_rows(shards: ShardSet, uid: int) -> list[StoredRow]:
         raise ConfigurationError(
             f"{shards.path}: rows of a set of {shards.manifest.kind} have no sample uid"
         )
+
     for blocks in (_likely_blocks(shards, uid), readable_blocks(shards)):
         matches: list[StoredRow] = []
         for block in blocks:
@@ -61,6 +62,7 @@ def find_rows(shards: ShardSet, uid: int) -> list[StoredRow]:
             matches += _iterate_rows(block, rows, rows.fixed["uid"] == np.uint64(uid))
         if matches:
             return matches
+
     return []
 
 

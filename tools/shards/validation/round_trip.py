@@ -110,10 +110,12 @@ class RoundTrip:
         # put the labels back at their positions
         inputs = rows.columns["input_ids"]
         values = inputs.values.copy()
+
         if "label_positions" in rows.columns:
             positions = rows.columns["label_positions"]
             flat = positions.values + np.repeat(inputs.offsets[:-1], positions.lengths)
             values[flat] = rows.columns["label_ids"].values
+
         expected = self._frame(ids)
         return np.array_equal(inputs.offsets, expected.offsets) and np.array_equal(
             values, expected.values

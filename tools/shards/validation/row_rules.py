@@ -191,6 +191,7 @@ def _roles(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
             and (row := first_of_values(column, column.values >= limit)) is not None
         ):
             yield row, f"expected {spec.name} below {limit}, got {column[row].tolist()}"
+
         if role.use in _BY_USE:
             present = rows_with(column, block, manifest)
             yield from _BY_USE[role.use](spec.name, role, columns, present)
@@ -207,6 +208,7 @@ def _positions(
             f"expected {name} below the {of.lengths[row]} tokens of the row's {role.of}, got "
             f"{positions[row].max()}",
         )
+
     if (
         first_not_ascending(positions) is not None
         and (row := first_repeated(positions)) is not None
@@ -409,6 +411,7 @@ def _sentinels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
         return
     ranks = np.full(manifest.tokenizer.vocab_size, -1, dtype=np.int64)
     ranks[sentinels] = np.arange(len(sentinels))
+
     for name in ("input_ids", "target_ids"):
         ranks_found = as_ranks(block.rows.columns[name], ranks)
         if (

@@ -136,6 +136,7 @@ def _check_variant(block: LocatedRows, shards: ShardSet, shard: int) -> None:
         raise IntegrityError(
             f"{shards.path}: {files} shards cannot hold {variants} variants of each sample shard"
         )
+
     expected = shard // (files // variants)
     wrong = block.rows.fixed["variant"] != expected
     if wrong.any():

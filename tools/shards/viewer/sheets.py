@@ -182,6 +182,7 @@ def score_sheets(pieces: TokenRenderer, row: ShardRow, shards: ShardSet) -> list
             for entry in np.argsort(-shares.astype(np.float64), kind="stable")[:_SHOWN]
             if shares[entry] > 0
         ]
+
         named = [
             str(token_id[entry]) if is_task else pieces.piece(int(token_id[entry]))
             for entry in best

@@ -238,6 +238,7 @@ def _absolute_entry(entry: object) -> object:
         raise ConfigurationError(
             f"input: nothing at {path}; give a file, a folder or a glob, such as 'texts/*.txt'"
         )
+
     return str(path)
 
 

@@ -80,6 +80,7 @@ def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
     model = config.model
     phases = open_phases(data, check_files=check_files)
     served: set[str] = set()
+
     for (key, phase), opened in zip(data.all_phases.items(), phases, strict=True):
         # in a mixture with samples, a set of examples is not corrupted: causal rows do not change
         corrupted = bool(phase.corrupt or data.corrupt) and not any(
@@ -88,12 +89,15 @@ def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
         for path, source in zip(phase.sets, opened.sources, strict=True):
             set_key = key if len(opened.sources) == 1 else f"{key} ({path})"
             served |= _check_set(source, config, set_key, corrupted)
+
     train = phases[0].sources[0].shards
+
     if missing := sorted(name for name, target in model.targets.items() if target not in served):
         raise ConfigurationError(
             f"model.heads: {missing[0]} cannot be trained on {train.path}: the training sets have "
             f"labels for {', '.join(sorted(served))} only"
         )
+
     refuse_unfit_scores(config, phases)
 
     # held-out sets: each must have what every head reads, and the tokenizer of the training set
@@ -107,7 +111,9 @@ def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
             f"data.heldout: {config.optimizer.name} follows the held-out loss, and no held-out set "
             f"was found next to {train.path}: name one"
         )
+
     corruptions = {}
+
     for name, shards in heldout.items():
         key = f"data.heldout ({name})"
         entries = data.corrupt or next(iter(data.all_phases.values())).corrupt
@@ -176,6 +182,7 @@ def _check_set(source: Input, config: TrainConfig, key: str, corrupted: bool) ->
             f"{key}: {shards.path} holds {manifest.kind}, data.corrupt needs samples: name a set "
             "below group/"
         )
+
     objective = manifest.objective
     if manifest.kind != "examples" or objective is None:
         remedy = "run `clozeline corrupt` on it"
@@ -184,6 +191,7 @@ def _check_set(source: Input, config: TrainConfig, key: str, corrupted: bool) ->
         raise ConfigurationError(
             f"{key}: {shards.path} holds {manifest.kind}, expected examples: {remedy}"
         )
+
     if not len(shards):
         raise ConfigurationError(
             f"{key}: {shards.path} holds no rows: give the pipeline more documents"
@@ -196,6 +204,7 @@ def _check_set(source: Input, config: TrainConfig, key: str, corrupted: bool) ->
             f"{shards.path}, whose objective {objective.name} is for the architecture "
             f"{objective.architecture}"
         )
+
     if not set(model.targets.values()) & set(objective.heads):
         raise ConfigurationError(
             f"model.heads: {', '.join(model.heads)} cannot be trained on {shards.path}, whose "
@@ -217,6 +226,7 @@ def _check_set(source: Input, config: TrainConfig, key: str, corrupted: bool) ->
     refuse_unfit_heads(manifest, model, where)
     refuse_unread(manifest, model, config.data.ignore, where)
     refuse_unreadable(collate, model, where)
+
     if config.prune is not None and (
         unread := sorted(config.prune.type.unsupported & collate.tensor_names)
     ):
@@ -225,12 +235,14 @@ def _check_set(source: Input, config: TrainConfig, key: str, corrupted: bool) ->
             f"right, and these rows have {unread[0]}: group them without packing, in another frame "
             "than xlnet"
         )
+
     several = "choice_starts" in manifest.roles  # each choice is a separate row
     longest = (
         min(manifest.max_length, objective.options["max_length"])
         if several
         else manifest.max_length
     )
+
     check_length(longest, config, shards.path)
     check_languages(manifest, model.languages, shards.path)
     return find_targets(manifest, model)
@@ -258,6 +270,7 @@ def check_languages(manifest: Manifest, embeddings: int, path: Path) -> None:
             f"model.languages: rows of {path} store no languages: corrupt with languages: true, or "
             "set it to 0"
         )
+
     if (languages := len(manifest.languages)) > embeddings:
         raise ConfigurationError(
             f"model.languages: {path} has {languages} languages ({', '.join(manifest.languages)}), "

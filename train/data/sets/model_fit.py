@@ -58,6 +58,7 @@ def with_task_settings(
 def fit_task_heads(model: ModelConfig, training: Sequence[ShardSet]) -> ModelConfig:
     """Return the model with settings from its training rows, such as the scale of their numbers."""
     heads = dict(model.heads)
+
     for name, target in model.targets.items():
         metadata = [read_task_metadata(shards.manifest) for shards in training]
         of_head = [
@@ -68,6 +69,7 @@ def fit_task_heads(model: ModelConfig, training: Sequence[ShardSet]) -> ModelCon
         if of_head:
             task_head = TASK_HEADS.create(target, read_task_metadata(of_head[0].manifest))
             heads[name] = task_head.fit(heads[name], _read_rows(of_head))
+
     return replace(model, heads=heads) if heads != model.heads else model
 
 
@@ -114,26 +116,31 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
     # check each head: pairs, labels of others, its own columns, a generator
     served = find_targets(manifest, model)
     labeled = not columns.isdisjoint({"label_positions", "prediction_order"})
+
     for name, target in model.targets.items():
         head = model.heads[name]
         where = f"{key}: model.heads.{name}"
+
         if head.pool == "pair" and _SEGMENTS not in columns:
             raise ConfigurationError(
                 f"{where}.pool: pair compares the two segments of a row, and the set has none: "
                 "take a task of pairs in the frame bert, or another pool: "
                 f"model.heads.{name}.pool=null"
             )
+
         several = isinstance(head, ClassificationHead.Options) and head.multi_label
         if several and target in served and "labels" not in columns:
             raise ConfigurationError(
                 f"{where}.multi_label: expected false, as the column label of a shard set has one "
                 f"class per row, got true: {unset_head_key(model, name, 'multi_label')}"
             )
+
         if target not in served and LABEL_INDEX in HEADS.load_class(name).reads and labeled:
             raise ConfigurationError(
                 f"{where} would learn from labels that are for {', '.join(sorted(served))}: remove "
                 "the set or the head"
             )
+
         if not family.generator_targets and target in served and judges_generator(target, served):
             raise ConfigurationError(
                 f"{where} judges the tokens of a generator, and the family {model.family} has "
@@ -177,6 +184,7 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
     collate = Collate.from_manifest(manifest)
     heads = set(objective.heads if objective else ()) - set(model.targets.values())
     compared = any(head.pool == "pair" for head in model.heads.values())
+
     for name, role in collate.roles.items():
         if name == _SEGMENTS:
             if not (
@@ -207,6 +215,7 @@ def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
     for name, expected in family.unsupported.items():
         if name in tensors:
             raise ConfigurationError(f"{key}: {name}: {expected}")
+
     if "left_padding" in tensors:
         unfit = [
             f"model.heads.{head}" for head in model.heads if not HEADS.load_class(head).left_padding
@@ -226,6 +235,7 @@ def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
             f"distinguish modes and segments, {_PAIR_TYPES} for segments alone, or 0 for neither; "
             f"got {table}"
         )
+
     needed = _PAIR_TYPES if ("segment_ids" if modes else "type_ids") in tensors else 0
     needed = _LEFT_PADDED_TYPES if "left_padding" in tensors and not modes else needed
     if 0 < table < needed:
@@ -239,13 +249,16 @@ def refuse_missing(collate: Collate, model: ModelConfig, key: str) -> None:
     """Refuse sets without a tensor that the family or a head reads."""
     parts = {f"model.family: {model.family}": _family_of(model)}
     parts |= {f"model.heads.{name}": HEADS.load_class(name) for name in model.heads}
+
     for part, reader in parts.items():
         if missing := names_of(reader.reads) - collate.tensor_names - {SAMPLE_WORDS.name}:
             raise ConfigurationError(
                 f"{key}: {part} needs {', '.join(sorted(missing))}, and these rows have no column "
                 "for it: name sets of an objective that serves it, or remove it"
             )
+
         made = {field.name: field for fields in collate.fields.values() for field in fields}
+
         for field in reader.reads:
             stored = made.get(field.name, field)
             if (stored.per, stored.dtype) != (field.per, field.dtype):

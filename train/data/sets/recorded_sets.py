@@ -64,7 +64,9 @@ def describe_set(path: Path | str, source: Input) -> RecordedSet:
     """Return the record of a training set; `path` is the configured one."""
     manifest = source.manifest
     stored = source.shards.manifest
+
     assert manifest.objective is not None, "a start refuses a set without an objective"
+
     return RecordedSet(
         path=redact_text(as_url(path) or str(local_path(path).absolute())),
         name=stored.name,
@@ -98,6 +100,7 @@ def record_sets(run: Path, data: DataConfig, phases: Sequence[Phase[Input]]) -> 
     with suppress(IntegrityError):
         if _fingerprint(run / TOKENIZER_FOLDER) == fingerprint:
             return ""
+
     try:
         source = find_tokenizer(shards.path, fingerprint)
         load_tokenizer(source)
@@ -105,6 +108,7 @@ def record_sets(run: Path, data: DataConfig, phases: Sequence[Phase[Input]]) -> 
         return ""
     except IntegrityError as error:
         return str(error)
+
     _copy(source, run / TOKENIZER_FOLDER)
     return ""
 
@@ -116,6 +120,7 @@ def read_sets(run: Path) -> tuple[RecordedSet, ...]:
         IntegrityError: sets.json is missing or damaged.
     """
     path = run / SETS_FILE
+
     try:
         data = verify_checksum(read_json(path) or {}, path, _FORMAT)
         sets: tuple[RecordedSet, ...] = validate(
@@ -125,10 +130,12 @@ def read_sets(run: Path) -> tuple[RecordedSet, ...]:
         raise IntegrityError(
             f"{path} is missing or damaged: {error}; a start of the run writes it again"
         ) from error
+
     if not sets:
         raise IntegrityError(
             f"{path} is damaged: it lists no set; a start of the run writes it again"
         )
+
     return sets
 
 
@@ -187,6 +194,7 @@ def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
         raise ConfigurationError(
             "steps: auto counts passes over data.shards; with data.phases, set a number"
         )
+
     sources = phases[0].sources
     if hold_task_rows(sources):
         return plan_task_steps(
@@ -245,12 +253,14 @@ def expected_batches(
         share = 0.5 * (1 + math.erf(missing / scale)) if scale else float(missing > 0)
         total += share
         squares += (2 * number + 1) * share
+
     return total, math.sqrt(max(0.0, squares - total**2))
 
 
 def read_first_block(shards: ShardSet, *, skip_damaged: bool) -> RowBatch:
     """Return the first block that training would read, skipping quarantined and damaged blocks."""
     problem: DamagedBlock | None = None
+
     for block in range(len(shards.index)):
         try:
             if block not in shards.quarantined:
@@ -259,6 +269,7 @@ def read_first_block(shards: ShardSet, *, skip_damaged: bool) -> RowBatch:
             if not skip_damaged:
                 raise
             problem = problem or error
+
     raise problem or ConfigurationError(
         f"{shards.path}: every block is in quarantine, and no row remains"
     )
@@ -307,9 +318,11 @@ def describe_rereading(
 
     # compare the reads of each set with its stored variants
     lines = []
+
     for label, source in sources.items():
         reads = round(rows[label] / len(source.shards), 1)
         variants = source.manifest.variants
+
         if reads > _MOST_READS and source.corruption is None and _is_random(source):
             samples = [
                 parent.name for parent in source.manifest.parents if parent.role == "samples"
@@ -321,4 +334,5 @@ def describe_rereading(
                 "each pass: the recipe's entry as data.corrupt, and "
                 f"group/{(samples or ['...'])[0]} as data.shards"
             )
+
     return lines

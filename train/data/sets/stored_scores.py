@@ -100,18 +100,22 @@ def refuse_unfit_scores(config: TrainConfig, phases: Sequence[Phase[Input]]) -> 
 
     # the loss must read what was stored
     first = opened[0][1]
+
     for shards, stored in opened:
         where = f"data.shards.columns: {shards.path}"
+
         if (stored.digest, stored.head, stored.k) != (first.digest, first.head, first.k):
             raise ConfigurationError(
                 f"{where} has the {stored}, another set of this run has the {first}: teach both "
                 "with one teacher and k"
             )
+
         if stored.head not in config.model.heads:
             raise ConfigurationError(
                 f"{where}: scores of the teacher's head {stored.head}, the student has "
                 f"{', '.join(config.model.heads)}"
             )
+
         for loss in losses:
             options = loss.options
             for name, ours in (

@@ -33,6 +33,7 @@ def text_form(config: ModelConfig, recorded: Sequence[RecordedSet]) -> TextForm:
             if config.position.kind == "t5"
             else None
         )
+
     return TextForm(
         frame=frame,
         start="bos" if first is None else role_before_texts(first),
@@ -60,6 +61,7 @@ def frame_of(trained_on: RecordedSet) -> ExportTemplate | None:
     else:
         head = options.get("source_head", "none")
         frame = END._replace(head=() if head == "none" else (head,))
+
     return frame._replace(tail=()) if reads_prompts(objective) else frame
 
 

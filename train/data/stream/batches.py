@@ -111,6 +111,7 @@ class Builder:
         # gather the rows of these batches
         positions = np.arange(position, position + batches * count)
         rows = self._gather(span, lanes, positions, batches)
+
         if assembly.by_length:
             lengths = rows.columns["input_ids"].lengths.reshape(batches, size)
             order = np.argsort(lengths, axis=1, kind="stable") + np.arange(batches)[:, None] * size
@@ -121,10 +122,12 @@ class Builder:
         self.position = int(ends[-1])
         epochs = self._epochs(span, ends)
         global_batches = []
+
         for number, (end, epoch) in enumerate(zip(ends.tolist(), epochs, strict=True)):
             starts = range(number * size, (number + 1) * size, assembly.micro_batch)
             samples = end * self.reading.lanes
             global_batches.append([self._batch(rows, start, samples, epoch) for start in starts])
+
         return global_batches
 
     def _enter(self, span: PhaseSpan) -> PhaseSpan:
@@ -148,6 +151,7 @@ class Builder:
         parts: list[RowBatch] = []
         part = np.zeros_like(drawn)
         row = np.zeros_like(drawn)
+
         for k, rounds in enumerate(self._read):
             lane, at = np.nonzero(drawn == k)
             if len(lane):
@@ -263,6 +267,7 @@ class Batches:
         if ahead is not None:
             ahead.stop()
             self._waited += ahead.wait_seconds
+
         if not (keep_rounds and (ahead is None or ahead.join())):
             for rounds in self._rounds:
                 rounds.close()

@@ -126,12 +126,15 @@ class Collate:
                 f"{have_ids}; make them with `tokenizer.add: true`, or give the role to a piece: "
                 "`tokenizer.specials='{pad: PIECE}'`"
             )
+
         self._pad = special_ids["pad"]
+
         if self._left and architecture != "encoder":
             raise ConfigurationError(
                 f"padding_side '{padding_side}': rows of a {architecture} are padded on the right "
                 "only"
             )
+
         if architecture == "encoder_decoder":
             if decoder_start is None:
                 raise ConfigurationError(
@@ -158,6 +161,7 @@ class Collate:
             for name, role in roles.items()
             if name not in columns_with_rules
         }
+
         """tensors of the columns without a rule, which follow from the role of the column alone"""
         self._refuse_names()
 
@@ -195,6 +199,7 @@ class Collate:
         # all sets must fit one model
         parts = tuple(Collate.from_manifest(manifest) for manifest in manifests)
         first = parts[0]
+
         for manifest, part in zip(manifests, parts, strict=True):
             if part._batch_format != first._batch_format:
                 raise ConfigurationError(
@@ -202,6 +207,7 @@ class Collate:
                     "stream: their batches differ in architecture or padding, or in where labels "
                     f"are: {first._batch_format} and {part._batch_format}"
                 )
+
             if manifest.tokenizer.fingerprint != manifests[0].tokenizer.fingerprint:
                 both = f"'{manifests[0].name}' and '{manifest.name}'"
                 raise ConfigurationError(
@@ -219,6 +225,7 @@ class Collate:
                     "belong to the labels of one objective; give all sets of the run the same "
                     "columns, or none"
                 )
+
             merged = copy(first)
             merged._use_roles({name: role for part in parts for name, role in part.roles.items()})
             merged._ids_only = False
@@ -235,6 +242,7 @@ class Collate:
         if len(set(keys)) > 1:
             first._objectives = np.array([list(dict.fromkeys(keys)).index(key) for key in keys])
             first._ids_only = False
+
         return first
 
     @property
@@ -283,6 +291,7 @@ class Collate:
                 f"shard set '{manifest.name}' has {manifest.kind}, not examples: give a folder "
                 "below corrupt/, or an Input with a corruption"
             )
+
         return Collate(
             objective.architecture,
             manifest.roles,
@@ -378,6 +387,7 @@ class Collate:
             segments["position_ids"] = torch.minimum(
                 segments["position_ids"], tensors["position_ids"]
             )
+
         tensors |= segments
         if "prefix_length" in columns:
             tensors["prefix_length"] = torch.from_numpy(scalar_column(columns["prefix_length"]))
@@ -434,6 +444,7 @@ class Collate:
         """Return labels and decoder inputs; `of` [B] is the set of each row if rules differ."""
         # encoder-decoders: labels are those of the decoder
         ids = tensors["input_ids"].numpy()
+
         if self.architecture == "encoder_decoder":
             begin = (
                 self._decoder_start
@@ -449,6 +460,7 @@ class Collate:
 
         # one rule for all rows
         prefix = scalar_column(columns["prefix_length"]) if "prefix_length" in columns else None
+
         if of is None:
             if "tags" in columns:
                 return build_tag_labels(columns, ids.shape[1])
@@ -468,12 +480,14 @@ class Collate:
         if "label_positions" in columns:
             previous = np.array([part._previous for part in self._parts])[of]
             parts.append(build_labels(columns, ids.shape[1], previous))
+
         if "tags" in columns:
             parts.append(build_tag_labels(columns, ids.shape[1]))
         rank = {}
         if "prediction_order" in columns:
             parts.append(build_permutation_labels(columns, ids))
             rank = {"rank": parts[-1]["rank"]}
+
         index, labels = (
             torch.cat([part[name] for part in parts]) for name in ("label_index", "label_ids")
         )

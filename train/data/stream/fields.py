@@ -76,6 +76,7 @@ def _of_labels(
         if "label_index" in batch.tensors
         else np.zeros(0, np.int64)
     )
+
     text = batch.tensors.get("decoder_input_ids", batch.tensors["input_ids"])
     rows_of_labels = index // text.shape[1]
     counts = np.bincount(rows_of_labels, minlength=len(column))
@@ -91,6 +92,7 @@ def _of_labels(
     if batch.sorted_labels:  # labels of several objectives are sorted by position
         positions, rows = flatten(batch.columns[role.of])
         values = values[np.lexsort((positions, rows))]
+
     of_labels = np.full(len(index), field.filler, field.dtype)
     of_labels[stored[rows_of_labels]] = values
     return of_labels

@@ -92,6 +92,7 @@ def rows_of_choices(
             row = np.searchsorted(begins, positions, side="right") - 1
             sizes = np.bincount(row, minlength=len(begins))
             rows[name] = Ragged(positions - begins[row], np.concatenate(([0], np.cumsum(sizes))))
+
     label = scalar_column(columns.get("choice", empty), IGNORED)
     return rows, {
         "choices": torch.from_numpy(np.maximum(counts, 1)),

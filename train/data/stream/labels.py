@@ -63,6 +63,7 @@ def build_labels(
     """Return the stored labels; rows with `previous` predict them one position earlier."""
     positions, rows = flatten(columns["label_positions"])
     ids, _ = flatten(columns["label_ids"])
+
     if previous is not False:
         positions = positions - (previous if previous is True else previous[rows])
         if len(positions) and positions.min() < 0:
@@ -70,6 +71,7 @@ def build_labels(
                 "a label at position 0 cannot be predicted from the position before it "
                 "(predict_from)"
             )
+
     return {
         "label_index": torch.from_numpy(rows * width + positions),
         "label_ids": torch.from_numpy(ids),
@@ -116,6 +118,7 @@ def build_next_token_labels(
     """
     # full rows without prefix or documents: shared indices
     rows, width = ids.shape
+
     if prefix is None and starts is None and int(lengths.min()) == width:
         return {
             "label_index": torch.from_numpy(_predicting_indices(rows, width).copy()),
@@ -153,6 +156,7 @@ def build_label_weights(
     if "label_count" in columns:
         stored = scalar_column(columns["label_count"], -1)
         counts = np.where(stored < 0, counts, stored)
+
     return {
         "label_weight": torch.from_numpy(weights[rows]),
         "label_count": torch.from_numpy(counts),
@@ -171,20 +175,24 @@ def build_stored_scores(
     """
     # one row per label, or one per row of the batch if there are no token labels
     scores = {}
+
     for name, dtype in (("teacher_ids", np.int64), ("teacher_weights", np.float32)):
         values = columns.get(name, empty_rows(len(tensors["row_weight"]), dtype))
         if "label_ids" not in tensors:
             scores[name] = torch.from_numpy(pad_rows(values, 0, dtype)[0].astype(dtype, copy=False))
             continue
+
         flat = values.values
         labels = len(tensors["label_ids"])
         if len(flat) % labels if labels else len(flat):
             raise IntegrityError(
                 f"{name}: {len(flat)} stored values for {labels} labels: make the column set again"
             )
+
         scores[name] = torch.from_numpy(
             flat.astype(dtype).reshape(labels, len(flat) // labels if labels else 0)
         )
+
     return scores
 
 
@@ -217,6 +225,7 @@ def build_target_rows(
     if np.any(np.equal(begin, TARGET_END)):
         last = targets[np.arange(len(targets)), np.maximum(lengths - 1, 0)]
         begin = np.where(np.equal(begin, TARGET_END), last, begin)
+
     inputs[:, 0] = begin
     inputs[:, 1:] = targets[:, :-1]
     positions = None
@@ -234,6 +243,7 @@ def build_target_rows(
         rows, opened = np.nonzero(starts)
         inputs[rows, opened] = np.broadcast_to(begin, shape[:1])[rows]
         positions = restarting_positions(starts)
+
     if "target_start" in columns:
         positions = np.broadcast_to(in_order, shape) if positions is None else positions
         positions = _align_with_source(inputs, columns, tensors, positions)
@@ -306,12 +316,14 @@ def build_decoder_rows(
     opening = np.zeros((rows, width), np.bool_)
     opening[:, 0] = True
     documents = {}
+
     if "document_ids" in tensors:
         opening = tensors["position_ids"].numpy() == 0
         documents = {
             "decoder_position_ids": tensors["position_ids"],
             "decoder_document_ids": tensors["document_ids"],
         }
+
     inputs = np.where(opening, np.broadcast_to(np.asarray(begin), rows)[:, None], inputs)
     inputs[np.arange(width) >= lengths[:, None]] = pad
     return _decoder_tensors(inputs, lengths, index, ids) | documents
@@ -404,10 +416,13 @@ def _attention_mask(tensors: Mapping[str, Tensor], causal: bool) -> Tensor:
     if not {"attention", "decoder_input_ids"} & tensors.keys() and "prefix_length" in tensors:
         causal = True
         prefix = prefix_mask(tensors["prefix_length"], tensors["input_ids"].shape[1])
+
     visible = padding
     if pairs is not None or prefix is not None:
         visible = plan_attention(None, padding, causal, pairs=pairs, prefix=prefix).mask
+
     assert visible is not None
+
     return (
         visible[:, 0, 0].long()
         if visible is padding

@@ -46,13 +46,16 @@ class SourceMixture:
             raise ConfigurationError(
                 f"weights: expected finite numbers above 0, got {list(weights)}"
             )
+
         self.period = 1 if len(weights) == 1 else period
         self.counts = np.array(largest_remainders(weights, self.period), np.int64)
+
         if not self.counts.all():
             raise ConfigurationError(
                 f"weights: {list(weights)} leave source {int(np.argmin(self.counts))} without a "
                 f"row among {self.period} rows; give it at least 1/{self.period} of the sum"
             )
+
         self.table = _interleave(self.counts)
         self._prefix = np.zeros((len(weights), self.period + 1), np.int64)
         for source in range(len(weights)):
@@ -221,6 +224,7 @@ class Timeline:
         sizes = [phase.global_batch or global_batch for phase in phases]
         counters = _Counters(lanes)
         start = 0
+
         for number, phase in enumerate(phases):
             stop = _find_stop(phases, number, start * lanes, lanes, sizes[number], read)
             of_phase = counters.of(phase.sources)
@@ -264,6 +268,7 @@ class _Counters:
     def of(self, sources: Sequence[SourceKey]) -> tuple[Counter, ...]:
         """Return the counter of each source of the next phase; all counters differ."""
         known = [self._of[key.content] for key in sources if key.content in self._of]
+
         for key in sources:
             counter = self._of.get(key.content)
             if counter is not None and known.count(counter) > 1:
@@ -276,6 +281,7 @@ class _Counters:
                 known.append(counter)
             counter.sets.add(key.content)
             self._of[key.content] = counter
+
         return tuple(self._of[key.content] for key in sources)
 
     def stop(self, key: SourceKey, counter: Counter, rows: Int64) -> None:
@@ -307,14 +313,17 @@ def _find_stop(
                 f"phases: only the last may be endless: give phase {number} a share of the steps"
             )
         return None
+
     if number + 1 == len(phases):
         raise ConfigurationError(
             f"phases: the last must have no until_samples, got {until}: `steps` ends a run"
         )
+
     if until <= start:
         raise ConfigurationError(
             f"phases: phase {number} ends at {until} samples, but begins at {start}"
         )
+
     if until <= read:
         return until // lanes
 
@@ -331,6 +340,7 @@ def _find_stop(
                 f"{size}{f', counted from {first}, {where}' if first else ''}, {unit}; nearest: "
                 f"{fits} or {fits + size}"
             )
+
     return until // lanes
 
 

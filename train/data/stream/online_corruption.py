@@ -63,6 +63,7 @@ class Corruption:
             heads=objective.heads,
             frame=FrameRecord(**asdict(objective.layout)),
         )
+
         columns = tuple(feature_columns(objective.features, objective.vocabulary.size))
 
         # the longest row: special tokens around and between texts are not in the samples
@@ -77,6 +78,7 @@ class Corruption:
             "columns": columns,
             "max_length": longest,
         }
+
         return Manifest.model_construct(**{**dict(samples), **changes})
 
 
@@ -84,11 +86,13 @@ def corruption_of(entries: Sequence[NamedObjective], shards: ShardSet) -> Corrup
     """Return the corruption of a sample set by the only objective that reads its grouping."""
     corruptions = []
     problem = None
+
     for entry in entries:
         try:
             corruptions.append(_build_corruption(entry, shards))
         except ConfigurationError as error:
             problem = problem or error
+
     if len(corruptions) == 1:
         return corruptions[0]
     if problem is not None and not corruptions:
@@ -101,6 +105,7 @@ def corruption_of(entries: Sequence[NamedObjective], shards: ShardSet) -> Corrup
 
 def _build_corruption(entry: NamedObjective, shards: ShardSet) -> Corruption:
     manifest = shards.manifest
+
     try:
         vocabulary = find_vocabulary(shards.path, manifest.tokenizer.fingerprint)
     except ConfigurationError as error:
@@ -122,6 +127,7 @@ def _build_corruption(entry: NamedObjective, shards: ShardSet) -> Corruption:
             f"{shards.path} has {stored.get(key)!r}: give data.shards the folder "
             f"group/{objective.grouping.label}/train"
         )
+
     return Corruption(objective, manifest.seed)
 
 

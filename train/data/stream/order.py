@@ -260,4 +260,5 @@ class BlockOrder:
             lane, t = divmod(z, self._share + 1) if z < longer else divmod(z - longer, self._share)
             lane = lane + self._longer * (z >= longer)
             q = self.rounds * self.block_rows + t
+
         return lane, epoch * self.lane_rows + q

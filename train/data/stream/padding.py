@@ -155,6 +155,7 @@ def segment_tensors(
     # segments
     numbers = np.zeros((len(lengths), width), np.int64)
     tensors = {}
+
     if "segment_starts" in columns:
         numbers = part_numbers(columns["segment_starts"], lengths, width)
         tensors["type_ids"] = torch.from_numpy(numbers)
@@ -173,6 +174,7 @@ def segment_tensors(
         table[rows, np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)] = codes
         segment = np.minimum(numbers, np.maximum(counts, 1)[:, None] - 1)
         tensors["languages"] = torch.from_numpy(np.take_along_axis(table, segment, axis=1))
+
     return tensors
 
 
@@ -214,6 +216,7 @@ def pad_left(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if "type_ids" in tensors
         else np.zeros((rows, width), np.int64)
     )
+
     types[np.arange(rows), lengths - 1] = _CLASS_TYPE
     moved = {**tensors, "type_ids": torch.from_numpy(types)}
 
@@ -228,9 +231,11 @@ def pad_left(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     if "label_index" in tensors:
         index = tensors["label_index"]
         moved["label_index"] = index + moved["left_padding"][index // width]
+
     if "document_ids" in tensors:  # position ids of padding continue those of the last document
         bounds = document_bounds(
             (moved["position_ids"].numpy() == 0).astype(np.int64), np.full(rows, width)
         )
         moved |= bound_tensors(bounds)
+
     return moved

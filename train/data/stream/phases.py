@@ -92,6 +92,7 @@ def set_labels(sets: Sequence[ShardSet]) -> list[str]:
 def key_phases(phases: Sequence[Phase[Input]]) -> list[Phase[SourceKey]]:
     """Return the phases as states store them: with keys of sets, and counts per period."""
     keyed: list[Phase[SourceKey]] = []
+
     for phase in phases:
         sources = tuple(source.key for source in phase.sources)
         if len({(key.name, key.digest) for key in sources}) < len(sources):
@@ -99,13 +100,16 @@ def key_phases(phases: Sequence[Phase[Input]]) -> list[Phase[SourceKey]]:
             raise ConfigurationError(
                 f"a shard set appears twice in one mixture ({names}): give it a larger weight"
             )
+
         if phase.weights and len(phase.weights) != len(sources):
             raise ConfigurationError(
                 f"data.weights: expected one for each of {len(sources)} shard sets, got "
                 f"{[*phase.weights]}"
             )
+
         counts = tuple(map(float, phase.mixture().counts.tolist()))
         keyed.append(Phase(sources, counts, phase.until_samples, phase.global_batch))
+
     return keyed
 
 
@@ -173,6 +177,7 @@ def describe(phases: Sequence[Phase[Input]]) -> str:
     samples`.
     """
     texts = []
+
     for phase in phases:
         mixture = phase.mixture()
         shares = [
@@ -186,6 +191,7 @@ def describe(phases: Sequence[Phase[Input]]) -> str:
             text
             + (f" until {phase.until_samples} samples" if phase.until_samples is not None else "")
         )
+
     return ", then ".join(texts)
 
 
@@ -196,6 +202,7 @@ def open_phases(data: DataConfig, *, check_files: bool = True) -> tuple[Phase[In
     """
     opened: dict[tuple[Path, tuple[Path, ...]], ShardSet] = {}
     phases = []
+
     for phase in data.all_phases.values():
         named = list(zip(phase.sets, phase.columns, strict=True))
         # open each set once, with its column sets
@@ -205,6 +212,7 @@ def open_phases(data: DataConfig, *, check_files: bool = True) -> tuple[Phase[In
                 shards = open_shards(path, **options)
                 parts = [open_shards(column_set, **options) for column_set in columns]
                 opened[path, columns] = JoinedShards(shards, parts) if parts else shards
+
         sets = tuple(opened[entry] for entry in named)
 
         # a batch size equal to the run's is not recorded: naming it does not change the phase
@@ -216,6 +224,8 @@ def open_phases(data: DataConfig, *, check_files: bool = True) -> tuple[Phase[In
             else None
             for shards in sets
         )
+
         phases.append(phase_of(sets, phase.weights, phase.until_samples, batch, corruptions))
+
     Timeline(key_phases(phases), data.lane_count, data.global_batch)
     return tuple(phases)

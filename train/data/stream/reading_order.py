@@ -186,4 +186,5 @@ class ReadingOrder:
                 table[load.slots] = np.stack((np.full(len(row), source), stored, row), axis=1)
             origin[here] = table[lane[here] * round_.length + rows[here] - round_.start]
             remaining &= ~here
+
         return origin

@@ -146,6 +146,7 @@ class Source:
 
         # corrupt; a row that the objective skips has weight 0
         weight = np.ones(len(rows), np.float32)
+
         if self.corruption is not None:
             rows, skips = self.corruption(rows, np.full(len(rows), load.epoch % 65536, np.uint16))
             weight[skips != 0] = 0
@@ -163,6 +164,7 @@ class Source:
             return None
         # try again a few times: a network file system may recover
         columns = self.columns if self.corruption is None else None
+
         for attempt in range(_REREADS + 1):
             try:
                 rows = self.shards.read_block(piece.block, columns)
@@ -174,6 +176,7 @@ class Source:
                     self._skip(piece.block, error)
                     return None
                 time.sleep(_PAUSE_S * (attempt + 1))
+
         self.stats.add(blocks=1, bytes=int(self.shards.index.length[piece.block]))
         return (
             rows
@@ -291,11 +294,13 @@ class Rounds:
                 self.clear()  # the next request reads again
                 raise
             item.loads = []
+
         return item.loaded
 
     def _begin(self, round_: ReadingRound) -> _LoadingRound:
         """Start the loads of a round unless they are running."""
         self._check_open()
+
         if round_.start not in self._pending:
             order = self.source.order
             item = _LoadingRound(round_, [])
@@ -309,6 +314,7 @@ class Rounds:
             self._pending[round_.start] = item
             # another thread may have called `close` before these loads were recorded
             self._check_open()
+
         return self._pending[round_.start]
 
     def _join(self, item: _LoadingRound) -> LoadedRound:
@@ -333,6 +339,7 @@ class Rounds:
         for block in blocks:
             cells[block.slots] = block.row + before * (block.row > 0)
             before += len(block.rows)
+
         rows = RowBatch.concatenate([filler, *(block.rows for block in blocks)])
         return LoadedRound(rows, cells.reshape(last - first, -1))
 

@@ -85,6 +85,7 @@ class Stream:
         self.global_batch = global_batch
         self.micro_batch = micro_batch
         self._rank_lanes = _lanes_of_rank(self.lanes, rank, world_size)
+
         for name, number in (
             ("seed", seed),
             ("io_threads", io_threads),
@@ -126,6 +127,7 @@ class Stream:
         if rank == 0:
             _warn_of_partial_rounds(self.sources, memory_bytes)
             _warn_of_small_sets(self.reading)
+
         for span in self.timeline.spans:
             self._lane_rows(span.global_batch)
         # threads and batches
@@ -199,6 +201,7 @@ class Stream:
                 and state[field] != value
             ):
                 raise StateMismatch(field, state[field], value)
+
         if not isinstance(state["samples"], int):
             raise ConfigurationError(
                 f"stream state: samples: expected an integer, got {state['samples']!r}"
@@ -210,6 +213,7 @@ class Stream:
         if "data" not in allow_changed and phases_to_data(reading.phases) != state["data"]:
             raise StateMismatch("data", state["data"], phases_to_data(self.reading.phases))
         self.set_position(samples)
+
         if reading.phases != self.reading.phases:
             self.reading = reading
             self._batches = Batches(
@@ -257,6 +261,7 @@ class Stream:
         rounds = Rounds(self.sources[0], self._loaders, self._prefetch, end)
         reading = ReadingOrder([Phase((self.reading.inputs[0],))], self.seed, self.lanes, size)
         builder = Builder(reading, [rounds], self._assembly, 0)
+
         try:
             while builder.position < end:
                 self._check_open()
@@ -330,6 +335,7 @@ class Stream:
             raise ConfigurationError(
                 f"global_batch {global_batch} is not a multiple of the {self.lanes} lanes"
             )
+
         first, last = self._rank_lanes
         share = global_batch // self.lanes * (last - first)
         if self.micro_batch < 1 or share % self.micro_batch:
@@ -337,6 +343,7 @@ class Stream:
                 f"micro_batch {self.micro_batch} does not divide this rank's {share} of "
                 f"{global_batch} samples"
             )
+
         return global_batch // self.lanes
 
 

@@ -95,6 +95,7 @@ class BackgroundBuilder(Generic[Result]):
             begun = time.perf_counter()
             result = self._ready.get()
             self.wait_seconds += time.perf_counter() - begun
+
         self._room.put(None)
         if isinstance(result, BaseException):
             raise result

@@ -50,10 +50,12 @@ class StreamDataset(IterableDataset[MicroBatchTensors]):
             raise ConfigurationError(
                 f"passes: expected 1, or None for an endless stream, got {passes!r}"
             )
+
         if passes is not None and len(stream.sources) > 1:
             raise ConfigurationError(
                 f"passes: expected a stream of one set, got {len(stream.sources)}: open one each"
             )
+
         self.stream = stream
         self.passes = passes
         self._steps = 0

@@ -147,6 +147,7 @@ def map_matrices(
     for s in by_rank[me]:
         if owner[s.name] == me:
             slices[s.name].append((s.start, pieces[s.name, s.start]))
+
     if travels:
         outgoing = [_join((pieces[s.name, s.start] for s in of), values[0]) for of in lent]
         arrived = layout.exchange(outgoing, _sizes(taken))
@@ -172,12 +173,14 @@ def map_matrices(
     mapped = {
         (s.name, s.start): _slice(results[s.name], s) for s in by_rank[me] if owner[s.name] == me
     }
+
     if travels:
         outgoing = [_join((_slice(results[s.name], s) for s in of), values[0]) for of in taken]
         arrived = layout.exchange(outgoing, _sizes(lent))
         for rank in others:
             keys = [(s.name, s.start) for s in lent[rank]]
             mapped.update(zip(keys, _split(arrived[rank], lent[rank]), strict=True))
+
     return [mapped[s.name, s.start] for s in by_rank[me]]
 
 
@@ -187,6 +190,7 @@ def owners(by_rank: Sequence[Sequence[Segment]]) -> dict[str, int]:
     for rank, segments in enumerate(by_rank):
         for s in segments:
             elements.setdefault(s.name, [0] * len(by_rank))[rank] += s.count
+
     load = [0] * len(by_rank)
     owner = {}
     # unsplit matrices first: they are not moved
@@ -196,6 +200,7 @@ def owners(by_rank: Sequence[Sequence[Segment]]) -> dict[str, int]:
             (rank for rank, n in enumerate(elements[name]) if n == most), key=load.__getitem__
         )
         load[owner[name]] += sum(elements[name])
+
     return owner
 
 
@@ -280,6 +285,7 @@ def bundles(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
     """Yield groups of tensors to update together."""
     bundle: list[Tensor] = []
     elements = 0
+
     for tensor in tensors:
         elements += tensor.numel()
         most = _CACHED_ELEMENTS if tensor.device.type == "cpu" else _BUNDLED_ELEMENTS
@@ -288,6 +294,7 @@ def bundles(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
             bundle = []
             elements = tensor.numel()
         bundle.append(tensor)
+
     if bundle:
         yield bundle
 

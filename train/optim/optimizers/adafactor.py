@@ -128,12 +128,14 @@ class _Adafactor(WholeParameterOptimizer):
         # moving means of these sums
         moving_means: list[Tensor] = []
         means: list[Tensor] = []
+
         for name, shape in shapes.items():
             sizes = (shape[-1], shape[-2])
             for key, of_parameter, size in zip(("row", "col"), sums_of[name], sizes, strict=True):
                 means.append((of_parameter / size).float())
                 zeros = torch.zeros_like(means[-1])
                 moving_means.append(self.whole.setdefault(f"{key}/{name}", zeros))
+
         torch._foreach_lerp_(moving_means, means, step**_BETA2_DECAY)
 
         # directions: gradients divided by the roots of second moments
@@ -142,6 +144,7 @@ class _Adafactor(WholeParameterOptimizer):
             eps = self.options.eps
             moments = rows.moments(self.whole[f"row/{name}"], self.whole[f"col/{name}"], eps)
             part.mul_(moments.clamp_(min=eps**2).rsqrt_())
+
         directions = [rows.cut(part) for rows, part in zip(rows_of, slices, strict=True)]
         self._descend(group, step, flats, directions)
 

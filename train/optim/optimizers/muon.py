@@ -72,6 +72,7 @@ class _Muon(WholeParameterOptimizer):
     def update(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
         # AdamW outside of layers
         options = self.options
+
         if group["name"].partition(".")[0] != "matrix":
             steps, means, squares = self.states_of(flats, "exp_avg", "exp_avg_sq")
             settings = {
@@ -88,6 +89,7 @@ class _Muon(WholeParameterOptimizer):
         for flat in flats:
             if not self.state[flat]:
                 self.state[flat]["momentum_buffer"] = torch.zeros_like(flat, requires_grad=False)
+
         momenta: list[Tensor] = [self.state[flat]["momentum_buffer"] for flat in flats]
         torch._foreach_lerp_(momenta, gradients, 1 - options.momentum)
         pushed = torch._foreach_lerp(gradients, momenta, options.momentum)
@@ -110,6 +112,7 @@ class _Muon(WholeParameterOptimizer):
             )
             by_factor[factor][0].append(weight)
             by_factor[factor][1].append(direction)
+
         for factor, (scaled, of_scaled) in by_factor.items():
             wide = _convert(of_scaled, torch.float32)
             steps = [step.view_as(weight) for step, weight in zip(wide, scaled, strict=True)]

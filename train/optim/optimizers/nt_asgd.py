@@ -84,9 +84,12 @@ class _AveragedSGD(torch.optim.SGD):
                     AVERAGE: parameter.detach().clone(),
                     "averaged": torch.tensor(1.0),
                 }
+
         loss: float | None = super().step(closure)
+
         for parameter in averaged:
             state = self.state[parameter]
             state["averaged"] += 1
             state[AVERAGE].lerp_(parameter.detach(), 1 / float(state["averaged"]))
+
         return loss

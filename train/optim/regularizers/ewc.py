@@ -47,6 +47,7 @@ class Ewc(Regularizer):
                 f"regularizer.fisher: {path} is not a file; `clozeline fisher RUN output={path}` "
                 "writes it"
             )
+
         try:
             return safe_open(path, framework="pt")
         except (OSError, SafetensorError) as error:
@@ -61,13 +62,17 @@ class Ewc(Regularizer):
     def _read(self, key: str, weight: Tensor, start: int) -> Tensor:
         where = f"regularizer.fisher: {self.options.fisher}"
         stop = start + len(weight)
+
         if key not in self._names:
             raise ConfigurationError(
                 f"{where} has no {key}; measure the run that this run starts from"
             )
+
         values: Tensor = self._file.get_tensor(key).flatten()[start:stop]
+
         if len(values) != len(weight):
             raise ConfigurationError(
                 f"{where}: {key} ends before element {stop}: it is of another model"
             )
+
         return values.to(weight)

@@ -104,6 +104,7 @@ class Layout:
             self._indices[key] = torch.tensor(
                 [names[s.name] for s in self.local_segments(*flats)], device=sums.device
             ).long()
+
         indices = self._indices[key]
         totals = sums.new_zeros(len(self.shapes(*flats)), sums.size(1)).index_copy_(
             0, indices, sums

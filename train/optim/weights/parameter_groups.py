@@ -44,6 +44,7 @@ def parameter_groups(
     depths = depths_below_heads(model)
     rates = learning_rate_factors(model)
     groups: dict[tuple[int, str, float], dict[str, Any]] = {}
+
     for depth in range(max(depths.values(), default=0) + 1) if by_depth else [0]:
         ending = f".{depth}" if by_depth else ""
         for label, decay in (("matrix", weight_decay), ("decay", weight_decay), ("no_decay", 0.0)):
@@ -65,6 +66,7 @@ def parameter_groups(
         if isinstance(module, nn.Embedding)
         for p in module.parameters()
     }
+
     for name, parameter in model.named_parameters():
         dimensions = len(full_shape(parameter))
         if dimensions == 0:
@@ -75,6 +77,7 @@ def parameter_groups(
             label = "matrix" if matrix else "decay" if dimensions >= 2 else "no_decay"
             depth = depths[name] if by_depth else 0
             groups[depth, label, rates.get(id(parameter), 1.0)]["params"].append(parameter)
+
     return [group for group in groups.values() if group["params"]]
 
 
@@ -100,6 +103,7 @@ def depths_below_heads(model: nn.Module) -> dict[str, int]:
     # depths, from the top
     bottom = max(layers.values(), default=0) + 1
     depths = {}
+
     for name in names:
         layer = LAYER.match(name)
         if layer is not None:
@@ -108,4 +112,5 @@ def depths_below_heads(model: nn.Module) -> dict[str, int]:
             depths[name] = 0
         else:
             depths[name] = bottom
+
     return depths

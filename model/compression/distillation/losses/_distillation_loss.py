@@ -84,6 +84,7 @@ class DistillationLoss(nn.Module):
                 f"{student.dim} and the teacher {teacher.dim}: use the loss states, which projects "
                 "the student's to the teacher's width"
             )
+
         if self.compares_heads and student.attention_heads != teacher.attention_heads:
             raise ConfigurationError(
                 f"distil.losses: {self.key()} compares head by head, but the student has "
@@ -141,6 +142,7 @@ class DistillationLoss(nn.Module):
                 f"distil.losses: {self.key()} compares layers of one stack, but the {side}'s "
                 f"family {model.family} has none: use the loss scores"
             )
+
         if self.reads_attention and model.position.disentangled is not None:
             raise ConfigurationError(
                 f"distil.losses: {self.key()} compares products of queries and keys, but the "

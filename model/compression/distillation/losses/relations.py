@@ -47,6 +47,7 @@ class RelationsLoss(DistillationLoss):
                 "distil.losses.relations.teacher_layer: the teacher has the layers 1 to "
                 f"{teacher.layers}, got {teacher_layer}"
             )
+
         self.of = options.of
         self.reads = (*options.of, "visible")
         self.layers = {student.layers: teacher_layer}

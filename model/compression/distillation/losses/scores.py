@@ -63,6 +63,7 @@ class ScoresLoss(DistillationLoss):
         # a head that also counts correct labels has computed its logits again, after these rows
         rows = len(weights)
         logits = student[f"logits_{self.head}"][:rows].float() / self.temperature
+
         if self.stored:
             ids = teacher["ids"]
             stored = teacher["weights"].float()
@@ -80,6 +81,7 @@ class ScoresLoss(DistillationLoss):
                 log_target=True,
                 reduction="none",
             ).sum(-1)
+
         return self.temperature**2 * (divergence * weights).sum()
 
 
@@ -123,6 +125,7 @@ def _find_head(name: str | None, student: ModelConfig, teacher: ModelConfig | No
         if has_label_logits(HEADS.load_class(candidate), options)
         and (teacher is None or candidate in teacher.heads)
     ]
+
     expected = (
         "distil.losses.scores.head: expected the name of a head with classes that both models have"
     )
@@ -142,4 +145,5 @@ def _find_head(name: str | None, student: ModelConfig, teacher: ModelConfig | No
                 f"distil.losses.scores: the head {name} has other labels in the student "
                 f"({student_labels}) than in the teacher ({teacher_labels})"
             )
+
     return name

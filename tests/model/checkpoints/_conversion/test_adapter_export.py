@@ -29,12 +29,20 @@ TASK = {"regression": "classification"}
 def headed(folder, case, kind):
     """A model of transformers in a folder, and ours with the same weights but for the head, which
     is another."""
-    number = {"id2label": {0: "score"}, "label2id": {"score": 0}} if kind == "regression" else {}
+    number = (
+        {
+            "id2label": {0: "score"},
+            "label2id": {"score": 0},
+        }
+        if kind == "regression"
+        else {}
+    )
     theirs = (
         published.saved(folder, case)
         if kind in ("lm", "masked_lm")
         else saved(folder, case, TASK.get(kind, kind), **number)
     )
+
     model = build_checkpoint(read_checkpoint(folder))
     if kind == "lm":
         return theirs, model, []
@@ -51,6 +59,7 @@ def checkpoint_with(folder, model):
         for name, tensor in model.named_parameters()
         if not name.startswith("adapters.")
     }
+
     return dataclasses.replace(read_checkpoint(folder), tensors=weights)
 
 
@@ -67,10 +76,12 @@ def write(folder, export):
 def loaded(folder, theirs):
     """The model with the adapter, after a load that names no missing and no unexpected tensor."""
     library = peft()
+
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing.*")
         model = library.PeftModel.from_pretrained(theirs, folder)
+
     again = model.load_adapter(folder, adapter_name="default")
     missing = [
         name
@@ -79,7 +90,9 @@ def loaded(folder, theirs):
     ]
     # peft loads it apart
     unexpected = [name for name in again.unexpected_keys if name != "prompt_embeddings"]
+
     assert (missing, unexpected) == ([], [])
+
     return model.eval()
 
 
@@ -106,6 +119,7 @@ def compared(folder, case, kind, /, name, change=None, **keys):
         if kind in ("lm", "masked_lm")
         else task_rows(theirs, TASK.get(kind, kind))
     )
+
     alone = scores(model, ours)
     add_adapter(model, "own", {"name": name, **keys})
     model.use_adapter("own")
@@ -151,10 +165,14 @@ def test_the_scale_of_joined_maps_is_that_of_each(tmp_path, rank_stabilized):
         "targets": ["query", "value", "up"],
         "rank_stabilized": rank_stabilized,
     }
+
     wrong, moved, export = compared(tmp_path, "gpt2", "lm", "lora", **keys)
+
     assert wrong <= ROUNDING
     assert moved > 1e-2
+
     joined = [name for name in export.config["target_modules"] if name.endswith("c_attn")]
+
     assert export.config["rank_pattern"] == dict.fromkeys(joined, 4)
     assert export.tensors[f"base_model.model.{joined[0]}.lora_B.weight"].shape[1] == 4
 
@@ -187,6 +205,7 @@ def test_what_peft_would_compute_otherwise_is_refused(tmp_path, case, kind, name
 def test_other_trained_parameters_are_refused(tmp_path):
     _, model, trained = headed(tmp_path / "base", "bert", "classification")
     add_adapter(model, "own", "lora")
+
     with pytest.raises(ConfigurationError, match=r"family.tokens.weight were trained with it"):
         export_adapter(
             checkpoint_with(tmp_path / "base", model),

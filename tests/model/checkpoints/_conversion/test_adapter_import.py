@@ -25,7 +25,11 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:.is_gradient_checkpointing. is deprecated:FutureWarning"
 )
 GPT2 = {"target_modules": ["c_attn", "c_fc"], "fan_in_fan_out": True}
-LINEAR = {"bert": ["query", "value"], "llama": ["q_proj", "v_proj", "down_proj"], "t5": ["q", "v"]}
+LINEAR = {
+    "bert": ["query", "value"],
+    "llama": ["q_proj", "v_proj", "down_proj"],
+    "t5": ["q", "v"],
+}
 
 
 def trained(folder, case, kind, config):
@@ -42,6 +46,7 @@ def trained(folder, case, kind, config):
         for name, p in model.named_parameters()
         if "modules_to_save" in name or "prompt_encoder" in name
     ]
+
     disturbed(torch.nn.ParameterList(fresh))
     model.save_pretrained(folder / "adapter")
     return model.eval()
@@ -55,6 +60,7 @@ def export_again(checkpoint):
         for name, tensor in checkpoint.tensors.items()
         if not name.startswith("adapters.")
     }
+
     base = dataclasses.replace(
         checkpoint, config=dataclasses.replace(checkpoint.config, adapter=None), tensors=tensors
     )
@@ -72,9 +78,13 @@ def imported(folder, theirs, kind):
     found = scores(model, ours)
     expected = their_scores(theirs, their, valid, found.shape)
     at = valid if found.ndim == 3 else ...
+
     assert (found - expected)[at].abs().max() <= ROUNDING
+
     model.use_adapter(None)
+
     assert (scores(model, ours) - expected)[at].abs().max() > 1e-3
+
     return checkpoint
 
 
@@ -86,6 +96,7 @@ def check(folder, theirs, kind, *, same=True):
     if same:
         assert before.keys() == export.tensors.keys()
         assert all(torch.equal(tensor, export.tensors[name]) for name, tensor in before.items())
+
     return export
 
 
@@ -112,10 +123,20 @@ def check(folder, theirs, kind, *, same=True):
 def test_lora_of_peft(tmp_path, case, keys):
     kind = "masked_lm" if case in ("bert", "modernbert") else "lm"
     export = check(
-        tmp_path, trained(tmp_path, case, kind, peft().LoraConfig(r=2, lora_alpha=5, **keys)), kind
+        tmp_path,
+        trained(
+            tmp_path,
+            case,
+            kind,
+            peft().LoraConfig(r=2, lora_alpha=5, **keys),
+        ),
+        kind,
     )
+
     assert export.config["use_rslora"] == keys.get("use_rslora", False)
+
     again = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
+
     assert (export.config["r"], export.config["lora_alpha"]) == (again["r"], again["lora_alpha"])
 
 
@@ -156,7 +177,9 @@ def test_the_trained_head_goes_with_it(tmp_path, case, task, kind, bare):
         modules_to_save=[*heads],
         fan_in_fan_out=case == "gpt2",
     )
+
     theirs = trained(tmp_path, case, kind, config)
+
     if bare:
         name = published.peer_of(case).name
         published.edit_config(tmp_path / "base", architectures=[name], id2label=None, label2id=None)
@@ -165,7 +188,9 @@ def test_the_trained_head_goes_with_it(tmp_path, case, task, kind, bare):
             name: tensor for name, tensor in tensors.items() if not name.startswith(tuple(heads))
         }
         save_file(tensors, tmp_path / "base" / "model.safetensors", {"format": "pt"})
+
     assert check(tmp_path, theirs, kind).config["modules_to_save"] == sorted(heads)
+
     if not bare or kind == "span":
         return
     # names of the classes, which the base lacks, come back from our own export
@@ -178,6 +203,7 @@ def test_the_trained_head_goes_with_it(tmp_path, case, task, kind, bare):
     export = export_again(dataclasses.replace(checkpoint, config=config))
     save_file(export.tensors, tmp_path / "adapter" / "adapter_model.safetensors", export.metadata)
     again = import_adapter(tmp_path / "adapter", read_checkpoint(tmp_path / "base"))
+
     assert (checkpoint.config.heads[name].labels, again.config.heads[name].labels) == ((), labels)
     assert again.notes == ()
 
@@ -199,6 +225,7 @@ def test_a_trained_table_is_refused_and_that_of_the_base_is_read(tmp_path, tied,
     path = tmp_path / "adapter" / "adapter_model.safetensors"
     tables = {name: 1.5 * tensor for name, tensor in load_file(path).items() if "lora" not in name}
     save_file(load_file(path) | tables, path)
+
     with pytest.raises(
         WeightsError, match=r"(embed_tokens|lm_head).weight was trained with the adapter"
     ):
@@ -216,6 +243,7 @@ def test_a_trained_head_on_the_table_of_the_base_is_read(tmp_path):
         for name, p in model.named_parameters()
         if p.requires_grad and "decoder.weight" not in name
     ]
+
     disturbed(torch.nn.ParameterList(own))
     model.save_pretrained(tmp_path / "adapter")
     imported(tmp_path, model.eval(), "masked_lm")
@@ -279,6 +307,7 @@ def test_a_head_of_another_shape_is_refused(tmp_path):
         name for name in tensors if name.endswith("classifier.weight") and "pre_" not in name
     )
     save_file(tensors | {name: tensors[name][:, :-1].contiguous()}, path)
+
     with pytest.raises(
         WeightsError, match=r"another shape than config\.json implies: .*classifier"
     ):
@@ -307,11 +336,14 @@ def test_damaged_tensors_are_refused(stored):
         save_file(tensors, path)
         with pytest.raises((ConfigurationError, WeightsError), match=message):
             import_adapter(folder, base)
+
     path.rename(folder / "adapter_model.bin")
+
     with pytest.raises(
         WeightsError, match=r"adapter_model.bin is pickled, and is never loaded: .*save_pretrained"
     ):
         import_adapter(folder, base)
+
     (folder / "adapter_config.json").unlink()
     with pytest.raises(ConfigurationError, match="expected a folder that peft saved"):
         import_adapter(folder, base)

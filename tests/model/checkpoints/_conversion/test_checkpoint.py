@@ -73,14 +73,19 @@ def test_copies_of_a_tied_tensor_must_be_equal_and_one_is_enough(folder, name):
     source = TABLE if name.endswith("weight") else "cls.predictions.bias"
     whole = read_checkpoint(folder)
     edit_tensors(folder, lambda tensors: tensors | {name: tensors[source].clone()})
+
     assert read_checkpoint(folder).notes == ()
+
     edit_tensors(
         folder,
         lambda tensors: {other: value for other, value in tensors.items() if other != source},
     )
     alone = read_checkpoint(folder)
+
     assert all(torch.equal(alone.tensors[name], tensor) for name, tensor in whole.tensors.items())
+
     edit_tensors(folder, lambda tensors: tensors | {source: tensors[name] + 1e-6})
+
     assert f"{name} and {source} are one tensor" in refused(folder)
 
 
@@ -92,22 +97,29 @@ def test_a_body_alone_has_no_head_and_what_is_not_read_is_said(folder):
         lambda tensors: {n: t for n, t in tensors.items() if not n.startswith("cls.")} | more,
     )
     checkpoint = read_checkpoint(folder)
+
     assert {name.split(".")[0] for name in checkpoint.absent} == {"heads"}
+
     pooler, head, keys = checkpoint.notes
+
     assert pooler == "skipped, not a part of the model: bert.pooler.dense.bias"
     assert "the head is missing" in head
     assert keys == "keys of config.json that were not read: new_switch"
+
     with pytest.raises(WeightsError, match="has no head"):
         build_checkpoint(checkpoint)
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
     assert "config.json" in refused(tmp_path, ClozelineError)
+
     for content, words in (("[1]", "expected keys and values"), ("{", "JSON")):
         (tmp_path / "config.json").write_text(content)
         assert words in refused(tmp_path)
+
     saved(tmp_path, "bert")
     edit_config(tmp_path, quantization_config={"bits": 4})
+
     assert "integer weights" in refused(tmp_path, ConfigurationError)
 
 
@@ -116,12 +128,15 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
 def test_a_model_on_the_tensors_of_a_checkpoint_is_the_model(family, tied):
     dense = odd_checkpoint(family, tied=tied)
     model = build_checkpoint(dense)
+
     assert torch.equal(logits(model, batch_for(family)), logits(model_of(dense), batch_for(family)))
     assert all(
         parameter.data_ptr() == dense.tensors[name].data_ptr()
         for name, parameter in model.named_parameters()
     )
+
     half = replace(
         dense, tensors={name: tensor.bfloat16() for name, tensor in dense.tensors.items()}
     )
+
     assert {parameter.dtype for parameter in build_checkpoint(half).parameters()} == {torch.float32}

@@ -21,6 +21,7 @@ def test_training_does_not_count():
         heads={"lm": 2.0},
         vocab_multiple=64,
     )
+
     assert differences(config, other) == {}
 
 
@@ -29,6 +30,7 @@ def test_every_switch_counts_and_defaults_written_out_are_the_defaults():
     config = small_config("encoder")
     rope = small_config("decoder")
     written = replace(config, head_dim=6, kv_heads=4, emb_dim=24, qk_scale=6**-0.5)
+
     assert computation_keys(config) == computation_keys(written)
     assert differences(config, replace(config, eps=1e-6)) == {"eps": (1e-5, 1e-6)}
     assert differences(config, replace(config, position=PositionConfig(offset=2))) == {
@@ -42,10 +44,14 @@ def test_layers_with_a_window_have_two_spellings_and_others_are_refused():
     kinds = ("full_attention", "sliding_attention", "full_attention")
     period = LocalConfig(window=2, global_every=2)
     listed = LocalConfig(window=2, layer_types=kinds)
+
     assert differences(replace(config, local=period), replace(config, local=listed)) == {}
     assert differences(config, replace(config, local=LocalConfig(window=2, global_every=1))) == {}
+
     other = replace(config, local=LocalConfig(window=2, layer_types=kinds[::-1][1:] + kinds[:1]))
+
     assert differences(replace(config, local=period), other).keys() == {"local.layer_types"}
+
     with pytest.raises(
         ConfigurationError, match="layer_types: expected full_attention or sliding_attention"
     ):

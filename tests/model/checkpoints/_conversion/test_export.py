@@ -26,12 +26,15 @@ def checkpoint_of(model, **changes):
 def test_rows_that_pad_the_vocabulary_are_cut_off():
     model = built("encoder", vocab_multiple=64, eps=1e-12)
     export = export_checkpoint(checkpoint_of(model))
+
     assert export.config["model_type"] == "bert"
     assert export.config["vocab_size"] == VOCABULARY
+
     table, bias = (
         export.tensors[name]
         for name in ("bert.embeddings.word_embeddings.weight", "cls.predictions.bias")
     )
+
     assert torch.equal(table, model.family.tokens.weight[:VOCABULARY])
     assert bias.shape == (VOCABULARY,)
 
@@ -56,10 +59,14 @@ def test_a_model_without_segment_types_gets_a_row_of_zeros(tmp_path, model_type,
     )
     kind = getattr(transformers, export.config["architectures"][0])
     theirs = kind(transformers.AutoConfig.for_model(**export.config)).double().eval()
+
     assert theirs.load_state_dict(export.tensors, strict=False).unexpected_keys == []
+
     row = export.tensors[next(name for name in export.tensors if "token_type_embeddings" in name)]
+
     assert row.shape[0] == 1
     assert not row.any()
+
     with torch.no_grad():
         expected = theirs(input_ids=ids).logits
         batch = {
@@ -67,7 +74,9 @@ def test_a_model_without_segment_types_gets_a_row_of_zeros(tmp_path, model_type,
             "position_ids": torch.arange(9).expand(2, 9),
             "lengths": torch.tensor([9, 9]),
         }
+
         [found] = model.logits(batch).values()
+
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
 
 
@@ -79,6 +88,7 @@ def test_a_head_of_another_type_is_refused():
     )
     with pytest.raises(ConfigurationError, match=known):
         export_checkpoint(checkpoint_of(model))
+
     assert export_checkpoint(checkpoint_of(model), body_alone=True).config["architectures"] == [
         "BertModel"
     ]
@@ -107,6 +117,7 @@ def test_a_head_that_the_type_does_not_have_is_refused(tmp_path, case, head, wor
     ((name, own),) = whole.config.heads.items()
     config = replace(whole.config, heads={name: replace(own, **head)})
     known = parameter_shapes(config, VOCABULARY)
+
     with pytest.raises(ConfigurationError, match=words):
         export_checkpoint(
             replace(
@@ -118,7 +129,9 @@ def test_a_head_that_the_type_does_not_have_is_refused(tmp_path, case, head, wor
 def test_a_factor_that_is_no_root_of_a_whole_number_has_no_type(tmp_path):
     saved(tmp_path, "gemma2")
     checkpoint = read_checkpoint(tmp_path)
+
     assert export_checkpoint(checkpoint).config["query_pre_attn_scalar"] == 7
+
     with pytest.raises(
         ConfigurationError, match=r"the nearest, gemma2, differs: model\.qk_scale: expected"
     ):
@@ -138,11 +151,14 @@ def test_a_body_cannot_be_exported_with_a_head(tmp_path):
 def test_the_class_follows_from_the_heads_in_any_order():
     weights = {"sentence": 0.5, "masked_lm": 1.0}
     export = export_checkpoint(checkpoint_of(built("encoder", heads=weights)))
+
     assert (export.config["architectures"], export.loader) == (
         ["BertForPreTraining"],
         "AutoModelForPreTraining",
     )
+
     body = export_checkpoint(checkpoint_of(built("encoder", heads=weights)), body_alone=True)
+
     assert body.tensors.keys() >= {"pooler.dense.weight", "embeddings.LayerNorm.bias"}
     assert not any("predictions" in name or "relationship" in name for name in body.tensors)
 
@@ -152,12 +168,15 @@ def test_ids_are_written_even_where_there_are_none(tmp_path):
     config = export_checkpoint(
         checkpoint_of(built("decoder"), token_ids={"eos_token_id": 3}), model_type="llama"
     )
+
     assert config.config["bos_token_id"] is None
     assert config.config["eos_token_id"] == 3
     assert config.generation == {"eos_token_id": 3}
+
     saved(tmp_path, "mbart")
     edit_config(tmp_path, forced_bos_token_id=9)
     export = export_checkpoint(read_checkpoint(tmp_path))
+
     assert export.generation["forced_bos_token_id"] == export.config["forced_bos_token_id"] == 9
 
 

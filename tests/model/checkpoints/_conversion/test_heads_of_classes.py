@@ -76,6 +76,7 @@ def test_a_head_of_another_package_has_no_class(monkeypatch):
     monkeypatch.setattr(
         type(HEADS), "load_class", lambda _, name: Focal if name == "focal" else own(name)
     )
+
     try:
         assert endings() == {"classification": "ForSequenceClassification"}
     finally:

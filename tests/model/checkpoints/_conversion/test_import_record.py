@@ -47,7 +47,16 @@ def test_a_newer_format_is_refused(tmp_path):
     assert found.value.exit_code == 64
 
 
-@pytest.mark.parametrize("plain", [{}, {**PLAIN, "vocab_size": "7"}, {**PLAIN, "more": 1}, [], 7])
+@pytest.mark.parametrize(
+    "plain",
+    [
+        {},
+        {**PLAIN, "vocab_size": "7"},
+        {**PLAIN, "more": 1},
+        [],
+        7,
+    ],
+)
 def test_other_content_is_refused(tmp_path, plain):
     path = written(tmp_path, plain)
     with pytest.raises(ClozelineError, match=f"{path}.*(import the model again|download it again)"):

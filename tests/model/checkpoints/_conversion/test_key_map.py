@@ -54,12 +54,16 @@ def test_in_and_out_again(case, seed, tmp_path):
     """
     theirs = saved(tmp_path / "in", case, seed)
     checkpoint, _, again = in_and_out(tmp_path, theirs)
+
     assert {note.partition(":")[0] for note in checkpoint.notes} <= {
         "skipped, not a part of the model"
     }
+
     model = build_checkpoint(checkpoint)
+
     assert difference(model, theirs) < CLOSE
     assert parity.logits_apart(again, theirs, tuple(model.heads)) < CLOSE
+
     if model.config.architecture != "encoder":
         assert parity.generated_apart(model, theirs) == 0
     if [*model.heads] in (["masked_lm"], ["lm"]):
@@ -123,25 +127,32 @@ def test_the_body_alone(case, tmp_path):
     model, report = loaded(
         export_to(tmp_path / "out", export), export.loader, **export.loader_options
     )
+
     assert (type(model).__name__, report) == (load_map(type_of(case)).classes.body_class, {})
+
     tensors = read_checkpoint(tmp_path / "out").tensors
+
     if checkpoint.config.architecture != "encoder_decoder":
         assert same(
             tensors,
             {name: tensor for name, tensor in checkpoint.tensors.items() if name in tensors},
         )
+
     ours, their, _ = rows(theirs)
     family = build_checkpoint(checkpoint).family
     valid = their["attention_mask"].bool()
+
     with torch.no_grad():
         if checkpoint.config.architecture == "encoder_decoder":
             source = family.tokens(ours["input_ids"])
             hidden = family.encoder(source, ours["position_ids"], None, valid[:, None, None])
         else:
             hidden = family(ours)
+
         states = model(
             **{name: rows for name, rows in their.items() if "decoder" not in name}
         ).last_hidden_state
+
     assert apart(hidden, states, valid) < CLOSE
 
 
@@ -155,13 +166,17 @@ def test_rows_padded_on_the_left(case, seed, tmp_path):
     theirs = saved(tmp_path, case, seed)
     model = build_checkpoint(read_checkpoint(tmp_path))
     ours, their, valid = left_rows(theirs)
+
     with torch.no_grad():
         (logits,) = model.logits(ours).values()
         expected = theirs(**their).logits
+
         assert apart(logits, expected, valid) < CLOSE, "is it one that DEPENDS_ON_PADDING?"
+
         (blind,) = model.logits(
             {name: value for name, value in ours.items() if name != "left_padding"}
         ).values()
+
         assert apart(blind, expected, valid) > 10 * CLOSE
 
 

@@ -77,6 +77,7 @@ def other_values(value):
             return [0.5, 3, True]
         case list():
             return [value[::-1], value[:1]]
+
     return []
 
 
@@ -99,28 +100,38 @@ def test_each_key_of_a_class_is_read_as_the_class_reads_it_or_named(tmp_path, mo
     plain = json.loads((tmp_path / "in" / "config.json").read_text())
     name = peer_of(model_type).name
     seen = 0
+
     for key in sorted(known.keys() - ELSEWHERE):
         for number, value in enumerate(other_values(known[key])):
             (tmp_path / "in" / "config.json").write_text(json.dumps(plain | {key: value}))
+
             try:
                 changed, report = loaded(tmp_path / "in", name)
                 content, checkpoint = published(tmp_path / "in")
             except Exception:  # whatever a class raises
                 continue
+
             if report or checkpoint.absent or any(key in note for note in checkpoint.notes):
                 continue  # the weights are those of another model, or the key is named
             model = build_checkpoint(checkpoint)
             export = export_checkpoint(checkpoint)
+
             assert difference(model, changed) < 1e-4, (key, value)
+
             again, report = loaded(
                 export_to(tmp_path / f"{key} {number}", export), export.config["architectures"][0]
             )
+
             assert (report, difference(model, again) < 1e-4) == ({}, True), (key, value)
+
             written = {
                 other for other in content if export.config.get(other, value) != content[other]
             }
+
             assert written <= {"architectures"}, (key, value)
+
             seen += 1
+
     assert seen > 8
 
 
@@ -143,6 +154,7 @@ def test_a_run_changes_what_it_trains(tmp_path):
     ids = {"pad_token_id": 3, "eos_token_id": None, "sep_token_id": rows - 1}
     trained = Checkpoint(checkpoint.config, rows, larger, ids, None, ())
     found = export_checkpoint(continue_published(trained, find_published(tmp_path))).config
+
     assert found == content | {"vocab_size": rows, "dtype": "float32", "sep_token_id": rows - 1}
 
 
@@ -151,9 +163,12 @@ def test_another_type_starts_anew(tmp_path):
     edit_config(tmp_path / "in", custom=7)
     _, checkpoint = published(tmp_path / "in")
     export = export_checkpoint(checkpoint, model_type="xlm-roberta")
+
     assert export.config["model_type"] == "xlm-roberta"
     assert "custom" not in export.config
+
     again, report = loaded(export_to(tmp_path / "out", export), "XLMRobertaForMaskedLM")
+
     assert (report, difference(build_checkpoint(checkpoint), again) < 1e-5) == ({}, True)
 
 

@@ -26,19 +26,26 @@ def test_both_models_compute_what_the_run_does(tmp_path, changes):
     network = network_for(**changes)
     tensors = batch_for("replaced_tokens")
     parts = split_models(checkpoint_of(network))
+
     assert parts.keys() == CLASSES.keys()
+
     with torch.no_grad():
         expected = network.logits(
             {name: value for name, value in tensors.items() if name != "sample_words"}
         )
         valid = torch.arange(11) < tensors["lengths"][:, None]
+
         for (name, part), head in zip(parts.items(), ("masked_lm", "token"), strict=True):
             export = export_checkpoint(part)
             model, report = loaded(export_to(tmp_path / name, export), export.loader)
+
             assert (type(model).__name__, report) == (CLASSES[name], {})
+
             logits = model(input_ids=tensors["input_ids"], attention_mask=valid.long()).logits
             found = logits if head == "masked_lm" else logits[..., None]
+
             assert (found - expected[head])[valid].abs().max() < 1e-5
+
             if "vocab_multiple" not in changes:
                 assert torch.allclose(
                     build_checkpoint(part).logits(tensors)[head], expected[head], atol=1e-5
@@ -56,11 +63,14 @@ def test_a_disentangled_run_of_deberta_leaves_as_two(tmp_path):
         position=PositionConfig(kind="none", disentangled=places),
         generator={"layers": 1, "dim": 24, "attention_heads": 3, "ffn_dim": 20},
     )
+
     tensors = batch_for("replaced_tokens", lengths=[11, 11])
     generator, discriminator = split_models(checkpoint_of(network)).values()
+
     with torch.no_grad():
         del tensors["sample_words"]
         views = network.family.views(tensors, network.heads)
+
         for part, head in ((generator, "masked_lm"), (discriminator, "token")):
             export = export_checkpoint(part, body_alone=True)
             model, report = loaded(export_to(tmp_path / head, export), export.loader)
@@ -84,17 +94,22 @@ def test_some_heads_leave_without_the_others(tmp_path):
     )
     whole = checkpoint_of(network)
     tensors = batch_for("encoder")
+
     with pytest.raises(
         ConfigurationError, match="this one has masked_lm and span_boundary: export some of them"
     ):
         export_checkpoint(whole)
+
     export = export_checkpoint(select_heads(whole, ["masked_lm"]))
     model, report = loaded(export_to(tmp_path / "out", export), export.loader)
+
     assert (type(model).__name__, report) == ("BertForMaskedLM", {})
+
     valid = torch.arange(11) < tensors["lengths"][:, None]
     with torch.no_grad():
         logits = model(input_ids=tensors["input_ids"], attention_mask=valid.long()).logits
         assert (logits - network.logits(tensors)["masked_lm"])[valid].abs().max() < 1e-5
+
     with pytest.raises(
         ConfigurationError, match="expected some of masked_lm, span_boundary, got lm"
     ):

@@ -51,7 +51,10 @@ def map_with(model_type, kind):
 
 def task_peer(model_type, kind, seed=0, **changes):
     """A model of transformers with a head of tasks; every parameter is drawn."""
-    named = {"id2label": dict(enumerate(LABELS)), "label2id": {"no": 0, "perhaps": 1, "yes": 2}}
+    named = {
+        "id2label": dict(enumerate(LABELS)),
+        "label2id": {"no": 0, "perhaps": 1, "yes": 2},
+    }
     names = named if kind in ("classification", "tagging") else {}
     settings = transformers.CONFIG_MAPPING[model_type]
     settings = settings(
@@ -87,15 +90,18 @@ def task_rows(theirs, kind):
     ids = ids.masked_fill(~valid, pad)
     ours = {"input_ids": ids, "position_ids": places, "lengths": lengths}
     their = {"input_ids": ids, "attention_mask": valid.long()}
+
     if theirs.config.is_encoder_decoder and kind != "tagging":
         start = torch.full((3, 1), theirs.config.decoder_start_token_id)
         shifted = torch.cat((start, ids[:, :-1]), dim=1)
         ours |= {"decoder_input_ids": shifted, "decoder_position_ids": places}
         their |= {"decoder_input_ids": shifted}
+
     if getattr(theirs.config, "n_langs", 1) > 1:
         their["langs"] = ours["languages"] = torch.randint(
             0, theirs.config.n_langs, (3, 11), generator=draw
         )
+
     return ours, their, valid
 
 
@@ -125,7 +131,9 @@ def difference(model, theirs, kind):
         expected = torch.stack((output.start_logits, output.end_logits), dim=-1)
     else:
         expected = output.logits.squeeze(-1) if found.ndim == 1 else output.logits
+
     assert found.shape == expected.shape
+
     chosen = valid if found.ndim == 3 else ...
     return ((found - expected)[chosen].abs().max() / expected.abs().max().clamp(min=1)).item()
 
@@ -147,6 +155,7 @@ def test_every_type_has_the_classes_that_transformers_has():
 def test_scores_are_those_of_the_class_and_every_bit_comes_back(tmp_path, model_type, kind, seed):
     theirs = saved(tmp_path / "in", model_type, kind, seed)
     checkpoint, export, again = in_and_out(tmp_path, theirs)
+
     assert not checkpoint.notes or checkpoint.unread
     assert list(checkpoint.config.heads) == [kind]
     assert difference(build_checkpoint(checkpoint), theirs, kind) < 1e-5
@@ -154,6 +163,7 @@ def test_scores_are_those_of_the_class_and_every_bit_comes_back(tmp_path, model_
     assert export.config.get("problem_type") == (
         "single_label_classification" if kind == "classification" else None
     )
+
     if kind in ("classification", "tagging"):
         assert checkpoint.config.heads[kind].labels == tuple(LABELS)
         assert again.config.id2label == dict(enumerate(LABELS))
@@ -166,9 +176,12 @@ def test_one_label_is_a_number(tmp_path, model_type):
         tmp_path, model_type, "classification", id2label={0: "score"}, label2id={"score": 0}
     )
     checkpoint = read_checkpoint(tmp_path)
+
     assert list(checkpoint.config.heads) == ["regression"]
     assert difference(build_checkpoint(checkpoint), theirs, "regression") < 1e-5
+
     export = export_checkpoint(checkpoint)
+
     assert export.config["problem_type"] == "regression"
     assert export.tensors.keys() == stored(tmp_path).keys()
 
@@ -187,12 +200,15 @@ def test_the_scale_of_numbers_is_folded_into_the_class(tmp_path, model_type):
         map_with(model_type, "classification").classes.task_class("ForSequenceClassification").name
     )
     theirs, report = loaded(export_to(tmp_path / "out", export_checkpoint(scaled)), named)
+
     assert not report
     assert difference(build_checkpoint(scaled), theirs, "regression") < 1e-5
+
     rows, _, _ = task_rows(theirs, "classification")
     with torch.no_grad():
         expected = mean + 4.5 * plain.logits(rows)["regression"]
         found = build_checkpoint(scaled).logits(rows)["regression"]
+
     assert torch.allclose(found, expected, atol=1e-4)
 
 
@@ -255,8 +271,10 @@ def test_keys_of_heads_come_in_and_go_out(tmp_path, model_type, kind, keys, head
     theirs = saved(tmp_path, model_type, kind, **keys)
     checkpoint = read_checkpoint(tmp_path)
     own = checkpoint.config.heads[kind]
+
     assert {key: getattr(own, key) for key in head} == head
     assert difference(build_checkpoint(checkpoint), theirs, kind) < 1e-5
+
     plain = export_checkpoint(checkpoint).config
     written = {**plain, "num_labels": len(plain.get("id2label", ""))}
     if kind != "multiple_choice" or model_type == "xlm":
@@ -288,11 +306,14 @@ def test_the_body_of_a_tagger_with_the_distances_of_t5(tmp_path, model_type):
     checkpoint = read_checkpoint(tmp_path / "in")
     body = export_checkpoint(checkpoint, body_alone=True)
     encoder, report = loaded(export_to(tmp_path / "body", body), body.loader)
+
     assert (type(encoder).__name__, report) == (f"{model_type.upper()}EncoderModel", {})
+
     ours, their, valid = task_rows(theirs, "tagging")
     with torch.no_grad():
         states = build_checkpoint(checkpoint).family(ours)
         expected = encoder(**their).last_hidden_state
+
     assert (states - expected)[valid].abs().max() < 1e-5
 
 
@@ -329,6 +350,7 @@ def test_labels_that_are_not_built_are_refused(tmp_path, kind, changes, message)
         read_checkpoint(tmp_path)
     saved(tmp_path, "eurobert", "classification")
     edit_config(tmp_path, classifier_pooling="max")
+
     with pytest.raises(
         ConfigurationError, match="classifier_pooling: expected one of late, mean, bos, got 'max'"
     ):
@@ -339,6 +361,7 @@ def test_a_reverse_that_is_none_is_said(tmp_path):
     saved(tmp_path, "bert", "tagging")
     edit_config(tmp_path, label2id={"no": 2, "perhaps": 1, "yes": 0}, colour="red")
     unread = "keys of config.json that were not read: colour"
+
     assert read_checkpoint(tmp_path).notes == (
         unread,
         "label2id of config.json was not read: it is not the reverse of id2label",
@@ -367,6 +390,7 @@ def test_a_pool_that_modernberts_class_has_not_is_refused(tmp_path, pool):
     saved(tmp_path, "modernbert", "classification")
     checkpoint = read_checkpoint(tmp_path)
     heads = {"classification": replace(checkpoint.config.heads["classification"], pool=pool)}
+
     with pytest.raises(
         ConfigurationError, match=f'classification.pool: expected "cls" .*, got "{pool}"'
     ):
@@ -375,11 +399,13 @@ def test_a_pool_that_modernberts_class_has_not_is_refused(tmp_path, pool):
 
 def test_the_type_follows_from_the_head():
     found = {}
+
     for hidden in ("tanh", "gelu"):
         model = built(
             "encoder", eps=1e-12, heads={"classification": {"classes": 3, "hidden": hidden}}
         )
         found[hidden] = export_checkpoint(checkpoint_of(model)).config["architectures"]
+
     assert found == {
         "tanh": ["BertForSequenceClassification"],
         "gelu": ["ElectraForSequenceClassification"],
@@ -407,6 +433,7 @@ def test_a_new_head_built_like_the_class_of_its_body_is_exported(tmp_path, name,
     theirs, remarks = loaded(
         export_to(tmp_path / "ours", export), export.config["architectures"][0]
     )
+
     assert remarks == {}
     assert difference(model, theirs, kind) < 1e-5
 
@@ -434,6 +461,7 @@ def test_the_type_of_the_problem_is_written(tmp_path, model_type, name, options,
     checkpoint = read_checkpoint(tmp_path)
     config = replace(checkpoint.config, heads={name: options})
     key_map = map_with(model_type, "classification")
+
     assert (
         key_map.configuration.write(config, VOCABULARY, checkpoint.token_ids)["problem_type"]
         == problem

@@ -58,6 +58,7 @@ def test_no_type_fits():
         ConfigurationError, match=r"the nearest, bert, differs: model.norm_place: expected post"
     ):
         find_map(replace(load("bert_base"), norm_place="pre"), {})
+
     with pytest.raises(ConfigurationError, match=r"model\.family: expected decoder, got encoder"):
         find_map(load("bert_base"), {}, "gpt2")
 
@@ -85,8 +86,11 @@ PLAIN = {
 def test_the_class_of_a_decoder_follows_from_its_head(form, keys, name):
     """A post-norm decoder with segment types is a BERT, a pre-norm one without them a GPT-2."""
     model = built("decoder", **PLAIN, **keys, activation="gelu", heads={"lm": {"projection": form}})
+
     assert export_checkpoint(checkpoint_of(model)).config["architectures"] == [name]
+
     plain = built("decoder", **PLAIN, **BERT, activation="gelu")
+
     with pytest.raises(
         ConfigurationError,
         match=r"projection: expected transformed in a model of type .*, got linear",

@@ -25,6 +25,7 @@ def model(seed=1, **changes):
         "position": {"maximum": 16},
         **changes,
     }
+
     config = validate(ModelConfig, plain, "model")
     return build_model(config, VOCABULARY, {}, seed=seed)
 

@@ -16,9 +16,16 @@ TEACHER = {"teacher": "runs/teacher"}
 
 def test_a_configuration_is_read_again_as_it_was_written():
     config = tiny(
-        distil={**TEACHER, "losses": [{"name": "states", "layers": {1: 2, 0: 0}}, "attention"]}
+        distil={
+            **TEACHER,
+            "losses": [
+                {"name": "states", "layers": {1: 2, 0: 0}},
+                "attention",
+            ],
+        }
     )
     again = validate(type(config), to_data(config), "again")
+
     assert again == config
     assert frozen(again) == frozen(config)
     assert frozen(config)["distil.losses"][0]["layers"] == {"1": 2, "0": 0}
@@ -26,7 +33,12 @@ def test_a_configuration_is_read_again_as_it_was_written():
 
 
 def test_without_a_teacher_in_memory_only_stored_scores_are_left():
-    distil = tiny(distil={"losses": ["cosine", "scores"], "start": {"layers": [0, 2]}}).distil
+    distil = tiny(
+        distil={
+            "losses": ["cosine", "scores"],
+            "start": {"layers": [0, 2]},
+        }
+    ).distil
     assert [loss.name for loss in distil.active] == ["scores"]
     assert distil.start_from is None
 
@@ -43,7 +55,10 @@ def test_without_a_teacher_in_memory_only_stored_scores_are_left():
             "distil: expected a model that is trained entirely",
         ),
         (
-            {"distil": {**TEACHER, "start": {"layers": [0, 1]}}, "model__init_from": "x"},
+            {
+                "distil": {**TEACHER, "start": {"layers": [0, 1]}},
+                "model__init_from": "x",
+            },
             "distil.start: model.init_from gives",
         ),
         (
@@ -61,7 +76,11 @@ def test_refusals(changes, message):
         tiny(**changes)
 
 
-CHOSEN = [loss("scores", weight=5.0), loss("states", weight=0.5), loss("embeddings")]
+CHOSEN = [
+    loss("scores", weight=5.0),
+    loss("states", weight=0.5),
+    loss("embeddings"),
+]
 
 
 def test_a_student_has_the_names_and_losses_of_its_model():
@@ -70,12 +89,15 @@ def test_a_student_has_the_names_and_losses_of_its_model():
     expected = alone.eval()(batch())["masked_lm"].total
     student, teacher = pair(alone, model(), *CHOSEN)
     new = [name for name, _ in student.new_parameters()]
+
     assert new == ["distillation.states.project.weight", "distillation.embeddings.project.weight"]
     assert [name for name, _ in student.named_parameters()] == [*names, *new]
     assert student.num_parameters() == alone.num_parameters()
     assert student.reads == alone.reads
+
     tensors = batch()
     found = student.eval()({**tensors, **teacher(tensors)})
+
     assert torch.equal(found["masked_lm"].total, expected)
     assert list(found) == ["masked_lm", "distil/scores", "distil/states", "distil/embeddings"]
     assert student.loss_weights == {
@@ -84,7 +106,10 @@ def test_a_student_has_the_names_and_losses_of_its_model():
         "distil/states": 0.5,
         "distil/embeddings": 1.0,
     }
-    assert student.layer_maps == {"states": {"1": 1, "2": 2, "3": 3}, "embeddings": {"0": 0}}
+    assert student.layer_maps == {
+        "states": {"1": 1, "2": 2, "3": 3},
+        "embeddings": {"0": 0},
+    }
     assert student.lines()[1] == "distil     0.5 x states, student→teacher layers 1→1 2→2 3→3"
     assert student.lines()[0] == "distil     5 x scores of masked_lm"
 
@@ -92,6 +117,7 @@ def test_a_student_has_the_names_and_losses_of_its_model():
 def test_a_teacher_computes_what_is_compared_alone():
     """Neither heads whose labels a batch lacks nor logits that nothing reads."""
     heads = {"masked_lm": 1.0, "classification": {"classes": 2}}
+
     for wanted, left in (
         ({"logits_masked_lm"}, ["masked_lm"]),
         ({"state_0"}, ["masked_lm", "classification"]),
@@ -115,7 +141,9 @@ def test_a_teacher_computes_logits_without_a_loss(monkeypatch):
     with torch.no_grad():
         states = source.family(tensors).flatten(0, 1)
         expected = source.heads["masked_lm"].logits(states[tensors["label_index"]])
+
     monkeypatch.setattr(LabelHead, "forward", None)
+
     torch.testing.assert_close(
         Teacher(source, {"logits_masked_lm"})(tensors),
         {"teacher_logits_masked_lm": expected},

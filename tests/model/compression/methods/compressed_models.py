@@ -28,11 +28,13 @@ def odd_checkpoint(family="encoder", seed=0, **changes):
     )
     model = build_model(config, VOCABULARY, {"pad": 0}, SPELLINGS).double().eval()
     draw = torch.Generator().manual_seed(seed)
+
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(
                 torch.randn(parameter.shape, generator=draw, dtype=torch.float64), alpha=0.3
             )
+
     return checkpoint_of(model)
 
 
@@ -54,6 +56,7 @@ def model_of(checkpoint):
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(checkpoint.tensors[name])
+
     return model
 
 

@@ -48,14 +48,27 @@ def test_removed_heads_are_masked_heads(keep, calibrated):
     smaller = compressed(dense, "heads", batches if calibrated else (), keep=keep)
     config = smaller.checkpoint.config
     kept = kept_of(smaller.lines)
+
     assert (config.attention_heads, config.head_width) == (keep, 5)
     assert len(kept) == 5
     assert all(len(heads) == keep for heads in kept.values())
+
     model = model_of(dense)
     for path, heads in () if calibrated else kept.items():
-        norms = model.get_submodule(path).weight.detach().view(-1, 3, 5).norm(dim=(0, 2))
+        norms = (
+            model.get_submodule(path)
+            .weight.detach()
+            .view(
+                -1,
+                3,
+                5,
+            )
+            .norm(dim=(0, 2))
+        )
         assert heads == sorted(norms.topk(keep).indices.tolist()), "those whose outputs weigh most"
+
     expected = logits(masked(model, kept, 5), batch_for("encoder"))
+
     assert (
         logits(model_of(smaller.checkpoint), batch_for("encoder")) - expected
     ).abs().max() <= 1e-12
@@ -68,17 +81,21 @@ def test_groups_and_cross_attention_are_cut_too(family):
         if family == "decoder"
         else {"position": PositionConfig(), "decoder_attention_heads": 5, "head_dim": 3}
     )
+
     dense = odd_checkpoint(family, **changes)
     smaller = compressed(dense, "heads", sparsity=0.5)
     config = smaller.checkpoint.config
     kept = kept_of(smaller.lines)
     width = dense.config.head_width * (2 if family == "decoder" else 1)
+
     if family == "decoder":
         assert (config.attention_heads, config.kv_heads, config.head_dim) == (4, 2, 4)
     else:
         assert (config.attention_heads, config.decoder_attention_heads) == (2, 2)
         assert sum(".cross." in path for path in kept) == dense.config.decoder_depth
+
     expected = logits(masked(model_of(dense), kept, width), batch_for(family))
+
     assert (logits(model_of(smaller.checkpoint), batch_for(family)) - expected).abs().max() <= 1e-12
 
 
@@ -86,6 +103,7 @@ def test_a_gain_that_all_heads_share_stays():
     dense = odd_checkpoint("decoder", qk_norm="head", norm="layer")
     smaller = compressed(dense, "heads", sparsity=0.5)
     expected = logits(masked(model_of(dense), kept_of(smaller.lines), 8), batch_for("decoder"))
+
     assert (
         logits(model_of(smaller.checkpoint), batch_for("decoder")) - expected
     ).abs().max() <= 1e-12
@@ -105,6 +123,7 @@ def test_relative_projections_lose_the_same_heads(family):
         dense = odd_checkpoint("encoder", position=position, norm_place="post", final_norm=False)
     else:
         dense = odd_checkpoint("xlnet", dim=18, head_dim=5)
+
     smaller = compressed(dense, "heads", keep=2)
     tensors = batch_for("xlnet" if family == "xlnet" else "encoder")
     if family == "xlnet":
@@ -112,6 +131,7 @@ def test_relative_projections_lose_the_same_heads(family):
     expected = logits(masked(model_of(dense), kept_of(smaller.lines), 5), tensors)
     # DeBERTa computes scores and averages in fp32 whatever the weights are
     tolerance = 1e-5 if family == "deberta" else 1e-12
+
     assert (logits(model_of(smaller.checkpoint), tensors) - expected).abs().max() <= tolerance
 
 
@@ -129,7 +149,12 @@ def test_importance_is_the_product_of_output_and_gradient():
     (loss,) = model(batch).values()
     loss.total.backward()
     products = (seen[0] * seen[0].grad).sum(1).view(4, 3, 5).sum(2).abs().mean(0)
-    found = gate_importance(build_checkpoint(dense), {OUT.format(3): 3}, [batch])[OUT.format(3)]
+    found = gate_importance(
+        build_checkpoint(dense),
+        {OUT.format(3): 3},
+        [batch],
+    )[OUT.format(3)]
+
     assert (found - products).abs().max() <= 1e-12
     assert (found > 0).all()
 

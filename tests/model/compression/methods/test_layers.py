@@ -47,9 +47,12 @@ def test_the_smaller_model_is_the_larger_one_with_skipped_layers(family, keep, c
 def test_both_stacks_of_an_encoder_decoder_are_cut_by_themselves():
     dense = odd_checkpoint("encoder_decoder", decoder_layers=4)
     smaller = compressed(dense, "layers", keep=(1, 4), keep_decoder=(0, 3)).checkpoint
+
     assert (smaller.config.layers, smaller.config.decoder_depth) == (2, 2)
+
     whole = skipping(skipping(model_of(dense), "encoder", (1, 4)), "decoder", (0, 3))
     tensors = batch_for("encoder_decoder")
+
     assert (logits(model_of(smaller), tensors) - logits(whole, tensors)).abs().max() <= 1e-12
     assert compressed(dense, "layers", keep=(1, 4)).checkpoint.config.decoder_depth == 4
 
@@ -62,7 +65,11 @@ def test_both_stacks_of_an_encoder_decoder_are_cut_by_themselves():
         ({}, {"keep": (1, 1)}, "different layers"),
         ({}, {"keep": (1,), "keep_decoder": (0,)}, "has one stack"),
         ({"share": ShareConfig(groups=1)}, {"keep": (0,)}, "share"),
-        ({"local": LocalConfig(window=2, global_every=3)}, {"keep": (0, 3)}, "such layers stay"),
+        (
+            {"local": LocalConfig(window=2, global_every=3)},
+            {"keep": (0, 3)},
+            "such layers stay",
+        ),
         ({"scale_by_depth": True}, {"keep": (0, 2)}, "scale_by_depth"),
         ({"first_norm": False, "norm_place": "pre"}, {"keep": (1, 2)}, "first_norm"),
     ],

@@ -44,11 +44,16 @@ def test_the_smaller_model_runs_and_the_given_one_stays(name, dtype):
     )
     before = {key: tensor.clone() for key, tensor in dense.tensors.items()}
     compressed = result(name, dense)
+
     assert all(torch.equal(before[key], tensor) for key, tensor in dense.tensors.items())
+
     if METHODS.load_class(name).quantization is None:
         assert {tensor.dtype for tensor in compressed.checkpoint.tensors.values()} == {dtype}
+
     assert compressed.lines
+
     scores = model_of(compressed.checkpoint).logits(batch_for("encoder"))["masked_lm"]
+
     assert scores.isfinite().all()
     assert sum(map(_bytes, compressed.checkpoint.tensors.values())) <= sum(
         map(_bytes, before.values())
@@ -73,15 +78,20 @@ def test_the_linear_maps_of_the_body_become_the_integers_of_the_method(name):
     found = result(name, dense).checkpoint
     modules = model_of(dense).family.named_modules(prefix="family")
     maps = {f"{path}.weight" for path, module in modules if type(module) is torch.nn.Linear}
+
     assert {key for key, tensor in found.tensors.items() if holds_integers(tensor)} == maps
+
     for key, tensor in found.tensors.items():
         expected = quantize_weight(dense.tensors[key], name) if key in maps else dense.tensors[key]
         assert torch.equal(_floats(tensor), _floats(expected)), key
+
     assert found.config == dense.config
+
     other = next(one for one in INTEGERS if one != name)
     trained = dataclasses.replace(
         dense, config=dataclasses.replace(dense.config, quantization=other)
     )
+
     with pytest.raises(
         ConfigurationError, match=f"quantization={other}, got {name}: use method={other}"
     ):

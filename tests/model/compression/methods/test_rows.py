@@ -24,6 +24,7 @@ def zeroed(model, smaller, stacks=("stack",)):
             left = smaller.tensors[f"family.{stack}.layers.{number}.feed_forward.body.down.weight"]
             there = (body.down.weight[:, :, None] == left[:, None]).all(0).any(1)
             body.down.register_forward_pre_hook(lambda _, inputs, there=there: inputs[0] * there)
+
     return model
 
 
@@ -33,20 +34,26 @@ def test_removed_rows_are_masked_rows(family, calibrated):
     dense = odd_checkpoint(family)
     batches = [batch_for(family, seed=seed) for seed in (3, 4)] if calibrated else ()
     smaller = compressed(dense, "rows", batches, keep=4).checkpoint
+
     assert smaller.config.ffn_dim == 4
+
     stacks = ("encoder", "decoder") if family == "encoder_decoder" else ("stack",)
     expected = logits(zeroed(model_of(dense), smaller, stacks), batch_for(family))
+
     assert (logits(model_of(smaller), batch_for(family)) - expected).abs().max() <= 1e-12
 
 
 def test_without_rows_the_product_of_norms_chooses():
     dense = odd_checkpoint()
     name = "family.stack.layers.0.feed_forward.body."
+
     with torch.no_grad():
         dense.tensors[f"{name}up.weight"][:] = 1
         dense.tensors[f"{name}down.weight"][:] = torch.arange(11.0)  # unit 0 is the weakest
         dense.tensors[f"{name}up.weight"][5] = 9
+
     smaller = compressed(dense, "rows", keep=3).checkpoint
+
     assert smaller.tensors[f"{name}down.weight"][0].tolist() == [5.0, 9.0, 10.0]
 
 

@@ -30,6 +30,7 @@ def tensors_of(engine, world):
         )
         for piece in fragments(engine, owned=True)
     ]
+
     pieces = sorted(
         (share for of_rank in world.gather(shares) for share in of_rank),
         key=lambda share: share[:2],
@@ -38,6 +39,7 @@ def tensors_of(engine, world):
     for name, _, views in pieces:
         for key, view in views.items():
             whole.setdefault(name, {}).setdefault(key, []).append(view)
+
     return {
         name: {key: torch.cat(views) for key, views in states.items()}
         for name, states in whole.items()
@@ -50,6 +52,7 @@ def train(world, config, steps=8, folder=None, target=None):
     With a folder, saved and resumed after half.
     """
     engine = started(config, world)
+
     if folder is None:
         measured = train_steps(engine, 1, steps)
     else:
@@ -60,6 +63,7 @@ def train(world, config, steps=8, folder=None, target=None):
         resume(engine, Path(folder))
         restore(engine, None, ())
         measured += train_steps(engine, steps // 2 + 1, steps)
+
     tensors = tensors_of(engine, world)
     model = {
         name: parameter.detach().clone() for name, parameter in engine.model.named_parameters()
@@ -68,6 +72,7 @@ def train(world, config, steps=8, folder=None, target=None):
     if config.zero.stage < 3 and config.precision == "fp32":  # the model computes with the masters
         for name, states in tensors.items():
             assert torch.equal(states["weight"], model[name].flatten()), name
+
     return [(float.fromhex(loss), float.fromhex(norm)) for loss, norm in measured], tensors
 
 
@@ -75,7 +80,10 @@ def plain_adamw(parameters):
     """The optimizer of these runs in plain torch; each step sets its rate."""
     own = list(parameters)
     groups = [
-        {"params": [p for p in own if (p.dim() >= 2) == wide], "weight_decay": 0.1 * wide}
+        {
+            "params": [p for p in own if (p.dim() >= 2) == wide],
+            "weight_decay": 0.1 * wide,
+        }
         for wide in (True, False)
     ]
     return torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.98), eps=1e-6)

@@ -23,6 +23,7 @@ def skipped_layers(world, config, steps):
     """The layers that each step skips on this rank, as the outputs of the layers show it."""
     engine = started(config, world)
     skipped = []
+
     for index, layer in enumerate(engine.model.family.stack.layers):
 
         def note(_, inputs, output, index=index):
@@ -30,9 +31,11 @@ def skipped_layers(world, config, steps):
                 skipped[-1].append(index)
 
         layer.register_forward_hook(note)
+
     for step in range(1, steps + 1):
         skipped.append([])
         train_steps(engine, step, step)
+
     engine.close()
     return [sorted(of_step) for of_step in skipped]
 
@@ -69,29 +72,38 @@ def plain_loop(world, config, skipped):
     optimizer = plain_adamw(model.parameters())
     schedule = config.schedule.build(8)
     losses = []
+
     for step, gone in enumerate(skipped, start=1):
         for group in optimizer.param_groups:
             group["lr"] = 0.003 * schedule(step)
         model.family.stack.order = [index for index in order if index not in gone]
         loss = model(random_rows(step, 8, 0, 8))["masked_lm"]
         (loss.total / loss.count).backward()
+
         for index in gone:
             for parameter in layers[index].parameters():
                 assert parameter.grad is None
                 parameter.grad = torch.zeros_like(parameter)
+
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
         losses.append(float(loss.total.detach()) / loss.count)
+
     return losses
 
 
 def test_every_stage_equals_the_kept_layers_run_directly(one_rank, two_ranks):
     config = dropping(0.4)
     (skipped,) = one_rank.run(skipped_layers, dropping(0.4, data__micro_batch=8), 8)
+
     assert 4 <= sum(map(len, skipped)) <= 20
+
     (expected,) = one_rank.run(plain_loop, config, skipped)
-    found = [*one_rank.run(train, config), *two_ranks.run(train, dropping(0.4, zero__stage=3))]
+    found = [
+        *one_rank.run(train, config),
+        *two_ranks.run(train, dropping(0.4, zero__stage=3)),
+    ]
     for measured, _ in found:
         assert [loss for loss, _ in measured] == pytest.approx(expected, rel=5e-6)
 

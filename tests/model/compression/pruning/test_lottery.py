@@ -10,7 +10,10 @@ from tests.train.synthetic import train_steps
 
 ROUNDS = {"name": "lottery", "sparsity": 0.6, "rounds": 2, "every": 3}
 RUN = {"model__init_from": "elsewhere"}
-CASE = {"prune": {key: value for key, value in ROUNDS.items() if key != "name"}, "run": RUN}
+CASE = {
+    "prune": {key: value for key, value in ROUNDS.items() if key != "name"},
+    "run": RUN,
+}
 
 
 def tickets(**changes):
@@ -24,23 +27,28 @@ def rounds(world, config):
     for first, last in ((1, 2), (3, 3), (4, 6), (7, 8)):
         train_steps(engine, first, last)
         tensors.append(tensors_of(engine, world))
+
     engine.close()
     return tensors
 
 
 def test_a_round_prunes_and_rewinds_to_the_start(two_ranks):
     start, before, first, second, end = two_ranks.run(rounds, tickets(zero__stage=3))[0]
+
     for share, tensors in ((0.3, first), (0.6, second)):
         own = matrices(tensors)
+
         assert sum(zeros(states["mask"]) for states in own.values()) == round(
             share * sum(len(states["mask"]) for states in own.values())
         )
+
         for name, states in tensors.items():
             assert torch.equal(states["weight"], start[name]["weight"] * states.get("mask", 1)), (
                 name
             )
             assert not states["exp_avg"].any()
             assert not states["exp_avg_sq"].any()
+
     for name, states in matrices(first).items():
         # the second round keeps the zeros of the first
         assert bool((second[name]["mask"] <= states["mask"]).all())
@@ -71,9 +79,11 @@ def test_the_first_round_prunes_the_smallest_trained_weights(one_rank):
 
 def test_rounds_that_leave_no_step_are_refused():
     method = PRUNING.resolve({"name": "lottery", "rounds": 2, "every": 4}).build()
+
     with pytest.raises(
         ConfigurationError, match=r"rounds x every: expected fewer than 8 steps, .* got 8"
     ):
         method.describe_plan(8)
+
     with pytest.raises(ConfigurationError, match=r"prune: lottery needs model\.init_from"):
         pruned(ROUNDS)

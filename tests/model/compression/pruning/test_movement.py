@@ -29,6 +29,7 @@ def plain_loop(world, config, options):
         for name, p in named.items()
         if ".layers." in name and name.endswith(".weight") and p.dim() == 2
     ]
+
     scores = {name: nn.Parameter(torch.zeros_like(dense[name])) for name in layers}
     masks = {name: torch.ones_like(dense[name]) for name in layers}
     optimizer = plain_adamw(dense.values())
@@ -38,6 +39,7 @@ def plain_loop(world, config, options):
     soft = options.get("mode") == "soft"
     start = options.get("start", 0)
     total = sum(own.numel() for own in scores.values())
+
     for step in range(1, 9):
         part = 1.0 if step >= 6 else 1 - (1 - max(step - start, 0) / (6 - start)) ** 3
         for group in (*optimizer.param_groups, *trainer.param_groups):
@@ -45,6 +47,7 @@ def plain_loop(world, config, options):
         with torch.no_grad():
             for name, p in named.items():
                 p.copy_(dense[name] * masks.get(name, 1))
+
         loss = model(random_rows(step, 8, 0, 8))["masked_lm"]
         (loss.total / loss.count).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -57,6 +60,7 @@ def plain_loop(world, config, options):
         optimizer.step()
         trainer.step()
         model.zero_grad()
+
         for name, own in scores.items():
             if soft:
                 masks[name] = (own.detach().sigmoid() > 0.495 * part).float()
@@ -65,9 +69,12 @@ def plain_loop(world, config, options):
                     own.detach().flatten().argsort(stable=True)[: round(0.7 * part * own.numel())]
                 )
                 masks[name] = torch.ones(own.numel()).index_fill_(0, lowest, 0.0).view_as(own)
+
             for key in ("exp_avg", "exp_avg_sq"):
                 optimizer.state[dense[name]][key].mul_(masks[name])
+
         losses.append(float(loss.total.detach()) / loss.count)
+
     states = {"scores": scores, "mask": masks, "dense": dense}
     return losses, {
         name: {key: of[name].detach().flatten() for key, of in states.items()} for name in layers
@@ -77,6 +84,7 @@ def plain_loop(world, config, options):
 @pytest.mark.parametrize(("options", "stage"), [(HARD, 3), (SOFT, 0)])
 def test_a_step_is_that_of_scores_as_parameters(one_rank, two_ranks, options, stage):
     ((expected, states),) = one_rank.run(plain_loop, pruned(options), options)
+
     for measured, tensors in (two_ranks if stage else one_rank).run(
         train, pruned(options, zero__stage=stage)
     ):
@@ -89,7 +97,11 @@ def test_a_step_is_that_of_scores_as_parameters(one_rank, two_ranks, options, st
 
 
 def test_weights_stay_masked_between_two_choices_of_masks(one_rank):
-    ((_, tensors),) = one_rank.run(train, pruned({**HARD, "start": 0, "end": 3, "every": 5}), 4)
+    ((_, tensors),) = one_rank.run(
+        train,
+        pruned({**HARD, "start": 0, "end": 3, "every": 5}),
+        4,
+    )
     for name, own in matrices(tensors).items():
         assert zeros(own["weight"]) == zeros(own["mask"]) == round(0.7 * len(own["mask"])), name
 

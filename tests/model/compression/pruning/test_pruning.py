@@ -42,21 +42,29 @@ def test_a_method_resumes_to_the_bit_and_its_states_are_those_of_checkpoints(
 ):
     """Losses, weights and states of a run that was saved half way."""
     own = case(name)
-    config = pruned({"name": name, **own["prune"]}, **own.get("run", {}), zero__stage=0)
+    config = pruned(
+        {"name": name, **own["prune"]},
+        **own.get("run", {}),
+        zero__stage=0,
+    )
     ((losses, tensors),) = one_rank.run(train, config)
     ((again, resumed),) = one_rank.run(train, config, 8, str(tmp_path))
+
     assert losses == again
     assert len(losses) == 8
+
     for parameter, states in tensors.items():
         assert states.keys() == resumed[parameter].keys()
         assert all(torch.equal(state, resumed[parameter][key]) for key, state in states.items()), (
             parameter
         )
+
     added = {key for states in tensors.values() for key in states} - {
         "weight",
         "exp_avg",
         "exp_avg_sq",
     }
+
     assert added == PRUNING.load_class(name).keys
 
 
@@ -83,6 +91,7 @@ def test_a_method_refuses_what_it_does_not_go_together_with(name):
         MATRIX_OPTIMIZER: {"optimizer": {"name": "muon"}},
         NEW_WEIGHTS: {"model__init_from": None},
     }
+
     for conflict in PRUNING.load_class(name).conflicts:
         shown = f"prune: {name} {conflict.relation} {conflict.key.partition('{')[0]}"
         with pytest.raises(ConfigurationError, match=re.escape(shown)):
@@ -120,10 +129,14 @@ def test_linear_maps_of_layers_are_pruned_and_nothing_else():
         "attention.body.value",
         "attention.body.out",
     )
+
     maps += ("feed_forward.body.up", "feed_forward.body.down")
     expected = {f"family.stack.layers.{layer}.{path}.weight" for layer in (0, 1) for path in maps}
+
     assert set(names) == expected
+
     shared = matrices_to_prune(model_of(model__share={"groups": 1}))
+
     assert set(shared) == {name for name in expected if ".layers.0." in name}
 
 
@@ -153,6 +166,7 @@ def test_what_cannot_be_pruned_is_refused_by_name(changes, patterns, frozen, mes
     method = PRUNING.resolve({"name": "magnitude", "sparsity": 0.5, "parameters": patterns}).build()
     with pytest.raises(ConfigurationError) as refused:
         method.describe(model, 8)
+
     assert message in str(refused.value)
 
 
@@ -175,10 +189,18 @@ def start_with_zeros(world, prune, fresh, initialized):
 
 def test_zeros_of_the_source_stay_and_only_chosen_matrices_are_pruned(one_rank):
     """Zeros that `clozeline compress method=magnitude` made survive fine-tuning."""
-    prune = {"name": "magnitude", "sparsity": 0.01, "start": 2, "end": 2, "parameters": [QUERY]}
+    prune = {
+        "name": "magnitude",
+        "sparsity": 0.01,
+        "start": 2,
+        "end": 2,
+        "parameters": [QUERY],
+    }
     new = "family.stack.layers.0.attention.body.query.weight"
+
     for initialized in (True, False):
         (tensors,) = one_rank.run(start_with_zeros, prune, [new], initialized)
+
         for layer in (0, 1):
             own = tensors[f"family.stack.layers.{layer}.attention.body.query.weight"][
                 "weight"
@@ -189,7 +211,9 @@ def test_zeros_of_the_source_stay_and_only_chosen_matrices_are_pruned(one_rank):
                 initialized,
                 layer,
             )
+
             key = tensors[f"family.stack.layers.{layer}.attention.body.key.weight"]["weight"]
+
             assert (key != 0).all()
 
 
@@ -197,6 +221,7 @@ def test_the_end_defaults_to_two_thirds_and_is_within_the_run():
     assert CubicOptions().last_step(9) == 6
     assert CubicOptions().last_step(1) == 1
     assert CubicOptions(start=3, end=3).last_step(9) == 3
+
     with pytest.raises(ConfigurationError, match=r"prune\.end: expected at most 9, .* got 10"):
         CubicOptions(end=10).last_step(9)
     with pytest.raises(ConfigurationError, match=r"prune\.start: expected at most 9, .* got 12"):

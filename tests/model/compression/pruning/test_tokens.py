@@ -43,6 +43,7 @@ def plain_loop(world, config, name):
     pruning = TokenPruning(model, soft)
     schedule = config.schedule.build(8)
     losses = []
+
     for step in range(1, 9):
         for group in of_model.param_groups:
             group["lr"] = 0.003 * schedule(step)
@@ -53,14 +54,17 @@ def plain_loop(world, config, name):
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         of_model.step()
         of_model.zero_grad()
+
         if step <= LAST_SOFT[name]:
             of_rule.step()
             of_rule.zero_grad()
             if name == "retention":
                 soft.retention.data.clamp_(0, 1)
+
         if step == LAST_SOFT[name]:
             pruning = TokenPruning(model, soft.harden())
         losses.append(float((task + penalty).detach()))
+
     (numbers,) = vars(soft.harden()).values()
     (states,) = of_rule.state.values()
     return losses, [*numbers], states["exp_avg"]
@@ -93,11 +97,16 @@ def test_masks_then_dropped_tokens_as_in_a_plain_loop(one_rank, two_ranks, name,
     ranks = (two_ranks if size == 2 else one_rank).run(
         trained_rule, pruned(RULES[name], zero__stage=stage)
     )
+
     assert ranks[0] == ranks[-1]
+
     losses, before, rule, mean = ranks[0]
+
     assert losses == pytest.approx(expected, rel=2e-5)
     assert before == {}, "no token is dropped yet"
+
     ((key, learned),) = rule.items()
+
     assert key == {"retention": "shares", "thresholds": "thresholds"}[name]
     assert learned == pytest.approx(numbers, rel=1e-4)
     torch.testing.assert_close(torch.tensor(mean), gradient, rtol=1e-3, atol=1e-6)
@@ -109,8 +118,11 @@ def test_masks_then_dropped_tokens_as_in_a_plain_loop(one_rank, two_ranks, name,
 def test_shares_drop_tokens_from_the_first_step(one_rank):
     config = pruned({"name": "tokens", "rule": "shares", "shares": [0.7, 0.4]})
     ((_, before, rule, _),) = one_rank.run(trained_rule, config)
+
     assert before == rule == {"shares": (0.7, 0.4)}
+
     full = pruned({"name": "tokens", "rule": "shares", "shares": [1.0, 1.0]})
+
     assert one_rank.run(train, full)[0][0] == one_rank.run(train, pruned(None))[0][0], (
         "bit-identical"
     )
@@ -152,20 +164,25 @@ def describe(options, config, horizon=8):
 
 def test_a_start_says_the_rule_and_refuses_steps_and_models():
     learned = {"rule": "thresholds", "weight": 0.5}
+
     assert "thresholds of tokens, masks until step 4" in describe(learned, tiny())
+
     last = (
         PRUNING.resolve({"name": "tokens", **learned})
         .build()
         .wrap(build_model(tiny().model, VOCABULARY, {}, seed=1))
     )
+
     assert last.rule.thresholds[-1].item() == pytest.approx(0.01)
     assert "masks until step 8" in describe({**learned, "harden": 8}, tiny())
+
     with pytest.raises(ConfigurationError, match=r"prune\.harden: expected at most 8"):
         describe({**learned, "harden": 9}, tiny())
     causal = tiny(model__family="decoder", model__heads={"lm": 1.0})
     with pytest.raises(ConfigurationError, match="a decoder generates with a cache"):
         describe(learned, causal)
     mixing = tiny(model__heads={"tagging": {"classes": 3, "scalar_mix": True}})
+
     with pytest.raises(
         ConfigurationError, match="expected heads that read the last states of one row, got tagging"
     ):
@@ -174,6 +191,7 @@ def test_a_start_says_the_rule_and_refuses_steps_and_models():
 
 def test_a_rule_has_the_values_of_the_paper_where_none_are_given():
     model = tiny().model
+
     for keys, kind, expected in (
         ({"rule": "retention", "weight": 0.5}, LearnedRetention, {"positions": 32}),
         ({"rule": "thresholds", "weight": 0.5}, LearnedThresholds, {"temperature": 2e-3}),

@@ -39,7 +39,12 @@ def test_a_text_that_only_the_second_try_finds_is_marked(shared):
         + "Words of an article that a wrong element hides. " * 20
     )
     first, second = extract_all(shared, [hidden, "<p>x"])
-    assert (first.text[:5], first.reason, first.lenient) == ("Words", None, True)
+
+    assert (
+        first.text[:5],
+        first.reason,
+        first.lenient,
+    ) == ("Words", None, True)
     assert second == ExtractionResult("x")
 
 
@@ -52,7 +57,9 @@ def test_pages_of_any_characters_pass_both_ways(shared):
         "<p>a\0b",
         "<pre>received\n[3, null, false]\nabc",
     ]
+
     texts = ["", "a?b", "??", "😀 é", "ab", "received\n[3, null, false]\nabc"]
+
     assert [answer.text for answer in extract_all(shared, pages)] == texts
 
 
@@ -64,10 +71,12 @@ def test_a_slow_page_costs_only_itself_and_no_file_stays_open(last):
     expected = [ExtractionResult(str(number)) for number in range(4)]
     pages[last] = SLOW
     expected[last] = ExtractionResult("", "timeout")
+
     with extraction(timeout_s=0.2) as running:
         assert extract_all(running, pages) == expected
         assert running.restarts == 1
         assert process.num_fds() == before + 1
+
     assert process.num_fds() == before
 
 
@@ -84,14 +93,17 @@ def test_the_clock_rejects_no_page():
 @pytest.mark.parametrize("page", ["<p>one", "<p>" + "x" * 5_000_000])
 def test_a_process_that_does_not_answer_ends_the_stage(monkeypatch, page):
     monkeypatch.setattr(_extraction, "_WALL_PER_CPU_SECOND", 0.1)
+
     with extraction() as running:
         running.extract("<p>x")
         child = running._child
         os.kill(child.pid, signal.SIGSTOP)
+
         with pytest.raises(
             StorageError, match=r"did not answer for 0 s, although a page may only use 5 s"
         ):
             running.extract(page)
+
         assert child.poll() == -signal.SIGKILL
 
 
@@ -105,12 +117,14 @@ def test_an_interrupted_page_does_not_answer_the_next_one():
         ).start()
         with pytest.raises(KeyboardInterrupt):
             running.extract("<p>one")
+
         assert running.extract("<p>two") == ExtractionResult("two")
 
 
 def test_a_page_that_needs_too_much_memory_costs_only_itself(capfd):
     with extraction(memory_bytes=1 << 28) as running:
         answers = extract_all(running, ["<p>one", "<p>x y" * 5_000_000, "<p>two"])
+
     assert [answer.text for answer in answers] == ["one", "", "two"]
     # the parser may report it or not
     assert answers[1].reason in (
@@ -141,9 +155,12 @@ def test_a_page_at_which_two_processes_die_is_to_blame_and_no_process_stays():
         ):
             running.times = times
             assert running.extract("<p>one") == answer
+
         assert running.extract("<p>two") == ExtractionResult("two")
         assert running.restarts == 3
+
         child = psutil.Process(running._child.pid)
+
     assert not child.is_running()
 
 
@@ -153,6 +170,7 @@ def test_what_a_parser_prints_goes_to_the_errors_and_ctrl_c_is_not_for_the_child
     output, errors = (
         Path(f"/proc/{shared._child.pid}/fd/{number}").readlink() for number in (1, 2)
     )
+
     assert output == errors
     assert os.getpgid(shared._child.pid) != os.getpgrp()
 
@@ -167,11 +185,16 @@ def test_the_child_ends_with_its_parent():
         print(running._child.pid, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     """)
+
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
     assert done.returncode == -signal.SIGKILL
+
     child = int(done.stdout)
+
     try:
         psutil.Process(child).wait(timeout=5)
     except psutil.NoSuchProcess:
         return
+
     assert not psutil.pid_exists(child)

@@ -11,12 +11,16 @@ from tests.contracts import contract
 @contract(EXTRACTORS)
 def test_an_extractor_keeps_the_contract(name):
     kind = EXTRACTORS.load_class(name)
+
     assert isinstance(kind.VERSION, int)
+
     extractor = kind(EXTRACTORS.resolve(name).options)
+
     assert (
         extractor.extract("<html><body><p>One sentence.</p></body></html>").strip()
         == "One sentence."
     )
+
     for page in (
         "",
         "plain",
@@ -48,6 +52,7 @@ def test_resiliparse_finds_the_main_text_or_all_of_it(main_content):
     found = extractor.extract(
         "<nav><a href=/x>Home</a></nav><h1>Title</h1><p>One <b>two</b>.</p><img alt=alt src=x>"
     )
+
     assert found.endswith("Title\n\nOne two.")
     assert ("Home" in found) != main_content
     assert "/x" not in found
@@ -80,6 +85,7 @@ def test_trafilatura_finds_the_article_without_menu_and_links():
     text = extractor.extract(
         f"{page}</p></article></main><aside><ul>{MENU}</ul></aside></body></html>"
     )
+
     assert "Paragraph 8 tells" in text
     assert "And here it ended." in text
     assert "entries" not in text

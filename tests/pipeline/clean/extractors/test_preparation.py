@@ -23,6 +23,7 @@ def extract(extractor, body, head="<html><head><title>T</title></head>"):
             prepare_page(f"{head}<body><article><h1>The river</h1>{body}</article></body></html>")
         )
     )
+
     return " ".join(text.split())
 
 
@@ -54,6 +55,7 @@ def test_what_a_page_hides_is_gone_and_nothing_else(extractor, tag, attribute, h
         extractor,
         f"{PARAGRAPHS}<div><{tag} {attribute}>{secret}</{tag}> And they left the town.</div>",
     )
+
     assert all(sentence in text for sentence in PROSE)
     assert (secret in text) is not hides
 
@@ -74,6 +76,7 @@ def test_mathematics_stays_in_each_form():
         'aria-hidden="true">x</span></span>'
     )
     prepared = prepare_page(f"<body><p>{PROSE[0]} {formula}</p></body>")
+
     assert prepared.count("<math>") == prepared.count("katex-html") == 1
 
 
@@ -84,6 +87,7 @@ def test_questions_in_buttons_are_text(extractor):
         for tag in ("h2", "h3")
     )
     text = extract(extractor, questions + PARAGRAPHS)
+
     assert all(f"Who paid for {tag}?" in text for tag in ("h2", "h3"))
 
 
@@ -93,6 +97,7 @@ def test_readings_go_and_the_word_stays(extractor):
     text = extract(
         extractor, f"<p>{ruby}毎日山へ行って竹を切り、籠を作って町で売っていた。</p>" * 5
     )
+
     assert "竹取の翁は川にいた" in text
     assert "たけとり" not in text
 
@@ -104,6 +109,7 @@ def test_exponents_have_a_sign_and_footnotes_none(extractor):
         f"the mayor<sup>1</sup> of 1998<sup><a href=#n>2</a></sup>.</p>{PARAGRAPHS}"
     )
     text = extract(extractor, body)
+
     assert "10^6 m^3 of water, 10^−9 s a drop" in text
     assert "mayor^" not in text
     assert "1998^" not in text
@@ -137,6 +143,8 @@ def test_entities_are_neither_expanded_nor_read(tmp_path):
         f'"file://{tmp_path}/secret">]>'
         "<html xmlns='http://www.w3.org/1999/xhtml'><body><p>&a11; &file;</p></body></html>"
     )
+
     prepared = prepare_page(page)
+
     assert len(prepared) <= len(page)
     assert "the secret" not in prepared

@@ -110,6 +110,7 @@ def document(draw):
     odd = draw.choice([0.0, 0.0, 0.05, 0.15, 0.3])
     pool = [sentence(draw, odd) for _ in range(draw.choice([2, 8, 40, 400]))]
     paragraphs = []
+
     for _ in range(draw.choice([1, 2, 6, 20])):
         lines = [
             draw.choice(pool) if draw.random() < 0.8 else sentence(draw)
@@ -120,6 +121,7 @@ def document(draw):
         paragraphs.append(draw.choice(["\n", " "]).join(lines))
         if draw.random() < draw.choice([0.0, 0.1, 0.5]):
             paragraphs.append(draw.choice(paragraphs))
+
     return normalize("\n\n".join(paragraphs))
 
 
@@ -133,4 +135,11 @@ def digest(texts):
 
 
 if __name__ == "__main__":
-    print(json.dumps({"digest": digest(documents(400)), "texts": documents(400)}))
+    print(
+        json.dumps(
+            {
+                "digest": digest(documents(400)),
+                "texts": documents(400),
+            }
+        )
+    )

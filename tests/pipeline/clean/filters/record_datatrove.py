@@ -32,7 +32,9 @@ def answer(texts):
         "gopher_repetition": gopher_repetition_filter.GopherRepetitionFilter(),
         "fineweb_quality": fineweb_quality_filter.FineWebQualityFilter(),
     }
+
     verdicts = {name: [] for name in filters}
+
     for name, step in filters.items():
         for text in texts:
             document = Document(text=text, id="")
@@ -40,6 +42,7 @@ def answer(texts):
             edited = name == "c4_quality" and kept is True
             left = xxhash.xxh64_hexdigest(" ".join(document.text.split())) if edited else ""
             verdicts[name].append(("" if kept is True else kept[1], left))
+
     chunks = sorted({chunk for text in texts for chunk in text.split() if len(chunk) < 100})
     return {
         "verdicts": verdicts,

@@ -45,8 +45,10 @@ def judge(folder, text, language="en", **changes):
 )
 def test_the_share_of_listed_words(tmp_path, text, language, share):
     verdict = judge(tmp_path, text, language)
+
     assert verdict.reason == ("bad_words" if share else "")
     assert verdict.note == ("bad_words_unavailable" if language == "fr" else "")
+
     if share:
         assert verdict.detail == f"{share:.3f} > 0.0"
         assert judge(tmp_path, text, language, share=share).reason == ""
@@ -56,6 +58,7 @@ def test_the_share_of_listed_words(tmp_path, text, language, share):
 def test_terms_match_as_in_a_text_searched_word_by_word(tmp_path):
     draw = random.Random(5)
     terms = [match_words(term) for term in LISTS["en"].splitlines()[1:]]
+
     for _ in range(200):
         words = [draw.choice(["bad", "egg", "7", "eggs", "a", "day", "darn"]) for _ in range(12)]
         folded = match_words(" ".join(words))
@@ -67,7 +70,9 @@ def test_terms_match_as_in_a_text_searched_word_by_word(tmp_path):
             ]
             covered += max(lengths, default=0)
             position += max(lengths, default=1)
+
         detail = f"{covered / 12:.3f} > 0.0" if covered else ""
+
         assert judge(tmp_path, " ".join(words)).detail == detail
 
 
@@ -93,9 +98,12 @@ def test_hashed_terms_are_a_set(tmp_path):
     terms = HashedTerms([tmp_path / "a", tmp_path / "b"])
     for number in range(300):
         assert terms.contains_any(["x", f"host{number}.example"]) == (number % 3 == 0)
+
     assert not terms.contains_any([])
     assert [part.dtype for part in terms._hashes] == [np.uint64] * 2
+
     (tmp_path / "a").write_text("another.example\n")
+
     assert HashedTerms([tmp_path / "a"]).contains_any(["another.example"]), (
         "a changed file is read again"
     )

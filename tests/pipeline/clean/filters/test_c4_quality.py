@@ -64,13 +64,17 @@ class TestC4Quality:
         assert self.edit("Now " + "x" * 1000 + " is long.", word_chars=999).removed == {
             "long_word": 1014
         }
+
         page = TextStatistics(
             "This is a sentence. And here is another one.\nThe third one is here."
         )
+
         for sentences, reason in ((3, ""), (4, "too_few_sentences")):
             assert (
                 judge_text(C4Quality(C4Quality.Options(sentences=sentences)), page.text).reason
                 == reason
             )
+
         five = " ".join(["This is a sentence."] * 5)
+
         assert judge_text(C4Quality(C4Quality.Options()), five) == KEEP

@@ -69,7 +69,13 @@ def test_a_suspended_hyphen_stays(language, text):
 WORDS = sorted(set(re.findall(r"[a-z]{6,}", SENTENCES.lower())))
 
 
-@given(st.lists(st.tuples(st.sampled_from(WORDS), st.integers(2, 4)), min_size=1, max_size=30))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(WORDS), st.integers(2, 4)),
+        min_size=1,
+        max_size=30,
+    )
+)
 def test_cut_words_of_a_text_come_back(cuts):
     """Words that the text has elsewhere: each cut at any letter, one a line."""
     text = (

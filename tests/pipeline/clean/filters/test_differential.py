@@ -43,6 +43,7 @@ def texts():
 def test_verdicts_are_the_peers(texts, name, kinds):
     step = FILTERS.resolve({"name": name, **OPTIONS.get(name, {})}).build()
     differences = []
+
     for number, (text, (reason, left)) in enumerate(
         zip(texts, RECORDED["verdicts"][name], strict=True)
     ):
@@ -59,6 +60,7 @@ def test_verdicts_are_the_peers(texts, name, kinds):
         for row in differences
         if name == "c4_quality" and "too_few_sentences" in (row[1], row[3])
     ]
+
     assert len(counted) <= 0.02 * len(texts), counted
     # datatrove also counts an n-gram that occurs once
     once = [
@@ -66,5 +68,6 @@ def test_verdicts_are_the_peers(texts, name, kinds):
         for row in differences
         if row[3] in TOP and top_slow(word_tokens(texts[row[0]]), TOP[row[3]]) == 0
     ]
+
     assert [row for row in differences if row not in counted and row not in once] == []
     assert len(Counter(reason for reason, _ in RECORDED["verdicts"][name])) >= kinds

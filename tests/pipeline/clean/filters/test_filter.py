@@ -78,6 +78,7 @@ def test_the_named_key_is_the_one_that_decides(name, tmp_path):
     """With that option loosened, a text is not rejected for the reason any more."""
     options = required(name, tmp_path)
     seen = set()
+
     for text in [*ODD, *CASES[name].values()]:
         verdict = judge_text(prepare(options).build(), text.strip())
         if not verdict.reason:
@@ -90,7 +91,9 @@ def test_the_named_key_is_the_one_that_decides(name, tmp_path):
             judge_text(prepare({**options, key: choice}).build(), text.strip())
             for choice in choices
         ]
+
         assert any(other.reason != verdict.reason for other in verdicts), (verdict.reason, key)
+
     assert seen
     assert set(FILTERS.load_class(name).thresholds) == set(FILTERS.load_class(name).reasons)
 
@@ -101,10 +104,12 @@ def test_a_filter_keeps_the_contract(name, tmp_path):
     for check in CHECKS:
         check(case)
     reasons = case.type.reasons
+
     assert name in AT_THRESHOLDS or set(CASES[name]) == set(reasons), (
         f"tests/pipeline/clean/filters/test_{name}.py: declare CASES, which maps each of "
         f"{sorted(reasons)} to a minimal document that is rejected for this reason; found "
         f"{sorted(CASES[name])}"
     )
     assert judge_text(case.build(), PROSE).reason == ""
+
     judge_text(case.build(), "", "und")

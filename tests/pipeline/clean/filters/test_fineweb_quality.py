@@ -55,13 +55,17 @@ OPTIONS = {
 
 def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
     seen = set()
+
     for text in documents(60, seed=9):
         found = measure(text, 30)
         at = {name: found[reason] for reason, name in OPTIONS.items()}
+
         assert judge(text, **at) == ""
+
         for reason, name in OPTIONS.items():
             beyond = math.nextafter(at[name], 2 if name == "line_punct_thr" else 0)
             if 0 <= beyond <= 1 and beyond != at[name]:
                 assert judge(text, **{**at, name: beyond}) == reason
                 seen.add(reason)
+
     assert seen == set(OPTIONS)

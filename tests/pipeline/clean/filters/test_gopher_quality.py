@@ -31,10 +31,13 @@ def test_marks_of_a_news_text_are_no_words():
     list."""
     statistics = TextStatistics(" ".join(NEWS.split()))
     usual = FILTERS.resolve("gopher_quality").build()
+
     assert judge_text(usual, statistics.text) == KEEP
     assert judge_text(usual, "- " + NEWS.replace("\n", "\n- ")).reason == "gopher_too_many_bullets"
+
     marks = FILTERS.resolve({"name": "gopher_quality", "letter_words": "tokens"}).build()
     verdict = judge_text(marks, statistics.text)
+
     assert (verdict.reason, verdict.detail) == ("gopher_below_alpha_threshold", "0.528 < 0.8")
 
 
@@ -64,6 +67,7 @@ def measure(text, letter_words="spaces"):
 
 def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
     seen = set()
+
     for text in [*documents(40, seed=5), "- one # of\n- the... two…\nto # be ..."]:
         found = measure(text)
         words = int(found["gopher_short_doc"])
@@ -79,6 +83,7 @@ def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
             "tokens_with_letter": found["gopher_below_alpha_threshold"],
             "stop_words": int(found["gopher_enough_stop_words"]),
         }
+
         longer = math.nextafter(length, 99)
         shorter = math.nextafter(length, 0)
         beyond = {
@@ -101,10 +106,13 @@ def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
             },
             "gopher_enough_stop_words": {"stop_words": at["stop_words"] + 1},
         }
+
         assert judge_text(GopherQuality(GopherQuality.Options(**at)), text) == KEEP
+
         for reason, changes in beyond.items():
             options = GopherQuality.Options(**{**at, **changes})
             if changes != {name: at[name] for name in changes}:  # no share is below 0 or above 1
                 assert judge_text(GopherQuality(options), text).reason == reason, (reason, text)
                 seen.add(reason)
+
     assert seen == set(GopherQuality.reasons)

@@ -16,6 +16,7 @@ from tests.pipeline.text.test_text_statistics import duplicate_slow, top_slow
 def shares(text, n_top, n_duplicate):
     """Every measure by plain loops."""
     found = {}
+
     for name, pieces in (
         ("para", re.split(r"\n{2,}", text.strip())),
         ("line", re.split(r"\n+", text.strip())),
@@ -23,6 +24,7 @@ def shares(text, n_top, n_duplicate):
         copies = [piece for place, piece in enumerate(pieces) if piece in pieces[:place]]
         found[f"dup_{name}_frac"] = len(copies) / len(pieces)
         found[f"dup_{name}_char_frac"] = sum(map(len, copies)) / max(1, len(text))
+
     tokens = word_tokens(text)
     found |= {f"top_{n}_gram": top_slow(tokens, n) / max(1, len(text)) for n in n_top}
     found |= {
@@ -39,16 +41,21 @@ def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
         "lines": "dup_line_frac",
         "line_chars": "dup_line_char_frac",
     }
+
     seen = set()
+
     for text in [one for one in documents(60, seed=9) if len(one) < 2000]:
         found = shares(text, (2, 3, 4), range(5, 11))
         at = {name: found[reason] for name, reason in names.items()}
         at["top_ngrams"] = {n: found[f"top_{n}_gram"] for n in (2, 3, 4)}
         at["duplicate_ngrams"] = {n: found[f"duplicated_{n}_n_grams"] for n in range(5, 11)}
+
         assert judge_text(GopherRepetition(GopherRepetition.Options(**at)), text) == KEEP
+
         beyond = {
             reason: {name: math.nextafter(found[reason], 0)} for name, reason in names.items()
         }
+
         for name, key in (
             ("top_ngrams", "top_{}_gram"),
             ("duplicate_ngrams", "duplicated_{}_n_grams"),
@@ -57,12 +64,16 @@ def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
                 key.format(n): {name: {**at[name], n: math.nextafter(value, 0)}}
                 for n, value in at[name].items()
             }
+
         for reason in (reason for reason in beyond if found[reason]):
             options = GopherRepetition.Options(**{**at, **beyond[reason]})
             assert judge_text(GopherRepetition(options), text).reason == reason
             seen.add(reason)
+
     assert seen == set(GopherRepetition.reasons)
+
     spam = judge_text(GopherRepetition(GopherRepetition.Options()), "spam " * 900)
+
     assert (spam.reason, spam.detail) == ("top_2_gram", "1.798 > 0.2")
 
 

@@ -88,6 +88,7 @@ def test_small_print_at_the_end_is_no_start():
         "ETEXTS*END*"
     )
     text = f"{BOOK * 9}\n\n{small_print}"
+
     assert edit(text) == KEEP
 
 
@@ -99,6 +100,7 @@ def test_parts_of_a_work_have_last_words_too():
     )
     frame = "*** {} OF THE PROJECT GUTENBERG EBOOK WORKS ***"
     text = f"{frame.format('START')}\n\n{works}\n{frame.format('END')}"
+
     assert edit(text).text == works.strip()
 
 
@@ -111,6 +113,7 @@ def test_a_note_about_pictures_goes_with_the_credits():
         "*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***\n\nProduced by A. "
         f"Reader\n\n{note}\n\n{BOOK}"
     )
+
     assert edit(text).text == BOOK
 
 
@@ -120,12 +123,21 @@ def test_several_books_stay_together():
         "GUTENBERG EBOOK {0} ***"
     )
     found = edit(
-        "\n\n".join([frame.format("ONE", "First book."), frame.format("TWO", BOOK), LICENSE])
+        "\n\n".join(
+            [
+                frame.format("ONE", "First book."),
+                frame.format("TWO", BOOK),
+                LICENSE,
+            ]
+        )
     ).text
+
     assert found.startswith("First book.")
     assert found.endswith("FINIS")
+
     backwards = (
         "*** END OF THE PROJECT GUTENBERG EBOOK ***\n\n*** START OF THE PROJECT GUTENBERG EBOOK "
         "***\n\nA text."
     )
+
     assert edit(backwards).text == "A text."

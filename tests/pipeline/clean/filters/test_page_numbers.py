@@ -35,6 +35,7 @@ def test_numbers_of_pages_go(form, gap):
 def test_roman_numbers_go_and_the_ends_of_chapters_stay():
     parts = [f"{PAGE}\n\n{number}\n\n" for number in ("viii", "ix", "x", "xi")]
     text = f"{''.join(parts)}{PAGE}\nIt ended there.\n\nxii\n\nAnother chapter begins on this page."
+
     assert (
         edit(text).text
         == "\n".join([PAGE] * 5) + "\nIt ended there.\n\nAnother chapter begins on this page."

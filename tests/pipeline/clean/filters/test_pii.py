@@ -83,6 +83,7 @@ def account_number(entry):
     for count, kind in re.findall(r"(\d+)([nac])", entry[2:]):
         symbols = {"n": "3141592", "a": "KWXB", "c": "Z27Q"}[kind]
         account += (symbols * 9)[: int(count)]
+
     ordinals = "".join(
         str(ord(symbol) - 55) if symbol.isalpha() else symbol for symbol in f"{account}{country}00"
     )
@@ -106,6 +107,7 @@ def test_an_account_number_ends_where_its_country_says(entry):
             number[:-1],
         ):
             assert replaced(within) == within
+
     assert replaced(f"{grouped} {grouped}") == "<iban> <iban>"
 
 
@@ -125,9 +127,12 @@ def test_phone_numbers_are_replaced_on_demand(text, edited):
 
 def test_each_kind_can_be_left_alone_and_is_counted():
     text = "ann@example.org, bob@example.org, 8.8.8.8 and GB82WEST12345698765432"
+
     assert replaced(text, email=False, ip=False, iban=False) == text
     assert replaced(text, email=False, iban=False) == text.replace("8.8.8.8", "<ip>")
+
     verdict = judge(text)
+
     assert verdict.removed == {"email": 30, "ip": 7, "iban": 22}
     assert verdict.flags == FLAG_PII_REPLACED == 8
 
@@ -142,11 +147,14 @@ def test_each_kind_can_be_left_alone_and_is_counted():
 def test_only_what_is_found_changes(pieces):
     text = "".join(pieces)
     spans = list(Pii(Pii.Options(phone=True)).find_spans(text))
+
     assert all(end <= start for (_, _, end), (_, start, _) in pairwise(spans))
+
     rebuilt, last = "", 0
     for kind, start, end in spans:
         rebuilt = f"{rebuilt}{text[last:start]}<{kind}>"
         last = end
+
     assert replaced(text, phone=True) == rebuilt + text[last:]
 
 
@@ -160,10 +168,12 @@ def test_the_figures_of_the_documentation(capsys):
     ).read_bytes()
     rows = json.load(io.BytesIO(zstandard.ZstdDecompressor().stream_reader(packed).read()))
     figures = measure(rows)
+
     with capsys.disabled():
         print("\nkind   labeled  precision  recall")
         for kind, (labeled, precision, recall) in figures.items():
             print(f"{kind:6} {labeled:7} {precision:10.3f} {recall:7.3f}")
+
     for kind, least in {
         "email": (1.0, 1.0),
         "ip": (1.0, 0.92),
@@ -184,15 +194,19 @@ def measure(rows):
         "iban": "IBAN_CODE",
         "phone": "PHONE_NUMBER",
     }
+
     figures = {}
+
     for kind, label in types.items():
         hits = labeled = ours = touched = 0
+
         for row in rows:
             gold = [
                 (span["start_position"], span["end_position"])
                 for span in row["spans"]
                 if span["entity_type"] == label
             ]
+
             spans = [
                 (start, end) for each, start, end in pii.find(row["full_text"]) if each == kind
             ]
@@ -204,5 +218,7 @@ def measure(rows):
             touched += sum(
                 any(start < last and first < end for start, end in spans) for first, last in gold
             )
+
         figures[kind] = (labeled, hits / ours, touched / labeled)
+
     return figures

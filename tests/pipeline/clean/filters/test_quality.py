@@ -39,10 +39,13 @@ def expected(text):
 def test_a_threshold_compares_the_probability_of_the_label():
     low = judge(FRENCH)
     high = judge(ENGLISH)
+
     assert (low.reason, low.columns) == ("low_quality", {"quality": expected(FRENCH)})
     assert low.detail == f"{expected(FRENCH):.4f} < 0.5"
     assert (high.reason, high.columns) == ("", {"quality": min(1.0, expected(ENGLISH))})
+
     score = judge(FRENCH, threshold=0).columns["quality"]
+
     assert judge(FRENCH, threshold=score).reason == ""
     assert judge(FRENCH, label="__label__fr").reason == ""
 
@@ -58,9 +61,11 @@ def test_a_label_that_the_model_lacks_is_refused():
 def test_a_damaged_model_is_refused(tmp_path, kind, monkeypatch):
     """The library itself does not return from some of them."""
     monkeypatch.setattr(quality, "_LOAD_SECONDS", 1)
-    content = {"text": b"not a model " * 99, "half": MODEL.read_bytes()[: 1 << 14], "empty": b""}[
-        kind
-    ]
+    content = {
+        "text": b"not a model " * 99,
+        "half": MODEL.read_bytes()[: 1 << 14],
+        "empty": b"",
+    }[kind]
     (tmp_path / "model.bin").write_bytes(content)
     with pytest.raises(ConfigurationError, match=r"model\.bin: expected a fastText classifier"):
         judge("text", model=str(tmp_path / "model.bin"))

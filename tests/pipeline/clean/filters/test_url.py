@@ -64,8 +64,10 @@ def judge(folder, url, **changes):
 )
 def test_a_verdict_by_url(tmp_path, url, reason, detail):
     verdict = judge(tmp_path, url)
+
     assert verdict.reason == reason
     assert verdict.detail.endswith(detail)
+
     if reason == "url_soft_words":
         assert judge(tmp_path, url, soft_word_threshold=3).reason == ""
         assert judge(tmp_path, f"{url}&gifts", soft_word_threshold=3).reason == reason
@@ -88,6 +90,7 @@ def test_pages_are_rejected_before_extraction(tmp_path, monkeypatch):
         "extract",
         lambda self, html: (extracted.append(html), extract(self, html))[1],
     )
+
     path = tmp_path / "crawl.warc"
     urls = [
         "http://example.org/1",
@@ -95,6 +98,7 @@ def test_pages_are_rejected_before_extraction(tmp_path, monkeypatch):
         "http://example.org/3",
         "http://fine.example/4",
     ]
+
     path.write_bytes(
         b"".join(record(http(page(number)), WARC_Target_URI=url) for number, url in enumerate(urls))
     )
@@ -103,6 +107,7 @@ def test_pages_are_rejected_before_extraction(tmp_path, monkeypatch):
         "filters": [{"name": "url", **options_in(tmp_path)}, "gopher_quality"],
     }
     done = run_clean(str(path), tmp_path / "out", clean)
+
     assert [document.url for document in done.documents] == [urls[1], urls[3]]
     assert done.nonzero("rejected") == {"url_domain": 2}
     assert [(reject.detail, reject.n_chars) for reject in done.rejects] == [("example.org", 0)] * 2

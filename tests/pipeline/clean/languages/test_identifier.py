@@ -17,23 +17,29 @@ from tests.contracts import contract
 def test_any_text_has_an_answer_that_depends_on_eight_pieces_alone(name, text, more):
     identifier = LANGUAGES.resolve(name).build()
     language, score = identifier.identify(text)
+
     assert language == UNDECIDED or 2 <= len(language) <= 3
     assert 0 <= score <= 1
     assert identifier.identify(text) == (language, score)
+
     read = (text + "x " * 150)[:300]
     other = "y" * 700
     unread = (more + other)[:700]
     answers = {identifier.identify(gap.join([read] * 8)) for gap in (unread, other)}
+
     assert len(answers) == 1
 
 
 @given(text=st.text("ab \n", min_size=0, max_size=9000))
 def test_a_sample_is_bounded_and_keeps_words_whole(text):
     sample = sample_text(text)
+
     assert len(sample) <= 2000
     assert sample == text or len(text) > 2000
+
     blocks = " ".join(f"word{number}word" for number in range(2000))
     words = sample_text(blocks).split()
+
     assert set(words) <= set(blocks.split())
     assert {words[0], words[-1]} == {"word0word", "word1999word"}
     assert len(sample_text("漢" * 5000)) == 8 * 249 + 7
@@ -58,7 +64,9 @@ def test_options_are_those_of_every_identifier(name):
 def test_long_texts_need_a_higher_score():
     options = LANGUAGES.resolve({"name": "py3langid", "thresholds": {"af": 0.5}}).options
     scores = [options.minimum_score("en", characters) for characters in (0, 100, 200, 300, 5000)]
+
     assert [score for score, _ in scores] == pytest.approx([0.65, 0.65, 0.775, 0.9, 0.9])
+
     keys = [
         "threshold",
         "threshold",
@@ -66,9 +74,12 @@ def test_long_texts_need_a_higher_score():
         "long_threshold",
         "long_threshold",
     ]
+
     assert [key for _, key in scores] == keys
     assert options.minimum_score("af", 5000) == (0.5, "thresholds.af")
+
     strict = LANGUAGES.resolve({"name": "py3langid", "threshold": 0.95}).options
+
     assert strict.minimum_score("en", 5000) == (0.95, "threshold")
 
 

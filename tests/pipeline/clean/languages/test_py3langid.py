@@ -102,10 +102,12 @@ TRAINED = [
 def letters_by_script():
     """Return the letters of Unicode by the start of their names, one script or a part of one."""
     found = {}
+
     for letter in LETTERS:
         name = unicodedata.name(letter, "").split()
         if name and name[0] not in TRAINED:
             found.setdefault(" ".join(name[:2]) if len(name) > 3 else name[0], []).append(letter)
+
     return {name: letters for name, letters in found.items() if len(letters) >= 5}
 
 
@@ -114,11 +116,14 @@ def test_a_script_that_the_model_was_not_trained_on_is_undecided():
     others `zxx`."""
     draw = random.Random(1)
     scripts = letters_by_script()
+
     assert len(scripts) > 120
+
     answers = {}
     for name, letters in scripts.items():
         text = " ".join("".join(draw.choices(letters, k=5)) for _ in range(80))
         answers[name] = IDENTIFIER.identify(text)[0]
+
     assert {name: answer for name, answer in answers.items() if answer != "und"} == {}
 
 
@@ -143,6 +148,7 @@ def test_a_cipher_is_no_language(upper):
     English."""
     draw = random.Random(3)
     letters = "abcdefghijklmnopqrstuvwxyz"
+
     for _ in range(30):
         other = "".join(draw.sample(letters, 26))
         text = (ARTICLE["en"].lower() * 3).translate(str.maketrans(letters, other))

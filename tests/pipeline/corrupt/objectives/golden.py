@@ -27,12 +27,18 @@ def digest(name):
         [64, 300, 568, 17, 5, 3, 2, 40, 41, 200] * 2, objective.vocabulary, seed=11, sentences=6
     )
     found = hashlib.sha256()
+
     for variant in (0, 1):
-        examples, skips = objective.corrupt(rows, np.full(len(rows), variant, np.uint16), seed=1)
+        examples, skips = objective.corrupt(
+            rows,
+            np.full(len(rows), variant, np.uint16),
+            seed=1,
+        )
         found.update(skips.tobytes())
         for column, ragged in sorted(examples.columns.items()):
             found.update(f"{column} {ragged.values.dtype.str}".encode())
             found.update(ragged.values.tobytes() + ragged.offsets.tobytes())
+
     return found.hexdigest()
 
 
@@ -56,6 +62,7 @@ def write_golden(path=GOLDEN, names=None, entry_of=golden):
                 f"{name}: other bytes than VERSION {entry['version']} had; raise the VERSION, or "
                 "undo it"
             )
+
     path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 

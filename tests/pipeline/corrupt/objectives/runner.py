@@ -51,10 +51,12 @@ def tolerates_specials(objective):
     Sequence-editing ones refuse them.
     """
     rows = samples([40], objective.vocabulary, specials=0.3, sentences=4)
+
     try:
         objective.corrupt(rows, np.zeros(1, np.uint16), 1)
     except ValueError:
         return False
+
     return True
 
 
@@ -76,7 +78,12 @@ def corrupt(objective, rows, variant=0, seed=1):
 def reasons(objective, rows):
     """Return why each row is skipped; "none" for those that are not."""
     return [
-        Skip(skip).reason for skip in objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)[1]
+        Skip(skip).reason
+        for skip in objective.corrupt(
+            rows,
+            np.zeros(len(rows), np.uint16),
+            1,
+        )[1]
     ]
 
 

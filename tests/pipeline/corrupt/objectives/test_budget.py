@@ -80,12 +80,15 @@ def varieties():
             or "reordering" in name
         ):
             continue
+
         yield name, rate, {}
         fields = {field.name: field for field in dataclasses.fields(options)}
+
         for unit in UNITS:
             for word in ("word", "span") if unit in fields else ():
                 if word in str(fields[unit].type):
                     yield name, rate, {unit: word}
+
     words = {"parts": [{"name": "whole_word_masking"}, {"name": "masked_lm", "weight": 2}]}
     yield "mixture", "mask_rate", words
     yield "composition", "noise_density", {"steps": [{"name": "text_infilling", "unit": "word"}]}
@@ -101,7 +104,14 @@ def rows_of(rows):
     side."""
     ids = Ragged.from_lists([row_of(words) for words in rows], WORDS.id_dtype)
     starts = Ragged.from_lists(
-        [[0, *([len(row) // 2] if len(row) > 1 else [])] for row in lists(ids)], np.uint16
+        [
+            [
+                0,
+                *([len(row) // 2] if len(row) > 1 else []),
+            ]
+            for row in lists(ids)
+        ],
+        np.uint16,
     )
     columns = {
         "ids": ids,
@@ -111,6 +121,7 @@ def rows_of(rows):
         "target_ids": Ragged.from_lists([row_of([2, 1, 3])] * len(rows), WORDS.id_dtype),
         "target_language": Ragged.from_lists([[0]] * len(rows), np.uint8),
     }
+
     fixed = fixed_columns(np.arange(len(rows), dtype=np.uint64))
     fixed["part"] = (np.arange(len(rows)) % 2).astype(np.uint8)
     return RowBatch(fixed, columns)
@@ -128,6 +139,7 @@ def asked_for(objective, rate, examples):
     else:
         whole = "target_ids" in columns and "target_start" not in columns
         tokens = contents(columns["target_ids" if whole else "input_ids"])
+
     return tokens, np.array(
         [max(1, floor(share * int(count) + Fraction(1, 2))) for count in tokens]
     )
@@ -137,9 +149,17 @@ def chosen(examples):
     return next(size(examples.columns) for name, size in SIZES.items() if name in examples.columns)
 
 
-prose = st.lists(st.sampled_from([1, 1, 1, 1, 1, 2, 2, 3, 4]), min_size=2, max_size=80)
+prose = st.lists(
+    st.sampled_from([1, 1, 1, 1, 1, 2, 2, 3, 4]),
+    min_size=2,
+    max_size=80,
+)
 one_giant = st.lists(st.integers(2, 500), min_size=1, max_size=1)
-giants_between = st.lists(st.sampled_from([1, 1, 2, 3, 40, 120]), min_size=2, max_size=8)
+giants_between = st.lists(
+    st.sampled_from([1, 1, 2, 3, 40, 120]),
+    min_size=2,
+    max_size=8,
+)
 sentences = st.lists(st.integers(5, 60), min_size=1, max_size=9)
 
 
@@ -181,6 +201,7 @@ def test_on_average_rows_have_the_share_that_is_asked_for(name, rate, options, k
     examples = corrupt(objective, rows_of(rows))
     tokens, _ = asked_for(objective, rate, examples)
     share = getattr(objective.options, rate, 0.3 if name == "composition" else 0.15)
+
     assert abs(float((chosen(examples) / tokens).mean()) - share) < 0.01
 
 

@@ -44,11 +44,13 @@ def test_equals_its_steps_one_by_one(steps):
     examples = corrupt(objective, rows)
     random_keys = RandomKeys(1, rows.fixed["uid"], np.zeros(len(rows), np.uint16))
     text = TokenRows(rows.columns["ids"], rows.columns["sentence_starts"])
+
     for step in objective.steps:
         ids, noise = wide(step.name).add_noise(text, random_keys)
         for name, column in noise.items():
             assert (column.values == examples.columns[f"{step.name}_{name}"].values).all()
         text = TokenRows(ids, step.sentence_starts_after(text, noise))
+
     for row, example in enumerate(examples):
         assert example["input_ids"].tolist() == [4, *text.ids[row].tolist(), 5]
         assert np.array_equal(
@@ -80,12 +82,14 @@ def test_words_that_segmenters_found_move_with_their_tokens(first):
     objective = wide("composition", steps=steps)
     before = wide("composition", steps=steps[:1])
     cut = 0
+
     for sample, example, moved in zip(
         rows, corrupt(objective, rows), corrupt(before, rows), strict=True
     ):
         assert np.array_equal(
             objective.restore(example), objective.add_special_tokens(sample["ids"])
         )
+
         opening = set(sample["ids"][sample["word_starts"]].tolist())
         content = moved["input_ids"][1:-1].tolist()
         spans = zip(
@@ -96,6 +100,7 @@ def test_words_that_segmenters_found_move_with_their_tokens(first):
         for start, length in spans:
             ends = {int(start), int(start + length)} - {0, len(content)}
             cut += sum(content[place] not in opening for place in ends)
+
     assert cut <= len(rows), (
         "one span of a row is cut, or grows, to have as many tokens as asked for"
     )
@@ -117,13 +122,16 @@ def test_sentence_starts_follow_their_tokens(name):
         numbered, RandomKeys(1, rows.fixed["uid"], np.zeros(len(rows), np.uint16))
     )
     after = step.sentence_starts_after(numbered, noise)
+
     for row in range(len(rows)):
         found = ids[row].tolist()
         old = numbered.ids[row]
         starts = after[row].tolist()
+
         assert starts[0] == 0
         assert (np.diff(after[row].astype(int)) > 0).all()
         assert starts[-1] < len(found)
+
         begins = set(old[numbered.sentence_starts[row]].tolist())
         marked = {found[start] for start in starts[1:]}
         for token in begins & set(found[1:]):
@@ -145,6 +153,7 @@ def test_rows_that_passed_are_counted():
     objective = wide("composition", steps=THREE)
     rows = samples([1, 1, 5, 40, 0], sentences=1)
     examples, _ = objective.corrupt(rows, np.zeros(5, np.uint16), 1)
+
     assert objective.tally(examples) == {
         "passed_through": {"sentence_reordering": 4, "document_rotation": 2}
     }
@@ -205,13 +214,21 @@ def test_rows_by_hand(tokenizer, words):
         ]
         for name in ("input_ids", "target_ids")
     }
+
     swapped = " Success brings happiness.Hard work leads to success."
+
     assert shown["input_ids"] == [f"{swapped}</s><en>", f"{swapped}</s><de>"]
     assert shown["target_ids"] == [f"{TEXT}</s><en>", f"{TEXT}</s><de>"]
-    assert [Skip(code) for code in skips] == [Skip.NONE, Skip.NONE, Skip.NO_LANGUAGE_TOKEN]
+    assert [Skip(code) for code in skips] == [
+        Skip.NONE,
+        Skip.NONE,
+        Skip.NO_LANGUAGE_TOKEN,
+    ]
     assert Skip.NO_LANGUAGE_TOKEN.reason == "no_language_token"
     assert objective.layout.decoder_start == "target_end"
+
     first = mbart(words, language_tokens={"fr": tokenizer.piece(0)})
+
     assert not first.corrupt(rows, np.zeros(3, np.uint16), 1)[1][2], "0 is an id as others"
 
 
@@ -225,8 +242,10 @@ def test_the_noise_is_that_of_rows_without_language_tokens(words):
     bart = mbart(words, language_tokens={})
     examples, skips = objective.corrupt(rows, np.zeros(4, np.uint16), 1)
     plain, _ = bart.corrupt(rows, np.zeros(4, np.uint16), 1)
+
     assert not skips.any()
     assert objective.content_length == bart.content_length - 1 == 700 - 2
+
     for example, without, language in zip(examples, plain, [DE, EN, EN, DE], strict=True):
         for name in ("input_ids", "target_ids"):
             assert example[name].tolist() == [*without[name].tolist(), language]

@@ -23,7 +23,11 @@ def test_packed_rows_stand_as_they_are():
     [
         ({}, 1023, {"input_ids": [*KITTEN, 5]}),
         ({"add_bos": True}, 1022, {"input_ids": [4, *KITTEN, 5]}),
-        ({"architecture": "encoder_decoder"}, 1023, {"input_ids": [5], "target_ids": [*KITTEN, 5]}),
+        (
+            {"architecture": "encoder_decoder"},
+            1023,
+            {"input_ids": [5], "target_ids": [*KITTEN, 5]},
+        ),
     ],
 )
 def test_documents_have_special_tokens_around_them(options, raw, wanted):
@@ -39,9 +43,12 @@ def test_an_encoder_reads_the_rows_of_masked_lm_from_left_to_right(grouping):
     between = {"separator": "sep"} if grouping == "packed" else {}
     causal = wide("causal_lm", architecture="encoder", grouping=grouping, **between)
     encoder = wide("masked_lm", grouping=grouping)
+
     assert causal.grouping == encoder.grouping
+
     rows = samples([50, 9, 1])
     examples = corrupt(causal, rows)
+
     assert [example["input_ids"].tolist() for example in examples] == [
         encoder.add_special_tokens(row["ids"]).tolist() for row in rows
     ]
@@ -81,9 +88,14 @@ def test_cuts_equal_a_plain_loop(suffix):
     decoder = wide("prefix_lm", **options)
     sides = wide("prefix_lm", **options, **TWO_SIDES)
     rows = samples([2, 3, 4, 17, 64, 300, 568] * 30)
-    for (key, sample, whole), parts in zip(keyed(decoder, rows), corrupt(sides, rows), strict=True):
+    for (key, sample, whole), parts in zip(
+        keyed(decoder, rows),
+        corrupt(sides, rows),
+        strict=True,
+    ):
         ids = sample["ids"].tolist()
         cut = slow(ids, key, suffix)
+
         assert 1 <= cut <= len(ids) - 1
         assert whole["input_ids"].tolist() == [*ids, EOS]
         assert whole["prefix_length"].tolist() == [cut]
@@ -113,10 +125,13 @@ def test_both_sides_of_a_full_row_fit_whatever_the_cut(options, longest):
 def test_mode_token_stands_in_front_and_belongs_to_the_prefix():
     mode = WORDS.modes["S"]
     text = list(range(200, 208))
+
     for options in ({}, TWO_SIDES):
         (plain,) = variants_of(wide("prefix_lm", **options), text, count=1)
         (moded,) = variants_of(wide("prefix_lm", mode="S", **options), text, count=1)
+
         assert moded["input_ids"].tolist() == [mode, *plain["input_ids"].tolist()]
+
         if options:
             assert moded["target_ids"].tolist() == plain["target_ids"].tolist()
         else:

@@ -58,6 +58,7 @@ def slow_order(ids, key, percent):
         first, second = places[:2]
         order[first] = second
         order[second] = first
+
     return [ids[source] for source in order.values()], {"token_order": [*order.values()]}
 
 
@@ -91,6 +92,7 @@ def test_input_is_the_sentences_in_their_new_order():
         bounds = [*sample["sentence_starts"].tolist(), len(sample["ids"])]
         sentences = [sample["ids"][a:b].tolist() for a, b in pairwise(bounds)]
         order = example["sentence_order"].tolist()
+
         assert sorted(order) == list(range(len(sentences)))
         assert order != sorted(order)
         assert example["input_ids"].tolist() == [
@@ -117,6 +119,7 @@ def test_a_share_of_the_sentences_moves_and_two_at_least(density, most):
         for one in corrupt(wide("sentence_reordering", noise_density=density), rows)
     ]
     moved = {int((order != np.arange(20)).sum()) for order in orders}
+
     assert (min(moved), max(moved)) == (2, most)
 
 
@@ -130,8 +133,10 @@ def test_frames_stand_around_the_noise_and_the_original(name, head):
     objective = build_objective(
         {"name": name, "max_length": 64, "source_head": head, "decoder_start": "cls"}, WORDS
     )
+
     assert objective.layout.decoder_start == WORDS.specials["cls"]
     assert objective.content_length == 63 - len(HEADS[head])
+
     rows = samples([2, 3, 17, objective.content_length] * 20, sentences=2)
     for sample, example in zip(rows, corrupt(objective, rows), strict=True):
         row = example["input_ids"].tolist()
@@ -154,11 +159,14 @@ def test_another_target_contradicts_the_noise_wherever_the_noise_kept_a_token(na
         restored = objective.undo(
             example["input_ids"][1:-1].astype(np.int64), noise, len(target) - 1
         )
+
         assert (restored != LOST).any()
+
         for place, known in enumerate((restored != LOST).tolist()):
             changed = target.copy()
             changed[place] = FIRST_CONTENT + (changed[place] + 1 - FIRST_CONTENT) % 400
             wrong = Example(example.fixed, {**example.columns, "target_ids": changed})
+
             if known:
                 with pytest.raises(ValueError, match="contradict each other"):
                     objective.restore(wrong)
@@ -183,10 +191,12 @@ def slow_spans(units, key, ppm, table):
     """Start and length of each span, in units, and the number of its draw."""
     k = min(max(1, units - 1), max(1, (units * ppm + 500_000) // 1_000_000))
     lengths = []
+
     for word in drawn(key, LENGTHS, 2000):
         if sum(lengths) >= k:
             break
         lengths.append(min(sum((word >> 32) >= bound for bound in table), k - sum(lengths)))
+
     lengths = fitted(lengths, min(units - k + 1, k))
     order = smallest(key, ORDERS, len(lengths), len(lengths))
     chosen = sorted(smallest(key, SLOTS, units - k + 1, len(lengths)))
@@ -195,6 +205,7 @@ def slow_spans(units, key, ppm, table):
     for gap, place in zip(chosen, order, strict=True):
         found.append((gap + before, lengths[place], place))
         before += lengths[place]
+
     return found
 
 
@@ -211,17 +222,20 @@ def fitted_to_tokens(spans, tokens, end):
     of their draws."""
     left = tokens
     sizes = {}
+
     for start, length, _ in sorted(spans, key=itemgetter(2)):
         sizes[start] = min(length, left)
         left -= sizes[start]
         if length and not sizes[start]:
             del sizes[start]
+
     for start, _, _ in sorted(spans, key=itemgetter(2)):
         if sizes.get(start):
             after = min((other - 1 for other in sizes if other > start), default=end)
             more = min(left, after - start - sizes[start])
             sizes[start] += more
             left -= more
+
     return sorted(sizes.items())
 
 
@@ -231,6 +245,7 @@ def infilled(ids, spans):
     for start, length in spans:
         out += [*ids[place:start], MASK]
         place = start + length
+
     return [*out, *ids[place:], 5]
 
 
@@ -258,6 +273,7 @@ def test_infilled_spans_equal_a_plain_loop(rate, mean, unit):
             for first, size, place in drawn_spans
         ]
         spans = fitted_to_tokens(spans, tokens, len(ids))
+
         assert sum(length for _, length in spans) <= tokens
         assert (
             list(
@@ -279,7 +295,11 @@ def test_lengths_of_spans_follow_poissons_law(mean, entries):
     """As scipy has it; the last length takes what is left."""
     table = poisson_thresholds(int(1000 * mean))
     assert len(table) == entries
-    np.testing.assert_allclose(table / 2**32, poisson.cdf(np.arange(entries), mean), atol=1e-9)
+    np.testing.assert_allclose(
+        table / 2**32,
+        poisson.cdf(np.arange(entries), mean),
+        atol=1e-9,
+    )
 
 
 def test_random_ids_stand_for_some_spans():

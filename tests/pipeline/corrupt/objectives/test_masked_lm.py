@@ -69,7 +69,12 @@ def test_most_labels():
 
 def slow_number(uid, variant, m, lowest, highest):
     """k of one row, from its own word shifted by the van der Corput sequence."""
-    key = kernel_keys(1, "masked_lm", np.array([uid], np.uint64), np.zeros(1, np.uint16))
+    key = kernel_keys(
+        1,
+        "masked_lm",
+        np.array([uid], np.uint64),
+        np.zeros(1, np.uint16),
+    )
     word = int(random_bits(key, RATES, 1)[0, 0]) >> 32
     word = (word + (int(f"{variant:016b}"[::-1], 2) << 16)) % 2**32
     first = max(1, ceil(lowest * m))
@@ -81,12 +86,14 @@ def slow_number(uid, variant, m, lowest, highest):
 def test_uniform_rates_equal_a_plain_loop(lowest, highest):
     objective = wide("masked_lm", mask_rate={"uniform": [float(lowest), float(highest)]})
     rows = samples([1, 2, 3, 10, 64, 510] * 30, specials=0.1, seed=5)
+
     for variant in (0, 1, 5, 65_535):
         for _, sample, example in keyed(objective, rows, variant, 1):
             m = int((sample["ids"] != SEP).sum())
             k = slow_number(
                 int(sample.fixed["uid"]), variant, m, Fraction(lowest), Fraction(highest)
             )
+
             assert len(example["label_positions"]) == k
             assert example["label_weight"].tolist() == [np.float32(m / k)]
             assert example["label_count"].tolist() == [m]
@@ -106,9 +113,12 @@ READS = {
 def test_the_codes_mean_to_a_model_what_their_names_say():
     for name, reads in READS.items():
         columns = attention_columns(name, np.array([2, 4]))
+
         assert list(columns) == [feature.name for feature in ATTENTION_FEATURES]
+
         tensors = [torch.from_numpy(column.values.astype(np.int64)) for column in columns.values()]
         mask = mode_mask(*tensors, 6).expand(2, 1, 6, 6)
+
         for row, prefix in enumerate((2, 4)):
             assert mask[row, 0].tolist() == [
                 [reads(i, j, prefix) for j in range(6)] for i in range(6)
@@ -124,7 +134,9 @@ def test_labels_do_not_depend_on_attention(attention):
     for name, column in first.columns.items():
         assert (column.values == second.columns[name].values).all()
     modes, prefixes = (second.columns.get(name) for name in ("attention", "prefix_length"))
+
     assert (modes is None) == (attention == "bidirectional")
+
     if modes is not None:
         assert set(modes.values.tolist()) == {[*READS].index(attention)}
         assert prefixes.values.any() == (attention == "prefix")
@@ -133,10 +145,18 @@ def test_labels_do_not_depend_on_attention(attention):
 def test_prefixes_end_anywhere_with_content_on_both_sides():
     examples = variants_of(wide("masked_lm", attention="prefix"), list(range(200, 211)), count=400)
     cuts = [int(example["prefix_length"][0]) for example in examples]
+
     assert set(cuts) == set(range(2, 12)), (
         "from [CLS] and one token to all but the last token and [SEP]"
     )
-    key = kernel_keys(1, "masked_lm", np.array([12345], np.uint64), np.zeros(1, np.uint16))
+
+    key = kernel_keys(
+        1,
+        "masked_lm",
+        np.array([12345], np.uint64),
+        np.zeros(1, np.uint16),
+    )
+
     assert cuts[0] == 2 + (((int(random_bits(key, LABELS, 1)[0, 0]) >> 32) * 10) >> 32)
 
 

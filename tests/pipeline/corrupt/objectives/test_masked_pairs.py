@@ -33,13 +33,24 @@ def slow_pair(name, sample, key, attention=""):
     word, choice = drawn(key, LABELS, 2)
     label = word >> 63
     if name == TLM:
-        sides = [(ids, 0), (sample["target_ids"].tolist(), 1)][:: -1 if label else 1]
+        sides = [
+            (ids, 0),
+            (sample["target_ids"].tolist(), 1),
+        ][:: -1 if label else 1]
         return *(side for side, _ in sides), {"languages": [language for _, language in sides]}
+
     cut = starts[1 + (((choice >> 32) * (len(starts) - 1)) >> 32)]
     if name == SOP:
         return *(ids[:cut], ids[cut:])[:: -1 if label else 1], {"sentence_label": [label]}
     if attention:
-        return ids[:cut], ids[cut:], {"attention": [3], "prefix_length": [cut + 2]}
+        return (
+            ids[:cut],
+            ids[cut:],
+            {
+                "attention": [3],
+                "prefix_length": [cut + 2],
+            },
+        )
     partner = sample["partner_ids"].tolist()
     size = min(len(ids) - cut, len(partner))
     return ids[:cut], (partner if label else ids[cut:])[:size], {"sentence_label": [label]}
@@ -65,10 +76,16 @@ def slow_spans(row, key, longest):
 )
 def test_equals_a_plain_loop(name, options, specials):
     objective = wide(name, COUNTED, **options)
-    rows = samples([2 + (37 * row) % 90 for row in range(400)], specials=specials, sentences=5)
+    rows = samples(
+        [2 + (37 * row) % 90 for row in range(400)],
+        specials=specials,
+        sentences=5,
+    )
     variants = np.full(len(rows), 4, np.uint16)
     examples, skips = objective.corrupt(rows, variants, 6)
+
     assert (skips == 0).sum() > 250
+
     for key, skip, sample, example in zip(
         kernel_keys(6, name, rows.fixed["uid"], variants), skips, rows, examples, strict=True
     ):
@@ -77,6 +94,7 @@ def test_equals_a_plain_loop(name, options, specials):
             assert Skip(skip) == Skip.NO_MASKABLE
             assert (first == SEP).all()
             continue
+
         first, second, features = slow_pair(name, sample, key, options.get("attention", ""))
         row = frame(first, second)
         exponent = options.get("frequency_exponent", 0)
@@ -86,6 +104,7 @@ def test_equals_a_plain_loop(name, options, specials):
             if longest
             else slow_masks(row, key, 150_000, COUNTED, exponent)
         )
+
         assert masked(example) == hidden
         assert example["segment_starts"].tolist() == [0, len(first) + 2]
         assert {column: example[column].tolist() for column in features} == features
@@ -96,11 +115,18 @@ def test_equals_a_plain_loop(name, options, specials):
 # --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("partner", "unused"), [(APPLES, 9 + 5 - 9), (APPLES[:2], 9 + 2 - 6)])
+@pytest.mark.parametrize(
+    ("partner", "unused"),
+    [
+        (APPLES, 9 + 5 - 9),
+        (APPLES[:2], 9 + 2 - 6),
+    ],
+)
 def test_a_short_partner_cuts_both_labels(partner, unused):
     rows = window([RAIN, UMBRELLA], WORDS, 50, partner=partner)
     examples = corrupt(wide(NSP), rows, np.arange(50))
     size = len(partner)
+
     assert {(int(one["sentence_label"][0]), *unmasked(one)) for one in examples} == {
         (0, *frame(RAIN, UMBRELLA[:size])),
         (1, *frame(RAIN, partner)),
@@ -117,23 +143,33 @@ def test_reasons():
     for name, ((first, sides), (second, others)) in wanted.items():
         assert reasons(wide(name), window([RAIN, UMBRELLA], WORDS, **sides)) == [first]
         assert reasons(wide(name), window([RAIN], WORDS, **others)) == [second]
+
     assert reasons(wide(NSP), window([[SEP, SEP], UMBRELLA], WORDS, partner=APPLES)) == [
         "no_maskable"
     ]
     assert reasons(wide(SOP), window([[SEP], [SEP]], WORDS)) == ["no_maskable"]
+
     short = build_objective({"name": TLM, "max_length": 20}, WORDS)
-    sides = [([RAIN, [200]], [300] * 13), ([[SEP]], [SEP]), ([[SEP]], [300] * 16)]
+    sides = [
+        ([RAIN, [200]], [300] * 13),
+        ([[SEP]], [SEP]),
+        ([[SEP]], [300] * 16),
+    ]
     rows = RowBatch.concatenate([window(source, WORDS, target=target) for source, target in sides])
+
     assert reasons(short, rows) == ["too_long", "no_maskable", "none"]
 
 
 def test_a_prefix_pair_needs_no_partner_and_has_no_label():
     objective = build_objective({"name": NSP, "attention": "prefix"}, WORDS)
+
     assert objective.heads == ("masked_lm",)
     assert "sentence_label" not in {feature.name for feature in objective.features}
     assert objective.grouping == build_objective(NSP, WORDS).grouping
     assert reasons(objective, window([RAIN, UMBRELLA], WORDS)) == ["none"]
+
     rows = window([RAIN, UMBRELLA], WORDS, 3, partner=APPLES)
+
     assert objective.count_unused_tokens(rows, corrupt(objective, rows)) == 3 * len(APPLES)
 
 
@@ -143,6 +179,7 @@ def test_groupings():
         SOP: "sentence_pair-509-none-partner=False-short_rate=0.1",
         TLM: "parallel-253-none-cut=longer",
     }
+
     assert {name: build_objective(name, WORDS).grouping.label for name in labels} == labels
     assert build_objective(TLM, WORDS).options.reset_positions
 
@@ -157,7 +194,11 @@ def test_groupings():
 def test_a_cut_inside_a_sentence_is_an_error(name, message):
     objective = wide(name)
     (example,) = corrupt(objective, window([RAIN, UMBRELLA], WORDS, partner=APPLES))
-    other = window([RAIN[:3], RAIN[3:] + UMBRELLA], WORDS, partner=APPLES).row(0)
+    other = window(
+        [RAIN[:3], RAIN[3:] + UMBRELLA],
+        WORDS,
+        partner=APPLES,
+    ).row(0)
     with pytest.raises(ValueError, match=message):
         objective.original(other, example)
 
@@ -188,7 +229,11 @@ def test_adjacent_equals_a_plain_loop(longest):
         for name, sentence in zip(
             ("input_ids", "input_ids_b"), sentences[first : first + 2], strict=True
         ):
-            assert example[name].tolist() == [1, *sentence[: longest - 2].tolist(), 2]
+            assert example[name].tolist() == [
+                1,
+                *sentence[: longest - 2].tolist(),
+                2,
+            ]
 
 
 def test_unused_tokens():

@@ -32,7 +32,12 @@ def test_equals_a_plain_loop(percent, edge):
     for (key, sample, pair), block in zip(
         keyed(wide("mass", **options), rows), blocks, strict=True
     ):
-        row, places, fragment = slow(sample["ids"].tolist(), key, percent, int(edge * 10**6))
+        row, places, fragment = slow(
+            sample["ids"].tolist(),
+            key,
+            percent,
+            int(edge * 10**6),
+        )
         assert masked(block) == (row, places, fragment)
         assert pair["input_ids"].tolist() == row
         assert pair["target_ids"].tolist() == fragment
@@ -44,9 +49,11 @@ def test_all_tokens_make_a_decoder():
     (every,) = variants_of(
         wide("mass", mask_rate=1.0, mask_share=1.0, random_share=0), text, count=1
     )
+
     assert [part.tolist() for part in every.columns.values()] == [[1, *[MASK] * 10, 2], text, [1]]
     assert wide("mass").heads == ("lm",)
     assert wide("mass", **ENCODER).heads == ("masked_lm",)
     assert wide("mass").layout.decoder_start == WORDS.specials["cls"]
+
     with pytest.raises(ValueError, match=r"'mass' .* reserved id 2 at position 1"):
         corrupt(wide("mass"), one_sample([300, SEP, 301], [0]))

@@ -51,7 +51,11 @@ def test_special_tokens_that_its_rows_hold_are_needed(name):
     The message names the objective, the token and the way out.
     """
     words = vocabulary(1000)
-    examples, _ = wide(name, words).corrupt(samples([64, 300], words), np.zeros(2, np.uint16), 1)
+    examples, _ = wide(name, words).corrupt(
+        samples([64, 300], words),
+        np.zeros(2, np.uint16),
+        1,
+    )
     ids = [column.values for key, column in examples.columns.items() if "ids" in key]
     written = set(np.concatenate(ids).tolist())
     roles = [role for role, index in words.specials.items() if index in written]
@@ -65,6 +69,7 @@ def test_special_tokens_that_its_rows_hold_are_needed(name):
         )
         with pytest.raises(ConfigurationError, match=message):
             wide(name, lacks)
+
     if written & set(words.sentinels):
         with pytest.raises(
             ConfigurationError, match=r"sentinels, the tokenizer has 0.*`tokenizer\.add: true`"
@@ -92,6 +97,7 @@ def test_any_batch_of_short_rows(name, lengths, seed):
     case = case_of(name, samples(lengths, seed=seed))
     check_uncorrupt(case)
     minimum = case.objective.minimum
+
     for sample, skip in zip(case.rows, case.corrupt()[1], strict=True):
         tokens = len(sample["ids"])
         sentences = len(sample["sentence_starts"])
@@ -101,6 +107,7 @@ def test_any_batch_of_short_rows(name, lengths, seed):
             Skip.ONE_SENTENCE: sentences < minimum.sentences,
             Skip.NONE: True,
         }
+
         assert Skip(skip) == next(reason for reason, holds in reasons.items() if holds)
 
 
@@ -108,7 +115,11 @@ def test_any_batch_of_short_rows(name, lengths, seed):
     ("name", "options"), [(name, one) for name, some in VARIETIES.items() for one in some]
 )
 def test_other_options_keep_the_contract(name, options):
-    case = case_of(name, samples([2, 3, 17, 64, 300] * 6, seed=3), **options)
+    case = case_of(
+        name,
+        samples([2, 3, 17, 64, 300] * 6, seed=3),
+        **options,
+    )
     assert not case.corrupt()[1].any()
     for check in (check_features, check_uncorrupt, check_batches):
         check(case)
@@ -129,7 +140,9 @@ def test_other_options_keep_the_contract(name, options):
 def test_document_starts_count_what_precedes_the_content(name, options, shift):
     objective = wide(name, cross_documents=False, **options)
     rows = samples([50, 40, 9], seed=2)
+
     assert rows.columns["document_starts"].lengths.max() > 1
+
     for sample, example in zip(rows, corrupt(objective, rows), strict=True):
         assert example["document_starts"].tolist() == [
             0,
@@ -144,6 +157,7 @@ def test_features_are_as_declared(name):
         check_features(case)
         columns = case.corrupt()[0].columns
         fixed = case.corrupt()[0].fixed
+
         assert np.array_equal(fixed["variant"], fixed["uid"] % 5)
         assert list(columns) == [feature.name for feature in case.objective.features]
         assert not any(
@@ -162,7 +176,12 @@ def test_neither_order_nor_batch_matters(name):
 def test_rows_cut_out_of_a_block_are_rows_like_any_other(name):
     """Whatever the block holds around them, specials included."""
     objective = wide(name, vocabulary())
-    block = samples([30, 64, 5, 300, 64, 30], objective.vocabulary, seed=8, sentences=4)
+    block = samples(
+        [30, 64, 5, 300, 64, 30],
+        objective.vocabulary,
+        seed=8,
+        sentences=4,
+    )
     block.columns["ids"].values[:30] = block.columns["ids"].values[-30:] = SEP
     columns = {
         key: Ragged(column.values, column.offsets[1:6]) for key, column in block.columns.items()
@@ -171,6 +190,7 @@ def test_rows_cut_out_of_a_block_are_rows_like_any_other(name):
     zeros = np.zeros(4, np.uint16)
     found = objective.corrupt(view, zeros, 1)[0]
     copy = objective.corrupt(block.take(np.arange(1, 5)), zeros, 1)[0]
+
     assert not find_changed(found, copy).any()
 
 
@@ -201,8 +221,10 @@ def test_no_row_is_longer_than_configured(name):
         )
         rows.fixed["part"][:] = number
         examples, skips = objective.corrupt(rows, np.arange(len(rows), dtype=np.uint16), 2)
+
         assert (skips == Skip.NONE).sum() >= 20
         assert Skip(skips[-1]) == Skip.TOO_LONG
+
         limit = getattr(part.options, "max_length", None) or part.options.input_length
         limits = {
             "input_ids": limit,
@@ -239,10 +261,17 @@ def test_labels_rise_are_text_and_hold_what_stood_there(options, specials):
     objective = wide(words=WORDS, **options)
     if specials and not tolerates_specials(objective):
         return
-    rows = samples([1, 2, 3, 5, 17, 64, 300] * 12, specials=specials, seed=6)
+    rows = samples(
+        [1, 2, 3, 5, 17, 64, 300] * 12,
+        specials=specials,
+        seed=6,
+    )
     examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 2)
+
     assert (skips == 0).sum() > 40
+
     replaceable = set(WORDS.replaceable.tolist())
+
     for row in np.flatnonzero(skips == 0):
         sample = rows.row(int(row))
         example = examples.row(int(row))
@@ -250,15 +279,24 @@ def test_labels_rise_are_text_and_hold_what_stood_there(options, specials):
         if not objective.keeps_order:  # labels stand where the input has their tokens
             framed = example["input_ids"].copy()
             framed[example["label_positions"]] = example["label_ids"]
+
         places = example["label_positions"].astype(int)
+
         assert len(places) == len(example["label_ids"]) > 0
         assert (np.diff(places) > 0).all()
         assert 0 <= places[0] <= places[-1] < len(framed)
         assert example["label_ids"].tolist() == framed[places].tolist()
         assert not WORDS.special[framed[places]].any()
+
         written = example["input_ids"]
+
         assert np.delete(written, places).tolist() == np.delete(framed, places).tolist()
-        for before, after in zip(framed[places].tolist(), written[places].tolist(), strict=True):
+
+        for before, after in zip(
+            framed[places].tolist(),
+            written[places].tolist(),
+            strict=True,
+        ):
             assert after in (MASK, before) or after in replaceable
 
 
@@ -272,17 +310,21 @@ def test_random_ids_are_of_the_corpus(name):
     for side in ("ids", "partner_ids", "target_ids"):
         values = rows.columns[side].values
         values[:] = letters[values % 4]
+
     shares = [
         {},
         {"mask_share": 0.0, "random_share": 1.0},
         {"replacement": "uniform"},
         {"replacement": "unigram"},
     ]
+
     known = OBJECTIVES.load_class(name).Options.__dataclass_fields__
     for options in (one for one in shares if one.keys() <= known.keys()):
         objective = wide(name, words, **options)
         examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 3)
+
         assert not skips.all()
+
         for feature in objective.features:
             if feature.dtype == "ids":
                 ids = np.unique(examples.columns[feature.name].values)
@@ -299,9 +341,11 @@ def test_no_special_id_appears_but_those_of_the_frame_and_the_noise(name):
     rows = samples([1, 2, 3, 5, 17, 64, 300] * 12, seed=7)
     examples, _ = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 2)
     known = FRAME | set(WORDS.sentinels) | set(WORDS.modes.values())
+
     for feature in objective.features:
         if feature.dtype == "ids":
             ids = np.unique(examples.columns[feature.name].values)
             assert set(ids[WORDS.special[ids]].tolist()) <= known, feature.name
+
     if "label_ids" in examples.columns:
         assert not WORDS.special[examples.columns["label_ids"].values].any()

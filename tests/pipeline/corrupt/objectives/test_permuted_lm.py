@@ -25,13 +25,16 @@ def slow_spans(key, total, k):
     for roll in drawn(key, LENGTHS, k):
         if sum(lengths) < k:
             lengths.append(min(k - sum(lengths), sum(bound <= roll >> 32 for bound in THRESHOLDS)))
+
     while len(lengths) > total - k + 1:
         lengths[-2:] = [sum(lengths[-2:])]
     places = []
+
     for gap, length in zip(
         sorted(smallest(key, SLOTS, total - k + 1, len(lengths))), lengths, strict=True
     ):
         places += range(gap + len(places), gap + len(places) + length)
+
     return places
 
 
@@ -50,7 +53,9 @@ def test_equals_a_plain_loop(specials, unit, rate):
             if unit == "span"
             else sorted(smallest(key, POSITIONS, len(text), k))
         )
+
         order = smallest(key, ORDERS, k, k)
+
         assert example["input_ids"].tolist() == [1, *sample["ids"].tolist(), 2]
         assert example["prediction_order"].tolist() == [text[chosen[number]] for number in order]
 
@@ -62,12 +67,14 @@ def slow_masks(example):
     order = example["prediction_order"].tolist()
     context = [place for place in range(length) if place not in order]
     content, query = ([[False] * length for _ in range(length)] for _ in range(2))
+
     for reader in range(length):
         before = order[: order.index(reader)] if reader in order else []
         for place in context + before:
             content[reader][place] = True
             query[reader][place] = reader in order
         content[reader][reader] = True
+
     return content, query
 
 
@@ -87,9 +94,16 @@ def test_masks_follow_from_the_order_alone():
 def test_frame_of_xlnet():
     """The same draws, one place earlier: x [SEP] [CLS], padded on the left."""
     bert, xlnet = (wide("permuted_lm", frame=frame) for frame in ("bert", "xlnet"))
+
     assert (bert.layout, xlnet.layout) == (BatchLayout("right"), BatchLayout("left"))
+
     rows = samples([1, 9, 64, 3], specials=0.1, seed=7)
-    for sample, one, other in zip(rows, corrupt(bert, rows), corrupt(xlnet, rows), strict=True):
+    for sample, one, other in zip(
+        rows,
+        corrupt(bert, rows),
+        corrupt(xlnet, rows),
+        strict=True,
+    ):
         assert other["input_ids"].tolist() == [*sample["ids"].tolist(), 2, 1]
         assert (other["prediction_order"] + 1).tolist() == one["prediction_order"].tolist()
         assert xlnet.restore(other).tolist() == xlnet.add_special_tokens(sample["ids"]).tolist()

@@ -101,7 +101,15 @@ OPTIONS = {
         ({"tasks": [{"template": "no source"}]}, "expected {source} once"),
         ({"tasks": [{"source": "a"}, {}]}, "each needs another source"),
         ({"tasks": [{"source": "a"}, {"source": "a"}]}, "each needs another source"),
-        ({"tasks": [{"source": "a", "examples": 5}, {"source": "b"}]}, "to all tasks or to none"),
+        (
+            {
+                "tasks": [
+                    {"source": "a", "examples": 5},
+                    {"source": "b"},
+                ]
+            },
+            "to all tasks or to none",
+        ),
         ({"tasks": [{"weight": 2.0}]}, "needs `examples`"),
         ({"tasks": [{"template": "say {source}"}]}, "needs a tokenizer"),
     ],
@@ -167,8 +175,15 @@ def test_rows_of_one_sentence_that_are_skipped(name, options, ids, reason):
 
 
 X, Y = WORDS.sentinels[:2]
-CROP = {"input_ids": [1, 3, 300, 301, 2], "label_positions": [1], "label_ids": [302]}
-PAIR = {"input_ids": [4, 300, 301, 5], "target_ids": [300, 301, 5]}
+CROP = {
+    "input_ids": [1, 3, 300, 301, 2],
+    "label_positions": [1],
+    "label_ids": [302],
+}
+PAIR = {
+    "input_ids": [4, 300, 301, 5],
+    "target_ids": [300, 301, 5],
+}
 SENTENCES = {**PAIR, "sentence_starts": [0, 1]}
 INFILLED = {"target_ids": [300, 301, 302, 303, 5]}
 LABELS = {
@@ -237,7 +252,18 @@ EXAMPLES = [
             for order in ([1, 1], [0], [4], [9])
         ],
     ),
-    ({"name": "prefix_lm"}, [({"input_ids": [300, EOS], "prefix_length": [2]}, "prefix_lm")]),
+    (
+        {"name": "prefix_lm"},
+        [
+            (
+                {
+                    "input_ids": [300, EOS],
+                    "prefix_length": [2],
+                },
+                "prefix_lm",
+            )
+        ],
+    ),
     (
         {"name": "prefix_lm", **TWO_SIDES},
         [
@@ -248,13 +274,25 @@ EXAMPLES = [
     (
         {"name": "sentence_comparison"},
         [
-            ({"input_ids": [1, 200, 200], "input_ids_b": [1, 201, 2]}, r"expected \[CLS\]"),
+            (
+                {
+                    "input_ids": [1, 200, 200],
+                    "input_ids_b": [1, 201, 2],
+                },
+                r"expected \[CLS\]",
+            ),
         ],
     ),
     (
         {"name": "sentence_comparison", "mode": "same"},
         [
-            ({"input_ids": [1, 200, 2], "input_ids_b": [1, 201, 2]}, "differ"),
+            (
+                {
+                    "input_ids": [1, 200, 2],
+                    "input_ids_b": [1, 201, 2],
+                },
+                "differ",
+            ),
         ],
     ),
     (
@@ -364,11 +402,13 @@ def hostile(example):
             large,
         ):
             yield Example(example.fixed, {**example.columns, name: wrong})
+
         for place in range(0, len(column), 7):
             for value in (0, 2, len(column), 300, limit):
                 one = column.copy()
                 one[place] = min(limit, value)
                 yield Example(example.fixed, {**example.columns, name: one})
+
     yield Example({}, example.columns)
 
 
@@ -379,15 +419,22 @@ def test_a_wrong_example_is_refused_as_promised(name, options):
     refused = []
     tried = 0
     rows = samples([5, 17, 40, 64] * 2, objective.vocabulary, seed=3, sentences=4)
-    examples, skips = objective.corrupt(rows, np.arange(len(rows), dtype=np.uint16) % 2, seed=5)
+    examples, skips = objective.corrupt(
+        rows,
+        np.arange(len(rows), dtype=np.uint16) % 2,
+        seed=5,
+    )
+
     for example in examples.take(np.flatnonzero(skips == 0)):
         for wrong in hostile(example):
             tried += 1
+
             try:
                 found = objective.restore(wrong)
             except ValueError as error:
                 refused.append(str(error))
             else:
                 assert (found.ndim, found.dtype.kind) in ((1, "u"), (1, "i"))
+
     assert tried > 200
     assert [message for message in refused if not message.startswith("objective '")] == []

@@ -16,7 +16,11 @@ from tests.pipeline.word_cases import drawn
 
 NAME = "replaced_token_detection"
 PLAIN = vocabulary(400)
-COUNTS = np.where(np.arange(400) % 5 == 0, 0, (np.arange(400) * 7919) % 1000).astype(np.uint64)
+COUNTS = np.where(
+    np.arange(400) % 5 == 0,
+    0,
+    (np.arange(400) * 7919) % 1000,
+).astype(np.uint64)
 WORDS = replace(PLAIN, token_counts=COUNTS)
 FREQUENCIES = [max(1, int(count)) for count in COUNTS[WORDS.replaceable]]
 
@@ -31,11 +35,13 @@ def slow_shuffled(key, labels):
         return [slow_uniform(key, 0)]
     k = len(labels)
     rolls = drawn(key, ORDERS, 64 * k)
+
     for attempt in range(64):
         block = rolls[attempt * k : (attempt + 1) * k]
         order = sorted(range(k), key=lambda number, block=block: (block[number] >> 16, number))
         if order != list(range(k)):
             return [labels[number] for number in order]
+
     return [labels[1], labels[0], *labels[2:]]
 
 
@@ -60,7 +66,9 @@ def test_equals_a_plain_loop(replacement, specials):
         keyed(objective, rows, variant=4, seed=6), others, strict=True
     ):
         labels = example["label_ids"].tolist()
+
         assert masked(example)[1:] == masked(other)[1:]
+
         written = {
             "generator": [MASK] * len(labels),
             "uniform": [slow_uniform(key, label) for label in range(len(labels))],
@@ -70,8 +78,10 @@ def test_equals_a_plain_loop(replacement, specials):
             ],
             "shuffle": slow_shuffled(key, labels),
         }[replacement]
+
         original = objective.restore(example)
         original[example["label_positions"]] = written
+
         assert example["input_ids"].tolist() == original.tolist()
 
 
@@ -85,9 +95,15 @@ def test_unigram_without_counts_draws_nothing_and_still_undoes():
         wide(NAME, WORDS, replacement="unigram"), one_sample([200, 201], [0], WORDS)
     ).row(0)
     objective = wide(NAME, PLAIN, replacement="unigram")
+
     assert objective.restore(example).tolist() == [1, 200, 201, SEP]
+
     with pytest.raises(ConfigurationError, match=r"token_counts\.arrow"):
-        objective.corrupt(one_sample([200, 201], [0], PLAIN), np.zeros(1, np.uint16), 1)
+        objective.corrupt(
+            one_sample([200, 201], [0], PLAIN),
+            np.zeros(1, np.uint16),
+            1,
+        )
 
 
 # Corrective LM
@@ -110,6 +126,7 @@ def test_crops_equal_a_plain_loop(crop_rate, specials):
             if float(crop_rate)
             else 0
         )
+
         assert example["crop_length"].tolist() == [n - out]
         assert example["crop_start"].tolist() == [
             ((drawn(key, CROPS, 1)[0] >> 32) * (out + 1)) >> 32
@@ -126,5 +143,6 @@ def test_without_a_generator_tokens_are_those_of_replaced_token_detection(replac
     rows = samples([1 + (37 * row) % 90 for row in range(50)])
     for mine, other in zip(corrupt(ours, rows), corrupt(theirs, rows), strict=True):
         assert masked(mine) == masked(other)
+
     assert ours.heads == ("corrective", "similarity")
     assert wide("corrective_lm").heads == ("masked_lm", "corrective", "similarity")

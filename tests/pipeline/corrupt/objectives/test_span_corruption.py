@@ -27,12 +27,17 @@ X, Y = WORDS.sentinels[:2]
 
 def slow(ids, key, k, marks, final):
     """Input and target of one row."""
-    cuts = [0, *(cut + 1 for cut in sorted(smallest(key, LENGTHS, k - 1, marks - 1))), k]
+    cuts = [
+        0,
+        *(cut + 1 for cut in sorted(smallest(key, LENGTHS, k - 1, marks - 1))),
+        k,
+    ]
     sizes = np.diff(cuts).tolist()
     inputs = []
     targets = []
     place = 0
     kept = 0
+
     for mark, (slot, size) in enumerate(
         zip(sorted(smallest(key, SLOTS, len(ids) - k + 1, marks)), sizes, strict=True)
     ):
@@ -41,6 +46,7 @@ def slow(ids, key, k, marks, final):
         targets += [WORDS.sentinels[mark], *ids[place : place + size]]
         place = place + size
         kept = slot
+
     return [*inputs, *ids[place:], EOS], [
         *targets,
         *([WORDS.sentinels[marks]] if final else []),
@@ -59,6 +65,7 @@ def test_equals_a_plain_loop(final, percent, mean, longest):
         "mean_noise_span_length": float(mean),
         "final_sentinel": final,
     }
+
     objective = wide("span_corruption", **options, input_length=longest)
     rows = samples(
         [2 + (53 * row) % min(200, longest - 3) for row in range(400)]
@@ -67,7 +74,11 @@ def test_equals_a_plain_loop(final, percent, mean, longest):
     for key, sample, example in keyed(objective, rows):
         n = len(sample["ids"])
         k = min(n - 1, max(1, (n * percent + 50) // 100))
-        marks = min(k, n - k + 1, max(1, (2 * k + mean) // (2 * mean)))
+        marks = min(
+            k,
+            n - k + 1,
+            max(1, (2 * k + mean) // (2 * mean)),
+        )
         wanted = slow(sample["ids"].tolist(), key, k, marks, final)
         assert (example["input_ids"].tolist(), example["target_ids"].tolist()) == wanted
 
@@ -97,10 +108,15 @@ def test_equals_a_plain_loop(final, percent, mean, longest):
 )
 def test_full_rows_fill_the_input(options, raw, target, noise, marks):
     objective = build_objective({"name": "span_corruption", **options}, WORDS)
+
     assert objective.content_length == raw
+
     found_noise, found_marks = objective.count_spans(np.array([raw]))
+
     assert (int(found_noise[0]), int(found_marks[0])) == (noise, marks)
+
     examples = corrupt(objective, samples([raw] * 20))
+
     assert set(examples.columns["input_ids"].lengths.tolist()) == {options.get("input_length", 512)}
     assert set(examples.columns["target_ids"].lengths.tolist()) == {target}
 
@@ -118,18 +134,22 @@ def test_a_decoder_reads_input_and_target_as_one_row():
             {"architecture": "decoder", "attention": "causal"},
         )
     )
+
     rows = samples([2, 30, 64])
     for one, both, other in zip(
         corrupt(pair, rows), corrupt(prefixed, rows), corrupt(causal, rows), strict=True
     ):
         prefix = len(one["input_ids"])
         row = [*one["input_ids"], *one["target_ids"]]
+
         assert row[0] == WORDS.modes["X"]
         assert both["input_ids"].tolist() == other["input_ids"].tolist() == row
         assert both["prefix_length"].tolist() == [prefix]
         assert other["label_positions"].tolist() == list(range(prefix, len(row)))
         assert other["label_ids"].tolist() == row[prefix:]
+
     assert causal.layout.predict_from == "previous"
+
     with pytest.raises(ConfigurationError, match="attention: causal needs architecture: decoder"):
         wide("span_corruption", attention="causal")
 
@@ -153,6 +173,7 @@ def test_too_few_sentinels_name_the_longest_input_that_has_enough(options):
         ConfigurationError, match=r"128 are enough for input_length: \d+$"
     ) as refused:
         build_objective({"name": "span_corruption", **options}, WORDS)
+
     enough = int(str(refused.value).rpartition(" ")[2])
     build_objective({"name": "span_corruption", **options, "input_length": enough}, WORDS)
     with pytest.raises(ConfigurationError, match="needs 129 sentinels"):
@@ -198,11 +219,13 @@ def packed_rows():
         ]
         for first, sizes in zip(starts, SIZES, strict=True)
     ]
+
     columns = {
         "ids": Ragged.from_lists(ids, LARGE.id_dtype),
         "sentence_starts": Ragged.from_lists(sentences, np.uint16),
         "document_starts": Ragged.from_lists(starts, np.uint16),
     }
+
     return RowBatch(fixed_columns(np.arange(7, 7 + len(SIZES), dtype=np.uint64)), columns)
 
 
@@ -210,7 +233,12 @@ def parts(example, column, starts):
     """The tokens of each document."""
     return [
         example[column][a:b].tolist()
-        for a, b in pairwise([*example[starts].tolist(), len(example[column])])
+        for a, b in pairwise(
+            [
+                *example[starts].tolist(),
+                len(example[column]),
+            ]
+        )
     ]
 
 
@@ -221,27 +249,40 @@ def test_every_token_is_of_its_document(name, options):
         for cross in (False, True)
     )
     names = [[feature.name for feature in objective.features] for objective in (apart, across)]
+
     assert names[0] == [*names[1], "document_starts", "target_document_starts"]
     assert apart.grouping == across.grouping
+
     rows = packed_rows()
     sentinels = set(LARGE.sentinels)
     shorter = 0
+
     for variant in range(10):
-        examples, skips = apart.corrupt(rows, np.full(len(rows), variant, np.uint16), seed=1)
+        examples, skips = apart.corrupt(
+            rows,
+            np.full(len(rows), variant, np.uint16),
+            seed=1,
+        )
+
         assert list(examples.columns) == names[0]
         assert (skips == 0).sum() >= 6
+
         for sample, example in [
             (rows.row(row), examples.row(row)) for row in np.flatnonzero(skips == 0).tolist()
         ]:
             texts = parts(sample, "ids", "document_starts")
             inputs = parts(example, "input_ids", "document_starts")
             targets = parts(example, "target_ids", "target_document_starts")
+
             assert all(inputs), "each document has a place that its targets can read"
+
             for text, given, wanted in zip(texts, inputs, targets, strict=True):
                 assert {one for one in (*given, *wanted) if one >= FIRST_CONTENT} <= set(text)
                 if name == "span_corruption" and "mode" not in options:
                     assert refilled(given, wanted, sentinels) == text
+
             np.testing.assert_array_equal(apart.restore(example), apart.original(sample, example))
+
             if name == "span_corruption":
                 noise, marks = (
                     int(one[0]) for one in apart.count_spans(np.array([len(sample["ids"])]))
@@ -249,18 +290,22 @@ def test_every_token_is_of_its_document(name, options):
                 found = np.isin(example["target_ids"], LARGE.sentinels).sum()
                 assert found == marks + options.get("final_sentinel", False)
                 shorter += int((example["target_ids"] >= FIRST_CONTENT).sum()) < noise
+
     assert shorter or name == "causal_lm", "spans are cut at documents"
 
 
 def refilled(given, wanted, sentinels):
     """Put each span of a target in the place of its sentinel; none is empty."""
     spans = {}
+
     for one in wanted:
         if one in sentinels:
             spans[one] = []
         elif one != EOS:
             spans[list(spans)[-1]].append(one)
+
     assert all(spans.values())
+
     return [token for one in given if one != EOS for token in spans.get(one, [one])]
 
 

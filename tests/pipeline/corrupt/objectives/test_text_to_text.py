@@ -36,6 +36,7 @@ def test_every_task_has_its_template_and_length(tokenizer):
         {"source": "b", "template": SCORE},
         {"source": "c"},
     ]
+
     objective = build(loaded, *tasks, input_length=60, target_length=30)
     pieces = [
         [encoding.ids.tolist() for encoding in tokenizer.encode(task["template"].split("{source}"))]
@@ -43,14 +44,22 @@ def test_every_task_has_its_template_and_length(tokenizer):
     ]
     lengths = [59 - sum(map(len, pair)) for pair in pieces]
     options = dict(objective.grouping.options)
+
     assert options["sources"] == tuple(
         (name, n, 1_000_000) for name, n in zip("abc", lengths, strict=True)
     )
     assert (objective.content_length, options["target_length"]) == (59, 29)
+
     for task, (before, after) in enumerate(pieces):
         rows = window([[300] * lengths[task]], loaded, target=[301] * 29, part=task)
         example = corrupt(objective, rows).row(0)
-        assert example["input_ids"].tolist() == [*before, *[300] * lengths[task], *after, EOS]
+
+        assert example["input_ids"].tolist() == [
+            *before,
+            *[300] * lengths[task],
+            *after,
+            EOS,
+        ]
         assert len(example["input_ids"]) == 60
         assert example["target_ids"].tolist() == [*[301] * 29, EOS]
         assert example["task"].tolist() == [task]
@@ -60,7 +69,14 @@ def test_every_task_has_its_template_and_length(tokenizer):
             *[301] * 29,
             EOS,
         ]
-        longer = window([[300] * (lengths[task] + 1)], loaded, target=[301], part=task)
+
+        longer = window(
+            [[300] * (lengths[task] + 1)],
+            loaded,
+            target=[301],
+            part=task,
+        )
+
         assert reasons(objective, longer) == ["too_long"]
 
 
@@ -73,7 +89,12 @@ def test_nothing_is_drawn_and_nothing_lost():
 
 
 def test_reasons():
-    rows = RowBatch.concatenate([window([[200]], WORDS), window([[200]], WORDS, target=[300] * 9)])
+    rows = RowBatch.concatenate(
+        [
+            window([[200]], WORDS),
+            window([[200]], WORDS, target=[300] * 9),
+        ]
+    )
     assert reasons(build(WORDS, target_length=9), rows) == ["empty", "too_long"]
 
 
@@ -83,11 +104,17 @@ def test_rates_are_integers_and_shares_follow_from_them():
         {"source": "b", "examples": 400},
         {"source": "c", "examples": 10**9},
     ]
+
     plain = build(WORDS, *tasks, cap=1000)
+
     assert plain.shares_to_take() == (1_000_000, 1_000_000, 1)
+
     even = build(WORDS, *({**task, "weight": 1.0} for task in tasks[:2]))
+
     assert even.shares_to_take() == (1_000_000, 250_000)
+
     warm = build(WORDS, *tasks, cap=900, temperature=2.0)
+
     assert warm.shares_to_take() == (1_000_000, 500_000, 1)
 
 

@@ -29,11 +29,13 @@ def slow_thresholds(success, longest):
 def runs_of(places):
     """Start and length of each run of places."""
     spans = []
+
     for place in places:
         if spans and place == sum(spans[-1]):
             spans[-1][1] += 1
         else:
             spans.append([place, 1])
+
     return spans
 
 
@@ -52,19 +54,27 @@ def test_equals_a_plain_loop(name, rate, unit, specials):
     objective = wide(name, MARKED, role_unit=unit, mask_rate=rate)
     rows = samples([1 + (37 * row) % 90 for row in range(250)] + [510] * 5, specials=specials)
     thresholds = slow_thresholds(Fraction(1, 5), 10) if name == "span_boundary" else (0,)
+
     for key, sample, example in keyed(objective, rows, variant=4, seed=6):
         ids = sample["ids"].tolist()
         row = slow_words(ids, MARKED)
         k = max(1, floor(Fraction(str(rate)) * sum(word.length for word in row) + Fraction(1, 2)))
         places = [1 + place for place in slow_take(key, row, k, thresholds)]
+
         assert len(places) == k
+
         spans = runs_of(places)
         # a label that starts a word or a run of labels leads the next ones
         starts = {1 + word.start for word in row} | {start for start, _ in spans}
         leads = [number for number, place in enumerate(places) if place in starts]
-        sizes = {"word": np.diff([*leads, k]).tolist(), "span": [size for _, size in spans]}
+        sizes = {
+            "word": np.diff([*leads, k]).tolist(),
+            "span": [size for _, size in spans],
+        }
         leaders = leaders_of(sizes[unit]) if unit in sizes else None
+
         assert masked(example) == masked_by_hand(key, [1, *ids, 2], places, MARKED, leaders)
+
         if name == "span_boundary":
             assert example["span_starts"].tolist() == [start for start, _ in spans]
             assert example["span_lengths"].tolist() == sizes["span"]
@@ -95,6 +105,7 @@ def test_words_that_segmenters_found_come_before_those_of_the_pieces(name, optio
     rows = RowBatch(plain.fixed, {**plain.columns, **columns})
     objective = wide(name, WORDS, **options)
     thresholds = slow_thresholds(Fraction(1, 5), 10) if name == "span_boundary" else (0,)
+
     for key, sample, example in keyed(objective, rows):
         words = slow_words(sample["ids"].tolist(), WORDS, sample["word_starts"])
         k = max(
@@ -103,6 +114,7 @@ def test_words_that_segmenters_found_come_before_those_of_the_pieces(name, optio
                 Fraction(str(options.get("mask_rate", 0.15))) * len(sample["ids"]) + Fraction(1, 2)
             ),
         )
+
         places = [1 + place for place in slow_take(key, words, k, thresholds)]
         spans = runs_of(places)
         heads = {start for start, _ in spans} | (
@@ -111,6 +123,7 @@ def test_words_that_segmenters_found_come_before_those_of_the_pieces(name, optio
         leads = [number for number, place in enumerate(places) if place in heads]
         shared = "role_unit" in options or name == "span_boundary"
         leaders = leaders_of(np.diff([*leads, k]).tolist()) if shared else None
+
         assert masked(example) == masked_by_hand(
             key, [1, *sample["ids"].tolist(), 2], places, WORDS, leaders
         )
@@ -125,11 +138,14 @@ def test_a_row_of_one_word_is_masked_by_its_tokens():
     inside[300:320] = False
     words = replace(WORDS, word_start=inside)
     rows = one_sample(list(range(300, 320)), [0], words, 400)
+
     for name in ("whole_word_masking", "span_boundary"):
         objective = wide(name, words)
         examples = corrupt(objective, rows, np.arange(400, dtype=np.uint16))
         labels = examples.columns["label_positions"]
         assert set(labels.lengths.tolist()) == {3}
         assert set(labels.values.tolist()) == set(range(1, 21))
+
     limited = corrupt(wide("whole_word_masking", max_labels=20), samples([510] * 20))
+
     assert limited.columns["label_ids"].lengths.max() == 20

@@ -27,6 +27,7 @@ def passages(view):
 @contract(OBJECTIVES)
 def test_every_objective_corrupts_a_text_shows_and_restores_it(name):
     found = corrupt_text(name, TEXT, target=TARGET)
+
     assert (
         str(found)
         .splitlines()[0]
@@ -34,10 +35,14 @@ def test_every_objective_corrupts_a_text_shows_and_restores_it(name):
         .startswith("Hard work leads to success . | Success brings")
     )
     assert ("Apples" in str(found)) == (name == "next_sentence_prediction")
+
     original = found.objective.original(found.sample, found.example)
+
     assert found.restored.split() == found.codec.words(original.tolist())
     assert re.match(rf"{name}: (a decoder|an encoder(-decoder)?) learns \w", found.view().title)
+
     shown = next(iter(passages(found.view()).values()))
+
     assert re.sub("[|▌]", "", shown).startswith(" Hard work leads to success. Success brings")
     assert found._repr_html_().startswith("<div")
     assert repr(found).startswith(f"CorruptedText({name}: input_ids")
@@ -54,7 +59,11 @@ def architectures():
         )
 
 
-@pytest.mark.parametrize("entry", [*architectures()], ids=lambda entry: " ".join(entry.values()))
+@pytest.mark.parametrize(
+    "entry",
+    [*architectures()],
+    ids=lambda entry: " ".join(entry.values()),
+)
 def test_labels_are_at_the_positions_of_those_of_a_batch(entry):
     found = corrupt_text(entry, TEXT, target=TARGET)
     objective = found.objective
@@ -69,6 +78,7 @@ def test_labels_are_at_the_positions_of_those_of_a_batch(entry):
         {name: Ragged.from_lists([one], one.dtype) for name, one in example.columns.items()}, None
     )
     _, labels = found.labels()
+
     if "input_ids_b" in example.columns:
         assert "label_index" not in tensors
         assert not labels
@@ -111,7 +121,9 @@ def test_labels_stand_below_the_positions_that_predict_them():
         )
         labels = lines["labels"].split()
         inputs = lines["input"].split()
+
         assert (labels[:-1], labels[-1]) == (inputs[1:], "__")
+
     masks = {
         "name": "masked_lm",
         "grouping": "document",
@@ -119,17 +131,21 @@ def test_labels_stand_below_the_positions_that_predict_them():
         "mask_share": 1.0,
         "random_share": 0.0,
     }
+
     found = [
         str(corrupt_text(masks, "It is raining.", variant=variant)).split("\n")
         for variant in range(60)
     ]
+
     assert {(row, labels) for _, row, labels in found} == {
         ("input   [CLS] [MASK] is raining .  [SEP]", "labels  __    It     __ __      __ __"),
         ("input   [CLS] It [MASK] raining .  [SEP]", "labels  __    __ is     __      __ __"),
         ("input   [CLS] It is [MASK]  .  [SEP]", "labels  __    __ __ raining __ __"),
         ("input   [CLS] It is raining [MASK] [SEP]", "labels  __    __ __ __      .      __"),
     }
+
     shown = passages(corrupt_text(masks, TEXT).view())
+
     assert (
         shown["original text"]
         == " [CLS] Hard work leads to success. Success brings happiness. [SEP]"
@@ -151,6 +167,7 @@ def test_a_published_tokenizer_gets_the_special_tokens_that_it_lacks(tmp_path, m
         corrupt_text(name, "Hard work leads.", tokenizer=tmp_path)
         for name in ("masked_lm", "span_corruption")
     )
+
     assert masked.codec.vocabulary.size == len(pieces) < spans.codec.vocabulary.size
     assert masked.restored.startswith("[CLS] hard work lead ##s .")
     assert len(spans.codec.vocabulary.sentinels) == SENTINELS
@@ -161,6 +178,7 @@ def test_sentence_pairs_take_their_partner_from_the_other_documents():
     found = [
         corrupt_text("next_sentence_prediction", TEXT, others=others, seed=n) for n in range(20)
     ]
+
     assert {"Owls", "sleep"} <= {
         word for one in found for word in one.codec.words(one.sample["partner_ids"].tolist())
     }

@@ -48,16 +48,31 @@ def test_signs_for_what_cannot_be_seen():
 
 def test_a_character_of_several_tokens_is_shown_unless_a_role_parts_it():
     ids = ids_of("a鲸b")
+
     assert PIECES.passage("text", ids).text.plain == "a鲸b"
+
     parted = PIECES.passage("text", ids, {1: "masked"}).text
+
     assert styled(parted) == [("\ufffd", "masked")]
     assert (parted.plain[0], parted.plain[-1]) == ("a", "b")
     assert PIECES.piece(int(ids[1])) == "<0xE9>"
 
 
 def test_roles_and_signs_are_those_of_their_positions():
-    ids = np.array([WORDS.specials["cls"], WORDS.sentinels[0], *ids_of("bcd")])
-    shown = PIECES.passage("row", ids, {2: "unchanged", 3: "unchanged"}, {2: "|", 3: "‖"})
+    ids = np.array(
+        [
+            WORDS.specials["cls"],
+            WORDS.sentinels[0],
+            *ids_of("bcd"),
+        ]
+    )
+    shown = PIECES.passage(
+        "row",
+        ids,
+        {2: "unchanged", 3: "unchanged"},
+        {2: "|", 3: "‖"},
+    )
+
     assert shown.title == "row (5 tokens)"
     assert styled(shown.text) == [
         ("<U+0000>", "special"),
@@ -80,6 +95,7 @@ def shown(row, title):
         row,
         roles_of(row.columns) | {"sentence_starts": Role("start", "ids")},
     )
+
     found = next(part for part in parts if part.title.startswith(title))
     return found.text.plain.strip()
 
@@ -90,7 +106,11 @@ def spaced(ids):
 
 def examples(name):
     rows = window([ONE, TWO], WORDS, 20, partner=OTHER, target=OTHER)
-    return build_objective(name, WORDS).corrupt(rows, np.arange(20, dtype=np.uint16), 1)[0]
+    return build_objective(name, WORDS).corrupt(
+        rows,
+        np.arange(20, dtype=np.uint16),
+        1,
+    )[0]
 
 
 @pytest.mark.parametrize(
@@ -112,8 +132,10 @@ def test_labels_say_what_happened_to_their_tokens():
         "label_positions": [0, 1, 2],
         "label_ids": ONE,
     }
+
     row = ShardRow({}, {name: np.array(values) for name, values in lists.items()})
     lines = row_parts(TokenRenderer(WORDS, 100), row, roles_of(row.columns))[-1].rows
+
     assert [line[-1] for line in lines] == ["masked", "unchanged", "replaced"]
 
 
@@ -121,10 +143,13 @@ def test_both_texts_are_shown_with_the_signs_of_their_own_parts():
     rows = window([ONE, TWO], WORDS, partner=OTHER, target=OTHER)
     names = ("ids", "sentence_starts", "partner_ids", "target_ids", "target_language")
     sample = RowBatch(rows.fixed, {name: rows.columns[name] for name in names}).row(0)
+
     assert shown(sample, "ids") == f"|{spaced(ONE)} |{spaced(TWO)}"
     assert shown(sample, "partner_ids") == shown(sample, "target_ids") == spaced(OTHER)
+
     compared = examples("sentence_comparison").row(0)
     task = examples("text_to_text").row(0)
+
     assert (shown(compared, "input_ids ("), shown(compared, "input_ids_b (")) == (
         spaced([1, *ONE, 2]),
         spaced([1, *TWO, 2]),
@@ -133,11 +158,14 @@ def test_both_texts_are_shown_with_the_signs_of_their_own_parts():
         spaced([*ONE, *TWO, 5]),
         spaced([*OTHER, 5]),
     )
+
     lists = {
         "input_ids": [200, 201, 202],
         "target_ids": [203, 204],
         "document_starts": [0, 2],
         "target_document_starts": [0, 1],
     }
+
     parted = ShardRow({}, {name: np.array(values) for name, values in lists.items()})
+
     assert (shown(parted, "input_ids"), shown(parted, "target_ids")) == ("▌200 201 ▌202", "203 204")

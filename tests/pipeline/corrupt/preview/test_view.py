@@ -28,7 +28,11 @@ ROLES = (
     "marker",
     "",
 )
-WORDS = st.text(st.characters(codec="utf-8", categories=("L", "N", "P")), min_size=1, max_size=8)
+WORDS = st.text(
+    st.characters(codec="utf-8", categories=("L", "N", "P")),
+    min_size=1,
+    max_size=8,
+)
 
 
 def printed(view, **options):
@@ -38,7 +42,12 @@ def printed(view, **options):
 
 
 @settings(max_examples=25, deadline=None)
-@given(WORDS, WORDS, st.lists(st.tuples(WORDS, st.sampled_from(ROLES)), max_size=4), WORDS)
+@given(
+    WORDS,
+    WORDS,
+    st.lists(st.tuples(WORDS, st.sampled_from(ROLES)), max_size=4),
+    WORDS,
+)
 def test_a_page_shows_every_string(title, name, tokens, cell):
     text = Text.assemble(*tokens)
     page = checked(
@@ -46,7 +55,9 @@ def test_a_page_shows_every_string(title, name, tokens, cell):
             ConsoleView(title, (Passage(name, text), Sheet("table", (name, "b"), ((cell, text),))))
         )
     )
+
     shown = "".join(page.texts)
+
     assert all(each in shown for each in (title, name, cell))
     assert shown.count(text.plain) >= 2
 
@@ -59,6 +70,7 @@ def test_no_string_is_markup_or_controls_a_terminal(hostile):
         hostile, (Passage(hostile, Text("a")), Sheet(hostile, (hostile, "b"), ((hostile, "c"),)))
     )
     page = checked(view_page(view))
+
     assert not [tag for tag, _ in page.tags if tag in ("script", "b")]
     assert not {"\x1b", "\u202e", "\x00"} & {*printed(view), *str(view)}
 
@@ -66,6 +78,7 @@ def test_no_string_is_markup_or_controls_a_terminal(hostile):
 def test_words_of_a_header_are_broken_only_where_a_terminal_has_no_room():
     header = ("language", "tokens per word", "% of text that is unknown", "another column of words")
     view = ConsoleView("title", (Sheet("sheet", header, (("en", "1", "2", "3"),)),))
+
     for width, whole in ((60, True), (20, False), (3, False)):
         console = Console(file=io.StringIO(), width=width)
         print_view(view, console)

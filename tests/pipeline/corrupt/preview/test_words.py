@@ -11,10 +11,15 @@ from tests.pipeline.tokenize.published.published_files import t5_model
 
 
 @given(
-    st.lists(st.lists(st.text("abc#", min_size=1, max_size=4), max_size=5), min_size=1, max_size=4)
+    st.lists(
+        st.lists(st.text("abc#", min_size=1, max_size=4), max_size=5),
+        min_size=1,
+        max_size=4,
+    )
 )
 def test_ids_and_words_are_inverse(texts):
     words = WordCodec(" ".join(text) for text in texts)
+
     for text in texts:
         ids = words.ids(" ".join(text))
         assert words.words(ids) == text
@@ -22,7 +27,9 @@ def test_ids_and_words_are_inverse(texts):
         assert words.vocabulary.word_start[ids].tolist() == [
             not word.startswith("##") for word in text
         ]
+
     different = {word for text in texts for word in text}
+
     assert words.vocabulary.size == len(SPECIALS) + SENTINELS + len(MODES) + len(different)
 
 
@@ -34,6 +41,7 @@ def test_a_document_has_the_tokens_of_its_entire_text(tmp_path):
     codec = TokenizerCodec(import_tokenizer(file, tmp_path / "ours"))
     ids, starts = codec.document(sentences)
     library = sentencepiece.SentencePieceProcessor(model_file=str(file))
+
     assert ids == library.encode("".join(sentences))
     assert len(starts) == 2
     assert library.decode(ids[: starts[1]]).rstrip() == sentences[0]

@@ -21,12 +21,14 @@ CONFIGURATION = "MaxArraySize            = 2\nSchedulerParameters     = bf_inter
 def install(folder, monkeypatch, ends=None, room=100):
     """Put the stand-ins first on PATH; return the folder of the cluster."""
     (folder / "bin").mkdir(parents=True)
+
     for name in COMMANDS:
         script = folder / "bin" / name
         script.write_text(
             f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} {__file__} {name} "$@"\n'
         )
         script.chmod(0o755)
+
     (folder / "facts.json").write_text(json.dumps({"ends": ends or {}, "room": room}))
     monkeypatch.setenv("CLUSTER", str(folder))
     monkeypatch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
@@ -39,6 +41,7 @@ def run(cluster, command, words):
     options = dict(word[2:].partition("=")[::2] for word in words if word.startswith("--"))
     jobs = {path.stem: json.loads(path.read_text()) for path in sorted(cluster.glob("*.job"))}
     facts = json.loads((cluster / "facts.json").read_text())
+
     if command == "scontrol":
         print(CONFIGURATION)
     elif command == "sbatch":
@@ -53,12 +56,14 @@ def run(cluster, command, words):
                 file=sys.stderr,
             )
             return 1
+
         job = {
             **options,
             "script": Path(words[-2]).read_text(),
             "first": words[-1],
             "states": ["PENDING"] * tasks,
         }
+
         (cluster / f"{len(jobs) + 1}.job").write_text(json.dumps(job))
         print(len(jobs) + 1)
     else:
@@ -77,7 +82,9 @@ def run(cluster, command, words):
                     if state == "PENDING":  # it has ended at the next look
                         end = facts["ends"].get(f"{number}_{task}")
                         job["states"][task] = end or run_task(job, number, task)
+
             (cluster / f"{number}.job").write_text(json.dumps(job))
+
     return 0
 
 
@@ -92,4 +99,10 @@ def run_task(job, number, task):
 
 
 if __name__ == "__main__":
-    raise SystemExit(run(Path(os.environ["CLUSTER"]), sys.argv[1], sys.argv[2:]))
+    raise SystemExit(
+        run(
+            Path(os.environ["CLUSTER"]),
+            sys.argv[1],
+            sys.argv[2:],
+        )
+    )

@@ -34,10 +34,13 @@ def test_killed_driver_leaves_no_worker(tmp_path):
     driver.kill()
     driver.wait()
     pids = [int(path.stem) for path in workers]
+
     assert len(pids) == 2
+
     _, alive = psutil.wait_procs(
         [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], timeout=30
     )
+
     assert not alive
 
 
@@ -68,6 +71,7 @@ def test_ctrl_c_while_workers_start_or_end_is_honored_once_and_leaves_no_worker(
     monkeypatch.setattr(BaseProcess, "terminate", terminate)
     with pytest.raises(KeyboardInterrupt):
         run_units(Endless(tmp_path), range(2), ExecutorConfig(tasks=2, workers=2), lambda: None)
+
     assert [process.is_alive() for process in alive_at_most] == [False, False]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
@@ -84,11 +88,13 @@ def test_a_run_in_the_background_of_a_script_ignores_ctrl_c_while_workers_start(
 
     monkeypatch.setattr(BaseProcess, "start", start)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+
     try:
         run_units(Reporting(tmp_path), range(2), ExecutorConfig(tasks=2, workers=2), lambda: None)
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
     assert len(list(tmp_path.glob("*.blocked"))) == 2
 
 
@@ -127,14 +133,18 @@ class Counting:
 def test_each_unit_without_a_result_runs_once_in_its_task(units, tasks, done, data):
     step = Counting(done)
     assignment = Assignment(step, units, tasks)
+
     for rank in data.draw(st.permutations(range(tasks))):
         before = len(step.runs)
         assert assignment("data", rank, tasks) == "data"
         ran = step.runs[before:]
         assert [assignment.task_of(unit) for unit in ran] == [rank] * len(ran)
         assert ran == [unit for unit in units if unit in ran], "in their order"
+
     assert sorted(step.runs) == sorted(set(units) - done)
+
     sizes = [sum(assignment.task_of(unit) == rank for unit in units) for rank in range(tasks)]
+
     assert max(sizes) - min(sizes) <= 1
 
 

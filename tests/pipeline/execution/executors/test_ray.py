@@ -41,6 +41,7 @@ def test_a_cluster_gives_the_bytes_of_local_processes(tmp_path):
     import ray
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+
     try:
         there = execute(tmp_path / "ray", "ray", mem_per_cpu_gb=0.25)
         (actor,) = idle = next(iter(Ray._actors.values()))
@@ -55,6 +56,7 @@ def test_a_cluster_gives_the_bytes_of_local_processes(tmp_path):
         )
     finally:
         ray.shutdown()
+
     assert there == again == execute(tmp_path / "local", "local")
     assert (tmp_path / "ray/dedup/logs/square/logs/task_00000.log").exists()
 

@@ -16,7 +16,10 @@ from tests.one_node_slurm import MISSING, WHY, ask, one_node
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=WHY)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(MISSING), reason=WHY),
+]
 
 SHORT = RECIPE[: RECIPE.index("  - {name: span_corruption")]
 
@@ -62,10 +65,14 @@ JOBS.append("executor.options={partition: cpu, poll_s: 1, mem_per_cpu_gb: 1, dri
 def test_a_recipe_has_the_same_bytes_and_its_folder_may_have_any_name(cluster, tmp_path):
     output = tmp_path / 'it\'s 100%a "b" $HOME'
     words = arguments(tmp_path, SHORT)
+
     assert main([*words, f"output={output}", *JOBS]) == 0
     assert main([*words, f"output={tmp_path / 'local'}"]) == 0
+
     logs = list((output / "clean/logs/main").glob("*_*.out"))
+
     assert logs
+
     for stage in all_stages():
         there = {
             name: data
@@ -89,17 +96,22 @@ def test_a_detached_driver_outlives_its_login(cluster, tmp_path):
         *JOBS,
         "--detach",
     ]
+
     shell = f"{shlex.join(command)} && touch {tmp_path}/returned; sleep 600"
     with subprocess.Popen(["bash", "-c", shell], cwd=ROOT, start_new_session=True) as login:
         until((tmp_path / "returned").exists)
         second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         os.killpg(login.pid, signal.SIGHUP)
+
     assert second.returncode == 74
     assert "runs this output; stop it by `scancel" in second.stderr
+
     until(lambda: not queued(), 300)
     (log,) = output.glob("driver-*.out")
+
     assert "report:" in log.read_text()
     assert main([*words, f"output={tmp_path / 'local'}"]) == 0
+
     for stage in all_stages():
         there = {
             name: data

@@ -59,13 +59,17 @@ def test_jobs_give_the_bytes_of_local_processes_and_lost_tasks_are_submitted_aga
     cluster = install(tmp_path / "cluster", monkeypatch, {"1_1": "NODE_FAIL"})
     execute(tmp_path / "slurm")
     execute(tmp_path / "local", name="local")
+
     assert data(tmp_path / "slurm") == data(tmp_path / "local")
+
     submitted = calls(cluster, "sbatch")
+
     assert [word for line in submitted for word in line.split() if "array" in word] == [
         *["--array=0-1"] * 2,
         "--array=0-1",
         "--array=0-1",  # units 1 and 5 of the lost task again; the second pass
     ]
+
     for word in (
         "--partition=cpu",
         "--time=01:00:00",
@@ -74,8 +78,11 @@ def test_jobs_give_the_bytes_of_local_processes_and_lost_tasks_are_submitted_aga
         "--account=a b",
     ):
         assert f" {word} " in submitted[0]
+
     assert "qos" not in submitted[0]
+
     logs = tmp_path / "slurm/dedup/logs/square"
+
     assert sorted(path.name for path in logs.glob("*.out")) == [
         f"{task}.out" for task in ("1_0", "2_0", "2_1", "3_0", "3_1")
     ]
@@ -89,16 +96,21 @@ def test_a_driver_is_a_job_with_its_log_in_the_output(tmp_path, monkeypatch):
         "_sbatch",
         lambda words: (f"--output={tmp_path}/driver-%j.out" not in words, "7;east"),
     )
+
     config = ExecutorConfig(name="slurm", options=OPTIONS)
     driver = config.component().build(config).detach(tmp_path, ["true"])
+
     assert driver == ("7", tmp_path / "driver-7.out")
 
 
 def test_a_pass_of_little_input_is_not_submitted(tmp_path, monkeypatch):
     cluster = install(tmp_path / "cluster", monkeypatch)
     execute(tmp_path / "small", before=999, driver_bytes=1000)
+
     assert not (cluster / "calls").exists()
+
     execute(tmp_path / "large", before=1000, driver_bytes=1000)
+
     assert len(calls(cluster, "sbatch")) == 3
     assert data(tmp_path / "small") == data(tmp_path / "large")
 
@@ -108,13 +120,18 @@ def test_tasks_beyond_the_limit_of_the_cluster_wait_and_this_is_said(tmp_path, m
     cluster = install(tmp_path / "cluster", monkeypatch, room=3)
     execute(tmp_path / "slurm", tasks=6)
     sizes = [word for line in calls(cluster, "sbatch") for word in line.split() if "array" in word]
+
     assert sizes[:3] == ["--array=0-1", "--array=0-1", "--array=0-0"], (
         "two tasks, two are refused, one"
     )
+
     said = " ".join(capsys.readouterr().err.split())
+
     assert said.count("3 of 6 tasks are submitted; the others wait for the cluster") == 1
     assert "(QOSMaxSubmitJobPerUserLimit" in said
+
     execute(tmp_path / "local", name="local")
+
     assert data(tmp_path / "slurm") == data(tmp_path / "local")
 
 
@@ -125,6 +142,7 @@ def test_workers_are_kept_to_by_one_array_at_a_time(tmp_path, monkeypatch):
     lines = [line.split()[0] for line in (cluster / "calls").read_text().splitlines()]
     first, second, *_ = (place for place, word in enumerate(lines) if word == "sbatch")
     submitted = calls(cluster, "sbatch")[0]
+
     assert "--array=0-1%1" in submitted
     assert "--mem=4G --exclusive" in submitted
     assert "--mem-per-cpu" not in submitted, "Slurm takes one of both"
@@ -139,8 +157,11 @@ def test_a_canceled_task_is_named_with_its_log_and_nothing_is_submitted_any_more
     )
     with pytest.raises(PartialFailureError) as caught:
         execute(tmp_path / "slurm")
+
     assert caught.value.exit_code == 69
+
     log = tmp_path / "slurm/dedup/logs/square/1_0.out"
+
     assert (
         f"task 0 of Slurm job 1 ended as CANCELLED before this unit was done; its log: {log}"
         in str(caught.value)
@@ -159,20 +180,26 @@ def test_jobs_of_a_driver_that_stopped_are_canceled_by_it_or_by_the_next_one(tmp
         patch.setattr(
             slurm.Slurm, "_wait", lambda self, arrays, *rest: arrays.submit() or interrupted()
         )
+
         assert run_command(lambda: execute(tmp_path / "stopped") and 0) == 130
         assert len(calls(cluster, "scancel")) == 1
         # it was killed
         patch.setattr(
             slurm, "_command", lambda *words: subprocess.CompletedProcess(words, 0, "", "")
         )
+
         assert run_command(lambda: execute(tmp_path / "killed") and 0) == 130
+
     assert len(calls(cluster, "scancel")) == 1
+
     execute(tmp_path / "killed")
+
     assert len(calls(cluster, "scancel")) == 2
 
 
 def test_variables_that_are_options_of_our_commands_are_not_passed_on(tmp_path, monkeypatch):
     cluster = install(tmp_path / "cluster", monkeypatch)
+
     for name in (
         "SLURM_MEM_PER_NODE",
         "SBATCH_EXPORT",
@@ -182,15 +209,18 @@ def test_variables_that_are_options_of_our_commands_are_not_passed_on(tmp_path, 
         "OTHER",
     ):
         monkeypatch.setenv(name, "x")
+
     stand_in(
         cluster / "bin",
         "scontrol",
         f"import json, os; json.dump(dict(os.environ), open({str(tmp_path / 'e')!r}, 'w'))",
     )
+
     execute(tmp_path / "slurm")
     given = {
         name for name, value in json.loads((tmp_path / "e").read_text()).items() if value == "x"
     }
+
     assert given == {"SLURM_CONF", "OTHER"}
 
 
@@ -200,17 +230,21 @@ def test_a_cluster_that_is_not_there_or_does_not_answer_is_named(tmp_path, monke
     stand_in(cluster / "bin", "squeue", "raise SystemExit(1)")
     with pytest.raises(StorageError, match="squeue does not answer"):
         execute(tmp_path / "silent")
+
     assert len(calls(cluster, "scancel")) == 1
+
     stand_in(cluster / "bin", "squeue", "")
     stand_in(
         cluster / "bin",
         "sbatch",
         "raise SystemExit('sbatch: error: invalid partition specified: cpu')",
     )
+
     with pytest.raises(
         StorageError, match="sbatch refused the job: invalid partition specified: cpu"
     ):
         execute(tmp_path / "refused")
+
     (cluster / "bin" / "sbatch").unlink()
     monkeypatch.setenv("PATH", str(cluster / "bin"))
     with pytest.raises(StorageError, match="the command sbatch is missing; start on a login node"):
@@ -220,10 +254,12 @@ def test_a_cluster_that_is_not_there_or_does_not_answer_is_named(tmp_path, monke
 def test_a_pickle_that_others_can_write_is_not_read(tmp_path):
     file = tmp_path / "tasks.pickle"
     file.write_bytes(pickle.dumps(1))
+
     for mode in (0o660, 0o644, 0o602):
         file.chmod(mode)
         with pytest.raises(IntegrityError, match="it could run any code, so it is not read"):
             slurm.main([str(file), "0"])
+
     file.chmod(0o600)
     with pytest.raises(Exception, match="SLURM_ARRAY_TASK_ID"):
         slurm.main([str(file), "0"])

@@ -68,6 +68,7 @@ def _add(found, rows):
             + column.values.tobytes()
             + column.offsets.tobytes()
         )
+
     return str(found.hexdigest())
 
 

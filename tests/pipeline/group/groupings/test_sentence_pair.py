@@ -26,13 +26,19 @@ def run(rows, length, seed=1, **options):
 
 def drawn(uid, label, stream, index):
     """The high half of a word."""
-    key = kernel_keys(1, label, np.array([uid], np.uint64), np.zeros(1, np.uint16))
+    key = kernel_keys(
+        1,
+        label,
+        np.array([uid], np.uint64),
+        np.zeros(1, np.uint16),
+    )
     return int(random_bits(key, stream, index + 1)[0, index]) >> 32
 
 
 def slow_windows(rows, length, short_ppm, label):
     """(document, offset, tokens, uid) of every window."""
     found = []
+
     for number, document in enumerate(rows):
         offset = 0
         n = len(document["token_ids"])
@@ -45,6 +51,7 @@ def slow_windows(rows, length, short_ppm, label):
                 wanted = 2 + ((drawn(uid, label, LENGTHS, 1) * (length - 1)) >> 32)
             found.append((number, offset, min(wanted, n - offset), uid))
             offset += wanted
+
     return found
 
 
@@ -61,6 +68,7 @@ def slow_partner(rows, own, need, uid, label):
         ]
         if starts:
             return other, starts[(drawn(uid, label, LABELS, 0) * len(starts)) >> 32]
+
     return max(others, key=lambda other: len(lists[other])), 0
 
 
@@ -73,6 +81,7 @@ def test_equals_a_plain_loop(length, rate):
     found, counts = run(rows, length, short_rate=rate)
     cursor = 0
     dropped = {"too_short": 0, "one_sentence": 0}
+
     for number, offset, size, uid in slow_windows(rows, length, round(rate * 10**6), label):
         document = rows.row(number)
         starts = [0] + [
@@ -81,18 +90,23 @@ def test_equals_a_plain_loop(length, rate):
         if size < 2 or len(starts) < 2:
             dropped["too_short" if size < 2 else "one_sentence"] += size
             continue
+
         row = found.row(cursor)
         cursor += 1
+
         assert int(row.fixed["uid"]) == uid
         assert row["ids"].tolist() == document["token_ids"][offset : offset + size].tolist()
         assert row["sentence_starts"].tolist() == starts
+
         other, begin = slow_partner(rows, number, size - 1, uid, label)
         partner = rows.row(other)
+
         assert (
             row["partner_ids"].tolist() == partner["token_ids"][begin : begin + size - 1].tolist()
         )
         assert row["partner_document_uid"].tobytes() == partner.fixed["document_uid"].tobytes()
         assert row["partner_offset"].tolist() == [begin]
+
     assert cursor == len(found)
     assert counts["tokens_dropped"] == {
         reason: tokens for reason, tokens in dropped.items() if tokens
@@ -101,8 +115,13 @@ def test_equals_a_plain_loop(length, rate):
 
 
 def test_a_document_and_its_copies_are_no_partners():
-    rows = documents([list(range(200, 220))] * 3, [[0, 5, 10]] * 3, texts=[0, 0, 0])
+    rows = documents(
+        [list(range(200, 220))] * 3,
+        [[0, 5, 10]] * 3,
+        texts=[0, 0, 0],
+    )
     found, counts = run(rows, 30)
+
     assert len(found) == 0
     assert counts["tokens_dropped"] == {"no_partner": 60}
     assert len(run(rows, 30, partner=False)[0]) == 3
@@ -111,7 +130,12 @@ def test_a_document_and_its_copies_are_no_partners():
 
 def test_at_most_sixteen_others_are_looked_at():
     """The long one is the 17th other of the first, so the longest of those before it must do."""
-    lists = [list(range(200, 220)), *([[300, 301]] * 15), [302, 303, 304], list(range(400, 450))]
+    lists = [
+        list(range(200, 220)),
+        *([[300, 301]] * 15),
+        [302, 303, 304],
+        list(range(400, 450)),
+    ]
     rows = documents(lists, [[0, 10], *([[0]] * 17)])
     found, _ = run(rows, 30, short_rate=0.0)
     assert found.row(0)["partner_ids"].tolist() == [302, 303, 304]

@@ -33,6 +33,7 @@ def test_a_uid_is_the_hash_of_where_the_record_begins():
     it."""
     head = b"clozeline-doc\0wiki\0crawl/a.warc.gz\0warc-gz\0"
     place = (1000).to_bytes(8, "little")
+
     assert (
         document_uid("wiki", "crawl/a.warc.gz", "warc-gz", 1000)
         == blake2b(head + place, digest_size=16).digest()
@@ -63,7 +64,9 @@ def test_documents_come_back_equal(tmp_path):
     for count in (1500, 0):
         assert write_documents(path, documents(count)) == count
         assert list(read_documents(path)) == list(documents(count))
+
     first = next(documents(1)).as_row()
+
     assert list(first) == DOCUMENT_SCHEMA.names
     assert first["extra"] == '{"a": "ä", "b": 0}'
 
@@ -71,12 +74,14 @@ def test_documents_come_back_equal(tmp_path):
 def test_batches_are_bounded_in_rows_and_text(tmp_path):
     path = tmp_path / "rows"
     write_documents(path, documents(1100))
+
     with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
         assert [reader.get_batch(i).num_rows for i in range(reader.num_record_batches)] == [
             512,
             512,
             76,
         ]
+
     big = [replace(document, text="x" * (5 * 2**20)) for document in documents(3)]
     write_documents(path, big)
     with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
@@ -90,9 +95,13 @@ def test_rejections_come_back_and_show_text_for_the_chosen_share(tmp_path):
         )
         for document in documents(300)
     ]
+
     write_rejects(tmp_path / "rejects", rows)
+
     assert list(read_rejects(tmp_path / "rejects")) == rows
+
     shown = [row for row in rows if row.sample_text is not None]
+
     assert 100 < len(shown) < 200
     assert all(len(row.detail) == 200 and row.n_chars > 0 for row in rows)
     assert (
@@ -123,7 +132,11 @@ UIDS = [hashlib.md5(bytes([number])).digest() for number in range(200)]
 factors = st.fractions(0, 255, max_denominator=10**12)
 
 
-@given(factor=factors, seed=st.integers(0, 2**63 - 1), uid=st.sampled_from(UIDS))
+@given(
+    factor=factors,
+    seed=st.integers(0, 2**63 - 1),
+    uid=st.sampled_from(UIDS),
+)
 def test_copies_are_drawn_by_a_word_of_the_uid(factor, seed, uid):
     word = xxhash.xxh3_64_intdigest(uid + b"balance" + struct.pack("<Q", seed))
     whole = factor.numerator // factor.denominator
@@ -138,6 +151,7 @@ def rows(languages, targets, sources):
         "language": np.array(languages, np.uint8),
         "source_group": np.array(sources, np.uint16),
     }
+
     columns = {} if targets is None else {"target_language": Ragged.from_lists(targets, np.uint8)}
     return RowBatch(fixed, columns)
 
@@ -151,9 +165,15 @@ def test_each_document_has_the_factor_of_its_language_and_source():
         },
         1,
     )
+
     documents = rows([0, 1, 1, 0], [[], [], [], [1]], [1, 1, 0, 1])
+
     assert list(iterate_languages(documents, ["de", "sw"])) == ["de", "sw", "sw", "de-sw"]
-    assert found.count_copies(documents, ["de", "sw"], ["books", "web"]).tolist() == [1, 2, 5, 7]
+    assert found.count_copies(
+        documents,
+        ["de", "sw"],
+        ["books", "web"],
+    ).tolist() == [1, 2, 5, 7]
     assert found.count_copies(
         rows([1, 0], None, [0, 1]), ["de", "sw"], ["books", "web"]
     ).tolist() == [
@@ -166,4 +186,12 @@ def test_factors_are_read_as_exact_numbers(tmp_path):
     path = tmp_path / "factors.json"
     path.write_text(json.dumps({"factors": {"en": {"web": "1/3", "books": "2"}}}), encoding="utf-8")
     read = CopyFactors.read(RecordedFile(path), 4)
-    assert read == CopyFactors({"en": {"web": Fraction(1, 3), "books": Fraction(2)}}, 4)
+    assert read == CopyFactors(
+        {
+            "en": {
+                "web": Fraction(1, 3),
+                "books": Fraction(2),
+            }
+        },
+        4,
+    )

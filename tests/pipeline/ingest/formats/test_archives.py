@@ -47,6 +47,7 @@ def tar_bytes(files, kind=tarfile.GNU_FORMAT, **fields):
             tar.addfile(
                 info, io.BytesIO(content if isinstance(content, bytes) else content.encode())
             )
+
     return out.getvalue()
 
 
@@ -62,6 +63,7 @@ def members_of(path, kind, limits=None):
     """Texts by name, and reasons by name."""
     found = {}
     reasons = {}
+
     with tempfile.TemporaryDirectory() as scratch:
         for member in iterate_members(path, kind, limits or InputLimits(), Path(scratch)):
             if isinstance(member, MemberFile):
@@ -73,7 +75,9 @@ def members_of(path, kind, limits=None):
                 )
             else:
                 reasons[member.name] = member.reason
+
         assert not list(Path(scratch).iterdir())
+
     return found, reasons
 
 
@@ -91,16 +95,21 @@ def test_a_tar_gives_the_documents_of_the_unpacked_folder(tmp_path, ending, kind
         f"t/{'n' * 90}/ü.txt": "With a long name.",
         "t/rows.jsonl": '{"text": "a row"}\n{"text": "b"}\n',
     }
+
     path = write(tmp_path, f"texts{ending}", PACK[ending](tar_bytes(texts, kind)))
     for name, text in texts.items():
         (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "in" / name).write_text(text, encoding="utf-8")
+
     packed = run_clean(str(path), tmp_path / "a")
     plain = run_clean(str(tmp_path / "in"), tmp_path / "b")
+
     assert sorted(each.text for each in packed.documents) == sorted(
         each.text for each in plain.documents
     )
+
     sources = {each.source.removeprefix(f"default/texts{ending}!") for each in packed.documents}
+
     assert sources == set(texts)
     assert len({each.uid for each in packed.documents}) == len(texts) + 1
 
@@ -122,6 +131,7 @@ def test_the_same_member_has_the_same_uid_in_another_folder_and_unit_size(tmp_pa
         {each.uid for each in run_clean(str(path), tmp_path / f"{path.parent.name}-out").documents}
         for path in (first, moved)
     ]
+
     assert ids[0] == ids[1]
 
 
@@ -131,6 +141,7 @@ def test_an_archive_within_a_folder_is_a_folder_there_and_options_reach_its_memb
     write(folder, "a.zip", zip_bytes({"rows.csv": "body,id\nThe first.,1\nThe second.,2\n"}))
     (folder / "b.jsonl").write_text('{"body": "The third."}\n')
     done = run_clean({"path": str(folder), "text_key": "body"}, tmp_path / "out")
+
     assert [each.text for each in done.documents] == ["The first.", "The second.", "The third."]
 
 
@@ -182,6 +193,7 @@ def test_a_link_and_an_encrypted_member_of_a_zip_are_counted(tmp_path):
     for mark, at in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
         start = content.index(b"secret.txt", content.index(mark))
         content[content.rindex(mark, 0, start) + at] |= 1
+
     assert members_of(write(tmp_path, "a.zip", content), "zip") == (
         TEXTS,
         {"link.txt": "link", "secret.txt": "encrypted"},
@@ -211,6 +223,7 @@ def test_a_repeated_name_is_counted(tmp_path):
         "a.tar",
         tar_bytes({"a.txt": "One."})[:1024] + tar_bytes({"a.txt": "Two.", "b.txt": "Three."}),
     )
+
     assert members_of(path, "tar")[1] == {"a.txt": "repeated_name"}
 
 
@@ -222,6 +235,7 @@ def test_a_flipped_bit_of_a_tar_costs_one_member_and_a_loss_is_told(place, bit):
     with tempfile.TemporaryDirectory() as folder:
         found, reasons = members_of(write(Path(folder), "a.tar", content), "tar")
     intact = {name: text for name, text in found.items() if TEXTS.get(name) == text}
+
     assert len(intact) >= len(TEXTS) - 1
     assert len(found) == len(TEXTS) or reasons
     assert set(reasons.values()) <= {*ARCHIVE_REASONS, "hidden"}
@@ -233,10 +247,12 @@ def test_a_cut_tar_gives_the_members_before_the_cut_and_says_that_it_is_cut(endi
     whole = PACK[ending](tar_bytes(TEXTS))
     # behind the last member there are only zeros
     end = 5 * 1024 if ending == ".tar" else len(whole) - 1
+
     with tempfile.TemporaryDirectory() as folder:
         found, reasons = members_of(
             write(Path(folder), f"a{ending}", whole[: int(end * share)]), "tar"
         )
+
     assert found == dict(list(TEXTS.items())[: len(found)])
     assert len(reasons) == 1
     assert set(reasons.values()) <= {"truncated", "damaged"}
@@ -252,6 +268,7 @@ def test_a_damaged_zip_costs_the_members_that_it_hits(data):
         found, reasons = members_of(write(Path(folder), "a.zip", content), "zip")
     intact = {name: text for name, text in found.items() if TEXTS.get(name) == text}
     is_list = at >= content.index(b"PK\x01\x02") or "a.zip" in reasons
+
     assert len(intact) >= len(TEXTS) - 1 or is_list
     assert len(found) == len(TEXTS) or reasons or is_list
 
@@ -260,6 +277,7 @@ def test_a_damaged_zip_costs_the_members_that_it_hits(data):
 @given(st.binary(max_size=3000))
 def test_any_bytes_end_with_members_or_reasons(content):
     header = tar_bytes(TEXTS)[:1024]
+
     with tempfile.TemporaryDirectory() as folder:
         for given_bytes in (
             content,
@@ -276,10 +294,13 @@ def test_bombs_end_before_they_fill_the_disk(tmp_path):
     limits = InputLimits(decompressed_bytes=1 << 20)
     files = {f"{number}.txt": bytes(900_000) for number in range(60)}
     found, reasons = members_of(write(tmp_path, "a.zip", zip_bytes(files)), "zip", limits)
+
     assert (len(found), set(reasons.values())) == (1, {"bomb"})
+
     found, reasons = members_of(
         write(tmp_path, "a.tar.gz", gzip.compress(tar_bytes(files))), "tar", limits
     )
+
     assert len(found) < 40  # the members of a piece that was decoded already
     assert set(reasons.values()) == {"bomb"}
 
@@ -304,15 +325,22 @@ def test_a_header_that_claims_any_size_takes_no_memory_and_no_time(tmp_path, kin
     info.type = kind
     info.size = 1 << 40
     header = info.tobuf(tarfile.GNU_FORMAT)
+
     assert members_of(write(tmp_path, "a.tar", header + tar_bytes(TEXTS)), "tar")[0] == TEXTS
+
     info.type = tarfile.SYMTYPE
     info.size = 1 << 60
     claimed = tar_bytes(TEXTS)[:5120] + info.tobuf(tarfile.GNU_FORMAT)
+
     assert members_of(write(tmp_path, "b.tar", claimed), "tar")[0] == TEXTS
 
 
 def test_a_zip_with_another_name_and_a_name_without_its_content_are_refused(tmp_path):
-    for name, content in (("a.docx", zip_bytes(TEXTS)), ("a.zip", b"words"), ("a.tar", b"words")):
+    for name, content in (
+        ("a.docx", zip_bytes(TEXTS)),
+        ("a.zip", b"words"),
+        ("a.tar", b"words"),
+    ):
         with pytest.raises(ConfigurationError, match=rf"{name}.*reader: text"):
             load_plan(recipe_for(str(write(tmp_path, name, content)), tmp_path / "out"))
 
@@ -329,8 +357,15 @@ def test_a_line_of_exclude_names_a_member(tmp_path):
     lines = tmp_path / "exclude.txt"
     lines.write_text("default/a.zip!t/00.txt\n03.txt\n")
     done = run_clean(
-        str(path), tmp_path / "out", {"language": None, "filters": [], "exclude": str(lines)}
+        str(path),
+        tmp_path / "out",
+        {
+            "language": None,
+            "filters": [],
+            "exclude": str(lines),
+        },
     )
+
     assert sorted(each.source[-6:] for each in done.documents) == ["01.txt", "02.txt", "04.txt"]
 
 
@@ -342,11 +377,16 @@ def test_a_preview_of_an_archive_reads_so_many_documents(tmp_path):
 @pytest.mark.parametrize("name", ["a.zip", "a.tar", "a.tar.gz"])
 def test_an_archive_of_a_web_server_is_read_as_that_of_a_disk(tmp_path, name):
     tar = tar_bytes(TEXTS)
-    content = {"a.zip": zip_bytes(TEXTS), "a.tar": tar, "a.tar.gz": gzip.compress(tar)}[name]
+    content = {
+        "a.zip": zip_bytes(TEXTS),
+        "a.tar": tar,
+        "a.tar.gz": gzip.compress(tar),
+    }[name]
     local = run_clean(str(write(tmp_path, name, content)), tmp_path / "local")
     site = RangeSite({name: content})
     with site.site.running():
         remote = run_clean(f"{site.site.url}{name}", tmp_path / "remote")
+
     assert remote.documents == local.documents
     assert len(local.documents) == len(TEXTS)
 
@@ -354,12 +394,14 @@ def test_an_archive_of_a_web_server_is_read_as_that_of_a_disk(tmp_path, name):
 def test_archives_of_several_units_and_processes_give_the_same(tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
+
     for number in range(4):
         texts = {
             f"{number}/{place}.txt": f"Text {place} of archive {number}." for place in range(3)
         }
         write(folder, f"{number}.tar.gz", gzip.compress(tar_bytes(texts)))
         write(folder, f"{number}.zip", zip_bytes(texts))
+
     one = run_clean(str(folder), tmp_path / "one")
     many = run_clean(
         str(folder),
@@ -367,6 +409,7 @@ def test_archives_of_several_units_and_processes_give_the_same(tmp_path):
         plan={"unit_bytes": 4096},
         executor={"tasks": 2, "workers": 2},
     )
+
     assert many.documents == one.documents
     assert len(one.documents) == 24
     assert not list((tmp_path / "many" / "clean").glob("tmp/*"))

@@ -68,6 +68,7 @@ def test_a_declared_encoding_that_does_not_fit_gives_way_to_utf_8():
 def test_one_byte_in_a_hundred_may_be_replaced(bad, kept):
     body = "ü".encode() * (1000 - bad) + b"\xff" * bad
     found = decode(body)
+
     if kept:
         assert found == ("ü" * (1000 - bad) + "\ufffd" * bad, FLAG_REPLACEMENTS if bad else 0)
     else:
@@ -108,12 +109,14 @@ def test_a_label_means_what_the_web_means_by_it(text, label, codec, place):
         "pragma": f'<meta http-equiv="Content-Type" content="text/html; charset={label}">',
         "xml": f'<?xml version="1.0" encoding="{label}"?>',
     }[place]
+
     page = head + "<p>" + text * 3
     body = (
         page.encode(codec)
         if "€" not in text
         else page.encode("gb18030").replace("€".encode("gb18030"), b"\x80")
     )
+
     assert decode(body, label if place == "header" else None, meta=True) == (page, 0)
 
 

@@ -51,6 +51,7 @@ def unpack(packed, limits=None):
 @pytest.mark.parametrize("codec", PACK)
 def test_members_are_read_one_after_another(codec):
     packed = PACK[codec](DATA) + PACK[codec](b"") + PACK[codec](b"second")
+
     assert detect_codec(packed) == codec
     assert unpack(packed) == (DATA + b"second", None)
     assert unpack(packed + b"junk after") == (DATA + b"second", "trailing_junk")
@@ -62,7 +63,12 @@ def deflated(draw):
     """A gzip member of any block type, level, window and flush."""
     size = int(10 ** draw.uniform(0, 4.2))
     text = draw.choice(
-        [draw.randbytes(size), b"lorem ipsum %d " % size * (size // 8), bytes(size), b""]
+        [
+            draw.randbytes(size),
+            b"lorem ipsum %d " % size * (size // 8),
+            bytes(size),
+            b"",
+        ]
     )
     strategy = draw.choice([zlib.Z_DEFAULT_STRATEGY, zlib.Z_HUFFMAN_ONLY, zlib.Z_RLE, zlib.Z_FIXED])
     packer = zlib.compressobj(
@@ -98,9 +104,12 @@ def test_bombs_are_stopped(codec):
     limits = InputLimits(decompressed_bytes=10 << 20)
     packed = PACK[codec](bytes(60 << 20))
     found, reason = unpack(packed, limits)
+
     assert reason == "bomb"
     assert len(found) <= 43 << 20
+
     pieces = list(decompress(packed))
+
     assert max(map(len, pieces)) <= 33 << 20
     assert sum(map(len, pieces)) == 60 << 20, "short repetitive data is no bomb"
 
@@ -112,13 +121,19 @@ def test_all_that_decodes_before_damage_comes_once(codec):
         9 << 20
     )
     packed = PACK[codec](content)
-    for cut in (len(packed) // 3, len(packed) // 2, len(packed) - 30):
+    for cut in (
+        len(packed) // 3,
+        len(packed) // 2,
+        len(packed) - 30,
+    ):
         broken = packed[:cut] + b"\xff\xfe\x03" * 30
         decoder = CODECS[codec].decoder()
         wanted = []
+
         try:
             for byte in broken:
                 wanted += decode_with(decoder, bytes([byte]))
         except DECODER_ERRORS:
             pass
+
         assert unpack(broken)[0] == b"".join(wanted)

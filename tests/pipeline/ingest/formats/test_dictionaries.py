@@ -12,6 +12,7 @@ from clozeline.pipeline.ingest.formats.limits import InputLimits
 def test_words_have_all_their_translations(tmp_path):
     path = tmp_path / "en-de.txt"
     path.write_text("Cat Katze\ncat\twilde Katze\n\n  dog   Hund \n", encoding="utf-8")
+
     assert read_dictionary(path, InputLimits(), "key") == {
         "cat": ["Katze", "wilde Katze"],
         "dog": ["Hund"],

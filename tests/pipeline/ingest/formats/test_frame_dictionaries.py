@@ -41,6 +41,7 @@ def test_damage_costs_records_of_its_frame_alone(tmp_path):
     path = tmp_path / "a.warc.zst"
     path.write_bytes(skipped(DICTIONARY.as_bytes()) + b"".join(made))
     items = read(path)
+
     assert texts(items) == [content.decode() for number, content in enumerate(PAGES) if number != 7]
     assert counted(items).keys() <= {"damaged", "resync"}
 
@@ -58,8 +59,11 @@ def test_damage_costs_records_of_its_frame_alone(tmp_path):
 def test_a_first_frame_without_a_dictionary_is_skipped(tmp_path, content):
     path = tmp_path / "a.zst"
     path.write_bytes(skipped(content) + zstandard.compress(b"text"))
+
     assert list(decompress_file(path, InputLimits())) == [b"text"]
+
     path.write_bytes(skipped(content) + frames()[0])
+
     assert [
         piece.reason for piece in decompress_file(path, InputLimits()) if isinstance(piece, Damage)
     ] == ["damaged"]

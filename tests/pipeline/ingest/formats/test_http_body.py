@@ -48,6 +48,7 @@ def chunked(body, sizes=(7, 300), end=b"0\r\n\r\n"):
         piece = body[place : place + size]
         pieces.append(b"%x;name=value\r\n%b\r\n" % (len(piece), piece))
         place += size
+
     return b"".join(pieces) + end
 
 
@@ -57,6 +58,7 @@ def test_every_stream_of_a_body_is_read(name):
     pack = PACK[name]
     header = f"Content-Encoding: {name}"
     both = pack(FIRST) + pack(SECOND)
+
     assert respond(both, header) == (FIRST + SECOND, True)
     assert respond(both + pack(b"end"), header) == (FIRST + SECOND + b"end", True)
     assert (
@@ -72,7 +74,9 @@ def test_skipped_frames_and_empty_members_are_no_end():
         FIRST + SECOND,
         True,
     )
+
     members = gzip.compress(FIRST) + gzip.compress(b"") + gzip.compress(SECOND)
+
     assert respond(members, "Content-Encoding: gzip") == (FIRST + SECOND, True)
 
 
@@ -83,6 +87,7 @@ def test_a_cut_further_stream_is_kept_and_flagged(name, missing):
     body, is_complete = respond(
         (PACK[name](FIRST) + PACK[name](content))[:-missing], f"Content-Encoding: {name}"
     )
+
     assert (FIRST + content).startswith(body)
     assert (len(body) >= len(FIRST), is_complete) == (True, False)
 
@@ -159,6 +164,7 @@ def test_a_cut_body_of_chunks_and_gzip_gives_what_decodes(share):
     body, is_complete = respond(
         sent[: int(share * len(sent))], "Content-Encoding: gzip", "Transfer-Encoding: chunked"
     )
+
     assert content.startswith(body)
     assert (len(body) > share * len(content) - 4000, is_complete) == (True, False)
 
@@ -196,7 +202,11 @@ def test_a_cut_body_of_chunks_and_gzip_gives_what_decodes(share):
             ["Transfer-Encoding: gzip, chunked"],
             (FIRST, True),
         ),
-        (zlib.compress(FIRST)[2:-4], ["Content-Encoding: deflate"], (FIRST, True)),
+        (
+            zlib.compress(FIRST)[2:-4],
+            ["Content-Encoding: deflate"],
+            (FIRST, True),
+        ),
         (
             chunked(gzip.compress(zlib.compress(FIRST)[2:-4], mtime=0)),
             ["Content-Encoding: deflate", "Transfer-Encoding: gzip, chunked"],
@@ -265,11 +275,14 @@ def read_by_urllib3(message):
         original_response=original,
         enforce_content_length=True,
     )
+
     pieces = []
+
     try:
         pieces += response.stream(50, decode_content=True)
     except (urllib3.exceptions.HTTPError, HTTPException):
         return b"".join(pieces), False
+
     return b"".join(pieces), True
 
 
@@ -277,27 +290,39 @@ def read_by_urllib3(message):
 @given(st.data())
 def test_bodies_are_those_of_urllib3(data):
     names = data.draw(st.lists(st.sampled_from(["gzip", "x-gzip", "deflate", "br"]), max_size=3))
-    halves = data.draw(st.lists(st.binary(min_size=20, max_size=400), min_size=1, max_size=3))
+    halves = data.draw(
+        st.lists(
+            st.binary(min_size=20, max_size=400),
+            min_size=1,
+            max_size=3,
+        )
+    )
     body = b"".join(halves)
+
     for name in names:
         can_join = name in ("gzip", "x-gzip")
         parts = halves if can_join and names[0] == name and body == b"".join(halves) else [body]
         body = b"".join(map(PACK[name], parts))
+
     headers = [f"Content-Encoding: {', '.join(names)}"] if names else []
+
     if data.draw(st.booleans()):
         body = chunked(body, data.draw(st.lists(st.integers(1, 99), min_size=1, max_size=3)))
         headers.append("Transfer-Encoding: chunked")
     else:
         headers.append(f"Content-Length: {len(body)}")
+
     cut = data.draw(st.sampled_from([0, 0, 1, 5, 17]))
     body = body[: len(body) - cut]
     interim = b"HTTP/1.1 100 Continue\r\n\r\n" * data.draw(st.integers(0, 2))
     message = interim + "\r\n".join(["HTTP/1.1 200 OK", *headers]).encode() + b"\r\n\r\n" + body
     wanted, is_complete = read_by_urllib3(message)
+
     try:
         found = parse_response(message, InputLimits())
     except Damage:
         assert not is_complete
         return
+
     assert found.is_complete == is_complete
     assert found.body.startswith(wanted) if not is_complete else found.body == wanted

@@ -89,6 +89,7 @@ def test_all_layers_of_a_body_share_one_limit(record_bytes, fits):
     message = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip, gzip\r\n\r\n" + gzip.compress(
         inner, 0, mtime=0
     )
+
     if fits:
         assert (
             len(parse_response(message, InputLimits(record_bytes=record_bytes)).body) == 2_000_001
@@ -115,12 +116,16 @@ def test_a_body_is_bounded_by_the_record_limit(pack):
         return parse_response(head.encode() + content, InputLimits(record_bytes=limit))
 
     response = respond(packed, 200_000)
+
     assert (response.body, response.is_complete) == (body, True)
+
     with pytest.raises(Damage, match="bomb"):
         respond(packed, 199_999)
     response = respond(packed[:-1000], 200_000)
+
     assert body.startswith(response.body)
     assert (len(response.body) > 100_000, response.is_complete) == (True, False)
+
     with pytest.raises(Damage, match="content_encoding"):
         respond(packed[:9], 200_000)
 

@@ -146,12 +146,22 @@ def test_templates_of_any_arguments_give_text():
         "unité",
         "snd",
     ]
+
     for _ in range(2000):
         arguments = [
             draw.choice(["", "1", "-", "x=", "3=c", "{{snd}}", "m", "1e9", "[[a]]", "٣", "½"])
             for _ in range(6)
         ]
-        markup = "{{" + "|".join([draw.choice(names), *arguments[: draw.randrange(7)]]) + "}}"
+        markup = (
+            "{{"
+            + "|".join(
+                [
+                    draw.choice(names),
+                    *arguments[: draw.randrange(7)],
+                ]
+            )
+            + "}}"
+        )
         assert not set("{}|\0") & set(strip_markup(f"a {markup} b"))
 
 

@@ -43,7 +43,9 @@ def xz(content, size_code):
     """A stream whose block names another dictionary: 2**n bytes for the code 2 (n - 12)."""
     packed = bytearray(lzma.compress(content, preset=0))
     end = 12 + 4 * (packed[12] + 1)
+
     assert packed[13:16] == b"\0\x21\x01", "one filter, LZMA2, with one byte of properties"
+
     packed[16] = size_code
     packed[end - 4 : end] = struct.pack("<I", zlib.crc32(bytes(packed[12 : end - 4])))
     return bytes(packed)
@@ -71,6 +73,7 @@ def test_a_frame_of_a_large_window_costs_no_row(tmp_path, window_log):
     path = tmp_path / "a.jsonl.zst"
     path.write_bytes(zstd(rows(0)) + zstd(rows(400), window_log) + zstd(rows(800)))
     items = read(path, name="jsonl")
+
     assert texts(items) == [
         json.loads(line)["text"] for line in b"".join(map(rows, (0, 400, 800))).splitlines()
     ]
@@ -97,13 +100,18 @@ def test_a_stream_of_a_large_dictionary_is_read(tmp_path, size_code):
 def test_the_key_is_the_largest_window_and_the_error_names_it(tmp_path, name, pack, window):
     path = tmp_path / name
     path.write_bytes(pack(rows(0)) + pack(rows(400)))
+
     assert len(texts(read(path, name="jsonl", limits=InputLimits(window_bytes=window)))) == 800
+
     with pytest.raises(ConfigurationError) as found:
         read(path, name="jsonl", limits=InputLimits(window_bytes=window - 1))
+
     assert str(path) in str(found.value)
     assert f"set limits.window_bytes={window}" in str(found.value)
+
     with pytest.raises(PartialFailureError, match=r"limits\.window_bytes=") as found:
         run_clean(str(path), tmp_path / "out", limits={"window_bytes": 1 << 20})
+
     assert f"{window:,} at byte 0" in str(found.value)
 
 
@@ -119,12 +127,16 @@ def test_by_default_memory_is_divided_among_the_processes(tmp_path, monkeypatch)
     path = tmp_path / "a.zst"
     path.write_bytes(raw_frame(bytes(8_000_000), 31))
     monkeypatch.setattr(memory, "find_memory", lambda: 8 * GIB)
+
     assert sum(map(len, decompress_file(path, InputLimits()))) == 8_000_000
+
     monkeypatch.setattr(memory, "_processes", 3)
+
     with pytest.raises(
         ConfigurationError, match=r"half of 8\.0 GiB of memory, divided among 3 processes"
     ):
         list(decompress_file(path, InputLimits()))
+
     assert detect_reader(path) == ("text", False), "a look at the first bytes takes little memory"
     assert sum(map(len, decompress_file(path, InputLimits(window_bytes=2 * GIB)))) == 8_000_000
     assert sum(map(len, decompress_file(path, InputLimits(ratio=20)))) == 8_000_000
@@ -144,8 +156,11 @@ def test_a_container_has_the_memory_of_its_limit(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "_CONTAINER_LIMITS", (str(limit), str(tmp_path / "none")))
     whole = memory.find_memory()
     limit.write_text("max\n")
+
     assert memory.find_memory() == whole
+
     limit.write_text(f"{GIB // 2}\n")
+
     assert memory.find_memory() == GIB // 2
 
 
@@ -173,7 +188,11 @@ except ConfigurationError as error:
 
 
 @pytest.mark.parametrize(
-    ("name", "pack"), [("a.zst", partial(zstd, window_log=31)), ("a.xz", partial(xz, size_code=38))]
+    ("name", "pack"),
+    [
+        ("a.zst", partial(zstd, window_log=31)),
+        ("a.xz", partial(xz, size_code=38)),
+    ],
 )
 def test_memory_that_is_missing_is_no_damage(tmp_path, name, pack):
     """The library cannot get its window: the content is right."""
@@ -183,6 +202,7 @@ def test_memory_that_is_missing_is_no_damage(tmp_path, name, pack):
         [sys.executable, "-c", STARVED, path], capture_output=True, text=True, check=True
     )
     codec = path.suffix[1:].replace("zst", "zstd")
+
     assert f"{path}: not enough memory to decompress the {codec} data at" in done.stdout
 
 
@@ -197,22 +217,31 @@ def test_bytes_that_do_not_decode_are_counted(tmp_path):
     (damage,) = (
         piece for piece in decompress_file(path, InputLimits()) if isinstance(piece, Damage)
     )
+
     assert (damage.reason, damage.member) == ("damaged", len(frames[0]))
+
     lost = damage.lost_bytes
+
     assert len(broken) - middle <= lost <= len(broken)
+
     for name in ("jsonl", "tsv", "lines", "csv", "warc"):
         items = read(path, name=name)
         assert sum(item.lost_bytes for item in items if isinstance(item, SkippedRecord)) == lost, (
             name
         )
+
     for name in ("text", "mediawiki"):  # which do not go on behind damage
         items = read(path, name=name)
         assert sum(
             item.lost_bytes for item in items if isinstance(item, SkippedRecord)
         ) == lost + len(frames[2]), name
+
     done = run_clean(str(path), tmp_path / "out")
+
     assert done.counts["bytes_lost"] == {"default/a.jsonl.zst": lost}
+
     (listed,) = read_malformed(done.folder / "rejects" / "000000.arrow")
+
     assert listed.detail == f"{lost:,} bytes of the file do not decode"
 
 
@@ -232,6 +261,7 @@ def test_what_decodes_of_a_broken_frame_is_not_lost(tmp_path):
     path = tmp_path / "a.zst"
     path.write_bytes(packed)
     *_, damage = decompress_file(path, InputLimits())
+
     assert 0 < damage.lost_bytes < len(packed) // 2
 
 
@@ -241,4 +271,5 @@ def test_an_array_that_breaks_is_counted_by_bytes(tmp_path):
     path = tmp_path / "a.json.zst"
     path.write_bytes(packed)
     (item,) = read(path, name="json_array")
+
     assert (item.reason, item.lost_bytes) == ("damaged", len(packed))

@@ -15,11 +15,16 @@ FIELD = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\
 def test_quotes_may_hold_delimiters_line_ends_and_quotes(write):
     data = 'id,text,url\r\n1,"It is ""raining"",\n and cold.",http://a/\r\n2,plain,\r\n\r\n'
     path = write(data, "rows.csv")
+
     assert detect_reader(path) == ("csv", False)
+
     items = read(path, name="csv")
+
     assert texts(items) == ['It is "raining",\n and cold.', "plain"]
     assert counted(items) == {"header": 1, "blank_line": 1}
+
     first, second = (item for item in items if isinstance(item, RawRecord))
+
     assert (first.locator_type, first.locator, first.url, first.extra) == (
         "csv",
         13,
@@ -45,6 +50,7 @@ def test_what_the_standard_library_writes_is_read(tmp_path_factory, rows, delimi
     path.write_bytes(out.getvalue().encode())
     items = read(path, name="csv", delimiter=delimiter)
     found = [(item.extra["id"], item.text) for item in items if isinstance(item, RawRecord)]
+
     assert found == [(first, second) for first, second in rows if second.strip()]
 
 
@@ -60,10 +66,13 @@ def test_what_the_standard_library_writes_is_read(tmp_path_factory, rows, delimi
 )
 def test_a_first_line_without_a_comma_tells_the_delimiter(write, data, found):
     items = read(write(data), name="csv")
+
     assert texts(items) == ["It rains, and is cold."]
+
     notes = [
         item.reason for item in items if isinstance(item, SkippedRecord) and item.group == "note"
     ]
+
     assert notes == ([found] if found else [])
 
 
@@ -72,6 +81,7 @@ def test_quotes_that_do_not_end_cost_one_line(write, later):
     rows = [f"row {number}" for number in range(1001)]
     rows[5] = '"open'
     items = read(write("\n".join(["text", *rows, later]).encode()), name="csv")
+
     assert texts(items) == [row for row in rows if row != '"open'] + ["later"]
     assert counted(items) == {"header": 1, "bad_csv": 1}
     assert SkippedRecord("malformed", "bad_csv", 5) in items
@@ -81,9 +91,18 @@ def test_a_row_of_too_many_lines_is_given_line_by_line(write, monkeypatch):
     monkeypatch.setattr("clozeline.pipeline.ingest.readers.csv._MOST_LINES", 10)
     rows = [f"row {number}" for number in range(100)]
     path = write(
-        "\n".join(["text", '"' + "\n" * 8 + 'x"', *rows[:50], '"open', *rows[50:]]).encode()
+        "\n".join(
+            [
+                "text",
+                '"' + "\n" * 8 + 'x"',
+                *rows[:50],
+                '"open',
+                *rows[50:],
+            ]
+        ).encode()
     )
     items = read(path, name="csv")
+
     assert texts(items) == ["\n" * 8 + "x", *rows]
     assert counted(items) == {"header": 1, "bad_csv": 1}
 
@@ -94,7 +113,14 @@ def test_a_row_of_too_many_lines_is_given_line_by_line(write, monkeypatch):
         (
             b'text,id\n"a"b,1\none,1,2\n\xff,3\n"",4\n' + b"x" * 60 + b",5\nlast,6\n",
             ["last"],
-            {"header": 1, "bad_csv": 1, "fields": 1, "bad_utf8": 1, "empty": 1, "line_bytes": 1},
+            {
+                "header": 1,
+                "bad_csv": 1,
+                "fields": 1,
+                "bad_utf8": 1,
+                "empty": 1,
+                "line_bytes": 1,
+            },
         ),
         (b'"id,text\nx,y\n1,2\n', [], {"bad_csv": 1, "schema": 2}),
         (b"\xef\xbb\xbftext,id\none,1\n\xef\xbb\xbftwo,2\n", ["one", "\ufefftwo"], {"header": 1}),

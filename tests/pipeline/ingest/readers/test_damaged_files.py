@@ -65,6 +65,7 @@ def written(form, codec, draw, sizes):
     if form == "json_array":
         members[0] = b"[" + members[0]
         members[-1] = members[-1].removesuffix(b",\n") + b"]"
+
     return words, [PACK[codec](content) for content in members]
 
 
@@ -98,18 +99,31 @@ def test_junk_between_or_after_members_costs_no_record(form, codec, sizes, seed,
     if behind < len(members) and data.draw(st.booleans()):
         junk = junk[:5] + members[behind][:3]  # it ends as a member begins
     found, reasons = read_bytes(
-        form, codec, b"".join([*members[:behind], b"\x01" + junk, *members[behind:]])
+        form,
+        codec,
+        b"".join(
+            [
+                *members[:behind],
+                b"\x01" + junk,
+                *members[behind:],
+            ]
+        ),
     )
     wanted = [text for some in words[: behind if form in ENDS_AT_DAMAGE else None] for text in some]
     if behind < len(members) and form in LOSES_ONE_LINE and len(found) < len(wanted):
         wanted.remove(words[behind][0])
+
     assert found == wanted
     assert {"trailing_junk", "resync"} & reasons.keys()
 
 
 @EVERY
 @settings(max_examples=12, deadline=None)
-@given(sizes=MEMBERS, seed=st.integers(0, 999), place=st.floats(0, 1, exclude_max=True))
+@given(
+    sizes=MEMBERS,
+    seed=st.integers(0, 999),
+    place=st.floats(0, 1, exclude_max=True),
+)
 def test_a_cut_file_gives_every_record_before_the_cut(form, codec, sizes, seed, place):
     words, members = written(form, codec, random.Random(seed), sizes)
     starts = [0, *accumulate(map(len, members))]
@@ -121,12 +135,14 @@ def test_a_cut_file_gives_every_record_before_the_cut(form, codec, sizes, seed, 
             len(WRITE[form](text).rstrip(b"\r\n,")) + gap for text, gap in gaps(form, words[number])
         )
     )
+
     inside = sum(end <= content for end in ends)
     found, reasons = read_bytes(form, codec, b"".join(members)[:cut])
     before = [text for some in words[:number] for text in some]
     wanted = before + words[number][:inside]
     # nothing tells whether a line without its end is complete
     at_end = inside > 0 and ends[inside - 1] == content
+
     assert found == wanted or ((inside == 1 or at_end) and found == wanted[:-1])
     assert cut in starts or reasons
 
@@ -147,11 +163,20 @@ def test_a_flipped_bit_costs_records_of_its_member_alone(form, codec, sizes, see
     broken = bytearray(members[hit])
     broken[at] ^= 1 << data.draw(st.integers(0, 7))
     found, _ = read_bytes(
-        form, codec, b"".join([*members[:hit], bytes(broken), *members[hit + 1 :]])
+        form,
+        codec,
+        b"".join(
+            [
+                *members[:hit],
+                bytes(broken),
+                *members[hit + 1 :],
+            ]
+        ),
     )
     read_on = words[: hit if form in ENDS_AT_DAMAGE else None]
     others = [text for number, some in enumerate(read_on) if number != hit for text in some]
     missing = [text for text in others if text not in found]
     following = words[hit + 1][:1] if hit + 1 < len(members) and form in LOSES_ONE_LINE else []
+
     assert missing in ([], following)
     assert len(set(found) - {text for some in words for text in some}) <= len(words[hit])

@@ -33,14 +33,18 @@ def files(draw):
     end = draw(st.sampled_from(["\n", "\r\n"]))
     content = draw(st.sampled_from(["", "; written by hand" + end, end]))
     starts = []
+
     for number, letters in enumerate(sequences):
         starts.append(len(content))
         lines = [f">s{number} some words", *lines_of(letters, draw(st.integers(1, 12)))]
+
         if draw(st.booleans()):
             lines.insert(
                 draw(st.integers(1, len(lines))), draw(st.sampled_from(["", "  ", ";> no header"]))
             )
+
         content += end.join(lines) + end
+
     if draw(st.booleans()):
         content = content.removesuffix(end)
     return [letters.removesuffix("*") for letters in sequences], content.encode(), starts
@@ -52,7 +56,9 @@ def test_sequences_come_back_in_any_ranges(made, data, tmp_path_factory):
     """The ranges hold each sequence once: that in which its header starts."""
     sequences, content, starts = made
     path = write(tmp_path_factory.mktemp("fasta") / "a.fasta", content)
+
     assert texts(read(path, name="fasta")) == sequences
+
     cuts = sorted(data.draw(st.lists(st.integers(0, len(content)), max_size=3)))
     bounds = [0, *cuts, len(content)]
     for first, last in pairwise(bounds):
@@ -60,7 +66,9 @@ def test_sequences_come_back_in_any_ranges(made, data, tmp_path_factory):
             text for text, start in zip(sequences, starts, strict=True) if first <= start < last
         ]
         assert texts(read(path, first, last, name="fasta")) == inside
+
     packed = write(path.with_name("a.fasta.gz"), gzip.compress(content))
+
     assert texts(read(packed, name="fasta")) == sequences
 
 
@@ -73,19 +81,25 @@ def test_long_sequences_are_cut_and_their_pieces_joined_are_the_sequence(
     path = write(tmp_path_factory.mktemp("fasta") / "a.fa", content)
     joined = {}
     at = []
+
     for item in read(path, name="fasta", max_letters=most):
         if not isinstance(item, RawRecord):
             assert item.reason == "final_stop"
             continue
+
         assert len(item.text) <= most
         assert item.extra["start"] == len(joined.get(item.extra["id"], "")), (
             "letters before the piece"
         )
+
         joined[item.extra["id"]] = joined.get(item.extra["id"], "") + item.text
+
         assert content[item.locator : item.locator + 1] == item.text[:1].encode(), (
             "where the piece starts"
         )
+
         at.append(item.locator)
+
     assert list(joined.values()) == sequences
     assert len(set(at)) == len(at), "each document has a uid of its own"
 
@@ -101,7 +115,15 @@ def test_names_stops_and_masked_letters(tmp_path):
     )
     items = read(write(tmp_path / "a.faa", content), name="fasta")
     records = [item for item in items if isinstance(item, RawRecord)]
-    assert [(item.text, item.extra["id"], item.extra["description"]) for item in records] == [
+
+    assert [
+        (
+            item.text,
+            item.extra["id"],
+            item.extra["description"],
+        )
+        for item in records
+    ] == [
         ("MKVlaLA", "sp|P1|KIN_X", "Protein one; β chain"),
         ("ACGT", "", ""),
         ("acgtNNNNAC*GT", "chr1", ""),
@@ -135,7 +157,14 @@ def test_names_stops_and_masked_letters(tmp_path):
 def test_files_that_other_readers_had_trouble_with(tmp_path, content, records):
     """Right values written down before the run, from reports about other readers of FASTA."""
     items = read(write(tmp_path / "a.fasta", content), name="fasta")
-    assert [(item.extra["id"], item.extra["description"], item.text) for item in items] == records
+    assert [
+        (
+            item.extra["id"],
+            item.extra["description"],
+            item.text,
+        )
+        for item in items
+    ] == records
 
 
 @pytest.mark.parametrize(
@@ -167,9 +196,11 @@ def test_a_cut_or_damaged_file_costs_the_sequence_that_it_hits(tmp_path):
     whole = gzip.compress(b"".join(sequences), mtime=0)
     items = read(write(tmp_path / "a.fna.gz", whole[: len(whole) // 2]), name="fasta")
     found = texts(items)
+
     assert set(found) == {"ACGTTGCA" * 40}
     assert 0 < len(found) < 200
     assert counted(items) == {"truncated": 1}
+
     members = [
         gzip.compress(b"".join(sequences[first : first + 50]), mtime=0)
         for first in range(0, 200, 50)
@@ -180,6 +211,7 @@ def test_a_cut_or_damaged_file_costs_the_sequence_that_it_hits(tmp_path):
         write(tmp_path / "b.fna.gz", members[0] + bytes(damaged) + members[2] + members[3]),
         name="fasta",
     )
+
     assert 148 <= len(texts(items)) < 200
     assert set(counted(items)) <= {"damaged", "trailing_junk", "resync", "no_header"}
 

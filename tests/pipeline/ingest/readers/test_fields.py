@@ -35,11 +35,13 @@ def make_slowly(row, locator, length):
         isinstance(text, bytes) and text.decode("utf-8", "ignore").encode() != text
     ):
         return SkippedRecord("malformed", "no_text" if text is None else "bad_utf8", locator)
+
     text = text.decode() if isinstance(text, bytes) else text
     if not isinstance(text, str) or not text.strip():
         return SkippedRecord(
             "malformed", "empty" if isinstance(text, str) else "text_type", locator
         )
+
     url = row.get("url")
     others = convert({name: value for name, value in row.items() if name not in ("text", "url")})
     fixed = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -115,6 +117,7 @@ def test_lines_become_the_records_of_the_plain_rules(tmp_path, rows, space):
         json.loads(line, parse_int=lambda digits: int(digits) if len(digits) < 20 else digits)
         for line in lines
     ]
+
     assert found == [
         make_slowly(*row) for row in zip(parsed, offsets, map(len, lines), strict=True)
     ]

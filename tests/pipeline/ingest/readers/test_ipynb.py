@@ -26,10 +26,24 @@ CELLS = [
     {"cell_type": "code", "source": [], "outputs": [], "metadata": {}},
 ]
 TEXT = "# Rain\nIt is *raining*.\n\nx = 1\nprint(x)"
-FILE = json.dumps({"cells": CELLS, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}).encode()
+FILE = json.dumps(
+    {
+        "cells": CELLS,
+        "metadata": {},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+).encode()
 OLD = {
     "nbformat": 3,
-    "worksheets": [{"cells": [{**CELLS[0]}, {"cell_type": "code", "input": "x = 1\nprint(x)\n"}]}],
+    "worksheets": [
+        {
+            "cells": [
+                {**CELLS[0]},
+                {"cell_type": "code", "input": "x = 1\nprint(x)\n"},
+            ]
+        }
+    ],
 }
 
 
@@ -65,6 +79,7 @@ def test_what_is_no_notebook_is_counted(tmp_path, content):
     path = tmp_path / "a.ipynb"
     path.write_bytes(content)
     items = read(path, name="ipynb")
+
     assert counted(items) == {"bad_json": 1}
     assert not [item for item in items if isinstance(item, RawRecord)]
     assert "Error" not in items[0].detail

@@ -15,7 +15,12 @@ VALUES = st.recursive(
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=9),
     lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.text(max_size=3),
+            inner,
+            max_size=3,
+        )
     ),
     max_leaves=9,
 )
@@ -43,8 +48,10 @@ def test_every_array_is_read(tmp_path_factory, values, indent, escaped, rows):
         for value in values
         if isinstance(value, dict) and isinstance(value.get("text"), str)
     ]
+
     assert texts(items) == [text for text in expected if text.strip()]
     assert len(items) == (len(values) or 1)  # an array without elements is told
+
     data = path.read_bytes()
     for item in items:
         if isinstance(item, RawRecord):
@@ -60,6 +67,7 @@ def test_elements_that_are_cut_by_the_buffer_are_whole(write, monkeypatch):
     ]
     path = write("\ufeff " + json.dumps(values, ensure_ascii=False))
     items = read(path, name="json_array")
+
     assert texts(items) == [value["text"] for value in values if isinstance(value, dict)]
     assert counted(items) == {"bad_json": 1}
 
@@ -94,7 +102,15 @@ def test_broken_arrays(write, data, found, reasons):
 
 @pytest.mark.parametrize("length", [400_000, 4_000_000])
 def test_an_element_over_the_limit_is_counted_and_the_last(write, length):
-    path = write(json.dumps([{"text": "a"}, {"text": "x" * length}, {"text": "b"}]))
+    path = write(
+        json.dumps(
+            [
+                {"text": "a"},
+                {"text": "x" * length},
+                {"text": "b"},
+            ]
+        )
+    )
     items = read(path, name="json_array", limits=InputLimits(line_bytes=50_000))
     assert texts(items) == ["a"]
     assert counted(items) == {"line_bytes": 1}

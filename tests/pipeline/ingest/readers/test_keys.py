@@ -75,6 +75,7 @@ def cleaned(tmp_path, name, rows, **keys):
 @pytest.mark.parametrize("name", WRITE)
 def test_nested_fields_are_found_and_the_others_stay(tmp_path, name):
     done = cleaned(tmp_path, name, ROWS, **KEYS)
+
     assert [each.text for each in done.documents] == [row["body"]["text"] for row in ROWS]
     assert [each.url for each in done.documents] == [row["metadata"]["url"] for row in ROWS]
     assert [each.host for each in done.documents] == ["example.org"] * 3
@@ -96,6 +97,7 @@ def test_a_field_whose_name_has_the_dot_wins(tmp_path, name):
         {"text": "Words.", "meta.url": "https://a.example/", "meta": {"url": "https://b.example/"}}
     ]
     done = cleaned(tmp_path, name, rows, url_key="meta.url")
+
     assert done.documents[0].url == "https://a.example/"
     assert done.documents[0].extra == {"meta": {"url": "https://b.example/"}}
 
@@ -108,13 +110,19 @@ def test_a_key_that_finds_nothing_is_a_line_in_table_and_report(tmp_path, name):
         "date_key": "metadata.date.day",
         "id_key": "nr",
     }
+
     done = cleaned(tmp_path, name, [{"text": "Words.", **row} for row in ROWS], **keys)
+
     assert sorted(done.counts["notes"]) == sorted(
         f"{option} {key!r} found in none of the first 1,000 rows" for option, key in keys.items()
     )
+
     shown = str(accounting_lines([done.summary])).replace("\n", " ")
+
     assert "metadata.link" in shown
+
     recipe = recipe_for({"path": str(tmp_path / name), **keys}, tmp_path / "out")
+
     assert "metadata.link" in write_run_report(recipe, ["clean"]).read_text(encoding="utf-8")
 
 
@@ -130,6 +138,7 @@ def test_columns_of_csv_and_tsv(tmp_path, name, content):
     done = run_clean(
         {"path": str(tmp_path / name), "url_key": "link", "id_key": "nr"}, tmp_path / "out"
     )
+
     assert done.documents[0].url == "https://example.org/"
     assert done.counts["notes"] == {"id_key 'nr' found in none of the first 1,000 rows": 1}
 
@@ -140,6 +149,7 @@ def test_the_first_thousand_rows_decide(tmp_path, first, told):
         {"text": "Last.", "link": "https://a.example/"}
     ]
     done = cleaned(tmp_path, "a.jsonl", rows, url_key="link")
+
     assert bool(done.counts["notes"]) is told
     assert done.documents[-1].url == "https://a.example/"
 
@@ -150,8 +160,11 @@ def test_the_default_keys_and_a_value_in_one_row_are_no_line(tmp_path):
         {"text": "More words.", "m": {"u": None}},
         {"text": "Others.", "m": {"u": "https://x.y/"}},
     ]
+
     assert not cleaned(tmp_path, "a.jsonl", rows, url_key="m.u").counts["notes"]
+
     (tmp_path / "b.jsonl").write_text('{"text": "Words."}\n')
+
     assert not run_clean(str(tmp_path / "b.jsonl"), tmp_path / "b").counts["notes"]
 
 
@@ -175,6 +188,7 @@ def test_a_stated_language_is_believed_and_kept_or_rejected_by_keep(tmp_path, st
     done = run_clean(
         {"path": str(tmp_path / "a.jsonl"), "language_key": "lang"}, tmp_path / "out", clean
     )
+
     if kept is None:
         assert (done.documents[0].language, done.documents[0].extra) == ("en", {"lang": stated})
     else:
@@ -193,11 +207,13 @@ def test_a_map_and_times_of_arrow(tmp_path):
             ),
         }
     )
+
     pa.parquet.write_table(table, tmp_path / "a.parquet")
     keys = {"url_key": "meta.url", "date_key": "facts.when"}
     (document,) = run_clean(
         {"path": str(tmp_path / "a.parquet"), **keys}, tmp_path / "out"
     ).documents
+
     assert (document.url, document.date) == ("https://example.org/", 1577923200)
 
 

@@ -26,6 +26,7 @@ def expected(content, limit):
     lines = content.split(b"\n")
     for line in lines[:-1] if lines[-1] == b"" else lines:
         raw = line.removeprefix(b"\xef\xbb\xbf") if at == 0 else line
+
         if len(line) > limit:
             found.append((at, "line_bytes"))
         elif not raw.strip():
@@ -35,7 +36,9 @@ def expected(content, limit):
                 found.append((at, raw.decode()))
             except UnicodeDecodeError:
                 found.append((at, "bad_utf8"))
+
         at += len(line) + 1
+
     return found
 
 
@@ -48,15 +51,24 @@ CONTENT = st.lists(
 
 
 @settings(max_examples=150, deadline=None)
-@given(CONTENT, st.booleans(), st.booleans(), st.integers(1, 9), st.data())
+@given(
+    CONTENT,
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 9),
+    st.data(),
+)
 def test_ranges_hold_every_line_once_in_order(content, marked, packed, piece, data):
     content = (b"\xef\xbb\xbf" if marked else b"") + content
+
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(byte_lines, "_PIECE_BYTES", piece)
         path = Path(folder) / "file"
         path.write_bytes(gzip.compress(content) if packed else content)
         reader = LinesReader(LinesReader.Options(), InputLimits(line_bytes=10))
+
         assert reader.is_splittable(path.read_bytes()) != packed
+
         size = path.stat().st_size
         inside = [] if packed else sorted(data.draw(st.lists(st.integers(0, size), max_size=4)))
         items = [
@@ -64,7 +76,9 @@ def test_ranges_hold_every_line_once_in_order(content, marked, packed, piece, da
             for start, end in pairwise([0, *inside, size])
             for item in read_range(reader, path, start, end)
         ]
+
     wanted = expected(content, 10)
+
     assert [item.reason if isinstance(item, SkippedRecord) else item.text for item in items] == [
         what for _, what in wanted
     ]
@@ -111,6 +125,7 @@ def test_a_file_of_one_line_is_not_read_to_its_end_by_each_unit(tmp_path):
     reader = LinesReader(LinesReader.Options(), InputLimits(line_bytes=limit))
     bounds = [size * unit // units for unit in range(units + 1)]
     found = [list(reader.read(path, start, end)) for start, end in pairwise(bounds)]
+
     assert [[item.reason for item in items] for items in found] == [
         ["line_bytes"],
         *[[]] * (units - 1),
@@ -148,9 +163,16 @@ def items_of(folder, content, name, **options):
 )
 def test_a_bad_line_of_json_costs_itself(tmp_path, line, reason):
     rows = [b'{"text": "line %d"}\n' % number for number in range(4)]
-    items = items_of(tmp_path, b"".join([*rows[:2], line, b"\n", *rows[2:]]), "jsonl")
+    items = items_of(
+        tmp_path,
+        b"".join([*rows[:2], line, b"\n", *rows[2:]]),
+        "jsonl",
+    )
+
     assert texts(items) == ["line 0", "line 1", "line 2", "line 3"]
+
     found = counted(items)
+
     assert sum(found.values()) == 1
     assert reason is None or found == {reason: 1}
 
@@ -165,6 +187,7 @@ def test_the_first_line_says_why_it_is_no_object(tmp_path, line, why):
         for item in items_of(tmp_path, line + b"\n" + line, "jsonl")
         if isinstance(item, SkippedRecord)
     )
+
     assert why in first.detail
     assert second.detail == ""
 
@@ -195,6 +218,7 @@ def test_pairs_and_what_is_counted(tmp_path):
     data = "\n".join(["\ufeff" + PAIRS[0], *PAIRS[1:]]).encode()
     items = items_of(tmp_path, data, "tsv")
     found = [item for item in items if isinstance(item, RawRecord)]
+
     assert [(item.text, item.target_text) for item in found] == [
         ("It is raining.", "Es regnet."),
         ("", "nur rechts"),
@@ -212,8 +236,10 @@ def test_pairs_and_what_is_counted(tmp_path):
 def test_named_columns(tmp_path):
     row = b"7\tIt is raining.\thttp://x.example"
     (item,) = items_of(tmp_path, row, "tsv", columns=["score", "text", "url"])
+
     assert (item.text, item.target_text, item.url) == ("It is raining.", None, "http://x.example")
     assert item.extra == {"score": "7"}
+
     for columns in (["target_text"], ["text", "text"], []):
         with pytest.raises(ConfigurationError, match="columns"):
             items_of(tmp_path, row, "tsv", columns=columns)
@@ -223,7 +249,12 @@ def test_named_columns(tmp_path):
 # --------------------------------------------------------------------------------------------------
 
 ROWS = ["Plain words of a row.", "Another row, plain again."]
-OPTIONS = {"csv": {}, "jsonl": {}, "lines": {}, "tsv": {"columns": ["text"]}}
+OPTIONS = {
+    "csv": {},
+    "jsonl": {},
+    "lines": {},
+    "tsv": {"columns": ["text"]},
+}
 
 
 def write_rows(reader, rows):
@@ -253,7 +284,9 @@ def test_rows_of_a_named_encoding(tmp_path, reader, label, codec, row):
         .encode(codec)
         .replace(b"?", b"\x81")
     )
+
     items = items_of(tmp_path, data, reader, encoding=label, **OPTIONS[reader])
+
     assert texts(items) == [ROWS[0], row, ROWS[1]]
     assert counted(items)["bad_utf8"] == 1
     # a record starts where its bytes do

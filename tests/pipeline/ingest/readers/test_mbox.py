@@ -38,6 +38,7 @@ def boxed(tmp_path, *messages):
 
 def test_parts_are_decoded_and_a_line_that_begins_with_from_is_text(tmp_path):
     items = read(write(tmp_path, FILE), name="mbox")
+
     assert texts(items) == [
         "It is 3 = 3. über alles gut.\nFrom here on.",
         "The second.\n\nFrom what I see, it rains.",
@@ -74,6 +75,7 @@ def test_plain_text_is_preferred_attachments_go_and_html_alone_is_markup(tmp_pat
     footer.set_content("A footer & more.")
     mixed.attach(footer)
     items = read(boxed(tmp_path, both, alone, mixed), name="mbox")
+
     assert [(item.text.strip(), item.is_markup) for item in items] == [
         ("The plain text.", False),
         ("<p>Only a <b>page</b>.</p>", True),
@@ -95,10 +97,13 @@ def test_a_line_of_text_does_not_begin_a_message(tmp_path, line):
     """Programs that write no `>` before such lines are many; the next line is no header."""
     body = f"One.\n\n{line}\nTwo."
     head = "From a@example.org Thu Jan  2 00:00:01 2020\nSubject: s\n\n"
+
     assert texts(
         read(write(tmp_path, f"{head}{body}\n\n{head}Three.\n".encode()), name="mbox")
     ) == [body, "Three."]
+
     short = "From - \nSubject: s\n\n"
+
     assert texts(
         read(write(tmp_path, f"{short}{body}\n\n{short}Three.\n".encode()), name="mbox")
     ) == [body, "Three."]
@@ -168,6 +173,7 @@ def test_any_bytes_become_records_or_are_counted(tmp_path_factory, content):
         tmp_path_factory.mktemp("any"),
         b"From x\nA: b\n" + content + b"\n\nFrom y\nSubject: z\n\nGood.\n",
     )
+
     assert texts(read(path, name="mbox"))[-1] == "Good."
     assert all(isinstance(item, RawRecord) or item.reason for item in read(path, name="mbox"))
 

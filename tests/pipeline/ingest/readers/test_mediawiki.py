@@ -61,6 +61,7 @@ def test_articles_are_those_of_an_xml_tree(compress, tmp_path):
         assert item.extra == {"title": element.findtext("title")}
         own = ET.fromstring(DUMP[item.locator : item.locator + item.length])
         assert own.findtext("title") == item.extra["title"]
+
     assert [item.text for item in articles] == [
         "Die erste Seite & mehr.",
         "- Redirects gibt es.\n\nEnde\nSchluß.",
@@ -70,7 +71,13 @@ def test_articles_are_those_of_an_xml_tree(compress, tmp_path):
 
 @pytest.mark.parametrize(
     "cut",
-    [10, len(HEAD.encode()) + 3, DUMP.index(b"Rede"), DUMP.rindex(b"<page>") + 9, len(DUMP) - 4],
+    [
+        10,
+        len(HEAD.encode()) + 3,
+        DUMP.index(b"Rede"),
+        DUMP.rindex(b"<page>") + 9,
+        len(DUMP) - 4,
+    ],
 )
 def test_a_dump_that_is_cut_keeps_its_complete_pages(cut, dump):
     whole = read(dump, name="mediawiki")
@@ -92,7 +99,9 @@ def test_entities_and_long_pages_are_refused(dump):
     bomb = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]>' + DUMP.decode()
     dump.write_bytes(bomb.encode())
     (item,) = read(dump, name="mediawiki")
+
     assert item.detail == "declares an XML entity, which MediaWiki dumps never do"
+
     dump.write_bytes(DUMP)
     size = len(PAGES[0][2][-1])  # longer than any other text
     for limit, refused in ((size, 0), (size - 1, 1)):
@@ -129,6 +138,7 @@ def test_pages_of_other_content_are_counted_by_their_model(dump, fields, wanted,
         f"<mediawiki><page><title>Q1</title><ns>0</ns><revision>{content}</revision></page></mediawiki>"
     )
     items = read(dump, name="mediawiki")
+
     if wanted is True:
         assert [item.text for item in items] == ['{"type": 1}']
     else:
@@ -162,6 +172,7 @@ def test_namespaces_of_old_dumps_are_known_by_title(dump):
     )
     dump.write_text(f"{head}{pages}</mediawiki>")
     items = read(dump, name="mediawiki")
+
     assert [item.extra["title"] for item in items if isinstance(item, RawRecord)] == titles[3:]
     assert counted(items) == {"namespace_10": 2, "namespace_6": 1}
 
@@ -196,6 +207,7 @@ def test_links_to_files_categories_and_other_languages_are_no_text(dump, markup,
     )
     dump.write_text(f"{head}{page('A', '0', [f'{markup}'])}</mediawiki>")
     (item,) = read(dump, name="mediawiki")
+
     assert item.text == text
 
 
@@ -210,6 +222,7 @@ def test_links_to_the_own_wiki_are_text(dump, name, text):
         f'<mediawiki xml:lang="en">{site}{page("A", "0", ["[[en:A]] [[de:A]]"])}</mediawiki>'
     )
     (item,) = read(dump, name="mediawiki")
+
     assert item.text == text
 
 
@@ -234,9 +247,11 @@ def test_markup_goes_and_text_stays():
 |}
 Caf&eacute;<!-- comment --> <nowiki>[[raw]]</nowiki>
 [[Category:Things]]"""
+
     text = (
         "Bold and italic link, Plain.\n\nHistory\n- first\n- second\nindented site\n\nCafé [[raw]]"
     )
+
     assert strip_markup(markup) == text
 
 

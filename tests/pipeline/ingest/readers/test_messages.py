@@ -28,7 +28,18 @@ SHAREGPT = [
     {"from": "human", "value": "Is it {content}?"},
     {"from": "gpt", "value": "Yes.\nIt is."},
 ]
-PARTS = [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in CHAT]
+PARTS = [
+    {
+        **message,
+        "content": [
+            {
+                "type": "text",
+                "text": message["content"],
+            }
+        ],
+    }
+    for message in CHAT
+]
 WRITTEN = "User: Is it {content}?\nAssistant: Yes.\nIt is."
 
 
@@ -48,12 +59,15 @@ def texts_of(done):
 def test_a_dialogue_is_a_text(tmp_path, key, messages, options, suffix):
     """The hints went in a circle: no text among the keys: messages; then: messages is a list."""
     path = tmp_path / f"chat{suffix}"
+
     if suffix == ".parquet":
         pq.write_table(pa.Table.from_pylist([{key: messages, "id": 7}]), path)
     else:
         row = {key: messages, "id": 7}
         path.write_text(json.dumps([row] if suffix == ".json" else row), encoding="utf-8")
+
     done = run_clean({"path": str(path), "text_key": key, **options}, tmp_path / "out")
+
     assert texts_of(done) == [WRITTEN]
     assert done.documents[0].extra == {"id": 7}
 
@@ -62,12 +76,17 @@ def test_hints_lead_to_a_run(tmp_path, capsys):
     path = tmp_path / "chat.jsonl"
     path.write_text(json.dumps({"messages": CHAT, "tags": ["a"]}) + "\n", encoding="utf-8")
     words = ["clean", f"input={path}", "clean.filters=[]", "clean.language=null"]
+
     assert main([*words, f"output={tmp_path / 'a'}"]) == 64
+
     said = capsys.readouterr().err
+
     assert "no 'text' among the keys: messages, tags; 'messages' is a dialogue" in said
     assert "input.text_key=KEY" in said
     assert main([*words, f"output={tmp_path / 'b'}", "input.text_key=messages"]) == 0
+
     template = """input.messages.template={user: "Q: {content}\\n", assistant: "A: {content}\\n"}"""
+
     assert main([*words, f"output={tmp_path / 'c'}", "input.text_key=messages", template]) == 0
 
 
@@ -97,9 +116,12 @@ def test_what_cannot_be_written_is_counted_and_told(tmp_path, message, why):
         encoding="utf-8",
     )
     done = run_clean({"path": str(path), "text_key": "messages"}, tmp_path / "out")
+
     assert texts_of(done) == [WRITTEN]
     assert done.nonzero("malformed") == {"text_type": 1}
+
     (lacks,) = done.counts["text_lacks"]
+
     assert why in lacks
 
 

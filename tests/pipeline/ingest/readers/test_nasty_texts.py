@@ -92,5 +92,6 @@ def test_texts_come_out_as_they_went_in(name, tmp_path):
         wanted.remove(TEXTS["a byte order mark first"])  # it marks the encoding there
     (tmp_path / name).write_bytes(WRITE[name](wanted))
     items = read(tmp_path / name, **READERS.get(form, {"name": form}))
+
     assert [item.text for item in items if isinstance(item, RawRecord)] == wanted
     assert len(items) - len(wanted) in (0, 1)  # the header of a CSV file

@@ -26,6 +26,7 @@ PAGE = (
 @contract(READERS)
 def test_a_reader_keeps_the_contract(name):
     kind = READERS.load_class(name)
+
     assert isinstance(kind.VERSION, int)
     assert kind.reasons
     assert len(set(kind.reasons)) == len(kind.reasons) <= 10
@@ -43,13 +44,21 @@ def test_random_bytes_are_counted_not_raised(name, tmp_path):
         files = {
             option.name: str(path) for option in fields(kind.Options) if option.metadata.get("file")
         }
-        items = read_range(kind(kind.Options(**files), InputLimits()), path, 0, path.stat().st_size)
+        items = read_range(
+            kind(kind.Options(**files), InputLimits()),
+            path,
+            0,
+            path.stat().st_size,
+        )
+
         assert items
+
         reasons = {
             item.reason
             for item in items
             if isinstance(item, SkippedRecord) and item.group == "malformed"
         }
+
         assert reasons <= set(kind.reasons)
 
 

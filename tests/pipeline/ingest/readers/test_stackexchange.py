@@ -22,6 +22,7 @@ def row(number, body, kind="1", **more):
         "Body": body,
         **more,
     }
+
     return (
         "  <row "
         + " ".join(
@@ -69,6 +70,7 @@ def write(tmp_path, content, name="Posts.xml"):
 def test_questions_and_answers_with_their_fields(tmp_path, pack):
     items = read(write(tmp_path, pack(FILE)), name="stackexchange")
     first, second, third = (item for item in items if not hasattr(item, "reason"))
+
     assert first.is_markup
     assert "<h1>Rain &amp; sun</h1><p>Why does it rain, if x &lt; 3?</p>" in first.text
     assert first.extra == {
@@ -94,8 +96,11 @@ def test_questions_and_answers_with_their_fields(tmp_path, pack):
 
 def test_a_named_file_is_known_by_its_content_and_its_pages_are_extracted(tmp_path):
     path = write(tmp_path, FILE, "stats.xml")
+
     assert detect_reader(path) == ("stackexchange", False)
+
     done = run_clean(str(path), tmp_path / "out")
+
     assert done.documents[0].text.startswith("Rain & sun\n\nWhy does it rain, if x < 3?")
     assert "a > b" in done.documents[0].text
     assert done.documents[1].text == "Because of clouds."
@@ -110,6 +115,7 @@ def test_damage_costs_only_the_rows_that_it_hits(tmp_path_factory, data):
     at = data.draw(st.integers(0, len(content) - 1))
     content[at : at + data.draw(st.integers(1, 5))] = data.draw(st.binary(max_size=6))
     found = texts(read(write(tmp_path_factory.mktemp("hurt"), content), name="stackexchange"))
+
     assert sum(f"<p>Text {n}.</p>" in " ".join(found) for n in range(8)) >= 6
 
 
@@ -128,6 +134,7 @@ def test_entities_are_not_resolved_and_control_characters_do_not_cost_a_row(tmp_
     items = read(
         write(tmp_path, f"{HEAD[:40]}{bomb}<posts>{rows}{TAIL}".encode()), name="stackexchange"
     )
+
     assert counted(items) == {"bad_xml": 1}
     assert "ab c\nd" in texts(items)[0]
 

@@ -33,7 +33,14 @@ def table(request, tmp_path):
     return write
 
 
-@pytest.mark.parametrize("kind", [pa.utf8(), pa.large_utf8(), pa.dictionary(pa.int32(), pa.utf8())])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.utf8(),
+        pa.large_utf8(),
+        pa.dictionary(pa.int32(), pa.utf8()),
+    ],
+)
 def test_rows_become_records(table, kind):
     path = table(
         {
@@ -42,18 +49,33 @@ def test_rows_become_records(table, kind):
             "n": [1, 2, 3, 4],
         }
     )
+
     items = read(path, name=table.name)
+
     assert texts(items) == ["one", "two"]
     assert counted(items) == {"no_text": 1, "empty": 1}
     assert [
-        (item.locator, item.locator_type, item.url, item.extra) for item in (items[0], items[3])
+        (
+            item.locator,
+            item.locator_type,
+            item.url,
+            item.extra,
+        )
+        for item in (items[0], items[3])
     ] == [
         (0, table.name, "a", {"n": 1}),
         (3, table.name, "d", {"n": 4}),
     ]
 
 
-@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary(2)])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.binary(),
+        pa.large_binary(),
+        pa.binary(2),
+    ],
+)
 def test_binary_utf8_is_text(table, kind):
     items = read(table({"text": pa.array(["ü".encode(), b"\xffx"], kind)}), name=table.name)
     assert texts(items) == ["ü"]
@@ -62,7 +84,12 @@ def test_binary_utf8_is_text(table, kind):
 
 @pytest.mark.parametrize(
     ("values", "shown"),
-    [([1, 2], "int64"), ([["a"]], "list<"), ([{"a": "b"}], "struct<a: string>"), ([True], "bool")],
+    [
+        ([1, 2], "int64"),
+        ([["a"]], "list<"),
+        ([{"a": "b"}], "struct<a: string>"),
+        ([True], "bool"),
+    ],
 )
 def test_the_type_of_a_column_without_text_is_named(table, values, shown):
     items = read(table({"text": values}), name=table.name)
@@ -76,6 +103,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path):
         pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"]), path
     )
     (item,) = read(path, name="arrow")
+
     assert (item.reason, item.missing_text) == (
         "schema",
         "two columns have the name 'text'; rename one",
@@ -84,7 +112,13 @@ def test_two_columns_of_one_name_are_refused(tmp_path):
 
 def test_a_missing_column_is_one_malformed_record(table):
     assert counted(read(table({"body": ["x"]}), name=table.name)) == {"schema": 1}
-    assert texts(read(table({"body": ["x"]}), name=table.name, text_key="body")) == ["x"]
+    assert texts(
+        read(
+            table({"body": ["x"]}),
+            name=table.name,
+            text_key="body",
+        )
+    ) == ["x"]
 
 
 def test_a_broken_file_is_one_malformed_record(table):
@@ -109,7 +143,12 @@ TIMES = {
     "in a struct": (
         pa.array(
             [{"at": 10**12, "n": 3}],
-            pa.struct([("at", pa.timestamp("ms", "Mars/Olympus")), ("n", pa.int8())]),
+            pa.struct(
+                [
+                    ("at", pa.timestamp("ms", "Mars/Olympus")),
+                    ("n", pa.int8()),
+                ]
+            ),
         ),
         {"at": "2001-09-09 01:46:40.000", "n": 3},
     ),
@@ -126,14 +165,19 @@ def test_a_time_in_another_column_loses_no_row(table, case):
     """The right texts were written down by hand; the rows around it keep their own values."""
     column, expected = TIMES[case]
     column = pa.concat_arrays([pa.nulls(1, column.type), column, column])
+
     try:
         path = table({"text": ["a", "b", "c"], "at": column})
     except pa.ArrowNotImplementedError:
         pytest.skip("Parquet has no such column")
+
     items = read(path, name=table.name)
+
     assert texts(items) == ["a", "b", "c"]
     assert [item.extra["at"] for item in items] == [None, expected, expected]
+
     rows = [row for _, row in open_table(path, InputLimits()).rows()]
+
     assert [row["text"] for row in rows] == ["a", "b", "c"]
 
 
@@ -144,6 +188,7 @@ def test_arrow_streams_are_read_up_to_the_damage(tmp_path, cut):
     write_arrow(rows, path, 10, pa.ipc.new_stream)
     path.write_bytes(path.read_bytes()[: -cut or None])
     items = read(path, name=detect_reader(path)[0])
+
     assert texts(items) == [f"row {number}" for number in range(30 if cut else 40)]
     assert [item.locator for item in items[:30]] == [*range(30)]
     assert counted(items) == ({"damaged": 1} if cut else {})
@@ -158,6 +203,7 @@ def test_a_damaged_batch_of_a_file_costs_its_rows_alone(tmp_path):
     content[second + 4 : second + 30] = bytes(26)
     path.write_bytes(content)
     items = read(path, name="arrow")
+
     assert texts(items) == [
         f"row {number} " + "x" * 200 for number in range(40) if not 10 <= number < 20
     ]
@@ -175,6 +221,7 @@ def test_a_damaged_group_costs_its_rows_alone(tmp_path):
     content[start : start + 400] = b"\xff" * 400
     path.write_bytes(content)
     items = read(path, name="parquet")
+
     assert texts(items) == rows[:512] + rows[768:]
     assert counted(items) == {"damaged": 256}
     assert [item.locator for item in items if isinstance(item, RawRecord)] == [
@@ -189,5 +236,6 @@ def test_a_value_that_is_not_utf8_costs_one_row(tmp_path):
     broken = pa.StringArray.from_buffers(3, offsets, pa.py_buffer(b"a\xffb"))
     pa.parquet.write_table(pa.table({"text": broken}), path)
     items = read(path, name="parquet")
+
     assert texts(items) == ["a", "b"]
     assert counted(items) == {"bad_utf8": 1}

@@ -20,6 +20,7 @@ def test_the_file_is_the_document(write, pack, name, markup):
     content = "<html><p>Grüße\r\n\naus Köln \0".encode()
     path = write(pack(content))
     (item,) = read(path, name=name)
+
     assert (item.text, item.is_markup, item.locator, item.locator_type) == (
         content.decode(),
         markup,
@@ -41,6 +42,7 @@ def test_markup_names_no_encoding_for_a_text(write):
         write(b'<meta charset="cp1251">' + "déjà vu, naïve café ".encode("latin-1") * 5),
         name="text",
     )
+
     assert item.text.endswith("naïve café ")
     assert item.flags == FLAG_DECODED_BY_GUESS
 
@@ -50,7 +52,9 @@ def test_what_cannot_be_read_is_counted(write, name):
     assert read(write(b"\x00\xff\xfe\x81" * 1000), name=name) == [
         SkippedRecord("malformed", "charset", 4000)
     ]
+
     large = read(write(b"x" * 100), name=name, limits=InputLimits(record_bytes=99))
+
     assert large == [SkippedRecord("malformed", "too_large", 100)]
     assert [
         item.group for item in read(write(gzip.compress(b"x" * 9)[:-20] + b"\xff" * 20), name=name)

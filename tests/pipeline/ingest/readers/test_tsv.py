@@ -30,6 +30,7 @@ def write(tmp_path, content, name="a.tsv"):
 )
 def test_a_header_that_names_the_text_makes_a_table(tmp_path, content):
     items = read(write(tmp_path, content), name="tsv")
+
     assert [
         (item.text, item.target_text, dict(item.extra))
         for item in items
@@ -50,7 +51,11 @@ def test_a_header_that_names_the_text_makes_a_table(tmp_path, content):
         ("text\ttarget_text\nOne.\tEins.\n", {}, [("One.", "Eins.")]),
         ("One.\tEins.\nTwo.\tZwei.\n", {}, [("One.", "Eins."), ("Two.", "Zwei.")]),
         ("text\ttext\nOne.\tEins.\n", {}, [("text", "text"), ("One.", "Eins.")]),
-        ("text\tid\n1\t2\n", {"columns": ["text", "target_text"]}, [("text", "id"), ("1", "2")]),
+        (
+            "text\tid\n1\t2\n",
+            {"columns": ["text", "target_text"]},
+            [("text", "id"), ("1", "2")],
+        ),
         ("Text\tId\n1\t2\n", {}, [("Text", "Id"), ("1", "2")]),
     ],
 )
@@ -70,6 +75,7 @@ def test_a_range_from_the_middle_knows_the_header(tmp_path):
         for at in range(0, size, 97)
         for item in read_range(reader, path, at, min(size, at + 97))
     ]
+
     assert texts(parts) == [f"Row {number}." for number in range(100)]
     assert counted(parts) == {"header": 1}
 

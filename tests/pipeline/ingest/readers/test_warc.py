@@ -24,6 +24,7 @@ def test_locator_and_length_find_the_record_again(write):
             gzip.decompress(path.read_bytes()[item.locator : item.locator + item.length]) == wanted
         )
         assert item.locator_type == "warc-gz"
+
     plain = write(b"".join(records), "plain.warc")
     for item, wanted in zip(read(plain), records, strict=True):
         assert plain.read_bytes()[item.locator : item.locator + item.length] == wanted.removesuffix(
@@ -34,12 +35,15 @@ def test_locator_and_length_find_the_record_again(write):
 def test_what_a_record_says_of_itself(write):
     cut = record(http(page(1)), "http://Example.org/a", WARC_Truncated="length")
     first = read(write(members([cut])))[0]
+
     assert (first.url, first.date) == ("http://Example.org/a", 1714979289)
     assert (first.flags, first.is_markup) == (FLAG_TRUNCATED_SOURCE, True)
+
     bare = record(http(page(1)), None, WARC_Record_ID=None, WARC_Date="yesterday")
     text = record("Grüße".encode(), kind="conversion")
     without_http = record(page(2), Content_Type="text/html")
     first, second, third = read(write(members([bare, text, without_http])))
+
     assert (first.url, first.date) == (None, None)
     assert (second.text, second.is_markup) == ("Grüße", False)
     assert (third.text, third.is_markup) == (PAGES[2], True)
@@ -110,10 +114,20 @@ def test_records_that_are_no_captures_are_counted_by_type(write):
 )
 def test_records_are_pages_texts_or_ignored_by_media_type(write, kind, media, body, wanted):
     """`wanted` is whether the record is a page, or the reason why it is neither page nor text."""
-    items = read(write(members([record(body, kind=kind, Content_Type=media), *responses(1)])))
+    items = read(
+        write(
+            members(
+                [
+                    record(body, kind=kind, Content_Type=media),
+                    *responses(1),
+                ]
+            )
+        )
+    )
     if isinstance(wanted, str):
         assert counted(items) == {wanted: 1}
         return
+
     assert counted(items) == {}
     assert items[0].text == (PAGES[1] if wanted else body.decode())
     assert (items[0].is_markup, items[0].flags) == (wanted, 0)
@@ -174,6 +188,7 @@ def test_a_cut_body_gives_what_decodes(write):
             )
         )
     )
+
     assert counted(items) == {}
     assert [item.flags for item in items] == [FLAG_TRUNCATED_SOURCE, 0]
     assert len(items[0].text) > 1000
@@ -189,7 +204,12 @@ def test_a_length_a_little_too_small_keeps_the_record(write, pack, missing):
     records[1] = record(payload, Content_Length=str(len(payload) - missing))
     path = write(pack(records), "short.warc")
     items = read(path)
-    assert texts(items) == [PAGES[0], PAGES[1][:-missing], *PAGES[2:4]]
+
+    assert texts(items) == [
+        PAGES[0],
+        PAGES[1][:-missing],
+        *PAGES[2:4],
+    ]
     assert [item.flags for item in items if isinstance(item, RawRecord)] == [
         0,
         FLAG_TRUNCATED_SOURCE,
@@ -203,6 +223,7 @@ def test_a_length_a_little_too_small_keeps_the_record(write, pack, missing):
 def test_ends_of_header_lines_may_hold_any_number_of_returns(write, pack, end):
     """Text mode on Windows makes two of one; bodies stay as they are."""
     records = []
+
     for item in responses(4):
         head, message, body = item.removesuffix(b"\r\n\r\n").split(b"\r\n\r\n", 2)
         payload = (message + b"\r\n\r\n").replace(b"\r\n", end) + body
@@ -211,7 +232,9 @@ def test_ends_of_header_lines_may_hold_any_number_of_returns(write, pack, end):
             b"Content-Length: %d" % len(payload),
         )
         records.append((head + b"\r\n\r\n").replace(b"\r\n", end) + payload + end * 2)
+
     items = read(write(pack(records), "ends.warc"))
+
     assert texts(items) == PAGES[:4]
     assert counted(items) == {}
 
@@ -223,11 +246,24 @@ def test_a_record_may_end_after_one_line_end_where_its_member_ends(write):
             gzip.compress(first.removesuffix(b"\r\n")) + gzip.compress(b"garbage line\r\n" + second)
         )
     )
+
     assert texts(items) == PAGES[:2]
     assert {item.flags for item in items if isinstance(item, RawRecord)} == {0}
 
 
-@pytest.mark.parametrize("length", ["17", "99999", "x12", "-5", str(2**63), "", None, "9" * 400])
+@pytest.mark.parametrize(
+    "length",
+    [
+        "17",
+        "99999",
+        "x12",
+        "-5",
+        str(2**63),
+        "",
+        None,
+        "9" * 400,
+    ],
+)
 @pytest.mark.parametrize("pack", [b"".join, members])
 def test_a_wrong_length_costs_one_record(write, length, pack):
     records = responses(4)
@@ -239,6 +275,7 @@ def test_a_wrong_length_costs_one_record(write, length, pack):
 
 def test_a_header_without_end_or_type_costs_one_record(write):
     records = responses(3)
+
     for broken in (
         b"WARC/1.0\r\n" + b"X-Filler: y\r\n" * 9000,
         record(http(page(1)), WARC_Type=None),
@@ -290,10 +327,17 @@ def test_ranges_hold_every_record_once(write, name, content):
     path = write(content, name)
     size = path.stat().st_size
     whole = [(item.locator, item.text) for item in read(path) if isinstance(item, RawRecord)]
+
     assert len(whole) == 32
+
     draw = random.Random(5)
+
     for pieces in range(1, 51):
-        bounds = [0, *sorted(draw.randrange(size) for _ in range(pieces)), size]
+        bounds = [
+            0,
+            *sorted(draw.randrange(size) for _ in range(pieces)),
+            size,
+        ]
         found = [item for start, end in pairwise(bounds) for item in read(path, start, end)]
         assert [(item.locator, item.text) for item in found if isinstance(item, RawRecord)] == whole
 

@@ -27,6 +27,7 @@ def read_rows(folder, rows, **options):
 
 def write_rows(folder, format_, rows, name="train"):
     path = folder / f"{name}.{format_}"
+
     if format_ == "parquet":
         pyarrow.parquet.write_table(pa.Table.from_pylist(rows), path)
     elif format_ == "jsonl":
@@ -38,7 +39,9 @@ def write_rows(folder, format_, rows, name="train"):
                 if format_ == "tsv"
                 else {}
             )
+
             table = csv.DictWriter(file, list(rows[0]), lineterminator="\n", **quoting)
             table.writeheader()
             table.writerows(rows)
+
     return path

@@ -56,6 +56,7 @@ def test_words_and_tags(tmp_path, options, text, sentences):
         [f"{word} {labels[tag]}" for word, tag in zip(one.words, one.tags, strict=True)]
         for one in items
     ]
+
     assert found == sentences
 
 
@@ -68,6 +69,7 @@ def test_words_without_tags_are_read_to_be_tagged(tmp_path):
         Rejected("bad_utf8", 1),
         TaggedWords(("Japan",), (0,), 2),
     ]
+
     assert found == [(one, None) for one in tagged]
 
 
@@ -85,8 +87,11 @@ def test_a_table_is_refused_with_the_reader_that_reads_it(tmp_path, name):
 def test_documents_and_facts_of_the_original_files(tmp_path):
     reader = reader_of("conll")
     path = written(tmp_path, CONLL)
+
     assert reader.open(path).layout == "4 columns, spaces"
+
     items = items_of(reader, path)
+
     assert [(item.group, item.index) for item in items] == [
         ("document 1", 2),
         ("document 1", 5),
@@ -98,6 +103,7 @@ def test_documents_and_facts_of_the_original_files(tmp_path):
     )
     assert reader.metadata.metrics == ("entity_f1", "strict_entity_f1", "accuracy")
     assert reader_of("conll", entities=[], tags=["A"]).metadata.metrics == ("accuracy",)
+
     for options in ({"tags": ["A", "B"]}, {"entities": []}):
         with pytest.raises(ConfigurationError, match="give entities or tags"):
             reader_of("conll", **options)
@@ -126,11 +132,13 @@ def test_treebanks(tmp_path):
         + line("2", "le", "DET")
         + line("3", "lac", "NOUN")
     )
+
     text = (
         f"# newdoc id = a\n# text = au lac\n{contraction}{line('3.1', 'est', 'VERB')}\n# "
         f"newpar\n{line('1', '#', 'SYM')}\n# newdoc\n{line('1', 'oui', 'INTJ')}"
     )
     labels = list(reader_of("conllu").metadata.labels)
+
     assert read(tmp_path, text, "conllu") == [
         TaggedWords(
             ("a", "le", "lac"), tuple(map(labels.index, ("ADP", "DET", "NOUN"))), 0, "document 1"
@@ -158,7 +166,9 @@ def test_a_bad_line_costs_its_sentence_of_a_treebank(tmp_path):
         + "\n"
         + line("1", "b", "DET")
     )
+
     items = read(tmp_path, text, "conllu")
+
     assert reasons(items) == {"bad_label": 1, "fields": 2, "no_words": 2, "empty_word": 1}
     assert [item.words for item in items if isinstance(item, TaggedWords)] == [("a",), ("b",)]
     assert [item.index for item in items if isinstance(item, Rejected)] == [2, 4, 6, 8, 10, 12]
@@ -175,6 +185,7 @@ def drawn_parts(seed):
 def tags_of(parts, scheme):
     found = []
     before = "O"
+
     for length, kind in parts:
         if kind == "O":
             found += ["O"] * length
@@ -187,7 +198,9 @@ def tags_of(parts, scheme):
         else:
             begins = "B" if scheme == "iob2" or before == kind else "I"
             found += [f"{begins}-{kind}", *[f"I-{kind}"] * (length - 1)]
+
         before = kind
+
     return found
 
 
@@ -196,12 +209,15 @@ def test_every_scheme_becomes_iob2(seed):
     """As written apart from lists of entities, with the entities that seqeval reads in each
     scheme."""
     iob1, iob2, bioes = (tags_of(drawn_parts(seed), scheme) for scheme in ("iob1", "iob2", "bioes"))
+
     assert to_bio(iob1) == to_bio(iob2) == to_bio(bioes) == iob2
+
     found = [
         Entities([tags], scheme=scheme)
         for tags, scheme in ((iob1, IOB1), (iob2, IOB2), (bioes, IOBES))
     ]
     entities = [[(one.start, one.end, one.tag) for one in read.entities[0]] for read in found]
+
     assert entities[0] == entities[1] == entities[2]
 
 

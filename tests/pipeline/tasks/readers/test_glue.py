@@ -76,8 +76,10 @@ METRICS = {
 
 def test_classes_and_metrics():
     assert OFFICIAL.keys() == GLUE_TASKS.keys() == CLASSES.keys()
+
     for name, count in CLASSES.items():
         metadata = reader(name).metadata
+
         assert (metadata.name, len(metadata.labels), metadata.texts) == (
             name,
             count,
@@ -91,10 +93,13 @@ def test_classes_and_metrics():
 def test_official_files(tmp_path, task):
     text, texts, answer = OFFICIAL[task]
     layout, rows = rows_of(task, text, tmp_path)
+
     assert layout == "official"
     assert [row.texts for row in rows] == texts
     assert len(texts[0]) == reader(task).metadata.texts
+
     value = rows[0].target if task == "stsb" else rows[0].label
+
     assert value == answer
 
 
@@ -107,24 +112,34 @@ def test_official_test_files_have_no_labels(tmp_path, task):
         if task == "cola"
         else ["index", *(name for name in header if name in texts)]
     )
+
     layout, rows = rows_of(
         task, "\t".join(header) + "\n" + "\t".join("0ab"[: len(header)]) + "\n", tmp_path
     )
+
     assert layout == "official test"
     assert rows == [Rejected("no_label", 1)]
 
 
 def test_the_mark_of_cola_is_never_a_text(tmp_path):
     _, rows = rows_of("cola", "gj04\t0\tMARK\tWrong.\ngj04\t1\t\tRight.\n", tmp_path)
-    assert rows == [LabeledText(("Wrong.",), 0, None, 0), LabeledText(("Right.",), 1, None, 1)]
+    assert rows == [
+        LabeledText(("Wrong.",), 0, None, 0),
+        LabeledText(("Right.",), 1, None, 1),
+    ]
 
 
 def test_other_layouts_and_what_they_mean(tmp_path):
     assert rows_of("sst2", "no header\t1\nnone\t0", tmp_path) == (
         "sentences without header",
-        [LabeledText(("no header",), 1, None, 0), LabeledText(("none",), 0, None, 1)],
+        [
+            LabeledText(("no header",), 1, None, 0),
+            LabeledText(("none",), 0, None, 1),
+        ],
     )
+
     layout, rows = rows_of("rte", "sentence1\tsentence2\tlabel\tidx\nP.\tH.\t0\t7\n", tmp_path)
+
     assert layout == "export with numbers"
     assert reader("rte").metadata.labels[rows[0].label] == "entailment"
 
@@ -158,9 +173,13 @@ def test_exports_of_hugging_face(tmp_path, task, form):
         {**fields, "label": -1, **last},
         {**fields, "label": 9, **last},
     ]
+
     lines = [json.dumps(row) for row in rows]
     if form != "lines of JSON":
-        lines = ["\t".join(rows[0]), *("\t".join(map(str, row.values())) for row in rows)]
+        lines = [
+            "\t".join(rows[0]),
+            *("\t".join(map(str, row.values())) for row in rows),
+        ]
     _, found = rows_of(task, "\n".join(lines) + "\n", tmp_path)
     first = len(lines) - 3
     texts = tuple(fields.values())
@@ -170,6 +189,7 @@ def test_exports_of_hugging_face(tmp_path, task, form):
         if task == "stsb"
         else LabeledText(texts, label, None, first)
     )
+
     assert found == [expected, Rejected("no_label", first + 1), Rejected("bad_label", first + 2)]
     assert metadata.labels == NAMES.get(task, metadata.labels)
     assert " holds 9, expected a number from 0 to 5" in found[2].detail.replace("'", "") or (
@@ -203,6 +223,7 @@ def test_unknown_tasks(tmp_path):
         ConfigurationError, match=r"rows\.tsv: expected rows of .* \(row 1: it is not valid JSON"
     ):
         rows_of("rte", '{"sentence1": "a", \n', tmp_path)
+
     with pytest.raises(
         ConfigurationError, match=r"no header, and the fields .*label.*got 2 fields: x \| y"
     ):
@@ -219,6 +240,7 @@ def test_rows_that_are_written_are_read_again(tmp_path, task):
         for number in range(len(kind.metadata.labels))
     ]
     layout, rows = rows_of(task, "\n".join(kind.format_lines(items)) + "\n", tmp_path)
+
     assert layout == "official"
     assert rows == items
 
@@ -258,9 +280,12 @@ def test_the_words_of_the_paper(tmp_path, task):
     text, source, target = WORDED[task]
     reader = reader_of("glue", as_text=True, task=task)
     item, refused = items_of(reader, written(tmp_path, f"{text}one field\n", "rows.tsv"))
+
     assert refused.reason == "fields"
     assert (item.prefix + item.source + item.suffix, item.targets) == (source, (target,))
+
     official = reader_of("glue", task=task).metadata
+
     assert (reader.metadata.name, reader.metadata.head, reader.metadata.metrics) == (
         task,
         "lm",

@@ -44,9 +44,11 @@ def test_a_dialogue_is_written_in_its_template(tmp_path, words):
         ("assistant", "</s> {content}"),
         ("user", "Thanks."),
     )
+
     reader = reader_of("instructions")
     (item,) = reader.complete(items_of(reader, written(tmp_path, text)), words)
     end = special(5, is_target=True)
+
     assert item.parts == (
         TemplatePart("Be short."),
         TemplatePart("\n"),
@@ -73,7 +75,14 @@ def test_a_dialogue_is_written_in_its_template(tmp_path, words):
 
 def test_other_names_and_another_template(tmp_path, words):
     line = json_lines(
-        {"chat": {"turns": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]}}
+        {
+            "chat": {
+                "turns": [
+                    {"from": "human", "value": "Hi"},
+                    {"from": "gpt", "value": "Hello"},
+                ]
+            }
+        }
     )
     reader = reader_of(
         "instructions",
@@ -84,7 +93,9 @@ def test_other_names_and_another_template(tmp_path, words):
         roles={"human": "user", "gpt": "assistant"},
         template={"user": "{cls}{content}{sep}", "assistant": "{content} (end){sep}"},
     )
+
     (item,) = reader.complete(items_of(reader, written(tmp_path, line)), words)
+
     assert item.parts == (
         special(2),
         TemplatePart("Hi"),
@@ -94,7 +105,9 @@ def test_other_names_and_another_template(tmp_path, words):
         special(3, is_target=True),
     )
     assert reader.metadata.metrics == ("bleu",)
+
     other = reader_of("instructions", template={"user": "{bos}{content}", "assistant": "{content}"})
+
     with pytest.raises(
         ConfigurationError, match="the template of the task needs the special token 'bos'"
     ):
@@ -107,6 +120,7 @@ def test_special_tokens_of_a_template_are_ids_and_those_of_messages_texts(tmp_pa
     reader = reader_of("instructions", template=template)
     text = said(("user", "[SEP] good"), ("assistant", "[EOS]"))
     (item,) = reader.complete(items_of(reader, written(tmp_path, text)), words)
+
     assert item.parts == (
         special(2),
         TemplatePart("user:"),
@@ -117,8 +131,16 @@ def test_special_tokens_of_a_template_are_ids_and_those_of_messages_texts(tmp_pa
         TemplatePart("\n[EOS]", is_target=True),
         special(5, is_target=True),
     )
-    (row,) = TurnRows(reader.metadata, Form(FRAMES["gpt"], 64), words, "corpus", "f").rows([item])
+
+    (row,) = TurnRows(
+        reader.metadata,
+        Form(FRAMES["gpt"], 64),
+        words,
+        "corpus",
+        "f",
+    ).rows([item])
     ids = row["input_ids"].tolist()
+
     assert [ids.count(token) for token in (2, 3, 5)] == [2, 1, 1]
 
 
@@ -136,7 +158,9 @@ def test_every_other_line_has_a_reason(tmp_path):
         '{"messages": ["a"]}\n',
         '{"message": 1}\n',
     ]
+
     items = read(tmp_path, "".join(lines), "instructions")
+
     assert isinstance(items[0], Dialogue)
     assert isinstance(items[2], Dialogue), "the assistant may open a dialogue"
     assert reasons(items) == {"no_answer": 1, "unknown_role": 1, "empty_text": 1, "fields": 4}

@@ -21,6 +21,7 @@ ROWS = [
 def test_every_format_holds_the_same_rows(tmp_path, format_):
     path = write_rows(tmp_path, format_, ROWS)
     reader = completed(path, label="label")
+
     assert reader.metadata.labels == ("neg", "pos")
     assert reader.metadata.metrics == ("accuracy", "macro_f1")
     assert items_of(reader, path) == [
@@ -39,6 +40,7 @@ def test_a_folder_that_datasets_saved(tmp_path):
     datasets.Dataset.from_dict(rows, features).save_to_disk(tmp_path / "saved", num_shards=2)
     path = tmp_path / "saved" / "data-00000-of-00002.arrow"
     reader = completed(path, label="label")
+
     assert reader.metadata.labels == ("World", "Sports")
     assert items_of(reader, path) == [
         LabeledText(("a",), 1, None, 0),
@@ -49,9 +51,13 @@ def test_a_folder_that_datasets_saved(tmp_path):
         "data-00001-of-00002.arrow",
         "dataset_info.json",
     ]
+
     datasets.Dataset.from_dict(rows, features).to_parquet(tmp_path / "train.parquet")
+
     assert items_of(reader, tmp_path / "train.parquet") == items_of(reader, path)
+
     (tmp_path / "saved" / "data-00001-of-00002.arrow").unlink()
+
     with pytest.raises(
         ConfigurationError, match=r"expected 2 parts .* data-00001-of-00002\.arrow is missing"
     ):
@@ -60,14 +66,23 @@ def test_a_folder_that_datasets_saved(tmp_path):
 
 def test_pairs_joined_columns_nested_fields_and_files_without_header(tmp_path):
     path = written(tmp_path, '3,"Oil, up",Prices rose\n4,Goal,\n', "train.csv")
-    options = {"columns": ["c", "title", "about"], "text": ["title", "about"], "label": "c"}
+    options = {
+        "columns": ["c", "title", "about"],
+        "text": ["title", "about"],
+        "label": "c",
+    }
     reader = completed(path, **options, classes={3: "Business", 4: "Sci/Tech"})
+
     assert [(item.texts, item.label) for item in items_of(reader, path)] == [
         (("Oil, up Prices rose",), 0),
         (("Goal",), 1),
     ]
     assert reader.metadata.labels == ("Business", "Sci/Tech")
-    rows = [{"p": {"en": "A."}, "h": "B.", "gold": "-"}, {"p": {"en": "C."}, "h": "D.", "gold": 1}]
+
+    rows = [
+        {"p": {"en": "A."}, "h": "B.", "gold": "-"},
+        {"p": {"en": "C."}, "h": "D.", "gold": 1},
+    ]
     options = {
         "text": "p.en",
         "text_pair": "h",
@@ -75,8 +90,13 @@ def test_pairs_joined_columns_nested_fields_and_files_without_header(tmp_path):
         "no_label": ["-"],
         "classes": ["no", "yes"],
     }
+
     reader, items = read_rows(tmp_path, rows, **options)
-    assert items == [Rejected("no_label", 0), LabeledText(("C.", "D."), 1, None, 1)]
+
+    assert items == [
+        Rejected("no_label", 0),
+        LabeledText(("C.", "D."), 1, None, 1),
+    ]
     assert reader.metadata.texts == 2
 
 
@@ -132,6 +152,7 @@ def test_a_column_of_ids_is_no_column_of_classes(tmp_path):
     path = written(
         tmp_path, "text,id\n" + "".join(f"t,{number}\n" for number in range(65_540)), "train.csv"
     )
+
     with pytest.raises(
         ConfigurationError, match=r"row 65536: the column id has more than 65,535 different labels"
     ):
@@ -155,6 +176,7 @@ def test_damaged_rows_have_a_reason(tmp_path):
     """A stray quote costs its line alone; a list is no class."""
     path = written(tmp_path, 'text,label\na,x\n"b,y\nc,y,z\n,x\nd,\n', "train.csv")
     items = items_of(completed(path, label="label", classes=["x", "y"]), path)
+
     assert [getattr(item, "reason", "") for item in items] == [
         "",
         "bad_csv",
@@ -162,12 +184,15 @@ def test_damaged_rows_have_a_reason(tmp_path):
         "empty_text",
         "no_label",
     ]
+
     path = written(
         tmp_path,
         '{"text": "a", "label": ["x", "y"]}\n{"text": 3, "label": "x"}\n[]\n',
         "train.jsonl",
     )
+
     items = items_of(completed(path, label="label", classes=["x", "y"]), path)
+
     assert [item.reason for item in items] == ["bad_label", "fields", "bad_json"]
     assert items[0].detail.endswith("name several by tasks.reader.labels")
 
@@ -179,9 +204,14 @@ def test_lines_that_the_reader_reads_again(tmp_path):
         "label": "l",
         "classes": {"1": "no", "2": "yes"},
     }
+
     reader = reader_of("labeled", **options, keep={"lang": "de"})
-    items = [LabeledText(("t u", "v"), 1, None, 0), LabeledText(("w", "x"), 0, None, 1)]
+    items = [
+        LabeledText(("t u", "v"), 1, None, 0),
+        LabeledText(("w", "x"), 0, None, 1),
+    ]
     path = written(tmp_path, "".join(f"{line}\n" for line in reader.format_lines(items)))
+
     assert items_of(reader, path) == items
 
 
@@ -205,12 +235,16 @@ def test_the_folder_is_the_class(tmp_path):
         "pos_3": " ",
         "neg_4": b"caf\xe9",
     }
+
     first = folder_of(tmp_path / "train", **texts)
     for name in ("labeledBow.feat", "pos/notes.md"):
         (tmp_path / "train" / name).write_text("0 0:1")
     reader = completed(first, **IMDB)
+
     assert reader.metadata.labels == ("neg", "pos")
+
     items = items_of(reader, first)
+
     assert items == [
         LabeledText(("Bad.",), 0, None, 0),
         LabeledText(("caf\u00e9",), 0, None, 1),
@@ -225,5 +259,7 @@ def test_the_folder_is_the_class(tmp_path):
         "3.txt",
         "0_0.txt",
     ]
+
     (item, *_) = items_of(reader_of("labeled", label="folder", classes=["a", "b"]), first)
+
     assert item.detail.startswith("the column folder holds 'neg', the classes are a, b")

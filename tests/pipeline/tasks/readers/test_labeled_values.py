@@ -21,6 +21,7 @@ def test_several_labels_of_a_list_or_of_a_text(tmp_path):
     """An empty text has none of the classes, and null no label."""
     rows = [{"text": "x", "tags": tags} for tags in (["b", "a", "b"], "a; c", "", None, ["d"], [])]
     reader, items = read_rows(tmp_path, rows, labels="tags", separator=";", classes=["a", "b", "c"])
+
     assert [getattr(item, "classes", None) for item in items] == [
         (0, 1),
         (0, 2),
@@ -43,16 +44,21 @@ def test_several_labels_of_a_list_or_of_a_text(tmp_path):
 def test_numbers(tmp_path):
     path = written(tmp_path, "text,mark\na,1.5\nb,4\nc,x\nd,\ne,nan\n", "train.csv")
     reader = completed(path, score="mark")
+
     assert (reader.metadata.head, reader.metadata.low, reader.metadata.high) == (
         "regression",
         1.5,
         4.0,
     )
     assert reader.metadata.metrics == ("pearson", "spearman")
+
     items = items_of(reader, path)
+
     assert [item.target for item in items[:2]] == [1.5, 4.0]
     assert reasons(items) == {"bad_label": 2, "no_label": 1}
+
     narrow = completed(path, score="mark", range=[0, 2])
+
     assert (
         items_of(narrow, path)[1].detail
         == "the column mark holds '4', expected a number from 0 to 2"
@@ -67,7 +73,9 @@ def test_words_with_a_class_each(tmp_path):
         {"tokens": ["a", "b"], "ner": ["O"]},
         {"tokens": [], "ner": []},
     ]
+
     reader, items = read_rows(tmp_path, rows, words="tokens", label="ner")
+
     assert reader.metadata.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
     assert reader.metadata.metrics[0] == "entity_f1"
     assert items[:2] == [
@@ -78,11 +86,14 @@ def test_words_with_a_class_each(tmp_path):
         ("fields", "it has 2 words and 1 labels"),
         ("empty_text", ""),
     ]
+
     plain, items = read_rows(
         tmp_path, rows, words="tokens", label="ner", classes=["I-PER", "O", "B-LOC", "X"]
     )
+
     assert plain.metadata.metrics == ("accuracy",)
     assert items[0].tags == (0, 0, 1)
+
     _, items = read_rows(
         tmp_path,
         [{"words": "a b c d", "tags": [4, 0, 1, 3]}],
@@ -90,15 +101,19 @@ def test_words_with_a_class_each(tmp_path):
         label="tags",
         classes=["O", "B-A", "I-A", "E-A", "S-A"],
     )
+
     assert items == [TaggedWords(("a", "b", "c", "d"), (1, 0, 1, 2), 0)]
 
 
 def test_classes_have_a_fixed_order_and_may_be_integers(tmp_path):
     path = written(tmp_path, "text,label\na,10\nb,9\nc,-1\n", "train.csv")
     reader = completed(path, label="label")
+
     assert reader.metadata.labels == ("-1", "9", "10")
     assert [item.label for item in items_of(reader, path)] == [2, 1, 0]
+
     given = completed(path, label="label", classes=["9", "10"])
+
     assert reasons(items_of(given, path)) == {"bad_label": 1}
     assert "'-1', the classes are" in items_of(given, path)[2].detail
 
@@ -122,6 +137,7 @@ def test_numbers_are_indices_only_of_an_order_that_was_given(tmp_path, labels, o
         completed(tmp_path / "train.jsonl", label="label", **more)
         for more in ({}, {"classes": labels})
     )
+
     assert found.metadata.labels == given.metadata.labels == tuple(labels)
     assert reasons(items_of(found, dev)) == {"bad_label": len(others)}
     assert [item.label for item in items_of(given, dev) if not isinstance(item, Rejected)] == [
@@ -134,7 +150,12 @@ ONE, TWO = "caf\u00e9", "cafe\u0301"
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"classes": [TWO, "bar"]}, {"classes": {TWO: "x", "bar": "y"}}]
+    "given",
+    [
+        {},
+        {"classes": [TWO, "bar"]},
+        {"classes": {TWO: "x", "bar": "y"}},
+    ],
 )
 @pytest.mark.parametrize("several", [False, True])
 def test_a_class_in_two_unicode_forms_is_one(tmp_path, caplog, given, several):
@@ -144,20 +165,37 @@ def test_a_class_in_two_unicode_forms_is_one(tmp_path, caplog, given, several):
         tmp_path, rows, **{"labels" if several else "label": "label"}, **given
     )
     names = [*given["classes"].values()] if isinstance(given.get("classes"), dict) else [ONE, "bar"]
+
     assert sorted(reader.metadata.labels) == sorted(names)
+
     found = [item.classes[0] if several else item.label for item in items]
+
     assert [reader.metadata.labels[label] for label in found] == [
         names[label == "bar"] for label in labels
     ]
     assert sum("two Unicode forms" in record.message for record in caplog.records) >= 1
+
     caplog.clear()
     read_rows(tmp_path, rows[:2], **{"labels" if several else "label": "label"})
+
     assert not caplog.records
 
 
-@pytest.mark.parametrize("options", [{"words": "words", "label": "tags"}, {"labels": "tags"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"words": "words", "label": "tags"},
+        {"labels": "tags"},
+    ],
+)
 def test_numbers_are_no_indices_of_found_tags(tmp_path, options):
-    rows = [{"text": "a", "words": ["a", "b"], "tags": ["O", "B-X"]}]
+    rows = [
+        {
+            "text": "a",
+            "words": ["a", "b"],
+            "tags": ["O", "B-X"],
+        }
+    ]
     reader, _ = read_rows(tmp_path, rows, **options)
     dev = write_rows(tmp_path, "jsonl", [{**rows[0], "tags": [0, 2]}], "dev")
     assert reasons(items_of(reader, dev)) == {"bad_label": 1}
@@ -171,14 +209,21 @@ def test_lists_that_a_program_printed_are_lists(tmp_path, format_, as_text):
     In TSV, quotes have no meaning.
     """
     last = "zeal its" if format_ == "tsv" and as_text is json.dumps else "zeal, it's"
-    lists = [as_text(["joy", "fear"]), as_text([]), as_text([last])]
+    lists = [
+        as_text(["joy", "fear"]),
+        as_text([]),
+        as_text([last]),
+    ]
     broken = ["['joy' 'fear']", "['joy', 'fear'", "['joy', 'fe...", "['a', open('x')]"]
     path = write_rows(
         tmp_path, format_, [{"text": "one", "labels": labels} for labels in (*lists, *broken)]
     )
     reader = completed(path, labels="labels")
+
     assert reader.metadata.labels == ("fear", "joy", last)
+
     items = items_of(reader, path)
+
     assert [item.classes for item in items[:3]] == [(0, 1), (), (2,)]
     assert [item.reason for item in items[3:]] == ["bad_label"] * 4
 
@@ -189,24 +234,37 @@ def test_printed_words_and_tags(tmp_path):
         {"words": "[ a ]", "tags": "O O O"},
         {"words": "['a' 'b']", "tags": "O O"},
     ]
+
     path = write_rows(tmp_path, "csv", rows)
     reader = completed(path, words="words", label="tags")
     items = items_of(reader, path)
+
     assert [item.words for item in items[:2]] == [("Ada", "it's", "[x]"), ("[", "a", "]")]
     assert reasons(items) == {"fields": 1}
 
 
 def test_a_number_for_each_class_needs_their_names(tmp_path):
-    rows = [{"text": "one", "labels": [1, 0, 1]}, {"text": "two", "labels": [0, 0, 0]}]
+    rows = [
+        {"text": "one", "labels": [1, 0, 1]},
+        {"text": "two", "labels": [0, 0, 0]},
+    ]
+
     with pytest.raises(
         ConfigurationError, match=r"1, 0, 1, a number for each class: name the classes"
     ):
         read_rows(tmp_path, rows, labels="labels")
+
     classes = ["joy", "fear", "love"]
+
     assert [
         one.classes for one in read_rows(tmp_path, rows, labels="labels", classes=classes)[1]
     ] == [(0, 2), ()]
-    rows = [{"text": "one", "labels": [0, 2]}, {"text": "two", "labels": [1]}]  # indices of classes
+
+    rows = [
+        {"text": "one", "labels": [0, 2]},
+        {"text": "two", "labels": [1]},
+    ]  # indices of classes
+
     assert [
         one.classes for one in read_rows(tmp_path, rows, labels="labels", classes=classes)[1]
     ] == [(0, 2), (1,)]
@@ -220,8 +278,10 @@ def test_cells_with_labels_and_numbers():
         "1.5",
         None,
     ]
+
     with pytest.raises(ValueError, match="holds"):
         cell_text(["a"])
+
     assert [number_of(value) for value in ("1e2", " 3 ", "nan", "inf", True, None, "x")] == [
         100,
         3,
@@ -249,6 +309,9 @@ def test_every_scheme_of_entities_is_one(tmp_path, tags):
     reader, (item,) = read_rows(
         tmp_path, [{"words": "a b c d e", "tags": tags}], words="words", label="tags"
     )
+
     assert "entity_f1" in reader.metadata.metrics
+
     names = [reader.metadata.labels[number] for number in item.tags]
+
     assert names == ["B-PER", "I-PER", "I-PER", "O", "B-LOC"]

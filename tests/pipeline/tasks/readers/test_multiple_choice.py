@@ -20,22 +20,41 @@ from tests.pipeline.tasks.readers.reading import (
 
 
 def test_choices_of_one_field_or_of_several(tmp_path):
-    rows = json_lines({"q": {"text": "Why?"}, "options": ["a", "b", "c"], "key": "C"})
+    rows = json_lines(
+        {
+            "q": {"text": "Why?"},
+            "options": ["a", "b", "c"],
+            "key": "C",
+        }
+    )
     options = {
         "context": "q.text",
         "choices": ["options"],
         "answer": "key",
         "answers": ["A", "B", "C"],
     }
+
     assert read(tmp_path, rows, "multiple_choice", **options) == [
         Choices("Why?", ("a", "b", "c"), 2, 0)
     ]
-    rows = json_lines({"sent1": "One.", "sent2": "He", "e0": "runs.", "e1": "sits.", "label": "1"})
+
+    rows = json_lines(
+        {
+            "sent1": "One.",
+            "sent2": "He",
+            "e0": "runs.",
+            "e1": "sits.",
+            "label": "1",
+        }
+    )
     options = {"context": "sent1", "begin": "sent2", "choices": ["e0", "e1"]}
+
     assert read(tmp_path, rows, "multiple_choice", **options) == [
         Choices("One.", ("He runs.", "He sits."), 1, 0)
     ]
+
     columns = {"context": ["sent1"], "choices": ["e0", "e1"]}
+
     assert reader_of("multiple_choice", **options).input_columns(()) == {
         **columns,
         "begin": ["sent2"],
@@ -58,7 +77,9 @@ def test_every_other_line_has_a_reason(tmp_path):
         {**good, "choices": ["b", ""]},
         [good],
     ]
+
     items = read(tmp_path, json_lines(good, *bad), "multiple_choice")
+
     assert items[0] == Choices("a", ("b", "c"), 1, 0)
     assert reasons(items) == {
         "bad_label": 4,
@@ -84,15 +105,26 @@ def test_answers_that_count_from_1_are_refused(tmp_path, numbers, from_1):
     """Not where some are 0, or none is beyond the choices."""
     path = written(
         tmp_path,
-        json_lines(*({"context": "a", "choices": ["b", "c"], "label": one} for one in numbers)),
+        json_lines(
+            *(
+                {
+                    "context": "a",
+                    "choices": ["b", "c"],
+                    "label": one,
+                }
+                for one in numbers
+            )
+        ),
     )
     reader = reader_of("multiple_choice")
     if not from_1:
         assert reader.complete_options({"train": path}) == reader.options
         return
+
     with pytest.raises(ConfigurationError, match=r"count from 1: set tasks\.reader\.answers"):
         reader.complete_options({"train": path})
     items = items_of(reader_of("multiple_choice", answers=["1", "2"]), path)
+
     assert [item.right for item in items] == [int(number) - 1 for number in numbers]
 
 
@@ -145,15 +177,19 @@ def test_the_files_of_swag(tmp_path):
     with (tmp_path / "train.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([SWAG, *rows])
         file.write('6,v1,7,x,"open,He,gold,a,b,c,d,1\n7,v1,7,x,A,He,gold,a,b,c,d,1\n')
+
     items = items_of(reader, tmp_path / "train.csv")
     endings = ("He leaves.", 'He says, "no".', "He falls.", "He eats.")
+
     assert items[:2] == [
         Choices("A man waits.", endings, 2, 1, "video-id v0"),
         Choices('One, "two".', endings, 0, 2, "video-id v1"),
     ]
     assert reasons(items) == {"bad_label": 2, "empty_text": 1, "fields": 1, "bad_csv": 1}
     assert [item.index for item in items if not isinstance(item, Rejected)] == [1, 2, 8]
+
     test = written(tmp_path, f"{','.join(SWAG[:-1])}\n0,v,7,x,A man,He,gold,a,b,c,d\n", "test.csv")
+
     assert reasons(items_of(reader, test)) == {"no_label": 1}
 
 
@@ -174,6 +210,7 @@ def write_articles(tmp_path, **articles):
         path.write_text(
             article if isinstance(article, str) else json.dumps(article), encoding="utf-8"
         )
+
     return sorted((tmp_path / "train").glob("*/*.txt"))[0]
 
 
@@ -191,7 +228,9 @@ def test_every_question_of_race_is_a_row(tmp_path):
             for question in zip(choices, (1, 0), strict=True)
         )
     ]
+
     reader = reader_of("race")
+
     assert items_of(reader, first) == expected
     assert [path.name for path in reader.open(first).others] == ["1.txt", "7.txt"]
     assert items_of(reader_of("race", level="middle"), first) == [
@@ -213,11 +252,17 @@ def test_every_other_question_of_race_has_a_reason(tmp_path):
         high_6=ARTICLE | {"questions": [3, "What?"]},
         high_7=ARTICLE | {"questions": ["Where?"], "options": ["one"] * 3},
     )
+
     items = items_of(reader_of("race"), first)
+
     assert reasons(items) == {"fields": 6, "bad_label": 1, "no_label": 1, "empty_text": 3}
+
     detail = next(
         item.detail for item in items if isinstance(item, Rejected) and item.reason == "bad_label"
     )
+
     assert detail.startswith("high/3.txt: the answer (answer) is 'E', expected A, B")
+
     (tmp_path / "train" / "high" / "8.txt").write_bytes(bytes(range(256)))
+
     assert reasons(items_of(reader_of("race"), first))["charset"] == 1

@@ -16,6 +16,7 @@ def test_lines_that_are_parsed(tmp_path):
 
     path = written(tmp_path, b"+x\n-y\n\n\xff\n+z\n")
     found = list(open_lines(path, InputLimits(), "marked", "a plus", parse).rows())
+
     assert found == [
         (0, {"a": "x"}),
         (1, Rejected("fields", 1)),
@@ -23,6 +24,7 @@ def test_lines_that_are_parsed(tmp_path):
         (3, Rejected("bad_utf8", 3)),
         (4, {"a": "z"}),
     ]
+
     for text, message in (
         ("-y\n+x\n", "got '-y'"),
         ("", "got empty file"),
@@ -44,14 +46,26 @@ def test_long_files_of_a_folder_are_rejected(tmp_path):
         "texts",
         lambda path, text: [{path.name: text}],
     )
-    assert list(file.rows()) == [(0, {"a.txt": "text"}), (1, Rejected("too_large", 1))]
+
+    assert list(file.rows()) == [
+        (0, {"a.txt": "text"}),
+        (1, Rejected("too_large", 1)),
+    ]
 
 
 def test_fields_by_dotted_paths():
-    row = {"a": {"b": ["x", "y"], "c": "z", "d": ["x", 1]}, "e.f": "g"}
+    row = {
+        "a": {"b": ["x", "y"], "c": "z", "d": ["x", 1]},
+        "e.f": "g",
+    }
+
     assert (value_at(row, "a.c"), value_at(row, "e.f")) == ("z", "g")
     assert value_at(row, "a.c.e") is value_at(row, "f") is None
-    assert (texts_at(row, "a.b"), texts_at(row, "a.c"), texts_at(row, "a.d")) == (
+    assert (
+        texts_at(row, "a.b"),
+        texts_at(row, "a.c"),
+        texts_at(row, "a.d"),
+    ) == (
         ("x", "y"),
         ("z",),
         (),

@@ -112,10 +112,12 @@ def test_a_file_without_any_row_gives_none_or_is_refused_by_its_path(name, tmp_p
     """`LAYOUT` of its own test file has the options that a reader cannot do without."""
     reader = reader_of(name, **declared(TASK_READERS.package, name, "LAYOUT", {}))
     path = written(tmp_path, b"\x00\xff\xfe\x00" * 9)
+
     try:
         refused = all(isinstance(item, Rejected) for item in items_of(reader, path))
     except (ConfigurationError, IntegrityError) as error:
         refused = str(path) in str(error)
+
     assert refused
 
 
@@ -136,10 +138,13 @@ def asked(text="Ada", start=11, **more):
 def test_questions(tmp_path):
     reader = reader_of("squad")
     path = file_of(tmp_path, asked(answers=[{"text": "Ada", "answer_start": at} for at in (11, 0)]))
+
     assert reader.open(path).layout == "SQuAD 1.1"
+
     item = Question(
         "Who sang?", "Ada wrote. Ada sang.", ((11, "Ada"), (0, "Ada")), "1", 0, "article Ada"
     )
+
     assert items_of(reader, path) == [item]
     assert item.overlap_texts == (item.context,)
     assert reader.metadata.unanswerable is False
@@ -154,9 +159,13 @@ def test_questions_without_an_answer(tmp_path):
         "is_impossible": True,
         "plausible_answers": [{"text": "x"}],
     }
+
     path = file_of(tmp_path, none, asked(is_impossible=True), version="v2.0")
+
     assert reasons(items_of(reader_of("squad"), path)) == {"no_answer": 2}
+
     reader = reader_of("squad", unanswerable=True)
+
     assert [item.answers for item in items_of(reader, path)] == [(), ()]
     assert reader.metadata.unanswerable is True
 
@@ -193,10 +202,14 @@ def test_aligned_texts_of_nested_fields(tmp_path):
     line = '{"translation": {"en": "Hello!", "de": ["Hallo!", "Servus!"]}}\n'
     options = {"source": "translation.en", "target": "translation.de", "prefix": "to German: "}
     (item,) = read(tmp_path, line, "text_to_text", **options)
+
     assert item == SourceTarget("Hello!", ("Hallo!", "Servus!"), "to German: ", 0)
     assert item.overlap_texts == ("Hello!",)
+
     metadata = reader_of("text_to_text", **options).metadata
+
     assert (metadata.head, metadata.metrics) == ("lm", ("exact_match",))
+
     with pytest.raises(ConfigurationError, match="metrics"):
         reader_of("text_to_text", metrics=["meteor"])
 
@@ -208,6 +221,7 @@ def test_joined_lines_of_two_files(tmp_path):
     items = items_of(
         reader_of("text_to_text", columns=["en", "de"], source="en", target="de"), path
     )
+
     assert items[0] == SourceTarget(" Hello!", ("Hallo!",), "", 0)
     assert reasons(items) == {"empty_text": 3, "bad_utf8": 1, "fields": 1}
     assert [item.index for item in items] == list(range(6))
@@ -229,10 +243,13 @@ TREC = (
 def test_the_type_of_a_question_is_its_class(tmp_path, fine, classes, labels):
     """TREC's files are in Latin-1."""
     path = written(tmp_path, TREC.encode("latin-1"), "train_5500.label")
+
     assert reader_of("trec", fine=fine).complete_options({"train": path}).classes == dict(
         zip(classes, classes, strict=True)
     )
+
     texts = ("How did serfdom develop ?", "How many caf\xe9s \xf0 ?", "What is it ?")
+
     assert items_of(reader_of("trec", fine=fine, classes=classes), path) == [
         LabeledText((text,), label, None, index)
         for index, (text, label) in enumerate(zip(texts, labels, strict=True))
@@ -265,6 +282,7 @@ def test_the_root_of_a_tree_is_the_class(tmp_path, binary, labels):
         for index, (text, label) in enumerate(zip(texts, labels, strict=True))
         if label is not None
     ]
+
     assert [item for item in items if isinstance(item, LabeledText)] == expected
     assert reasons(items) == {"fields": 4, "blank_line": 1} | ({"filtered": 1} if binary else {})
     assert reader_of("sst_trees", binary=binary).metadata.name == ("sst2" if binary else "sst5")

@@ -23,8 +23,16 @@ def questions(*answers):
         }
         for number, text in enumerate(answers)
     ]
+
     return json.dumps(
-        {"data": [{"title": "a", "paragraphs": [{"context": CONTEXT, "qas": entries}]}]}
+        {
+            "data": [
+                {
+                    "title": "a",
+                    "paragraphs": [{"context": CONTEXT, "qas": entries}],
+                }
+            ]
+        }
     )
 
 
@@ -37,8 +45,10 @@ def test_answers_are_found_in_the_stored_form(tmp_path, encoding):
         questions("cafe\u0301", "Rene\u0301\x00", "opens", "Rene").encode(encoding),
         "a.json",
     )
+
     config = validate(TasksConfig, {"reader": {"name": "squad"}}, "test")
     items = items_of(config.build_reader(InputLimits()), path)
+
     assert reasons(items) == {"answer_not_found": 1}
     assert {item.context for item in items[:3]} == {"The caf\u00e9\nof Ren\u00e9 opens."}
     assert [item.answers for item in items[:3]] == [
@@ -53,7 +63,10 @@ def test_a_key_leaves_texts_as_they_are_and_predictions_follow_it(tmp_path):
     path = written(tmp_path, questions("Rene"), "a.json")
     config = validate(TasksConfig, {"reader": {"name": "squad"}, "normalize": "none"}, "test")
     (item,) = items_of(config.build_reader(InputLimits()), path)
+
     assert (item.context, item.question) == (CONTEXT, "Who\u00ad?")
+
     manifest = SimpleNamespace(config={"reader": {"name": "squad"}, "normalize": "none"})
+
     assert task_reader(manifest).form == "none"
     assert task_reader(SimpleNamespace(config={"reader": {"name": "squad"}})).form == "prose"

@@ -12,15 +12,31 @@ WSC = {
     "target": {"span1_text": "Mark", "span1_index": 0, "span2_text": "He", "span2_index": 11},
 }
 ROWS = {
-    "boolq": ({"question": "is it", "passage": "It is.", "label": True}, ("is it", "It is."), 1),
-    "cb": ({"premise": "a", "hypothesis": "b", "label": "neutral"}, ("a", "b"), 2),
-    "rte": ({"premise": "a", "hypothesis": "b", "label": "not_entailment"}, ("a", "b"), 1),
+    "boolq": (
+        {"question": "is it", "passage": "It is.", "label": True},
+        ("is it", "It is."),
+        1,
+    ),
+    "cb": (
+        {"premise": "a", "hypothesis": "b", "label": "neutral"},
+        ("a", "b"),
+        2,
+    ),
+    "rte": (
+        {"premise": "a", "hypothesis": "b", "label": "not_entailment"},
+        ("a", "b"),
+        1,
+    ),
     "axb": (
         {"sentence1": "a", "sentence2": "b", "label": "entailment", "logic": "x"},
         ("a", "b"),
         0,
     ),
-    "axg": ({"premise": "a", "hypothesis": "b", "label": "entailment"}, ("a", "b"), 0),
+    "axg": (
+        {"premise": "a", "hypothesis": "b", "label": "entailment"},
+        ("a", "b"),
+        0,
+    ),
     "wic": (
         {"word": "place", "sentence1": "Any place.", "sentence2": "He placed it.", "label": False},
         ("place: Any place.", "He placed it."),
@@ -48,7 +64,9 @@ def test_pairs_with_a_class(tmp_path, task):
         {**row, "label": -1},
         {"label": row["label"]},
     ]
+
     items = read(tmp_path, json_lines(*rows), "superglue", task=task)
+
     assert items[0] == LabeledText(texts, label, None, 0)
     assert (items[1].texts, items[1].label) == (texts, label)
     assert [item.reason for item in items[2:]] == [
@@ -70,13 +88,16 @@ def test_a_cause_or_an_effect(tmp_path):
         "question": "cause",
         "label": 0,
     }
+
     rows = [
         row,
         {**row, "question": "effect", "label": 1},
         {**row, "question": "why"},
         {**row, "label": 2},
     ]
+
     choices = ("Clouds came.", "It was dry.")
+
     assert read(tmp_path, json_lines(*rows), "superglue", task="copa") == [
         Choices("It rained. What was the cause of this?", choices, 0, 0),
         Choices("It rained. What happened as a result?", choices, 1, 1),
@@ -94,9 +115,16 @@ def test_answers_share_the_number_of_their_question(tmp_path):
 
     first = {
         "text": "A passage.",
-        "questions": [question("Who?", ("Ada", 1), ("Bob", 0)), question("Why?", ("So.", 1))],
+        "questions": [
+            question("Who?", ("Ada", 1), ("Bob", 0)),
+            question("Why?", ("So.", 1)),
+        ],
     }
-    second = {"text": "Other.", "questions": [question("How?", ("Well.", 3), ("", 1))]}
+    second = {
+        "text": "Other.",
+        "questions": [question("How?", ("Well.", 3), ("", 1))],
+    }
+
     assert read(
         tmp_path, json_lines({"passage": first}, {"passage": second}), "superglue", task="multirc"
     ) == [
@@ -123,23 +151,42 @@ def test_a_query_is_answered_by_positions_in_the_passage(tmp_path):
         query("@placeholder left."),
         query(None, (0, "Ada")),
     ]
+
     item, *others = read(
         tmp_path, json_lines({"passage": passage, "qas": queries}), "superglue", task="record"
     )
+
     assert item == Question(
         "@placeholder wrote.", passage["text"], ((0, "Ada"), (24, "Ada")), "0", 0, "passage 0"
     )
     assert [other.reason for other in others] == ["answer_not_found", "no_answer", "fields"]
+
     metadata = reader_of("superglue", task="record").metadata
+
     assert (metadata.head, metadata.metrics) == ("span", ("f1", "exact_match"))
 
 
 def test_rows_without_labels_have_the_ids_of_their_file(tmp_path):
     """Those of a test file, with an index of their own; a label that stands there is not read."""
     row = {"question": "is it", "passage": "It is."}
-    path = written(tmp_path, json_lines({**row, "idx": 7}, {**row, "idx": 9, "label": 5}, {}))
+    path = written(
+        tmp_path,
+        json_lines(
+            {**row, "idx": 7},
+            {**row, "idx": 9, "label": 5},
+            {},
+        ),
+    )
     rows = reader_of("superglue", task="boolq").read_unlabeled(path)
-    assert [(getattr(item, "texts", ()), item.index, key) for item, key in rows] == [
+
+    assert [
+        (
+            getattr(item, "texts", ()),
+            item.index,
+            key,
+        )
+        for item, key in rows
+    ] == [
         (("is it", "It is."), 0, 7),
         (("is it", "It is."), 1, 9),
         ((), 2, None),

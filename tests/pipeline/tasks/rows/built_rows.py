@@ -12,6 +12,7 @@ def built(type_, metadata, frame, length, tokenizer, items):
         "corpus",
         "f",
     )
+
     return kind.counts, kind.rows(items)
 
 

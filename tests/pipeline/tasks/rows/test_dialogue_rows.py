@@ -47,7 +47,9 @@ def test_the_loss_is_on_the_answers_alone(words):
         (ids(words, "bad"), True),
         ([EOS], True),
     ]
+
     expected = [(token, is_target) for tokens, is_target in parts for token in tokens]
+
     assert EOS not in ids(words, "good [EOS] plot")
     assert row["input_ids"].tolist() == [token for token, _ in expected]
     assert row["label_positions"].tolist() == [
@@ -67,6 +69,7 @@ def test_a_row_loses_its_end_and_counts_it(words):
     )
     empty = dialogue(2, TemplatePart("a"), TemplatePart("\u0300", is_target=True), END)
     counts, (row,) = built(TurnRows, TEXTS, "gpt", 8, words, [TWO, long, empty])
+
     assert len(row["input_ids"]) == 8
     assert counts["refused"] == {"too_long": 1, "no_tokens": 1}
     assert counts["truncated_tokens"] == 2 + len(ids(words, "good [EOS] plot")) + 4 - 8
@@ -80,6 +83,7 @@ def test_a_source_and_its_target(words):
     items = [SourceTarget("good film", ("dull", "bad"), "a ", 0)]
     _, (row,) = built(TurnRows, TEXTS, "gpt", 16, words, items)
     dull = ids(words, "dull")
+
     assert row["input_ids"].tolist() == [*ids(words, "a good film"), *dull, EOS]
     assert row["label_ids"].tolist() == [*dull, EOS]
     assert json.loads(row["record"].tobytes()) == {
@@ -94,6 +98,7 @@ def test_an_encoder_decoder_has_a_row_for_each_answer(words):
     rows = sorted(rows, key=lambda row: int(row.fixed["document_offset"]))
     first = [*ids(words, "a film"), EOS]
     second = [*ids(words, "good [EOS] plot"), EOS]
+
     assert [row["input_ids"].tolist() for row in rows] == [
         first,
         [*first[:-1], *second, *ids(words, "very"), EOS],
@@ -116,12 +121,16 @@ def test_an_answer_that_opens_a_dialogue_has_no_source(words):
         END,
         *[TemplatePart("very"), TemplatePart("bad", is_target=True), END] * 2,
     )
+
     items = [opened, dialogue(4, TemplatePart("good", is_target=True))]
     counts, rows = built(TargetRows, TEXTS, "t5", 16, words, items)
+
     assert [row["target_ids"].tolist() for row in rows] == [[*ids(words, "bad"), EOS]] * 2
     assert counts["notes"] == {"answers_without_source": 1}
     assert counts["refused"] == {"no_tokens": 1}
+
     _, (row,) = built(TurnRows, TEXTS, "gpt", 16, words, [opened])
+
     assert row["label_ids"].tolist() == [EOS, *[*ids(words, "bad"), EOS] * 2]
 
 
@@ -134,10 +143,12 @@ def test_source_and_target_end(words):
         SourceTarget("a", ("\u0300",), "", 3),
         Rejected("fields", 4),
     ]
+
     counts, rows = built(TargetRows, TEXTS, "t5", 4, words, items)
     by_source = {json.loads(row["record"].tobytes())["source"]: row for row in rows}
     first = by_source["good film"]
     second = by_source["film"]
+
     assert first["input_ids"].tolist() == [*ids(words, "a good film"), EOS]
     assert first["target_ids"].tolist() == [*ids(words, "dull"), EOS]
     assert json.loads(first["record"].tobytes())["targets"] == ["dull", "bad"]
@@ -153,9 +164,20 @@ def test_a_template_that_writes_all_special_tokens_gets_no_frame(words):
         TemplatePart("b", is_target=True, ids=(9,)),
         TemplatePart("c", ids=(7,)),
     ]
-    _, (row,) = built(TurnRows, TEXTS, "gpt", 32, words, [dialogue(0, *encoded, is_framed=True)])
+
+    _, (row,) = built(
+        TurnRows,
+        TEXTS,
+        "gpt",
+        32,
+        words,
+        [dialogue(0, *encoded, is_framed=True)],
+    )
+
     assert row["input_ids"].tolist() == [7, 8, 9, 7]
     assert (row["label_positions"].tolist(), row["label_ids"].tolist()) == ([2], [9])
     assert json.loads(row["record"].tobytes()) == {"source": "a", "targets": ["b"]}
+
     _, (row,) = built(TurnRows, TEXTS, "gpt", 32, words, [dialogue(0, *encoded)])
+
     assert row["input_ids"].tolist() == [7, 8, 9, 7, EOS], "usually the frame ends it"

@@ -34,7 +34,19 @@ def test_each_choice_is_framed_with_the_context(words):
         ChoiceRows, CHOICES, "bert", 8, words, [Choices(context, (short, long), 1, 0)]
     )
     first, second, third = (ids(words, text) for text in (context, short, long))
-    assert row["input_ids"].tolist() == [2, *first, 3, *second, 3, 2, *first, 3, *third[:3], 3]
+
+    assert row["input_ids"].tolist() == [
+        2,
+        *first,
+        3,
+        *second,
+        3,
+        2,
+        *first,
+        3,
+        *third[:3],
+        3,
+    ]
     assert row["choice_starts"].tolist() == [0, 6]
     assert row["segment_starts"].tolist() == [0, 4, 6, 10]
     assert row["choice"].tolist() == [1]
@@ -48,7 +60,9 @@ def test_choices_without_tokens_are_counted(words):
         Rejected("fields", 2),
         Choices("a", ("film", "bad", "good"), 2, 3),
     ]
+
     counts, rows = built(ChoiceRows, CHOICES, "roberta", 16, words, items)
+
     assert counts["refused"] == {"no_tokens": 2, "fields": 1}
     assert sorted(rows.columns) == ["choice", "choice_starts", "input_ids"]
     assert rows.columns["choice_starts"].values.tolist() == [0, 6, 12]
@@ -63,8 +77,12 @@ PAIRS = TaskMetadata(
 def test_both_texts_of_a_pair_have_a_frame_of_their_own(words):
     """`[CLS] a [SEP]` twice, each cut for itself; a text without tokens is counted."""
     short, long = "a film", "not a good film with one plot very"
-    items = [LabeledText((short, long), None, 4.5, 0), LabeledText(("a", "\u0300"), None, 1.0, 1)]
+    items = [
+        LabeledText((short, long), None, 4.5, 0),
+        LabeledText(("a", "\u0300"), None, 1.0, 1),
+    ]
     counts, (row,) = built(PairRows, PAIRS, "bert", 8, words, items)
+
     assert row["input_ids"].tolist() == [2, *ids(words, short), 3]
     assert row["input_ids_b"].tolist() == [2, *ids(words, long)[:6], 3]
     assert row["target"].tolist() == [pytest.approx(4.5)]
@@ -81,6 +99,7 @@ def test_blocks_of_several_values_a_token_have_fewer_rows(words):
         )
         for metadata, size in sizes
     ]
+
     assert writers[0].block_rows == writers[1].block_rows
 
 
@@ -104,7 +123,9 @@ def test_every_row_is_an_example_or_counted(made):
         LabeledText(("\u0300",), 0, None, 3),
         LabeledText(("a very bad film with no heart one dull plot",), 0, None, 4),
     ]
+
     rows = made.rows(texts)
+
     assert made.counts == {
         "rows_in": 4,
         "examples": 2,
@@ -123,10 +144,13 @@ def test_every_row_is_an_example_or_counted(made):
 def test_uids_follow_from_text_and_index_alone(made):
     texts = [LabeledText(("a film",), 0, None, index) for index in range(5)]
     uids = made.rows(texts).fixed["uid"].tolist()
+
     assert len(set(uids)) == 5
+
     again, other = (
         made.rows([LabeledText((text,), 0, None, 3)]).fixed for text in ("a film", "a good film")
     )
+
     assert again["uid"][0] in uids
     assert other["uid"][0] not in uids
     assert other["document_uid"].tobytes() == again["document_uid"].tobytes()
@@ -139,9 +163,12 @@ def test_rows_are_in_the_order_of_their_hash(made):
         for index in range(100)
     ]
     labels = made.rows(texts).columns["label"].values
+
     assert 15 < labels[:50].sum() < 35
+
     forward = made.rows(texts)
     backward = made.rows(texts[::-1])
+
     assert np.array_equal(forward.fixed["uid"], backward.fixed["uid"])
 
 
@@ -149,12 +176,14 @@ def test_pairs_have_segments_and_numbers(words):
     _, rows = built(
         NumberRows, NUMBERS, "bert", 8, words, [LabeledText(("a film", "one plot ."), None, 3.8, 1)]
     )
+
     assert [feature.name for feature in NumberRows.features(NUMBERS, FRAMES["bert"])] == list(
         rows.columns
     )
     assert rows.columns["segment_starts"][0].tolist() == [0, 4]
     assert rows.columns["target"].values.tolist() == [pytest.approx(3.8)]
     assert rows.columns["target"].values.dtype == np.float32
+
     for frame in ("roberta", "gpt"):
         assert [feature.name for feature in NumberRows.features(NUMBERS, FRAMES[frame])] == [
             "input_ids",
@@ -178,21 +207,32 @@ def test_a_pair_in_both_orders(words, frame):
     first = ids(words, "a film")
     second = ids(words, "one plot with")
     head, tail = (EOS, 2) if frame == "gpt1" else (2, 3)
-    pairs = [[head, *first, 3, *second, tail], [head, *second, 3, *first, tail]]
+    pairs = [
+        [head, *first, 3, *second, tail],
+        [head, *second, 3, *first, tail],
+    ]
+
     assert rows.row(0)["input_ids"].tolist() == [*pairs[0], *pairs[1]]
     assert rows.row(0)["choice_starts"].tolist() == [0, 8]
     assert counts["truncated_tokens"] == 4
+
     roles = {
         one.name: replace(one.role, fraction=one.dtype == "float32")
         for one in rows_of(metadata.head, FRAMES[frame].architecture).features(
             metadata, FRAMES[frame]
         )
     }
+
     batch = Collate(FRAMES[frame].architecture, roles, words.vocabulary.specials)(
         rows.columns, None
     )
+
     assert batch["input_ids"].tolist() == pairs
-    assert (batch["choices"].tolist(), batch["target"].tolist(), len(batch["row_weight"])) == (
+    assert (
+        batch["choices"].tolist(),
+        batch["target"].tolist(),
+        len(batch["row_weight"]),
+    ) == (
         [2],
         [2.5],
         1,
@@ -208,7 +248,9 @@ def test_rows_are_for_a_head_and_have_its_columns(name):
         name="toy", head=name, metrics=("accuracy",), labels=("a", "b"), texts=2
     )
     fitting = [frame for frame in FRAMES.values() if kind.for_architecture(frame.architecture)]
+
     assert fitting
+
     for frame in fitting:
         features = rows_of(name, frame.architecture).features(metadata, frame)
         assert features[0].name == "input_ids"
@@ -225,5 +267,6 @@ def test_a_head_without_rows_is_refused_by_name():
         ConfigurationError, match="no algorithm in pipeline/tasks/rows is called 'spam'"
     ):
         rows_of("spam", "encoder")
+
     with pytest.raises(ConfigurationError, match="span has no rows for the architecture decoder"):
         rows_of("span", "decoder")

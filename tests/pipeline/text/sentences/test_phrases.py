@@ -19,9 +19,11 @@ def split_slowly(text, characters):
             if "\n" in text[position:after] or position - begin >= characters:
                 starts.append(after)
                 begin = after
+
             position = after
         else:
             position += 1
+
     return starts
 
 

@@ -16,8 +16,11 @@ TEXT = st.text(
 @given(text=TEXT, language=st.sampled_from(["en", "de", "fr", "es", "zh", "ar", "th", "und", ""]))
 def test_sentences_tile_the_text_and_begin_with_what_is_visible(name, text, language):
     splitter = SENTENCES.resolve(name).build()
+
     assert isinstance(splitter.VERSION, int)
+
     starts = splitter.starts(text, language)
+
     assert starts == sorted(set(starts))
     assert starts[:1] == ([0] if text else [])
     assert all(0 < start < len(text) and not text[start].isspace() for start in starts[1:])

@@ -48,6 +48,7 @@ def words_of(segmenter, text):
 def test_words_start_with_what_is_visible_one_after_another(name, text):
     segmenter = built(name)
     starts = segmenter.starts(text, {})
+
     assert starts == sorted(set(starts))
     assert all(0 <= start < len(text) and not text[start].isspace() for start in starts)
     assert segmenter.starts(text, {}) == starts
@@ -88,6 +89,7 @@ def test_a_long_run_of_one_letter_is_cut_into_pieces(name, letter, monkeypatch):
     segmenter.starts(text, {})
     if name == "given":
         return  # its words come with the document
+
     assert "".join(given) == text
     assert max(map(len, given)) <= 1000
 
@@ -100,6 +102,7 @@ def test_a_long_line_is_cut_after_a_mark():
 
     pieces = []
     Half(None).starts("x" * 700 + "。" + "y" * 700 + "\nend", {})
+
     assert pieces == ["x" * 700 + "。", "y" * 700 + "\n", "end"]
 
 
@@ -125,7 +128,9 @@ def test_a_segmenter_is_for_its_languages():
     config = validate(
         EncodeConfig, {"words": {"zh": "jieba", "ja": "fugashi", "th": "pythainlp"}}, "encode"
     )
+
     assert [chosen.name for chosen in config.words.values()] == ["jieba", "fugashi", "pythainlp"]
+
     with pytest.raises(
         ConfigurationError, match=r"jieba segments zh, yue, wuu, got the language 'ja'"
     ):

@@ -82,11 +82,13 @@ def write_parts(folder, found, parts):
 def run(work, folder, order=list):
     """All units of a pass, in the given order; records as the driver writes them."""
     total = {}
+
     for unit in order(range(work.units)):
         output = Output(folder)
         counts = work.run(unit, output)
         UnitRecord(work.name, unit, "key", "ok", counts, output.files).save(folder)
         add_counts(total, counts)
+
     return total
 
 
@@ -107,6 +109,7 @@ def encode(source, folder, tokenizer, *, parts, shards, order=list, max_unknown=
             "manifest", 1, "test", shards, tokenizer, SEED, {"sentences": {"name": "regex"}}
         ),
     ]
+
     total = {}
     for work in passes:
         add_counts(total, run(work, folder, order))
@@ -130,4 +133,5 @@ def token_rows(folder):
                 language,
                 group,
             )
+
     return found

@@ -56,29 +56,36 @@ def run(folder, settings, words=WORDS):
         "{path: " + str(folder / "pairs.tsv") + ", reader: tsv, language: en, target_language: fr}"
     )
     inputs = f"input=[{folder / 'texts.jsonl'}, {pairs}]"
+
     assert main(["--config", str(folder / "recipe.yaml"), inputs, f"output={folder / 'out'}"]) == 0
+
     shards = open_shards(folder / "out/encode")
     tokenizer = load_tokenizer(folder / "out/train_tokenizer/tokenizer")
     tokenized = {}
+
     for block in range(len(shards.index)):
         rows_of_block = shards.read_block(block)
         for row, uid in enumerate(rows_of_block.fixed["document_uid"]):
             sides = (rows_of_block.columns[name][row] for name in ("token_ids", "target_ids"))
             text, target = (tokenizer.decode(side) for side in sides)
             tokenized[uid.tobytes()] = (text, target)
+
     return folder / "out", tokenized
 
 
 def test_words_of_training_documents_are_translated(tmp_path):
     output, tokenized = run(tmp_path / "all", "word_rate: 1.0")
     held_out = 0
+
     for path in sorted((output / "clean/documents").glob("*")):
         for document in read_documents(path):
             sides = (document.text, document.target_text or "")
             heldout = is_heldout(document.uid, 0.2, 5)
             held_out += heldout
             assert tokenized[document.uid] == (sides if heldout else tuple(map(translate, sides)))
+
     assert 10 < held_out < 40
+
     counts = json.loads((output / "encode/report.json").read_text())["counts"]
     words = " ".join(
         side for uid, sides in tokenized.items() if not is_heldout(uid, 0.2, 5) for side in sides
@@ -86,6 +93,7 @@ def test_words_of_training_documents_are_translated(tmp_path):
     expected = sum(
         len(re.findall(new, words, re.IGNORECASE)) for new in ("Fluss", "großes", "der", "rot")
     )
+
     assert counts["code_switch"]["replaced"] == expected
     assert {path.name for path in (output / "corrupt").iterdir()} >= {"masked_lm", "translation_lm"}
 
@@ -95,13 +103,18 @@ def test_another_dictionary_makes_encode_again(tmp_path, capsys):
     capsys.readouterr()
     _, after = run(tmp_path / "twice", "word_rate: 1.0", {**WORDS, "red": "röter"})
     shown = capsys.readouterr().err
+
     assert "clean: already complete" in shown
     assert "encode: done" in shown
     assert any("röter" in text for text, _ in after.values())
+
     words = ["--config", str(tmp_path / "twice/recipe.yaml"), f"output={tmp_path / 'twice/out'}"]
     (tmp_path / "twice/en-de.txt").write_text("river\n")
+
     assert main([*words, f"input={tmp_path / 'twice/texts.jsonl'}"]) == 64
     assert "line 1: expected a word and its translation, got 'river'" in capsys.readouterr().err
+
     (tmp_path / "twice/en-de.txt").unlink()
+
     assert main([*words, f"input={tmp_path / 'twice/texts.jsonl'}"]) == 64
     assert "encode.code_switch.dictionaries" in capsys.readouterr().err

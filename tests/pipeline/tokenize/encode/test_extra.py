@@ -40,11 +40,13 @@ def run(folder, name, *words):
         }
         for number in range(40)
     ]
+
     del rows[0]["license"], rows[1]["score"]
     (folder / "rows.jsonl").write_text(
         "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
     )
     recipe = str(write_recipe(folder, RECIPE))
+
     assert (
         main(
             [
@@ -57,17 +59,22 @@ def run(folder, name, *words):
         )
         == 0
     )
+
     return folder / name, rows
 
 
 def test_declared_columns_are_in_the_view_of_a_row_and_in_the_manifest(tmp_path, capsys):
     output, rows = run(tmp_path, "out", "encode.extra=[license, score, grade]")
+
     assert "no document has grade (encode.extra)" in " ".join(capsys.readouterr().out.split())
+
     totals = Manifest.load(output / "encode" / "manifest.json").config["extra_totals"]
     licenses = Counter(row["license"] for row in rows if "license" in row)
+
     assert {
         name: amounts["documents"] for name, amounts in totals["license"]["values"].items()
     } == licenses
+
     scores = [row["score"] for row in rows if "score" in row]
     numbers = {
         "count": len(scores),
@@ -75,15 +82,20 @@ def test_declared_columns_are_in_the_view_of_a_row_and_in_the_manifest(tmp_path,
         "min": min(scores),
         "max": max(scores),
     }
+
     assert totals["score"]["numbers"] == numbers
     assert totals["grade"]["documents"] == 0
     assert "secret" not in totals
+
     shown = str(view_of(output / "corrupt/causal_lm/train/manifest.json", 2))
+
     assert any(name in shown for name in LICENSES)
     assert "score" in shown
     assert "secret" not in shown
+
     sheet = set_sheet(Manifest.load(output / "encode" / "manifest.json"))
     shown = {str(name): str(value) for name, value in sheet.rows}
+
     assert "cc-by: 13 documents" in shown["license"]
     assert "from 0 to 4.875" in shown["score"]
     assert shown["grade"] == "no document has it"
@@ -94,9 +106,12 @@ def test_sets_of_recipes_that_declare_nothing_have_the_same_bytes(tmp_path):
     plain, _ = run(tmp_path, "plain")
     declared, _ = run(tmp_path, "declared", "encode.extra=[license]")
     shards = sorted(path.name for path in (plain / "encode").glob("shard-*.arrow"))
+
     assert len(shards) > 1
+
     for name in shards:
         assert (plain / "encode" / name).read_bytes() == (declared / "encode" / name).read_bytes()
+
     assert "extra" not in (plain / "encode" / "manifest.json").read_text(encoding="utf-8")
 
 
@@ -119,16 +134,23 @@ def test_totals_of_parts_add_up_to_those_of_all(rows):
     keys = ("a", "b")
     chosen = [(select_extra(extra, keys), tokens) for extra, tokens in rows]
     parts = [count_extra(chosen[start::3], keys) for start in range(3)]
+
     assert merge_totals(parts, keys) == count_extra(chosen, keys)
+
     for key in keys:
         having = [(extra[key], tokens) for extra, tokens in rows if extra.get(key) is not None]
         total = count_extra(chosen, keys)[key]
+
         assert total["documents"] == len(having)
+
         numbers = [
             value for value, _ in having if isinstance(value, int) and not isinstance(value, bool)
         ]
+
         assert total["numbers"].get("count", 0) == len(numbers)
+
         others = sum(amounts["documents"] for amounts in total["values"].values())
+
         assert others + len(numbers) == len(having)
 
 
@@ -137,5 +159,8 @@ def test_values_beyond_a_bound_are_counted_together(count):
     rows = [(json.dumps({"a": f"v{number:04d}"}), 2) for number in range(count)]
     total = count_extra([*rows, rows[-1]], ["a"])["a"]
     assert len(total["values"]) == min(count, 256)
-    assert total["others"] == {"documents": max(0, count - 256), "tokens": 2 * max(0, count - 256)}
+    assert total["others"] == {
+        "documents": max(0, count - 256),
+        "tokens": 2 * max(0, count - 256),
+    }
     assert total["values"][f"v{count - 1:04d}"] == {"documents": 2, "tokens": 4}

@@ -18,6 +18,7 @@ def test_documents_table_says_where_each_row_came_from(encoded):
     by_uid = {document.uid: document for document in passes.documents(passes.COUNT)}
     found = passes.token_rows(encoded)
     uids = []
+
     for shard in range(passes.SHARDS):
         path = encoded / f"documents-{shard:05d}-of-{passes.SHARDS:05d}.arrow"
         for row in pa.ipc.open_file(path).read_all().to_pylist():
@@ -25,6 +26,7 @@ def test_documents_table_says_where_each_row_came_from(encoded):
                 assert row[name] == getattr(by_uid[row["uid"]], name)
             assert row["tokens"] == len(found[row["uid"]][1])
             uids.append(row["uid"])
+
     assert (
         uids
         == list(found)
@@ -61,26 +63,41 @@ def test_codes_are_places_in_the_sorted_names_and_other_sides_are_counted(tokeni
         )
         for number, document in enumerate(passes.documents(12))
     ]
+
     found[5] = found[5].replace(target_text=None)
     source = passes.write_parts(tmp_path / "clean", found, 2)
     passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=1)
     tokens = open_shards(tmp_path / "encode")
+
     assert tokens.manifest.languages == ("de", "en", "fr", "und", "zh")
     assert tokens.manifest.source_groups == ("books", "crawl")
+
     model = load_tokenizer(tokenizer)
     by_uid = {document.uid: document for document in found}
     counted = Counter()
+
     for row in tokens.read_block(0):
         uid = row.fixed["document_uid"].tobytes()
         document = by_uid[uid]
+
         assert model.decode(row["target_ids"]) == (document.target_text or "")
+
         names = [tokens.manifest.languages[code] for code in row["target_language"]]
+
         assert names == (
             [] if document.target_text is None else [document.target_language or "und"]
         )
+
         if not is_heldout(uid, passes.HELDOUT, passes.SEED):
-            counted.update([*row["token_ids"].tolist(), *row["target_ids"].tolist()])
+            counted.update(
+                [
+                    *row["token_ids"].tolist(),
+                    *row["target_ids"].tolist(),
+                ]
+            )
+
     table = pa.ipc.open_file(tmp_path / "encode" / "token_counts.arrow").read_all().to_pydict()
+
     assert Counter(dict(zip(table["id"], table["count"], strict=True))) == counted
 
 

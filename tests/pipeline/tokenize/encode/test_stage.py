@@ -20,7 +20,9 @@ def test_every_document_is_there_and_decodes_to_its_text(encoded, tokenizer):
     model = load_tokenizer(tokenizer)
     found = passes.token_rows(encoded)
     wanted = passes.documents(passes.COUNT)
+
     assert len(found) == passes.COUNT == len(open_shards(encoded))
+
     for document in wanted:
         shard, ids, _, language, group = found[document.uid]
         assert model.decode(ids) == document.text
@@ -36,19 +38,26 @@ def test_bytes_do_not_depend_on_order_parts_or_flushes(
     passes.encode(
         source, tmp_path / "reverse", tokenizer, **options, order=lambda units: units[::-1]
     )
+
     assert files_of(tmp_path / "reverse") == expected
+
     two = passes.write_parts(tmp_path / "clean", passes.documents(passes.COUNT), 2)
     passes.encode(two, tmp_path / "parts", tokenizer, parts=2, shards=passes.SHARDS)
+
     assert files_of(tmp_path / "parts") == expected
+
     monkeypatch.setattr(runs, "_FLUSH_BYTES", 2000)
     passes.encode(source, tmp_path / "small", tokenizer, **options)
+
     assert files_of(tmp_path / "small") == expected
+
     with PieceFile(tmp_path / "small", "tmp/runs/000000.pieces") as run:
         assert len(run) > 3 * passes.SHARDS
     monkeypatch.undo()
     monkeypatch.setattr(shuffle, "_BUNDLE_FILES", 2)
     monkeypatch.setattr(shuffle, "_BUNDLED_OPENS", 4)
     passes.encode(source, tmp_path / "bundles", tokenizer, **options)
+
     assert len(list((tmp_path / "bundles" / "tmp" / "runs-bundles").iterdir())) == -(
         -passes.PARTS // 2
     )
@@ -60,6 +69,7 @@ def test_documents_without_tokens_are_counted(tokenizer, tmp_path):
     found[4] = found[4].replace(text="")
     source = passes.write_parts(tmp_path / "clean", found, 2)
     counts = passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=2)
+
     assert (counts["documents_in"], counts["documents_out"], counts["rejected"]) == (
         10,
         9,
@@ -70,27 +80,42 @@ def test_documents_without_tokens_are_counted(tokenizer, tmp_path):
 
 def test_the_manifest_leads_to_the_tokenizer(encoded, tokenizer):
     manifest = open_shards(encoded).manifest
+
     assert (
         find_tokenizer(encoded / "manifest.json", manifest.tokenizer.fingerprint)
         == tokenizer.resolve()
     )
     assert manifest.totals.tokens == sum(manifest.totals.tokens_by_language.values())
     assert manifest.totals.tokens == sum(manifest.totals.tokens_by_source.values())
+
     with pytest.raises(ConfigurationError, match="no tokenizer has the fingerprint 00ff"):
         find_tokenizer(encoded / "manifest.json", "00ff")
 
 
-@pytest.mark.parametrize(("name", "more"), [("slurm", {"partition": "cpu"}), ("ray", {})])
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("slurm", {"partition": "cpu"}),
+        ("ray", {}),
+    ],
+)
 def test_a_worker_has_the_memory_of_its_cores(name, more, monkeypatch):
     """1 GB of documents in a shard takes 15.3 GB. Local workers share the memory of the machine."""
     options = [{"mem_per_cpu_gb": 4, "cpus_per_task": cores, **more} for cores in (1, 4)]
     one, four = (ExecutorConfig(name=name, options=one) for one in options)
+
     assert check_memory(four, 8, 8e9) == check_memory(one, 32, 8e9) == ""
+
     said = check_memory(one, 8, 8e9)
+
     assert "needs about 15.3 GB, but has 4.3 GB: raise executor.options.mem_per_cpu_gb" in said
+
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=32 * 10**9))
+
     assert check_memory(ExecutorConfig(tasks=8, workers=2), 8, 8e9) == ""
+
     just_enough = (16e9 - worker_memory(1, 0)) / (worker_memory(1, 1) - worker_memory(1, 0))
+
     assert check_memory(ExecutorConfig(tasks=8, workers=2), 2, 2 * just_enough) == ""
     assert check_memory(ExecutorConfig(tasks=8, workers=4), 2, 2e9) == "", (
         "no more workers than shards"
@@ -115,6 +140,7 @@ def long_words(folder, known, unknown):
 def test_unknown_characters_are_counted_by_language_and_told(tmp_path, caplog):
     source, tokenizer = long_words(tmp_path, 18, 2)
     counts = passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=2)
+
     assert counts["unknown_text"] == {
         "en": {
             "characters": 18 * 300,
@@ -125,8 +151,10 @@ def test_unknown_characters_are_counted_by_language_and_told(tmp_path, caplog):
         "und": {"characters": 600, "tokens": 2, "unknown_characters": 600, "unknown_tokens": 2},
     }
     assert counts["unknown_reasons"] == {"words too long for the tokenizer": 600}
+
     (record,) = [record for record in caplog.records if record.message.startswith("encode: ")]
     said = record.message
+
     assert "unknown: 2 tokens for 600 characters (10.0 %): und 100.0 %" in said
     assert "(300 characters, at most 200)" in said
     assert "train byte_bpe" in said
@@ -144,15 +172,18 @@ def test_both_sides_of_pairs_are_counted(tmp_path):
     source = passes.write_parts(tmp_path / "pairs", found, 1)
     counts = passes.encode(source, tmp_path / "encode", tokenizer, parts=1, shards=1)
     unknown = {name: text["unknown_characters"] for name, text in counts["unknown_text"].items()}
+
     assert unknown == {"en": 1, "ru": 9, "und": 0}
 
 
 def test_more_than_half_unknown_is_an_error_unless_a_key_allows_it(tmp_path):
     source, tokenizer = long_words(tmp_path, 9, 11)
+
     with pytest.raises(
         ConfigurationError, match=r"55\.0 % of .* limit is 50\.0 %(.|\n)*raise encode\.max_unknown"
     ):
         passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=2, max_unknown=0.5)
+
     passes.encode(source, tmp_path / "allowed", tokenizer, parts=2, shards=2, max_unknown=0.55)
     one = [passes.documents(1)[0].replace(text=f"{'the fox ' * 99}ж", language="en")]
     source = passes.write_parts(tmp_path / "one", one, 1)

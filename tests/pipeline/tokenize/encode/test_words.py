@@ -58,6 +58,7 @@ def recipe_of(folder, tokenizer, languages=("zh", "en"), **encode):
 
 def run(folder, tokenizer="wordpiece", languages=("zh", "en"), **encode):
     folder.mkdir(exist_ok=True)
+
     with (folder / "zh.jsonl").open("w") as file:
         for number in range(60):
             text = (
@@ -67,6 +68,7 @@ def run(folder, tokenizer="wordpiece", languages=("zh", "en"), **encode):
             file.write(
                 json.dumps({"text": text, "cut": re.findall(".+?(?:[，。]|$)", text)}) + "\n"
             )
+
     with (folder / "en.jsonl").open("w") as file:
         for number in range(20):
             file.write(
@@ -75,9 +77,12 @@ def run(folder, tokenizer="wordpiece", languages=("zh", "en"), **encode):
                 )
                 + "\n"
             )
+
     path = folder / "recipe.yaml"
     path.write_text(json.dumps(recipe_of(folder, tokenizer, languages, **encode)))
+
     assert main(["--config", str(path)]) == 0
+
     return folder / "out"
 
 
@@ -96,19 +101,23 @@ def slow_word_starts(text, encoding):
 
     starts = {0}
     place = 0
+
     for word in jieba.cut(text):
         if not word.isspace():
             starts |= {
                 number for number, start in enumerate(encoding.starts.tolist()) if start == place
             }
         place += len(word)
+
     return sorted(starts)
 
 
 def test_tokens_are_stored_with_the_words_of_the_segmenter(segmented):
     """Chinese by jieba, English by the pieces; the tokens of both are those of a run without."""
     manifest = open_shards(segmented / "encode").manifest
+
     assert manifest.config["words"] == {"zh": {"name": "jieba"}}
+
     tokenizer = load_tokenizer(
         find_tokenizer(segmented / "encode" / "manifest.json", manifest.tokenizer.fingerprint)
     )
@@ -116,14 +125,19 @@ def test_tokens_are_stored_with_the_words_of_the_segmenter(segmented):
         each.uid: each for each in read_documents(find_documents_file(segmented / "clean", 0))
     }
     rows = all_rows(segmented / "encode")
+
     assert len(rows) == len(documents) == 80
+
     for row in rows:
         document = documents[row.fixed["document_uid"].tobytes()]
         encoding = tokenizer.encode([document.text])[0]
+
         assert np.array_equal(encoding.ids, row["token_ids"])
+
         wanted = slow_word_starts(document.text, encoding)
         if document.language == "en":
             wanted = np.flatnonzero(tokenizer.vocabulary.opens_word(encoding.ids)).tolist()
+
         assert row["word_starts"].tolist() == wanted
 
 
@@ -136,6 +150,7 @@ def test_labels_are_whole_words_but_for_one(segmented):
         for row in all_rows(segmented / "group" / "packed-38-sep" / "train")
     }
     several = 0
+
     for example in all_rows(segmented / "corrupt" / "whole_word_masking" / "train"):
         sample = samples[int(example.fixed["uid"])]
         starts = np.append(sample["word_starts"], len(sample["ids"]))
@@ -144,8 +159,11 @@ def test_labels_are_whole_words_but_for_one(segmented):
         ]
         word_of = np.searchsorted(starts, example["label_positions"] - 1, side="right") - 1
         masked = np.bincount(word_of, minlength=len(sizes))
+
         assert ((masked > 0) & (masked < sizes)).sum() <= 1
+
         several += int((masked > 1).sum())
+
     assert several > 20, "words of several characters are masked"
 
 
@@ -165,6 +183,7 @@ def test_corruption_while_training_gives_what_is_stored(segmented, options):
         {name: column for name, column in samples.columns.items() if name != "word_starts"},
     )
     changed = 0
+
     for rows, is_same in ((samples, True), (plain, False)):
         examples, skips = corruption(rows, np.zeros(len(rows), np.uint16))
         for example, skip in zip(examples, skips, strict=True):
@@ -172,15 +191,19 @@ def test_corruption_while_training_gives_what_is_stored(segmented, options):
             same = skip or all(np.array_equal(example[name], wanted[name]) for name in wanted)
             assert same or not is_same
             changed += not same
+
     assert changed > 10
 
 
 def test_without_segmenters_nothing_is_stored_of_them(tmp_path, capsys):
     out = run(tmp_path / "plain")
     manifest = open_shards(out / "encode").manifest
+
     assert "word_starts" not in manifest.roles
     assert "words" not in manifest.config
+
     said = " ".join("".join(capsys.readouterr()).split())
+
     assert (
         "words: 60 documents of 80 (zh) have no spaces between words, so each piece of the "
         "tokenizer counts as a word in" in said
@@ -202,6 +225,7 @@ def test_a_segmenter_of_a_language_that_no_document_has_is_named(tmp_path, capsy
     )
     run(tmp_path, languages=("und", "en"), words={"zh": "jieba"})
     said = " ".join("".join(capsys.readouterr()).split())
+
     assert (
         "words: encode.words names zh, but the languages of the documents are en, und: set them by"
         in said
@@ -212,18 +236,28 @@ def test_words_that_come_with_the_documents_are_stored_and_those_without_are_cou
     tmp_path, capsys
 ):
     """Chinese has a field of words here, English none."""
-    out = run(tmp_path, words={"zh": {"name": "given", "key": "cut"}, "en": "given"})
+    out = run(
+        tmp_path,
+        words={
+            "zh": {"name": "given", "key": "cut"},
+            "en": "given",
+        },
+    )
+
     assert "20 documents without words (encode.words)" in " ".join(
         "".join(capsys.readouterr()).split()
     )
+
     manifest = open_shards(out / "encode").manifest
     tokenizer = load_tokenizer(
         find_tokenizer(out / "encode" / "manifest.json", manifest.tokenizer.fingerprint)
     )
     documents = {each.uid: each for each in read_documents(find_documents_file(out / "clean", 0))}
+
     for row in all_rows(out / "encode"):
         document = documents[row.fixed["document_uid"].tobytes()]
         encoding = tokenizer.encode([document.text])[0]
+
         if document.language == "zh":  # the field cuts after each comma and full stop
             marks = [
                 0,
@@ -232,4 +266,5 @@ def test_words_that_come_with_the_documents_are_stored_and_those_without_are_cou
             wanted = [int(np.searchsorted(encoding.starts, mark)) for mark in marks]
         else:
             wanted = np.flatnonzero(tokenizer.vocabulary.opens_word(encoding.ids)).tolist()
+
         assert row["word_starts"].tolist() == wanted

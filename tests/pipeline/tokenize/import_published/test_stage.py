@@ -32,6 +32,7 @@ def recipe(tmp_path, tokenizer, objective="masked_lm"):
         clean: {{language: null, filters: []}}, tokenizer: {tokenizer}, encode: {{}}, group: {{}},
         corrupt: [{{name: {objective}, max_length: 64}}]}}
     """
+
     return write_recipe(tmp_path, text)
 
 
@@ -43,16 +44,23 @@ def test_a_recipe_runs_with_a_published_tokenizer(tmp_path, capsys, caplog):
     path = byte_level(tmp_path / "published")
     size = len(json.loads(path.read_text()))
     file = recipe(tmp_path, f"{{path: {path}, add: true}}")
+
     assert main(["--config", str(file)]) == 0
+
     added = f"<pad> {size}, <cls> {size + 1}, <sep> {size + 2}, <mask> {size + 3}"
+
     assert (
         f"added after the vocabulary of vocab.json: {added}"
         in caplog.text + capsys.readouterr().err
     )
+
     examples = open_shards(tmp_path / "out" / "corrupt" / "masked_lm" / "train")
     facts = examples.manifest.tokenizer
+
     assert (facts.name, facts.vocab_size) == ("tokenizer_json", size + 4)
+
     end = dict.fromkeys(("bos", "eos", "unk"), size - 1)  # the roles that GPT2Tokenizer gives
+
     assert facts.special_ids == {
         "pad": size,
         "cls": size + 1,
@@ -68,23 +76,31 @@ def test_a_recipe_runs_with_a_published_tokenizer(tmp_path, capsys, caplog):
         load_tokenizer(tmp_path / "out" / "tokenizer" / "tokenizer").vocabulary.fingerprint
         == facts.fingerprint
     )
+
     report = json.loads((tmp_path / "out" / "tokenizer" / "report.json").read_text())
+
     assert report["counts"]["added"] == {
         "<pad>": size,
         "<cls>": size + 1,
         "<sep>": size + 2,
         "<mask>": size + 3,
     }
+
     written = (
         (tmp_path / "out" / "corrupt" / "masked_lm" / "train" / "manifest.json").stat().st_mtime_ns
     )
+
     assert main(["--config", str(file)]) == 0, "all is done"
     assert (
         tmp_path / "out" / "corrupt" / "masked_lm" / "train" / "manifest.json"
     ).stat().st_mtime_ns == written
+
     (path.parent / "chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")
+
     assert main(["--config", str(file)]) == 0
+
     kept = tmp_path / "out" / "tokenizer" / "tokenizer" / "source" / "chat_template.jinja"
+
     assert kept.read_text(encoding="utf-8") == "{{ messages }}", (
         "a changed file of the publisher is taken anew"
     )
@@ -113,8 +129,11 @@ def test_without_a_pad_rows_are_filled_up_with_the_end_token(tmp_path, caplog, i
     if is_imported:
         import_tokenizer(path, tmp_path / "model" / "tokenizer")
         path = tmp_path / "model"
+
     assert main(["--config", str(recipe(tmp_path, f"{{path: {path}}}", "causal_lm"))]) == 0
+
     facts = facts_of(tmp_path, "causal_lm")
+
     assert (facts.vocab_size, facts.special_ids) == (
         size,
         dict.fromkeys(("bos", "eos", "pad", "unk"), size - 1),
@@ -127,6 +146,7 @@ def test_roles_are_checked_when_the_recipe_is_read():
         ConfigurationError, match="expected roles among pad cls sep mask bos eos unk, got maks"
     ):
         validate(TokenizerConfig, {"path": "x", "specials": {"maks": "x"}}, "recipe")
+
     assert (
         validate(TokenizerConfig, {"path": "x", "sentinels": "[unused{}]"}, "recipe").sentinels
         == "[unused{}]"
@@ -135,13 +155,18 @@ def test_roles_are_checked_when_the_recipe_is_read():
 
 def test_a_bare_file_is_read_by_the_class_that_the_recipe_names(tmp_path, capsys):
     path = sentencepiece_model(tmp_path / "bare", **LIKE_T5)
+
     assert main(["--config", str(recipe(tmp_path, f"{{path: {path}}}"))]) == 64
     assert "name the class by tokenizer.tokenizer_class" in " ".join(
         capsys.readouterr().err.split()
     )
+
     file = recipe(tmp_path, f"{{path: {path}, tokenizer_class: T5Tokenizer, add: true}}")
+
     assert main(["--config", str(file)]) == 0
+
     facts = facts_of(tmp_path)
+
     assert {"pad": 0, "eos": 1, "unk": 2}.items() <= facts.special_ids.items()
     assert len(facts.sentinels) == 100
 
@@ -156,9 +181,21 @@ def rows(entry):
 @pytest.mark.parametrize(
     ("stages", "has", "needed"),
     [
-        (rows({"name": "masked_lm", "max_length": 64}), {"eos"}, ["pad", "cls", "sep", "mask"]),
-        (rows({"name": "masked_lm", "max_length": 64}), {"pad", "cls", "sep", "mask"}, []),
-        (rows({"name": "span_corruption", "input_length": 64}), {"pad"}, ["eos", "sentinels"]),
+        (
+            rows({"name": "masked_lm", "max_length": 64}),
+            {"eos"},
+            ["pad", "cls", "sep", "mask"],
+        ),
+        (
+            rows({"name": "masked_lm", "max_length": 64}),
+            {"pad", "cls", "sep", "mask"},
+            [],
+        ),
+        (
+            rows({"name": "span_corruption", "input_length": 64}),
+            {"pad"},
+            ["eos", "sentinels"],
+        ),
         (
             rows({"name": "span_corruption", "input_length": 64, "mode": "R"}),
             {"pad", "eos"},
@@ -186,6 +223,7 @@ def test_more_sentinels_than_can_be_added_are_refused_by_that_reason():
     recipe = validate(
         Recipe, {"corpus": "c", **rows({"name": "span_corruption", "input_length": 4096})}, "recipe"
     )
+
     with pytest.raises(ConfigurationError, match=r"needs .* sentinels"):
         list(
             find_missing_roles(

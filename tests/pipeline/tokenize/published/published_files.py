@@ -76,7 +76,10 @@ NASTY = [
 def corpus():
     draw = random.Random(1)
     syllables = ["lo", "wer", "ne", "st", "wi", "de", "ka", "ta", "mi", "ro", "un", "ing"]
-    words = [*WORDS, *("".join(draw.choices(syllables, k=3)) for _ in range(60))]
+    words = [
+        *WORDS,
+        *("".join(draw.choices(syllables, k=3)) for _ in range(60)),
+    ]
     return [" ".join(draw.choices(words, k=30)) for _ in range(80)]
 
 
@@ -120,10 +123,12 @@ def sentencepiece_model(folder, name="spiece.model", **options):
         "num_threads": 1,
         **options,
     }
+
     with (folder / name).open("wb") as file:
         sentencepiece.SentencePieceTrainer.Train(
             sentence_iterator=iter(corpus()), model_writer=file, **options
         )
+
     return folder / name
 
 
@@ -142,8 +147,19 @@ def unigram_json(folder, **changes):
     folder.mkdir(parents=True, exist_ok=True)
     letters = sorted({c for text in corpus() for c in text} - {" "})
     specials = ["<pad>", "</s>", "<unk>", "<mask_1>"]
-    pieces = [*((piece, 0.0) for piece in specials), ("▁the", -2.0), ("▁cat", -2.5), ("▁", -3.0)]
-    model = Tokenizer(models.Unigram([*pieces, *((letter, -8.0) for letter in letters)], 2, False))
+    pieces = [
+        *((piece, 0.0) for piece in specials),
+        ("▁the", -2.0),
+        ("▁cat", -2.5),
+        ("▁", -3.0),
+    ]
+    model = Tokenizer(
+        models.Unigram(
+            [*pieces, *((letter, -8.0) for letter in letters)],
+            2,
+            False,
+        )
+    )
     model.normalizer = normalizers.NFKC()
     model.pre_tokenizer = pre_tokenizers.Metaspace()
     model.add_special_tokens(specials)

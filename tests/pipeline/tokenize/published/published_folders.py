@@ -10,10 +10,12 @@ from tests.pipeline.tokenize.published import published_files as files
 
 def write(folder, **contents):
     folder.mkdir(parents=True, exist_ok=True)
+
     for name, content in contents.items():
         (folder / f"{name}.json").write_text(
             json.dumps(content, ensure_ascii=False), encoding="utf-8"
         )
+
     return folder
 
 
@@ -35,7 +37,13 @@ def byte_level(folder, family, **config):
 
 def suffixed(folder, family, unknown, **config):
     """Pieces that end words by `</w>`."""
-    letters = sorted({*"".join(files.corpus()), *pre_tokenizers.ByteLevel.alphabet()} - {" "})
+    letters = sorted(
+        {
+            *"".join(files.corpus()),
+            *pre_tokenizers.ByteLevel.alphabet(),
+        }
+        - {" "}
+    )
     pieces = [
         *letters,
         *(f"{letter}</w>" for letter in letters),
@@ -45,12 +53,14 @@ def suffixed(folder, family, unknown, **config):
         "cat</w>",
         unknown,
     ]
+
     lines = ["#version: 0.2", "t h", "th e</w>", "c a", "ca t</w>"]
     write(
         folder,
         vocab={piece: number for number, piece in enumerate(pieces)},
         tokenizer_config={"tokenizer_class": f"{family}Tokenizer", "unk_token": unknown, **config},
     )
+
     (folder / "merges.txt").write_text("\n".join(lines) + "\n")
     return folder
 
@@ -123,7 +133,12 @@ def bpe(merges=(("t", "h"), ("th", "e"), ("c", "a")), prefix="", **options):
     if prefix:
         letters += [f"{prefix}{letter}" for letter in letters[3:]]
     pieces = list(
-        dict.fromkeys([*letters, *(left + right.removeprefix(prefix) for left, right in merges)])
+        dict.fromkeys(
+            [
+                *letters,
+                *(left + right.removeprefix(prefix) for left, right in merges),
+            ]
+        )
     )
     ids = {piece: number for number, piece in enumerate(pieces)}
     return models.BPE(ids, list(merges), unk_token="<unk>", **options)
@@ -139,6 +154,7 @@ def unigram(scheme):
         ("▁", -3.0),
         *((c, -8.0) for c in letters),
     ]
+
     space = pre_tokenizers.Metaspace(prepend_scheme=scheme)
     return {"kind": models.Unigram(pieces, 0, False), "pre_tokenizer": space}
 
@@ -173,6 +189,7 @@ def special_tokens_map(folder):
         "normalized": False,
         "single_word": False,
     }
+
     return write(
         bert(folder),
         special_tokens_map={"mask_token": entry, "additional_special_tokens": ["[unused1]"]},

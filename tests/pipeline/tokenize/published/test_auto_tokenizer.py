@@ -46,15 +46,20 @@ def check(folder, out, theirs, **options):
     special = [ours.piece(token) for token in np.flatnonzero(ours.vocabulary.special)]
     encodings = ours.encode(TEXTS)
     rows = [encoding.ids for encoding in encodings]
+
     for text, encoding in zip(TEXTS, encodings, strict=True):
         assert len(encoding.starts) == len(encoding.ids)
         assert (np.diff(encoding.starts) >= 0).all(), text
         assert ((encoding.starts >= 0) & (encoding.starts < max(len(text), 1))).all(), text
+
     plain = [
         number for number, text in enumerate(TEXTS) if not any(piece in text for piece in special)
     ]
+
     assert len(plain) > 30
+
     expected = theirs(TEXTS, add_special_tokens=False)["input_ids"]
+
     assert [rows[number].tolist() for number in plain] == [expected[number] for number in plain]
     # text never becomes a special piece but the unknown one
     outside = ours.vocabulary.special.copy()
@@ -67,10 +72,14 @@ def check(folder, out, theirs, **options):
         assert ours.piece(token) == entry.content
         if not entry.special:
             assert token in ours.encode([f" {entry.content} "])[0].ids
+
     assert ours.vocabulary.size == max(theirs.get_vocab().values()) + 1
+
     for role, token in ours.vocabulary.specials.items():
         assert getattr(theirs, f"{role}_token_id") in (token, None)
+
     assert load_tokenizer(out).vocabulary.fingerprint == ours.vocabulary.fingerprint
+
     return ours
 
 
@@ -81,20 +90,26 @@ def test_a_folder_has_the_ids_of_transformers(tmp_path, name):
     ours = check(folder, tmp_path / "out", theirs)
     theirs.save_pretrained(tmp_path / "saved")
     again = check(tmp_path / "saved", tmp_path / "again", load(tmp_path / "saved"))
+
     assert again.vocabulary.size == ours.vocabulary.size
 
 
 def test_a_note_names_what_is_left_out(tmp_path):
     import_tokenizer(dropout(tmp_path / "in"), tmp_path / "out")
+
     assert any("dropout 0.5" in note for note in PublishedMetadata.find(tmp_path / "out").notes)
+
     import_tokenizer(FOLDERS["special merges"](tmp_path / "merges"), tmp_path / "out2")
+
     assert any(
         note.startswith("2 merges") for note in PublishedMetadata.find(tmp_path / "out2").notes
     )
+
     folder = files.t5_model(tmp_path / "t5").parent
     (folder / "tokenizer_config.json").unlink()
     write(folder, config={"model_type": "t5"})
     ours = import_tokenizer(folder, tmp_path / "out3")
+
     assert [ours.piece(token) for token in ours.vocabulary.sentinels] == [
         f"<extra_id_{n}>" for n in range(100)
     ]
@@ -176,13 +191,19 @@ def test_ranks_are_read_as_the_class_reads_vocabulary_and_merges(tmp_path, famil
         b" c",
         b" cat",
     ]
+
     lines = [f"{base64.b64encode(token).decode()} {rank}" for rank, token in enumerate(ranks)]
     (tmp_path / name).write_text("\n".join(lines) + "\n")
     kind = "GPT2Tokenizer" if family == "GPT2" else "PreTrainedTokenizerFast"
     ours = import_tokenizer(tmp_path / name, tmp_path / "out", tokenizer_class=kind)
     for text in ("the cat", "cat the", "thecat 中"):
         assert b"".join(ranks[token] for token in ours.encode([text])[0].ids) == text.encode()
-    assert ours.encode(["the cat"])[0].ids.tolist() == [ranks.index(b"the"), ranks.index(b" cat")]
+
+    assert ours.encode(["the cat"])[0].ids.tolist() == [
+        ranks.index(b"the"),
+        ranks.index(b" cat"),
+    ]
+
     with pytest.raises(ConfigurationError, match="name the class"):
         import_tokenizer(tmp_path / name, tmp_path / "other")
 
@@ -196,6 +217,7 @@ def test_a_saved_tokenizer_json_has_the_roles_of_its_class(tmp_path, family):
         )
     else:
         folder = byte_level(tmp_path / "x", family)
+
     saved = load(folder)
     saved.backend_tokenizer.save(str(tmp_path / "tokenizer.json"))
     tokenizer = import_tokenizer(tmp_path / "tokenizer.json", tmp_path / "out")
@@ -203,4 +225,5 @@ def test_a_saved_tokenizer_json_has_the_roles_of_its_class(tmp_path, family):
         role: getattr(saved, f"{role}_token_id")
         for role in ("pad", "cls", "sep", "mask", "bos", "eos", "unk")
     }
+
     assert tokenizer.vocabulary.specials == roles

@@ -23,6 +23,7 @@ from tests.pipeline.tokenize.tokenizers.test_tokenizer import trained
 def folders(name, folder):
     source = folder / "f"
     options = {}
+
     if name == "wordpiece":
         source = files.wordpiece(source)
         options = {"add": ["eos"]}
@@ -37,6 +38,7 @@ def folders(name, folder):
     else:
         trained(name, folder / "t")
         return folder / "t"
+
     import_tokenizer(source, folder / "t", **options)
     return folder / "t"
 
@@ -57,16 +59,19 @@ def test_an_exported_folder_of_a_type_loads_with_the_fast_tokenizer_and_the_same
 ):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     (name, options), folder = PUBLISHED_AS[model_type], tmp_path / "t"
+
     if name == "own":  # the published one is no single tokenizer
         trained("unigram", folder)
     else:
         source = files.sentencepiece_model(tmp_path / "f", name, **options).parent
         (source / "config.json").write_text(json.dumps({"model_type": model_type}))
         import_tokenizer(source, folder)
+
     AutoConfig.for_model(model_type).save_pretrained(tmp_path / "out")
     report = export_tokenizer(folder, tmp_path / "out")
     ours = load_tokenizer(folder)
     theirs = AutoTokenizer.from_pretrained(tmp_path / "out")
+
     assert theirs.is_fast
     assert len(theirs) == ours.vocabulary.size
     assert {
@@ -78,10 +83,12 @@ def test_an_exported_folder_of_a_type_loads_with_the_fast_tokenizer_and_the_same
         for text in (*files.NASTY, *files.corpus()[:9])
         if not any(x in text for x in (*files.SPECIALS, "▁"))
     ]
+
     equal = [
         theirs(text, add_special_tokens=False).input_ids == ours.encode([text])[0].ids.tolist()
         for text in texts
     ]
+
     assert len(texts) > 25
     assert not [text for text, same in zip(texts, equal, strict=True) if not same]
     assert all("▁" in text or "<mask>" in text for text in report.differing)
@@ -97,15 +104,19 @@ def test_transformers_loads_every_special_token_and_the_same_ids(tmp_path, name,
     ours = load_tokenizer(folder)
     out = tmp_path / "out"
     vocabulary = ours.vocabulary
+
     assert export_tokenizer(folder, out).texts == 200
+
     texts = [
         *PROBE_TEXTS[::7],
         *(f"the {ours.piece(token)} cat" for token in vocabulary.specials.values()),
     ]
     report = export_tokenizer(folder, out, TextForm(max_length=77), texts=texts)
     theirs = AutoTokenizer.from_pretrained(out)
+
     assert len(theirs) == vocabulary.size
     assert report.published or theirs.model_max_length == 77
+
     if not report.published and "mask" in vocabulary.specials:  # it strips the space before it
         before = ours.encode(["the"])[0].ids.tolist()
         mask = vocabulary.specials["mask"]
@@ -113,6 +124,7 @@ def test_transformers_loads_every_special_token_and_the_same_ids(tmp_path, name,
             *before,
             mask,
         ]
+
     for role in ("pad", "cls", "sep", "mask", "bos", "eos", "unk"):
         assert getattr(theirs, f"{role}_token_id") == vocabulary.specials.get(role)
     for token in (*vocabulary.sentinels, *vocabulary.modes.values()):
@@ -120,11 +132,13 @@ def test_transformers_loads_every_special_token_and_the_same_ids(tmp_path, name,
     for text in ("the cat sat. unaffable", "the cat " * 500):
         found = theirs(text, add_special_tokens=False, verbose=False).input_ids
         assert found == ours.encode([text])[0].ids.tolist()
+
     found = [
         theirs(text, add_special_tokens=False, split_special_tokens=True).input_ids
         for text in texts
     ]
     pairs = zip(texts, found, strict=True)
+
     assert report.differing == [
         text for text, ids in pairs if ids != ours.encode([text])[0].ids.tolist()
     ]
@@ -149,20 +163,28 @@ def test_frames(tmp_path):
     folder = folders("wordpiece", tmp_path)
     read = lambda: tokenizers.Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))  # noqa: E731
     export_tokenizer(folder, tmp_path / "out", TextForm(type_ids=True))
+
     assert read().encode("the", "cat").tokens == ["[CLS]", "the", "[SEP]", "cat", "[SEP]"]
     assert read().encode("the", "cat").type_ids == [0, 0, 0, 1, 1]
     assert (
         "token_type_ids"
         in json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())["model_input_names"]
     )
+
     export_tokenizer(folder, tmp_path / "out", TextForm(frame=END))
+
     assert read().encode("the").tokens == ["the", "</s>"]
+
     export_tokenizer(folder, tmp_path / "out", TextForm(frame=ExportTemplate()))
+
     assert read().encode("the").tokens == ["[CLS]", "the", "[SEP]"], "the template of its publisher"
+
     export_tokenizer(
         folder, tmp_path / "out", TextForm(frame=ExportTemplate(("cls",), ("sep", "sep"), ("sep",)))
     )
+
     assert read().encode("the", "cat").tokens == ["[CLS]", "the", "[SEP]", "[SEP]", "cat", "[SEP]"]
+
     with pytest.raises(
         ConfigurationError, match=r"the special tokens around exported rows needs .*'cls'"
     ):

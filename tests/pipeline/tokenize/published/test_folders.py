@@ -37,11 +37,13 @@ def test_its_own_folder_an_output_and_an_imported_model(ours, tmp_path):
     model.mkdir()
     (model / "tokenizer").symlink_to(ours)
     own = {"name", "published.json", "tokenizer.json", "vocabulary.json"}
+
     for folder in (ours, ours.parents[1], ours.parent, model):
         found = find_clozeline_tokenizer(folder)
         assert found.algorithm == "tokenizer_json"
         names = {str(path.relative_to(found.folder)) for path in found.files}
         assert {name for name in names if not name.startswith("source/")} == own < names
+
     for folder in (write_vocabulary(tmp_path / "published"), tmp_path, tmp_path / "nowhere"):
         assert find_clozeline_tokenizer(folder) is None
 
@@ -60,10 +62,12 @@ def test_a_run_leads_to_the_tokenizer_of_its_shards(tmp_path, listed):
     (run / "checkpoints").mkdir(parents=True)
     shards = f"[{sets / 'train'}]" if listed else str(sets / "train" / "manifest.json")
     (run / "config.yaml").write_text(f"data: {{shards: {shards}}}\n", encoding="utf-8")
+
     assert (
         find_clozeline_tokenizer(run).files[0].parent
         == tmp_path / "sets" / "out" / "tokenizer" / "tokenizer"
     )
+
     damaged = r"(?s)config\.yaml: the file is damaged .*; give the folder of the tokenizer"
     for content, error, message in (
         (b"data: {}\n", ConfigurationError, "expected the key data.shards"),
@@ -81,25 +85,33 @@ def test_importing_ours_is_a_copy_to_which_an_imported_one_adds_tokens(ours, tmp
     copied = import_tokenizer(ours, tmp_path / "copy")
     for path in filter(Path.is_file, ours.rglob("*")):
         assert (tmp_path / "copy" / path.relative_to(ours)).read_bytes() == path.read_bytes()
+
     assert copied.vocabulary.folder == tmp_path / "copy"
+
     size = copied.vocabulary.size
+
     assert (
         import_tokenizer(ours, tmp_path / "other", add=["bos"]).vocabulary.specials["bos"] == size
     )
+
     again = import_tokenizer(
         tmp_path / "other", tmp_path / "third", specials={"eos": "[SEP]"}, pad_by_eos=True
     )
+
     assert again.vocabulary.specials == {**copied.vocabulary.specials, "bos": size, "eos": 3}
+
     with pytest.raises(ConfigurationError, match="leave out tokenizer_class"):
         import_tokenizer(ours, tmp_path / "fourth", tokenizer_class="BertTokenizer")
     folder = tmp_path / "trained"
     save_tokenizer(
         Character.train(["the cat"], Character.Options(size=500), folder), "character", folder
     )
+
     assert (
         import_tokenizer(folder, tmp_path / "fifth", pad_by_eos=True).vocabulary.specials["pad"]
         == 0
     )
+
     with pytest.raises(ConfigurationError, match="leave out add"):
         import_tokenizer(folder, tmp_path / "sixth", add=["bos"])
 
@@ -125,6 +137,7 @@ def test_files_of_every_tokenizer_class_are_kept(tmp_path):
     for name in (*names, *left):
         (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "in" / name).write_text(name)
+
     assert len(names) > 12
     assert kept(tmp_path / "in", tmp_path / "out") == names
 
@@ -136,8 +149,10 @@ def test_a_link_out_of_the_folder_is_refused_and_one_of_a_hub_cache_is_read(tmp_
     (cache / "blobs").mkdir()
     (cache / "blobs" / "77").write_text("{}")
     (snapshot / "tokenizer.json").symlink_to(Path("../../blobs/77"))
+
     assert kept(snapshot, tmp_path / "out") == {"tokenizer.json"}
     assert not (tmp_path / "out" / SOURCE / "tokenizer.json").is_symlink()
+
     (tmp_path / "secret").write_text("key")
     (snapshot / "chat_template.jinja").symlink_to(tmp_path / "secret")
     with pytest.raises(ConfigurationError, match=r"chat_template\.jinja"):
@@ -148,6 +163,7 @@ def test_a_file_that_is_no_tokenizer_by_its_size_is_refused(tmp_path, monkeypatc
     monkeypatch.setattr(folders, "_LARGEST", 3)
     (tmp_path / "vocab.txt").write_text("abcd", encoding="utf-8")
     (tmp_path / "out").mkdir()
+
     with pytest.raises(
         ConfigurationError, match="a file of a tokenizer has at most 3 bytes, this one has 4"
     ):
@@ -168,9 +184,12 @@ def test_ids_that_end_a_text(tmp_path, stated, ids):
     (tmp_path / SOURCE / "generation_config.json").write_text(
         f'{{"eos_token_id": {stated}}}', encoding="utf-8"
     )
+
     assert end_ids(None, [7]) == {7}
+
     if ids is not None:
         assert end_ids(tmp_path, [7]) == ids
         return
+
     with pytest.raises(ConfigurationError, match=r"generation_config\.json"):
         end_ids(tmp_path, [7])

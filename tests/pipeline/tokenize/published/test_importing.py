@@ -46,8 +46,17 @@ def imported(tmp_path_factory):
 
 def test_roles_are_found(imported):
     roles = {name: tokenizer.vocabulary.specials for name, (_, tokenizer) in imported.items()}
-    assert roles["wordpiece"] == {"pad": 0, "unk": 3, "cls": 4, "sep": 5, "mask": 6}
+
+    assert roles["wordpiece"] == {
+        "pad": 0,
+        "unk": 3,
+        "cls": 4,
+        "sep": 5,
+        "mask": 6,
+    }
+
     end = imported["byte_level"][1].vocabulary.size - 1
+
     assert roles["byte_level"] == {"bos": end, "eos": end, "unk": end}
     assert roles["bpe"] == {"unk": 0, "bos": 1, "eos": 2}
     assert roles["unigram"] == roles["json"] == {"pad": 0, "eos": 1, "unk": 2}
@@ -58,6 +67,7 @@ def test_a_user_defined_piece_with_a_role_is_not_found_in_text(tmp_path):
     tokenizer = import_tokenizer(path, tmp_path / "out")
     mask = tokenizer.vocabulary.specials["mask"]
     marks = ids(tokenizer, ["a<mask>b (x) c"])[0]
+
     assert mask not in marks
     assert tokenizer.piece(mask) == "<mask>"
     assert "(x)" in [tokenizer.piece(token) for token in marks], (
@@ -74,11 +84,17 @@ def test_roles_sentinels_and_added_pieces(tmp_path):
         sentinels="[unused{}]",
         add=["eos", "modes"],
     )
+
     size = len(path.read_text().split())
+
     assert tokenizer.vocabulary.sentinels == (1, 2)
     assert tokenizer.vocabulary.specials["bos"] == 4
     assert tokenizer.vocabulary.specials["eos"] == size
-    assert tokenizer.vocabulary.modes == {"R": size + 1, "S": size + 2, "X": size + 3}
+    assert tokenizer.vocabulary.modes == {
+        "R": size + 1,
+        "S": size + 2,
+        "X": size + 3,
+    }
     assert json.loads((tmp_path / "a" / "published.json").read_text())["added"] == [
         "</s>",
         "<R>",
@@ -108,14 +124,19 @@ def test_ids_without_a_piece_get_one_that_no_text_gives(tmp_path):
     path.write_text(path.read_text() + "the\n")
     lines = path.read_text().split()
     tokenizer = import_tokenizer(path, tmp_path / "a", add=["eos"])
+
     assert [tokenizer.piece(token) for token in (len(lines) - 1, len(lines))] == ["the", "</s>"]
+
     (hole,) = [token for token in range(len(lines)) if tokenizer.piece(token) != lines[token]]
+
     assert tokenizer.vocabulary.special[hole]
     assert ids(tokenizer, ["the", tokenizer.piece(hole)])[0] == [len(lines) - 1], "the last one"
+
     merged = files.byte_level(tmp_path / "bl")
     pieces = json.loads(merged.read_text())
     merged.write_text(json.dumps({**pieces, "<|endoftext|>": len(pieces) + 3}))
     tokenizer = import_tokenizer(merged, tmp_path / "b", add=["pad"])
+
     assert tokenizer.vocabulary.specials["eos"] == len(pieces) + 3
     assert tokenizer.vocabulary.specials["pad"] == len(pieces) + 4
 
@@ -129,6 +150,7 @@ def with_far_id(folder, name):
     facts = json.loads((folder / "tokenizer.json").read_text())
     entry = {"id": FAR, "content": "<far>", "special": True, "normalized": False}
     entry |= dict.fromkeys(("single_word", "lstrip", "rstrip"), False)
+
     if name == "tokenizer.json":
         facts["added_tokens"].append(entry)
     elif name == "tokenizer.json model":
@@ -139,6 +161,7 @@ def with_far_id(folder, name):
         (folder / name).write_text(json.dumps({"<far>": FAR}))
     else:
         (folder / name).write_text(json.dumps({"added_tokens_decoder": {str(FAR): entry}}))
+
     (folder / "tokenizer.json").write_text(json.dumps(facts))
 
 
@@ -161,6 +184,7 @@ def test_an_id_far_above_the_number_of_pieces_is_refused_before_a_library_makes_
     }
     library(tmp_path / "source", models.BPE(vocab=pieces, merges=[("t", "h")], unk_token="<unk>"))
     with_far_id(tmp_path / "source", name)
+
     with pytest.raises(
         ConfigurationError, match="the id 4,000,000,000 is far above the number of pieces"
     ):
@@ -170,6 +194,7 @@ def test_an_id_far_above_the_number_of_pieces_is_refused_before_a_library_makes_
 def test_ranks_far_above_their_number_are_refused(tmp_path):
     lines = [f"{base64.b64encode(bytes([byte])).decode()} {byte}" for byte in range(256)]
     (tmp_path / "far.tiktoken").write_text("\n".join([*lines, f"YWI= {FAR}", ""]))
+
     with pytest.raises(ConfigurationError, match="the id 4,000,000,000 is far above"):
         import_tokenizer(
             tmp_path / "far.tiktoken", tmp_path / "out", tokenizer_class="PreTrainedTokenizerFast"
@@ -215,13 +240,22 @@ def test_errors_name_the_file_that_was_given(imported, tmp_path, name, damage):
                 given if name == "ours" else given / source.name, tmp_path / "copy"
             )
         )
+
         assert not said or (str(given) in said and str(tmp_path / "copy") not in said)
+
         file.write_bytes(whole)
 
 
 @pytest.mark.parametrize(
     ("pad_id", "pad"),
-    [("own", "<|pad|>"), (0, None), (-1, None), (10**6, None), (None, None), ([3], None)],
+    [
+        ("own", "<|pad|>"),
+        (0, None),
+        (-1, None),
+        (10**6, None),
+        (None, None),
+        ([3], None),
+    ],
 )
 def test_the_pad_is_that_of_the_model_where_it_stands_for_no_text(tmp_path, pad_id, pad):
     """And the tokenizer names none itself."""
@@ -231,9 +265,12 @@ def test_the_pad_is_that_of_the_model_where_it_stands_for_no_text(tmp_path, pad_
         json.dumps({"pad_token_id": size - 1 if pad_id == "own" else pad_id})
     )
     tokenizer = import_tokenizer(tmp_path, tmp_path / "out")
+
     assert tokenizer.vocabulary.specials.get("pad") == (None if pad is None else size - 1)
+
     files.wordpiece(tmp_path / "wp")
     (tmp_path / "wp" / "config.json").write_text(json.dumps({"pad_token_id": 4}))
+
     assert import_tokenizer(tmp_path / "wp", tmp_path / "wp out").vocabulary.specials["pad"] == 0
 
 
@@ -259,6 +296,7 @@ def test_an_unknown_token_with_another_role_is_refused(tmp_path, role, is_named)
     with pytest.raises(ConfigurationError, match=f"'{piece}', which is .*{role}"):
         import_tokenizer(_word_level(tmp_path / "in", piece, **roles), tmp_path / "out")
     own = _word_level(tmp_path / "own", "<unk>", eos="<eos>", unk="<unk>")
+
     assert ids(import_tokenizer(own, tmp_path / "own out"), ["the dog"]) == [[4, 3]]
 
 
@@ -279,6 +317,7 @@ def test_a_byte_level_tokenizer_may_share_its_unknown_token_if_it_has_every_byte
         "decoder": decoders.ByteLevel(),
     }
     folder = library(tmp_path / "in", kind, specials=[end], config=config, **parts)
+
     if lost:
         with pytest.raises(ConfigurationError, match="endoftext"):
             import_tokenizer(folder, tmp_path / "out")

@@ -34,17 +34,21 @@ def slow_learner(words, room, fewest, join, banned=(), letters=None):
                 else min(tied, key=lambda pair: [*map(names.index, pair)])
             )
         )
+
         words = [slow_merge(word, merges[-1], join) for word in words]
+
     return merges
 
 
 def slow_merge(word, pair, join):
     """The symbols of a word with a pair of them merged, from left to right."""
     done = []
+
     for symbol in word:
         if done and [done[-1], symbol] == pair:
             # What was merged just now may be no part of the same pair again.
             done[-1] = join(*pair) + "\0"
         else:
             done.append(symbol)
+
     return [symbol.removesuffix("\0") for symbol in done]

@@ -15,9 +15,12 @@ LECTURE = "low " * 5 + "lowest " * 2 + "newer " * 6 + "wider " * 3 + "new " * 2
 def test_the_lectures_example(tmp_path):
     model = Bpe.train([LECTURE], Bpe.Options(size=154 + 11 + 8), tmp_path)
     pieces = [model.piece(token) for token in range(154, model.vocabulary.size)]
+
     assert sorted(pieces[:11]) == sorted("_delnorwits"), "letters come first"
     assert pieces[11:] == ["er", "er_", "ne", "new", "lo", "low", "newer_", "low_"]
+
     ids = model.encode(["newer  lower\nno_w é"])[0]
+
     assert [model.piece(token) for token in ids.ids.tolist()] == [
         "newer_",
         "low",
@@ -46,17 +49,23 @@ def test_pieces_and_ids_are_those_of_the_slow_learner(texts, room, fewest):
     letters = slow_letters(words, room)
     words = [word for word in words if set(word) <= set(letters)]
     merges = slow_learner(words, room - len(letters), fewest, operator.add, reserved)
+
     with tempfile.TemporaryDirectory() as folder:
         model = Bpe.train(
             texts, Bpe.Options(size=first + room, reserved=0, min_frequency=fewest), Path(folder)
         )
+
     wanted = list(dict.fromkeys([*letters, *map("".join, merges)]))
+
     assert [model.piece(token) for token in range(first, model.vocabulary.size)] == wanted
+
     for text, encoding in zip(texts, model.encode(texts), strict=True):
         cut = []
+
         for word in text.split():
             symbols = [*word.replace("_", "\1"), "_"]
             for pair in merges:
                 symbols = slow_merge(symbols, pair, operator.add)
             cut += [symbol if symbol in wanted else "<unk>" for symbol in symbols]
+
         assert [model.piece(token) for token in encoding.ids.tolist()] == cut

@@ -115,6 +115,7 @@ def byte_level(splitter=None, normalizer=None, added=()):
         if splitter
         else level
     )
+
     model.normalizer = normalizer
     model.pre_tokenizer = split
     alphabet = pre_tokenizers.ByteLevel.alphabet()
@@ -153,6 +154,7 @@ def test_ids_and_offsets_are_those_of_the_complete_text(name, text):
     ours, library = published(name)
     (found,) = ours.encode([text])
     expected = library.encode(text, add_special_tokens=False)
+
     assert found.ids.tolist() == expected.ids
     # some normalizers lose track of characters they delete
     if not {"\x00", "\x0b", "\x85", "\x1c"} & {*text}:
@@ -167,10 +169,16 @@ def test_a_word_that_is_longer_than_is_encoded_at_once_is_cut_from_its_beginning
     word = "the" * (LIMIT // 3 + 5)  # the cut falls inside of a `the`
     parts = [before, word[:LIMIT], word[LIMIT:], " lower"]
     if before.endswith(" "):
-        parts = [before[:-1], " " + word[: LIMIT - 1], word[LIMIT - 1 :], " lower"]
+        parts = [
+            before[:-1],
+            " " + word[: LIMIT - 1],
+            word[LIMIT - 1 :],
+            " lower",
+        ]
     wanted = [
         token for part in parts for token in library.encode(part, add_special_tokens=False).ids
     ]
+
     assert ours.encode([before + word + " lower"])[0].ids.tolist() == wanted
     assert (
         before.endswith(" ")
@@ -184,6 +192,7 @@ def test_a_file_with_a_gap_in_its_ids_is_named(tmp_path):
     name, last = max(plain["model"]["vocab"].items(), key=lambda item: item[1])
     plain["model"]["vocab"][name] = last + 1
     (tmp_path / "tokenizer.json").write_text(json.dumps(plain), encoding="utf-8")
+
     with pytest.raises(
         IntegrityError,
         match=r"tokenizer\.json: .*expected the ids 0 .. \d+ without holes.*; copy it",

@@ -24,8 +24,10 @@ FEW = settings(max_examples=50)
 @given(st.text(st.sampled_from("ab \n\té"), max_size=60), st.integers(2, 12))
 def test_slices_join_to_the_text_and_fall_before_white_space_where_they_can(text, limit):
     slices = split_text(text, limit)
+
     assert "".join(slices) == text
     assert all(len(one) <= limit for one in slices)
+
     for one, after in pairwise(slices):
         assert after
         if any(
@@ -55,13 +57,16 @@ def test_lost_or_added_text_is_noticed(tokens, held):
     first = len(special_pieces(2))
     good = np.array([first + 97])
     bad = np.array([first + 97 + token for token in tokens], np.int64)
+
     with pytest.raises(
         IntegrityError,
         match=rf"text 1 of a batch has 3 bytes, but its tokens have {held}; .*'abc'",
     ):
         pieces.encodings(["a", "abc", "a"], [good, bad, good])
+
     with pytest.raises(IntegrityError, match="lost or added text"):
         pieces.encodings(["<pad>"], [np.array([0])])
+
     assert pieces.decode([3, len(pieces.names) - 1]) == "<mask>ab"
 
 
@@ -76,10 +81,12 @@ def test_pieces_of_some_bytes_of_a_character_open_a_word_where_most_letters_do()
         "é": 1,
         "한": 2,
     }
+
     bytes_ = [letter.encode()[:size] for letter, size in starts.items()]
     pieces = PieceTable(
         [*bytes_, b"\x80\xad", b"\xb8\xad a"], [str(number) for number in range(len(starts) + 2)]
     )
+
     assert pieces.word_starts().tolist() == [
         True,
         True,
@@ -105,9 +112,17 @@ def test_word_ends_and_fingerprints():
         "\u3000": True,
         "é": False,
     }
+
     pieces = PieceTable(
-        [*map(str.encode, words), b"\xa0", b"\n\xc2", None], [*words, "a", "b", "c"]
+        [
+            *map(str.encode, words),
+            b"\xa0",
+            b"\n\xc2",
+            None,
+        ],
+        [*words, "a", "b", "c"],
     )
+
     assert pieces.word_ends().tolist() == [*words.values(), False, False, False]
     assert (
         fingerprint({"a": 1, "b": [2]})

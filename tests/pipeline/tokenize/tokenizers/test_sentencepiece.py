@@ -31,8 +31,11 @@ def test_ids_are_those_of_sentencepiece(tmp_path, kind):
         for text in (*NASTY, *texts, "a\nb\n\n the  cat\n")
         if not any(map(text.__contains__, left_out))
     ]
+
     assert len(same) > 100
+
     ids = [encoding.ids.tolist() for encoding in tokenizer.encode(same)]
+
     assert [library.encode(text) for text in same] == ids
     assert [converted.encode(text, add_special_tokens=False).ids for text in same] == ids
     assert (
@@ -40,12 +43,15 @@ def test_ids_are_those_of_sentencepiece(tmp_path, kind):
     )
     # the mark of a space goes through its bytes, and a newline is a piece
     marked = tokenizer.encode(["a\u2581 b\n"])[0].ids.tolist()
+
     assert [tokenizer.piece(token) for token in marked][-6:-3] == ["<0xE2>", "<0x96>", "<0x81>"]
     assert library.decode(marked) == "a\u2581 b\n"
     assert tokenizer.piece(marked[-1]) == "\n"
     assert tokenizer.vocabulary.word_start[marked[-1]]
+
     random.Random(2).shuffle(texts)
     other = kind.train(texts, kind.Options(size=480), tmp_path / "b")
+
     assert kind is Unigram or other.vocabulary.fingerprint == tokenizer.vocabulary.fingerprint
 
 

@@ -137,7 +137,11 @@ def corpus():
 
 def trained(name, folder, **options):
     kind = TOKENIZERS.load_class(name)
-    tokenizer = kind.train(corpus(), validate(kind.Options, {"size": 480, **options}, name), folder)
+    tokenizer = kind.train(
+        corpus(),
+        validate(kind.Options, {"size": 480, **options}, name),
+        folder,
+    )
     save_tokenizer(tokenizer, name, folder)
     return tokenizer
 
@@ -160,6 +164,7 @@ def check(tokenizer, texts):
         if tokenizer.LOSS:
             check_lossy(tokenizer, text, encoding)
             continue
+
         assert tokenizer.decode(encoding.ids) == text
         assert not tokenizer.vocabulary.special[encoding.ids].any()
         assert encoding.ids.dtype == tokenizer.vocabulary.id_dtype
@@ -167,6 +172,7 @@ def check(tokenizer, texts):
         owners = [place for place, character in enumerate(text) for _ in character.encode()]
         position = 0
         ends = encoding.ends
+
         for number, (token, start) in enumerate(
             zip(encoding.ids.tolist(), encoding.starts.tolist(), strict=True)
         ):
@@ -182,10 +188,12 @@ def check_lossy(tokenizer, text, encoding):
     """
     unknown = tokenizer.vocabulary.specials["unk"]
     special = tokenizer.vocabulary.special
+
     assert not special[encoding.ids[encoding.ids != unknown]].any()
     assert encoding.ids.dtype == tokenizer.vocabulary.id_dtype
     assert (np.diff(encoding.starts) >= 0).all()
     assert bool(len(encoding.ids)) >= bool(text.split() and text.isalnum())
+
     for token, start in zip(encoding.ids.tolist(), encoding.starts.tolist(), strict=True):
         shown = tokenizer.decode_part([token]).strip()
         assert token == unknown or not shown or text[start:].lstrip()[: len(shown)] == shown
@@ -201,6 +209,7 @@ def _piece_bytes(tokenizer, token):
             if re.fullmatch("<0x..>", name)
             else name.replace("\u2581", " ").encode()
         )
+
     return bytes(BYTES[character] for character in name)
 
 
@@ -212,7 +221,19 @@ def test_nasty_texts_come_back_and_never_become_special(tokenizer):
 
 ANY = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=80)
 PARTS = st.lists(
-    st.sampled_from([*RESERVED, " ", "\n", "a", "<", ">", "\u2581", "é"]), max_size=12
+    st.sampled_from(
+        [
+            *RESERVED,
+            " ",
+            "\n",
+            "a",
+            "<",
+            ">",
+            "\u2581",
+            "é",
+        ]
+    ),
+    max_size=12,
 ).map("".join)
 
 
@@ -224,19 +245,28 @@ def test_any_text_comes_back(tokenizer, texts):
 
 def test_long_texts_are_cut_without_a_trace_in_their_tokens(tokenizer):
     text = " ".join(random.Random(1).choices([*WORDS, "\n", "  "], k=27_000))
+
     assert len(text) > 2 * 65536
+
     pieces = text.split("\n")
     short = [f"\n{piece}" if number else piece for number, piece in enumerate(pieces)]
     join_pieces = np.concatenate([encoding.ids for encoding in tokenizer.encode(short)])
     whole = tokenizer.encode([text])[0].ids
     # White space at the cuts may be split otherwise; words never are.
     seen = {
-        i for i in {*whole.tolist(), *join_pieces.tolist()} if tokenizer.decode_part([i]).strip()
+        i
+        for i in {
+            *whole.tolist(),
+            *join_pieces.tolist(),
+        }
+        if tokenizer.decode_part([i]).strip()
     }
     visible = [
         [tokenizer.piece(i) for i in ids.tolist() if i in seen] for ids in (whole, join_pieces)
     ]
+
     assert visible[0] == visible[1]
+
     check(tokenizer, ["x" * 140_000 + "  " + "y" * 70_000 + " " * 140_000])
 
 
@@ -261,6 +291,7 @@ def test_a_published_tokenizer_gives_the_same_ids_in_batches_and_from_its_files(
 
 def test_reserved_ids_come_first_and_are_the_special_ones(tokenizer):
     vocabulary = tokenizer.vocabulary
+
     assert [tokenizer.piece(i) for i in range(7)] == [
         "<pad>",
         "<cls>",
@@ -281,7 +312,9 @@ def test_reserved_ids_come_first_and_are_the_special_ones(tokenizer):
 
 def test_word_start_is_white_space_or_a_character_of_an_unspaced_script(tokenizer):
     vocabulary = tokenizer.vocabulary
+
     assert not (vocabulary.word_start & vocabulary.special).any()
+
     if tokenizer.LOSS:
         return
     for token in np.flatnonzero(~vocabulary.special).tolist():
@@ -290,6 +323,7 @@ def test_word_start_is_white_space_or_a_character_of_an_unspaced_script(tokenize
             assert vocabulary.word_start[token], text
         if text[0].isascii() and not text[0].isspace():
             assert not vocabulary.word_start[token], text
+
     for token in tokenizer.encode(["\n中"])[0].ids.tolist():
         assert vocabulary.word_start[token] == (_piece_bytes(tokenizer, token)[:1] in b"\n\xe4")
 
@@ -298,6 +332,7 @@ def test_words_are_those_between_white_space(tokenizer):
     """Newlines and tabs end a word, though no piece after them begins with a space."""
     draw = random.Random(5)
     spaced = [word for word in WORDS if word[0] < "\u0100"]
+
     for number in range(40):
         spaces = (" ", "\n", "\t", "\n\n  ", " \n", "  ", "\t\t", "\r\n", "\u3000")
         text = "".join(
@@ -309,6 +344,7 @@ def test_words_are_those_between_white_space(tokenizer):
         ]
         # white space may be unknown
         known = [word.strip() for word in found if word.strip() not in ("", "<unk>")]
+
         assert known == text.split()
         assert tokenizer.LOSS or not any(word.strip() and word[0] in "\n\t\r" for word in found), (
             "but its space"
@@ -331,13 +367,18 @@ def test_training_twice_gives_one_fingerprint(folder, tmp_path):
     them."""
     name = (folder / "name").read_text().strip()
     again = trained(name, tmp_path)
+
     assert again.vocabulary.fingerprint == load_tokenizer(folder).vocabulary.fingerprint
+
     for path in folder.iterdir():
         assert (tmp_path / path.name).read_bytes() == path.read_bytes()
     trained(name, tmp_path / "other", reserved=["<de>", "<en>"])
     other = load_tokenizer(tmp_path / "other")
+
     assert other.vocabulary.fingerprint != again.vocabulary.fingerprint
+
     ids = {other.piece(token): token for token in np.flatnonzero(other.vocabulary.special).tolist()}
+
     assert not {ids["<de>"], ids["<en>"]} & set(other.encode(["the <de> fox <en>"])[0].ids.tolist())
 
 
@@ -347,7 +388,9 @@ def test_sizes_that_a_text_does_not_support(folder, tmp_path):
     tokenizer = kind.train(
         ["the cat sat on the mat, the cat sat"] * 3, kind.Options(size=5000), tmp_path
     )
+
     assert (154 if tokenizer.LOSS else 410) < tokenizer.vocabulary.size < 600
+
     check(tokenizer, NASTY)
     with pytest.raises(ConfigurationError, match=r"size 100 is too small.*need\s\d\d\d"):
         kind.train(corpus(), kind.Options(size=100), tmp_path)
@@ -361,20 +404,27 @@ def test_special_ids_are_keys_of_the_training(folder, tmp_path):
     trained(name, tmp_path, sentinels=0, modes=False, reserved=0)
     tokenizer = load_tokenizer(tmp_path)
     vocabulary = tokenizer.vocabulary
+
     assert np.flatnonzero(vocabulary.special).tolist() == list(range(len(SPECIALS)))
     assert (vocabulary.sentinels, vocabulary.modes) == ((), {})
+
     check(tokenizer, [*WORDS, "the quick <extra_0> <R>"])
+
     assert (
         build_objective({"name": "masked_lm"}, vocabulary).first_token == vocabulary.specials["cls"]
     )
+
     with pytest.raises(
         ConfigurationError, match=r"sentinels, the tokenizer has 0; .*options` has `sentinels`"
     ):
         build_objective({"name": "span_corruption"}, vocabulary)
+
     some = trained(name, tmp_path / "some", sentinels=3, reserved=["<de>"]).vocabulary
     first = len(SPECIALS)
+
     assert (some.sentinels, sorted(some.modes)) == ((first, first + 1, first + 2), ["R", "S", "X"])
     assert some.special.sum() == first + 3 + 3 + 1
+
     with pytest.raises(
         ConfigurationError,
         match=r"128 `sentinels`, 3 `modes`, 16 `reserved`.*train_tokenizer\.options",
@@ -408,19 +458,26 @@ def test_letters_of_proteins_take_33_ids(tmp_path):
     tokenizer = kind.train(texts, options, tmp_path)
     save_tokenizer(tokenizer, "character", tmp_path)
     tokenizer = load_tokenizer(tmp_path)
+
     assert tokenizer.vocabulary.size == 33
     assert sorted(map(tokenizer.piece, range(8, 33))) == sorted(letters)
+
     (row,) = tokenizer.encode(["MKV😀*A"])
+
     assert list(map(tokenizer.piece, row.ids)) == ["M", "K", "V", "<unk>", "<unk>", "A"]
     assert (row.starts.tolist(), row.ends.tolist()) == ([0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6])
     assert tokenizer.decode(row.ids[:3]) == "MKV"
     assert "missing in the training text" in tokenizer.loss
+
     library = tokenizer.to_tokenizers()
+
     assert library.encode("MKV😀*A", add_special_tokens=False).ids == row.ids.tolist()
+
     with pytest.raises(
         ConfigurationError, match="7 special pieces, 1 `reserved` and a character need 9"
     ):
         kind.check_size(validate(kind.Options, {"size": 8, **keys}, "test"))
+
     with pytest.raises(
         ConfigurationError, match="16 `reserved` and 256 `bytes` and a character need 411"
     ):
@@ -463,7 +520,9 @@ def test_missing_tokenizer_and_unknown_algorithm(tmp_path):
     missing = r"vocabulary\.json: this file of a tokenizer is missing; copy"
     with pytest.raises(IntegrityError, match=missing):
         find_tokenizer(tmp_path / "run/manifest.json", "abc")
+
     assert find_tokenizer(tmp_path / "run/manifest.json", whole.vocabulary.fingerprint) == far
+
     with pytest.raises(ConfigurationError, match=f"{far} has {whole.vocabulary.fingerprint}$"):
         find_tokenizer(tmp_path / "manifest.json", "abc")
 
@@ -476,4 +535,5 @@ def test_every_objective_restores_its_tokens(folder, name):
     )
     found = corrupt_text(name, text, target="strange [MASK] potions", tokenizer=folder)
     original = found.objective.original(found.sample, found.example)
+
     assert found.objective.restore(found.example).tolist() == original.tolist()

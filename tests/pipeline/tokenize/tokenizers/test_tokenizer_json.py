@@ -29,20 +29,27 @@ def write_published(folder):
 def test_pieces_are_spelled_by_the_models_kind(tmp_path):
     """The file that is written neither cuts nor pads."""
     merged = import_tokenizer(byte_level(tmp_path), tmp_path / "a")
+
     assert (
         merged.decode(merged.encode([" naïve\n中<|endoftext|>"])[0].ids)
         == " naïve\n中<|endoftext|>"
     )
+
     pieces = import_tokenizer(unigram_json(tmp_path / "j"), tmp_path / "b")
+
     assert pieces.decode(pieces.encode(["the cat"])[0].ids) == " the cat"
     assert pieces.decode([1]) == "</s>"
+
     facts = json.loads((tmp_path / "b" / "tokenizer.json").read_text())
+
     assert facts["truncation"] is facts["padding"] is None
 
 
 def test_pieces_are_in_the_order_of_their_ids_without_holes(tmp_path):
     facts = read_tokenizer_json(unigram_json(tmp_path))
+
     assert list_pieces(facts, "x")[:4] == ["<pad>", "</s>", "<unk>", "<mask_1>"]
+
     facts["added_tokens"].append({"content": "<x>", "id": 99, "special": True})
     with pytest.raises(ConfigurationError, match="got 99 "):
         list_pieces(facts, "x")
@@ -80,6 +87,7 @@ def test_no_text_spells_a_special_piece(piece, before):
             facts, PublishedMetadata(specials={"unk": "<unk>", "eos": "</s>", "pad": "<pad>"})
         )
         found = tokenizer.encode([before + piece])[0].ids.tolist()
+
         assert not {1, 2} & set(found), facts["model"]["type"]
         assert tokenizer.piece(1) == "</s>"
 
@@ -98,15 +106,22 @@ def test_what_was_given_stays_and_lost_merges_are_counted():
         "merges": [["<", "s"], ["<s", "x"]],
         "dropout": 0.5,
     }
+
     facts = {
         "model": {**model, "unk_token": "s"},
         "added_tokens": [added("<s", 2, special=True)],
         "padding": {},
     }
+
     before = json.dumps(facts)
     hidden, lost = hide_pieces(facts, {"<s"})
+
     assert json.dumps(facts) == before
-    assert (lost, hidden["model"]["merges"], hidden["model"]["dropout"]) == (2, [], None)
+    assert (
+        lost,
+        hidden["model"]["merges"],
+        hidden["model"]["dropout"],
+    ) == (2, [], None)
     assert list(hidden["model"]["vocab"].values()) == [0, 1, 2, 3, 4]
     assert "<s" not in hidden["model"]["vocab"]
     assert hidden["added_tokens"][0]["content"] in hidden["model"]["vocab"]
@@ -123,8 +138,11 @@ def test_facts_come_back_and_a_changed_byte_is_noticed(tmp_path):
         max_length=9,
         notes=["a note"],
     )
+
     facts.save(tmp_path)
+
     assert PublishedMetadata.load(tmp_path) == facts
+
     path = tmp_path / "published.json"
     path.write_text(path.read_text().replace("<m>", "<n>"))
     with pytest.raises(IntegrityError, match="import the tokenizer again"):
@@ -137,6 +155,7 @@ def test_pieces_with_roles_are_special():
     )
     table = PieceTable([b" a\n", None, b"<m>\n", None, None], ["_a", "<c>", "<m>", "<e>", "<r>"])
     vocabulary = facts.vocabulary(table, {"name": "x"})
+
     assert vocabulary.special.tolist() == [False, True, True, True, True]
     assert (vocabulary.specials, vocabulary.sentinels, vocabulary.modes) == (
         {"mask": 2, "cls": 2},
@@ -153,5 +172,6 @@ def test_pieces_with_roles_are_special():
         == replace(facts, notes=["guessed"]).vocabulary(table, {"name": "x"}).fingerprint
     )
     assert vocabulary.word_end.tolist() == [True, False, False, False, False]
+
     with pytest.raises(ConfigurationError, match="has no '<q>'"):
         PublishedMetadata(specials={"mask": "<q>"}).vocabulary(table, {})

@@ -29,6 +29,7 @@ def some_texts():
 
 def test_words_are_those_of_the_text(case):
     tokenizer, words = case
+
     for text, encoding in zip(some_texts(), tokenizer.encode(some_texts()), strict=True):
         assert not tokenizer.vocabulary.special[encoding.ids].any()
         assert words_of(
@@ -39,6 +40,7 @@ def test_words_are_those_of_the_text(case):
 @pytest.mark.parametrize("name", UNMARKED)
 def test_objectives_of_words_are_refused_where_no_piece_marks_one(name, tmp_path):
     vocabulary = imported(UNMARKED[name], tmp_path).vocabulary
+
     for options in (
         "whole_word_masking",
         "span_boundary",
@@ -47,6 +49,7 @@ def test_objectives_of_words_are_refused_where_no_piece_marks_one(name, tmp_path
     ):
         with pytest.raises(ConfigurationError, match="does not mark where words start"):
             build_objective(options, vocabulary)
+
     for options in (
         "masked_lm",
         "text_infilling",

@@ -31,19 +31,24 @@ def slow_ids(text, pieces, unknown, lower_case):
     A word that is not spelled so is unknown.
     """
     ids = []
+
     for word in words_of(text, lower_case):
         cut = []
         rest = word
         mark = ""
+
         while rest:
             ends = [end for end in range(len(rest), 0, -1) if mark + rest[:end] in pieces]
             if not ends:
                 cut = []
                 break
+
             cut.append(pieces[mark + rest[: ends[0]]])
             rest = rest[ends[0] :]
             mark = "##"
+
         ids += cut or [unknown]
+
     return ids
 
 
@@ -65,6 +70,7 @@ def test_a_word_that_serves_as_a_special_token_is_spelled(tmp_path):
     pieces = {name: token for name, token in pieces_of(path).items() if name != "cat"}
     tokenizer = loaded(path, eos="cat")
     ids = tokenizer.encode(["the cat cats"])[0].ids.tolist()
+
     assert ids == slow_ids("the cat cats", pieces, pieces["[UNK]"], lower_case=True)
     assert tokenizer.vocabulary.specials["eos"] not in ids
 
@@ -78,7 +84,13 @@ def test_a_word_that_serves_as_a_special_token_is_spelled(tmp_path):
 def test_trained_pieces_are_those_of_the_slow_learner(texts, room, fewest, lower_case):
     reserved = special_pieces(0)
     found = [word for text in texts for word in words_of(text, lower_case)]
-    words = [[word[0], *(f"##{letter}" for letter in word[1:])] for word in found]
+    words = [
+        [
+            word[0],
+            *(f"##{letter}" for letter in word[1:]),
+        ]
+        for word in found
+    ]
     # a letter inside of words has a piece without ## too
     met = [
         [symbol for piece in word for symbol in dict.fromkeys([piece.removeprefix("##"), piece])]
@@ -87,16 +99,27 @@ def test_trained_pieces_are_those_of_the_slow_learner(texts, room, fewest, lower
     letters = slow_letters(met, room)
     words = [word for word, symbols in zip(words, met, strict=True) if set(symbols) <= set(letters)]
     merges = slow_learner(words, room - len(letters), fewest, join_pieces, letters=letters)
-    wanted = list(dict.fromkeys([*reserved, *letters, *(join_pieces(*pair) for pair in merges)]))
+    wanted = list(
+        dict.fromkeys(
+            [
+                *reserved,
+                *letters,
+                *(join_pieces(*pair) for pair in merges),
+            ]
+        )
+    )
     options = WordPiece.Options(
         size=len(reserved) + room, reserved=0, min_frequency=fewest, lower_case=lower_case
     )
     with tempfile.TemporaryDirectory() as folder:
         WordPiece.train(texts, options, Path(folder))
         model = WordPiece.load(Path(folder))
+
     assert [model.piece(token) for token in range(model.vocabulary.size)] == wanted
+
     pieces = {piece: number for number, piece in enumerate(wanted) if number >= len(reserved)}
     slow = [slow_ids(text, pieces, wanted.index("<unk>"), lower_case) for text in texts]
+
     assert [encoding.ids.tolist() for encoding in model.encode(texts)] == slow
 
 

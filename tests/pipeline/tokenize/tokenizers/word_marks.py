@@ -133,5 +133,8 @@ def words_of(starts, opens, text):
     """The text from the first token of each word to that of the next."""
     opens = np.array(opens)
     opens[0] = True
-    firsts = [*np.asarray(starts)[np.flatnonzero(opens)].tolist(), len(text)]
+    firsts = [
+        *np.asarray(starts)[np.flatnonzero(opens)].tolist(),
+        len(text),
+    ]
     return [text[first:last].strip() for first, last in pairwise(firsts)]

@@ -23,6 +23,7 @@ def expected(probability):
         for one in passes.documents(COUNT)
         if not is_heldout(one.uid, passes.HELDOUT, passes.SEED)
     ]
+
     chosen = [one for one in kept if fraction(one.uid, "tokenizer", passes.SEED) < probability]
     return [document.text for document in sorted(chosen, key=lambda document: document.uid)]
 
@@ -31,6 +32,7 @@ def expected(probability):
 def test_a_budget_chooses_by_uid_whatever_the_parts(tmp_path, monkeypatch, buckets):
     monkeypatch.setattr(sampling, "_BUCKET_BYTES", buckets)
     whole = sum(len(text.encode()) for text in expected(1.0))
+
     for number in (1, 3, 7):
         folder = tmp_path / str(number)
         parts = parts_of(folder, passes.documents(COUNT), number)
@@ -66,6 +68,7 @@ def test_languages_have_shares_by_a_power_of_their_bytes(tmp_path, alpha, part):
     copies = slow_copies(available, budget, alpha)
     wanted = []
     chosen = 0
+
     for document in sorted(kept, key=lambda document: document.uid):
         whole = int(copies[document.language])
         count = whole + (
@@ -73,7 +76,9 @@ def test_languages_have_shares_by_a_power_of_their_bytes(tmp_path, alpha, part):
         )
         wanted += [document.text] * count
         chosen += count > 0
+
     sample = choose_sample(parts_of(tmp_path, found, 3), budget, 0.2, passes.SEED, tmp_path, alpha)
+
     assert list(sample.texts()) == wanted
     assert (sample.documents, sample.over_budget, sample.held_out) == (
         chosen,
@@ -83,6 +88,7 @@ def test_languages_have_shares_by_a_power_of_their_bytes(tmp_path, alpha, part):
     assert (
         sum(sample.languages.values()) == sample.bytes == sum(len(text.encode()) for text in wanted)
     )
+
     if alpha < 1 and part == 0.4:
         assert sample.languages["sw"] / sample.bytes > 2 * available["sw"] / sum(available.values())
 
@@ -99,6 +105,7 @@ def test_both_sides_of_a_pair_count_and_are_given(tmp_path):
     wanted = sorted(
         (one.uid, side) for one in found for side in (one.text, one.target_text) if side
     )
+
     assert list(sample.texts()) == [text for _, text in wanted]
     assert sample.bytes == sum(len(text.encode()) for _, text in wanted)
     assert (sample.documents, sample.held_out) == (9, 0)

@@ -13,13 +13,17 @@ COUNT = 60
 
 def test_task_count_and_cut_into_parts_do_not_change_the_tokenizer(tmp_path):
     trees = []
+
     for number in (1, 4):
         source = passes.write_parts(tmp_path / f"clean{number}", passes.documents(COUNT), number)
         counts = passes.train(source, tmp_path / f"out{number}", number, size=600, budget=20_000)
         assert counts["skipped"]["over_budget"] > 0
         trees.append(files_of(tmp_path / f"out{number}"))
+
     assert trees[0] == trees[1]
+
     names = ("name", "published.json", "tokenizer.json", "vocabulary.json")
+
     assert sorted(trees[0]) == [f"tokenizer/{name}" for name in names]
 
 
@@ -28,6 +32,7 @@ def test_too_little_text_is_said_plainly(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         counts = passes.train(source, tmp_path / "out", 1, size=30000)
     size = counts["vocabulary"]["size"]
+
     assert counts["vocabulary"] == {"asked": 30000, "size": size}
     assert "the text is too short for 30,000 tokens" in caplog.text
     assert f"the vocabulary has {size:,}" in caplog.text
@@ -56,9 +61,11 @@ def test_configuration_is_checked_when_it_is_read():
         {"name": "unigram", "size": 4000, "options": {"num_threads": 2}},
         "recipe",
     )
+
     assert config.algorithm().options.num_threads == 2
     assert config.algorithm().options.size == 4000
     assert to_data(config)["options"] == {"num_threads": 2}
+
     for wrong, message in (
         ({"name": "bytebpe"}, "did you mean 'byte_bpe'"),
         ({"options": {"num_threads": 2}}, "unknown key 'num_threads'"),

@@ -35,6 +35,7 @@ def write_study(folder, *, flops=30000000.0, one="one", two="two"):
         evaluate__max_rows=24,
         model__position__maximum=48,
     )
+
     del plain["data"]["shards"], plain["output"], plain["steps"], plain["schedule"]["steps"]
     variants = VARIANTS.replace("one", one).replace("two", two)
     parts = {

@@ -29,13 +29,21 @@ def task(tmp_path_factory):
 def test_everything_follows_rows_and_width_unless_it_is_given(task):
     recipe, train = task
     plan = plan_finetuning(recipe, [], [train], None)
+
     assert (plan.seeds, plan.steps) == (5, max(40, 2 * plan.rows))  # batches of 8: 16 passes
     assert plan.learning_rate == plan_learning_rate(20)
     assert plan.given == ()
+
     for part in ("5 seeds", f"{plan.steps} steps", f"{plan.rows} rows", "width 20", "seeds, steps"):
         assert part in plan.line
     given = plan_finetuning(recipe, ["steps=7", "optimizer.learning_rate=0.5"], [train, train], 2)
-    assert (given.seeds, given.steps, given.learning_rate, given.rows) == (2, 7, 0.5, 2 * plan.rows)
+
+    assert (
+        given.seeds,
+        given.steps,
+        given.learning_rate,
+        given.rows,
+    ) == (2, 7, 0.5, 2 * plan.rows)
     assert given.given == ("steps", "optimizer.learning_rate")
     assert "auto" not in given.line
 
@@ -46,18 +54,25 @@ def test_the_time_is_at_least_that_of_the_arithmetic_and_then_measured(task, tmp
     plan = plan_finetuning(recipe, ["steps=240"], [train], 2)
     said = []
     tell = tell_time(tmp_path, plan, said.append)
+
     assert not tell()
     assert said == []
+
     (tmp_path / "events.jsonl").write_text(sealed(event="start", least_s=3.0) + "\n")
+
     assert not tell()
+
     (tmp_path / "metrics.jsonl").write_text(
         "".join(sealed(step=n, loss=1.0, time=n / 2) + "\n" for n in range(1, 10))
     )
+
     assert not tell()
     assert len(said) == 1
     assert "at least 6 s" in said[0]
+
     (tmp_path / "metrics.jsonl").write_text(
         "".join(sealed(step=n, loss=1.0, time=n / 2) + "\n" for n in range(1, 22))
     )
+
     assert tell()
     assert "2 seeds × 240 steps, about 4 min" in said[1]

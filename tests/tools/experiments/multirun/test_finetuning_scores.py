@@ -51,6 +51,7 @@ def write(folder, seed, predicted, **changes):
         "baselines": {"majority": {"accuracy": 0.5}, "words": {"accuracy": 0.8}},
         **changes,
     }
+
     plain = {"scores": scores, "facts": FACTS}
     (folder / "scores").mkdir(parents=True, exist_ok=True)
     (folder / "scores" / f"seed-{seed}.json").write_text(
@@ -64,6 +65,7 @@ def test_a_table_of_two_folders(tmp_path):
     write(tmp_path / "b", 0, [1, 1, 1, 0])
     groups = [(name, read_scored(tmp_path / name)) for name in ("a", "b")]
     lines = [" ".join(line.split()) for line in table_lines(groups)]
+
     assert lines == [
         "a: toy dev, 4 texts, 3 runs (seeds 0, 1, 10)",
         "a share of 4 texts decides nothing: its standard error is up to 0.25",
@@ -73,13 +75,24 @@ def test_a_table_of_two_folders(tmp_path):
         "accuracy 0.2500 (one run) baselines: majority 0.5000, words 0.8000 worse than majority "
         "and words",
     ]
+
     (line,) = comparison_lines(groups)
+
     assert line == "b - a: accuracy -0.5000 (one seed)"
     assert list(comparison_lines(groups[:1])) == []
+
     write(tmp_path / "b", 1, [0, 1, 1, 0])
-    (line,) = comparison_lines([groups[0], ("b", read_scored(tmp_path / "b"))])
+    (line,) = comparison_lines(
+        [
+            groups[0],
+            ("b", read_scored(tmp_path / "b")),
+        ]
+    )
+
     assert line == "b - a: accuracy -0.3750 ± 0.4268", "0.25 of three seeds, 0.1768 of two"
+
     write(tmp_path / "other", 0, ANSWERS, set="other")
+
     with pytest.raises(
         ConfigurationError, match="a comparison needs scores on one set, got 2: other, s"
     ):
@@ -90,6 +103,7 @@ def test_a_score_below_a_baseline_says_so_at_the_first_seed_and_what_helps(tmp_p
     """A given learning rate is not proposed again; a score above all baselines says nothing."""
     write(tmp_path / "a", 0, [0, 1, 0, 0])
     first = " ".join(advice_lines(read_scored(tmp_path / "a"), 400))
+
     for part in (
         "worse than counting words",
         "accuracy 0.7500 against 0.8000",
@@ -99,20 +113,29 @@ def test_a_score_below_a_baseline_says_so_at_the_first_seed_and_what_helps(tmp_p
         "text",
     ):
         assert part in first
+
     assert "learning_rate" not in first
+
     given = " ".join(advice_lines(read_scored(tmp_path / "a"), 400, ["optimizer.learning_rate"]))
+
     assert "optimizer.learning_rate" in given
     assert "1e-3" not in given
+
     write(tmp_path / "a", 1, [1, 0, 1, 0])
+
     assert "mean of 2 seeds" in " ".join(advice_lines(read_scored(tmp_path / "a"), 400))
+
     write(tmp_path / "b", 0, ANSWERS)
+
     assert advice_lines(read_scored(tmp_path / "b"), 400) == []
+
     write(
         tmp_path / "c",
         0,
         [1, 1, 0, 0],
         baselines={"majority": {"accuracy": 0.75}, "own": {"accuracy": 0.2}},
     )
+
     assert "most frequent answer" in " ".join(advice_lines(read_scored(tmp_path / "c"), 400))
 
 
@@ -120,14 +143,18 @@ def test_a_matrix_of_folders_by_sets(tmp_path):
     """Means over seeds; the gap is dev less the mean of the others."""
     for seed, predicted in ((0, [0, 1, 0, 1]), (1, [0, 1, 0, 0])):
         write(tmp_path / "en", seed, predicted)
+
         for name, other in (("de", [0, 1, 1, 0]), ("fr", [0, 1, 0, 0])):
             write(tmp_path / "en", seed, other, set=name)
             path = scores_path(tmp_path / "en", f"test_{name}", seed)
             path.parent.mkdir(exist_ok=True)
             (tmp_path / "en" / "scores" / f"seed-{seed}.json").rename(path)
+
         write(tmp_path / "en", seed, predicted)
+
     write(tmp_path / "fr", 0, [0, 1, 0, 0])
     found = list(matrix_lines([(name, read_by_split(tmp_path / name)) for name in ("en", "fr")]))
+
     assert [line.split() for line in found] == [
         ["accuracy", "dev", "de", "fr", "gap"],
         ["en", "0.8750", "0.5000", "0.7500", "0.2500"],
@@ -140,6 +167,7 @@ def test_folders_that_hold_no_scores(tmp_path):
         ConfigurationError, match=r"expected an output of clozeline finetune with scores, got none"
     ):
         read_scored(tmp_path)
+
     write(tmp_path, 0, ANSWERS)
     write(tmp_path, 1, ANSWERS, set="other")
     with pytest.raises(ConfigurationError, match="scored on different sets"):
@@ -170,10 +198,24 @@ def test_metrics_are_averaged_before_tasks():
                 )
             },
         ),
-        ("b", {"dev": runs("mnli", {"accuracy": 0.5}), "mm": runs("mnli", {"accuracy": 0.7})}),
-        ("c", {"dev": runs("sst2", {"accuracy": 0.9}), "other": runs("sst2", {"accuracy": 0.0})}),
+        (
+            "b",
+            {
+                "dev": runs("mnli", {"accuracy": 0.5}),
+                "mm": runs("mnli", {"accuracy": 0.7}),
+            },
+        ),
+        (
+            "c",
+            {
+                "dev": runs("sst2", {"accuracy": 0.9}),
+                "other": runs("sst2", {"accuracy": 0.0}),
+            },
+        ),
     ]
+
     *tasks, last = average_lines(folders)
+
     assert [line.split()[:2] for line in tasks] == [
         ["mrpc", "75.00"],
         ["mnli", "60.00"],
@@ -200,7 +242,13 @@ def test_the_best_score_chooses_and_the_first_of_equal_ones(tmp_path, monkeypatc
 
     monkeypatch.setattr(finetune, "collect_all", collect)
     monkeypatch.setattr(finetune.finetuning_scores, "read_scored", read)
-    chosen, lines = choose_words(tmp_path, Path("train.yaml"), ["seed=0"], {"steps": [1, 2, 3, 4]})
+    chosen, lines = choose_words(
+        tmp_path,
+        Path("train.yaml"),
+        ["seed=0"],
+        {"steps": [1, 2, 3, 4]},
+    )
+
     assert chosen == ["steps=2"]
     assert [training.overrides for training in trained] == [
         ["seed=0", f"steps={number + 1}", f"output={tmp_path / f'run-{number}' / 'run'}"]

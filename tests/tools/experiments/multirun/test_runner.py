@@ -38,6 +38,7 @@ def test_a_training_is_started_while_a_result_is_missing(monkeypatch, tmp_path, 
     for _ in range(2):
         collect_all([training(seed) for seed in range(2)], at_once)
     configs = [tmp_path / f"{seed}.yaml" for seed in range(2)]
+
     assert sorted(started) == [
         ["clozeline", "train", "--config", str(path), "steps=2"] for path in configs
     ]
@@ -88,6 +89,7 @@ def test_trainings_save_when_their_tool_is_told_to_stop(tmp_path, name, code, at
         if name != "SIGINT":
             tool.send_signal(signal.Signals[name])
         assert tool.wait(120) == code
+
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         str(number) for number in range(at_once)
     ]
@@ -109,11 +111,13 @@ def test_a_folder_is_for_one_thing(tmp_path):
     (tmp_path / "runs" / "seed-0").mkdir()
     (tmp_path / "runs" / "seed-0" / "config.yaml").write_text("", encoding="utf-8")
     write_settings(note, {"seeds": [1], "task": "a"})
+
     with pytest.raises(
         ConfigurationError,
         match=r"runs holds runs with other settings: task was 'a', is 'b'; choose",
     ):
         write_settings(note, {"task": "b", "seeds": [1]})
+
     with pytest.raises(ConfigurationError, match="more was None, is 1"):
         write_settings(note, {"task": "a", "seeds": [1], "more": 1})
     note.write_text("{", encoding="utf-8")

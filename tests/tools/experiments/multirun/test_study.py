@@ -51,14 +51,23 @@ def test_the_operations_are_those_of_the_study(tmp_path, name):
     study, variants = load_study(folder)
     training = plan_training(folder, study, variants[name], sets, tmp_path / "run", 7)
     config = validate(TrainConfig, training.config, "")
-    assert (config.seed, config.data.seed, config.steps) == (7, 7, sum(training.steps))
+
+    assert (
+        config.seed,
+        config.data.seed,
+        config.steps,
+    ) == (7, 7, sum(training.steps))
+
     shares = [part.share for part in variants[name].phases]
     row = flops_of_a_row(config, sets / "one" / "train")  # both sets have rows of the same lengths
     for steps, share, each in zip(training.steps, shares, training.flops, strict=True):
         assert each == pytest.approx(config.data.global_batch * row, rel=0.01)
         assert abs(steps * each - share * study.flops) <= each / 2
+
     assert abs(training.total - study.flops) <= sum(training.flops) / 2
+
     ends = [phase.until_samples for phase in config.data.phases]
+
     assert ends == [
         *(config.data.global_batch * sum(training.steps[: n + 1]) for n in range(len(ends) - 1)),
         None,
@@ -73,7 +82,10 @@ def test_a_teacher_in_memory_takes_its_forward_passes(tmp_path):
     study, variants = load_study(folder)
     write_run_on(tmp_path / "teacher", sets / "one" / "train", [1], 1, model__layers=3)
     plain = plan_training(folder, study, variants["plain"], sets, tmp_path / "run", 0)
-    variants["plain"].train["distil"] = {"teacher": str(tmp_path / "teacher"), "losses": ["scores"]}
+    variants["plain"].train["distil"] = {
+        "teacher": str(tmp_path / "teacher"),
+        "losses": ["scores"],
+    }
     taught = plan_training(folder, study, variants["plain"], sets, tmp_path / "run", 0)
     config = validate(TrainConfig, taught.config, "")
     teacher = (
@@ -82,6 +94,7 @@ def test_a_teacher_in_memory_takes_its_forward_passes(tmp_path):
         )
         / 3
     )
+
     assert taught.flops[0] - plain.flops[0] == pytest.approx(
         config.data.global_batch * teacher, rel=0.01
     )
@@ -93,6 +106,7 @@ def test_mistakes_are_named(tmp_path):
     folder = write_study(tmp_path)
     sets = write_walks(tmp_path / "sets")
     study, variants = load_study(folder)
+
     with pytest.raises(ConfigurationError, match="less than a step of each part"):
         plan_training(
             folder,
@@ -102,12 +116,15 @@ def test_mistakes_are_named(tmp_path):
             tmp_path,
             0,
         )
+
     wrong = (folder / "study.yaml").read_text().replace("higher: mixed", "higher: none")
     (folder / "study.yaml").write_text(wrong)
+
     with pytest.raises(
         ConfigurationError, match="no variant none with the measure masked; variants: mixed, plain"
     ):
         load_study(folder)
+
     (folder / "study.yaml").write_text(wrong.replace("share: 0.7", "share: 0.5"))
     with pytest.raises(ConfigurationError, match="shares that are 1 together"):
         load_study(folder)
@@ -115,17 +132,23 @@ def test_mistakes_are_named(tmp_path):
 
 def test_a_step_removes_documents_and_gains_nats():
     variants = {"raw": SimpleNamespace(base=None), "filters": SimpleNamespace(base="raw")}
-    left = {"raw": PreparedDocuments(8, 1000, 1.0), "filters": PreparedDocuments(6, 500, 3.0)}
+    left = {
+        "raw": PreparedDocuments(8, 1000, 1.0),
+        "filters": PreparedDocuments(6, 500, 3.0),
+    }
     runs = {
         name: [{"losses": {"prose": loss, "leaked": 1.0}}]
         for name, loss in (("raw", 3.5), ("filters", 3.0))
     }
     lines = list(step_lines(variants, runs, left))
+
     assert [line.split() for line in lines[1:3]] == [
         ["raw", "8"],
         ["filters", "6", "2", "0.500", "+2.0"],
     ]
+
     gains = {"prose": "+0.500", "leaked": "+0.000"}
+
     assert lines[3:] == [
         f"{name}: filters gains {gain} (one seed) nats" for name, gain in gains.items()
     ]
@@ -178,10 +201,13 @@ def test_each_variant_gets_its_documents_and_all_share_a_tokenizer(study, tmp_pa
         study, own="{base: exact, pipeline: {train_tokenizer: {size: 440}}}", same="{base: exact}"
     )
     _, variants = load_study(study)
+
     assert list(variants) == ["raw", "exact", "own", "same"]  # a base before the steps on it
     assert variants["exact"].measures == variants["raw"].measures
+
     files = (str(tmp_path / "texts.jsonl"), {"prose": str(tmp_path / "prose.jsonl")})
     folders = make_all_sets(study, tmp_path / "out", variants, *files)
+
     assert [study_sets.count_documents(folders[name].parent).count for name in variants] == [
         80,
         40,
@@ -189,8 +215,11 @@ def test_each_variant_gets_its_documents_and_all_share_a_tokenizer(study, tmp_pa
         40,
     ]
     assert folders["same"] == folders["exact"], "equal pipelines run once"
+
     heldout = find_measured_sets(variants["exact"], folders)
+
     assert heldout == {"prose": tmp_path / "out/shards/heldout-prose/corrupt/causal_lm/train"}
+
     tokenizers = {
         open_shards(path).manifest.tokenizer.fingerprint
         for path in (
@@ -198,6 +227,7 @@ def test_each_variant_gets_its_documents_and_all_share_a_tokenizer(study, tmp_pa
             heldout["prose"],
         )
     }
+
     assert len(tokenizers) == 1
     assert (
         open_shards(folders["own"] / "causal_lm" / "train").manifest.tokenizer.fingerprint
@@ -223,6 +253,7 @@ def test_wrong_bases_are_refused(study):
         write_steps(study, exact=f"{{base: {base}}}")
         with pytest.raises(ConfigurationError, match=message):
             load_study(study)
+
     write_steps(study, exact=VARIANTS["raw"].replace("pipeline: {}", "pairs: []"))
     with pytest.raises(ConfigurationError, match="a pipeline for every variant or for none"):
         load_study(study)
@@ -241,6 +272,7 @@ def measured(tmp_path, monkeypatch):
         tool, "make_all_sets", lambda _, output, variants, *more: dict.fromkeys(variants, sets)
     )
     monkeypatch.setattr(runner, "run_step", None)
+
     for name, loss in (("plain", 2), ("mixed", 3)):
         for seed in range(2):
             figures = {
@@ -249,18 +281,24 @@ def measured(tmp_path, monkeypatch):
                 "losses": {"masked": loss + seed},
                 "bits": {"en": loss / 2},
             }
+
             publish_json(out / "scores" / f"{name}-{seed}.json", figures)
+
     return [str(folder), f"output={out}", "seeds=2"]
 
 
 def test_what_is_measured_is_not_done_again(measured, capsys):
     assert tool.main([*measured, "texts=en=texts.txt"]) == 0
+
     lines = capsys.readouterr().out.splitlines()
+
     assert lines[0].endswith("2 seeds; nats on held-out rows, bits per byte of en")
+
     rows = [
         ["mixed", "1,234", "40", "3.500", "±", "0.707", "1.500"],
         ["plain", "1,234", "40", "2.500", "±", "0.707"],
     ]
+
     assert (
         sorted(line.split()[: len(row)] for line, row in zip(sorted(lines[2:4]), rows, strict=True))
         == rows
@@ -273,7 +311,16 @@ def test_runs_are_fine_tuned_as_the_study_says(measured, tmp_path, monkeypatch, 
 
     def score(body, options, words):
         done.append((body.name, options.begin, options.seeds, options.tests, words))
-        write(options.output, 0, [0, 1, 0, 1 if options.begin == "all" else 0])
+        write(
+            options.output,
+            0,
+            [
+                0,
+                1,
+                0,
+                1 if options.begin == "all" else 0,
+            ],
+        )
 
     monkeypatch.setattr(tool, "finetune", score)
     parts = yaml.safe_load(study.read_text())
@@ -281,6 +328,7 @@ def test_runs_are_fine_tuned_as_the_study_says(measured, tmp_path, monkeypatch, 
         "few": {"task": "labels", "begin": ["all", "random"], "words": ["steps=5"]}
     }
     study.write_text(yaml.safe_dump(parts))
+
     assert tool.main(measured) == 0
     assert (
         "fine-tuned: none; give labeled=train=FILE and labeled=dev=FILE" in capsys.readouterr().out
@@ -289,24 +337,30 @@ def test_runs_are_fine_tuned_as_the_study_says(measured, tmp_path, monkeypatch, 
         tool.main([*measured, "labeled=train=t", "labeled=dev=d", f"labeled=film={tmp_path / 'f'}"])
         == 0
     )
+
     tests = {"film": tmp_path / "f"}
     wanted = [
         (f"{name}-0", begin, 2, tests, ["steps=5"])
         for name in ("mixed", "plain")
         for begin in ("all", "random")
     ]
+
     assert done == wanted
+
     rows = [
         line.split()[-2]
         for line in capsys.readouterr().out.splitlines()
         if line.startswith("few, ")
     ][-4:]
+
     assert rows == ["1.0000", "0.7500"] * 2
 
 
 def test_a_plan_trains_nothing(measured, tmp_path, capsys):
     assert tool.main([*measured, "--dry-run"]) == 0
+
     lines = capsys.readouterr().out.splitlines()
+
     assert sorted(line.partition(" steps, ")[0].rpartition(" ")[0] for line in lines) == [
         "mixed, seed 0:",
         "mixed, seed 1:",
@@ -328,6 +382,7 @@ def test_a_claim_is_answered(plain, mixed, answer):
         for name, loss in (("plain", plain), ("mixed", mixed))
     }
     *_, line = loss_lines(study, runs)
+
     assert line.startswith(
         f"masked: does plain beat mixed? {answer} (one seed) ({plain:.3f} against {mixed:.3f}"
     )
@@ -344,8 +399,18 @@ def test_a_claim_is_answered(plain, mixed, answer):
 def test_few_documents_decide_little(documents, error, said):
     study = SimpleNamespace(title="t", flops=1e9, orderings=[])
     heldout = {"masked": {"documents": documents, "standard_error": error}}
-    runs = {"plain": [{"steps": 1, "tokens": 1, "losses": {"masked": 2.0}, "heldout": heldout}]}
+    runs = {
+        "plain": [
+            {
+                "steps": 1,
+                "tokens": 1,
+                "losses": {"masked": 2.0},
+                "heldout": heldout,
+            }
+        ]
+    }
     notes = [line for line in loss_lines(study, runs) if "decide" in line]
+
     assert (said is None) == (not notes)
     assert said is None or said in notes[0]
 
@@ -357,7 +422,9 @@ def test_few_pairs_decide_nothing():
         "correlation_with_bigram": None,
         "baselines": {"bigram": 0.5},
     }
+
     *_, line = pair_lines({"plain": [{"pairs": {"pll": scores}}]})
+
     assert "6 pairs decides nothing: its standard error is up to 0.20" in line
 
 
@@ -371,6 +438,7 @@ def test_all_variants_are_checked_before_their_sets_are_made(tmp_path, monkeypat
         raise AssertionError("the sets were made first")
 
     monkeypatch.setattr(tool, "make_all_sets", make_all_sets)
+
     assert tool.main([str(folder), f"output={tmp_path / 'out'}"]) == 64
 
 
@@ -384,10 +452,14 @@ def test_losses_are_those_of_the_trainer(shard_sets, tmp_path, monkeypatch, caps
     # of the user's own; runs beside one another need a port each
     monkeypatch.setenv("MASTER_PORT", "29500")
     words = [str(folder), "--output", str(tmp_path / "out"), "--flops", "6e8"]
+
     assert tool.main(words) == 0
+
     first = (tmp_path / "out" / "study.txt").read_text()
+
     assert "6e+08" in first
     assert ", one seed; nats on held-out rows" in first
+
     (claim,) = [
         line for line in first.splitlines() if line.startswith("masked: does plain beat mixed?")
     ]
@@ -396,31 +468,42 @@ def test_losses_are_those_of_the_trainer(shard_sets, tmp_path, monkeypatch, caps
         for name in ("plain", "mixed")
     )
     answer = "yes, better" if better < worse else "no, worse"
+
     assert (
         f"{answer} by {abs(worse - better):.3f} (one seed) ({better:.3f} against {worse:.3f};"
         in claim
     )
-    for name, measures in {"plain-0": ["masked"], "mixed-0": ["masked", "other"]}.items():
+
+    for name, measures in {
+        "plain-0": ["masked"],
+        "mixed-0": ["masked", "other"],
+    }.items():
         scores = json.loads((tmp_path / "out" / "scores" / f"{name}.json").read_text())
         metrics = read_lines(tmp_path / "out" / "runs" / name / "metrics.jsonl")
+
         assert list(scores["losses"]) == measures
         assert (scores["steps"], scores["tokens"]) == (metrics[-1]["step"], metrics[-1]["tokens"])
+
         for measure in measures:
             loss = metrics[-1]["heldout"][measure]["loss"]
             assert scores["losses"][measure] == pytest.approx(loss, rel=1e-5)
 
     shown = (tmp_path / "out" / "study.html").read_text()
+
     assert "masked loss (nats) over FLOPs" in shown
     assert "plain from" in shown
 
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text('{"good": "one of the men was there", "bad": "the of was"}\n' * 3)
+
     assert tool.main([*words, "--pairs", str(pairs)]) == 0
+
     run = tmp_path / "out" / "runs" / "plain-0"
     alone = json.loads(evaluate_mode(run, SuiteOptions(suite="pairs", input=pairs, score="pll"))[0])
     of_study = json.loads((tmp_path / "out" / "scores" / "plain-0.json").read_text())["pairs"][
         "pll"
     ]
+
     assert (of_study["n"], of_study["accuracy"]) == (3, alone["accuracy"])
     assert of_study["baselines"]["shorter"] == alone["baselines"]["shorter"] == 0
     assert "minimal pairs, plain by pll" in (
@@ -445,8 +528,10 @@ def test_every_path_of_a_list_is_absolute(tmp_path, monkeypatch):
         {"path": [here, "s3://bucket/c.jsonl"]},
         "/d.txt",
     ]
+
     assert parse_yaml(_absolute(given)) == wanted
     assert _absolute("a.jsonl") == here
     assert parse_yaml(_absolute("{path: a.jsonl}")) == {"path": here}
+
     with pytest.raises(ConfigurationError, match="cannot be read as YAML"):
         _absolute("[a.jsonl, {")

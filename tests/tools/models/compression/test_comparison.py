@@ -62,6 +62,7 @@ def test_sizes_are_those_of_the_weights(shard_sets, tmp_path):
     count = sum(parameter.numel() for parameter in model.parameters())
     zeros = sum(int((parameter == 0).sum()) for parameter in model.parameters())
     sizes = measure_sizes(TrainedModel.open(tmp_path), 7)
+
     assert sizes[:3] == (count, count - zeros, 4 * count)
     assert sizes.flops == pytest.approx(model.flops(7) / 3)
 
@@ -80,6 +81,7 @@ def test_models_are_timed_in_turn_on_one_thread(monkeypatch, family):
     monkeypatch.setattr(comparison, "compute_scores", compute)
     found = measure_latencies(dense, small, 5, 3)
     turns = [False, True, True, False] * 3  # each is the first every other time
+
     assert calls == [(dense, rows, 5) for rows in (1, 32) for dense in turns[:10]]
     assert found.keys() == {1, 32}
     assert torch.get_num_threads() == threads
@@ -113,12 +115,17 @@ def test_a_student_leads_to_the_claim_of_its_start_and_a_pruned_run_to_its_metho
         (folder / "config.yaml").write_text(
             yaml.safe_dump(plain_config(output=str(folder), **model))
         )
+
     assert find_claim(student) == ""
+
     publish_json(small / RECORD, add_checksum(WRITTEN))
+
     assert find_claim(student) == "layers keep=[0]: less"
+
     pruned = plain_config(output=str(tmp_path), prune={"name": "magnitude", "sparsity": 0.5})
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(pruned))
     method = PRUNING.load_class("magnitude")
+
     assert find_claim(tmp_path).startswith("magnitude ")
     assert " sparsity=0.5 " in find_claim(tmp_path)
     assert find_claim(tmp_path).endswith(f": {method.claim}")

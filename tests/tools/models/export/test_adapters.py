@@ -35,7 +35,10 @@ SIZES = {
     "intermediate_size": 32,
 }
 PADDED = len(SPECIALS) + len(WORDS)
-ADAPTERS = {"lora": {"name": "lora", "rank": 2}, "bottleneck": {"name": "bottleneck", "width": 3}}
+ADAPTERS = {
+    "lora": {"name": "lora", "rank": 2},
+    "bottleneck": {"name": "bottleneck", "width": 3},
+}
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +58,7 @@ def folder(tmp_path_factory):
         pad_token_id=0,
         **SIZES,
     )
+
     (folder / "base" / "vocab.txt").write_bytes(
         (folder / "task" / "words" / "vocab.txt").read_bytes()
     )
@@ -70,7 +74,9 @@ def folder(tmp_path_factory):
         "steps": 3,
         "evaluate__max_rows": 0,
     }
+
     pool = RankPool(1)
+
     for name in ("plain", *ADAPTERS):
         beside = {} if name == "plain" else {"model__adapter": ADAPTERS[name]}
         more = {"model__init_from": str(folder / "base"), **beside}
@@ -78,6 +84,7 @@ def folder(tmp_path_factory):
             folder / f"{name}.yaml", sets / "train", folder / name, **shared, **more
         )
         assert pool.run(start, config) == [0]
+
     pool.close()
     return folder
 
@@ -93,10 +100,13 @@ def own_scores(run_folder, shards):
 def test_scores_are_those_of_the_run_as_the_card_says(folder, capsys):
     """The lines of README.md, with the folders in their places, and what they load."""
     assert export_adapter([str(folder / "lora"), str(folder / "peft")]) == 0
+
     said = capsys.readouterr().out
+
     assert "LORA" in said
     assert "with the trained head bert.pooler.dense" in said
     assert f"on {folder / 'base'}, in AutoModelForSequenceClassification" in said
+
     code = re.findall(
         r"```python\n(.*?)```", (folder / "peft" / "README.md").read_text(), re.DOTALL
     )[0]
@@ -108,13 +118,17 @@ def test_scores_are_those_of_the_run_as_the_card_says(folder, capsys):
     exec(code, names)
     model = names["model"]
     missing = model.load_adapter(folder / "peft", adapter_name="default").missing_keys
+
     assert not [name for name in missing if "lora_" in name or "modules_to_save" in name]
     assert model.config.id2label == {0: "0", 1: "1"}
+
     ids, scores = own_scores(folder / "lora", folder / "task" / "out" / "tasks" / "sst2" / "dev")
+
     with torch.no_grad():
         found = torch.stack([model.eval()(torch.tensor([row])).logits[0] for row in ids])
         with model.disable_adapter():
             alone = torch.stack([model(torch.tensor([row])).logits[0] for row in ids])
+
     assert (found - scores).abs().max() <= 1e-5
     assert (alone - scores).abs().max() > 1e-2
 
@@ -127,9 +141,11 @@ def test_the_files_are_the_same_again_and_lists_are_sorted(folder):
             )
             == 0
         )
+
     for path in (folder / "once" / "own").iterdir():
         assert path.read_bytes() == (folder / "twice" / "own" / path.name).read_bytes(), path.name
     config = json.loads((folder / "once" / "own" / "adapter_config.json").read_text())
+
     assert config["base_model_name_or_path"] == "some/base"
     assert config["target_modules"] == sorted(config["target_modules"])
     assert config["modules_to_save"] == ["bert.pooler.dense", "classifier"]
@@ -137,6 +153,7 @@ def test_the_files_are_the_same_again_and_lists_are_sorted(folder):
 
 def test_refusals_say_why_before_anything_is_written(folder, capsys):
     new = folder / "refused"
+
     assert export_adapter([str(folder / "plain"), str(new)]) == 64
     assert (
         "holds no adapter: export the model with clozeline export-model" in capsys.readouterr().err
@@ -164,7 +181,9 @@ def published(folder, tmp_path_factory):
     disturbed(torch.nn.ParameterList(p for name, p in model.named_parameters() if "lora_B" in name))
     model.save_pretrained(published / "peft")
     torch.save(model, published / "model.pt")
+
     assert import_adapter([str(published / name) for name in ("peft", "base", "own")]) == 0
+
     return published
 
 
@@ -172,18 +191,23 @@ def test_the_export_is_what_was_imported(published, capsys):
     assert (published / "own" / "tokenizer" / "vocabulary.json").is_file()
     assert export_adapter([str(published / "own"), str(published / "again"), "base=org/base"]) == 0
     assert "LORA" in capsys.readouterr().out
+
     before, after = (
         load_file(published / name / "adapter_model.safetensors") for name in ("peft", "again")
     )
+
     assert before.keys() == after.keys()
     assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
+
     card = (published / "again" / "README.md").read_text()
+
     assert "only with one model, org/base." in " ".join(card.split())
     assert "id2label={0: 'LABEL_0', 1: 'LABEL_1'}" in card
 
 
 def test_a_merge_gives_the_scores_of_peft(published):
     assert export_model([str(published / "own"), str(published / "merged")]) == 0
+
     merged = transformers.AutoModelForSequenceClassification.from_pretrained(published / "merged")
     theirs = torch.load(published / "model.pt", weights_only=False).eval()
     ids = torch.tensor([[2, 5, 6, 3]])
@@ -195,6 +219,7 @@ def test_it_is_trained_further_and_resumed(folder, published):
     sets = folder / "task" / "out" / "tasks" / "sst2"
     pool = RankPool(1)
     keys = {"model": {"init_from": str(published / "own")}, "evaluate__max_rows": 0}
+
     for steps in (1, 2):  # the second start resumes
         config = write_config(
             published / f"{steps}.yaml",
@@ -205,7 +230,9 @@ def test_it_is_trained_further_and_resumed(folder, published):
             optimizer__learning_rate=1e-6,
             checkpoint__allow_changed=["schedule"],
         )
+
         assert pool.run(start, config) == [0]
+
     pool.close()
     weights = dict(TrainedModel.open(published / "run").model.named_parameters())
     before = read_checkpoint(published / "own")

@@ -47,7 +47,9 @@ def shards(tmp_path_factory):
     words = ["clean.filters=[]", "heldout.fraction=0.2", f"corrupt={json.dumps(entries)}"]
     source = f"input={folder / 'texts.jsonl'}"
     output = f"output={folder / 'out'}"
+
     assert run_pipeline(["--config", str(recipe), source, output, *words]) == 0
+
     return folder / "out" / "corrupt"
 
 
@@ -62,6 +64,7 @@ def apart(ours: Model, folder, architecture):
     if theirs.config.is_encoder_decoder:
         batch |= {"decoder_input_ids": ids, "decoder_position_ids": places}
         more = {"decoder_input_ids": ids}
+
     if ours.config.languages:
         batch |= {"languages": torch.zeros_like(ids)}
     with torch.no_grad():
@@ -69,6 +72,7 @@ def apart(ours: Model, folder, architecture):
         expected = next(
             value for key, value in theirs(input_ids=ids, **more).items() if key.endswith("logits")
         )
+
     return (found - expected.view_as(found)).abs().max().item()
 
 
@@ -85,21 +89,30 @@ def test_what_a_start_says_is_written_and_read(recipe, variant, shards, tmp_path
         *FEW,
         *([f"variant={variant}"] if variant else []),
     ]
+
     words += ["distil=null"] if recipe in ("distilbert", "minilm", "tinybert") else []
+
     if variant is None:  # of the full size, two narrow layers
         model = load_config(TrainConfig, config, words).model
         words += [f"model.layers={min(2, model.layers)}"]
         words += [] if recipe in RECURRENT else ["model.ffn_dim=64"]
+
     words += ["model.heads={masked_lm: 1.0}"] if recipe == "mobilebert" else []
     checked = check_start(load_config(TrainConfig, config, words), 1)
     plans = plan_of_run(checked.config, checked.datasets).models
+
     assert one_rank.run(start, config, words) == [(0, "")]
+
     code = export_model([str(run), str(tmp_path / "out")])
+
     assert (code == 0) == all(plan.architecture for plan in plans)
+
     if code:
         assert all("model." in plan.refusal for plan in plans if not plan.architecture)
         return
+
     parts = split_models(exported_form(TrainedModel.open(run)))
+
     for plan in plans:
         folder = tmp_path / "out" / plan.part
         assert json.loads((folder / "config.json").read_text())["architectures"] == [

@@ -71,7 +71,9 @@ def test_a_classifier(one_rank, tmp_path, frame, capsys):
     (tmp_path / "theirs" / "tokenizer_config.json").write_text(
         '{"tokenizer_class": "BertTokenizer"}'
     )
+
     assert import_main([str(tmp_path / "theirs"), str(tmp_path / "body")]) == 0
+
     sets = make_sets(
         tmp_path, f"tokenizer.path={tmp_path}/body", f"tasks.frame={frame}", "tokenizer.add=true"
     )
@@ -85,25 +87,34 @@ def test_a_classifier(one_rank, tmp_path, frame, capsys):
         f"8, lanes: 4}}, output: {run}, optimizer: {{name: adamw, learning_rate: 0.01}}, schedule: "
         "{name: constant}, log: {tensorboard: false}}"
     )
+
     assert one_rank.run(start, config) == [0]
+
     scores = json.loads(score_task(run, EvaluateOptions())[0])
+
     assert scores["metrics"]["accuracy"] > scores["baselines"]["majority"]["accuracy"] + 0.2
     # the class of transformers, which reads the same rows, whatever the padding
     assert export([str(run), str(tmp_path / "out-model"), "head=classification"]) == 0
+
     if frame == "bert":  # nothing is added, so that the publisher's files are written back
         assert (tmp_path / "out-model" / "vocab.txt").read_bytes() == (
             tmp_path / "theirs" / "vocab.txt"
         ).read_bytes()
+
     assert "30 training rows compared, all of them complete" in capsys.readouterr().out
+
     theirs = AutoModelForSequenceClassification.from_pretrained(
         tmp_path / "out-model", dtype=torch.float64
     ).eval()
+
     assert type(theirs).__name__ == f"{stem}ForSequenceClassification"
+
     opened = open_task_run(run, "dev")
     _, tensors = opened.task.forward(set_rows(opened.shards))
     ids = tensors["input_ids"]
     mask = torch.arange(ids.shape[1]) < tensors["lengths"][:, None]
     again = build_checkpoint(read_checkpoint(tmp_path / "out-model"))
+
     with torch.no_grad():
         expected = theirs(input_ids=ids, attention_mask=mask.long()).logits
         for model in (opened.trained.model, again):
@@ -113,6 +124,7 @@ def test_a_classifier(one_rank, tmp_path, frame, capsys):
         predict.main([str(run), f"input={tmp_path}/files/dev.tsv", f"output={tmp_path}/p.jsonl"])
         == 0
     )
+
     found = [json.loads(line)["label"] for line in (tmp_path / "p.jsonl").read_text().splitlines()]
     texts = [
         line.split("\t")[0]
@@ -121,8 +133,10 @@ def test_a_classifier(one_rank, tmp_path, frame, capsys):
     batch = AutoTokenizer.from_pretrained(tmp_path / "out-model")(
         texts, padding=True, return_tensors="pt"
     )
+
     with torch.no_grad():
         chosen = theirs(
             input_ids=batch.input_ids, attention_mask=batch.attention_mask
         ).logits.argmax(-1)
+
     assert found == [theirs.config.id2label[number] for number in chosen.tolist()]

@@ -36,11 +36,13 @@ def tokenizer_of(folder, size):
         for name in ("Ada", "Mary", "Paul")
         for place in PLACES
     ]
+
     prose += [
         f"In {place}, the man {name} (a poet) lives."
         for name in ("Karl", "Marx", "Byron", "Jean")
         for place in PLACES
     ]
+
     prose = [text.replace(" - ", "-") for text in prose]
     save_tokenizer(ByteBpe.train(prose * 5, ByteBpe.Options(size=size), folder), "byte_bpe", folder)
     return folder
@@ -52,12 +54,18 @@ def write_rows(folder, name, rows):
         lines = "".join(f"{json.dumps(row)}\n" for row in rows)
         (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8")
         return
+
     articles = []
+
     for row in rows:
         asked = {name: row[name] for name in ("id", "question", "answers")}
         articles.append(
-            {"title": row["id"], "paragraphs": [{"context": row["context"], "qas": [asked]}]}
+            {
+                "title": row["id"],
+                "paragraphs": [{"context": row["context"], "qas": [asked]}],
+            }
         )
+
     (folder / f"{name}.json").write_text(
         json.dumps({"version": "1.1", "data": articles}), encoding="utf-8"
     )
@@ -77,8 +85,10 @@ def trained(ranks, folder, reader, rows, head, steps=150, size=480):
         "{name: adamw, learning_rate: 0.005}, schedule: {name: constant}, log: {tensorboard: "
         "false}}"
     )
+
     assert ranks.run(start, config) == [0]
     assert export_model([str(folder / "run"), str(folder / "exported")]) == 0
+
     return folder
 
 
@@ -87,7 +97,9 @@ def predicted(folder, rows):
     output = folder / "predicted.jsonl"
     source.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
     output.unlink(missing_ok=True)
+
     assert predict.main([str(folder / "run"), f"input={source}", f"output={output}"]) == 0
+
     return [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
 
 
@@ -101,6 +113,7 @@ def tagged(number):
         (place, "LOC"),
         (", near the sea .", None),
     ]
+
     if number % 2:
         parts = [
             ("In", None),
@@ -109,12 +122,15 @@ def tagged(number):
             (name, "PER"),
             ("( a poet ) lives .", None),
         ]
+
     words = []
     tags = []
+
     for text, kind in parts:
         for place_in, word in enumerate(text.split()):
             words.append(word)
             tags.append("O" if kind is None else f"{'I' if place_in else 'B'}-{kind}")
+
     return {"words": words, "tags": tags}
 
 
@@ -139,12 +155,14 @@ def spans(words, tags):
     """Entities by the tags of words, as characters of the words joined by single blanks."""
     found = []
     at = 0
+
     for word, tag in zip(words, tags, strict=True):
         if tag[0] == "B":
             found.append([tag[2:], at, at + len(word)])
         elif tag[0] == "I":
             found[-1][2] = at + len(word)
         at += len(word) + 1
+
     return [tuple(span) for span in found]
 
 
@@ -156,6 +174,7 @@ def test_rows_have_blank_tokens(tmp_path, size):
         sum(tokenizer.piece(token) == "Ġ" for token in encoding.ids.tolist())
         for encoding in tokenizer.encode([" ".join(row["words"]) for row in SENTENCES])
     ]
+
     assert all(blanks)
 
 
@@ -177,10 +196,13 @@ def test_entities_are_those_of_predict(taggers, size, strategy, blank):
     several tokens."""
     folder = taggers(size)
     found = predicted(folder, [{"words": row["words"]} for row in SENTENCES])
+
     assert [row["tags"] for row in found] == [row["tags"] for row in SENTENCES], (
         "the model knows its rows"
     )
+
     read = pipeline("token-classification", str(folder / "exported"), aggregation_strategy=strategy)
+
     for row in SENTENCES:
         joined = " ".join(row["words"])
         expected = [
@@ -192,6 +214,7 @@ def test_entities_are_those_of_predict(taggers, size, strategy, blank):
 def test_tokens_without_aggregation(taggers):
     """Each token of an entity that is more than a blank has the tag of its word."""
     read = pipeline("token-classification", str(taggers(700) / "exported"))
+
     for row in SENTENCES:
         text = " ".join(row["words"])
         found = [(each["entity"], text[each["start"] : each["end"]]) for each in read(text)]
@@ -231,10 +254,12 @@ def test_numbers_are_not_squashed(one_rank, tmp_path):
         for number, name in enumerate(NAMES)
         for place in PLACES
     ]
+
     reader = "{name: labeled, task: toy, text: text, score: score}"
     folder = trained(one_rank, tmp_path, reader, rows, "regression: {hidden: tanh}", 30)
     read = pipeline("text-classification", str(folder / "exported"))
     theirs = [each["score"] for each in read([row["text"] for row in rows])]
+
     assert theirs == pytest.approx([row["score"] for row in predicted(folder, rows)], abs=1e-4)
 
 
@@ -250,6 +275,7 @@ def test_classes(one_rank, tmp_path, several):
         for number, name in enumerate(NAMES)
         for place in PLACES
     ]
+
     key = "labels: labels" if several else "label: label"
     reader = f"{{name: labeled, task: toy, text: text, {key}}}"
     folder = trained(one_rank, tmp_path, reader, rows, "classification: {hidden: tanh}", 30)
@@ -260,6 +286,7 @@ def test_classes(one_rank, tmp_path, several):
         assert {each["label"]: each["score"] for each in own} == pytest.approx(
             record["probabilities"], abs=1e-4
         )
+
     assert [record.get("truncated_tokens", 0) > 0 for record in records] == [
         "far far" in row["text"] for row in rows
     ]
@@ -269,10 +296,12 @@ def test_answers(one_rank, tmp_path):
     """transformers has no pipeline any more: the answer is read by the offsets of the best
     tokens."""
     rows = []
+
     for number in range(12):
         name = NAMES[number % 4]
         place = PLACES[number % 3]
         text = f"the {name} lives  in {place} , near the sea ."
+
         for question, answer in (("Who lives ?", name), ("Where ?", place)):
             accepted = [{"text": answer, "answer_start": text.index(answer)}]
             rows.append(
@@ -283,10 +312,12 @@ def test_answers(one_rank, tmp_path):
                     "id": f"{number}{question[2]}",
                 }
             )
+
     folder = trained(one_rank, tmp_path, "{name: squad, task: toy}", rows, "span: 1.0", 200)
     tokenizer = AutoTokenizer.from_pretrained(folder / "exported")
     model = transformers.AutoModelForQuestionAnswering.from_pretrained(folder / "exported")
     right = 0
+
     for row, record in zip(rows, predicted(folder, rows), strict=True):
         encoded = tokenizer(
             row["question"], row["context"], return_offsets_mapping=True, return_tensors="pt"
@@ -299,6 +330,9 @@ def test_answers(one_rank, tmp_path):
             int(part[0].masked_fill(~inside, -torch.inf).argmax())
             for part in (scores.start_logits, scores.end_logits)
         )
+
         assert row["context"][offsets[first][0] : offsets[last][1]] == record["answer"]
+
         right += record["answer"] == row["answers"][0]["text"]
+
     assert right == len(rows)

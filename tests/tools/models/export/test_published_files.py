@@ -50,8 +50,10 @@ def published(folder, case):
         pair="<s> $A </s> </s> $B </s>",
         special_tokens=[("<s>", 1), ("</s>", 2)],
     )
+
     library.add_special_tokens([AddedToken("<mask>", lstrip=True, rstrip=True, special=True)])
     specials = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+
     if not decoder:
         specials |= {
             "cls_token": "<s>",
@@ -59,6 +61,7 @@ def published(folder, case):
             "mask_token": "<mask>",
             "pad_token": "<pad>",
         }
+
     PreTrainedTokenizerFast(
         tokenizer_object=library,
         padding_side="left",
@@ -66,13 +69,16 @@ def published(folder, case):
         chat_template=CHAT,
         **specials,
     ).save_pretrained(folder)
+
     (folder / "generation_config.json").write_text('{"max_length": 9}')  # encoders have one, too
     (folder / "additional_chat_templates").mkdir()
     (folder / "additional_chat_templates" / "rag.jinja").write_text("{{ messages[0].content }}")
+
     if decoder:
         GenerationConfig(
             eos_token_id=[2, 5], temperature=0.6, top_p=0.9, do_sample=True
         ).save_pretrained(folder)
+
     small = {path for path in folder.rglob("*") if path.suffix in (".json", ".jinja")}
     return {
         str(path.relative_to(folder)): path.read_bytes()
@@ -84,12 +90,17 @@ def published(folder, case):
 @pytest.mark.parametrize("case", ["bert", "roberta", "gpt2", "llama"])
 def test_small_files_come_back_as_they_were(tmp_path, case, capsys):
     before = published(tmp_path / "in", case)
+
     assert import_main([str(tmp_path / "in"), str(tmp_path / "ours")]) == 0
     assert main([str(tmp_path / "ours"), str(tmp_path / "out")]) == 0
     assert {name: (tmp_path / "out" / name).read_bytes() for name in before} == before
+
     said = capsys.readouterr().out
+
     assert all(name in said for name in before)
+
     theirs, ours = (AutoTokenizer.from_pretrained(tmp_path / name) for name in ("in", "out"))
+
     assert [ours(text).input_ids for text in TEXTS] == [theirs(text).input_ids for text in TEXTS]
     assert (ours.padding_side, ours.model_max_length, ours.chat_template) == (
         "left",
@@ -97,7 +108,9 @@ def test_small_files_come_back_as_they_were(tmp_path, case, capsys):
         theirs.chat_template,
     )
     assert ours.pad_token_id == theirs.pad_token_id
+
     config = json.loads((tmp_path / "out" / "config.json").read_text())
+
     assert config["pad_token_id"] == json.loads((tmp_path / "in" / "config.json").read_text()).get(
         "pad_token_id"
     )
@@ -108,6 +121,7 @@ def test_end_ids_of_config_json_count_where_no_generation_defaults_are(tmp_path)
     (tmp_path / "in" / "generation_config.json").unlink()
     config = json.loads((tmp_path / "in" / "config.json").read_text()) | {"eos_token_id": [2, 5]}
     (tmp_path / "in" / "config.json").write_text(json.dumps(config))
+
     assert AutoModelForCausalLM.from_pretrained(tmp_path / "in").generation_config.eos_token_id == [
         2,
         5,

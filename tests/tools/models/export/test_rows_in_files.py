@@ -29,8 +29,11 @@ def written_starts(folder):
         if (folder / "generation_config.json").exists()
         else {}
     )
+
     stated = read(folder / "tokenizer_config.json").get("bos_token")
+
     assert tokenizer.bos_token == stated
+
     return {
         tokenizer.bos_token_id,
         config["bos_token_id"],
@@ -50,7 +53,9 @@ def export_causal(shard_sets, folder):
         model__position={"maximum": 64},
         model__norm_place="pre",
     )
+
     assert export_model([str(folder / "run"), str(folder / "out")]) == 0
+
     return folder / "out"
 
 
@@ -69,6 +74,7 @@ def test_a_decoder_names_the_token_that_stands_before_a_text(shard_sets, tmp_pat
         for first, second in pairwise(row)
         if first in specials.values() != second
     }
+
     assert written_starts(folder) == before == {specials["eos"]}
     assert specials["bos"] not in before
 
@@ -106,24 +112,31 @@ def test_texts_are_cut_where_predictions_cut_them(tmp_path, published):
     Also where a publisher's files, whose other keys stay, say 512.
     """
     more = []
+
     if published:
         stated = {
             "tokenizer_class": "BertTokenizer",
             "model_max_length": 512,
             "padding_side": "left",
         }
+
         write_vocabulary(tmp_path / "theirs")
         (tmp_path / "theirs" / "tokenizer_config.json").write_text(json.dumps(stated))
         more = [f"tokenizer.path={tmp_path / 'theirs'}"]
+
     sets = make_sets(tmp_path, "tasks.max_length=12", *more)
     heads = {"classification": {"hidden": "tanh", "labels": ["0", "1"]}}
     write_run_on(
         tmp_path / "run", sets / "train" / "manifest.json", [3], 1, model__heads=heads, **BERT
     )
+
     assert export_model([str(tmp_path / "run"), str(tmp_path / "exported")]) == 0
+
     theirs = AutoTokenizer.from_pretrained(tmp_path / "exported")
+
     assert theirs.model_max_length == 12
     assert theirs("film " * 30, truncation=True).input_ids == theirs("film " * 10).input_ids
+
     if published:
         found = read(tmp_path / "exported" / "tokenizer_config.json")
         assert found == {**stated, "model_max_length": 12}

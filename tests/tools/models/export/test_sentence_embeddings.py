@@ -34,6 +34,7 @@ def trained(heads):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=draw) * 0.2)
+
     tensors = {name: parameter.detach() for name, parameter in model.named_parameters()}
     return model.eval(), Checkpoint(model.config, 60, tensors, {"pad_token_id": 0}, None, ())
 
@@ -46,10 +47,12 @@ def vectors_by_modules(folder, loader):
     with torch.no_grad():
         states = body(input_ids=IDS, attention_mask=inside.long()).last_hidden_state
     vectors = states
+
     for module in json.loads((folder / "modules.json").read_text()):
         kind = module["type"].rpartition(".")[2]
         keys = folder / module["path"] / "config.json"
         plain = json.loads(keys.read_text()) if keys.is_file() else {}
+
         if kind == "Pooling":
             [mode] = [key for key, is_chosen in plain.items() if is_chosen is True]
             vectors = {
@@ -69,18 +72,24 @@ def vectors_by_modules(folder, loader):
             )
         elif kind == "Normalize":
             vectors = F.normalize(vectors, dim=-1)
+
     return vectors
 
 
 @pytest.mark.parametrize("pool", ["cls", "mean", "max", "last", None])
 def test_vectors_are_those_of_the_training(pool, tmp_path):
     model, checkpoint = trained({"similarity": {"pool": pool}})
-    batch = {"input_ids": IDS, "position_ids": torch.arange(6).expand(2, 6), "lengths": LENGTHS}
+    batch = {
+        "input_ids": IDS,
+        "position_ids": torch.arange(6).expand(2, 6),
+        "lengths": LENGTHS,
+    }
     with torch.no_grad():
         expected = model.heads["similarity"].scores(model.family(batch), batch)
     export = export_checkpoint(checkpoint, body_alone=True)
     folder = export_to(tmp_path / "out", export)
     write_modules(folder, pooling_of(checkpoint, "run", tmp_path), checkpoint, 40)
+
     torch.testing.assert_close(
         vectors_by_modules(folder, export.loader), expected, rtol=0, atol=1e-5
     )

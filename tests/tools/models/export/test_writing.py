@@ -53,6 +53,7 @@ def test_the_files_are_those_of_the_format(tmp_path, pooling):
         small_config("encoder", position=PositionConfig(maximum=64)), 60, {}
     )
     write_modules(tmp_path, pooling, model, 40)
+
     assert content(tmp_path / "modules.json") == [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
         {
@@ -119,10 +120,13 @@ def test_masked_and_packed_rows_are_compared_at_both_ends(folder, tmp_path):
         [cls, *[*text, sep] * 3],
         [cls, *text[1:], mask, *text, sep],
     ]
+
     right = exported(folder, tmp_path / "right", PAIR)
+
     assert "3 training rows compared, 0 of them complete" in compare_frames(
         masked, tokenizer, right, is_prompt=False
     )
+
     for wrong in (
         ExportTemplate(("cls",)),
         ExportTemplate((), ("sep",), ("sep",)),
@@ -131,14 +135,22 @@ def test_masked_and_packed_rows_are_compared_at_both_ends(folder, tmp_path):
     ):
         other = exported(folder, tmp_path / "-".join(sum(wrong, ())) / "wrong", wrong)
         assert "3 of 3" in compare_frames(masked, tokenizer, other, is_prompt=False)
-    packed = [[*text, eos, *text, eos, *text], [eos, *text, eos, *text], [*text, eos, *text, eos]]
+
+    packed = [
+        [*text, eos, *text, eos, *text],
+        [eos, *text, eos, *text],
+        [*text, eos, *text, eos],
+    ]
     bare, begun = (
         exported(folder, tmp_path / name, ExportTemplate(head))
         for name, head in (("bare", ()), ("begun", ("bos",)))
     )
+
     assert "3 training rows compared" in compare_frames(packed, tokenizer, bare, is_prompt=True)
     assert "3 of 3" in compare_frames(packed, tokenizer, begun, is_prompt=True)
+
     rows = [[bos, *row] for row in packed]
+
     assert "3 training rows compared" in compare_frames(rows, tokenizer, begun, is_prompt=True)
     assert "3 of 3" in compare_frames(rows, tokenizer, bare, is_prompt=True)
 
@@ -158,7 +170,9 @@ def test_the_export_frames_texts_as_the_stored_rows(shard_sets, tmp_path, label)
     tokenizer = load_tokenizer(folder)
     rows = [row["input_ids"] for row in open_shards(Path(trained_on.path))]
     is_prompt = trained_on.objective.architecture == "decoder"
+
     assert "each as the" in compare_frames(rows, tokenizer, exported, is_prompt=is_prompt)
+
     if label in PAIRS:
         prompts = [prompt_ids(tokenizer, trained_on.objective, text) for text in corpus()]
         assert exported(corpus()).input_ids == prompts
@@ -215,31 +229,43 @@ def quantized(tmp_path, model_type, kind):
 def test_transformers_computes_what_we_do(tmp_path, model_type, kind):
     folder, export = quantized(tmp_path, model_type, kind)
     theirs, remarks = loaded(folder, export.loader)
+
     assert not remarks
+
     stored = read_checkpoint(folder, quantized=True)
+
     assert any(map(holds_integers, stored.tensors.values()))
     # what transformers itself makes of the dense model, except for the matrices that stay
     left = export.config["quantization_config"]["modules_to_not_convert"]
     rounding = transformers.TorchAoConfig(configs()[kind], modules_to_not_convert=left)
     expected, _ = loaded(tmp_path / "dense", export.loader, quantization_config=rounding)
     ours, their, valid = rows(theirs)
+
     with torch.no_grad():
         scores = [model(**their).logits[valid] for model in (theirs, expected)]
         (found,) = build_checkpoint(stored).logits(ours).values()
         (dense,) = build_checkpoint(read_checkpoint(tmp_path / "dense")).logits(ours).values()
+
     limit = 1e-5
     # an input may round to the next integer; T5's logits differ by 1.4e-2 to 2.4e-2
     if kind == "int8_dynamic":
         limit = 4e-2 if model_type == "t5" else 1e-2
     held = theirs.state_dict()
+
     for name, tensor in expected.state_dict().items():
         assert holds_integers(tensor) == holds_integers(held[name])
+
         pairs = (
-            [(tensor.qdata, held[name].qdata), (tensor.scale, held[name].scale)]
+            [
+                (tensor.qdata, held[name].qdata),
+                (tensor.scale, held[name].scale),
+            ]
             if holds_integers(tensor)
             else []
         )
+
         assert all(torch.equal(*pair) for pair in pairs or [(tensor, held[name])])
+
     assert (scores[1] - scores[0]).norm() <= limit * scores[0].norm()
     assert (found[valid] - scores[0]).norm() <= limit * scores[0].norm()
     assert (dense[valid] - scores[0]).norm() > 1e-3 * scores[0].norm()
@@ -253,10 +279,13 @@ def test_our_own_format_gives_back_the_integers(tmp_path, kind):
     (tmp_path / "ours").mkdir()
     write_imported(tmp_path / "ours", stored, tmp_path / "dense")
     found = read_checkpoint(tmp_path / "ours", quantized=True).tensors
+
     assert found.keys() == stored.tensors.keys()
+
     for name, tensor in stored.tensors.items():
         parts = ("qdata", "scale") if holds_integers(tensor) else ("data",)
         assert all(torch.equal(getattr(tensor, part), getattr(found[name], part)) for part in parts)
+
     with pytest.raises(ConfigurationError, match="cannot be trained or converted"):
         read_checkpoint(tmp_path / "ours")
 

@@ -29,6 +29,7 @@ from tests.train.data.stream.streams import keys
 def delivered(data, seed, lanes, global_batch, steps):
     """Position, and origin of every row, of each batch, by a real stream."""
     found = []
+
     with Stream(
         data,
         rank=0,
@@ -42,6 +43,7 @@ def delivered(data, seed, lanes, global_batch, steps):
         for _ in range(steps):
             samples = stream.samples
             found.append((samples, np.concatenate([batch.origin for batch in stream.next_step()])))
+
     return found
 
 
@@ -64,24 +66,34 @@ def mixed(tmp_path):
 def test_mixtures_and_phases_are_those_of_the_stream(tmp_path):
     feed = mixed(tmp_path)
     found = delivered(feed.phases, 5, 2, 4, 40)
+
     assert len(found[0][1]) == 4
     assert len(found[6][1]) == 8
+
     for step, (samples, origin) in enumerate(found, start=1):
         row_reads = feed.batch(samples)
+
         assert [
             (visit.source, *visit.stored) if visit.stored else (-1, -1, -1) for visit in row_reads
         ] == [tuple(row) for row in origin.tolist()]
-        assert (feed.samples(step), feed.step(samples), feed.rows(samples)) == (
+        assert (
+            feed.samples(step),
+            feed.step(samples),
+            feed.rows(samples),
+        ) == (
             samples,
             step,
             len(origin),
         )
+
     assert {one["set"] for one in explain(feed, 0)} == {"toy/train", "other"}
 
 
 def test_no_batch_has_rows_of_two_phases(tmp_path):
     feed = mixed(tmp_path)
+
     assert {feed.batch_start(visit) for visit in feed.batch(20)} == {20}
+
     with pytest.raises(
         ConfigurationError, match="a global batch of 4 at 22 crosses the end of a phase at 24"
     ):
@@ -91,13 +103,16 @@ def test_no_batch_has_rows_of_two_phases(tmp_path):
 def test_visits_of_mixtures_and_phases_are_the_inverse_of_batches(tmp_path):
     feed = mixed(tmp_path)
     shown = {}
+
     for step in range(1, 60):
         for facts in explain(feed, feed.samples(step)):
             if "sample" in facts:
                 shown.setdefault(facts["sample"], set()).add(
                     (facts["set"], facts["epoch"], step, facts["place"])
                 )
+
     assert {name for found in shown.values() for name, *_ in found} == {"toy/train", "other"}
+
     for uid in range(1, 25):
         found = {
             (one["set"], one["epoch"], one["step"], one["place"])
@@ -107,6 +122,7 @@ def test_visits_of_mixtures_and_phases_are_the_inverse_of_batches(tmp_path):
                 [range(40)] * 2,
             )
         }
+
         assert {one for one in found if one[2] < 60} == shown.get(f"{uid:016x}", set())
 
 
@@ -114,14 +130,20 @@ def test_epochs_begun_are_those_of_the_batches(tmp_path):
     """Of a set that is read often beside one that is not, each has its own number of epochs."""
     feed = mixed(tmp_path)
     begun = [0, 0]
+
     for step in range(1, 60):
         assert [feed.epochs(source, feed.samples(step)) for source in range(2)] == begun
         for visit in feed.batch(feed.samples(step)):
             begun[visit.source] = max(begun[visit.source], visit.epoch + 1)
+
     assert begun[1] > 2 * begun[0]
 
 
-PLANS = [Phase(keys(0), (), 48, 8), Phase(keys(0), (), 96, None), Phase(keys(0), (), None, 16)]
+PLANS = [
+    Phase(keys(0), (), 48, 8),
+    Phase(keys(0), (), 96, None),
+    Phase(keys(0), (), None, 16),
+]
 
 
 def slow(taken, until):
@@ -131,10 +153,12 @@ def slow(taken, until):
     for rows in taken:
         steps.append(Step(len(steps) + 1, begin, rows))
         begin += rows
+
     while begin < until:
         rows = 8 if begin < 48 else 4 if begin < 96 else 16
         steps.append(Step(len(steps) + 1, begin, rows))
         begin += rows
+
     return steps
 
 
@@ -150,6 +174,7 @@ def test_steps_and_positions_are_inverse(sizes, lines_every):
         for place, end in enumerate(ends, 1)
         if not uniform or place % lines_every == 0 or place == len(ends)
     ]
+
     steps = RunSteps(Timeline(PLANS, 2, 4), taken)
     for step in expected:
         assert steps.step_of(step.number) == step
@@ -174,10 +199,12 @@ def with_rollbacks(rollbacks, rows_at):
     steps = []
     begin = 0
     skipped = []
+
     for more, back in [*rollbacks, (12, 0)]:
         for _ in range(more):
             steps.append(Step(len(steps) + 1, begin, rows_at(begin)))
             begin += steps[-1].rows
+
         if lost := steps[len(steps) - back :] if back else []:
             del steps[-len(lost) :]
             # others are taken back
@@ -185,6 +212,7 @@ def with_rollbacks(rollbacks, rows_at):
             start = lost[0].begin
             # rows that were skipped before the first of the lost steps are skipped in any case
             skipped.append(SkippedRows(len(steps), start, begin))
+
     return steps, skipped
 
 
@@ -208,10 +236,12 @@ def test_steps_after_rollbacks_go_on_behind_the_skipped_rows(rollbacks, every, u
     recorded = steps[: len(steps) - unrecorded]
     taken = [(step.number, step.begin + step.rows) for step in recorded if step.number % every == 0]
     known = RunSteps(Timeline(plan, 2, 4), taken, skipped=skipped)
+
     for step in steps:
         assert known.step_of(step.number) == step
         assert {known.at(step.begin + inside) for inside in range(step.rows)} == {step}
         assert known.skipped(step.begin) is None
+
     for back_to, start, stop in skipped:
         assert known.skipped(start) == known.skipped(stop - 1) == (back_to, start, stop)
         assert known.at(start) == Step(back_to + 1, start, known.at(start).rows)
@@ -229,17 +259,22 @@ def test_sets_of_phases_are_recognized_by_their_digests(shard_sets, tmp_path):
     first, second = (
         example_sets(shard_sets)[name][0].parent for name in ("masked_lm", "whole_word_masking")
     )
-    phases = [PhaseConfig(shards=first, until_samples=64), PhaseConfig(shards=[second, first])]
+    phases = [
+        PhaseConfig(shards=first, until_samples=64),
+        PhaseConfig(shards=[second, first]),
+    ]
     data = DataConfig(phases=phases, global_batch=8, lanes=8)
     record_sets(tmp_path, data, open_phases(data))
     copies = [
         shutil.copytree(path, tmp_path / name) for path, name in ((first, "a"), (second, "b"))
     ]
     found = locate_sets(tmp_path, data, SetPaths(shards=[*reversed(copies)]))
+
     assert [phase.sets for phase in found.all_phases.values()] == [
         [copies[0]],
         [copies[1], copies[0]],
     ]
+
     with pytest.raises(
         ConfigurationError,
         match=r"data\.shards: .* reads whole_word_masking.* not among those given",

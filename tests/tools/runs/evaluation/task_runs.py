@@ -53,7 +53,9 @@ def tuned_run(ranks, folder, *, steps=6, **changes):
         steps=steps,
         **changes,
     )
+
     assert ranks.run(start, config) == [0]
+
     return folder / "run"
 
 

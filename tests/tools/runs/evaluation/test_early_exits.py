@@ -37,7 +37,9 @@ def train_exits(ranks, tuned, folder, exits, **changes):
         schedule={"name": "constant"},
         **changes,
     )
+
     assert set(ranks.run(start, config)) == {(0, "")}
+
     return folder / exits
 
 
@@ -50,10 +52,13 @@ def after(two_ranks, tuned, tmp_path_factory):
 def test_off_ramps_alone_are_trained_after_the_body(after, tuned):
     before = saved(tuned)
     now = saved(after)
+
     assert all(torch.equal(tensor, now[name]) for name, tensor in before.items())
     assert all("off_ramps.0.classifier" in name for name in now.keys() - before.keys())
     assert len(now) == len(before) + 4
+
     losses = [step["losses"]["classification"] for step in steps(after)]
+
     assert losses[-1] < losses[0]
     assert steps(after)[-1]["figures"]["classification/exit_1"] == pytest.approx(
         losses[-1], rel=1e-6
@@ -84,15 +89,19 @@ def test_rows_that_leave_are_scored_with_what_they_used(after, tuned, two_ranks,
         .detach()
         .log_softmax(-1)
     )
+
     sure = -(logs.exp() * logs).sum(-1).sort().values
     gap = int(sure.diff().argmax())
     entropy = float(sure[gap : gap + 2].mean())
     exits = early(batch, Entropy(entropy))
+
     assert set(exits.depths.tolist()) == {1, 2}
+
     found = json.loads(
         score_task(after, EvaluateOptions(split="train", exit=ExitOptions(entropy=entropy)))[0]
     )
     accuracy = (exits.scores.argmax(-1) == batch["label"]).double().mean()
+
     assert found["metrics"]["accuracy"] == pytest.approx(float(accuracy))
     assert found["exit"]["layers"] == pytest.approx(float(exits.depths.double().mean()))
     assert found["exit"]["flops"] == pytest.approx(float(exits.flops.sum() / exits.dense.sum()))
@@ -103,6 +112,7 @@ def test_rows_that_leave_are_scored_with_what_they_used(after, tuned, two_ranks,
     for run, words in ((after, []), (after, ["exit={patience: 2}"]), (tuned, [])):
         assert evaluate([str(run), *words]) == 0
     dense, patient, own = capsys.readouterr().out.split("sst2 dev: ")[1:]
+
     assert "exit                  100.0 % of 2 layers, 10" in patient
     assert dense.splitlines()[1] == patient.splitlines()[1] == own.splitlines()[1]
 
@@ -113,6 +123,7 @@ def test_the_table_holds_a_run_whose_rows_leave(after, tuned):
     options = {"task": task, "repeats": 1, "length": 16}
     full = measure_row(after, tuned, MeasureOptions(**options))
     own = measure_row(after, tuned, MeasureOptions(**options, exit=ExitOptions(entropy=0.8)))
+
     assert own.name == "after, entropy below 0.8"
     assert full.sizes.flops == full.dense.flops == own.dense.flops
     assert own.score.values != full.score.values == full.dense_score.values
@@ -124,8 +135,11 @@ def test_the_table_holds_a_run_whose_rows_leave(after, tuned):
 def test_an_export_has_no_off_ramps(after, tuned, tmp_path, capsys):
     for run in (tuned, after):
         assert export([str(run), str(tmp_path / run.name)]) == 0
+
     assert "without the off-ramps of classification" in capsys.readouterr().out
+
     weights = [load_file(tmp_path / run.name / "model.safetensors") for run in (tuned, after)]
+
     assert weights[0].keys() == weights[1].keys()
     assert all(torch.equal(tensor, weights[1][name]) for name, tensor in weights[0].items())
 
@@ -139,6 +153,7 @@ def test_mistakes(tuned, capsys):
     assert "exit: expected entropy or patience" in capsys.readouterr().err
     assert compress(["--compare", str(tuned), str(tuned), "exit={entropy: 0.3}"]) == 64
     assert "expected task=FOLDER" in capsys.readouterr().err
+
     with pytest.raises(
         ConfigurationError, match="exits: after trains classifiers on a frozen body"
     ):

@@ -70,12 +70,15 @@ def write_tasks(folder):
         }
         for number, line in enumerate(words)
     ]
+
     (folder / "items.jsonl").write_text("".join(f"{json.dumps(item)}\n" for item in items))
     files = {"dataset_kwargs": {"data_files": {"test": str(folder / "items.jsonl")}}}
+
     for name, task in TASKS.items():
         (folder / f"{name}.yaml").write_text(
             yaml.safe_dump({"task": name, **SPLIT, **files, **task})
         )
+
     return folder
 
 
@@ -91,18 +94,33 @@ def test_scores_are_those_of_the_exported_folder(shard_sets, tmp_path, monkeypat
     write_run(tmp_path / "run", shard_sets, [3], 1, **DECODER)
     options = SuiteOptions(suite="lm_eval", tasks=(*TASKS,), input=tasks)
     found = json.loads(evaluate_mode(tmp_path / "run", options)[0])["tasks"]
-    assert export([str(tmp_path / "run"), str(tmp_path / "hf"), "--type", "gpt2"]) == 0
+
+    assert (
+        export(
+            [
+                str(tmp_path / "run"),
+                str(tmp_path / "hf"),
+                "--type",
+                "gpt2",
+            ]
+        )
+        == 0
+    )
+
     harness = HFLM(pretrained=str(tmp_path / "hf"), device="cpu", dtype="float32", batch_size=1)
     manager = TaskManager(include_path=str(tasks), include_defaults=False)
     expected = simple_evaluate(harness, tasks=[*TASKS], task_manager=manager, bootstrap_iters=0)
+
     for name in TASKS:
         values = {
             key: value
             for key, value in expected["results"][name].items()
             if isinstance(value, float)
         }
+
         assert values
         assert {key: found[name][key] for key in values} == pytest.approx(values, rel=1e-4)
+
     trained = TrainedModel.open(tmp_path / "run")
     own = RunScores(trained)
     for sample in expected["samples"]["written"]:
@@ -119,16 +137,22 @@ def test_a_decoder_scores_what_follows_a_context(shard_sets, tmp_path):
         scores.encode_pair("", "the page"),
         ([5] * 90, [6, 7]),
     ]
+
     found = scores.score(pairs)
     for (context, continuation), (total, greedy) in zip(pairs, found, strict=True):
         row = [*context, *continuation][-(trained.max_length + 1) :]
         (logs,) = log_likelihoods(trained.model, [row])
+
         assert total == pytest.approx(float(logs[-len(continuation) :].sum()), abs=1e-4)
+
         (best,) = generate(
             trained.model, [row[: -len(continuation)]], Decoding(max_tokens=len(continuation))
         )
+
         assert greedy == ([*best.ids] == continuation)
+
     (best,) = generate(trained.model, [pairs[0][0]], Decoding(max_tokens=2))
+
     assert [greedy for _, greedy in scores.score([(pairs[0][0], [*best.ids])])] == [True]
 
 
@@ -139,15 +163,23 @@ def test_a_masked_lm_scores_each_token_masked_alone(shard_sets, tmp_path):
     special = trained.tokenizer.vocabulary.specials
     pair = scores.encode_pair("the cat sat", " on the mat")
     ((found, greedy),) = scores.score([pair])
-    row = [special["cls"], *pair[0], *pair[1], special["sep"]]
+    row = [
+        special["cls"],
+        *pair[0],
+        *pair[1],
+        special["sep"],
+    ]
     expected = 0.0
+
     for at in range(1 + len(pair[0]), len(row) - 1):
         masked = [*row[:at], special["mask"], *row[at + 1 :]]
         expected += float(
             compute_row_scores(trained, masked, "masked_lm")[at].log_softmax(-1)[row[at]]
         )
+
     assert found == pytest.approx(expected, abs=1e-4)
     assert not greedy
+
     with pytest.raises(ConfigurationError, match="which a masked LM does not"):
         scores.continue_text("the", {})
 

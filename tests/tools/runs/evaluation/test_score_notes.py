@@ -54,4 +54,5 @@ def test_a_blank_stands_between_a_metric_and_its_value(metric):
         "below": {metric: []},
         "degenerate": False,
     }
+
     assert [*lines_of(scores)][-1].split()[:2] == [metric, "1.0000"]

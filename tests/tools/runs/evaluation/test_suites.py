@@ -53,7 +53,18 @@ class Table(TextScorer):
 def write(path, pairs):
     names = ("sentence_good", "sentence_bad", "UID", "linguistics_term")
     rows = [
-        dict(zip(names, (one.good, one.bad, one.paradigm, one.phenomenon), strict=True))
+        dict(
+            zip(
+                names,
+                (
+                    one.good,
+                    one.bad,
+                    one.paradigm,
+                    one.phenomenon,
+                ),
+                strict=True,
+            )
+        )
         for one in pairs
     ]
     path.write_text("".join(json.dumps(row | {"pairID": "1"}) + "\n" for row in rows))
@@ -63,6 +74,7 @@ def test_shares_are_means_over_paradigms_and_ties_are_wrong():
     found = pair_scores(
         PAIRS, Table(), WordNgrams(["the dog run fast . who left ? she saw it . she saw it"])
     )
+
     assert {name: one["accuracy"] for name, one in found["paradigms"].items()} == {
         "agreement": pytest.approx(1 / 3),
         "objects": 0.0,
@@ -70,35 +82,52 @@ def test_shares_are_means_over_paradigms_and_ties_are_wrong():
     }
     assert found["accuracy"] == pytest.approx((1 / 3 + 0 + 1) / 3)
     assert found["phenomena"] == {"morphology": pytest.approx(1 / 3), "syntax": 0.5}
-    assert (found["n"], found["ties"], found["paradigms"]["agreement"]["ties"]) == (6, 1, 1)
+    assert (
+        found["n"],
+        found["ties"],
+        found["paradigms"]["agreement"]["ties"],
+    ) == (6, 1, 1)
     assert found["same_length"] == {"n": 4, "accuracy": 0.75}
+
     by_paradigm = {name: one["baselines"] for name, one in found["paradigms"].items()}
+
     assert by_paradigm["agreement"]["shorter"] == pytest.approx(1 / 3)
     assert by_paradigm["questions"] == {"shorter": 0.0, "unigram": 0.0, "bigram": 0.5}, (
         "the second is a tie"
     )
     assert found["baselines"]["shorter"] == pytest.approx((1 / 3 + 0 + 0) / 3)
+
     ours = [1 / 3, 0.0, 1.0]
     bigrams = [by_paradigm[name]["bigram"] for name in found["paradigms"]]
+
     assert found["correlation_with_bigram"] == pytest.approx(np.corrcoef(ours, bigrams)[0, 1])
 
 
 def test_files_in_the_format_of_blimp(tmp_path):
     write(tmp_path / "a.jsonl", PAIRS[:4])
     write(tmp_path / "b.jsonl", PAIRS[4:])
+
     assert read_pairs(tmp_path) == PAIRS
     assert read_pairs(tmp_path, 1) == [PAIRS[0], PAIRS[3], PAIRS[5]]
+
     path = tmp_path / "order.jsonl"  # a file is a paradigm where its lines name none
     path.write_text(
         '{"good": "a b", "bad": "b a"}\n{"good": "c", "bad": "d", "UID": "x", "linguistics_term": '
         '"y"}\n'
     )
-    assert read_pairs(path) == [Pair("a b", "b a", "order", "pairs"), Pair("c", "d", "x", "y")]
+
+    assert read_pairs(path) == [
+        Pair("a b", "b a", "order", "pairs"),
+        Pair("c", "d", "x", "y"),
+    ]
+
     (tmp_path / "c.jsonl").write_text('{"sentence_good": "a"}\n')
+
     with pytest.raises(
         IntegrityError, match=r"c.jsonl, line 1: expected a field 'sentence_bad', got sentence_good"
     ):
         read_pairs(tmp_path)
+
     (tmp_path / "none.jsonl").write_text("")
     with pytest.raises(ConfigurationError, match=r"none\.jsonl: expected rows of .*it is empty"):
         read_pairs(tmp_path / "none.jsonl")
@@ -127,24 +156,30 @@ def test_files_of_the_evaluation_of_babylm(tmp_path):
     for name, row in rows.items():
         (tmp_path / f"{name}.jsonl").write_text(f"{json.dumps(row)}\n")
     pairs = read_pairs(tmp_path)
+
     assert {pair.paradigm: pair.sentences for pair in pairs} == {
         "hypernym": ("she saw it", "she saw"),
         "regular_2_ops": ("the dog runs", "the cat run", "the cat runs"),
         "uncounted": ("the dog runs", "the cat run"),
         "social-relations": ("who left", "who ran off"),
     }
+
     found = {
         name: one["accuracy"]
         for name, one in pair_scores(pairs, Table(), None)["paradigms"].items()
     }
+
     assert found == {
         "hypernym": 0.0,
         "regular_2_ops": 0.0,
         "uncounted": 0.0,
         "social-relations": 1.0,
     }
+
     best = Pair("the cat runs", "the dog runs", "p", "p", ("the cat run",))
+
     assert pair_scores([best], Table(), None)["same_length"] == {"n": 1, "accuracy": 1.0}
+
     (tmp_path / "regular.jsonl").write_text('{"input_prefix": "the ", "options": ["dog"]}\n')
     with pytest.raises(IntegrityError, match="expected a field 'options' with two texts or more"):
         read_pairs(tmp_path)
@@ -162,10 +197,15 @@ def test_pairs_are_scored_by_a_decoder(decoder, tmp_path, capsys):
         f"baseline={text}",
         f"output={tmp_path / 'scores.json'}",
     ]
+
     assert evaluate([str(decoder[0]), *keys]) == 0
+
     printed = capsys.readouterr().out
+
     assert printed.startswith("blimp by causal: 2 pairs of 2 paradigms, 0 ties; step 3\n  syntax  ")
+
     found = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+
     assert found["paradigms"]["order"]["baselines"]["bigram"] == 1.0
     assert (found["baseline_words"], found["correlation_with_bigram"]) == (6, None)
 
@@ -176,7 +216,10 @@ PASSAGES = ["the page of the book", "a page of another page", "one book", "unrea
 def test_a_word_is_right_with_all_of_its_tokens(decoder, tmp_path, capsys):
     (run, trained), file = decoder, tmp_path / "passages.jsonl"
     end = trained.tokenizer.vocabulary.specials["eos"]
-    row = [end, *trained.tokenizer.encode(["the page of"])[0].ids.tolist()]
+    row = [
+        end,
+        *trained.tokenizer.encode(["the page of"])[0].ids.tolist(),
+    ]
     for _ in range(3):  # a passage that ends as the model would write
         row.append(int(compute_row_scores(trained, row, "lm")[-1].argmax()))
     own = trained.tokenizer.decode(row[1:])
@@ -185,6 +228,7 @@ def test_a_word_is_right_with_all_of_its_tokens(decoder, tmp_path, capsys):
         "".join(f"{json.dumps({'text': text})}\n" for text in passages), encoding="utf-8"
     )
     right, total = 0, 0.0
+
     for text in passages:
         before = len(text.strip().rsplit(maxsplit=1)[0])
         encoding = trained.tokenizer.encode([text.strip()])[0]
@@ -195,9 +239,13 @@ def test_a_word_is_right_with_all_of_its_tokens(decoder, tmp_path, capsys):
         scores = compute_row_scores(trained, ids, "lm").log_softmax(-1)
         right += all(int(scores[place - 1].argmax()) == ids[place] for place in places)
         total += sum(float(scores[place - 1, ids[place]]) for place in places)
+
     capsys.readouterr()
+
     assert evaluate([str(run), "suite=lambada", f"input={file}", "normalize=none", "--json"]) == 0
+
     found = json.loads(capsys.readouterr().out)
+
     assert (found["n"], found["accuracy"]) == (5, right / 5)
     assert found["nats"] == pytest.approx(-total / 5, rel=1e-4)
 
@@ -206,12 +254,15 @@ def test_passages_of_lines_and_of_json(tmp_path):
     """A line of plain text is a passage, as published; one word alone is none."""
     path = tmp_path / "test.txt"
     path.write_text("one two\n\nthree\n four five \n", encoding="utf-8")
+
     assert read_passages(path) == ["one two", "four five"]
+
     path.write_text("one\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match="expected passages of two words or more"):
         read_passages(path)
     path = tmp_path / "test.jsonl"
     path.write_text('{"txt": "a b"}\n', encoding="utf-8")
+
     with pytest.raises(
         IntegrityError, match="record 1: expected a text, got no 'text' among the keys: txt"
     ):
@@ -242,7 +293,9 @@ def test_shares_are_means_over_relations(encoder, tmp_path, capsys):
     (run, trained), folder = encoder, tmp_path / "facts"
     folder.mkdir()
     words = [word for word in WORDS if len(trained.tokenizer.encode([f"a {word}"])[0].ids) == 2]
+
     assert len(words) > 4
+
     facts = [
         ("it", f"was {number} {words[number % 3]}", words[number % 4], f"R{number // 9}")
         for number in range(13)
@@ -252,21 +305,32 @@ def test_shares_are_means_over_relations(encoder, tmp_path, capsys):
     )
     (folder / "facts.jsonl").write_text(text + line("it [MASK].", "qzxkvqzxkv"), encoding="utf-8")
     (tmp_path / "words.txt").write_text("\n".join(words), encoding="utf-8")
+
     for given, compete in ((["candidates=" + str(tmp_path / "words.txt")], words), ([], words[:4])):
         capsys.readouterr()
+
         assert evaluate([str(run), "suite=lama", f"input={folder}", "--json", *given]) == 0
+
         found = json.loads(capsys.readouterr().out)
         ranks = [
             rank(trained, before, f" {after}", word, compete) for before, after, word, _ in facts
         ]
         first = [at == 1 for at in ranks]
+
         assert found["p_at_1"] == pytest.approx((sum(first[:9]) / 9 + sum(first[9:]) / 4) / 2)
         assert "p_at_10" not in found  # of so few candidates, nearly all are among the first ten
-        assert (found["n"], found["skipped"], found["candidates"]) == (13, 1, len(compete))
+        assert (
+            found["n"],
+            found["skipped"],
+            found["candidates"],
+        ) == (13, 1, len(compete))
         assert found["majority"] == pytest.approx((3 / 9 + 1 / 4) / 2)
         assert [one["n"] for one in found["relations"].values()] == [9, 4]
+
     assert evaluate([str(run), "suite=lama", f"input={folder}"]) == 0
+
     printed = capsys.readouterr().out
+
     assert "13 of 14 facts" in printed
     assert "a share of 13 facts decides nothing" in printed
     assert "P@10" not in printed
@@ -276,7 +340,10 @@ def test_shares_are_means_over_relations(encoder, tmp_path, capsys):
     ("candidates", "is_reported"), [(11, False), (99, False), (100, True), (5000, True)]
 )
 def test_the_top_ten_are_reported_where_chance_is_small(candidates, is_reported):
-    facts = [Fact("a ", " b", "c", "R"), Fact("a ", " b", "d", "R")]
+    facts = [
+        Fact("a ", " b", "c", "R"),
+        Fact("a ", " b", "d", "R"),
+    ]
     scores = _mean_over_relations(facts, np.array([3, 40]), candidates)
     assert scores.get("p_at_10") == (0.5 if is_reported else None)
 
@@ -294,7 +361,9 @@ def test_a_perplexity_is_shown_where_it_can_be_read(nats, shown):
         "accuracy": 0.5,
         "nats": nats,
     }
+
     lines = [*last_word_lines({**scores, "baselines": {"majority": 0.2}})]
+
     assert lines[1].endswith(shown)
 
 
@@ -304,7 +373,9 @@ def test_files(tmp_path):
         '{"masked_sentences": ["Ada was born", "in [MASK] ."], "obj_label": "London"}\n',
         encoding="utf-8",
     )
+
     assert read_facts(path) == [("Ada was born in ", " .", "London", "P19")]
+
     for text in (
         '{"masked_sentence": "a [MASK] [MASK]", "obj_label": "b"}\n',
         '{"masked_sentence": "a [MASK]"}\n',
@@ -314,6 +385,7 @@ def test_files(tmp_path):
             IntegrityError, match=r"P19\.jsonl, line 1: expected obj_label, and a masked_sentence"
         ):
             read_facts(path)
+
     path.write_text("\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"P19\.jsonl: expected rows of .*blank line"):
         read_facts(path)
@@ -330,20 +402,30 @@ def run_and_task(tmp_path_factory):
     files = folder / "files"
     draws = np.random.default_rng(3)
     files.mkdir()
+
     for name, count in (("train", 160), ("dev", 60)):
         lines = []
+
         for _ in range(count):
             good = bool(draws.integers(2))
             before = draws.choice(FILLERS, 2).tolist()
             after = draws.choice(FILLERS, 1).tolist()
-            tagged = [*((word, "DET") for word in before), ("good" if good else "bad", "ADJ")]
-            tagged += [("plot", "NOUN" if good else "VERB"), *((word, "DET") for word in after)]
+            tagged = [
+                *((word, "DET") for word in before),
+                ("good" if good else "bad", "ADJ"),
+            ]
+            tagged += [
+                ("plot", "NOUN" if good else "VERB"),
+                *((word, "DET") for word in after),
+            ]
             lines += [
                 f"{at}\t{word}\t_\t{tag}{chr(9)}_\t_\t_\t_\t_\t_"
                 for at, (word, tag) in enumerate(tagged, 1)
             ]
             lines.append("")
+
         (files / f"{name}.conllu").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
     write_recipe_of(folder, "{name: conllu, task: toy, column: upos}", max_length=16)
     task = task_files.run(folder, write_vocabulary(folder / "words"))
     model = {"model__dropout": {}, "model__init": {"std": 0.3}}
@@ -353,15 +435,19 @@ def run_and_task(tmp_path_factory):
 
 def test_layers_with_attention_know_the_neighbors(run_and_task, capsys):
     run, task = run_and_task
+
     assert evaluate([str(run), "probe=layers", f"task={task}", "--json"]) == 0
+
     scores = json.loads(capsys.readouterr().out)
     layers = TrainedModel.open(run).model.config.layers
+
     assert len(scores["layers"]) == layers + 1
     assert (scores["train_words"], scores["words"], scores["ambiguous_words"]) == (
         160 * 5,
         60 * 5,
         60,
     )
+
     usual = scores["baselines"]["most_frequent_tag"]
     # words tell everything but the class of `plot`
     assert usual["accuracy"] == pytest.approx(0.8 + 0.2 * usual["ambiguous_accuracy"])
@@ -376,9 +462,12 @@ def test_layers_with_attention_know_the_neighbors(run_and_task, capsys):
 
 def test_what_cannot_be_probed_is_refused(run_and_task, tmp_path, capsys):
     run, task = run_and_task
+
     assert evaluate([str(run), "probe=layers"]) == 64
     assert "task=... is missing" in capsys.readouterr().err
+
     sets = make_sets(tmp_path)
+
     assert evaluate([str(run), "probe=layers", f"task={sets}"]) == 64
     assert "is a task of classification, expected one of tagged words" in capsys.readouterr().err
     assert evaluate([str(run), "probe=layers", f"task={task}", "split=test"]) == 64

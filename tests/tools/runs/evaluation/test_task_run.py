@@ -41,7 +41,10 @@ SCORES = {
     "split": "dev",
     "n": 10,
     "metrics": {"accuracy": 0.7, "f1": 0.9},
-    "baselines": {"majority": {"accuracy": 0.5, "f1": 0.0}, "words": {"accuracy": 0.8, "f1": 0.9}},
+    "baselines": {
+        "majority": {"accuracy": 0.5, "f1": 0.0},
+        "words": {"accuracy": 0.8, "f1": 0.9},
+    },
     "below": {"accuracy": ["words"], "f1": []},
     "degenerate": False,
     "seed": 3,
@@ -55,6 +58,7 @@ SCORES = {
 
 def test_a_score_below_a_baseline_is_printed_as_such():
     head, few, accuracy, f1 = lines_of(SCORES)
+
     assert head == "toy dev: 10 texts, 4 truncated, 3 skipped; step 20, seed 3"
     assert "10 texts decides nothing" in few
     assert " ".join(accuracy.split()) == (
@@ -65,8 +69,11 @@ def test_a_score_below_a_baseline_is_printed_as_such():
 
 def test_a_run_keeps_the_threshold_of_its_checkpoint(tmp_path):
     assert read_threshold(tmp_path, "a") == 0.0
+
     store_threshold(tmp_path, -1.5, {"checkpoint": "a", "set": "s", "f1": 0.5})
+
     assert (read_threshold(tmp_path, "a"), read_threshold(tmp_path, "b")) == (-1.5, 0.0)
+
     path = tmp_path / "answer_threshold.json"
     path.write_text(path.read_text(encoding="utf-8").replace("-1.5", "-2.5"), encoding="utf-8")
     with pytest.raises(IntegrityError, match=r"answer_threshold\.json"):
@@ -85,6 +92,7 @@ def test_evaluate_tunes_and_later_scores_use_it(tmp_path, capsys):
             if number % 2:
                 article["paragraphs"][0]["qas"][0] |= {"answers": [], "is_impossible": True}
         path.write_text(json.dumps({**data, "version": "v2.0"}), encoding="utf-8")
+
     write_recipe_of(tmp_path, "{name: squad, task: toy, unanswerable: true}", max_length=14)
     sets = task_files.run(tmp_path, write_vocabulary(tmp_path / "words"))
     model = {"model__heads": {"span": {}}, "model__init": {"std": 0.5}}
@@ -98,6 +106,7 @@ def test_evaluate_tunes_and_later_scores_use_it(tmp_path, capsys):
     before = scores()
     tuned = scores("tune=true")
     after = scores()
+
     assert before["threshold"] == 0.0
     assert tuned == after
     assert after["threshold"] == read_threshold(tmp_path / "run", after["checkpoint"]) != 0.0
@@ -118,12 +127,15 @@ def test_sets_that_moved_are_named(tuned, tmp_path):
     run = shutil.copytree(tuned, tmp_path / "run")
     sets = shutil.copytree(tuned.parent / "out" / "tasks" / "sst2", tmp_path / "moved")
     opened = open_task_run(run, "dev", set_paths=SetPaths(shards=sets / "train"))
+
     assert (opened.shards.path.parent, opened.train.path.parent) == (sets / "dev", sets / "train")
+
     config = run / "config.yaml"
     text = config.read_text(encoding="utf-8").replace(
         str(tuned.parent / "out"), str(tmp_path / "gone")
     )
     config.write_text(text, encoding="utf-8")
+
     with pytest.raises(
         ConfigurationError, match=r"gone/tasks/sst2: no such folder.* data\.shards=MANIFEST"
     ):
@@ -168,7 +180,11 @@ def test_scores_by_class_against_scikit_learn(several):
     found = [line.split() for line in lines[header + 1 : header + 4]]
     columns = precision_recall_fscore_support(gold, guessed)
     for name, row, expected in zip(NAMES, found, zip(*columns, strict=True), strict=True):
-        assert row == [name, *(f"{value:.4f}" for value in expected[:3]), str(expected[3])]
+        assert row == [
+            name,
+            *(f"{value:.4f}" for value in expected[:3]),
+            str(expected[3]),
+        ]
     if not several:
         table = [list(map(int, line.split()[1:])) for line in lines[2:5]]
         assert table == confusion_matrix(gold, guessed).tolist()
@@ -193,13 +209,22 @@ def test_the_classes_and_records_with_most_errors_are_shown():
         for at, (gold, label) in enumerate(pairs)
     ]
     lines = [*error_lines(ClassificationTaskHead(facts), records)]
+
     assert lines[0] == "Confusion (12 classes with most errors): gold by predicted:"
     assert [line.split() for line in lines[1:14]] == [
         ["gold", *others],
-        *([gold, *(str(int((gold, label) in pairs)) for label in others)] for gold in others),
+        *(
+            [
+                gold,
+                *(str(int((gold, label) in pairs)) for label in others),
+            ]
+            for gold in others
+        ),
     ]
     assert lines[-11] == "Wrong: 12 of 14, the worst"
+
     worst = sorted(records, key=lambda record: record["error"], reverse=True)[:10]
+
     assert [json.loads(line) for line in lines[-10:]] == worst
     assert [*error_lines(ClassificationTaskHead(facts), records[:2])][-1] == "Wrong: 0 of 2"
 
@@ -209,10 +234,13 @@ def test_every_prediction_of_a_split_with_its_answer(runs, tmp_path, capsys):
     run = runs("classes") / "run"
     capsys.readouterr()
     words = [f"predictions={tmp_path / 'p.jsonl'}", "errors=true"]
+
     assert evaluate([str(run), *words, f"output={tmp_path / 's.json'}"]) == 0
+
     shown = capsys.readouterr().out
     records = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
     right = [record["label"] == record["gold"] for record in records]
+
     assert json.loads((tmp_path / "s.json").read_text())["metrics"]["accuracy"] == pytest.approx(
         np.mean(right)
     )
@@ -231,14 +259,17 @@ def test_every_head_has_errors(runs, name):
     opened = open_task_run(runs(name) / "run", "dev")
     rows = set_rows(opened.shards)
     records = collect_answers(opened, rows, opened.answer.predict(opened.task, rows))
+
     assert len(records) == len({record["uid"] for record in records}) > 0
     assert all(record["error"] >= 0 for record in records)
     assert any(record["error"] > 0 for record in records)
+
     key = {"tagging": "tags", "multiple_choice": "choice"}.get(TASKS[name][1])
     if key:
         assert [record["error"] == 0 for record in records] == [
             record["gold"] == record[key] for record in records
         ]
+
     assert ", the worst" in "\n".join(error_lines(opened.answer, records))
 
 
@@ -252,6 +283,7 @@ def test_nats_are_those_of_all_labels(tmp_path):
     collate = Collate.from_manifest(shards.manifest)
     total = count = 0.0
     first_rows = (0.0, 0.0)
+
     with torch.no_grad():
         for row in range(len(rows)):
             columns = {name: rows.columns[name].take(np.array([row])) for name in collate.columns}
@@ -259,6 +291,7 @@ def test_nats_are_those_of_all_labels(tmp_path):
             total = total + float(loss.total)
             count = count + float(loss.count)
             first_rows = (total, count) if row == 4 else first_rows
+
     assert heldout_score(model, shards) == ("nats", pytest.approx(total / count, rel=1e-5))
     assert heldout_score(model, shards, 5) == (
         "nats",
@@ -268,9 +301,12 @@ def test_nats_are_those_of_all_labels(tmp_path):
     # training
     for head in model.heads.values():
         head.options = replace(head.options, normalize="row")
+
     assert heldout_score(model, shards)[1] != pytest.approx(total / count, rel=1e-6)
     assert label_loss(model, shards, 10**6).nats == pytest.approx(total / count, rel=1e-5)
+
     few = label_loss(model, shards, 5)
+
     assert few.nats == pytest.approx(first_rows[0] / first_rows[1], rel=1e-5)
     assert few.documents == len({rows.fixed["document_uid"][row].tobytes() for row in range(5)})
 
@@ -282,12 +318,15 @@ def test_the_standard_error_of_a_loss_is_that_of_its_documents():
     """
     draws = np.random.default_rng(2)
     values = draws.normal(4.0, 0.5, 12)
+
     assert _estimate_standard_error(values, np.full(12, 7.0)) == pytest.approx(
         values.std(ddof=1) / 12**0.5
     )
+
     counts = draws.integers(50, 200, 12).astype(float)
     left = [np.average(np.delete(values, one), weights=np.delete(counts, one)) for one in range(12)]
     jackknife = (11 / 12 * ((np.array(left) - np.mean(left)) ** 2).sum()) ** 0.5
+
     assert _estimate_standard_error(values, counts) == pytest.approx(jackknife, rel=0.1)
 
 
@@ -303,18 +342,25 @@ def test_a_score_says_what_the_losses_of_the_training_mean(runs, tmp_path, capsy
         "unigram_entropy": 0.69,
         "losses": {"classification": 0.9},
     }
+
     records = [
         sealed(step=1, loss=0.6, tokens=8),
         sealed(step=1, heldout={"dev": {**evaluated, "loss": 0.5}}),
         sealed(step=3, loss=0.001, tokens=24),
         sealed(step=3, heldout={"dev": evaluated}),
     ]
+
     (run / "metrics.jsonl").write_text("".join(f"{record}\n" for record in records))
     capsys.readouterr()
+
     assert evaluate([str(run)]) == 0
+
     shown = capsys.readouterr().out
+
     assert "0.5000 at step 1" in shown
     assert "by heart" in shown
+
     shutil.copytree(run / "checkpoints" / "step-00000003", run / "checkpoints" / "step-00000004")
+
     assert evaluate([str(run), "step=3"]) == 0
     assert "by heart" not in capsys.readouterr().out

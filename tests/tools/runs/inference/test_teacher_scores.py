@@ -62,6 +62,7 @@ def logits_of(shards, teacher, block):
     alone = teacher.model
     rows = shards.read_block(block)
     found = []
+
     for row in rows:
         ids = torch.from_numpy(row["input_ids"].astype(np.int64))[None]
         tensors = {
@@ -70,12 +71,14 @@ def logits_of(shards, teacher, block):
             "lengths": torch.tensor([ids.shape[1]]),
             "row_weight": torch.ones(1),
         }
+
         with torch.no_grad():
             hidden = alone.family(tensors)
             states = hidden[0] if isinstance(hidden, torch.Tensor) else hidden.tokens[0]
             found.append(
                 alone.heads["masked_lm"].logits(states[row["label_positions"].astype(np.int64)])
             )
+
     return found
 
 
@@ -83,10 +86,13 @@ def logits_of(shards, teacher, block):
 def test_the_best_classes_of_each_label_are_stored(shards, temperature):
     teacher = weights(shards)
     scores = TeacherScores(teacher, shards, plan(shards, teacher, temperature=temperature), CPU)
+
     for block in (0, len(shards.index) - 1):
         columns = scores.score(shards.read_block(block)).columns
+
         assert columns["teacher_ids"].values.dtype == np.uint16
         assert columns["teacher_weights"].values.dtype == np.float16
+
         for number, logits in enumerate(logits_of(shards, teacher, block)):
             expected = (logits / temperature).softmax(-1).sort(-1, descending=True)
             ids = columns["teacher_ids"][number].reshape(-1, 5)
@@ -102,6 +108,7 @@ def test_draws_depend_on_seed_and_row_alone(shards):
     stored = plan(shards, teacher, how="drawn", k=6)
     rows = shards.read_block(0)
     together = TeacherScores(teacher, shards, stored, CPU).score(rows).columns
+
     for number in (0, 7, 15):
         row = rows.take(np.array([number]))
         key = kernel_keys(7, "teach", row.fixed["uid"], row.fixed["variant"])
@@ -116,13 +123,22 @@ def test_draws_depend_on_seed_and_row_alone(shards):
                 for name in ("teacher_ids", "teacher_weights")
             )
             expected = {word: drawn.count(word) / 6 for word in drawn}
-            kept = dict(zip(ids[shares > 0].tolist(), shares[shares > 0].tolist(), strict=True))
+            kept = dict(
+                zip(
+                    ids[shares > 0].tolist(),
+                    shares[shares > 0].tolist(),
+                    strict=True,
+                )
+            )
+
             assert kept == pytest.approx(expected, rel=1e-3)
+
     other = (
         TeacherScores(teacher, shards, plan(shards, teacher, how="drawn", k=6, seed=8), CPU)
         .score(rows)
         .columns
     )
+
     assert (other["teacher_ids"].values != together["teacher_ids"].values).any()
 
 
@@ -170,6 +186,7 @@ def test_heads_without_a_distribution_for_each_label_are_refused(
         if objective == "sst2"
         else write_objective_sets(tmp_path, objective, 9, 3)
     )
+
     with pytest.raises(
         ConfigurationError,
         match=r"head: expected a head of the teacher with classes .* there is none",
@@ -194,12 +211,15 @@ def test_blocks_in_quarantine_get_no_scores(tmp_path, monkeypatch):
     task = prepare(tmp_path, monkeypatch)
     quarantine(task.shards.parent, (1, 0))
     shards = open_shards(task.shards)
+
     assert list(write_shards(task, shards, 1)) == [0, 1]
+
     with pa.OSFile(str(task.output / "shard-00001-of-00002.arrow")) as file:
         blocks = pa.ipc.open_file(file)
         ids = [
             blocks.get_batch(number)["teacher_ids"] for number in range(blocks.num_record_batches)
         ]
+
     assert [len(own) for own in ids] == [16, 16, 6]
     assert [len(own.values) > 0 for own in ids] == [False, True, True]
 
@@ -218,7 +238,9 @@ def task(tmp_path, monkeypatch):
 def taught(task):
     """The column set of the task."""
     shards = open_shards(task.shards)
+
     assert list(score_shards.write_shards(task, shards, 1)) == [0, 1]
+
     facts = shards.manifest
     parents = [{"name": facts.name, "digest": shards.digest, "role": "rows"}]
     score_shards.writer_of(shards, task.stored).write_manifest(
@@ -230,15 +252,24 @@ def taught(task):
         tokenizer=facts.tokenizer.model_dump(),
         config=task.stored.to_config(),
     )
+
     return open_shards(task.output)
 
 
 def test_a_sample_of_blocks_is_computed_again(task):
     taught(task)
     alone = validate(task.output)
-    assert (alone.rows, alone.blocks, alone.shards, alone.scores) == (75, 6, 2, None)
+
+    assert (
+        alone.rows,
+        alone.blocks,
+        alone.shards,
+        alone.scores,
+    ) == (75, 6, 2, None)
     assert alone.bytes == open_shards(task.output).manifest.totals.bytes
+
     scores = validate(task.output, task.shards, teacher=task.run).scores
+
     assert (scores.blocks, scores.computed_again) == (6, 3)
 
 
@@ -255,6 +286,7 @@ def test_scores_of_something_else_are_noticed(task, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(score_shards.TeacherScores, "score", other_classes)
         taught(task)
+
     with pytest.raises(
         IntegrityError, match=r"block 0: expected the scores that bert computes, .* entries differ"
     ):
@@ -270,5 +302,6 @@ def test_another_teacher_and_other_rows_are_refused(task, tmp_path):
         ConfigurationError, match="expected a column set, and against=SET with its rows"
     ):
         validate(task.shards, teacher=task.run)
+
     with pytest.raises(ConfigurationError, match="name the set that they were made from"):
         validate(other, task.shards.parents[1] / "heldout")

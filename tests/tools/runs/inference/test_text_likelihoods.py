@@ -25,11 +25,17 @@ def test_masked_scores_frame_the_text(encoder, kind):
     _, trained = encoder
     vocabulary = trained.tokenizer.vocabulary
     many = False
+
     for text, found in zip(TEXTS, TextScorer(trained, kind, None).score(TEXTS), strict=True):
         encoding = trained.tokenizer.encode([text])[0]
-        row = [vocabulary.specials["cls"], *encoding.ids.tolist(), vocabulary.specials["sep"]]
+        row = [
+            vocabulary.specials["cls"],
+            *encoding.ids.tolist(),
+            vocabulary.specials["sep"],
+        ]
         words = [-1, *word_indices(text, encoding), -2]
         total = 0.0
+
         for place in range(1, len(row) - 1):
             hidden = [at for at in range(place, len(row)) if words[at] == words[place]]
             many = many or len(hidden) > 1
@@ -38,7 +44,9 @@ def test_masked_scores_frame_the_text(encoder, kind):
                 masked[at] = vocabulary.specials["mask"]
             scores = compute_row_scores(trained, masked, "masked_lm")[place - (kind == "mntp")]
             total += float(scores[: trained.model.vocab_size].log_softmax(-1)[row[place]])
+
         assert (found.total, found.tokens) == (pytest.approx(total, abs=1e-4), len(row) - 2)
+
     assert many
 
 
@@ -73,6 +81,7 @@ def test_only_training_for_both_prepares_a_fused_score():
     causal = facts("encoder", "causal_lm")
     masked = facts("encoder")
     previous = facts("encoder", predict_from="previous")
+
     assert list(ready_scores([causal, masked])) == ["causal", "pll", "pll_word", "fused"]
     assert list(ready_scores([previous, causal])) == ["causal", "mntp", "fused"]
     assert list(ready_scores([masked])) == ["pll", "pll_word"]

@@ -69,6 +69,7 @@ def test_words_are_those_of_the_file_whatever_the_run_was_trained_on(
     """
     opened = open_task_run(runs(run) / "run", "train")
     path = tmp_path / f"{name}{codec}"
+
     if name.endswith(".parquet"):
         if codec:
             pytest.skip("Parquet compresses its columns")
@@ -77,9 +78,11 @@ def test_words_are_those_of_the_file_whatever_the_run_was_trained_on(
     else:
         text, expected = TEXTS_TO_TAG[name]
         path.write_bytes(gzip.compress(text.encode()) if codec else text.encode())
+
     items = [
         *read_unlabeled(path, opened.answer, task_reader(opened.train.manifest), InputColumns())
     ]
+
     assert [[*item.words] for item, _ in items] == expected
     assert [item.index for item, _ in items] == [0, 1]
 
@@ -93,7 +96,9 @@ def test_sentences_of_a_text_are_tagged_word_by_word(runs, tmp_path, capsys):
         found = predicted(runs(run), tmp_path / "rows.tsv", tmp_path / f"{run}.jsonl")
         assert [row["words"] for row in found] == [["a good", "film"], ["plot"]]
         assert [len(row["tags"]) for row in found] == [2, 1]
+
     (tmp_path / "tokens.tsv").write_text("tokens\ttags\na film\tO O\n", encoding="utf-8")
+
     assert (
         predict.main(
             [
@@ -105,7 +110,9 @@ def test_sentences_of_a_text_are_tagged_word_by_word(runs, tmp_path, capsys):
         == 64
     )
     assert "words" in capsys.readouterr().err
+
     found = predicted(runs("tags"), tmp_path / "tokens.tsv", tmp_path / "o.jsonl", "words=tokens")
+
     assert [row["words"] for row in found] == [["a", "film"]]
 
 
@@ -119,7 +126,9 @@ def test_a_table_has_the_form_of_the_training_tables_or_a_header(tmp_path):
         label="mark",
         classes=["a", "b"],
     )
+
     answer = ClassificationTaskHead(reader.metadata)
+
     for text, name in (
         ("a;one film\nb;two, plots\n", "bare.csv"),
         ('body,key\none film,1\n"two, plots",2\n', "header.csv"),
@@ -139,7 +148,9 @@ def test_official_layouts_are_read_as_in_training(tmp_path):
             path, ClassificationTaskHead(trees.metadata), trees, InputColumns()
         )
     ]
+
     assert found == [("It works",), ("No film",)]
+
     path = written(tmp_path, "NUM:count How many ?\n", "TREC_10.label")
     found = [
         item.texts
@@ -147,8 +158,11 @@ def test_official_layouts_are_read_as_in_training(tmp_path):
             path, ClassificationTaskHead(typed.metadata), typed, InputColumns()
         )
     ]
+
     assert found == [("How many ?",)]
+
     path = written(tmp_path, "It works\nNo film\n", "lines.txt")
+
     for reader in (trees, typed):
         found = [
             item.texts
@@ -156,10 +170,13 @@ def test_official_layouts_are_read_as_in_training(tmp_path):
                 path, ClassificationTaskHead(reader.metadata), reader, InputColumns()
             )
         ]
+
         assert found == [("It works",), ("No film",)]
+
     dialogues = reader_of("instructions")
     messages = [{"role": "user", "content": "2 + 2?"}]
     path = written(tmp_path, json_lines({"messages": messages}), "chat.jsonl")
     ((item, _),) = read_unlabeled(path, LmTaskHead(dialogues.metadata), dialogues, InputColumns())
+
     assert item.messages[:-1] == (("user", "2 + 2?"),)
     assert item.messages[-1][0] == "assistant"

@@ -34,15 +34,20 @@ WORDS = [" good", " not so good", " page"]
 @pytest.fixture(scope="module")
 def opened(shard_sets, tmp_path_factory):
     found = {}
+
     for kind in KINDS:
         folder = tmp_path_factory.mktemp(kind)
         trained = prompted_run(folder, shard_sets, kind)
         found[kind] = (trained, open_scorer(trained, None)[0])
+
     return found
 
 
 def loss(trained, row, places, ids, **more):
-    tensors = {"input_ids": torch.tensor([row]), "position_ids": torch.arange(len(row))[None]}
+    tensors = {
+        "input_ids": torch.tensor([row]),
+        "position_ids": torch.arange(len(row))[None],
+    }
     tensors |= {"lengths": torch.tensor([len(row)]), "row_weight": torch.ones(1), **more}
     tensors |= {"label_index": torch.tensor(places), "label_ids": torch.tensor(ids)}
     with torch.no_grad():
@@ -54,13 +59,16 @@ def expected(kind, trained, one, masks):
     """The score of a word by the loss, computed apart."""
     row = list(one.ids)
     places = list(one.positions)
+
     if kind == "causal":
         return -loss(
             trained, row[:-1], [place - 1 for place in places], [row[place] for place in places]
         )
+
     if kind == "cloze":
         mask = trained.tokenizer.vocabulary.specials["mask"]
         total = 0.0
+
         for number, place in enumerate(places):
             hidden = places if masks == "independent" else places[number:]
             total -= loss(
@@ -69,9 +77,18 @@ def expected(kind, trained, one, masks):
                 [place],
                 [row[place]],
             )
+
         return total
+
     objective = trained.objectives[0]
-    read = torch.tensor([[objective.frame.decoder_start, *one.answer[:-1]]])
+    read = torch.tensor(
+        [
+            [
+                objective.frame.decoder_start,
+                *one.answer[:-1],
+            ]
+        ]
+    )
     more = {"decoder_input_ids": read, "decoder_position_ids": torch.arange(read.shape[1])[None]}
     return -loss(trained, row, places, [one.answer[place] for place in places], **more)
 
@@ -79,14 +96,18 @@ def expected(kind, trained, one, masks):
 @pytest.mark.parametrize("kind", [*KINDS, "independent"])
 def test_the_score_of_a_word_is_minus_the_loss_of_its_tokens(opened, kind):
     trained, scorer = opened["cloze" if kind == "independent" else kind]
+
     if kind == "independent":
         kind = "cloze"
         masks = "independent"
         scorer = Cloze(trained.model, trained.tokenizer, "independent")
     else:
         masks = "left_to_right"
+
     candidates = [scorer.candidate(PROMPT, word) for word in WORDS]
+
     assert max(len(one.positions) for one in candidates) > 1
+
     for one, found in zip(candidates, scorer.scores(candidates), strict=True):
         assert len(found) == len(one.positions)
         assert float(found.sum()) == pytest.approx(expected(kind, trained, one, masks), abs=1e-4)

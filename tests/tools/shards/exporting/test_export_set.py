@@ -50,12 +50,14 @@ def make_set(folder, types, **fields):
     """
     made = rows([*range(1, 11)], [3, 256, 65_536, 1, 5, 6, 7, 8, 9, 0])
     made.fixed["uid"][:] = np.uint64(2**64 - 1) - made.fixed["uid"]
+
     for name, dtype in types.items():
         lists = [
             np.arange(number % 3) * 0.5 if dtype == "float32" else [number] * (number % 4)
             for number in range(10)
         ]
         made.columns[name] = Ragged.from_lists(made.columns.get(name, lists), dtype)
+
     columns = [list_column(name, dtype) for name, dtype in types.items()]
     shards = write_set(folder, [made], columns=columns, languages=["en"], **fields)
     quarantine(folder, (0, 1))
@@ -89,7 +91,9 @@ def run_page(form, folder):
     done = subprocess.run(
         [python, "-c", block + PRINTER], cwd=folder, capture_output=True, text=True, check=False
     )
+
     assert done.returncode == 0, done.stderr
+
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -103,12 +107,14 @@ def as_read(row, form):
             | {name: [row[name]] for name in fixed}
             | {"document_uid": [*bytes.fromhex(row["document_uid"])]}
         )
+
     if form == "webdataset":
         uid = f"{row['uid']:016x}"
         source = {name: row[name] for name in fixed} | {"uid": uid, "language": "en"}
         return {"__key__": f"{uid}-0", "json": source} | {
             f"{name}.npy": row[name] for name in TYPES
         }
+
     return row
 
 
@@ -122,11 +128,14 @@ def test_its_library_reads_every_row(tmp_path, capsys, form):
     )
     shards = make_set(tmp_path / "set", types, **fields)
     output = tmp_path / "export" / form
+
     assert export(shards, output, form, "rows=5") == 0
     assert re.search(
         r": 6 rows in \d files, [\d,]+ bytes; 4 in quarantine dropped\n$", capsys.readouterr().out
     )
+
     summary = json.loads((output / ".export.json").read_text())
+
     assert (
         summary["rows"],
         summary["rows_in_quarantine"],
@@ -137,21 +146,27 @@ def test_its_library_reads_every_row(tmp_path, capsys, form):
     } == {name: facts["bytes"] for name, facts in summary["files"].items()}
     # of rows, one of 5 and one of 1 (`hf` divides them evenly), and descriptions
     assert len(summary["files"]) == {"hf": 4, "mds": 3, "litdata": 3}.get(form, 2)
+
     found = run_page(form, tmp_path)
+
     if form == "webdataset":
         found = [
             {name: row[name] for name in row if name not in ("__url__", "__local_path__")}
             for row in found
         ]
+
     assert found == [as_read(row, form) for row in stored_rows(shards)]
 
 
 def test_token_sets_are_keyed_by_document(shard_sets, tmp_path):
     shards = open_shards(shard_sets / "encode")
+
     assert export(shards, tmp_path / "out", "webdataset") == 0
+
     with tarfile.open(*(tmp_path / "out").glob("*.tar")) as archive:
         keys = {member.name.split(".")[0] for member in archive}
         assert all(member.mtime == 0 for member in archive)
+
     assert keys == {row.fixed["document_uid"].tobytes().hex() for row in shards}
 
 
@@ -159,15 +174,22 @@ def test_token_sets_are_keyed_by_document(shard_sets, tmp_path):
 def test_files_of_megatron(tmp_path, dtype, code, stored):
     """By their description in `megatron.core.datasets.indexed_dataset`."""
     shards = make_set(tmp_path / "set", {"input_ids": dtype}, objective=CAUSAL)
+
     assert export(shards, tmp_path / "out", "megatron", "rows=4") == 0
+
     index, ids = ((tmp_path / "out" / f"rows.{end}").read_bytes() for end in ("idx", "bin"))
+
     assert index[:34] == b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, code, 6, 7)
+
     sizes = np.frombuffer(index, "<i4", 6, 34)
     offsets = np.frombuffer(index, "<i8", 6, 34 + 24)
+
     assert np.frombuffer(index, "<i8", offset=34 + 24 + 48).tolist() == [*range(7)]
+
     found = [
         np.frombuffer(ids, stored, *bounds).tolist() for bounds in zip(sizes, offsets, strict=True)
     ]
+
     assert found == [row["input_ids"] for row in stored_rows(shards)]
 
 
@@ -176,17 +198,23 @@ def test_files_of_mds(tmp_path):
     sample."""
     shards = make_set(tmp_path / "set", TYPES)
     found = []
+
     assert export(shards, tmp_path / "out", "mds", "rows=3") == 0
+
     for facts in json.loads((tmp_path / "out" / "index.json").read_text())["shards"]:
         assert (facts["version"], facts["format"], facts["column_names"]) == (
             2,
             "mds",
             sorted(facts["column_names"]),
         )
+
         raw = (tmp_path / "out" / facts["raw_data"]["basename"]).read_bytes()
         count, *offsets = np.frombuffer(raw, "<u4", facts["samples"] + 2).tolist()
+
         assert (count, offsets[-1]) == (facts["samples"], len(raw))
+
         found += [read_sample(raw[start:end], facts) for start, end in pairwise(offsets)]
+
     assert found == stored_rows(shards)
 
 
@@ -195,12 +223,14 @@ def read_sample(sample, facts):
     row = {}
     variable = iter(np.frombuffer(sample, "<u4", sizes.count(None)).tolist())
     sample = sample[4 * sizes.count(None) :]
+
     for name, kind, fixed in zip(
         facts["column_names"], facts["column_encodings"], sizes, strict=True
     ):
         size = fixed or next(variable)
         value = sample[:size]
         sample = sample[size:]
+
         if kind.startswith("ndarray:"):
             width = 1 << (value[0] & 3)
             row[name] = np.frombuffer(value[1 + width :], kind.partition(":")[2]).tolist()
@@ -210,13 +240,16 @@ def read_sample(sample, facts):
             )
         else:
             row[name] = value.hex() if kind == "bytes" else int(np.frombuffer(value, kind)[0])
+
     assert not sample
+
     return row
 
 
 def test_what_a_format_cannot_hold_is_refused(tmp_path, capsys, monkeypatch):
     mixed = make_set(tmp_path / "set", TYPES)
     out = tmp_path / "new" / "out"
+
     for other in (
         make_set(tmp_path / "more", TYPES, objective=CAUSAL),
         toy_set(tmp_path / "toy", [5]),
@@ -226,14 +259,18 @@ def test_what_a_format_cannot_hold_is_refused(tmp_path, capsys, monkeypatch):
             "expected a set of causal_lm for a decoder with the one list column"
             in capsys.readouterr().err
         )
+
     monkeypatch.setattr(mds, "_LARGEST", 1000)
+
     assert export(mixed, out, "mds", "rows=2") == 64
     assert "rows=2: a file of this many rows has 1," in capsys.readouterr().err
     assert export(write_set(tmp_path / "twice", [rows([4, 4])]), out, "webdataset") == 65
     assert "two consecutive rows have the key 0000000000000004-0" in capsys.readouterr().err
     assert export(toy_set(tmp_path / "empty", [0]), out, "parquet") == 64
     assert "expected rows, got none" in capsys.readouterr().err
+
     monkeypatch.setitem(sys.modules, "litdata.streaming.writer", None)
+
     assert export(mixed, out, "litdata") == 64
     assert "pip install litdata" in capsys.readouterr().err
     assert not out.parent.exists()

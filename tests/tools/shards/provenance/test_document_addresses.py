@@ -24,22 +24,29 @@ def test_each_variant_is_found_in_its_shard(shard_sets, capsys):
     manifest = example_sets(shard_sets)["masked_lm"][0]
     shards = open_shards(manifest)
     uid = int(shards.read_block(5).fixed["uid"][3])
+
     assert where_is([str(manifest), "--uid", f"{uid:016x}", "--json"]) == 0
+
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
     assert sorted(one["variant"] for one in found) == [0, 1]
+
     for one in found:
         again = explain(Feed(as_phases(shards), 0, 64, 64), one["samples"])[one["place"]]
         assert again["sample"] == f"{uid:016x}"
         assert [again[name] for name in ("variant", "shard", "block", "row", "lane")] == [
             one[name] for name in ("variant", "shard", "block", "row", "lane")
         ]
+
     assert (
         where_is(
             [str(manifest), "--uid", f"{uid:x}", "--variant", "1", "--epoch", "7", "--epochs", "2"]
         )
         == 0
     )
+
     out = capsys.readouterr().out
+
     assert [line.split(":")[0] for line in out.splitlines()] == ["epoch 7", "epoch 8"]
     assert out.count("variant 1; masked_lm/train, shard-0000") == 2
 
@@ -48,11 +55,26 @@ def test_samples_that_the_stream_corrupts_have_a_variant_an_epoch(shard_sets, tm
     samples = example_sets(shard_sets)["masked_lm"][1]
     run = run_directory(tmp_path, samples, 0, data__corrupt={"name": "masked_lm", "max_length": 48})
     uid = f"{int(open_shards(samples).read_block(1).fixed['uid'][2]):x}"
+
     assert (
-        where_is(["--run", str(run), "--uid", uid, "--epoch", "65534", "--epochs", "4", "--json"])
+        where_is(
+            [
+                "--run",
+                str(run),
+                "--uid",
+                uid,
+                "--epoch",
+                "65534",
+                "--epochs",
+                "4",
+                "--json",
+            ]
+        )
         == 0
     )
+
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
     assert [(one["epoch"], one["variant"]) for one in found] == [
         (65534, 65534),
         (65535, 65535),
@@ -67,14 +89,18 @@ def test_all_readings_of_a_document_are_named(shard_sets, label):
     no others."""
     feed = Feed(as_phases(open_shards(example_sets(shard_sets)[label][0])), 3, 4, 8)
     shown = {}
+
     for samples in range(0, feed.reading.orders[0].lane_rows * 4, 8):
         for facts in explain(feed, samples):
             for document in (
                 [facts, *facts["others"]] if "sample" in facts and facts["epoch"] == 0 else ()
             ):
                 shown.setdefault(document["document"], set()).add((samples, facts["place"]))
+
     assert len(shown) > 20
+
     inside = 0
+
     for uid, places in shown.items():
         rows, untold = document_rows(feed, [bytes.fromhex(uid)])
         found = {(one["samples"], one["place"]) for one in row_reads(feed, rows, [range(1)])}
@@ -82,10 +108,12 @@ def test_all_readings_of_a_document_are_named(shard_sets, label):
         assert found <= places
         assert len(places - found) <= feed.sets[0].manifest.variants
         assert not untold
+
         own = feed.sets[0].read_block
         inside += sum(
             own(row.block).fixed["document_uid"][row.row].tobytes().hex() != uid for _, row in rows
         )
+
     assert (inside > 20) == (label != "document_rotation")
 
 
@@ -99,6 +127,7 @@ def test_dropped_documents_are_found_by_their_address(tmp_path):
     ]
     write_rejects(tmp_path / "clean" / "rejects" / "000000.arrow", rejected)
     manifest = tmp_path / "corrupt" / "manifest.json"
+
     assert rejections_at(manifest, "http://a/?q=[1]") == rejected[1:2]
     assert rejections_at(manifest, "http://a/*") == rejected[:2]
 
@@ -107,25 +136,38 @@ def test_documents_are_found_by_their_address(shard_sets, tmp_path, capsys):
     manifest = example_sets(shard_sets)["masked_lm"][0]
     known = {document.url: document.uid.hex() for document in documents()}
     url = "http://site.example/3?a=1&b=2"
+
     assert where_is([str(manifest), "--url", url, "--json"]) == 0
+
     by_url = capsys.readouterr().out
+
     assert where_is([str(manifest), "--uid", known[url], "--json"]) == 0
     assert capsys.readouterr().out == by_url
     assert where_is([str(manifest), "--url", url]) == 0
+
     lines = capsys.readouterr().out.splitlines()
+
     assert lines[0] == f"document {known[url]}: crawl/page.warc.gz, record at 3,000, {url}"
     assert lines[1].endswith(f" samples, {len(by_url.splitlines())} readings")
     assert where_is([str(manifest), "--url", "http://site.example/2*"]) == 0
+
     out = capsys.readouterr().out
+
     assert out.count("document ") == sum(one.startswith("http://site.example/2") for one in known)
+
     copy = shutil.copytree(manifest.parent, tmp_path / "alone")
+
     assert where_is([str(copy), "--uid", known[url]]) == 0
+
     note = (
         "not among them: rows in which it starts after another document (no group/ and encode/ "
         "above the set)"
     )
+
     assert note in capsys.readouterr().out
+
     quarantine(copy, (0, 0))
+
     assert where_is([str(copy), "--uid", known[url]]) == 0
     assert f"{note}, rows of 1 block in quarantine" in capsys.readouterr().out
 
@@ -148,10 +190,12 @@ def test_a_document_is_found_as_the_partner_of_another(tmp_path):
         grouping=grouping,
         objective=None,
     )
+
     parents = [{"name": "pairs/train", "digest": samples.digest, "role": "samples"}]
     pairs = rows([3, 1, 2])
     pairs.columns["sentence_label"] = Ragged.from_lists([[0], [1], [1]], np.uint8)
     label = list_column("sentence_label", "uint8")
+
     for folder, expected, partners in (
         ("run/corrupt/nsp/train", ([1], ""), [None, "07" * 16, "08" * 16]),
         (
@@ -165,8 +209,11 @@ def test_a_document_is_found_as_the_partner_of_another(tmp_path):
         )
         feed = Feed(as_phases(shards), 0, 1, 3)
         found, untold = document_rows(feed, [bytes([7] * 16)])
+
         assert (sorted(row.uid for _, row in found), untold) == expected
+
         shown = sorted(explain(feed, 0), key=lambda one: one["row"])
+
         assert [one.get("partner", {}).get("document") for one in shown] == partners
         assert [one["sentence_label"] for one in shown] == [0, 1, 1]
 

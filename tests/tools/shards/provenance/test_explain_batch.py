@@ -29,26 +29,39 @@ def test_rows_are_named_with_document_source_and_text(shard_sets):
     tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
     feed = Feed(as_phases(shards), 3, 4, 8)
     known = {document.uid.hex(): document for document in documents()}
-    for facts, visit in zip(explain(feed, 16, tokens=1000), feed.batch(16), strict=True):
+
+    for facts, visit in zip(
+        explain(feed, 16, tokens=1000),
+        feed.batch(16),
+        strict=True,
+    ):
         block, place = visit.stored
         row = shards.read_block(block).row(place)
+
         assert facts["sample"] == f"{int(row.fixed['uid']):016x}"
         assert facts["variant"] == row.fixed["variant"]
         assert facts["shard"] == shards.shard_path(int(shards.index.shard[block])).name
         assert (facts["block"], facts["row"]) == (shards.index.block[block], place)
         assert facts["documents"] == 1 + len(facts["others"])
+
         document = known[facts["document"]]
+
         assert (facts["source"], facts["source_offset"], facts["url"]) == (
             document.source,
             document.offset,
             document.url,
         )
+
         decoded = tokenizer.decode(row["input_ids"].tolist())
+
         assert facts["input_ids"].split()[:3] == " ".join(decoded.split()).split()[:3]
+
         labels = [
             "".join(tokenizer.decode([token]).split()) or "␣" for token in row["label_ids"].tolist()
         ]
+
         assert facts["label_ids"].split(" | ") == labels
+
     assert [one["place"] for one in explain(feed, 16, lane=2)] == [4, 5]
 
 
@@ -61,10 +74,17 @@ def test_steps_are_those_that_the_run_took_whatever_its_configuration_says_now(
     ends = np.cumsum(sizes).tolist()
     lines = [sealed(step=step, samples=end) for step, end in enumerate(ends, start=1)]
     (run / "metrics.jsonl").write_text("\n".join(lines))
+
     for step, (begin, size) in enumerate(
-        zip([0, *ends, 40, 48], [*sizes, 8, 8, 8], strict=True), start=1
+        zip(
+            [0, *ends, 40, 48],
+            [*sizes, 8, 8, 8],
+            strict=True,
+        ),
+        start=1,
     ):
         assert explain_batch(["--run", str(run), "--step", str(step)]) == 0
+
         state = (
             "read already"
             if step <= 6
@@ -72,7 +92,9 @@ def test_steps_are_those_that_the_run_took_whatever_its_configuration_says_now(
             if step <= 8
             else "after the run's last step"
         )
+
         out = capsys.readouterr().out
+
         assert f"samples {begin} to {begin + size}, step {step}, {state}" in out
         assert out.count("\n       document: ") == size
         assert "filler" not in out
@@ -89,6 +111,7 @@ def test_samples_are_shown_as_the_stream_corrupts_them(shard_sets, tmp_path, cap
     run = run_directory(tmp_path, samples, 0, data__corrupt={"name": "masked_lm", "max_length": 48})
     tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
     shown = set()
+
     for samples_read in range(0, 208, 8):
         assert (
             explain_batch(
@@ -96,6 +119,7 @@ def test_samples_are_shown_as_the_stream_corrupts_them(shard_sets, tmp_path, cap
             )
             == 0
         )
+
         for facts in map(json.loads, capsys.readouterr().out.splitlines()):
             if "sample" in facts:
                 key = (facts["sample"], facts["variant"])
@@ -103,6 +127,7 @@ def test_samples_are_shown_as_the_stream_corrupts_them(shard_sets, tmp_path, cap
                 decoded = visible(tokenizer.decode(stored[key].tolist()))
                 assert facts["input_ids"] == " ".join(decoded.replace("⏎", "").split())
                 shown.add(key)
+
     assert {variant for _, variant in shown} == {0, 1}
     assert len(shown) > 200
 
@@ -113,14 +138,23 @@ def test_skipped_samples_are_filler(shard_sets, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(
         Corruption, "__call__", lambda self, rows, variants: (rows, np.array([Skip.TOO_SHORT]))
     )
+
     assert explain_batch(["--run", str(run), "--step", "1"]) == 0
+
     out = capsys.readouterr().out
+
     assert out.count("filler: skipped by the objective (too_short)") == 8
     assert out.count("\n       document: ") == 8
     assert "ids: " not in out
     assert (
         explain_batch(
-            [str(toy_set(tmp_path / "toy", [9]).path), "--step", "3", "--global-batch", "4"]
+            [
+                str(toy_set(tmp_path / "toy", [9]).path),
+                "--step",
+                "3",
+                "--global-batch",
+                "4",
+            ]
         )
         == 0
     )
@@ -134,15 +168,18 @@ def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys, re
     folder = shutil.copytree(example_sets(shard_sets)["masked_lm"][0].parent, tmp_path / "set")
     shards = open_shards(folder)
     lost = {1, 4}
+
     if reason == "quarantine":
         quarantine(
             folder,
             *((int(shards.index.shard[block]), int(shards.index.block[block])) for block in lost),
         )
+
     for block in lost:  # damaged in both cases: what is in quarantine is not read
         with shards.shard_path(int(shards.index.shard[block])).open("rb+") as file:
             file.seek(int(shards.index.offset[block]) + int(shards.index.length[block]) - 1)
             file.write(b"?")
+
     run = run_directory(
         tmp_path, folder, 0, data__max_damaged_fraction=0.5 if reason == "skipped" else 0.0
     )
@@ -152,15 +189,26 @@ def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys, re
     for step in range(1, 28):
         assert explain_batch(["--run", str(run), "--step", str(step), "--json"]) == 0
         shown += [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
     assert [
-        (one["shard"], one["block"], one["row"]) if "sample" in one else None for one in shown
+        (
+            one["shard"],
+            one["block"],
+            one["row"],
+        )
+        if "sample" in one
+        else None
+        for one in shown
     ] == expected
+
     filler = [one["filler"] for one in shown if "filler" in one]
+
     assert len(filler) == 32
     assert all(
         ("is in quarantine" if reason == "quarantine" else "is skipped: ") in text
         for text in filler
     )
+
     if reason == "skipped":  # a set by itself skips nothing
         assert explain_batch([str(folder), "--step", "1", "--global-batch", "200"]) == 65
 
@@ -168,6 +216,7 @@ def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys, re
 def delivered_places(shards, seed, lanes, global_batch, steps):
     """Shard, block and row of everything that a stream delivers; None for filler rows."""
     found = []
+
     with Stream(
         as_phases(shards),
         rank=0,
@@ -185,16 +234,28 @@ def delivered_places(shards, seed, lanes, global_batch, steps):
                     batch.origin.tolist(), batch.row_weight.tolist(), strict=True
                 ):
                     path = shards.manifest.shards[int(shards.index.shard[block])].path
-                    found.append((path, int(shards.index.block[block]), row) if weight else None)
+                    found.append(
+                        (
+                            path,
+                            int(shards.index.block[block]),
+                            row,
+                        )
+                        if weight
+                        else None
+                    )
+
     return found
 
 
 def test_a_run_whose_lines_cannot_be_read_is_refused(shard_sets, tmp_path, capsys):
     run = run_directory(tmp_path, example_sets(shard_sets)["masked_lm"][0], 0)
     (run / "metrics.jsonl").write_text(f"{sealed(samples='x')}\n")
+
     assert explain_batch(["--run", str(run), "--step", "1"]) == 65
     assert "metrics.jsonl: expected a JSON object a line" in capsys.readouterr().err
+
     (run / "metrics.jsonl").write_bytes(b'\xff\xfe{\n[1, "samples"]\n\n')
+
     assert explain_batch(["--run", str(run), "--step", "1"]) == 0
     assert f"note: {run}/metrics.jsonl: 2 damaged lines are skipped" in capsys.readouterr().err
 
@@ -226,7 +287,9 @@ def test_wrong_use_ends_in_one_message(tmp_path, capsys, arguments, message):
 def test_token_sets_and_empty_sets_have_no_batches(shard_sets, tmp_path, capsys):
     assert explain_batch([str(shard_sets / "encode"), "--step", "1"]) == 64
     assert explain_batch([str(toy_set(tmp_path, []).path), "--step", "1"]) == 64
+
     lines = capsys.readouterr().err.splitlines()
+
     assert ["a token set is not streamed" in lines[0], "has no rows to stream" in lines[1]] == [
         True,
         True,

@@ -47,7 +47,13 @@ def test_rows_of_sets_in_order_and_of_others_are_found(shard_sets, tmp_path):
 
 
 def test_a_shard_in_order_is_searched_by_halving(tmp_path, monkeypatch):
-    shards = write_set(tmp_path, [ordered(range(1, 256)), ordered(range(300, 556))])
+    shards = write_set(
+        tmp_path,
+        [
+            ordered(range(1, 256)),
+            ordered(range(300, 556)),
+        ],
+    )
     reads = []
     read = ShardSet.read_block
     monkeypatch.setattr(
@@ -55,6 +61,7 @@ def test_a_shard_in_order_is_searched_by_halving(tmp_path, monkeypatch):
         "read_block",
         lambda self, block, **options: reads.append(block) or read(self, block),
     )
+
     for uid, places in everywhere(shards).items():
         reads.clear()
         assert [(one.block, one.row) for one in find_rows(shards, uid)] == places
@@ -71,6 +78,7 @@ def rows_by_document(shards):
     """The rows that hold tokens of each document, from all blocks and the documents' order."""
     packing = packing_of(shards)
     rows_of = dict[bytes, set[tuple[int, int]]]()
+
     for block in range(len(shards.index)):
         rows = shards.read_block(block)
         for uid in {uid for found in packing.documents(rows) for uid in found} if packing else ():
@@ -78,10 +86,12 @@ def rows_by_document(shards):
             rows_of.setdefault(uid, set()).update(
                 (block, row) for row in np.flatnonzero(mask).tolist()
             )
+
         for row, uid in (
             enumerate(map(bytes, rows.fixed["document_uid"])) if packing is None else ()
         ):
             rows_of.setdefault(uid, set()).add((block, row))
+
     return {uid: rows for uid, rows in rows_of.items() if rows}
 
 
@@ -105,13 +115,16 @@ def test_rows_of_a_document_are_found_in_their_shard(small_blocks, monkeypatch, 
         "read_block",
         lambda self, block, **how: reads.append(block) or read(self, block, **how),
     )
+
     for uid, places in list(expected.items())[::5]:
         reads.clear()
         found, untold = find_document_rows(shards, [uid])
         assert ({(one.block, one.row) for one in found}, untold) == (places, "")
         assert len(set(reads)) < len(shards.index) / 2, "one shard of each variant, of eight"
+
     wanted = list(expected)[:5]
     found, _ = find_document_rows(shards, wanted)
+
     assert {(one.block, one.row) for one in found} == set.union(*(expected[uid] for uid in wanted))
 
 
@@ -131,14 +144,20 @@ def test_documents_of_a_row_are_those_whose_tokens_it_holds(shard_sets):
     """Each stretch between two document starts reads as the named document does, and no row has one
     more or less."""
     known = texts(shard_sets)
+
     assert len(packed(shard_sets)) > 6
+
     for path in packed(shard_sets):
         shards = open_shards(path)
         packing = packing_of(shards)
+
         for block in range(len(shards.index)):
             rows = shards.read_block(block)
             for row, uids in zip(rows, packing.documents(rows), strict=True):
-                ends = [*row["document_starts"][1:].tolist(), len(row["ids"])]
+                ends = [
+                    *row["document_starts"][1:].tolist(),
+                    len(row["ids"]),
+                ]
                 for uid, start, end in zip(
                     uids, row["document_starts"].tolist(), ends, strict=True
                 ):
@@ -160,10 +179,13 @@ def test_a_row_that_opens_with_a_separator_holds_no_text_of_the_document_before_
         np.zeros(2, np.int64),
         np.array([4]),
     )
+
     content = RowBatch(fixed(np.array([1, 2])))
     content.fixed["document_uid"][:] = np.frombuffer(first, np.uint8)
     content.fixed["document_offset"][:] = [0, 4]
+
     assert packing.documents(content) == [[first], [first, second]]
+
     for uid, held in ((first, [True, False]), (second, [False, True])):
         assert packing.contains_documents(content, np.frombuffer(uid, "S16")).tolist() == held
 
@@ -174,6 +196,7 @@ def test_another_token_set_is_not_believed(shard_sets, tmp_path):
     shutil.copytree(shard_sets / "group" / "packed-46-sep" / "train", tmp_path / "encode")
     for table in (shard_sets / "encode").glob("documents-*.arrow"):
         shutil.copy(table, tmp_path / "encode")
+
     assert packing_of(open_shards(tmp_path / "corrupt" / "masked_lm" / "train")) is None
 
 
@@ -185,13 +208,16 @@ def test_a_table_that_is_missing_is_named(shard_sets, tmp_path):
     ):
         (tmp_path / "encode" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "encode" / name).touch()
+
     with pytest.raises(
         IntegrityError,
         match=r"encode/documents-00001-of-00002\.arrow: the document table is missing",
     ):
         document_tables(tmp_path / "corrupt" / "train" / "manifest.json")
+
     (tmp_path / "encode" / "documents-00001-of-00002.arrow").touch()
     (tmp_path / "encode" / "shard-00000-of-00002.arrow").unlink()
+
     assert len(document_tables(tmp_path / "corrupt" / "train" / "manifest.json")) == 2, (
         "also of a missing shard"
     )
@@ -208,6 +234,7 @@ def test_another_file_of_that_name_is_refused(tmp_path):
         pa.ipc.new_file(sink, pa.schema([("uid", pa.int8())])) as writer,
     ):
         writer.write(pa.record_batch({"uid": pa.array([1], pa.int8())}))
+
     with pytest.raises(IntegrityError, match="no tokens"):
         read_table(path, ("uid", "tokens"))
 
@@ -216,7 +243,9 @@ def test_it_is_found_above_the_set_or_in_any_folder_that_leads_to_it(shard_sets,
     manifest = example_sets(shard_sets)["masked_lm"][0]
     shards = open_shards(manifest)
     folder = (shard_sets / "train_tokenizer" / "tokenizer").resolve()
+
     assert tokenizer_folder(shards).resolve() == folder
+
     moved = open_shards(shutil.copytree(manifest.parent, tmp_path / "moved"))
     with pytest.raises(ConfigurationError, match="no train_tokenizer/tokenizer above"):
         tokenizer_folder(moved)
@@ -232,6 +261,7 @@ def test_another_tokenizer_is_refused(shard_sets, tmp_path):
     replace(Vocabulary.load(other / "vocabulary.json"), fingerprint="0" * 64).save(
         other / "vocabulary.json"
     )
+
     with pytest.raises(
         ConfigurationError, match=f"has the fingerprint {'0' * 64}, but .* was made with"
     ):
@@ -242,6 +272,7 @@ def test_a_manifest_knows_size_and_special_ids_and_takes_each_piece_for_a_word(s
     facts = open_shards(example_sets(shard_sets)["masked_lm"][0]).manifest.tokenizer
     whole = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer").vocabulary
     found = vocabulary_of_manifest(facts)
+
     assert (found.size, found.specials, found.sentinels, found.fingerprint) == (
         whole.size,
         whole.specials,
@@ -249,7 +280,10 @@ def test_a_manifest_knows_size_and_special_ids_and_takes_each_piece_for_a_word(s
         whole.fingerprint,
     )
     assert not (found.special & ~whole.special).any()
-    assert set(np.flatnonzero(found.special)) == {*whole.specials.values(), *whole.sentinels}
+    assert set(np.flatnonzero(found.special)) == {
+        *whole.specials.values(),
+        *whole.sentinels,
+    }
     assert (found.word_start == ~found.special).all()
 
 

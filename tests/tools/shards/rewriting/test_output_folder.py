@@ -38,21 +38,32 @@ def break_off_after(monkeypatch, files, error):
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(OSError(28, "No space left on device"), 74), (KeyboardInterrupt(), 130)]
+    ("error", "code"),
+    [
+        (OSError(28, "No space left on device"), 74),
+        (KeyboardInterrupt(), 130),
+    ],
 )
 def test_nothing_half_written_is_left(tmp_path, monkeypatch, capsys, error, code):
     source = toy_set(tmp_path / "set", [5, 3])
     break_off_after(monkeypatch, 2, error)
     output = tmp_path / "new" / "folder"
+
     assert repack_shards([str(source.path), "--output", str(output)]) == code
     assert not output.parent.exists()
+
     output.mkdir(parents=True)
     (output / "mine.txt").touch()
+
     assert repack_shards([str(source.path), "--output", str(output)]) == code
     assert [path.name for path in output.iterdir()] == ["mine.txt"]
+
     errors = capsys.readouterr().err.splitlines()
+
     assert len(errors) == 2
+
     monkeypatch.undo()
+
     assert repack_shards([str(source.path), "--output", str(output)]) == 0
     assert (output / "mine.txt").exists()
 
@@ -72,21 +83,26 @@ def test_a_folder_gets_its_name_once_it_is_complete(tmp_path):
         with pytest.raises(raised):
             break_off(error)
         assert not target.parent.exists()
+
     with new_folder(target) as folder:
         (folder / "deep").mkdir()
         (folder / "deep" / "a").write_text("mine")
         assert not target.exists()
+
     assert (target / "deep" / "a").read_text() == "mine"
+
     with (
         pytest.raises(ConfigurationError, match="holds files already; choose a new folder"),
         new_folder(target),
     ):
         pass
+
     assert [path.name for path in target.parent.iterdir()] == ["out"]
 
 
 def test_sets_in_stores_and_empty_paths_are_refused(tmp_path, capsys):
     source = str(toy_set(tmp_path / "set", [5]).path)
+
     assert repack_shards([source, "--output", ""]) == 64
     assert "expected a value" in capsys.readouterr().err
     assert repack_shards(["s3://bucket/set", "--output", str(tmp_path / "out")]) == 64
@@ -100,6 +116,7 @@ def test_quarantine_is_kept(tmp_path):
     quarantine(tmp_path / "first", (0, 2), (1, 0))
     repack(open_shards(first.path), tmp_path / "tar", container="tar", codec="zstd")
     again = open_shards(tmp_path / "tar")
+
     assert again.quarantined == {2, 3}
     assert json.loads((tmp_path / "tar" / "quarantine.json").read_text())["blocks"][1] == {
         "shard": "shard-00001-of-00002.tar",
@@ -112,6 +129,7 @@ def test_blocks_in_quarantine_keep_their_rows(tmp_path, capsys):
     source = toy_set(tmp_path / "set", [9])
     quarantine(tmp_path / "set", (0, 1))
     options = [str(source.path), "--output", str(tmp_path / "out"), "--block-rows", "3"]
+
     assert repack_shards(options) == 64
     assert "1 block in quarantine, of 4 rows each" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
@@ -135,10 +153,12 @@ def write(url, **files):
 
 def test_files_are_written_and_a_second_export_is_refused(system):
     write("memory://export/a", one="1", two="22")
+
     assert {name: system.cat(f"/export/a/{name}") for name in ("one", "two")} == {
         "one": b"1",
         "two": b"22",
     }
+
     with pytest.raises(
         ConfigurationError, match="holds files already; choose another folder of the store"
     ):
@@ -182,6 +202,7 @@ def documents(tmp_path):
         )
         for number, text in enumerate(TEXTS)
     ]
+
     write_documents(folder / "000000.arrow", rows)
     write_documents(folder / "000001.arrow", [])
     return folder
@@ -190,11 +211,13 @@ def documents(tmp_path):
 def test_lines_of_json_have_every_column(documents, tmp_path, capsys):
     assert export_documents([str(documents), f"output={tmp_path / 'out'}"]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'out'}: 4 documents in 2 files\n"
+
     text = (
         zstandard.ZstdDecompressor()
         .decompressobj()
         .decompress((tmp_path / "out/000000.jsonl.zst").read_bytes())
     )
+
     rows = [json.loads(line) for line in text.decode().splitlines()]
     for row, document in zip(rows, read_documents(documents / "000000.arrow"), strict=True):
         assert list(row) == sorted(row)
@@ -202,12 +225,14 @@ def test_lines_of_json_have_every_column(documents, tmp_path, capsys):
         assert row["extra"] == document.extra
         for name in ("text", "source", "offset", "language", "target_text"):
             assert row.get(name) == getattr(document, name)
+
     assert [row.get("date", "")[:10] for row in rows] == ["", "2023-11-14", "", "2023-11-14"]
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
 def test_the_pipeline_reads_the_export(kind, documents, tmp_path):
     assert export_documents([str(documents), f"output={tmp_path / 'out'}", f"format={kind}"]) == 0
+
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(
         "{corpus: back, clean: {language: null, filters: []}, heldout: {fraction: 0}}"
@@ -218,8 +243,11 @@ def test_the_pipeline_reads_the_export(kind, documents, tmp_path):
         f"input={tmp_path / 'out'}/*.*",
         f"output={tmp_path / 'back'}",
     ]
+
     assert run_pipeline(words) == 0
+
     files = sorted((tmp_path / "back" / "clean" / "documents").glob("*.arrow"))
+
     assert sorted(each.text for file in files for each in read_documents(file)) == sorted(TEXTS)
 
 
@@ -245,12 +273,16 @@ def test_there_and_back_gives_the_same_bytes(shard_sets, tmp_path, name):
         level=3,
         block_rows=block_rows,
     )
+
     assert back.digest == source.digest
+
     for facts in source.manifest.shards:
         assert (tmp_path / "back" / facts.path).read_bytes() == source.path.with_name(
             facts.path
         ).read_bytes()
+
     sides = [manifest.model_dump(mode="json") for manifest in (source.manifest, back)]
+
     assert {name for name in sides[0] if sides[0][name] != sides[1][name]} == {
         "parents",
         "checksum",
@@ -264,7 +296,9 @@ def test_a_token_set_keeps_its_tables(shard_sets, tmp_path):
         for name in ("documents-*", "token_*")
         for path in (shard_sets / "encode").glob(f"{name}.arrow")
     ]
+
     assert len(tables) == 3
+
     for path in tables:
         assert (tmp_path / "encode" / path.name).read_bytes() == path.read_bytes()
 
@@ -275,6 +309,7 @@ def test_damage_is_not_carried_over(shard_sets, tmp_path, capsys):
     content = bytearray(shard.read_bytes())
     content[20] ^= 1  # in the schema, which no block's hash holds
     shard.write_bytes(content)
+
     assert repack_shards([str(folder), "--output", str(tmp_path / "out")]) == 65
     assert f"{shard}: expected SHA-256" in capsys.readouterr().err
     assert not (tmp_path / "out" / "manifest.json").exists()

@@ -103,6 +103,7 @@ def test_the_first_row_that_breaks_a_rule_is_named(shard_sets, label, change, me
     check_rows(LocatedRows(shards.path, 1, shards.read_block(1)), shards.manifest)
     with pytest.raises(IntegrityError) as caught:
         check_rows(LocatedRows(shards.path, 1, change(shards.read_block(1))), shards.manifest)
+
     assert message in str(caught.value)
     assert re.search(r"block 1: row [12] \(sample ", str(caught.value))
 
@@ -121,7 +122,12 @@ def test_the_first_row_that_breaks_a_rule_is_named(shard_sets, label, change, me
         (STARTS, [0], [], "column to start with 0"),
         (STARTS, [0], [0, 3], "column below the row's 3 tokens"),
         (STARTS, [0], [0, 2, 1], "rising column"),
-        (Role("start", "target_ids"), [0, 1, 1], [0, 2, 1], "column that never fall"),
+        (
+            Role("start", "target_ids"),
+            [0, 1, 1],
+            [0, 2, 1],
+            "column that never fall",
+        ),
         (Role("label", "places"), [7], [7, 7], "as many column as places, got 2 and 1"),
         (Role("label", "places", head="mine"), [7], [], "as many column as places, got 0 and 1"),
         (Role("label", "none"), [], [7], "as many column as none, got 1 and 0"),
@@ -144,6 +150,7 @@ def test_values_are_what_the_role_says(tmp_path, role, right, wrong, message):
         "none": UNDO,
         "column": role,
     }
+
     specs = [ColumnSpec(name, "uint16", "list", "", one) for name, one in roles.items()]
     manifest = manifest.model_copy(update={"columns": (*base_columns(), *specs)})
     empty = role.use == "label" and not right
@@ -156,6 +163,7 @@ def test_values_are_what_the_role_says(tmp_path, role, right, wrong, message):
             "none": [[]] * 2,
             "column": [right, values],
         }
+
         rows = {name: Ragged.from_lists(one, np.float64) for name, one in lists.items()}
         check_rows(LocatedRows(Path("shard"), 0, RowBatch(fixed(np.arange(2)), rows)), manifest)
 
@@ -164,6 +172,7 @@ def test_values_are_what_the_role_says(tmp_path, role, right, wrong, message):
             check(right)
     else:
         check(right)
+
     if wrong is not None:
         with pytest.raises(IntegrityError, match="row 1 ") as caught:
             check(wrong)
@@ -274,6 +283,7 @@ def test_a_row_that_lost_what_its_part_has_is_found(out, column, part):
         values if row != lost else values[:0] for row, values in enumerate(rows.columns[column])
     ]
     broken = Ragged.from_lists(lists, rows.columns[column].values.dtype)
+
     with pytest.raises(IntegrityError, match=rf"row {lost} .*expected (one )?{column}"):
         check_rows(
             LocatedRows(examples.path, 0, RowBatch(rows.fixed, {**rows.columns, column: broken})),
@@ -317,7 +327,15 @@ def check(manifest, name, values, dtype):
         "input_ids": Ragged.from_lists([[2, 5, 3]] * len(values), np.uint16),
         name: Ragged.from_lists(values, dtype),
     }
-    manifest = manifest.model_copy(update={"columns": (*base_columns(), IDS, list_column(name))})
+    manifest = manifest.model_copy(
+        update={
+            "columns": (
+                *base_columns(),
+                IDS,
+                list_column(name),
+            )
+        }
+    )
     rows = RowBatch(fixed(np.arange(len(values))), lists)
     check_rows(LocatedRows(Path("shard"), 0, rows), manifest)
 
@@ -426,6 +444,7 @@ def test_a_changed_column_of_a_task_is_refused(manifests, task, column, values, 
         )
         for one in (lists, lists | {column: values})
     )
+
     check_rows(LocatedRows(Path("shard"), 0, right), manifest)
     with pytest.raises(IntegrityError, match=message):
         check_rows(LocatedRows(Path("shard"), 0, wrong), manifest)
@@ -434,7 +453,10 @@ def test_a_changed_column_of_a_task_is_refused(manifests, task, column, values, 
 def test_a_column_of_somebody_else_does_not_meet_the_rules_of_ours(tmp_path):
     """It has the name of one of ours, and another head."""
     mine = ColumnSpec("crop_start", "uint16", "list", "a number of mine", Role("row", head="mine"))
-    lists = {"input_ids": [[5, 6, 7], [8, 9]], "crop_start": [[90], [80]]}
+    lists = {
+        "input_ids": [[5, 6, 7], [8, 9]],
+        "crop_start": [[90], [80]],
+    }
     columns = {name: Ragged.from_lists(values, np.uint16) for name, values in lists.items()}
     shards = write_set(
         tmp_path / "own", [RowBatch(fixed(np.arange(1, 3)), columns)], columns=(IDS, mine)

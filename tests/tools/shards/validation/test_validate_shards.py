@@ -76,9 +76,12 @@ def test_a_changed_id_with_right_hashes_is_found_against_the_samples(
     manifest, samples = rewrite(
         output, label, at(block, lambda rows: changed(rows, column, row, place, new))
     )
+
     assert validate_shards([str(manifest)]) == 0
+
     capsys.readouterr()
     error = fails(capsys, manifest, "--against", samples)
+
     assert (
         f"block {block}: row {row} (sample {int(rows.fixed['uid'][row]):016x}, variant 0" in error
     )
@@ -103,14 +106,23 @@ def test_the_tokenizer_is_found_above_the_samples(shard_sets, tmp_path):
 def test_sets_that_do_not_belong_together_are_refused(shard_sets, capsys):
     sets = example_sets(shard_sets)
     manifest, _ = sets["masked_lm"]
+
     for other, message in [
         (sets["causal_lm"][1], "come from the sample set packed-46-sep/train"),
         (sets["causal_lm"][0], "expected a sample set, got one of examples"),
     ]:
         assert validate_shards([str(manifest), "--against", str(other)]) == 64
         assert message in capsys.readouterr().err
+
     assert (
-        validate_shards([str(sets["masked_lm"][1]), "--against", str(sets["masked_lm"][1])]) == 64
+        validate_shards(
+            [
+                str(sets["masked_lm"][1]),
+                "--against",
+                str(sets["masked_lm"][1]),
+            ]
+        )
+        == 64
     )
     assert "expected an example set, got a set of samples" in capsys.readouterr().err
 
@@ -148,6 +160,7 @@ def test_ids_beyond_the_vocabulary_are_found(output, capsys):
     manifest, _ = rewrite(
         output, "causal_lm", at(1, lambda rows: changed(rows, "input_ids", 2, 0, 600))
     )
+
     assert "block 1: expected ids below the vocabulary's 600 in input_ids, got 600" in fails(
         capsys, manifest
     )
@@ -197,14 +210,18 @@ def damage(path, place):
 @pytest.mark.parametrize("container", ["arrow", "tar"])
 def test_damaged_blocks_are_put_in_quarantine(tmp_path, capsys, container):
     shards = toy_set(tmp_path, [12, 8], container=container)
+
     for block in (1, 4):
         damage(
             shards.shard_path(int(shards.index.shard[block])), int(shards.index.offset[block]) + 300
         )
+
     assert quarantine_blocks([str(tmp_path)]) == 0
     assert "2 blocks put in quarantine, 0 were there before" in capsys.readouterr().out
+
     entries = json.loads((tmp_path / "quarantine.json").read_text())["blocks"]
     names = [facts.path for facts in shards.manifest.shards]
+
     assert [(entry["shard"], entry["block"]) for entry in entries] == [(names[0], 1), (names[1], 1)]
     assert all(entry["reason"].startswith("expected xxh3-128 ") for entry in entries)
     assert (open_shards(tmp_path).digest, open_shards(tmp_path).quarantined) == (
@@ -219,8 +236,16 @@ def test_a_lost_shard_and_a_short_one(tmp_path):
     path = shards.shard_path(2)
     path.write_bytes(path.read_bytes()[:-1])
     before, new = put_in_quarantine(tmp_path / "manifest.json")
+
     assert before == []
-    assert [(entry["shard"][:11], entry["block"], entry["reason"][:13]) for entry in new] == [
+    assert [
+        (
+            entry["shard"][:11],
+            entry["block"],
+            entry["reason"][:13],
+        )
+        for entry in new
+    ] == [
         ("shard-00001", 0, "the shard is "),
         ("shard-00001", 1, "the shard is "),
         ("shard-00002", 0, "the shard has"),

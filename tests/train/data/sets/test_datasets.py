@@ -54,25 +54,38 @@ def test_what_a_checkpoint_holds_of_the_data(one_rank, tmp_path, sets):
     Weights count as they are drawn, however they are spelled.
     """
     mixed = tmp_path / "mixed.yaml"
-    assert one_rank.run(start, config_file(mixed, {"shards": sets}), ["steps=2"]) == [(0, "")]
+
+    assert one_rank.run(
+        start,
+        config_file(mixed, {"shards": sets}),
+        ["steps=2"],
+    ) == [(0, "")]
     assert one_rank.run(
         start, config_file(mixed, {"shards": sets, "weights": [2.0, 2.0]}), ["steps=3"]
     ) == [(0, "")]
     assert len(plans_of(mixed)) == 1
+
     other = config_file(mixed, {"shards": sets, "weights": [3.0, 1.0]})
+
     assert one_rank.run(start, other, ["steps=4"]) == [(0, "")]
     assert one_rank.run(start, other, ["steps=5"]) == [(0, "")]
-    assert one_rank.run(start, config_file(mixed, {"shards": sets[1]}), ["steps=6"]) == [(0, "")]
+    assert one_rank.run(
+        start,
+        config_file(mixed, {"shards": sets[1]}),
+        ["steps=6"],
+    ) == [(0, "")]
     assert [(counts, until) for _, counts, until, _ in plans_of(mixed)] == [
         ([2048, 2048], 24),
         ([3072, 1024], 40),
         ([1], None),
     ]
+
     events = [
         event
         for event in read_lines(mixed.with_suffix("") / "events.jsonl")
         if event["event"] == "new_phase"
     ]
+
     assert [event["samples"] for event in events] == [24, 40]
 
 
@@ -89,6 +102,7 @@ def test_problems_of_phases_end_a_dry_run(tmp_path, sets):
         return str(caught.value)
 
     assert "twice in one mixture" in problem({"shards": [sets[0], sets[0]]})
+
     samples = write_set(
         tmp_path / "samples",
         [masked_rows(1, 9)],
@@ -97,6 +111,7 @@ def test_problems_of_phases_end_a_dry_run(tmp_path, sets):
         columns=COLUMNS,
         tokenizer=TOKENIZER,
     )
+
     assert "or set data.corrupt" in problem({"shards": str(samples.path)})
     assert "data.corrupt needs samples" in problem({"shards": sets[0], "corrupt": "masked_lm"})
 
@@ -121,7 +136,9 @@ def test_rows_that_weigh_alike_are_refused_beside_declared_weights(tmp_path, set
         ConfigurationError, match=r"model\.heads\.masked_lm\.normalize: row would mix two units"
     ):
         open_datasets(config(str(weighted.path)))
+
     assert open_datasets(config(sets[0])).rows == 200
+
     weighted.shard_path(0).unlink()
     with pytest.raises(IntegrityError, match="the file is missing"):
         open_datasets(config(str(weighted.path)))
@@ -145,6 +162,7 @@ def test_every_token_has_a_language_embedding(columns, embeddings, message):
     if not message:
         check_languages(manifest, embeddings, Path("set"))
         return
+
     with pytest.raises(ConfigurationError, match=message):
         check_languages(manifest, embeddings, Path("set"))
 
@@ -179,11 +197,15 @@ def test_steps_of_stored_sets_and_how_often_corruptions_are_read(
     config = load_config(
         TrainConfig, write_config(tmp_path / "c.yaml", shards, tmp_path / "run", **changes), []
     )
+
     assert asked != "auto" or plan_steps(config.data, open_datasets(config).phases) == steps
     assert dry_run(config) == 0
+
     out = " ".join(capsys.readouterr().out.split())
+
     assert f"length {steps:,} steps, " in out
     assert ("by heart" in out) == bool(reads)
+
     if reads:
         assert f"(of {variants}) is read {reads} times" in out
         assert f"Store {3 * variants} " in out
@@ -201,17 +223,21 @@ def test_a_run_in_batches_of_tokens_reads_as_often_as_promised(tmp_path, least):
         "data__global_batch": 4,
         "data__batch_tokens": least,
     }
+
     config = load_config(
         TrainConfig, write_config(tmp_path / "c.yaml", shards, tmp_path / "run", **changes), []
     )
     opened = open_datasets(config)
     planned = plan_steps(config.data, opened.phases)
+
     with opened.open_training(config.data, 0, 1) as stream:
         for _ in range(planned):
             tokens = 0
             while tokens < least:
                 tokens += sum(int(batch.tensors["lengths"].sum()) for batch in stream.next_step())
+
     epochs = stream.samples / 4000
+
     assert 0.9 * 4 < epochs <= 4
 
 
@@ -226,12 +252,14 @@ def test_steps_of_samples_and_of_larger_sets(tmp_path):
     config = load_config(TrainConfig, config_file(tmp_path / "run.yaml", data, **AUTO), [])
     phases = open_datasets(config).phases
     rows = len(phases[0].sources[0].shards)
+
     assert plan_steps(config.data, phases) == -(-16 * rows // 8)
     # next to samples, examples are read as they are
     run_stage(recipe(tmp_path, [entry]), "corrupt")
     data["shards"] = [data["shards"], str(tmp_path / "corrupt" / "masked_lm" / "train")]
     mixed = load_config(TrainConfig, config_file(tmp_path / "run.yaml", data, **AUTO), [])
     (phase,) = open_datasets(mixed).phases
+
     assert [source.corruption is None for source in phase.sources] == [False, True]
 
     def of_tokens(tokens, architecture="encoder"):
@@ -253,14 +281,23 @@ def test_facts_and_tokenizer_are_those_of_the_set(chain, tmp_path):
     record_sets(tmp_path, data, open_phases(data))
     (one,) = read_sets(tmp_path)
     shards = open_shards(manifest)
+
     assert one.objective == shards.manifest.objective
-    assert (one.path, one.name, one.digest) == (str(manifest), shards.manifest.name, shards.digest)
+    assert (one.path, one.name, one.digest) == (
+        str(manifest),
+        shards.manifest.name,
+        shards.digest,
+    )
     assert one.columns == tuple(spec.name for spec in shards.columns)
+
     folder = tokenizer_of_run(tmp_path, one)
+
     assert folder == tmp_path / "tokenizer"
     assert load_tokenizer(folder).vocabulary.fingerprint == shards.manifest.tokenizer.fingerprint
+
     (folder / "vocabulary.json").write_text("{}")
     record_sets(tmp_path, data, open_phases(data))
+
     assert load_tokenizer(folder).vocabulary.size == shards.manifest.tokenizer.vocab_size, (
         "made whole by a start"
     )
@@ -270,7 +307,9 @@ def test_sets_without_a_tokenizer_and_damaged_facts(tmp_path):
     manifest = write_masked_sets(tmp_path / "corrupt")
     data = DataConfig(shards=manifest)
     record_sets(tmp_path, data, open_phases(data))
+
     assert not (tmp_path / "tokenizer").exists()
+
     path = tmp_path / "sets.json"
     plain = json.loads(path.read_text())
     plain["sets"][0]["max_length"] += 1

@@ -38,7 +38,17 @@ def test_steps_are_passes_over_the_rows(rows, batch, steps):
 
 
 def test_few_rows_need_more_seeds():
-    assert [plan_seeds(rows) for rows in (40, 1_000, 1_001, 10_000, 10_001, 10**6)] == [
+    assert [
+        plan_seeds(rows)
+        for rows in (
+            40,
+            1_000,
+            1_001,
+            10_000,
+            10_001,
+            10**6,
+        )
+    ] == [
         5,
         5,
         3,

@@ -103,18 +103,25 @@ SEGMENTS = ["segment_starts", "sentence_label", "sentence", "languages"]
 def folder(tmp_path_factory):
     """The sets, below `NAME/0`, `NAME/1` and so on."""
     folder = tmp_path_factory.mktemp("sets")
+
     for name, objectives in SETS.items():
         for number, (objective, options) in enumerate(objectives):
             write_objective_sets(
                 folder / name / str(number), objective, rows=24, heldout=8, **options
             )
+
     return folder
 
 
 def configured(folder, sets, model):
     family, heads, keys = MODELS[model]
     paths = [folder / sets / str(number) for number in range(len(SETS[sets]))]
-    sizes = {"dim": 32, "ffn_dim": 64, "dropout": {}, "position": {"maximum": 64}} | keys
+    sizes = {
+        "dim": 32,
+        "ffn_dim": 64,
+        "dropout": {},
+        "position": {"maximum": 64},
+    } | keys
     plain = plain_config(
         model__family=family,
         model__heads=heads,
@@ -126,6 +133,7 @@ def configured(folder, sets, model):
         data__micro_batch=8,
         output=str(folder / "run"),
     )
+
     return validate(TrainConfig, plain, "test")
 
 
@@ -146,6 +154,7 @@ def first_batches(config):
     }
     for name, phase in phases.items():
         model.train(name == "data")
+
         with open_stream(config.data, phase, 0, 1) as stream:
             for batch in stream.next_step():
                 counts = {head: one.count(batch.tensors) for head, one in model.heads.items()}
@@ -153,7 +162,9 @@ def first_batches(config):
                 total = sum(loss.total for loss in losses.values())
                 if name == "data":
                     total.backward()
+
                 assert counts == {head: int(loss.count) for head, loss in losses.items()}
+
                 yield name, total.item()
 
 
@@ -163,17 +174,22 @@ def test_what_a_dry_run_accepts_trains_and_evaluates_its_first_batch(folder, mod
         "clozeline.train.startup.announcements.operations_per_second", lambda *_: 1e9
     )
     accepted = Counter()
+
     for sets in SETS:
         config = configured(folder, sets, model)
+
         try:
             dry_run(config)
         except ConfigurationError:
             accepted[False] += 1
             continue
+
         accepted[True] += 1
         losses = [loss for _, loss in first_batches(config)]
+
         assert all(map(math.isfinite, losses)), sets
         assert max(losses) > 0, sets
+
     assert accepted[True] > 0
     assert accepted[False] > 0
 

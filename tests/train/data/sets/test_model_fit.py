@@ -50,6 +50,7 @@ def opened(folder, shards, heads, **changes):
     if isinstance(shards, list):
         changes["data__weights"] = [1.0] * len(shards)
         shards = [str(path) for path in shards]
+
     written = write_config(
         folder / "train.yaml", folder, folder / "run", **changes | {"data__shards": shards}
     )
@@ -59,16 +60,20 @@ def opened(folder, shards, heads, **changes):
 def test_an_order_of_prediction_needs_a_query_stream(tmp_path):
     """An encoder of one stream would see what it predicts; `data.ignore` does not help it."""
     shards = str(write_objective_sets(tmp_path, "permuted_lm", rows=8, heldout=2))
+
     with pytest.raises(
         ConfigurationError, match=r"prediction_order .* family encoder .* set model.family to xlnet"
     ):
         opened(tmp_path, shards, {"masked_lm": 1.0}, data__ignore=["prediction_order"])
+
     streams = {
         "family": "xlnet",
         "position": {"kind": "sinusoidal"},
         "bias": {"qkv": False, "out": False},
     }
+
     changes = {f"model__{key}": value for key, value in streams.items()}
+
     assert opened(tmp_path, shards, {"masked_lm": {"transform": False}}, **changes).rows > 0
 
 
@@ -81,10 +86,12 @@ def test_an_order_of_prediction_needs_a_query_stream(tmp_path):
 )
 def test_heads_that_judge_a_generator(tmp_path, name, heads, ignore):
     shards = str(write_objective_sets(tmp_path, name, rows=8, heldout=2))
+
     with pytest.raises(
         ConfigurationError, match=r"judges the tokens of a generator.*replacement: uniform"
     ):
         opened(tmp_path, shards, heads, data__ignore=ignore)
+
     assert opened(
         tmp_path,
         shards,
@@ -104,13 +111,16 @@ def test_a_generator_of_the_family_s_own(tmp_path):
     for name in ("masked_lm", "replaced_token_detection"):
         shards = write_objective_sets(tmp_path / name, name, rows=8, heldout=2)
         assert opened(tmp_path, str(shards), both, **family)
+
     with pytest.raises(
         ConfigurationError, match=r"heads.token would learn from labels that are for masked_lm"
     ):
         opened(tmp_path, str(tmp_path / "masked_lm" / "train" / "manifest.json"), both)
+
     drawn = write_objective_sets(
         tmp_path / "drawn", "replaced_token_detection", 8, 2, replacement="uniform"
     )
+
     with pytest.raises(
         ConfigurationError, match=r"heads.masked_lm would learn from labels that are for token"
     ):
@@ -122,13 +132,16 @@ def test_rows_made_for_another_head(tmp_path):
     replaced = write_objective_sets(
         tmp_path / "r", "replaced_token_detection", rows=8, heldout=2, replacement="uniform"
     )
+
     with pytest.raises(
         ConfigurationError,
         match=r"m/train.*heads.token would learn from labels that are for masked_lm",
     ):
         opened(tmp_path, [masked, replaced], {"masked_lm": 1.0, "token": 1.0})
+
     pairs = write_objective_sets(tmp_path / "p", "sentence_comparison", rows=8, heldout=2)
     found = opened(tmp_path, [masked, pairs], {"masked_lm": 1.0, **PAIRED})
+
     assert found.rows == 16
 
 
@@ -154,16 +167,21 @@ def test_classes_come_from_the_set(task_manifest):
     answered = with_task_settings(
         with_heads(classification={"hidden": "tanh"}), [("data.shards", task_manifest)]
     )
+
     assert answered.heads["classification"] == ClassificationHead.Options(
         hidden="tanh", labels=("0", "1")
     )
+
     again = with_task_settings(
         answered, [("data.shards", task_manifest), ("data.heldout", task_manifest)]
     )
+
     assert again == answered
+
     several = with_task_settings(
         with_heads(classification=1.0), [("SET", changed(task_manifest, multi_label=True))]
     )
+
     assert several.heads["classification"] == ClassificationHead.Options(
         labels=("0", "1"), multi_label=True
     )
@@ -179,6 +197,7 @@ def test_sets_of_two_tasks_are_refused(task_manifest):
 
 def test_the_range_of_numbers_comes_from_the_set(task_manifest):
     numbers = changed(task_manifest, head="regression", labels=[], low=0.0, high=5.0)
+
     for given, range_ in (
         (RegressionHead.Options(output="sigmoid"), (0.0, 5.0)),
         (RegressionHead.Options(output="sigmoid", range=(1.0, 4.0)), (1.0, 4.0)),
@@ -221,6 +240,7 @@ def test_numbers_are_learned_by_the_scale_of_the_training_rows(tmp_path):
 
 def test_other_sets_and_heads_are_left_alone(tmp_path, task_manifest):
     masked = with_heads(masked_lm=1.0)
+
     assert with_task_settings(masked, [("SET", task_manifest)]) is masked
     assert (
         with_task_settings(masked, [("SET", write_set(tmp_path, [rows([1, 2])]).manifest)])
@@ -230,7 +250,10 @@ def test_other_sets_and_heads_are_left_alone(tmp_path, task_manifest):
 
 @pytest.mark.parametrize(
     ("theirs", "key", "way_out"),
-    [({"labels": ["1", "0"]}, "labels", []), ({"classes": 3}, "classes", None)],
+    [
+        ({"labels": ["1", "0"]}, "labels", []),
+        ({"classes": 3}, "classes", None),
+    ],
 )
 def test_a_key_that_the_first_model_brings_is_named_so(
     tmp_path, task_manifest, theirs, key, way_out
@@ -240,17 +263,22 @@ def test_a_key_that_the_first_model_brings_is_named_so(
     plain["heads"]["classification"] = theirs
     (tmp_path / "config.yaml").write_text(OmegaConf.to_yaml({"model": plain}), encoding="utf-8")
     given = {"init_from": str(tmp_path)}
+
     with pytest.raises(ConfigurationError) as refused:
         with_task_settings(
             validate(ModelConfig, with_source(given), "model"), [("SET", task_manifest)]
         )
+
     key = f"model.heads.classification.{key}"
+
     assert f"set {key}={json.dumps(way_out)} for a new head (model.init_from sets the key)" in str(
         refused.value
     )
+
     plain = with_source(given)
     plain["heads"]["classification"][key.rpartition(".")[2]] = way_out
     answered = with_task_settings(validate(ModelConfig, plain, "model"), [("SET", task_manifest)])
+
     assert answered.heads["classification"].labels == ("0", "1")
     # a key that the user wrote over it is left out
     plain["heads"]["classification"] = {"labels": ["x", "y"]}
@@ -272,6 +300,7 @@ def holding(*columns, heads=("masked_lm",), architecture="encoder", name="masked
         name=name,
         label=name,
     )
+
     roles = {**roles_of(columns), **({"mood": ROW} if "mood" in columns else {})}
     tokenizer = SimpleNamespace(special_ids={"pad": 0, "mask": 1})
     return SimpleNamespace(objective=objective, roles=roles, tokenizer=tokenizer, name="set")
@@ -324,10 +353,12 @@ def test_segments_of_a_task_may_stay_unread():
     pair = holding("input_ids", "segment_starts", heads=("span",), name="task")
     refuse_unread(pair, reader("span"), [], "x")
     (line,) = unread_lines([pair, pair], reader("span"))
+
     assert "segment_starts" in line
     assert "model.type_vocab_size" in line
     assert unread_lines([pair], reader("span", types=2)) == []
     assert unread_lines([holding(*MASKED, "segment_starts")], reader("masked_lm", types=2)) == []
+
     with pytest.raises(ConfigurationError, match=r"data\.ignore=\[languages\]"):
         refuse_unread(
             holding("input_ids", "segment_starts", "languages", heads=("span",), name="task"),

@@ -36,21 +36,30 @@ def write_scores(folder, shards, **changes):
     writer = SetWriter(
         "", len(facts.shards), SPECS, facts.block_rows, compression=Compression(codec="none")
     )
+
     for shard in range(len(facts.shards)):
         blocks = []
+
         for block in np.flatnonzero(shards.index.shard == shard).tolist():
             labels = shards.read_block(block).columns["label_ids"]
             ids = np.stack([labels.values, labels.values - 1], -1).reshape(-1).astype(np.uint16)
-            weights = np.stack([labels.values / 64, np.full(len(labels.values), 0.25)], -1).reshape(
-                -1
-            )
+            weights = np.stack(
+                [
+                    labels.values / 64,
+                    np.full(len(labels.values), 0.25),
+                ],
+                -1,
+            ).reshape(-1)
             columns = {
                 "teacher_ids": Ragged(ids, labels.offsets * 2),
                 "teacher_weights": Ragged(weights.astype(np.float16), labels.offsets * 2),
             }
             blocks.append(RowBatch({}, columns))
+
         writer.write_shard(Output(folder), shard, blocks)
+
         assert writer.is_written(Output(folder), shard)
+
     parents = [{"name": facts.name, "digest": shards.digest, "role": "rows"}]
     writer.write_manifest(
         Output(folder),
@@ -61,6 +70,7 @@ def write_scores(folder, shards, **changes):
         parents=parents,
         config=stored.to_config(),
     )
+
     return folder
 
 
@@ -87,6 +97,7 @@ def opened(tmp_path):
                 *named,
             ],
         )
+
         return loaded, open_datasets(loaded)
 
     return open_data
@@ -101,10 +112,12 @@ DISTIL = "distil={losses: [{name: scores, temperature: 2}]}"
 def test_scores_arrive_with_their_labels(opened, words):
     config, datasets = opened(DISTIL, *words)
     stored = read_stored_scores(datasets.train)
+
     assert (
         str(stored)
         == f"stored scores of bert (digest {'d' * 32}), head masked_lm: top, k 2, temperature 2"
     )
+
     with datasets.open_training(config.data, 0, 1) as stream:
         for _ in range(12):  # more than two epochs, filler rows among them
             for batch in stream.next_step():
@@ -112,8 +125,11 @@ def test_scores_arrive_with_their_labels(opened, words):
                 ids, weights = (
                     batch.tensors[name].numpy() for name in ("teacher_ids", "teacher_weights")
                 )
+
                 assert (ids.dtype, weights.dtype) == (np.int64, np.float32)
+
                 expected = np.stack([labels, labels - 1], -1)
+
                 np.testing.assert_array_equal(ids, expected if len(labels) else np.zeros((0, 0)))
                 np.testing.assert_array_equal(
                     weights[:, :1].ravel(), (labels / 64).astype(np.float16)
@@ -125,6 +141,7 @@ def test_the_state_of_a_stream_names_the_columns(opened):
         opened(DISTIL, **changes)[1].phases[0].sources[0].key
         for changes in ({}, {}, {"digest": "e" * 32})
     ]
+
     assert keys[0] == keys[1] != keys[2]
     assert keys[0].digest == keys[2].digest
 
@@ -170,10 +187,12 @@ def test_two_teachers_in_one_run_are_refused(opened, tmp_path):
         f"data.shards=[{{path: SET, columns: [COLUMNS]}}, {{path: {shards.path}, columns: "
         f"[{other}]}}]"
     )
+
     with pytest.raises(
         ConfigurationError,
         match=r"another set of this run has the stored scores of bert .* one teacher",
     ):
         opened(DISTIL, both)
+
     same = write_scores(tmp_path / "same", shards)
     opened(DISTIL, both.replace(str(other), str(same)))

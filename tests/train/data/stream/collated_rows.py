@@ -33,6 +33,7 @@ def collated(architecture, lists, weight=None, **options):
         assert tensor.dtype == {"row_weight": torch.float32, "cu_seqlens": torch.int32}.get(
             name, torch.int64
         )
+
     return {name: tensor.tolist() for name, tensor in tensors.items()}
 
 

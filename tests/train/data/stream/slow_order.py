@@ -32,6 +32,7 @@ def stored_rows(rows):
     full = []
     tails = []
     block = 0
+
     for size in rows.sizes:
         while size > 0:
             count = min(size, rows.block_rows)
@@ -40,6 +41,7 @@ def stored_rows(rows):
             )
             block = block + 1
             size = size - count
+
     return full + tails
 
 
@@ -49,20 +51,25 @@ def permutation(n, key):
     a = 1 + isqrt(n - 1)
     b = -(-n // a)
     images = []
+
     for x in range(n):
         while True:
             high = x // b
             low = x % b
+
             for number in range(12):
                 word = finalize(key + GOLDEN * (number + 1))
                 if number % 2 == 0:
                     high = (high + finalize(word ^ low)) % a
                 else:
                     low = (low + finalize(word ^ high)) % b
+
             x = high * b + low
             if x < n:
                 break
+
         images.append(x)
+
     return images
 
 
@@ -91,6 +98,7 @@ def row_at(rows, seed, lanes, lane, position):
     rounds = blocks // lanes
     left = blocks % lanes
     u, v = divmod(left * size + rest, lanes)
+
     if q < rounds * size:
         x = q // size * lanes + lane
         i = q % size
@@ -101,6 +109,7 @@ def row_at(rows, seed, lanes, lane, position):
         z = lane * u + min(lane, v) + t
         x = rounds * lanes + z // size
         i = z % size
+
     block = blocks if x == blocks else permutation(blocks, key("blocks", epoch, 0))[x]
     shuffled = row_order(rest if block == blocks else size, key("rows", epoch, block))
     return epoch, *stored[block * size + shuffled[i]]
@@ -127,12 +136,15 @@ def pattern(weights, period):
         : period - sum(counts)
     ]:
         counts[source] += 1
+
     table = []
     taken = Counter()
+
     for place in range(1, period + 1):
         deficit = [place * count - period * taken[source] for source, count in enumerate(counts)]
         table.append(deficit.index(max(deficit)))
         taken[table[-1]] += 1
+
     return table
 
 
@@ -160,19 +172,23 @@ class SlowStream:
         """Source and row at a lane's position; the row is None where it is filler."""
         column = self._column[lane]
         read = self._read[lane]
+
         while len(column) <= position:
             now = len(column)
             start = 0
+
             for phase in self._phases:
                 if phase.until is None or now < phase.until:
                     break
                 start = phase.until
+
             table = pattern(phase.weights, self._period)
             source = phase.sources[table[(now - start + lane) % len(table)]]
             column.append(
                 (source, row_at(self._sets[source], self._seed, self.lanes, lane, read[source]))
             )
             read[source] += 1
+
         return column[position]
 
     def batch(self, position, count):

@@ -46,6 +46,7 @@ def open_stream(data, rank=0, world=1, **options):
         "io_threads": 0,
         **options,
     }
+
     return Stream(data, rank=rank, world_size=world, **settings)
 
 

@@ -21,9 +21,13 @@ from tests.train.data.stream.collated_rows import MASK, PAD, SPECIAL, START, col
 def test_prefix_has_no_labels():
     found = collated(
         "decoder",
-        {"input_ids": [[5, 6, 7, 8], [5, 6, 7], []], "prefix_length": [[3], [0], []]},
+        {
+            "input_ids": [[5, 6, 7, 8], [5, 6, 7], []],
+            "prefix_length": [[3], [0], []],
+        },
         [1, 1, 0],
     )
+
     assert found["prefix_length"] == [3, 0, 0]
     assert found["label_index"] == [2, 4, 5]
     assert found["label_ids"] == [8, 6, 7]
@@ -42,7 +46,13 @@ def test_a_fragment_keeps_its_places_and_is_opened_by_the_token_before_it():
         [1, 1, 1, 0],
         decoder_start=START,
     )
-    assert found["decoder_input_ids"] == [[21, 22, 23], [1, PAD, PAD], [START, 10, PAD], [PAD] * 3]
+
+    assert found["decoder_input_ids"] == [
+        [21, 22, 23],
+        [1, PAD, PAD],
+        [START, 10, PAD],
+        [PAD] * 3,
+    ]
     assert found["decoder_position_ids"] == [[3, 4, 5], [1, 0, 0], [0, 1, 0], [0, 0, 0]]
     assert found["decoder_lengths"] == [3, 1, 2, 1]
     assert found["label_index"] == [0, 1, 2, 3, 6, 7]
@@ -55,7 +65,11 @@ def test_sets_with_and_without_isolation_share_a_batch():
     names = ["input_ids", "target_ids", "target_start", "document_starts", "target_document_starts"]
     fragments, whole, spans = (
         Collate("encoder_decoder", roles_of(chosen), SPECIAL, decoder_start=1)
-        for chosen in (names, names[:3], [*names[:2], *names[3:]])
+        for chosen in (
+            names,
+            names[:3],
+            [*names[:2], *names[3:]],
+        )
     )
     merged = copy(fragments)
     merged._parts = (fragments, whole, spans)
@@ -66,9 +80,15 @@ def test_sets_with_and_without_isolation_share_a_batch():
         "document_starts": [[0, 4], [], [0, 2]],
         "target_document_starts": [[0, 2], [], [0, 2]],
     }
+
     columns = {name: column(rows) for name, rows in lists.items()}
     found = {name: one.tolist() for name, one in merged(columns, None, np.array([0, 1, 2])).items()}
-    assert found["document_ids"] == [[0, 0, 0, 0, 1, 1, 1], [0] * 7, [0, 0, 1, 1, 1, 1, 1]]
+
+    assert found["document_ids"] == [
+        [0, 0, 0, 0, 1, 1, 1],
+        [0] * 7,
+        [0, 0, 1, 1, 1, 1, 1],
+    ]
     assert (found["cu_seqlens"], found["decoder_cu_seqlens"]) == (
         [0, 4, 7, 14, 16, 18, 21],
         [0, 2, 4, 8, 10, 12, 12],
@@ -89,7 +109,11 @@ MODES = {"bidirectional": 0, "left_to_right": 1, "right_to_left": 2, "prefix": 3
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.tuples(st.sampled_from(range(4)), st.integers(1, 9)), min_size=1, max_size=6),
+    st.lists(
+        st.tuples(st.sampled_from(range(4)), st.integers(1, 9)),
+        min_size=1,
+        max_size=6,
+    ),
     st.data(),
 )
 def test_types_of_attention_modes_equal_a_slow_loop(rows, data):
@@ -105,13 +129,22 @@ def test_types_of_attention_modes_equal_a_slow_loop(rows, data):
     columns = {name: column(values) for name, values in lists.items()}
     tensors = Collate("encoder", roles_of(columns), SPECIAL)(columns, None)
     width = max(length for _, length in rows)
+
     assert tensors["attention"].tolist() == [mode for mode, _ in rows]
     assert tensors["prefix_length"].tolist() == prefixes
+
     for (mode, length), prefix, types in zip(
         rows, prefixes, tensors["type_ids"].tolist(), strict=True
     ):
         told = [
-            {0: 0, 1: 2, 2: 3, 3: 4 + (i >= prefix)}[mode] if i < length else 0
+            {
+                0: 0,
+                1: 2,
+                2: 3,
+                3: 4 + (i >= prefix),
+            }[mode]
+            if i < length
+            else 0
             for i in range(width)
         ]
         assert types == told
@@ -123,7 +156,9 @@ def test_segments_are_told_apart_in_bidirectional_rows_only():
         "segment_starts": [[0, 3], []],
         "attention": [[], [1]],
     }
+
     found = collated("encoder", lists | {"prefix_length": [[], [0]]})
+
     assert found["type_ids"] == [[0, 0, 0, 1], [2, 2, 2, 2]]
     assert found["segment_ids"] == [[0, 0, 0, 1], [0, 0, 0, 0]], (
         "for a table that holds segments alone"
@@ -143,6 +178,7 @@ def test_masked_encoder_decoder_reads_the_label_before():
         [1, 0],
         decoder_start=START,
     )
+
     assert found["decoder_input_ids"][0] == [
         START,
         MASK,
@@ -166,8 +202,13 @@ def test_both_stacks_read_a_row_of_a_task():
 
     No token of the row is a label.
     """
-    lists = {"input_ids": [[7, 8, 9], []], "tag_positions": [[1], []], "tags": [[2], []]}
+    lists = {
+        "input_ids": [[7, 8, 9], []],
+        "tag_positions": [[1], []],
+        "tags": [[2], []],
+    }
     found = collated("encoder_decoder", lists, [1, 0], decoder_start=START)
+
     assert found["decoder_input_ids"] == [[START, 7, 8], [PAD] * 3]
     assert (found["decoder_lengths"], found["label_index"], found["label_ids"]) == (
         [3, 1],
@@ -229,6 +270,7 @@ def test_a_column_without_a_rule_becomes_a_tensor_as_its_role_says(side):
         "other": Role("ids", head="mine"),
         "inside": Role("position", "other"),
     }
+
     lists = {
         "input_ids": [[5, 6, 7, 8], [5, 6], []],
         "label_positions": [[1], [0], []],
@@ -241,11 +283,13 @@ def test_a_column_without_a_rule_becomes_a_tensor_as_its_role_says(side):
         "other": [[8, 9], [], [7, 7, 7]],
         "inside": [[1], [], [2]],
     }
+
     columns = {name: column(rows) for name, rows in lists.items()}
     columns |= {name: Ragged.from_lists([[0.5], [], []], np.float32) for name in ("score", "share")}
     columns["rated"] = Ragged.from_lists([[0.5, 2], [1.5], []], np.float32)
     collate = Collate("encoder", roles, SPECIAL, padding_side=side)
     found = collate(columns, np.array([1, 1, 0], np.float32))
+
     assert "kept" not in found
     assert (found["kind"].tolist(), found["mode"].tolist()) == ([2, -100, -100], [3, 1, 0])
     assert found["score"].isnan().tolist() == [False, True, True]
@@ -259,6 +303,7 @@ def test_a_column_without_a_rule_becomes_a_tensor_as_its_role_says(side):
     # a batch of sets that have none of these columns
     none = {name: column([[], [], []]) for name in columns} | {"input_ids": columns["input_ids"]}
     without = collate(none, None)
+
     assert {name: tensor.dtype for name, tensor in without.items()} == {
         name: one.dtype for name, one in found.items()
     }
@@ -273,7 +318,9 @@ def test_the_side_of_the_padding_is_that_of_the_manifest(tmp_path):
         for side, one in (("left", facts), ("right", objective("encoder")))
     )
     found = Collate.from_manifest(left)({"input_ids": column([[5, 6, 2], [7, 2]])}, None)
+
     assert found["left_padding"].tolist() == [0, 1]
+
     with pytest.raises(
         ConfigurationError, match=r"differ in .* padding.*: encoder padded on the left and encoder"
     ):
@@ -291,14 +338,25 @@ def test_the_order_of_prediction(side):
         "prediction_order": [[3, 0, 1], [1], []],
     }
     found = collated("encoder", lists, [1, 1, 0], padding_side=side)
+
     assert found["label_ids"] == [8, 5, 6, 11]
+
     if side == "right":
-        assert found["rank"] == [[2, 3, 0, 1, 0], [0, 1, 0, 0, 0], [0] * 5]
+        assert found["rank"] == [
+            [2, 3, 0, 1, 0],
+            [0, 1, 0, 0, 0],
+            [0] * 5,
+        ]
         assert found["label_index"] == [3, 0, 1, 6]
     else:
-        assert found["rank"] == [[2, 3, 0, 1, 0], [0, 0, 0, 1, 0], [0] * 5]
+        assert found["rank"] == [
+            [2, 3, 0, 1, 0],
+            [0, 0, 0, 1, 0],
+            [0] * 5,
+        ]
         assert found["label_index"] == [3, 0, 1, 8]
         assert found["left_padding"] == [0, 2, 4]
+
     assert [found["input_ids"][index // 5][index % 5] for index in found["label_index"]] == found[
         "label_ids"
     ]

@@ -41,9 +41,20 @@ def test_each_set_of_a_batch_has_its_own_rule(tmp_path):
 
     All have tags.
     """
-    pair = {"input_ids": [[1, 7, 2, 8, 9, 2]], "segment_starts": [[0, 3]], "languages": [[3, 5]]}
-    text = {"input_ids": [[1, 7, 7, 7, 7, 2]], "languages": [[4]]}
-    sets = [(pair, {"reset_positions": True}), (pair, {}), (text, {})]
+    pair = {
+        "input_ids": [[1, 7, 2, 8, 9, 2]],
+        "segment_starts": [[0, 3]],
+        "languages": [[3, 5]],
+    }
+    text = {
+        "input_ids": [[1, 7, 7, 7, 7, 2]],
+        "languages": [[4]],
+    }
+    sets = [
+        (pair, {"reset_positions": True}),
+        (pair, {}),
+        (text, {}),
+    ]
     sets = [
         ({**lists, "tag_positions": [[n]], "tags": [[n + 4]]}, options)
         for n, (lists, options) in enumerate(sets)
@@ -57,6 +68,7 @@ def test_each_set_of_a_batch_has_its_own_rule(tmp_path):
         columns[name] = column([lists[name][0] if name in lists else [] for lists, _ in sets])
     tensors = Collate.from_manifests(manifests)(columns, np.ones(3, np.float32), np.arange(3))
     found = {name: tensor.tolist() for name, tensor in tensors.items()}
+
     assert found["position_ids"] == [[0, 1, 2, 0, 1, 2], [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5]]
     assert found["type_ids"] == [[0, 0, 0, 1, 1, 1]] * 2 + [[0] * 6]
     assert found["languages"] == [[3, 3, 3, 5, 5, 5]] * 2 + [[4] * 6]
@@ -80,6 +92,7 @@ def masked_set(folder, previous):
         "label_weight": Ragged.from_matrix(np.full((30, 1), 0.5, np.float32)),
         "label_count": Ragged.from_matrix(np.full((30, 1), 7, np.uint16)),
     }
+
     content = RowBatch(fixed(np.arange(1, 31, dtype=np.uint64)), columns)
     specs = [IDS_COLUMN, *map(list_column, ("label_positions", "label_ids", "label_count"))]
     specs.insert(3, list_column("label_weight", "float32"))
@@ -100,6 +113,7 @@ def causal_set(folder):
         "name": "causal",
         "objective": facts("causal", "previous"),
     }
+
     return write_set(folder, [content], **options)
 
 
@@ -112,26 +126,33 @@ def test_each_row_has_what_its_own_set_holds(tmp_path, previous):
         phase_of((causal, masked), (2.0, 1.0), 80),
         phase_of((causal,)),
     ]
+
     seen = set()
+
     with open_stream(phases) as stream:
         for _ in range(16):
             for batch in stream.next_step():
                 tensors = batch.tensors
                 width = tensors["input_ids"].shape[1]
                 labels = []
+
                 for row, (source, block, place) in enumerate(batch.origin.tolist()):
                     if source < 0:
                         assert tensors["label_count"][row] == 0
                         continue
+
                     text = (
                         stream.sources[source]
                         .shards.read_block(block)
                         .columns["input_ids"][place]
                         .tolist()
                     )
+
                     seen.add(source)
+
                     assert tensors["objective"][row] == source
                     assert tensors["input_ids"][row, : len(text)].tolist() == text
+
                     if source == 0:
                         shift = previous == "previous"
                         labels += [
@@ -140,21 +161,26 @@ def test_each_row_has_what_its_own_set_holds(tmp_path, previous):
                         ]
                     else:
                         labels += [(row, at, text[at + 1], 1.0) for at in range(len(text) - 1)]
+
                     assert tensors["label_count"][row] == (7 if source == 0 else len(text) - 1)
+
                     if "attention" in tensors:
                         assert (tensors["attention"][row], tensors["prefix_length"][row]) == (
                             source,
                             0,
                         )
+
                 found = zip(
                     tensors["label_index"].tolist(),
                     tensors["label_ids"].tolist(),
                     tensors["label_weight"].tolist(),
                     strict=True,
                 )
+
                 assert [
                     (at // width, at % width, label, weight) for at, label, weight in found
                 ] == labels
+
     assert seen == {0, 1}
 
 
@@ -178,9 +204,16 @@ def test_a_column_of_labels_is_aligned_with_those_of_other_objectives():
         "rarity": [[3], [], [4, 2]],
         "attention": [[], [1], []],
     }
-    found = merged({name: column(rows) for name, rows in lists.items()}, None, np.array([0, 1, 0]))
+
+    found = merged(
+        {name: column(rows) for name, rows in lists.items()},
+        None,
+        np.array([0, 1, 0]),
+    )
+
     assert found["label_ids"].tolist() == [6, 9, 10, 12, 13]
     assert found["rarity"].tolist() == [3, -100, -100, 4, 2]
+
     with pytest.raises(
         IntegrityError, match="rarity: expected a value for each of the 2 labels of a row, got 1"
     ):
@@ -199,6 +232,7 @@ def test_values_of_tokens_and_of_segments_are_padded(side):
         "kind": Role("label", "segment_starts", head="mine"),
         "part": STARTS,
     }
+
     lists = {
         "input_ids": [[5, 6, 7], [8, 9]],
         "segment_starts": [[0, 2], [0]],
@@ -206,11 +240,19 @@ def test_values_of_tokens_and_of_segments_are_padded(side):
         "kind": [[7, 8], [9]],
         "part": [[0, 1], [0, 1]],
     }
+
     found = Collate("encoder", roles, SPECIAL, padding_side=side)(
         {k: column(v) for k, v in lists.items()}, None
     )
-    assert found["depth"].tolist() == [[1, 2, 3], [4, 5, -100] if side == "right" else [-100, 4, 5]]
-    assert found["part"].tolist() == [[0, 1, 1], [0, 1, 0] if side == "right" else [0, 0, 1]]
+
+    assert found["depth"].tolist() == [
+        [1, 2, 3],
+        [4, 5, -100] if side == "right" else [-100, 4, 5],
+    ]
+    assert found["part"].tolist() == [
+        [0, 1, 1],
+        [0, 1, 0] if side == "right" else [0, 0, 1],
+    ]
     assert found["kind"].tolist() == [[7, 8], [9, -100]]
 
 

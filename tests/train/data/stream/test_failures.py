@@ -40,12 +40,16 @@ def test_close_leaves_no_threads_and_no_files(tmp_path):
     one_pass = stream.one_pass()
     next(one_pass)
     stream.next_step()
+
     assert set(threading.enumerate()) - before
+
     one_pass.close()
     stream.close()
     stream.close()
+
     assert set(threading.enumerate()) <= before
     assert open_files() <= files
+
     with pytest.raises(StreamError, match="closed"):
         stream.next_step()
     with pytest.raises(StreamError, match="closed"):
@@ -77,7 +81,9 @@ def test_ctrl_c_interrupts_a_wait_and_close_does_not_hang(tmp_path, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         stream.next_step()
     stream.close()
+
     assert not ended, "closed while the read was still waiting"
+
     never.set()
 
 
@@ -86,14 +92,17 @@ def test_a_dropped_stream_ends_its_threads(tmp_path):
     loaded."""
     shards = toy_set(tmp_path, [100])
     before = threading.active_count()
+
     for _ in range(50):
         stream = open_stream(shards, io_threads=2)
         stream.next_step()
         del stream
+
     gc.collect()
     deadline = time.monotonic() + 20
     while threading.active_count() > before and time.monotonic() < deadline:
         time.sleep(0.01)
+
     assert threading.active_count() <= before
 
 
@@ -115,8 +124,16 @@ STEPS = 27
 
 def change(name, path, other):
     size = path.stat().st_size
+
     if name in ("empty", "half", "longer"):
-        os.truncate(path, {"empty": 0, "half": size // 2, "longer": 2 * size}[name])
+        os.truncate(
+            path,
+            {
+                "empty": 0,
+                "half": size // 2,
+                "longer": 2 * size,
+            }[name],
+        )
     elif name in ("overwritten", "another's"):
         path.write_bytes(bytes(size) if name == "overwritten" else other.read_bytes())
     elif name == "swapped":
@@ -145,6 +162,7 @@ def test_files_that_change_give_a_named_error_or_filler_and_never_another_row(
     monkeypatch.setattr("clozeline.train.data.stream.rounds._PAUSE_S", 0)
     shards = toy_set(tmp_path / "set", SIZES)
     lost, damaged = 0, None
+
     with open_stream(shards, max_damaged_fraction=skipped) as stream:
         try:
             for step in range(STEPS):
@@ -155,6 +173,7 @@ def test_files_that_change_give_a_named_error_or_filler_and_never_another_row(
                     change(name, shards.shard_path(1), shards.shard_path(2))
         except DamagedBlock as error:
             damaged = error
+
     assert (damaged is None) == bool(skipped or name == "longer")
     assert damaged is None or damaged.shard in {str(shards.shard_path(number)) for number in (1, 2)}
     assert (lost == 0) == (not skipped or name == "longer")

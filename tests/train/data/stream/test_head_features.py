@@ -15,10 +15,26 @@ from tests.train.data.stream.test_collate import MASK, PAD, SPECIAL, collated, c
 
 def test_views_of_both_kinds_in_one_batch():
     """A crop, a stored view, and filler."""
-    rows = {"input_ids": [[1, MASK, 6, 7, 2], [1, 6, 2], []], "label_positions": [[1], [], []]}
-    rows |= {"label_ids": [[5], [], []], "crop_start": [[0], [], []], "crop_length": [[2], [], []]}
-    found = collated("encoder", rows | {"input_ids_b": [[], [1, 9, 2], []]}, [1, 1, 0])
-    assert found["input_ids_b"] == [[1, 5, 6, 2], [1, 9, 2, PAD], [PAD] * 4]
+    rows = {
+        "input_ids": [[1, MASK, 6, 7, 2], [1, 6, 2], []],
+        "label_positions": [[1], [], []],
+    }
+    rows |= {
+        "label_ids": [[5], [], []],
+        "crop_start": [[0], [], []],
+        "crop_length": [[2], [], []],
+    }
+    found = collated(
+        "encoder",
+        rows | {"input_ids_b": [[], [1, 9, 2], []]},
+        [1, 1, 0],
+    )
+
+    assert found["input_ids_b"] == [
+        [1, 5, 6, 2],
+        [1, 9, 2, PAD],
+        [PAD] * 4,
+    ]
     assert found["position_ids_b"] == [[0, 1, 2, 3]] * 3
     assert found["lengths_b"] == [4, 3, 0]
 
@@ -31,7 +47,9 @@ def test_tags_are_the_labels_of_their_places(architecture):
         "tag_positions": [[1, 2], [], []],
         "tags": [[4, 0], [], []],
     }
+
     found = collated(architecture, lists, [1, 1, 0])
+
     assert found["label_index"] == [1, 2]
     assert found["label_ids"] == [4, 0]
 
@@ -44,10 +62,12 @@ def test_tags_beside_labels_that_are_tokens(tmp_path):
         "label_positions": [[1]],
         "label_ids": [[9]],
     }
+
     with pytest.raises(
         ConfigurationError, match="a head would confuse them; train on them in two runs"
     ):
         Collate("encoder", roles_of(lists), SPECIAL)
+
     masked = [IDS, *(list_column(name) for name in ("label_positions", "label_ids"))]
     tagged = [IDS, *(list_column(name) for name in ("tag_positions", "tags"))]
     sets = [
@@ -67,11 +87,13 @@ def test_answers_and_the_places_where_they_may_be():
         "answer_span": [[2, 3], [0, 0], []],
         "answer_places": [[0, 2, 3], [0], []],
     }
+
     columns = {name: column(values) for name, values in lists.items()}
     collate = Collate("encoder", roles_of(columns), SPECIAL)
     tensors = collate(
         {name: columns[name] for name in collate.columns}, np.array([1, 1, 0], np.float32)
     )
+
     assert tensors["answer_start"].tolist() == [2, 0, -100]
     assert tensors["answer_end"].tolist() == [3, 0, -100]
     assert tensors["answer_places"].dtype == torch.bool
@@ -84,12 +106,14 @@ def test_rows_are_those_of_a_loop():
     draws = np.random.default_rng(5)
     examples = []
     rows = []
+
     for number in range(200):
         parts = (
             []
             if number % 8 == 3
             else [draws.integers(9, 99, draws.integers(1, 7)) for _ in range(2 + number % 4)]
         )
+
         starts = np.cumsum([0, *map(len, parts)])[:-1].tolist()
         segments = [[0, 1] if len(part) > 1 else [0] for part in parts]
         rows += [(part.tolist(), own) for part, own in zip(parts, segments, strict=True)] or [
@@ -104,11 +128,14 @@ def test_rows_are_those_of_a_loop():
             "segment_starts": flat,
             "choice": right,
         }
+
         examples.append(given)
+
     columns = {
         name: Ragged.from_lists([one[name] for one in examples], np.int64) for name in examples[0]
     }
     found, chosen = rows_of_choices(columns, roles_of(columns))
+
     assert [row.tolist() for row in found["input_ids"]] == [ids for ids, _ in rows]
     assert [row.tolist() for row in found["segment_starts"]] == [segments for _, segments in rows]
     assert chosen["choices"].tolist() == [max(1, len(one["choice_starts"])) for one in examples]

@@ -35,10 +35,17 @@ FEW = settings(max_examples=40)
 def rows(draw):
     """Ids of each row, the length of its prefix, and where its documents start."""
     found = []
+
     for length in draw(st.lists(st.integers(1, 7), min_size=1, max_size=5)):
         ids = draw(st.lists(st.integers(1, 50), min_size=length, max_size=length))
-        starts = sorted({0, *draw(st.lists(st.integers(0, length - 1), max_size=3))})
+        starts = sorted(
+            {
+                0,
+                *draw(st.lists(st.integers(0, length - 1), max_size=3)),
+            }
+        )
         found.append((ids, draw(st.integers(0, length)), starts))
+
     return found
 
 
@@ -56,6 +63,7 @@ def test_next_tokens_are_predicted_one_place_earlier(found, with_prefix, with_do
         for place in range(max(1, length if with_prefix else 1), len(row))
         if not (with_documents and place in starts)
     ]
+
     assert (
         list(zip(labels["label_index"].tolist(), labels["label_ids"].tolist(), strict=True))
         == wanted
@@ -64,7 +72,14 @@ def test_next_tokens_are_predicted_one_place_earlier(found, with_prefix, with_do
 
 
 @FEW
-@given(st.lists(st.sets(st.integers(1, 9)), min_size=1, max_size=5), st.data())
+@given(
+    st.lists(
+        st.sets(st.integers(1, 9)),
+        min_size=1,
+        max_size=5,
+    ),
+    st.data(),
+)
 def test_stored_labels_keep_their_places_or_move_one_back(places, data):
     positions = [sorted(one) for one in places]
     ids = [[100 + place for place in one] for one in positions]
@@ -75,7 +90,11 @@ def test_stored_labels_keep_their_places_or_move_one_back(places, data):
     earlier = data.draw(
         st.lists(st.sampled_from([0, 1]), min_size=len(places), max_size=len(places))
     )
-    for previous, shift in ((False, [0] * 9), (True, [1] * 9), (np.array(earlier), earlier)):
+    for previous, shift in (
+        (False, [0] * 9),
+        (True, [1] * 9),
+        (np.array(earlier), earlier),
+    ):
         labels = build_labels(columns, 10, previous)
         assert labels["label_index"].tolist() == [
             10 * row + place - shift[row] for row, one in enumerate(positions) for place in one
@@ -100,13 +119,18 @@ def test_stored_scores_are_rows_of_labels_or_rows_of_the_batch():
     weights = {"row_weight": torch.ones(3)}
     labels = {"label_ids": torch.tensor([1, 2, 3])}
     by_label = build_stored_scores(columns, weights | labels)
+
     assert by_label["teacher_ids"].tolist() == [[5, 6], [7, 8], [9, 4]]
+
     one_each = {name: column.take(np.array([2, 1])) for name, column in columns.items()}
     by_row = build_stored_scores(one_each, {"row_weight": torch.ones(2)})
+
     assert by_row["teacher_ids"].tolist() == [[9, 4], [0, 0]]
     assert by_row["teacher_weights"].tolist() == [[0.125, 0.5], [0, 0]]
+
     with pytest.raises(IntegrityError, match="teacher_ids: 6 stored values for 4 labels"):
         build_stored_scores(columns, weights | {"label_ids": torch.zeros(4)})
+
     assert build_stored_scores({}, weights | {"label_ids": torch.zeros(0)})[
         "teacher_ids"
     ].shape == (0, 0)
@@ -125,7 +149,12 @@ def test_rows_of_two_sets_start_as_their_sets_say():
     found = build_target_rows(targets, {}, begin, MBART_PAD, isolate_documents=False)[
         "decoder_input_ids"
     ]
-    assert found.tolist() == [[31, 8, 9, EOS], [6, 8, MBART_PAD, MBART_PAD], [MBART_PAD] * 4]
+
+    assert found.tolist() == [
+        [31, 8, 9, EOS],
+        [6, 8, MBART_PAD, MBART_PAD],
+        [MBART_PAD] * 4,
+    ]
 
 
 def test_masked_rows_have_no_target_to_start_with():
@@ -152,6 +181,7 @@ OBJECTIVES = [
 def wanted(objective, example, width):
     """The row of labels of one example; a filler row's columns are empty."""
     dense = [NONE] * width
+
     if "target_ids" in example:
         dense[: len(example["target_ids"])] = example["target_ids"].tolist()
     elif "label_positions" in example:
@@ -169,6 +199,7 @@ def wanted(objective, example, width):
         )
         for position in range(max(1, prefix), len(ids)):
             dense[position - 1] = ids[position]
+
     return dense
 
 
@@ -182,7 +213,9 @@ def test_labels_stand_exactly_where_examples_have_them(entry):
     rows = samples([40, 2, 17, 64, 9], WORDS, sentences=3)
     examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)
     kept = examples.take(np.flatnonzero(skips == 0))
+
     assert len(kept) >= 3
+
     columns = {
         name: Ragged(column.values, np.append(column.offsets, column.offsets[-1]))
         for name, column in kept.columns.items()
@@ -194,53 +227,88 @@ def test_labels_stand_exactly_where_examples_have_them(entry):
         WORDS.specials,
         decoder_start=objective.layout.decoder_start,
     )
+
     tensors = collate({name: columns[name] for name in collate.columns}, weight)
     side = "decoder_input_ids" if objective.architecture == "encoder_decoder" else "input_ids"
     if "label_index" not in tensors:
         assert not {"target_ids", "label_ids"} & columns.keys()
         return
+
     shape = tuple(tensors[side].shape)
     dense = np.full(shape, NONE)
     index = tensors["label_index"].numpy()
+
     assert len(set(index.tolist())) == len(index)
+
     dense.reshape(-1)[index] = tensors["label_ids"].numpy()
     for row in range(len(kept)):
         assert dense[row].tolist() == wanted(objective, kept.row(row).columns, shape[1])
+
     assert dense[-1].tolist() == [NONE] * shape[1], "filler"
+
     if tensors.keys() & REFUSED or (objective.name == "mass" and "decoder_input_ids" in tensors):
         with pytest.raises(ConfigurationError):
             dense_labels(tensors)
     else:
         assert dense_labels(tensors)["labels"].tolist() == dense.tolist()
+
     empty = {
         name: Ragged(column.values[:0], np.zeros(3, np.int64)) for name, column in columns.items()
     }
     nothing = collate({name: empty[name] for name in collate.columns}, np.zeros(2, np.float32))
+
     assert len(nothing["label_index"]) == len(nothing["label_ids"]) == 0
 
 
-MASKED = {"label_positions": [[1, 3, 8], [2, 5]], "label_ids": [[9, 11, 6], [7, 5]]}
+MASKED = {
+    "label_positions": [[1, 3, 8], [2, 5]],
+    "label_ids": [[9, 11, 6], [7, 5]],
+}
 IDS = {"input_ids": [[7, 8, 9, 10, 11, 12, 5, 6, 13], [6, 5, 14, 7, 9, 8]]}
 PACKED = {"document_starts": [[0, 4, 7], [0, 3]]}
 CASES = {
     "packed documents": ("bert", "encoder", MASKED | PACKED, {}),
-    "segments": ("bert", "encoder", MASKED | {"segment_starts": [[0, 5], [0, 2]]}, {}),
+    "segments": (
+        "bert",
+        "encoder",
+        MASKED | {"segment_starts": [[0, 5], [0, 2]]},
+        {},
+    ),
     "segments from 0": (
         "bert",
         "encoder",
         MASKED | {"segment_starts": [[0, 5], [0, 2]]},
         {"restart_segments": True},
     ),
-    "left to right": ("bert", "encoder", MASKED | {"attention": [[1], [2]]}, {}),
+    "left to right": (
+        "bert",
+        "encoder",
+        MASKED | {"attention": [[1], [2]]},
+        {},
+    ),
     "a prefix of an encoder": (
         "bert",
         "encoder",
-        MASKED | {"attention": [[3], [0]], "prefix_length": [[4], []]},
+        MASKED
+        | {
+            "attention": [[3], [0]],
+            "prefix_length": [[4], []],
+        },
         {},
     ),
     "documents of a decoder": ("gpt2", "decoder", PACKED, {}),
-    "a prefix of a decoder": ("gpt2", "decoder", {"prefix_length": [[4], [2]]}, {}),
-    "documents with a prefix": ("gpt2", "decoder", PACKED | {"prefix_length": [[2], [1]]}, {}),
+    "a prefix of a decoder": (
+        "gpt2",
+        "decoder",
+        {"prefix_length": [[4], [2]]},
+        {},
+    ),
+    "documents with a prefix": (
+        "gpt2",
+        "decoder",
+        PACKED | {"prefix_length": [[2], [1]]},
+        {},
+    ),
     "documents of Llama": ("llama", "decoder", PACKED, {}),
 }
 
@@ -267,6 +335,7 @@ def test_a_model_of_transformers_has_our_loss(tmp_path, case):
         assert torch.equal(dense["attention_mask"], dense_labels(tensors)["attention_mask"])
     with torch.no_grad():
         wanted = next(loss for head, loss in ours(tensors).items() if "lm" in head)
+
         for kernel in ("eager", "sdpa"):
             theirs.set_attn_implementation(kernel)
             assert abs(float(theirs(**dense).loss - wanted.total / wanted.count)) < 1e-5
@@ -282,12 +351,19 @@ def test_a_model_of_transformers_has_our_loss(tmp_path, case):
         ("encoder", MASKED | {"label_weight": [[0.5], [2.0]]}, "label_weight"),
         (
             "encoder_decoder",
-            PACKED | {"target_ids": [[5, 6], [7]], "target_document_starts": [[0, 1], [0]]},
+            PACKED
+            | {
+                "target_ids": [[5, 6], [7]],
+                "target_document_starts": [[0, 1], [0]],
+            },
             "decoder_document_ids",
         ),
         (
             "encoder_decoder",
-            {"target_ids": [[5, 6], [7]], "target_start": [[3], [1]]},
+            {
+                "target_ids": [[5, 6], [7]],
+                "target_start": [[3], [1]],
+            },
             "decoder_position_ids",
         ),
     ],
@@ -319,9 +395,16 @@ def words(rows=slice(0, 6), seed=1, step=3):
 
 def test_they_depend_on_seed_step_and_row_alone():
     whole = words()
-    assert [*words(slice(0, 1)), *words(slice(1, 4)), *words(slice(4, 6))] == whole
+
+    assert [
+        *words(slice(0, 1)),
+        *words(slice(1, 4)),
+        *words(slice(4, 6)),
+    ] == whole
+
     every = [
         word for found in (whole, words(seed=2), words(step=4)) for row in found for word in row
     ]
+
     assert len(set(every)) == len(every) == 3 * sum(map(len, whole))
     assert all(0 <= word < 1 << 32 for word in every)

@@ -20,12 +20,18 @@ def test_a_phase_ends_on_a_batch_of_its_own_wherever_it_begins():
 
     From a saved position on only the rest counts.
     """
-    plans = [Phase(keys(0), (), 36, 12), Phase(keys(1), (), 72), Phase(keys(0))]
+    plans = [
+        Phase(keys(0), (), 36, 12),
+        Phase(keys(1), (), 72),
+        Phase(keys(0)),
+    ]
     problem = "until_samples 72 of phase 1 is not a multiple of 8, counted from 36, where it begins"
     with pytest.raises(ConfigurationError, match=f"{problem}, its global batch; nearest: 68 or 76"):
         Timeline(plans, 4, 8)
+
     assert [phase.global_batch for phase in Timeline(plans, 4, 4).spans] == [12, 4, 4]
     assert len(Timeline(plans, 4, 8, read=40).spans) == 3
+
     with pytest.raises(ConfigurationError, match="counted from 44, where the checkpoint is"):
         Timeline(plans, 4, 8, read=44)
 
@@ -39,10 +45,20 @@ def test_a_phase_ends_on_a_batch_of_its_own_wherever_it_begins():
         ([Phase(keys(0)), Phase(keys(1))], "only the last may be endless"),
         ([Phase(keys(0), (), 8)], "the last must have no until_samples"),
         (
-            [Phase(keys(0), (), 8), Phase(keys(1), (), 8), Phase(keys(0))],
+            [
+                Phase(keys(0), (), 8),
+                Phase(keys(1), (), 8),
+                Phase(keys(0)),
+            ],
             "ends at 8 samples, but begins at 8",
         ),
-        ([Phase(keys(0), (), 12, 8), Phase(keys(1), (), None, 4)], "nearest: 8 or 16"),
+        (
+            [
+                Phase(keys(0), (), 12, 8),
+                Phase(keys(1), (), None, 4),
+            ],
+            "nearest: 8 or 16",
+        ),
     ],
 )
 def test_what_cannot_be_mixed(plans, message):
@@ -68,6 +84,7 @@ def test_a_set_is_counted_by_its_content_and_continues_for_a_copy():
     a = key("a")
     b = key("b")
     c = key("c")
+
     assert begins([a, b], [b], [a, b], [a]) == [[0, 0], [4], [4, 12], [8]], "two sets of one name"
     assert begins([a], [b], [a]) == [[0], [8], [16]], (
         "a copy continues, and so does the set after it"
@@ -162,17 +179,21 @@ def test_a_change_reads_no_row_twice_and_leaves_none_out(sets, name, planned):
     samples = 0
     ends = []
     delivered = []
+
     for part in changes:
         data = [part.phase(sets)]
+
         if planned and samples % part.batch == 0:  # else no end fits both a start at 0 and this one
             data = [
                 part.phase(sets, samples + part.batch * (part.steps + 1)),
                 changes[0].phase(sets),
             ]
+
         with open_stream(data, lanes=LANES, seed=SEED, micro_batch=LANES) as stream:
             if state is not None:
                 stream.load_state_dict(state, allow_changed=["data"])
             numbers = [digests.index(one.digest) for one in stream.reading.sets]
+
             for _ in range(part.steps):
                 told = stream.explain(stream.samples)
                 origin = np.concatenate([batch.origin for batch in stream.next_step()])
@@ -180,12 +201,18 @@ def test_a_change_reads_no_row_twice_and_leaves_none_out(sets, name, planned):
                 delivered.append(
                     [[numbers[s], b, r] if s >= 0 else [-1] * 3 for s, b, r in origin.tolist()]
                 )
+
             state = stream.state_dict()
+
         samples += part.batch * part.steps
+
         assert state["samples"] == samples
+
         ends.append(samples)
+
     slow = SlowStream(SETS, slow_phases(state["data"], changes, ends, digests), SEED, LANES)
     position = 0
+
     for rows in delivered:
         count = len(rows) // LANES
         assert rows == slow.batch(position, count)
@@ -196,43 +223,59 @@ def slow_phases(plans, changes, ends, digests):
     """The recorded phases for the slow order, each of which must be what was asked for while it
     lasted."""
     phases = []
+
     for sources, _, until, _ in plans:
         end = ends[-1] if until is None else min(until, ends[-1])
         part = next(part for part, stop in zip(changes, ends, strict=True) if end <= stop)
+
         assert [(digest, objective) for *_, digest, objective in sources] == [
             (digests[n][:32], part.objective) for n in part.sets
         ]
+
         phases.append(SlowPhase(part.sets, part.weights, until and until // LANES))
         if until is None or until >= ends[-1]:
             break
-    return [*phases[:-1], SlowPhase(phases[-1].sources, phases[-1].weights)]
+
+    return [
+        *phases[:-1],
+        SlowPhase(phases[-1].sources, phases[-1].weights),
+    ]
 
 
 def test_a_state_of_other_data_needs_leave(sets):
     first, second = (Part((0,), (1,), name, 8, 1) for name in "xy")
+
     with open_stream([first.phase(sets)]) as stream, open_stream([second.phase(sets)]) as other:
         stream.next_step()
         with pytest.raises(StateMismatch, match="data"):
             other.load_state_dict(stream.state_dict())
         other.load_state_dict(stream.state_dict(), allow_changed=["data"])
         state = other.state_dict()
+
         assert [until for _, _, until, _ in state["data"]] == [8, None]
+
         other.set_position(0)
+
         with pytest.raises(
             ConfigurationError, match="was read from a, which the configuration no longer names"
         ):
             other.next_step()
+
         other.load_state_dict(state)
+
         assert other.next_step()
 
 
 def test_what_was_read_stays_as_it_was():
     a = Phase(keys(0), (), 48)
     b = Phase(keys(1))
+
     assert continue_phases([a, b], [a, b], 16) == [a, b]
-    assert continue_phases([a, b], [Phase(keys(2), (), 32), b], 64) == [a, b], (
-        "only what follows may differ"
-    )
+    assert continue_phases(
+        [a, b],
+        [Phase(keys(2), (), 32), b],
+        64,
+    ) == [a, b], "only what follows may differ"
     assert continue_phases([a, b], [b], 16) == [Phase(keys(0), (), 16), b]
     assert continue_phases([a, b], [Phase(keys(2))], 48) == [a, Phase(keys(2))]
     assert continue_phases([a, b], [Phase(keys(2))], 0) == [Phase(keys(2))]
@@ -249,13 +292,16 @@ def test_a_phase_has_a_corruption_of_its_own_over_the_same_samples(sets, threads
         for end, one in zip(ends, objectives, strict=True)
     ]
     seen = []
+
     with open_stream(phases, io_threads=threads) as stream:
         while len(seen) < 37 - 1:
             before = stream.samples
+
             for batch in stream.next_step():
                 seen += [
                     (block, row) for source, block, row in batch.origin.tolist() if source >= 0
                 ]
                 real = batch.tensors["input_ids"][batch.row_weight > 0]
                 assert bool((real == 7).all()) == (before >= 24)
+
     assert len(set(seen[:37])) == len(seen[:37])

@@ -32,15 +32,20 @@ def test_rows_that_a_kernel_skips_have_no_weight_and_a_pass_uses_variant_zero(tm
     ) as stream:
         stream.set_position(5 * stream.samples_per_epoch)
         kept = [number for (batch,) in stream.one_pass() for number in batch.row_weight.tolist()]
+
         assert sum(kept) == 15, "of 29, those of odd numbers"
         assert stream.stats()["skipped_rows"] == 14
         assert seen == {0}
+
         (batch,) = stream.next_step()
+
         assert seen == {0, 5}
+
         uids = [
             int(samples.read_block(block).fixed["uid"][row])
             for _, block, row in batch.origin.tolist()
         ]
+
         assert batch.row_weight.tolist() == [uid % 2 for uid in uids]
 
 
@@ -71,11 +76,14 @@ def test_random_ids_occur_in_the_corpus_and_their_counts_are_a_part_of_the_state
     drawn = examples.columns["input_ids"].values[
         offsets + examples.columns["label_positions"].values
     ]
+
     assert len(drawn) > 100
     assert not (drawn % 3).any()
+
     write_counts(chain, (np.arange(WORDS.size) % 6 == 0).astype(np.uint64))
     other = corruption_of(entries, samples)
     write_counts(chain, (np.arange(WORDS.size) % 3 == 0).astype(np.uint64))
+
     assert other.identity != corruption.identity == corruption_of(entries, samples).identity
 
 
@@ -86,7 +94,9 @@ def test_each_set_gets_the_objective_that_reads_it(chain):
         name = entry.build(WORDS).grouping.label
         samples = open_shards(chain / "group" / name / "train")
         found = corruption_of(several, samples)
+
         assert (found.objective.name, found.seed) == (entry.set_label, samples.manifest.seed)
+
         with pytest.raises(ConfigurationError, match="reads samples with"):
             corruption_of([other for other in several if other is not entry], samples)
         with pytest.raises(ConfigurationError, match="2 of its 5 objectives read"):
@@ -100,17 +110,21 @@ def test_samples_in_a_store_need_the_tokenizer_where_the_run_starts(chain, tmp_p
         fsspec.filesystem("memory").pipe_file(f"/online/{file.name}", file.read_bytes())
     samples = open_shards("memory://online")
     monkeypatch.chdir(tmp_path)
+
     with pytest.raises(
         ConfigurationError, match="start in a folder that has the recipe's train_tokenizer/"
     ):
         corruption_of([entry], samples)
+
     monkeypatch.chdir(chain)
     rows = samples.read_block(0)
     local = corruption_of([entry], open_shards(folder))
     variants = np.zeros(len(rows), np.uint16)
     found, skips = corruption_of([entry], samples)(rows, variants)
     expected, _ = local(rows, variants)
+
     assert not skips.all()
+
     for name, column in expected.columns.items():
         assert (found.columns[name].values == column.values).all()
 
@@ -157,11 +171,13 @@ def test_the_stream_gives_what_the_stage_stored(chain, monkeypatch, entry, split
         for block in range(len(stored.index))
         for row in stored.read_block(block)
     }
+
     grouping = build_objective(entry, WORDS).grouping.label
     samples = open_shards(chain / "group" / grouping / split)
     corruption = corruption_of(
         [validate(NamedObjective, {"objective": entry}, "data.corrupt")], samples
     )
+
     assert corruption.manifest(samples.manifest).objective == stored.manifest.objective
     assert corruption.manifest(samples.manifest).columns == stored.manifest.columns[7:], (
         "not those of the samples"
@@ -169,15 +185,19 @@ def test_the_stream_gives_what_the_stage_stored(chain, monkeypatch, entry, split
     assert corruption.manifest(samples.manifest).max_length >= stored.manifest.max_length, (
         "not those of the samples"
     )
+
     with open_stream(Input(samples, corruption), global_batch=4, micro_batch=4) as stream:
         epochs = 2 if split == "train" else 1
         batches = [stream.next_step()[0] for _ in range(epochs * stream.order.lane_rows)]
         origins = np.concatenate([batch.origin for batch in batches])
+
     found = {}
+
     for number, ((source, block, row), lists) in enumerate(
         zip(origins.tolist(), read, strict=False)
     ):
         if source >= 0 and any(lists.values()):
             epoch = number // (len(origins) // epochs)
             found[epoch, int(samples.read_block(block).fixed["uid"][row])] = lists
+
     assert found == examples

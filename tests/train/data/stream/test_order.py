@@ -22,7 +22,11 @@ def test_every_small_size_is_a_bijection():
         assert [permutation.inverse(y) for y in images] == list(range(n))
 
 
-@given(st.integers(1, 2**40), st.integers(0, 2**64 - 1), st.data())
+@given(
+    st.integers(1, 2**40),
+    st.integers(0, 2**64 - 1),
+    st.data(),
+)
 def test_inverse_of_large_sizes(n, key, data):
     permutation = FeistelPermutation(n, key)
     x = data.draw(st.integers(0, n - 1))

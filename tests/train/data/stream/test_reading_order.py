@@ -95,6 +95,7 @@ class Case(NamedTuple):
             )
             for part in self.parts
         ]
+
         return SlowStream([SETS[number] for number in order], phases, SEED, self.lanes)
 
     def open(self, data):
@@ -104,11 +105,13 @@ class Case(NamedTuple):
             "global_batch": self.batch,
             "memory_bytes": self.memory,
         }
+
         options |= {
             "micro_batch": self.lanes // self.world,
             "io_threads": self.threads,
             "prefetch_blocks": self.ahead,
         }
+
         return [open_stream(data, rank, self.world, **options) for rank in range(self.world)]
 
     def part(self, samples):
@@ -121,6 +124,7 @@ class Case(NamedTuple):
             for part in self.parts
             for n in part.sets
         ]
+
         return [part.until for part in self.parts if part.until] + [
             e * whole for e in (1, 2, 3) for whole in epochs
         ]
@@ -134,6 +138,7 @@ def cases(draw):
     until = 0
     count = draw(st.integers(1, 4))
     batches = [draw(st.sampled_from([None, lanes, 2 * lanes, 3 * lanes])) for _ in range(count)]
+
     for number in range(count):
         chosen = draw(st.permutations(range(len(SETS))))[: draw(st.integers(1, 4))]
         cuts = sorted(draw(st.permutations(range(1, 64)))[: len(chosen) - 1])
@@ -143,6 +148,7 @@ def cases(draw):
         parts.append(
             Part(tuple(chosen), weights, until if number + 1 < count else None, batches[number])
         )
+
     action = st.tuples(
         st.sampled_from(["step", "step", "ask", "turn", "anywhere"]), st.integers(0, 400)
     )
@@ -178,34 +184,44 @@ class Play:
     def act(self, action, number):
         lanes = self.case.lanes
         turns = self.case.turns()
+
         if action in ("turn", "anywhere"):
             self.samples = number * lanes if action == "anywhere" else turns[number % len(turns)]
             for stream in self.streams:
                 stream.set_position(self.samples)
+
         asked = lanes * (1 + number % 5) if action == "ask" else None
         part = self.case.part(self.samples)
         size = asked or part.batch or self.case.batch
         if part.until is not None and self.samples + size > part.until:
             self.refuse(asked)
             asked = size = lanes
+
         self.take(asked, size)
 
     def take(self, asked, size):
         lanes = self.case.lanes
         expected = self.slow.batch(self.samples // lanes, size // lanes)
+
         assert self.streams[0].explain(self.samples, asked).tolist() == expected
+
         if asked is None:
             self.check_tools(expected)
         found = [stream.next_step(asked) for stream in self.streams]
+
         assert together(found) == expected
+
         ids = [
             row
             for batches in found
             for batch in batches
             for row in batch.tensors["input_ids"][:, 0].tolist()
         ]
+
         assert ids == [self.first_id(*origin) for origin in expected]
+
         self.samples += size
+
         assert {stream.samples for stream in self.streams} == {self.samples}
 
     def first_id(self, source, block, row):
@@ -229,9 +245,11 @@ class Play:
     def check_tools(self, expected):
         """The tools' view of the batch, and of the position of some of its rows."""
         row_reads = self.feed.batch(self.samples)
+
         assert [
             [visit.source, *visit.stored] if visit.stored else [-1] * 3 for visit in row_reads
         ] == expected
+
         for visit in row_reads[:: max(1, len(row_reads) // 3)]:
             if visit.stored:
                 assert self.feed.reading.find(visit.source, visit.stored, visit.epoch) == visit
@@ -258,6 +276,7 @@ def test_shares_are_those_of_the_rows_that_come(tmp_path, capsys):
         toy_set(tmp_path / name, [rows], name=name)
         for name, rows in (("small", 10), ("large", 160))
     )
+
     with open_stream([phase_of([small, large])], lanes=16, global_batch=16) as stream:
         sources = stream.reading.origins(0, 512)[:, 0]
         counted = [(sources == number).sum() / (sources >= 0).sum() for number in range(2)]
@@ -265,7 +284,9 @@ def test_shares_are_those_of_the_rows_that_come(tmp_path, capsys):
         assert [*stream.reading.shares(stream.timeline.at(0)).values()] == pytest.approx(
             counted, abs=0.01
         )
+
     assert "small: 0.385 of the rows" in capsys.readouterr().err
+
     with (
         open_stream([phase_of([small, large])], lanes=2, global_batch=16),
         open_stream(small, lanes=16, global_batch=16),

@@ -24,6 +24,7 @@ def test_a_signal_ends_a_start_that_waits_for_a_store(tmp_path):
             hang(server)
 
     server.hold = hold
+
     with server.site.running():
         config = write_config(tmp_path / "a.yaml", Path(server.url), tmp_path / "run")
         ranks = Ranks(1, faulty.train_normally, ("--config", str(config)), tmp_path)
@@ -31,6 +32,7 @@ def test_a_signal_ends_a_start_that_waits_for_a_store(tmp_path):
         os.kill(ranks.processes[0].pid or 0, signal.SIGTERM)
         finished = ranks.finish()
         server.released.set()
+
     assert (finished.codes, finished.errors) == ([75], [f"{INTERRUPTED_MESSAGE}\n"])
 
 

@@ -39,14 +39,20 @@ def test_a_skipped_block_is_filler_and_all_other_rows_stay(tmp_path, block, make
         shards = toy_set(tmp_path, [19, 18, 3])
     else:
         shards = write_set(
-            tmp_path, [rows(range(1, 20), [n % 5 + 1 for n in range(19)]), rows(range(20, 41))]
+            tmp_path,
+            [
+                rows(range(1, 20), [n % 5 + 1 for n in range(19)]),
+                rows(range(20, 41)),
+            ],
         )
+
     with open_stream(shards) as stream:
         whole = [row for _ in range(15) for row in rows_of(stream.next_step())]
     damage(shards, block)
     with open_stream(shards, io_threads=threads, max_damaged_fraction=0.1) as stream:
         found = [row for _ in range(15) for row in rows_of(stream.next_step())]
         assert stream.stats()["skipped_blocks"] == 1
+
     assert found == expected(whole, block)
 
 
@@ -77,6 +83,7 @@ def test_no_block_is_skipped_for_an_error_of_the_process(tmp_path, monkeypatch, 
         return real(path, *arguments)
 
     monkeypatch.setattr(os, "open", failing)
+
     with open_stream(shards, max_damaged_fraction=1.0) as stream:
         if number == errno.EMFILE:
             with pytest.raises(OSError, match="Too many open files"):
@@ -94,13 +101,19 @@ def test_quarantined_blocks_are_skipped_without_reading(tmp_path):
     with open_stream(shards) as stream:
         whole = [row for _ in range(4) for row in rows_of(stream.next_step())]
     entries = [
-        {"shard": shards.manifest.shards[1].path, "block": n, "reason": "test"} for n in range(3)
+        {
+            "shard": shards.manifest.shards[1].path,
+            "block": n,
+            "reason": "test",
+        }
+        for n in range(3)
     ]
     (tmp_path / "quarantine.json").write_text(json.dumps(entries), encoding="utf-8")
     shards.shard_path(1).unlink()
     with open_stream(open_shards(tmp_path)) as stream:
         assert stream.state_dict() == open_stream(shards).state_dict()
         found = [row for _ in range(4) for row in rows_of(stream.next_step())]
+
     assert found == [FILLER if row[0][1] >= 4 else row for row in whole]
 
 
@@ -119,6 +132,7 @@ def test_an_error_does_not_wait_for_reads_that_hang(tmp_path, monkeypatch):
         return real(self, block, *arguments)
 
     monkeypatch.setattr(ShardSet, "read_block", read)
+
     with open_stream(shards, io_threads=4) as stream:
         with pytest.raises(DamagedBlock) as caught:
             stream.next_step()
@@ -133,6 +147,7 @@ def test_asking_again_reads_again(tmp_path):
     path = shards.shard_path(0)
     whole = path.read_bytes()
     damage(shards, 6)
+
     with open_stream(shards, io_threads=2) as stream, open_stream(shards) as reference:
         with pytest.raises(DamagedBlock):
             run(stream, 8)
@@ -148,6 +163,7 @@ def test_a_phase_that_is_over_holds_no_memory(tmp_path):
     a_round = lanes * 100 * 2000 * 2
     phases = [phase_of((long,), (), 24 * 60), phase_of((short,))]
     tracemalloc.start()
+
     with open_stream(phases, lanes=lanes, global_batch=24) as stream:
         for _ in range(30):
             stream.next_step()
@@ -155,6 +171,7 @@ def test_a_phase_that_is_over_holds_no_memory(tmp_path):
         for _ in range(500):
             stream.next_step()
         assert tracemalloc.get_traced_memory()[0] < a_round
+
     tracemalloc.stop()
 
 
@@ -178,9 +195,13 @@ def test_a_block_is_read_once_however_lanes_lag(tmp_path, monkeypatch, later, re
     for some steps."""
     sets = [toy_set(tmp_path / name, [960], name=name, block_rows=2) for name in "abc"]
     monkeypatch.setattr("clozeline.train.data.stream.batches._ROWS_AT_ONCE", 1)
-    phases = [phase_of(tuple(sets), (7.0, 5.0, 2.0), 8 * 77), phase_of(tuple(sets), later)]
+    phases = [
+        phase_of(tuple(sets), (7.0, 5.0, 2.0), 8 * 77),
+        phase_of(tuple(sets), later),
+    ]
     with open_stream(phases, lanes=8, global_batch=8, micro_batch=8) as stream:
         run(stream, 150)
+
     assert set(reads.values()) == {1}
 
 
@@ -192,12 +213,16 @@ def test_no_more_is_held_than_fits(tmp_path, reads, capsys):
         (limit,) = (source.max_lane_rows for source in stream.sources)
         assert 10 <= limit < 14, limit
         run(stream, 60)  # positions 0 .. 119: the normal rounds of the epoch
+
     assert set(reads.values()) == {-(-40 // limit)}
+
     message = capsys.readouterr().err
+
     assert (
         "toy/train: 40 rows of 12 lanes per rank do not fit into data.memory_bytes (50,000)"
         in message
     )
     assert message.count("\n") == 1
+
     with open_stream(shards, 1, 2, memory_bytes=9_000, **options), open_stream(shards, **options):
         assert not capsys.readouterr().err

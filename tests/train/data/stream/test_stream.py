@@ -34,7 +34,10 @@ def uid_at(shards, origin):
 def ragged_set(folder, **options):
     """Rows of many lengths, in blocks of which some are equally long and some are not."""
     lengths = [5] * 9 + [(7 * n) % 11 + 1 for n in range(30)] + [5] * 12
-    first = [rows(range(1, 25), lengths[:24]), rows(range(25, 52), lengths[24:])]
+    first = [
+        rows(range(1, 25), lengths[:24]),
+        rows(range(25, 52), lengths[24:]),
+    ]
     return write_set(folder, first, **options)
 
 
@@ -49,10 +52,12 @@ def test_every_row_once_an_epoch(tmp_path_factory, sizes, block_rows, lanes):
     with open_stream(shards, lanes=lanes, global_batch=lanes, micro_batch=lanes) as stream:
         for epoch in range(1, 4):
             seen = Counter()
+
             for _ in range(stream.order.lane_rows):
                 (batch,) = stream.next_step()
                 seen.update(uid_at(shards, origin) for origin in batch.origin)
                 assert (batch.row_weight.numpy() == (batch.origin[:, 0] >= 0)).all()
+
             assert seen.pop(0, 0) == stream.samples_per_epoch - len(shards) < lanes
             assert seen == Counter(range(1, len(shards) + 1))
             assert batch.epoch == epoch
@@ -66,6 +71,7 @@ def test_resume_at_every_position(shards):
         for _ in range(2 * stream.order.lane_rows + 3):
             states.append(json.loads(json.dumps(stream.state_dict())))
             batches.append(contents(stream.next_step()))
+
     for number, state in enumerate(states[:-2]):
         with open_stream(shards, global_batch=4) as resumed:
             resumed.load_state_dict(state)
@@ -85,7 +91,12 @@ def test_batches_in_order_of_length_hold_the_same_rows(tmp_path):
 
 @pytest.mark.parametrize(
     ("field", "change"),
-    [("seed", {"seed": 4}), ("lanes", {"lanes": 2}), ("data", {}), ("format", {})],
+    [
+        ("seed", {"seed": 4}),
+        ("lanes", {"lanes": 2}),
+        ("data", {}),
+        ("format", {}),
+    ],
 )
 def test_mismatch_names_field_and_values(shards, tmp_path, field, change):
     state = open_stream(shards).state_dict()
@@ -95,6 +106,7 @@ def test_mismatch_names_field_and_values(shards, tmp_path, field, change):
     with pytest.raises(StateMismatch) as caught:
         other.load_state_dict(state)
     current = other.state_dict()[field]
+
     assert (caught.value.field, caught.value.saved, caught.value.current) == (
         field,
         state[field],
@@ -102,6 +114,7 @@ def test_mismatch_names_field_and_values(shards, tmp_path, field, change):
     )
     assert f"{field} was saved as {state[field]!r}, this run has {current!r}" in str(caught.value)
     assert other.samples == 0
+
     del state[field]
     with pytest.raises(StateMismatch, match=field):
         other.load_state_dict(state)
@@ -120,6 +133,7 @@ def test_a_batch_belongs_to_the_caller(tmp_path, architecture, make):
             for _ in range(30)
             for batch in clean.next_step()
         ]
+
     with open_stream(shards) as spoilt:
         for number in range(30):
             for (tensors, origin), batch in zip(
@@ -127,7 +141,9 @@ def test_a_batch_belongs_to_the_caller(tmp_path, architecture, make):
             ):
                 assert batch.row_weight is batch.tensors["row_weight"]
                 assert (batch.origin == origin).all()
+
                 batch.origin[:] = -7
+
                 for name, tensor in tensors.items():
                     assert torch.equal(batch.tensors[name], tensor), name
                     for row in batch.tensors[name]:
@@ -160,6 +176,7 @@ def test_positions_are_whole_lane_rows(shards):
                     match=f"position {samples}: no batch begins there; expected a multiple of the 4 lanes",
                 ):
                     ask(samples)
+
         for samples in (4.5, "4", None):
             with pytest.raises(ConfigurationError, match="samples: expected an integer"):
                 stream.load_state_dict(stream.state_dict() | {"samples": samples})
@@ -182,6 +199,7 @@ def test_after_an_error_the_same_batch_comes(shards, monkeypatch, threads, call)
         return real(*arguments)
 
     monkeypatch.setattr(Collate, "__call__", fail_once)
+
     with open_stream(shards, io_threads=threads) as stream:
         found = []
         with pytest.raises(MemoryError):

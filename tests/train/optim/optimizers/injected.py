@@ -43,11 +43,13 @@ def configured(name, ranks, stage, **changes):
 def whole_weights(engine):
     """The weights that the model computes with, whole, on every rank."""
     found = {}
+
     for name, parameter in engine.model.named_parameters():
         with load_deepspeed().zero.GatheredParameters(
             [parameter], enabled=engine.config.zero.stage == 3
         ):
             found[name] = parameter.detach().float().clone()
+
     return found
 
 
@@ -67,6 +69,7 @@ def updated(world, config, first, last, source=None, target=None):
     for step in range(first, last + 1):
         now[0] = step
         train_steps(engine, step, step)
+
     if target is not None:
         save(engine, target, last)
     found = {name: weight.numpy().tobytes() for name, weight in whole_weights(engine).items()}
@@ -79,6 +82,7 @@ def stepped(chosen, groups, gradients):
     builder = OPTIMIZERS.resolve(dict(chosen)).build()
     optimizer = builder.build(groups)
     parameters = [parameter for group in groups for parameter in group["params"]]
+
     for of_step in gradients:
         for parameter, found in zip(parameters, of_step, strict=True):
             parameter.grad = found.clone()
@@ -110,4 +114,5 @@ def whole_update(chosen, steps):
         groups,
         [[gradient(n, SIZES[n], step) for n in order] for step in range(1, steps + 1)],
     )
+
     return parameters

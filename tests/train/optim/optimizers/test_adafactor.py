@@ -22,13 +22,16 @@ def test_updates_are_those_of_torch(monkeypatch, chosen):
         }
         for high in (True, False)
     ]
+
     theirs = torch.optim.Adafactor(
         groups, lr=chosen["learning_rate"], eps=(chosen["eps"], 1e-3), foreach=False
     )
+
     for step in range(1, 7):
         for name, weight in weights.items():
             weight.grad = gradient(name, SIZES[name], step)
         theirs.step()
+
     for name, weight in weights.items():
         torch.testing.assert_close(found[name], weight.detach(), rtol=2e-6, atol=2e-6)
 
@@ -41,5 +44,6 @@ def test_rows_without_a_gradient_stay_finite():
     table.grad = torch.zeros(6, 3)
     table.grad[2] = 1.0
     optimizer.step()
+
     assert torch.equal(table[[0, 1, 3, 4, 5]], torch.ones(5, 3))
     assert (table[2] < 1).all()

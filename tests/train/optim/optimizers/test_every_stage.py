@@ -28,7 +28,12 @@ def test_a_checkpoint_of_two_ranks_continues_at_other_stages_and_world_sizes(
     assert two_ranks.run(updated, configured(name, 2, 3), 4, 6, tmp_path) == straight * 2
 
 
-CUTS = {"a": ((3, 4), (8, 4)), "b": ((2, 3), (2, 4)), "c": ((3, 4), (12, 0)), "d": ((4, 2), (0, 8))}
+CUTS = {
+    "a": ((3, 4), (8, 4)),
+    "b": ((2, 3), (2, 4)),
+    "c": ((3, 4), (12, 0)),
+    "d": ((4, 2), (0, 8)),
+}
 """Shapes of matrices, and how many of their elements each of two ranks holds."""
 
 
@@ -41,6 +46,7 @@ def mapped(world):
             for name, (_, cuts) in CUTS.items()
         ]
     )
+
     for rank, of_rank in enumerate(segments):
         for name, (shape, cuts) in CUTS.items():
             offset = sum(one.count for one in of_rank)
@@ -50,6 +56,7 @@ def mapped(world):
                 if cuts[rank]
                 else []
             )
+
     layout = Layout([flat], [[own] for own in segments], world.rank)
     found = map_matrices(
         layout, [flat], [flat], lambda stack: stack - stack.mean((1, 2), keepdim=True)
@@ -67,4 +74,5 @@ def test_matrices_that_are_cut_at_will_are_mapped_whole(two_ranks):
         {name: own.split(CUTS[name][1])[rank].tolist() for name, own in whole.items()}
         for rank in (0, 1)
     ]
+
     assert two_ranks.run(mapped) == [[own for own in of_rank.values() if own] for of_rank in slices]

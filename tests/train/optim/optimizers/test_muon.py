@@ -23,11 +23,13 @@ def test_updates_are_those_of_torch(monkeypatch, adjust):
     adamw = torch.optim.AdamW(
         vectors, lr=0.01, betas=(0.9, 0.95), eps=1e-3, weight_decay=0.0, foreach=False
     )
+
     for step in range(1, 6):
         for name, weight in weights.items():
             weight.grad = gradient(name, SIZES[name], step)
         muon.step()
         adamw.step()
+
     for name, weight in weights.items():
         if weight.dim() == 2:
             assert torch.equal(found[name], weight)
@@ -42,7 +44,9 @@ def test_an_iteration_in_fp32_is_that_of_the_paper():
     found = whole_update({"name": "muon", "learning_rate": 0.02, **own}, 1)
     before = start_weights()
     matrices = [name for name, weight in before.items() if weight.dim() == 2]
+
     assert len(matrices) > 1
+
     for name in matrices:
         left, sizes, right = np.linalg.svd(
             gradient(name, SIZES[name], 1).double().numpy(), full_matrices=False
@@ -53,4 +57,5 @@ def test_an_iteration_in_fp32_is_that_of_the_paper():
         high, wide = SIZES[name]
         expected = 0.02 * max(1, high / wide) ** 0.5 * (left * sizes) @ right
         change = before[name].double().numpy() * (1 - 0.02 * 0.1) - found[name].double().numpy()
+
         np.testing.assert_allclose(change, expected, atol=2e-6)

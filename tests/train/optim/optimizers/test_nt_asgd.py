@@ -23,14 +23,17 @@ def published(start, curvature, noise):
     weights = [start]
     logs = []
     trigger = 0
+
     for pushed in noise:
         last = weights[-1]
         weights.append(last - RATE * (curvature * last + pushed + DECAY * last))
+
         if not trigger:
             value = float((curvature * weights[-1] ** 2).sum())
             if len(logs) > PATIENCE and value > min(logs[:-PATIENCE]):
                 trigger = len(weights) - 1
             logs.append(value)
+
     return logs, trigger, np.mean(weights[trigger:], axis=0)
 
 
@@ -41,7 +44,9 @@ def test_weights_and_averages_are_those_of_the_paper_s_algorithm(seed):
     curvature = draws.uniform(0.5, 2, 7)
     noise = draws.normal(size=(40, 7))
     logs, trigger, mean = published(start, curvature, noise)
+
     assert 0 < trigger < 40, "the case averages over some steps, and not over all of them"
+
     weight = torch.nn.Parameter(torch.tensor(start))
     builder = OPTIMIZERS.resolve(
         {"name": "nt_asgd", "learning_rate": RATE, "weight_decay": DECAY, "patience": PATIENCE},
@@ -49,11 +54,13 @@ def test_weights_and_averages_are_those_of_the_paper_s_algorithm(seed):
     optimizer = builder.build([{"params": [weight], "name": "decay", "weight_decay": DECAY}])
     losses = []
     begun = []
+
     for step, pushed in enumerate(noise, start=1):
         weight.grad = torch.tensor(curvature) * weight.detach() + torch.tensor(pushed)
         optimizer.step()
         losses.append(float((torch.tensor(curvature) * weight.detach() ** 2).sum()))
         begun += [step] if builder.observe_eval_losses(optimizer, losses) else []
+
     assert begun == [trigger], "it begins once, where the paper does, and goes on"
     assert losses[: len(logs)] == pytest.approx(logs, rel=1e-12)
     assert optimizer.state[weight]["average"].numpy() == pytest.approx(mean, rel=1e-10)
@@ -67,6 +74,7 @@ def test_the_trigger_is_that_of_the_authors_code(losses, patience):
     for loss in losses:
         triggered = triggered or (len(logs) > patience and loss > min(logs[:-patience]))
         logs.append(loss)
+
     assert has_stopped_falling(losses, patience) == triggered
 
 
@@ -85,18 +93,23 @@ def test_held_out_losses_and_what_begins_from_the_run_are_those_of_the_average(
     config = write_config(
         tmp_path / "a.yaml", shards, tmp_path / "a", optimizer=chosen, steps=12, **shared
     )
+
     assert one_rank.run(start, config) == [(0, "")]
+
     last = evaluations(tmp_path / "a")[-1]["loss"]
     still = {"name": "adamw", "learning_rate": 1e-9}
     source = {"model__init_from": str(tmp_path / "a"), "steps": 1}
     config = write_config(
         tmp_path / "b.yaml", shards, tmp_path / "b", optimizer=still, **shared, **source
     )
+
     assert one_rank.run(start, config) == [(0, "")]
     assert evaluations(tmp_path / "b")[-1]["loss"] == pytest.approx(last, rel=1e-5)
+
     found = StoredCheckpoint.find(tmp_path / "a")
     reader = CheckpointReader(found.folder, found.index)
     averages = found.read_weights()
+
     assert any(
         not torch.equal(reader.parameter("weight", name), average)
         for name, average in averages.items()

@@ -26,7 +26,13 @@ class Recorder(WholeParameterOptimizer):
         steps, sums = self.states_of(flats, "sum")
         torch._foreach_add_(steps, 1)
         torch._foreach_add_(sums, gradients)
-        self.seen.append((group["name"], float(steps[0]), len(flats)))
+        self.seen.append(
+            (
+                group["name"],
+                float(steps[0]),
+                len(flats),
+            )
+        )
         assert all(gradient.is_contiguous() for gradient in gradients)
 
 
@@ -38,6 +44,7 @@ def test_updates_are_counted_for_each_parameter():
         [{"name": "decay", "params": [weight, late, idle], "weight_decay": 0.0}], 0.1
     )
     optimizer.seen = []
+
     for step in (1, 2):
         weight.grad = torch.arange(6.0).view(3, 2).T
         late.grad = torch.full((3,), 2.0) if step == 2 else None

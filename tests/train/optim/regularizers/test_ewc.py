@@ -11,7 +11,11 @@ from clozeline.train.registries import REGULARIZERS
 def options(folder):
     """Options for the contract test, with a file for a parameter of six elements."""
     save_file(
-        {"weight/a": torch.arange(6.0), "fisher/a": torch.arange(6.0) / 10}, folder / "fisher"
+        {
+            "weight/a": torch.arange(6.0),
+            "fisher/a": torch.arange(6.0) / 10,
+        },
+        folder / "fisher",
     )
     return {"fisher": str(folder / "fisher"), "strength": 10.0}
 
@@ -27,13 +31,19 @@ def ewc_anchor(path, name="a", *, start=0, fresh=False):
 def test_anchors_are_weights_of_the_file_and_strengths_its_squares(tmp_path):
     path = tmp_path / "fisher"
     save_file(
-        {"weight/a": torch.arange(6.0).view(2, 3), "fisher/a": torch.arange(6.0).view(2, 3) / 10},
+        {
+            "weight/a": torch.arange(6.0).view(2, 3),
+            "fisher/a": torch.arange(6.0).view(2, 3) / 10,
+        },
         path,
     )
     found = ewc_anchor(path, start=1)
+
     assert found.anchor.tolist() == [1.0, 2.0, 3.0, 4.0]
     assert found.strength.tolist() == pytest.approx([1.0, 2.0, 3.0, 4.0])
+
     free = ewc_anchor(path, "heads.new", fresh=True)
+
     assert free.strength.tolist() == [0.0] * 4
 
 
@@ -43,7 +53,13 @@ def test_other_files_are_refused(tmp_path):
     (tmp_path / "damaged").write_bytes(b"no tensors")
     with pytest.raises(IntegrityError, match=r"damaged: .*write it again"):
         ewc_anchor(tmp_path / "damaged")
-    save_file({"weight/a": torch.zeros(3), "fisher/a": torch.zeros(3)}, tmp_path / "other")
+    save_file(
+        {
+            "weight/a": torch.zeros(3),
+            "fisher/a": torch.zeros(3),
+        },
+        tmp_path / "other",
+    )
     with pytest.raises(ConfigurationError, match="weight/a ends before element 4"):
         ewc_anchor(tmp_path / "other")
     with pytest.raises(ConfigurationError, match="has no weight/b; measure the run"):

@@ -34,12 +34,14 @@ def steps(world, config, folder=None, target=None):
     engine = build(config, world)
     restore(engine, None, FRESH)
     found = train_steps(engine, 1, 3)
+
     if folder is not None:
         save(engine, Path(folder), 3)
         engine.close()
         engine = build(target or config, world, seed=2)
         resume(engine, Path(folder))
         restore(engine, None, ())  # must change nothing
+
     found += train_steps(engine, 4, 6)
     engine.close()
     return [(float.fromhex(loss), float.fromhex(norm)) for loss, norm in found]
@@ -48,7 +50,12 @@ def steps(world, config, folder=None, target=None):
 def test_anchors_survive_another_stage(two_ranks, tmp_path):
     l2_sp = {"name": "l2_sp", "alpha": 20.0}
     straight = two_ranks.run(steps, kept(l2_sp))[0]
-    hopped = two_ranks.run(steps, kept(l2_sp), str(tmp_path), kept(l2_sp, zero__stage=3))[0]
+    hopped = two_ranks.run(
+        steps,
+        kept(l2_sp),
+        str(tmp_path),
+        kept(l2_sp, zero__stage=3),
+    )[0]
     assert hopped == [pytest.approx(pair, rel=5e-6) for pair in straight]
 
 
@@ -71,6 +78,7 @@ def test_weights_are_their_own_anchors_and_new_ones_fall_to_zero():
     weight = torch.tensor([1.0, 2.0])
     own, new = (regularizer.anchor("a", weight, 0, fresh=fresh) for fresh in (False, True))
     weight += 1.0  # later updates do not move the anchor
+
     assert (own.anchor.tolist(), own.strength.tolist()) == ([1.0, 2.0], [0.5, 0.5])
     assert (new.anchor.tolist(), new.strength.tolist()) == ([0.0, 0.0], [0.25, 0.25])
 
@@ -80,23 +88,33 @@ def test_anchors_are_those_of_any_part_and_the_pull_goes_there(name, tmp_path):
     """As another ZeRO stage cuts parameters."""
     options = declared(REGULARIZERS.package, name, "options", lambda folder: {})(tmp_path)
     regularizer = REGULARIZERS.resolve({"name": name, **options}).build()
+
     for fresh in (False, True):
         weight = torch.linspace(-2, 3, 6)
         whole = regularizer.anchor("a", weight, 0, fresh=fresh)
         kept = [part.clone() for part in whole]
+
         for part, piece in zip(
             whole, regularizer.anchor("a", weight[2:5], 2, fresh=fresh), strict=True
         ):
             assert torch.equal(part[2:5], piece)
+
         anchor, strength = kept
+
         assert bool((strength >= 0).all())
+
         weight += 1.0
+
         assert torch.equal(whole.anchor, anchor), "later updates do not move it"
+
         moved = weight.clone()
         pull(moved, anchor, strength, 0.1)
+
         assert bool(((moved - anchor).abs() <= (weight - anchor).abs()).all())
+
         still = anchor.clone()
         pull(still, anchor, strength, 0.1)
+
         assert torch.equal(still, anchor)
 
 

@@ -23,6 +23,7 @@ def test_cycles_are_those_of_torch(period, growth, final, warmup):
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
     theirs = CosineAnnealingWarmRestarts(optimizer, T_0=period, T_mult=growth, eta_min=final)
     schedule = schedule_of(100, warmup=warmup, period=period, growth=growth, final=final)
+
     for step in range(warmup + 1, 90):
         assert schedule(step) == pytest.approx(optimizer.param_groups[0]["lr"], abs=1e-12), step
         optimizer.step()
@@ -36,7 +37,15 @@ def test_each_cycle_starts_at_the_peak_and_the_last_value_stays():
     assert schedule(20) == schedule(14) == pytest.approx(0.0380602, abs=1e-7)
 
 
-@pytest.mark.parametrize("change", [{"period": 0}, {"growth": 0}, {"final": 1.5}, {}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"period": 0},
+        {"growth": 0},
+        {"final": 1.5},
+        {},
+    ],
+)
 def test_cycles_without_steps_are_refused(change):
     with pytest.raises(ConfigurationError, match=next(iter(change), "period")):
         schedule_of(10, **{**({"period": 2} if change else {}), **change})

@@ -34,13 +34,29 @@ def rates(steps, last, **options):
         ({"name": "linear"}, [0.75, 0.5, 0.25, 0, 0]),
         ({"name": "cosine", "final": 0.0}, [0.5 + HALF, 0.5, 0.5 - HALF, 0, 0]),
         ({"name": "polynomial", "power": 2}, [0.5625, 0.25, 0.0625, 0, 0]),
-        ({"name": "polynomial", "power": 1, "final": 0.2}, [0.8, 0.6, 0.4, 0.2, 0.2]),
+        (
+            {
+                "name": "polynomial",
+                "power": 1,
+                "final": 0.2,
+            },
+            [0.8, 0.6, 0.4, 0.2, 0.2],
+        ),
         ({"name": "inverse_sqrt"}, [math.sqrt(2 / step) for step in range(3, 8)]),
-        ({"name": "wsd", "decay": 0.5}, [1, *(1 - math.sqrt(n / 3) for n in (1, 2, 3, 3))]),
+        (
+            {"name": "wsd", "decay": 0.5},
+            [
+                1,
+                *(1 - math.sqrt(n / 3) for n in (1, 2, 3, 3)),
+            ],
+        ),
         ({"name": "wsd", "decay": 1.0}, [1 - math.sqrt(n / 4) for n in (1, 2, 3, 4, 4)]),
         (
             {"name": "wsd", "decay": 0.5, "final": 0.1},
-            [1, *(1 - 0.9 * math.sqrt(n / 3) for n in (1, 2, 3, 3))],
+            [
+                1,
+                *(1 - 0.9 * math.sqrt(n / 3) for n in (1, 2, 3, 3)),
+            ],
         ),
         (
             {"name": "wsd", "decay": 0.5, "decay_from": 1},
@@ -48,7 +64,11 @@ def rates(steps, last, **options):
         ),
         (
             {"name": "wsd", "decay": 0.9, "decay_from": 4},
-            [1, 1, *(1 - math.sqrt(n / 2) for n in (1, 2, 2))],
+            [
+                1,
+                1,
+                *(1 - math.sqrt(n / 2) for n in (1, 2, 2)),
+            ],
         ),
     ],
 )
@@ -61,6 +81,7 @@ def test_the_slanted_triangle_is_the_paper_s():
     """η = 0.01 over 1,000 steps: the figures of equation 3 with its cut of a tenth and ratio of
     32."""
     found = rates(1000, 1500, name="slanted_triangular")
+
     for step, rate in {
         50: 5.15625e-3,
         100: 1e-2,
@@ -69,11 +90,14 @@ def test_the_slanted_triangle_is_the_paper_s():
         1500: 3.125e-4,
     }.items():
         assert 0.01 * found[step - 1] == pytest.approx(rate)
+
     assert rates(1000, 1500, name="slanted_triangular", warmup=100) == found, (
         "a warm-up is the rise"
     )
+
     with pytest.raises(ConfigurationError, match="rise: has no effect with warmup 100"):
         rates(1000, 1500, name="slanted_triangular", warmup=100, rise=0.9)
+
     assert rates(1, 1, name="slanted_triangular") == [1.0]
 
 
@@ -86,16 +110,22 @@ def test_a_warmup_below_one_is_a_share_of_the_steps(name):
 
 @contract(SCHEDULES, only=WARM)
 @settings(max_examples=40)
-@given(warmup=st.integers(0, 30), steps=st.integers(1, 60), order=st.randoms(use_true_random=False))
+@given(
+    warmup=st.integers(0, 30),
+    steps=st.integers(1, 60),
+    order=st.randoms(use_true_random=False),
+)
 def test_rates_follow_from_the_step_alone(name, warmup, steps, order):
     schedule = SCHEDULES.resolve({"name": name, "warmup": warmup, **case(name)}).build(steps)
     values = {step: schedule(step) for step in range(1, 100)}
     for step in order.sample(range(1, 100), 20):
         assert schedule(step) == values[step]
+
     assert all(0.0 <= value <= 1.0 for value in values.values())
     assert [values[step] for step in range(1, warmup)] == pytest.approx(
         [step / warmup for step in range(1, warmup)]
     )
+
     falling = [values[step] for step in range(max(1, warmup), 100)]
     if not schedule.rises:
         assert falling == sorted(falling, reverse=True)
@@ -105,7 +135,15 @@ def test_rates_follow_from_the_step_alone(name, warmup, steps, order):
         )
 
 
-@pytest.mark.parametrize("change", [{"warmup": -1}, {"steps": 0}, {"warmup": 1.5}, {"cycles": 2}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"warmup": -1},
+        {"steps": 0},
+        {"warmup": 1.5},
+        {"cycles": 2},
+    ],
+)
 @contract(SCHEDULES)
 def test_wrong_options_are_refused(name, change):
     with pytest.raises(ConfigurationError, match=next(iter(change))):

@@ -34,6 +34,7 @@ def laid_out(world, config):
     engine = build(config, world)
     layout = engine.zero.layout
     found = []
+
     for flat, _ in engine.zero.flats():
         places = torch.zeros(flat.numel())
         for segment in layout.local_segments(flat):
@@ -47,6 +48,7 @@ def laid_out(world, config):
                 strict=True,
             )
         )
+
         for name, shape in layout.shapes(flat).items():
             size = prod(shape)
             right = total.get(name, [size * (size - 1) / 2, size]) == [size * (size - 1) / 2, size]
@@ -57,8 +59,11 @@ def laid_out(world, config):
                 for s in of_rank
                 if s.name == name
             ]
+
             found.append((right, name, list(shape), slices))
+
     assert {name for _, name, *_ in found} == {name for name, _ in engine.model.named_parameters()}
+
     engine.close()
     return found
 
@@ -66,10 +71,13 @@ def laid_out(world, config):
 @pytest.mark.parametrize("stage", [0, 1, 3])
 def test_segments_tile_every_parameter_on_all_ranks_alike(two_ranks, stage):
     first, second = two_ranks.run(laid_out, tiny(zero__stage=stage))
+
     assert first == second
+
     for right, name, shape, slices in first:
         assert right, name
         assert tiling_problem(name, ParameterRecord(shape, "decay", [], slices)) == ""
+
     assert (max(len(slices) for *_, slices in first) > 1) == (stage > 0)
 
 
@@ -85,6 +93,7 @@ def shared_table():
             "out": nn.Linear(4, 7),
         }
     )
+
     model["out"].weight = model["table"].weight
     model["dense"].bias.requires_grad_(False)
     return model
@@ -95,6 +104,7 @@ def test_every_trainable_parameter_once():
     groups = parameter_groups(model, 0.1)
     named = {id(p): name for name, p in model.named_parameters()}
     found = {group["name"]: [named[id(p)] for p in group["params"]] for group in groups}
+
     assert found == {
         "decay": ["table.weight", "dense.weight"],
         "no_decay": ["norm.weight", "norm.bias", "out.bias"],
@@ -105,6 +115,7 @@ def test_every_trainable_parameter_once():
 def test_scalar_parameter_is_refused():
     model = nn.Module()
     model.scale = nn.Parameter(torch.tensor(1.0))
+
     with pytest.raises(
         ConfigurationError, match=r"scale has no dimension: give it the shape \[1\]"
     ):
@@ -121,6 +132,7 @@ def test_depths_are_counted_from_the_heads():
     )
     found = depths_below_heads(build_model(config, WORDS, {"pad": 0}))
     shortened = {re.sub(r"(layers\.\d+)\..*", r"\1", name): depth for name, depth in found.items()}
+
     assert shortened == {
         "family.tokens.weight": 4,
         "family.encoder.position.table.weight": 4,
@@ -143,6 +155,7 @@ def test_groups_by_depth_hold_every_parameter_once(family):
     found = {
         id(p): (group["depth"], group["weight_decay"]) for group in groups for p in group["params"]
     }
+
     assert sum(len(group["params"]) for group in groups) == len(found)
     assert found == {
         id(p): (depths[n], 0.1 if p.ndim >= 2 else 0.0) for n, p in model.named_parameters()
@@ -171,7 +184,9 @@ def test_matrices_of_layers_may_be_apart_and_tables_never_are():
         for n, p in model.named_parameters()
         if p.ndim == 2 and ".layers." in n and ".position." not in n
     }
+
     vectors = {name for name, parameter in model.named_parameters() if parameter.ndim == 1}
+
     assert found == {
         "matrix": matrices,
         "no_decay": vectors,
@@ -195,28 +210,41 @@ def frozen_names(model):
 def test_parts_by_name():
     model = small(model__type_vocab_size=2)
     everything = {name for name, _ in model.named_parameters()}
+
     assert freeze(model, ()) == []
     assert frozen_names(model) == set()
+
     (line,) = freeze(model, ("embeddings",))
     tables = {
         "family.tokens.weight",
         "family.stack.position.table.weight",
         "family.stack.embeddings.types.weight",
     }
+
     assert frozen_names(model) == tables
+
     size = sum(dict(model.named_parameters())[name].numel() for name in tables)
+
     assert frozen_count(model) == size
     assert line.startswith(f"frozen     3 parameters, {size:,} of ")
+
     freeze(model, (r"family\.stack\.layers\.0\..*",))
     first = {name for name in everything if name.startswith("family.stack.layers.0.")}
+
     assert frozen_names(model) == tables | first
+
     freeze(model, ("body",))
+
     assert frozen_names(model) == {name for name in everything if name.startswith("family.")}
 
 
 def test_modules_that_only_compute():
     model = nn.ModuleDict(
-        {"a": nn.Sequential(nn.Linear(2, 2), nn.Dropout()), "b": nn.Linear(2, 2), "c": nn.Dropout()}
+        {
+            "a": nn.Sequential(nn.Linear(2, 2), nn.Dropout()),
+            "b": nn.Linear(2, 2),
+            "c": nn.Dropout(),
+        }
     )
     model["a"].requires_grad_(False)
     assert list(frozen_modules(model)) == [model["a"], model["a"][0]]
@@ -255,6 +283,7 @@ def folder(tmp_path_factory, shards):
         optimizer__weight_decay=0.1,
         model__type_vocab_size=0,
     )
+
     return folder
 
 
@@ -266,7 +295,9 @@ def started(ranks, folder, output, *words):
     answers = ranks.run(
         start, folder / "train.yaml", [f"output={folder / output}", *source, *words]
     )
+
     assert {code for code, _ in answers} == {0}, answers
+
     return folder / output
 
 
@@ -289,13 +320,17 @@ def test_only_the_rest_changes(one_rank, folder, stage, freezing):
         for one in before
         if one.startswith("family." if freezing == "body" else "family.tokens")
     }
+
     body |= {"family.stack.position.table.weight"}
+
     assert {one for one in before if torch.equal(before[one], after[one])} == body
+
     index = StoredCheckpoint.find(tuned).index
     reader = CheckpointReader(StoredCheckpoint.find(tuned).folder, index)
     for one in before:
         held = {WEIGHT} if one in body else {WEIGHT, "exp_avg", "exp_avg_sq"}
         assert set(index.parameters[one].keys) == held, one
+
     assert (
         reader.parameter(WEIGHT, "family.tokens.weight").shape
         == before["family.tokens.weight"].shape
@@ -317,5 +352,6 @@ def test_a_frozen_body_has_no_dropout(one_rank, folder):
         "checkpoint.every=null",
     ]
     plain = losses(started(one_rank, folder, "plain", *none, "freeze=body"))
+
     assert losses(started(one_rank, folder, "still", *strong, "freeze=body")) == plain
     assert losses(started(one_rank, folder, "moving", *strong))[0] != plain[0]

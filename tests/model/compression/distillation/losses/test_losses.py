@@ -31,8 +31,11 @@ def test_an_equal_student_has_no_loss_and_no_gradient(name):
     tensors = batch()
     found = student({**tensors, **teacher(tensors)})[f"distil/{name}"]
     found.total.backward()
+
     assert abs(float(found.total.detach())) <= 1e-5
+
     gradients = [parameter.grad for parameter in student.parameters() if parameter.grad is not None]
+
     assert gradients
     assert max(float(gradient.abs().max()) for gradient in gradients) <= 1e-4
 
@@ -44,16 +47,23 @@ def test_the_loss_of_another_student_has_gradients(name):
     sizes = {"dim": 12} if kind.compares_heads else {"dim": 10, "attention_heads": 2}
     sizes = {} if kind.compares_dimensions else sizes
     options = {"relation_heads": 5} if name == "relations" else {}
-    student, teacher = pair(model(2, layers=2, **sizes), model(), loss(name, **options))
+    student, teacher = pair(
+        model(2, layers=2, **sizes),
+        model(),
+        loss(name, **options),
+    )
     tensors = batch()
     found = student({**tensors, **teacher(tensors)})[f"distil/{name}"]
+
     assert found.total > 1e-3
+
     found.total.backward()
     trained = [
         own
         for own, parameter in student.named_parameters()
         if parameter.grad is not None and parameter.grad.any()
     ]
+
     assert len(trained) > 2
     assert all(own in trained for own, _ in student.new_parameters())
 
@@ -64,8 +74,15 @@ def test_micro_batches_add_up(name):
     whole = batch((7, 4, 9, 2), filler=2)
     total, count = compared(student, teacher, whole, name)
     parts = [
-        compared(student, teacher, rows_of(whole, *rows), name) for rows in ((0, 1), (1, 4), (4, 6))
+        compared(
+            student,
+            teacher,
+            rows_of(whole, *rows),
+            name,
+        )
+        for rows in ((0, 1), (1, 4), (4, 6))
     ]
+
     assert sum(one for one, _ in parts) == pytest.approx(total, rel=1e-5)
     assert sum(one for _, one in parts) == count == student.divisors[f"distil/{name}"].count(whole)
     assert count == (7 if name == "scores" else 7 + 4 + 9 + 2)
@@ -89,6 +106,7 @@ def test_padding_filler_and_ignored_labels_add_nothing(name):
     wider["position_ids"] = torch.arange(14).repeat(4, 1)
     wider["label_index"] = tensors["label_index"] // 11 * 14 + tensors["label_index"] % 11
     totals = [compared(student, teacher, one, name)[0] for one in (tensors, changed, wider)]
+
     assert totals[1:] == pytest.approx([totals[0]] * 2, rel=1e-5)
 
 
@@ -99,6 +117,7 @@ def test_a_batch_without_labels_has_a_loss_over_tokens_alone(name):
     total, count = compared(
         student, teacher, {**batch(), "label_index": none, "label_ids": none}, name
     )
+
     assert bool(total) == bool(count) == (name != "scores")
 
 
@@ -187,9 +206,14 @@ def products(one, tensors, layer):
 
 
 def test_mean_square_over_heads_tokens_and_visible_keys():
-    student, teacher = pair(model(2, layers=2, dim=12), model(layers=4), loss("attention"))
+    student, teacher = pair(
+        model(2, layers=2, dim=12),
+        model(layers=4),
+        loss("attention"),
+    )
     tensors = batch()
     expected = 0.0
+
     for here, there in ((1, 2), (2, 4)):
         difference = products(student, tensors, here) - products(teacher.model, tensors, there)
         for row, length in enumerate(LENGTHS):
@@ -197,16 +221,22 @@ def test_mean_square_over_heads_tokens_and_visible_keys():
                 row, :, :length, :length
             ].square()  # padding is neither query nor key
             expected += float(square.mean(-1).mean(0).sum())
+
     assert compared(student, teacher, tensors, "attention")[0] == pytest.approx(expected, rel=1e-4)
 
 
 def test_keys_that_one_of_the_models_does_not_see_are_not_compared():
-    local = {"position": {"kind": "rope"}, "dim": 12, "local": {"window": 2, "global_every": 2}}
+    local = {
+        "position": {"kind": "rope"},
+        "dim": 12,
+        "local": {"window": 2, "global_every": 2},
+    }
     student, teacher = pair(
         model(2, **local), model(**{**local, "local": None}), loss("attention", layers={2: 2})
     )
     tensors = batch((11,), filler=0)
     wanted = {"attention_2"}
+
     with (
         torch.no_grad(),
         observe(student, wanted) as ours,
@@ -214,8 +244,10 @@ def test_keys_that_one_of_the_models_does_not_see_are_not_compared():
     ):
         student.family(tensors)
         teacher.model.family(tensors)
+
     square = (ours["attention_2"] - theirs["attention_2"])[0].square().mean(0)
     expected = sum(float(square[one, max(0, one - 2) : one + 3].mean()) for one in range(11))
+
     assert compared(student, teacher, tensors, "attention")[0] == pytest.approx(expected, rel=1e-5)
 
 
@@ -224,38 +256,52 @@ def test_one_minus_the_cosine_of_the_last_states_of_real_tokens():
     tensors = batch()
     expected = 0.0
     ours, theirs = (one.family(tensors).tolist() for one in (student, teacher.model))
+
     for row, length in enumerate(LENGTHS):
-        for here, there in zip(ours[row][:length], theirs[row][:length], strict=True):
+        for here, there in zip(
+            ours[row][:length],
+            theirs[row][:length],
+            strict=True,
+        ):
             product = sum(a * b for a, b in zip(here, there, strict=True))
             expected += 1 - product / math.dist(here, [0] * 15) / math.dist(there, [0] * 15)
+
     assert compared(student, teacher, tensors, "cosine") == (pytest.approx(expected, rel=1e-5), 20)
 
 
 def test_mean_square_of_projected_states_and_embeddings():
     """Written out by token and layer, from the states that the models compute by themselves."""
-    chosen = [loss("states", layers={0: 0, 2: 3}), loss("embeddings")]
+    chosen = [
+        loss("states", layers={0: 0, 2: 3}),
+        loss("embeddings"),
+    ]
     student, teacher = pair(model(2, layers=2, dim=12), model(layers=4), *chosen)
     ours, theirs = (one.family.layer_states(batch()) for one in (student, teacher.model))
     matrices = [
         student.get_parameter(f"distillation.{name}.project.weight")
         for name in ("states", "embeddings")
     ]
+
     assert matrices[0] is not matrices[1], "W_h and W_e are two matrices"
+
     for name, matrix, layers in zip(
         ("states", "embeddings"), matrices, (((0, 0), (2, 3)), ((0, 0),)), strict=True
     ):
         expected = 0.0
+
         for here, there in layers:
             for row, length in enumerate(LENGTHS):
                 for token in range(length):
                     difference = matrix @ ours[here][row, token] - theirs[there][row, token]
                     expected += float((difference.detach() ** 2).sum()) / 15
+
         assert compared(student, teacher, batch(), name) == (pytest.approx(expected, rel=1e-5), 20)
 
 
 def relations(rows, first, last):
     """softmax(x_i · x_j / √width) of the features `first .. last`."""
     found = []
+
     for query in rows:
         dots = [
             sum(a * b for a, b in zip(query[first:last], key[first:last], strict=True))
@@ -263,6 +309,7 @@ def relations(rows, first, last):
         ]
         powers = [math.exp(product / math.sqrt(last - first)) for product in dots]
         found.append([power / sum(powers) for power in powers])
+
     return found
 
 
@@ -275,8 +322,10 @@ def test_divergence_of_relations_between_models_of_other_width_and_heads(heads, 
     student, teacher = pair(model(2, layers=2, dim=10, attention_heads=2), model(), chosen)
     tensors = batch()
     expected = 0.0
+
     for name in of:
         ours, theirs = (vectors(one, tensors, 2, name).tolist() for one in (student, teacher.model))
+
         for row, length in enumerate(LENGTHS):
             for head in range(heads):
                 here = relations(ours[row][:length], head * 10 // heads, (head + 1) * 10 // heads)
@@ -286,6 +335,7 @@ def test_divergence_of_relations_between_models_of_other_width_and_heads(heads, 
                 expected += (
                     sum(slow_divergence(p, q) for p, q in zip(there, here, strict=True)) / heads
                 )
+
     assert compared(student, teacher, tensors, "relations") == (
         pytest.approx(expected, rel=1e-4),
         20,

@@ -43,14 +43,19 @@ def test_the_divergence_is_summed_over_classes_and_weighed_by_label(temperature)
         for here, there, weight in pairs
     )
     order = torch.rand(5, 7).argsort(-1)
-    stored = {"ids": order, "weights": (theirs / temperature).softmax(-1).gather(1, order)}
+    stored = {
+        "ids": order,
+        "weights": (theirs / temperature).softmax(-1).gather(1, order),
+    }
     gradients = []
+
     for teacher in ({"logits_masked_lm": theirs}, stored):
         student = ours.clone().requires_grad_()
         found = scored(student, teacher, weights, temperature=temperature)
         assert float(found.detach()) == pytest.approx(expected, rel=1e-5)
         found.backward()
         gradients.append(student.grad)
+
     assert (gradients[1] - gradients[0]).abs().max() <= 1e-6 * temperature**2
 
 
@@ -68,20 +73,29 @@ def test_classes_that_are_not_stored_are_one_class_unless_classes_were_drawn():
         "weights": torch.cat((weights, torch.zeros(4, 2)), 1),
     }
     expected = 0.0
+
     for label in range(4):
         here = softmax(ours[label])
         kept = [here[number] for number in ids[label].tolist()]
         there = weights[label].tolist()
         expected += slow_divergence([*there, 1 - sum(there)], [*kept, 1 - sum(kept)])
+
     assert float(scored(ours, stored, torch.ones(4))) == pytest.approx(expected, rel=1e-4)
+
     share = float(torch.tensor(1 / 3).half())
-    thirds = {"ids": torch.tensor([[0, 1, 2]]), "weights": torch.full((1, 3), 1 / 3).half()}
+    thirds = {
+        "ids": torch.tensor([[0, 1, 2]]),
+        "weights": torch.full((1, 3), 1 / 3).half(),
+    }
     logits = torch.tensor([[0.0, 0.0, 0.0, 30.0]])
     drawn = 3 * share * (math.log(share) + 30.0)
+
     assert float(scored(logits, thirds, torch.ones(1), how="drawn")) == pytest.approx(
         drawn, abs=1e-4
     )
+
     rest = 1 - 3 * share
+
     assert float(scored(logits, thirds, torch.ones(1))) == pytest.approx(
         drawn + rest * math.log(rest), abs=1e-4
     )
@@ -102,9 +116,11 @@ def test_a_student_without_a_teacher_reads_stored_scores():
     weights = torch.tensor([1.0, 0.0, *[1.0] * 4, 0.0, 0.0])  # an ignored label, and a filler row
     stored = {"ids": tensors["teacher_ids"], "weights": tensors["teacher_weights"]}
     total = float(scored(logits, stored, weights, temperature=2.0))
+
     assert (float(found.total.detach()), found.count) == (pytest.approx(total, rel=1e-5), 5)
     # entries of padded labels weigh nothing
     padded = pad_labels(tensors, 13)
+
     assert padded["teacher_ids"].shape == (13, 4)
     assert float(student(padded)["distil/scores"].total.detach()) == pytest.approx(total, rel=1e-5)
     # training needs stored scores, an evaluation does not
@@ -113,16 +129,21 @@ def test_a_student_without_a_teacher_reads_stored_scores():
         match=r"the loss scores needs teacher_ids, teacher_weights, or set distil\.teacher",
     ):
         student.train()(batch())
+
     assert list(student.eval()(batch())) == ["masked_lm"]
+
     counter = student.divisors["distil/scores"]
+
     assert (counter.count(batch()), counter.count(tensors)) == (0, 5)
 
 
 def test_the_head_is_the_one_that_both_have():
     heads = {"masked_lm": 1.0, "classification": {"classes": 3}, "regression": 1.0}
     student, teacher = pair(model(heads=heads), model(), loss("scores"))
+
     assert student.distillation["scores"].head == "masked_lm"
     assert list(teacher.model.heads) == ["masked_lm"]
+
     two = {"classification": {"classes": 2}}
     for options, there, message in (
         (
