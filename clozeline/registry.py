@@ -50,7 +50,7 @@ _FOLDERS: Final = 64
 class Component(Generic[Algorithm_co]):
     """An algorithm named in a configuration, with its validated options."""
 
-    WORD: ClassVar = "name"
+    SHORTHAND_KEY: ClassVar = "name"
 
     name: str
     type: type[Algorithm_co]

@@ -58,7 +58,7 @@ def load_stage_part(stage: str, part: str) -> Any:
 class InputEntry:
     """Files of one source, and how to read them."""
 
-    WORD: ClassVar = "path"
+    SHORTHAND_KEY: ClassVar = "path"
 
     path: Annotated[str | list[str], HOME_EXPANDED, Common()]
     """file, folder or glob (`**` descends), a URL of a file or of a glob, or a list of these"""

@@ -7,9 +7,9 @@ A file may have parts for several commands (`pipeline:` and `train:`, the `PART`
 build on one that is shipped or your own (`base: tiny`, `base: ../train.yaml`), and name variants of
 itself (`variants: {tiny: {...}}`, `variant=tiny`).
 
-A class that may be written as a word names the key that it means: `WORD: ClassVar = "path"`. A
-class whose mapping is written inline, next to its other keys, lists its key: `BESIDE: ClassVar =
-{"objective": "name"}`.
+A class that may be written as a word names the key that it means: `SHORTHAND_KEY: ClassVar =
+"path"`. A class whose mapping is written inline, next to its other keys, lists its key:
+`INLINE_KEYS: ClassVar = {"objective": "name"}`.
 """
 
 import dataclasses
@@ -55,7 +55,7 @@ _FEW_KEYS: Final = 16
 """Keys that a message about an unknown one lists."""
 _RECIPES: Final = HOME / "configs" / "recipes"
 _BASES: Final = HOME / "configs" / "bases"
-_TELLING: Final = {
+_PART_MARKERS: Final = {
     "pipeline": {"clean", "dedup", "encode", "group", "tasks"},
     "train": {"model", "optimizer", "data"},
     "study": {"flops", "orderings"},
@@ -209,9 +209,9 @@ def _take_part(schema: object, data: dict[str, object], path: Path) -> dict[str,
     """Return the part of a file that belongs to a class of options; a file without parts is one."""
     name = getattr(schema, "PART", "")
 
-    if not data or not set(data) <= _TELLING.keys():
-        of = next((command for command, keys in _TELLING.items() if keys & set(data)), name)
-        if name and of != name and not _TELLING[name] & set(data):
+    if not data or not set(data) <= _PART_MARKERS.keys():
+        of = next((command for command, keys in _PART_MARKERS.items() if keys & set(data)), name)
+        if name and of != name and not _PART_MARKERS[name] & set(data):
             raise ConfigurationError(
                 f"{path}: is a recipe of `clozeline {of}`, not of `{name}`; run: clozeline {of} "
                 f"--config {path}"

@@ -45,7 +45,7 @@ def describe(schema: Any, prefix: str = "", *, common: bool = False) -> Iterator
     """Yield every key below a config class, or those that are `Common` alone."""
     for inner in dict.fromkeys(_config_classes(schema)):
         for name, (kind, field) in fields_of(inner).items():
-            key = prefix + getattr(inner, "BESIDE", {}).get(name, name)
+            key = prefix + getattr(inner, "INLINE_KEYS", {}).get(name, name)
             has_names = any(get_origin(alternative) is dict for alternative in alternatives(kind))
             below = f"{key}.NAME." if has_names else f"{key}."
             nested = list(describe(kind, below, common=common))

@@ -116,10 +116,10 @@ def _iter_names_of_component(note: NamesAlgorithm, value: object) -> Iterator[st
 
 
 def _iter_names_of_keys(kind: type, value: object) -> Iterator[str]:
-    if isinstance(value, str) and hasattr(kind, "WORD"):
-        value = {kind.WORD: value}
+    if isinstance(value, str) and hasattr(kind, "SHORTHAND_KEY"):
+        value = {kind.SHORTHAND_KEY: value}
     if isinstance(value, Mapping):
-        inline = getattr(kind, "BESIDE", {})
+        inline = getattr(kind, "INLINE_KEYS", {})
         for key, (annotation, _) in fields_of(kind).items():
             if key in value or key in inline:
                 yield from _iter_names(annotation, value.get(key, value))

@@ -352,8 +352,8 @@ def word_key(kind: object) -> str | None:
     It is `name` of an algorithm, or `path` of an input.
     """
     for alternative in alternatives(kind):
-        if hasattr(alternative, "WORD"):
-            return str(alternative.WORD)
+        if hasattr(alternative, "SHORTHAND_KEY"):
+            return str(alternative.SHORTHAND_KEY)
         if get_origin(alternative) is list:
             return word_key(get_args(alternative)[0])
     return None
@@ -370,7 +370,7 @@ def scalars_of(kind: object) -> set[Any]:
 
     for alternative in alternatives(kind):
         origin = get_origin(alternative)
-        if hasattr(alternative, "WORD") or alternative is Path:
+        if hasattr(alternative, "SHORTHAND_KEY") or alternative is Path:
             found.add(str)
         elif origin in (list, tuple):
             found |= scalars_of(get_args(alternative)[0])

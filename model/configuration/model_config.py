@@ -46,7 +46,7 @@ class ModelConfig:
     family is validated as that subclass.
     """
 
-    WORD: ClassVar = "size"
+    SHORTHAND_KEY: ClassVar = "size"
 
     family: Annotated[str, IsName(), Common()]
     """A file of model/families, for example encoder, decoder or encoder_decoder."""

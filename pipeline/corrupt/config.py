@@ -23,8 +23,8 @@ if TYPE_CHECKING:  # the keys are listed without the objectives, which import nu
 class NamedObjective:
     """An objective with a label; subclasses add further keys."""
 
-    WORD: ClassVar = "name"
-    BESIDE: ClassVar = {"objective": "name"}
+    SHORTHAND_KEY: ClassVar = "name"
+    INLINE_KEYS: ClassVar = {"objective": "name"}
 
     objective: ObjectiveComponent
     """name of the objective; its options are keys of the same mapping"""

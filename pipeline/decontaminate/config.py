@@ -13,7 +13,7 @@ from clozeline.pipeline.registries import TaskReaderComponent
 class EvaluationSet:
     """Files with evaluation items that no training document may contain."""
 
-    WORD: ClassVar = "path"
+    SHORTHAND_KEY: ClassVar = "path"
 
     path: Annotated[str, HOME_EXPANDED]
     """file, folder or glob (`**` descends): text files (.txt) with one item per line, or rows with

@@ -13,7 +13,7 @@ from clozeline.hub import TOKENIZER_FETCHED
 class TokenizerConfig:
     """The published tokenizer to import, instead of `train_tokenizer`."""
 
-    WORD: ClassVar = "path"
+    SHORTHAND_KEY: ClassVar = "path"
 
     path: Annotated[Path, HOME_EXPANDED, TOKENIZER_FETCHED, Common()]
     """`tokenizer.json`, `vocab.txt`, `vocab.json` or `encoder.json` next to its merges, a
