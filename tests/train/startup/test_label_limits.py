@@ -77,7 +77,7 @@ def test_labels_of_rows(tmp_path):
 
     with temporary_module(HEADS, "mood", OF_ROWS, tmp_path / "modules"):
         with pytest.raises(
-            ConfigurationError, match=r"heads\.mood: .*3 classes.*column label .*below 4"
+            ConfigurationError, match=r"heads\.mood .*3 classes.*column label .*below 4"
         ):
             check(tmp_path, manifest, {"classes": 3})
 
