@@ -128,4 +128,4 @@ def test_a_student_leads_to_the_claim_of_its_start_and_a_pruned_run_to_its_metho
 
     assert find_claim(tmp_path).startswith("magnitude ")
     assert " sparsity=0.5 " in find_claim(tmp_path)
-    assert find_claim(tmp_path).endswith(f": {method.claim}")
+    assert find_claim(tmp_path).endswith(f": {method.published_result}")
