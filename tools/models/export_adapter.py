@@ -1,9 +1,9 @@
-"""Export the adapter of a run, or an imported one, for peft: `clozeline export-adapter RUN DIR`.
+"""Export an adapter, trained by a run or imported, for peft: `clozeline export-adapter RUN DIR`.
 
-The folder holds adapter_config.json and adapter_model.safetensors with the adapter and the head
-trained with it. `peft.PeftModel.from_pretrained` loads it on top of the base model in transformers
-format: `clozeline export-model BASE FOLDER`. Exports low-rank updates (lora), prefixes and prompts
-for which peft computes the same.
+DIR gets adapter_config.json and adapter_model.safetensors with the adapter and the head that was
+trained with the adapter. `peft.PeftModel.from_pretrained` loads DIR on top of the base model, which
+must be in transformers format: `clozeline export-model BASE FOLDER` writes the base model so. An
+adapter (low-rank updates, prefixes or prompts) can be exported if peft computes the same outputs.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,8 @@ from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.configuration.checkpoint import StepChoice
 from clozeline.train.startup.export_plan import base_weights, exported_form, with_row_length
 
-_OF_A_CLASS: Final = frozenset({"architectures", "dtype", "vocab_size"})
+_KEYS_SET_BY_CLASS: Final = frozenset({"architectures", "dtype", "vocab_size"})
+"""Keys of config.json that the transformers class sets, so that a model card need not pass them."""
 _CARD: Final = """---
 library_name: peft
 ---
@@ -50,36 +51,36 @@ class ExportAdapterOptions(CheckpointChoice):
     """A run with an adapter, and its export."""
 
     run: Annotated[ModelPath, Positional(0)]
-    """run with an adapter, or an imported one"""
+    """run that trained an adapter, or folder of an imported adapter"""
     output: Annotated[UserPath, Positional(1, "DIR")]
     """new folder"""
     base: str = ""
-    """folder or name of the base, for adapter_config.json"""
+    """folder or name of the base model, written to adapter_config.json"""
     type: str | None = None
-    """model type of transformers; default: that of the base"""
+    """model type of transformers; default: the model type of the base model"""
 
 
 @dataclass(frozen=True)
-class _Adapted:
-    """An adapter that a run has trained, or that was imported, and its base model."""
+class _AdaptedModel:
+    """An adapter that a run has trained, or that was imported, with the base model below it."""
 
     base: Checkpoint
-    """base model with the heads of the run"""
+    """base model with the heads that the run trained"""
     adapter: Adapter
-    trained: tuple[str, ...]
-    """parameters of the heads that were trained with it"""
-    original: Checkpoint
-    """base model with its own heads"""
+    trained_names: tuple[str, ...]
+    """names of the head parameters that were trained with the adapter"""
+    original_base: Checkpoint
+    """base model with the heads that it had before the run"""
     source: Path | None
     """the model that the run was initialized from: a run, or a folder; None: the adapter was
     imported"""
     step: int
 
 
-def _open_adapted(folder: Path, step: StepChoice = None) -> _Adapted:
-    """Open a run that trained an adapter, or an imported adapter, and its base model.
+def _open_adapted(folder: Path, step: StepChoice = None) -> _AdaptedModel:
+    """Open the adapter in a folder, and its base model.
 
-    `import-adapter` writes the latter.
+    The folder is a run that trained an adapter, or was written by `import-adapter`.
     """
     run = TrainedModel.open(folder, step, quantized=False)
     checkpoint = with_row_length(run.checkpoint, run.recorded) if run.config else run.checkpoint
@@ -92,39 +93,44 @@ def _open_adapted(folder: Path, step: StepChoice = None) -> _Adapted:
     (adapter,) = model.adapters.values()
     config = replace(checkpoint.config, adapter=None)
     base = replace(checkpoint, config=config, tensors=base_weights(model), trained=())
-    original = base
+    original_base = base
     source = None
 
     if run.config is not None and run.config.model.init_from is not None:
         source = run.config.model.init_from.expanduser()
-        original = exported_form(TrainedModel.open(source, quantized=False))
-    elif checkpoint.trained:  # the base came without this head
+        original_base = exported_form(TrainedModel.open(source, quantized=False))
+    elif checkpoint.trained:  # the imported head was not part of the base model
         _, key_map = fit_to_class(base, base.model_type, body_alone=True)
         heads = {name: HEADS.load_class(name).Options() for name in key_map.classes.heads}
-        original = replace(base, config=replace(config, heads=heads))
+        original_base = replace(base, config=replace(config, heads=heads))
 
-    return _Adapted(base, adapter, checkpoint.trained, original, source, run.step)
+    return _AdaptedModel(base, adapter, checkpoint.trained, original_base, source, run.step)
 
 
 def _export(options: ExportAdapterOptions) -> None:
     require_empty(options.output)
     adapted = _open_adapted(options.run, options.step)
     original, key_map = fit_to_class(
-        adapted.original, options.type or adapted.original.model_type, body_alone=True
+        adapted.original_base,
+        options.type or adapted.original_base.model_type,
+        body_alone=True,
     )
     config = original.config
     ids = original.token_ids
     export = export_adapter(
-        adapted.base, adapted.adapter, adapted.trained, model_type=key_map.model_type
+        adapted.base, adapted.adapter, adapted.trained_names, model_type=key_map.model_type
     )
     options.output.mkdir(parents=True, exist_ok=True)
     write_tensors(options.output / "adapter_model.safetensors", export.tensors, export.metadata)
-    # keys of config.json that the class with the run's head needs in addition to those of the base
+    # The transformers class with the run's head needs further keys: those that config.json of the
+    # base model lacks, or has with another value.
     base_keys = key_map.configuration.write(config, original.vocab_size, ids)
     keys = {
         key: {int(number): name for number, name in value.items()} if key == "id2label" else value
         for key, value in sorted(export.class_config.items())
-        if key not in _OF_A_CLASS and not key.endswith("_token_id") and base_keys.get(key) != value
+        if key not in _KEYS_SET_BY_CLASS
+        and not key.endswith("_token_id")
+        and base_keys.get(key) != value
     }
 
     kind = export.config["peft_type"]
@@ -134,7 +140,7 @@ def _export(options: ExportAdapterOptions) -> None:
         kind=kind,
         parameters=parameters,
         base=options.base
-        or ("that of the import" if adapted.source is None else adapted.source.name),
+        or ("the base model of the import" if adapted.source is None else adapted.source.name),
         path=options.base or "path/to/the/base",
         loader=export.loader,
         keys="".join(f", {key}={value!r}" for key, value in keys.items()),
@@ -150,9 +156,12 @@ def _export(options: ExportAdapterOptions) -> None:
     if adapted.source is None:
         return
     if (adapted.source / "config.json").is_file():
-        print(f"  on {adapted.source}, in {export.loader}")
+        print(f"  base model: {adapted.source}, loaded by {export.loader}")
     else:
-        print(f"  on: clozeline export-model {adapted.source} FOLDER type={key_map.model_type}")
+        print(
+            f"  base model: write it by `clozeline export-model {adapted.source} FOLDER "
+            f"type={key_map.model_type}`"
+        )
 
 
 def main(arguments: Sequence[str]) -> int:

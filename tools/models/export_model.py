@@ -1,10 +1,11 @@
 """Export a model for transformers: `clozeline export-model RUN_OR_DIR DIR_OUT [parts=encoder]`.
 
 RUN_OR_DIR is a training run, exported from the fp32 weights of its newest complete checkpoint, or a
-folder that import_model wrote. DIR_OUT gets config.json, model.safetensors (or parts with an
-index), generation_config.json where the class generates, the tokenizer and a model card; with
-`pooling` also the files that sentence-transformers needs. A run with a generator and a
-discriminator becomes two folders of these names; an adapter is merged into its base model.
+folder that import_model wrote. DIR_OUT gets config.json, model.safetensors (or several such files
+with an index), generation_config.json where the transformers class generates texts, the tokenizer
+and a model card; with `pooling` also the files that sentence-transformers needs. A run with a
+generator and a discriminator becomes the two folders DIR_OUT/generator and DIR_OUT/discriminator.
+An adapter is merged into its base model.
 """
 
 import json
@@ -32,13 +33,13 @@ from clozeline.train.startup.export_plan import (
     plan_export,
 )
 
-_NO_CLASS: Final = 64
-"""Exit code of a plan that no class of transformers holds."""
+_EXIT_NO_TRANSFORMERS_CLASS: Final = 64
+"""Exit code of a dry run that finds no transformers class for a model of the plan."""
 
 
 @config_class
 class ExportModelOptions(CheckpointChoice):
-    """A model, and what is written of it."""
+    """The model to export, and which files to write."""
 
     source: Annotated[ModelPath, Positional(0, "RUN_OR_DIR")]
     """training run, or folder with a model"""
@@ -49,11 +50,12 @@ class ExportModelOptions(CheckpointChoice):
     head: Names = field(default_factory=list)
     """a head; may be repeated; default: all"""
     pooling: Literal["run", "mean", "cls", "max", "last", "pooler"] | None = None
-    """with parts=encoder: for sentence-transformers; run: as trained"""
+    """with parts=encoder: how sentence-transformers pools token vectors; run: as the run was
+    trained"""
     max_shard_size: ByteCount = 50 * 10**9
-    """largest file of weights, in bytes, or such as 5GB"""
+    """size of the largest file of weights: a number of bytes, or a size such as 5GB"""
     type: str | None = None
-    """model type of transformers; default: the one that fits"""
+    """model type of transformers; default: the type that fits the model"""
     license: str = "unknown"
     """for the model card"""
     language: Names = field(default_factory=list)
@@ -89,7 +91,9 @@ def _export(options: ExportModelOptions) -> int:
             if options.json
             else "\n".join([*plan.lines(), *plan.file_lines()])
         )
-        return 0 if all(model.architecture for model in plan.models) else _NO_CLASS
+        return (
+            0 if all(model.architecture for model in plan.models) else _EXIT_NO_TRANSFORMERS_CLASS
+        )
 
     with new_folder(options.output) as folder:
         lines = _write_and_verify(folder, plan, checkpoint, trained, options)
@@ -98,7 +102,7 @@ def _export(options: ExportModelOptions) -> int:
 
 
 def export_quantized(trained: TrainedModel, output: Path, quantization: Quantization) -> None:
-    """Write a model that a class of transformers holds, with integer weights of its linear maps."""
+    """Export a model to transformers with quantized (integer) weights of the linear layers."""
     options = ExportModelOptions(source=trained.folder, output=output)
     checkpoint = exported_form(trained)
     request = ExportRequest(quantization=quantization)
@@ -115,14 +119,14 @@ def _write_and_verify(
     trained: TrainedModel,
     options: ExportModelOptions,
 ) -> list[str]:
-    """Write the models of a plan, load each, and compare it; return what there is to say."""
+    """Write the models of a plan, load each, compare its scores; return the lines of the report."""
     lines = []
 
-    for part, model in parts_of(checkpoint, plan.request).items():
-        name = options.output / part
+    for model_name, model in parts_of(checkpoint, plan.request).items():
+        output = options.output / model_name
         written = write_model(
-            folder / part,
-            name.name,
+            folder / model_name,
+            output.name,
             plan,
             model,
             trained,
@@ -130,11 +134,11 @@ def _write_and_verify(
             languages=options.language,
         )
 
-        loaded = load_and_compare(folder / part, name, written.export)
+        loaded = load_and_compare(folder / model_name, output, written.export)
         architecture = written.export.architecture
         parameters = written.parameters
-        lines.append(f"{name}: {architecture}, {parameters:,} parameters, {loaded}")
-        notes = (*written.notes, compare_training_rows(folder / part, trained))
+        lines.append(f"{output}: {architecture}, {parameters:,} parameters, {loaded}")
+        notes = (*written.notes, compare_training_rows(folder / model_name, trained))
         lines += [f"  {note}" for note in notes if note]
 
     return lines

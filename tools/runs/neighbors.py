@@ -3,9 +3,10 @@
     clozeline neighbors FEATURES query=ROW [top=10] [same=true] [--json]
 
 FEATURES is an output of `clozeline extract-features`, ROW a row index from 0. Rows are ranked by
-cosine similarity; those of the query's own text are skipped. `same=true` compares only occurrences
-of the query's word: contextual vectors tell its senses apart, while those of `layer=table` are all
-equal.
+cosine similarity to row ROW, the query; other rows of the document that the query is from are
+skipped. `same=true` compares only other occurrences of the query's word: contextual vectors tell
+the senses of the word apart, while `extract-features layer=table` gives every occurrence the same
+vector.
 """
 
 from __future__ import annotations
@@ -27,25 +28,25 @@ from clozeline.tools.options import JsonSwitch
 if TYPE_CHECKING:
     from clozeline.tools.runs.inference.feature_files import Features
 
-_SHOWN = 60
-"""characters of a text that a line shows"""
+_SHOWN_CHARACTERS = 60
+"""length to which a line shortens the word or text of its row"""
 
 
 @config_class
 class NeighborOptions:
-    """The query, and which rows to compare it with."""
+    """The query, and which rows are compared with it."""
 
     query: Annotated[int, Field(ge=0)]
-    """row index, from 0"""
+    """index of the row whose neighbors to show, from 0"""
     top: Annotated[int, Field(ge=1)] = 10
     """rows to show"""
     same: bool = False
-    """compare only rows of the same word or token"""
+    """compare only rows with the word or token of the query"""
 
 
 @config_class
 class NeighborsCommand(NeighborOptions, JsonSwitch):
-    """The vectors, the query, and which rows to compare it with."""
+    """The vectors, the query, and which rows are compared with the query."""
 
     features: Annotated[UserPath, Positional(0)]
     """an output of clozeline extract-features"""
@@ -59,17 +60,17 @@ def find_neighbors(features: Features, options: NeighborOptions) -> list[dict[st
         raise ConfigurationError(f"query: expected a row index below {count}, got {query}")
     vectors = features.vectors.astype(np.float64)
     lengths = np.linalg.norm(vectors, axis=1)
-    # cosine to the query [rows], 0 for zero vectors
+    # `cosines` [rows]: cosine of each row to the query; 0 where one of the two vectors is zero
     products = vectors @ vectors[query]
     cosines = np.divide(
         products, lengths * lengths[query], out=np.zeros(count), where=lengths * lengths[query] > 0
     )
     uids = np.array(features.uids)
     texts = np.array(features.texts)
-    offered = uids != uids[query]
+    is_candidate = uids != uids[query]
     if options.same:
-        offered &= texts == texts[query]
-    rows = np.flatnonzero(offered)
+        is_candidate &= texts == texts[query]
+    rows = np.flatnonzero(is_candidate)
     chosen = rows[np.argsort(-cosines[rows], kind="stable")][: options.top]
     return [_describe_row(features, int(row)) | {"cosine": float(cosines[row])} for row in chosen]
 
@@ -95,10 +96,12 @@ def _show(options: NeighborsCommand) -> None:
         sys.stdout.write(json.dumps(result, ensure_ascii=False) + "\n")
         return
 
-    for cosine, row in (("query", query), *((f"{row['cosine']:.4f}", row) for row in nearest)):
-        text = row["text"] if len(row["text"]) <= _SHOWN else row["text"][: _SHOWN - 3] + "..."
+    for heading, row in (("query", query), *((f"{row['cosine']:.4f}", row) for row in nearest)):
+        text = row["text"]
+        if len(text) > _SHOWN_CHARACTERS:
+            text = text[: _SHOWN_CHARACTERS - 3] + "..."
         sys.stdout.write(
-            f"{cosine:>7}  row {row['row']:,}  {row['uid']} at {row['position']}  {text!r}\n"
+            f"{heading:>7}  row {row['row']:,}  {row['uid']} at {row['position']}  {text!r}\n"
         )
 
 

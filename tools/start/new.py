@@ -1,10 +1,10 @@
-"""Write a recipe for your texts.
+"""Write a pipeline recipe and a training configuration for your texts.
 
     clozeline new DIR [input=FILES kind=NAME language=CODE model=NAME size=NAME]
 
 Writes DIR/pipeline.yaml and DIR/train.yaml, with comments, for a small model. On a terminal, it
-asks for what is not given. Both files run as they are: `clozeline pipeline --config
-DIR/pipeline.yaml`, then `clozeline train --config DIR/train.yaml`.
+asks for the settings that the command line does not give. Both files run as they are: first
+`clozeline pipeline --config DIR/pipeline.yaml`, then `clozeline train --config DIR/train.yaml`.
 """
 
 import json
@@ -34,7 +34,7 @@ from clozeline.tools.start.project.templates import (
 )
 from clozeline.train.configuration.config import TrainConfig
 
-_MODELS: Final = "\n".join(f"  {name}: {family.use}" for name, family in MODELS.items())
+_MODEL_LINES: Final = "\n".join(f"  {name}: {family.use}" for name, family in MODELS.items())
 
 
 @config_class
@@ -46,9 +46,9 @@ class ProjectSettings:
     input: str | list[Any] | dict[str, Any] | None = None
     """Texts: a file, a folder, a glob, a URL, or `{path: posts.jsonl, text_key: body}`."""
     kind: str | None = None
-    """pages, texts (short ones: sentences, chat, captions, titles), code or sequences (DNA,
-    proteins); default: pages or texts, by the median length of a sample, or sequences where the
-    files are FASTA."""
+    """Kind of the texts: pages, texts (short texts: sentences, chat, captions, titles), code, or
+    sequences (DNA, proteins). Default: sequences for FASTA files, else pages or texts, by the
+    median length of a sample."""
     language: str | None = None
     """Language code of the documents to keep, such as en; `any` keeps all, the default without a
     terminal."""
@@ -56,12 +56,12 @@ class ProjectSettings:
     """A family of models, such as bert, gpt, llama, t5 or bart; default without a terminal:
     bert."""
     size: str | None = None
-    """One of the family's sizes in configs/models, such as bert_base; default: a small variant for
-    a processor."""
+    """One of the family's sizes in configs/models, such as bert_base; default: a small variant that
+    trains on a CPU."""
 
 
-def _answer(question: str, check: Callable[[str], Any], default: str = "") -> Any:
-    """Ask until the answer is one; an empty answer is the default."""
+def _ask(question: str, check: Callable[[str], Any], default: str = "") -> Any:
+    """Ask on the terminal until an answer passes `check`; an empty answer means the default."""
     while True:
         print(f"{question}{f' [{default}]' if default else ''}: ", end="", flush=True)
         line = sys.stdin.readline()
@@ -76,7 +76,7 @@ def _answer(question: str, check: Callable[[str], Any], default: str = "") -> An
 
 
 class Project(NamedTuple):
-    """What a project is made of."""
+    """The settings from which the two files of a project are written."""
 
     source: Any
     """value of `input`"""
@@ -87,12 +87,16 @@ class Project(NamedTuple):
     """None: a small variant of the model"""
 
 
-def _choose(settings: ProjectSettings, ask: bool) -> Project:
-    """Return what to write, from the command line, by questions, and by a look at the texts."""
+def _choose_project(settings: ProjectSettings, ask: bool) -> Project:
+    """Return the project to write.
+
+    A setting that the command line does not give is asked for on a terminal, or has its default;
+    the kind of the texts is measured on a sample.
+    """
     if settings.input is not None:
         source = absolute_input(json.dumps(settings.input, ensure_ascii=False))
     elif ask:
-        source = _answer("Your texts: a file, a folder or a glob", absolute_input)
+        source = _ask("Your texts: a file, a folder or a glob", absolute_input)
     else:
         raise ConfigurationError(
             "input is missing: give the folder of your texts, such as input=texts"
@@ -111,18 +115,20 @@ def _choose(settings: ProjectSettings, ask: bool) -> Project:
         language = check_language(settings.language)
     else:
         question = f"Their language: a code such as en or de, or {ANY}"
-        language = _answer(question, check_language, ANY) if ask else ANY
+        language = _ask(question, check_language, ANY) if ask else ANY
 
     if settings.model is not None:
         model = check_model(settings.model)
     else:
-        model = _answer(f"A small model:\n{_MODELS}\nName", check_model, "bert") if ask else "bert"
+        model = (
+            _ask(f"A small model:\n{_MODEL_LINES}\nName", check_model, "bert") if ask else "bert"
+        )
 
     return Project(source, kind, language, model, check_size(settings.size, model))
 
 
 def _measure_kind(source: object) -> str:
-    """Return the kind of texts that a sample of the input has, and say why."""
+    """Return the kind of texts that a sample of the input shows, and print the reason."""
     kind, why = choose_kind(sample_texts(source))
     print(f"kind={kind} ({KINDS[kind].use}): {why}")
     return kind
@@ -131,10 +137,10 @@ def _measure_kind(source: object) -> str:
 def write_project(folder: Path, project: Project) -> list[str]:
     """Write the two files of a project.
 
-    Return the lines that say in which forms its model can be exported.
+    Return the lines that say as which transformers classes the model can be exported.
 
     Raises:
-        ConfigurationError: the folder has such a file already, or the recipe is wrong.
+        ConfigurationError: the folder has one of the two files already, or the recipe is wrong.
     """
     from clozeline.train.startup.export_plan import plan_of_model  # imports torch
 
@@ -167,7 +173,7 @@ def grouping_of(recipe: Recipe) -> str:
 
 
 def _write(settings: ProjectSettings) -> None:
-    for line in write_project(settings.folder, _choose(settings, ask=sys.stdin.isatty())):
+    for line in write_project(settings.folder, _choose_project(settings, ask=sys.stdin.isatty())):
         print(line)
     print("Read and change both files, then:")
     print(f"  clozeline pipeline --config {settings.folder}/pipeline.yaml")

@@ -1,6 +1,6 @@
-"""Write predictions in parts that survive a kill, then as one file.
+"""Write predictions to part files, which a killed command leaves complete, then to one output file.
 
-The file has JSON lines, a table, or an official layout.
+The output file holds JSON lines, a table, or the layout that a benchmark (GLUE, SQuAD) prescribes.
 """
 
 from __future__ import annotations
@@ -24,33 +24,36 @@ if TYPE_CHECKING:
 Layout: TypeAlias = Literal["glue", "squad"]
 _SUFFIXES: Final = (".jsonl", ".csv", ".tsv", ".parquet")
 TRUNCATED: Final = "truncated_tokens"
-"""Column with the number of tokens that the model has not read, in rows that are longer than those
-of the training."""
-_FACTS: Final = "predict.json"
-_GROUP: Final = 4096
-"""Rows of a row group of Parquet."""
+"""Column with the number of tokens that the model has not read, because the row to predict is
+longer than the rows that the model was trained on."""
+_DESCRIPTION_FILE: Final = "predict.json"
+"""File in the folder of the parts: the model, the input and the options that they belong to."""
+_ROW_GROUP_ROWS: Final = 4096
+"""Number of rows in each row group of a Parquet file."""
 
 
 class PredictionParts:
     """Parts of the predictions for one input, in a folder next to the output until all are written.
 
-    A part that exists is complete, so that a killed run continues with the next one. The folder is
-    removed at the end, and where the command is refused, as the corrected one predicts something
-    else.
+    A part file that exists is complete, so that a killed command, started again, continues with the
+    next part. The folder is removed at the end, and also when the command ends with a
+    ConfigurationError: the user will correct the command, which then predicts something else.
     """
 
-    def __init__(self, output: Path, facts: Mapping[str, Any]) -> None:
+    def __init__(self, output: Path, description: Mapping[str, Any]) -> None:
         self.folder = output.with_name(f"{output.name}.parts")
-        stored = read_json(self.folder / _FACTS)
-        if stored is not None and stored != dict(facts):
+        recorded = read_json(self.folder / _DESCRIPTION_FILE)
+        if recorded is not None and recorded != dict(description):
             changed = sorted(
-                name for name in {*stored, *facts} if stored.get(name) != facts.get(name)
+                name
+                for name in {*recorded, *description}
+                if recorded.get(name) != description.get(name)
             )
             raise ConfigurationError(
                 f"{self.folder}: holds parts of another prediction ({', '.join(changed)} differ): "
                 "remove the folder, or choose another output"
             )
-        publish_json(self.folder / _FACTS, dict(facts))
+        publish_json(self.folder / _DESCRIPTION_FILE, dict(description))
 
     def has(self, number: int) -> bool:
         """Return whether a part is complete."""
@@ -80,34 +83,34 @@ class PredictionParts:
         return self.folder / f"{number:06}.jsonl"
 
 
-def check_output(output: Path, layout: Layout | None, answer: TaskHead) -> None:
-    """Raise ConfigurationError for an output that cannot be written.
+def check_output(output: Path, layout: Layout | None, task_head: TaskHead) -> None:
+    """Raise ConfigurationError for an output file that cannot be written.
 
-    It has no known suffix, or the layout of another task.
+    Its suffix is unknown, or its layout belongs to another task than the task of the run.
     """
     if layout is None and output.suffix not in _SUFFIXES:
         raise ConfigurationError(
             f"output: {output}: expected a file that ends in {', '.join(_SUFFIXES)}"
         )
 
-    if layout not in (None, answer.layout):
-        fitting = (
-            f"expected {answer.layout}"
-            if answer.layout
+    if layout not in (None, task_head.layout):
+        advice = (
+            f"expected {task_head.layout}"
+            if task_head.layout
             else "write .jsonl, .csv or .parquet instead"
         )
         raise ConfigurationError(
-            f"layout={layout}: the run predicts {answer.metadata.head}: {fitting}"
+            f"layout={layout}: the run predicts {task_head.metadata.head}: {advice}"
         )
 
 
 def write_output(
-    output: Path, layout: Layout | None, records: Iterable[Record], answer: TaskHead
+    output: Path, layout: Layout | None, records: Iterable[Record], task_head: TaskHead
 ) -> None:
-    """Write all predictions to one file, in bounded memory except for SQuAD's object."""
+    """Write all predictions to one file, in bounded memory except for the JSON object of SQuAD."""
     if layout is None and output.suffix == ".parquet":
         with publish(output) as temporary:
-            _write_parquet(temporary, records, answer)
+            _write_parquet(temporary, records, task_head)
         return
 
     with publish(output) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
@@ -117,32 +120,32 @@ def write_output(
                 f"{record.get('id', record['row'])}\t{_glue_answer(record)}\n" for record in records
             )
         elif layout == "squad":
-            _write_squad(output, file, records, unanswerable=answer.metadata.unanswerable)
+            _write_squad(output, file, records, unanswerable=task_head.metadata.unanswerable)
         elif output.suffix == ".jsonl":
             file.writelines(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
         else:
             delimiter = "\t" if output.suffix == ".tsv" else ","
             table = csv.DictWriter(
-                file, columns_of(answer), delimiter=delimiter, lineterminator="\n", restval=""
+                file, columns_of(task_head), delimiter=delimiter, lineterminator="\n", restval=""
             )
             table.writeheader()
             table.writerows(flat_record(record) for record in records)
 
 
-def columns_of(answer: TaskHead) -> dict[str, type]:
+def columns_of(task_head: TaskHead) -> dict[str, type]:
     """Return the columns of a table of predictions with their types."""
-    return {"row": int, "id": str, **answer.fields(), TRUNCATED: int, "rejected": str}
+    return {"row": int, "id": str, **task_head.fields(), TRUNCATED: int, "rejected": str}
 
 
 def flat_record(record: Mapping[str, object]) -> Record:
     """Return a record as cells of a table.
 
-    Probabilities have a column per class; lists are joined to a text.
+    Probabilities have one column per label class; a list becomes one text of its joined entries.
     """
     cells: Record = {}
     for name, value in record.items():
         if isinstance(value, Mapping):
-            cells |= {f"probability_{part}": chance for part, chance in value.items()}
+            cells |= {f"probability_{label}": number for label, number in value.items()}
         elif isinstance(value, list):
             cells[name] = (" " if name in ("words", "tags", "probabilities") else ",").join(
                 map(str, value)
@@ -152,11 +155,11 @@ def flat_record(record: Mapping[str, object]) -> Record:
     return cells
 
 
-def _write_parquet(path: Path, records: Iterable[Record], answer: TaskHead) -> None:
+def _write_parquet(path: Path, records: Iterable[Record], task_head: TaskHead) -> None:
     """Write a table in row groups; every column has one type, whatever the rows hold."""
     types = {int: pa.int64(), float: pa.float64(), str: pa.string()}
     schema = pa.schema(
-        [(name, types[column_type]) for name, column_type in columns_of(answer).items()]
+        [(name, types[column_type]) for name, column_type in columns_of(task_head).items()]
     )
     rows: list[Record] = []
 
@@ -164,7 +167,7 @@ def _write_parquet(path: Path, records: Iterable[Record], answer: TaskHead) -> N
         for record in records:
             cells = flat_record(record)
             rows.append({**cells, "id": None if cells.get("id") is None else str(cells["id"])})
-            if len(rows) == _GROUP:
+            if len(rows) == _ROW_GROUP_ROWS:
                 writer.write_table(pa.Table.from_pylist(rows, schema))
                 rows.clear()
         writer.write_table(pa.Table.from_pylist(rows, schema))
@@ -173,24 +176,24 @@ def _write_parquet(path: Path, records: Iterable[Record], answer: TaskHead) -> N
 def _write_squad(
     output: Path, file: TextIO, records: Iterable[Record], *, unanswerable: bool
 ) -> None:
-    """Write `{id: text}`, and for SQuAD 2.0 also `{id: probability of no answer}`.
+    """Write `{id: text}`; for SQuAD 2.0, also write a second file, NAME.na_prob.json.
 
-    The latter goes to NAME.na_prob.json.
+    The second file holds `{id: probability that the question has no answer}`.
     """
     answers = {}
-    chances = {}
+    no_answer_probabilities = {}
 
     for record in records:
         key = str(record.get("id", record["row"]))
         answers[key] = record.get("answer", "")
-        chances[key] = record.get("na_prob", 1.0)
+        no_answer_probabilities[key] = record.get("na_prob", 1.0)
 
     file.write(json.dumps(answers, ensure_ascii=False) + "\n")
 
     if unanswerable:
         publish_text(
             output.with_name(f"{output.stem}.na_prob.json"),
-            json.dumps(chances, ensure_ascii=False) + "\n",
+            json.dumps(no_answer_probabilities, ensure_ascii=False) + "\n",
         )
 
 
