@@ -41,7 +41,8 @@ from clozeline.train.logs.json_lines import records, step_records
 
 _IGNORED_KEYS: Final = ("output", "resume")
 """Keys that do not affect the training."""
-_ABSENT: Final = "absent"
+_ABSENT_KEY: Final = "absent"
+"""Shown as the value of a key that a configuration does not have."""
 _MOST_ROWS: Final = 20
 """Rows of a table on the terminal; a page and JSON have all."""
 
@@ -119,7 +120,9 @@ def config_differences(configs: Sequence[Mapping[str, object]]) -> dict[str, lis
     """Return the dotted keys whose values differ, each with its value in every configuration."""
     flat = [flatten(dict(config)) for config in configs]
     values_by_key = {
-        key: [str(config.get(key, _ABSENT)) for config in flat] for config in flat for key in config
+        key: [str(config.get(key, _ABSENT_KEY)) for config in flat]
+        for config in flat
+        for key in config
     }
     return {
         key: values

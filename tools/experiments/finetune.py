@@ -55,7 +55,11 @@ from clozeline.train.checkpoint.trained_model import read_config
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.logs.diagnosis import diagnose_run
 
-_PARTS: Final = {"all": [], "embeddings": ["init_parts=embeddings"], "random": ["init_parts=none"]}
+_WORDS_BY_BEGIN: Final = {
+    "all": [],
+    "embeddings": ["init_parts=embeddings"],
+    "random": ["init_parts=none"],
+}
 
 
 @config_class
@@ -203,7 +207,7 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
             f"seed={seed}",
             f"data.seed={seed}",
         ]
-        return [*words, *_PARTS[options.begin], *training_words]
+        return [*words, *_WORDS_BY_BEGIN[options.begin], *training_words]
 
     if not any(output.glob("seed-*")):
         for chosen in combinations(options.search):

@@ -28,8 +28,8 @@ from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
 from clozeline.tools.experiments.multirun.runner import experiment_settings, write_settings
 from clozeline.tools.runs.pseudo_label import PseudoLabelOptions, pseudo_label
 
-_STABLE: Final = 0.01
-"""Share of changed labels below which another round would learn the same."""
+_STABLE_LABEL_SHARE: Final = 0.01
+"""Share of changed labels below which another round would give the same student."""
 
 
 @config_class
@@ -90,8 +90,8 @@ def reason_to_stop(rounds: Sequence[Round], most: int, patience: int) -> str | N
     without = len(scores) - 1 - scores.index(max(scores))
     if without >= patience:
         return f"no higher score for {without} round{'s' if without > 1 else ''}"
-    if rounds[-1].changed is not None and rounds[-1].changed < _STABLE:
-        return f"fewer than {_STABLE:.0%} of the labels changed"
+    if rounds[-1].changed is not None and rounds[-1].changed < _STABLE_LABEL_SHARE:
+        return f"fewer than {_STABLE_LABEL_SHARE:.0%} of the labels changed"
     return f"{most} rounds, as `rounds` says" if len(rounds) > most else None
 
 

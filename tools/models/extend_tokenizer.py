@@ -34,7 +34,8 @@ from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText,
 from clozeline.repair import cannot_write
 from clozeline.tools.command import UserPath, run_as_script, run_tool
 
-_SHOWN = 12
+_SHOWN_PIECES = 12
+"""Number of new pieces that the report shows."""
 
 
 @config_class
@@ -107,7 +108,7 @@ def extend_tokenizer(options: ExtendOptions) -> str:
 
     new = [*letters, *(tokenizer.join_pieces(*pair) for pair in merges)]
     first = f"{plural(len(new), 'new piece')} from id {tokenizer.vocabulary.size:,} on"
-    lines = [f"{options.output}: {first}: {' '.join(new[:_SHOWN])}"]
+    lines = [f"{options.output}: {first}: {' '.join(new[:_SHOWN_PIECES])}"]
     # tokens per word before and now, of the words that it could spell before
     words = {word: count for word, count in counts.items() if tokenizer.split_word(word)}
     if words:

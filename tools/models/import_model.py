@@ -1,9 +1,9 @@
 """Import a published model: `clozeline import-model DIR_IN DIR_OUT`.
 
 DIR_IN is a transformers folder: config.json and weights (safetensors, or torch files without
-classes), or hf://org/name for one on a hub; hf://org/name@revision names a branch, tag or commit.
-DIR_OUT gets model.yaml, model.safetensors with our parameter names, the tokenizer if DIR_IN has
-one, and model.json with the origin and its commit. No code of DIR_IN is run.
+classes), or a repository on the hub: hf://org/name, or hf://org/name@revision with a branch, tag or
+commit. DIR_OUT gets model.yaml, model.safetensors with our parameter names, the tokenizer if DIR_IN
+has one, and model.json with the origin and its commit. No code of DIR_IN is run.
 """
 
 import os
@@ -19,7 +19,8 @@ from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
 from clozeline.tools.command import ModelPath, UserPath, run_as_script, run_tool
 
-_TOKENIZERS: Final = ("tokenizer.json", "vocab.txt", "vocab.json", "encoder.json")
+_TOKENIZER_FILES: Final = ("tokenizer.json", "vocab.txt", "vocab.json", "encoder.json")
+"""Files of which a published tokenizer has at least one."""
 
 
 @config_class
@@ -66,14 +67,14 @@ def _import(options: ImportOptions) -> None:
 
 
 def add_tokenizer(source: Path, folder: Path, rows: int) -> str:
-    """Import the tokenizer of a published model, if it has one, for so many rows.
+    """Import the tokenizer of a published model with `rows` embeddings, if it has a tokenizer.
 
-    Return the line that reports it.
+    Return the line that reports the tokenizer.
     """
-    if not any(os.path.lexists(source / name) for name in _TOKENIZERS) and not any(
+    if not any(os.path.lexists(source / name) for name in _TOKENIZER_FILES) and not any(
         source.glob("*.model")
     ):
-        return f"without a tokenizer: {source} holds none of {', '.join(_TOKENIZERS)}, *.model"
+        return f"without a tokenizer: {source} holds none of {', '.join(_TOKENIZER_FILES)}, *.model"
 
     with tempfile.TemporaryDirectory() as probe:  # a refused tokenizer leaves no files
         size = import_tokenizer(source, Path(probe) / folder.name).vocabulary.size

@@ -28,7 +28,8 @@ from clozeline.pipeline.shards.column_set import ROWS
 from clozeline.tools.command import run_as_script, run_tool
 from clozeline.tools.options import RunArgument
 
-_PLAN = "tmp/plan.json"
+_PLAN_FILE = "tmp/plan.json"
+"""File, in the output folder, with the plan that an interrupted command continues."""
 
 
 @config_class
@@ -102,7 +103,7 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
             return present
 
         sweep(options.output)
-        publish_json(options.output / _PLAN, plan)
+        publish_json(options.output / _PLAN_FILE, plan)
 
         for shard in write_shards(
             ColumnTask(run, options.data.shards, options.output, stored), shards, options.processes
@@ -132,7 +133,7 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
 def _refuse_other_plan(folder: Path, present: Manifest | None, plan: dict[str, Any]) -> None:
     """Refuse a folder with another set, or with the start of a column set with other settings."""
     if present is None:
-        before = read_json(folder / _PLAN)
+        before = read_json(folder / _PLAN_FILE)
         what = "the start of another column set"
     else:
         parent = next((parent.digest for parent in present.parents), None)

@@ -85,14 +85,15 @@ class PredictOptions(CheckpointChoice, MovedSets, RunArgument):
     """rows held in memory at a time, after which a killed command continues"""
 
 
-_KEYS = ("text", "text_pair", "words", "question", "context", "choices", "source")
+_COLUMN_OPTIONS = ("text", "text_pair", "words", "question", "context", "choices", "source")
+"""Options that name columns of the input."""
 
 
 def predict(options: PredictOptions) -> Counter[str]:
     """Write the predictions of all rows, and count them.
 
     Returns:
-        the number of `rows`, of `truncated` rows, which are longer than those of the training, and
+        the number of `rows`, of `truncated` rows, which are longer than the rows of training, and
         of rows without a prediction by reason.
     """
     if not options.input.is_file():
@@ -102,7 +103,7 @@ def predict(options: PredictOptions) -> Counter[str]:
 
     opened = open_task_run(options.run, "train", step=options.step, set_paths=options.data)
     check_output(options.output, options.layout, opened.answer)
-    keys = {name: names for name in _KEYS if (names := getattr(options, name))}
+    keys = {name: names for name in _COLUMN_OPTIONS if (names := getattr(options, name))}
     columns = InputColumns(keys, options.id, options.delimiter, options.columns)
     reader = task_reader(opened.train.manifest)
     settings = {

@@ -28,7 +28,7 @@ from clozeline.tools.shards.provenance.document_table import find_pieces
 from clozeline.tools.shards.viewer.sheets import describe_answer
 from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
 
-_TOLD: Final = (
+_PRINTED_APART: Final = (
     "place",
     "lane",
     "set",
@@ -225,7 +225,7 @@ def _format_row(properties: dict[str, Any]) -> Iterator[str]:
     ]
     for name, value in (
         *shown,
-        *((name, value) for name, value in properties.items() if name not in _TOLD),
+        *((name, value) for name, value in properties.items() if name not in _PRINTED_APART),
     ):
         yield f"       {name}: {value}"
 

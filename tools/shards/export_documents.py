@@ -26,7 +26,8 @@ from clozeline.pipeline.ingest.documents.files import read_batches
 from clozeline.tools.command import UserPath, run_as_script, run_tool
 from clozeline.tools.shards.rewriting.output_folder import new_target
 
-_LEVEL: Final = 3
+_ZSTD_LEVEL: Final = 3
+"""Compression level of zstandard."""
 
 
 @config_class
@@ -46,7 +47,7 @@ def _write_lines(source: Path, target: Path) -> int:
 
     with (
         target.open("wb") as file,
-        zstandard.ZstdCompressor(_LEVEL).stream_writer(file, closefd=False) as stream,
+        zstandard.ZstdCompressor(_ZSTD_LEVEL).stream_writer(file, closefd=False) as stream,
     ):
         for batch in read_batches(source, tuple(DOCUMENT_SCHEMA.names)):
             lines = (
@@ -87,7 +88,7 @@ def _write_parquet(source: Path, target: Path) -> int:
     rows = 0
 
     with parquet.ParquetWriter(
-        target, schema, compression="zstd", compression_level=_LEVEL
+        target, schema, compression="zstd", compression_level=_ZSTD_LEVEL
     ) as writer:
         for batch in read_batches(source, tuple(DOCUMENT_SCHEMA.names)):
             columns = [

@@ -38,8 +38,11 @@ from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.repair import rebuild_hint
 from clozeline.tools.command import Positive, UserPath, run_as_script, run_tool
 
-_DETAIL: Final = re.compile(r"(-?\d[\d.e+-]*)(?: [a-z ]+)? ([<>]) (-?\d[\d.e+-]*)(?: by [\w. ]+)?$")
-_CHARACTERS: Final = 100
+_COMPARISON: Final = re.compile(
+    r"(-?\d[\d.e+-]*)(?: [a-z ]+)? ([<>]) (-?\d[\d.e+-]*)(?: by [\w. ]+)?$"
+)
+_SHOWN_CHARACTERS: Final = 100
+"""Length to which a text is shortened."""
 
 
 @config_class
@@ -105,7 +108,7 @@ def collect_reasons(
         for row in read_rejects(_rejects_of(folder, part)):
             reason = reasons.setdefault(row.reason, Reason("clean"))
             reason.rejected += 1
-            if (match := _DETAIL.search(row.detail)) is not None:
+            if (match := _COMPARISON.search(row.detail)) is not None:
                 details = (
                     row.uid,
                     row.detail,
@@ -280,8 +283,8 @@ def describe_malformed(
 
 
 def _start(text: str) -> str:
-    joined = " ".join(text[: 2 * _CHARACTERS].split())
-    return joined if len(joined) <= _CHARACTERS else f"{joined[:_CHARACTERS]}…"
+    joined = " ".join(text[: 2 * _SHOWN_CHARACTERS].split())
+    return joined if len(joined) <= _SHOWN_CHARACTERS else f"{joined[:_SHOWN_CHARACTERS]}…"
 
 
 def _report(options: FilterReportOptions) -> None:

@@ -33,7 +33,7 @@ from clozeline.tools.options import SetArgument
 from clozeline.tools.shards.provenance.row_search import blocks_of
 from clozeline.tools.shards.rewriting.output_folder import local_folder, new_files
 
-_MAGIC: Final = 8
+_MAGIC_BYTES: Final = 8
 """bytes before the schema message of an Arrow file"""
 _MAX_ROWS: Final = 65536
 """largest number of rows per block, as in recipes"""
@@ -160,7 +160,7 @@ def _schema_metadata(source: ShardSet) -> dict[str, str]:
     if not len(source.index):
         return {}
     # the schema lies between the file's magic bytes and its first block
-    start = (tarfile.BLOCKSIZE if source.manifest.container == "tar" else 0) + _MAGIC
+    start = (tarfile.BLOCKSIZE if source.manifest.container == "tar" else 0) + _MAGIC_BYTES
     first = int(source.index.shard[0])
     source.verify_shard(first)
     with source.shard_path(first).open("rb") as file:

@@ -22,7 +22,7 @@ RECIPE: Final = "configs/recipes/demo/pipeline.yaml"
 TRAINING: Final = "configs/recipes/demo/train.yaml"
 HELDOUT: Final = "corrupt/masked_lm-20/heldout/manifest.json"
 """Held-out set for the loss: two masks in ten tokens; training has four."""
-_CLOSE: Final = 1e-4
+_MAX_DIFFERENCE: Final = 1e-4
 """Maximum difference of two probabilities."""
 SENTENCES: Final = (
     "If the <mask> is not found, raise an exception.",
@@ -100,7 +100,9 @@ def compare_guesses(run: Path, exported: Path, texts: Sequence[str]) -> float:
             )
 
         differences = [abs(a - b) for (_, a), (_, b) in zip(ours, theirs, strict=True)]
-        if [word for word, _ in ours] != [word for word, _ in theirs] or max(differences) > _CLOSE:
+        if [word for word, _ in ours] != [word for word, _ in theirs] or max(
+            differences
+        ) > _MAX_DIFFERENCE:
             raise IntegrityError(
                 f"{exported}: transformers makes other predictions for {text!r} than {run}"
             )

@@ -41,7 +41,8 @@ def difference_text(first: Sequence[float], second: Sequence[float], digits: int
     return f"{difference} ± {stdev(first) + stdev(second):.{digits}f}"
 
 
-_SCORES: Final = "scores"
+_SCORES_FOLDER: Final = "scores"
+"""Folder, next to the runs, of the files with their scores."""
 _BASELINES: Final = {
     "majority": "always giving the most frequent answer",
     "words": "counting words",
@@ -88,12 +89,12 @@ def score_run(run: Path, split: str, path: Path) -> None:
 
 def scores_path(folder: Path, split: str, seed: int) -> Path:
     """Return the file of a seed's scores; other splits than dev have separate folders."""
-    return folder / _SCORES / ("" if split == "dev" else split) / f"seed-{seed}.json"
+    return folder / _SCORES_FOLDER / ("" if split == "dev" else split) / f"seed-{seed}.json"
 
 
 def read_by_split(folder: Path) -> dict[str, list[ScoredRun]]:
     """Return the scores of all seeds in a folder on dev, and on each test set by name."""
-    further = sorted(path.name for path in (folder / _SCORES).glob("test_*"))
+    further = sorted(path.name for path in (folder / _SCORES_FOLDER).glob("test_*"))
     return {"dev": read_scored(folder)} | {
         name.removeprefix("test_"): read_scored(folder, name) for name in further
     }

@@ -19,9 +19,13 @@ from clozeline.pipeline.shards.store import as_url
 from clozeline.tools.experiments.multirun.runner import run_step, write_pages
 from clozeline.tools.experiments.multirun.study_plan import STUDY, Variant, have_own_pipelines
 
-_MEASURE: Final = "heldout-"
-_UNTOUCHED: Final = {"clean": {"language": None, "filters": []}, "heldout": {"fraction": 0}}
-"""Held-out text is measured unchanged."""
+_MEASURE_PREFIX: Final = "heldout-"
+"""Beginning of the name of a set that a measure is computed on."""
+_UNCHANGED_TEXT_KEYS: Final = {
+    "clean": {"language": None, "filters": []},
+    "heldout": {"fraction": 0},
+}
+"""Keys of a recipe that keep every text of a held-out set as it is."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,7 @@ def make_all_sets(
 def find_measured_sets(variant: Variant, folders: Mapping[str, Path]) -> dict[str, Path] | None:
     """Return the held-out set of each measure with separate files; None without any."""
     measured = (
-        (measure, name, folders.get(_MEASURE + measure))
+        (measure, name, folders.get(_MEASURE_PREFIX + measure))
         for measure, name in variant.measures.items()
     )
     return {
@@ -151,9 +155,9 @@ def _make_each(
 
     for measure, measure_files in heldout.items():
         dropping = dict.fromkeys(("dedup", "decontaminate", "balance") & recipe.keys())
-        keys = merge(Recipe, same_tokenizer, _UNTOUCHED | dropping)
-        folders[_MEASURE + measure] = _run(
-            output, _MEASURE + measure, keys, _absolute(measure_files)
+        keys = merge(Recipe, same_tokenizer, _UNCHANGED_TEXT_KEYS | dropping)
+        folders[_MEASURE_PREFIX + measure] = _run(
+            output, _MEASURE_PREFIX + measure, keys, _absolute(measure_files)
         )
 
     return folders

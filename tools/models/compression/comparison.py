@@ -40,10 +40,11 @@ Batches: TypeAlias = Callable[[int], Iterator[Mapping[str, Tensor]]]
 """Return batches of some number of rows."""
 BATCHES: Final = (1, 32)
 """Rows of the measured forward passes."""
-_WARMUP: Final = 2
-_SCORES: Final = 1 << 24
-"""Scores of a vocabulary that are in memory at a time; those of 32 rows can take more bytes than
-the model."""
+_WARMUP_PASSES: Final = 2
+"""Untimed passes of each model before the timed passes."""
+_MAX_SCORES_IN_MEMORY: Final = 1 << 24
+"""Most vocabulary scores in memory at a time; the scores of 32 rows can take more bytes than the
+model."""
 
 
 class Sizes(NamedTuple):
@@ -55,16 +56,18 @@ class Sizes(NamedTuple):
     stored: int
     """bytes of the weights on disk"""
     flops: float
-    """of one row's forward pass with its heads, matrix products only"""
+    """FLOPs of the forward pass of one row with all heads, matrix products only"""
     integers: bool = False
     """weights are stored as integers, which other kernels multiply"""
 
 
 class Latency(NamedTuple):
-    """Median seconds of a forward pass, of a model and of the dense one in turn."""
+    """Median seconds of a forward pass, of a model and of the dense model, which take turns."""
 
     own: float
+    """of the model"""
     dense: float
+    """of the dense model"""
 
 
 def measure_sizes(run: TrainedModel, length: int) -> Sizes:
@@ -84,7 +87,8 @@ def measure_sizes(run: TrainedModel, length: int) -> Sizes:
     )
     if isinstance(model, TokenPruning):
         forward -= _count_saved_flops(model, length)
-    # a run's weights are next to optimizer states, which the model does not need
+    # A run stores its weights next to optimizer states, which the model does not need: then the
+    # bytes of the tensors are counted.
     stored = sum(path.stat().st_size for path in checkpoint.files)
     stored = stored or sum(tensor.nbytes for tensor in checkpoint.tensors.values())
     integers = any(map(holds_integers, checkpoint.tensors.values()))
@@ -114,11 +118,12 @@ def measure_latencies(
     The two models take turns, so that both meet the same state of the machine.
 
     Args:
-        dense: the model before.
-        model: the smaller one.
+        dense: the model before compression.
+        model: the compressed model.
         length: tokens of a row; at most what both position tables hold.
         repeats: timed passes of each model.
-        batches: of some number of rows, one for each pass; None: the same one of random tokens.
+        batches: yields a batch of some number of rows for each pass; None: all passes read the
+            same batch of random tokens.
     """
     smaller = model.early.model if isinstance(model, ExitingModel) else model
     limits = [
@@ -132,15 +137,15 @@ def measure_latencies(
             passes = repeat(random_batch(dense, rows, length)) if batches is None else batches(rows)
             seconds: tuple[list[float], list[float]] = ([], [])
 
-            for number, batch in zip(range(_WARMUP + repeats), passes, strict=False):
+            for number, batch in zip(range(_WARMUP_PASSES + repeats), passes, strict=False):
                 pairs: list[tuple[Model | ExitingModel, list[float]]] = list(
                     zip((model, dense), seconds, strict=True)
                 )
-                # each is the first every other time
-                for own, times in pairs if number % 2 == 0 else reversed(pairs):
+                # the two models take turns in going first
+                for timed_model, times in pairs if number % 2 == 0 else reversed(pairs):
                     start = time.perf_counter()
-                    compute_scores(own, batch)
-                    if number >= _WARMUP:
+                    compute_scores(timed_model, batch)
+                    if number >= _WARMUP_PASSES:
                         times.append(time.perf_counter() - start)
 
             latencies[rows] = Latency(median(seconds[0]), median(seconds[1]))
@@ -158,7 +163,8 @@ def compute_scores(model: Model | ExitingModel, batch: Mapping[str, Tensor]) -> 
         head = model.heads[name]
         if isinstance(head, VocabularyHead):
             for states in torch.split(
-                view.hidden, max(1, _SCORES // (view.hidden.shape[1] * model.vocab_size))
+                view.hidden,
+                max(1, _MAX_SCORES_IN_MEMORY // (view.hidden.shape[1] * model.vocab_size)),
             ):
                 head.logits(states)
         else:
@@ -195,10 +201,11 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-_FASTER: Final = 0.95
-"""Share of the dense model's time, or bytes, from which something is saved; closer to 1 is
-noise."""
-_SOME_ZEROS: Final = 0.01
+_SAVING_RATIO: Final = 0.95
+"""A model saves time or bytes if it needs at most this share of the dense model's; a share closer
+to 1 may be noise."""
+_NOTABLE_ZERO_SHARE: Final = 0.01
+"""Share of parameters that are 0 above which the table says that zeros save no time."""
 _HEADER: Final = (
     "model",
     "parameters",
@@ -234,13 +241,13 @@ class MeasureOptions:
 
 
 class Score(NamedTuple):
-    """The first metric of a task."""
+    """The score of a model on a task, by the first metric of the task."""
 
     metric: str
     values: tuple[float, ...]
-    """one for each run, on the scale of the metric"""
+    """one value for each run, on the scale of the metric"""
     flops: float = 1.0
-    """share of the FLOPs that rows which leave early used"""
+    """share of the FLOPs of all layers that the rows used; below 1 where rows leave early"""
 
 
 @dataclass(frozen=True)
@@ -251,7 +258,7 @@ class ModelRow:
     sizes: Sizes
     dense: Sizes
     latencies: dict[int, Latency] = field(default_factory=dict)
-    """by batch size; empty: the dense model itself"""
+    """latency by batch size; empty: the row of the dense model itself"""
     score: Score | None = None
     dense_score: Score | None = None
     claim: str = ""
@@ -265,16 +272,16 @@ class ModelRow:
         # with the FLOPs and the kernels of the dense model, a difference of time is noise
         computes = self.sizes.flops < self.dense.flops or self.sizes.integers != self.dense.integers
         times = self.latencies.items() if computes else ()
-        faster = [rows for rows, t in times if t.own <= _FASTER * t.dense]
-        slower = [rows for rows, t in times if t.dense <= _FASTER * t.own]
-        saved = ["disk"] if self.sizes.stored <= _FASTER * self.dense.stored else []
+        faster = [rows for rows, t in times if t.own <= _SAVING_RATIO * t.dense]
+        slower = [rows for rows, t in times if t.dense <= _SAVING_RATIO * t.own]
+        saved = ["disk"] if self.sizes.stored <= _SAVING_RATIO * self.dense.stored else []
         saved += [f"time at batch {', '.join(map(str, faster))}"] if faster else []
         zeros = 1 - self.sizes.nonzero / self.sizes.parameters
         multiplied = (
             f": the processor multiplies zeros like any number ({100 * zeros:.0f} % of all "
             "parameters)"
         )
-        nothing = f"nothing measurable{multiplied if zeros > _SOME_ZEROS else ''}"
+        nothing = f"nothing measurable{multiplied if zeros > _NOTABLE_ZERO_SHARE else ''}"
         words = "disk only" if saved == ["disk"] else " and ".join(saved) or nothing
         return f"saves {words}" + (
             f", slower at batch {', '.join(map(str, slower))}" if slower else ""
@@ -307,29 +314,31 @@ def measure_row(
     dense_score: Score | None = None,
     opened: list[TrainedModel] | None = None,
 ) -> ModelRow:
-    """Measure a model next to the dense one, of which it is given the score or computes it.
+    """Measure a model next to the dense model, which is scored only if `dense_score` is None.
 
     Both models are in memory once each, and one at a time while they are scored.
 
     Args:
-        folder: run, model folder, or folder of runs by seed; sizes and latency are those of the
-            first.
-        dense: the model before compression; the same path for its row.
-        options: of the measurements.
-        dense_score: of the dense model, if it has been scored before.
-        opened: the dense model and the other one, if they are in memory already; taken from the
-            list.
+        folder: run, model folder, or folder of runs by seed; sizes and latency are measured
+            on the first run.
+        dense: the model before compression; equal to `folder` for the row of the dense model.
+        options: conditions of the measurements.
+        dense_score: score of the dense model, if it has been scored before.
+        opened: the dense model, then the measured model, if they are in memory already; the list is
+            emptied.
     """
     runs = seeds_of(folder)
-    before = seeds_of(dense)
-    measured = [before[0]] if runs == before else [before[0], runs[0]]
+    dense_runs = seeds_of(dense)
+    measured = [dense_runs[0]] if runs == dense_runs else [dense_runs[0], runs[0]]
     opened = opened or [_open_merged(path) for path in measured]
     sizes = [measure_sizes(run, options.length) for run in opened]
     name = folder.name
-    claim = "" if runs == before else find_claim(runs[0])
+    claim = "" if runs == dense_runs else find_claim(runs[0])
     latencies = {}
     exits = None
-    if runs != before and any(head.exits for head in opened[1].checkpoint.config.heads.values()):
+    if runs != dense_runs and any(
+        head.exits for head in opened[1].checkpoint.config.heads.values()
+    ):
         exits = options.exit
     if exits is not None:
         name = f"{name}, {exits}"
@@ -339,7 +348,7 @@ def measure_row(
         latencies = measure_latencies(
             opened[0].model, exiting, options.length, options.repeats, timed.batches
         )
-    elif runs != before:
+    elif runs != dense_runs:
         latencies = measure_latencies(
             opened[0].model, opened[1].model, options.length, options.repeats
         )
@@ -350,7 +359,7 @@ def measure_row(
     if options.task is not None:
         own_score = score(runs, options.split, options.task, exits)
         dense_score = dense_score or (
-            score(before, options.split, options.task) if runs != before else own_score
+            score(dense_runs, options.split, options.task) if runs != dense_runs else own_score
         )
 
     share = 1.0 if own_score is None else own_score.flops
@@ -367,10 +376,10 @@ def _open_merged(folder: Path) -> TrainedModel:
 def seeds_of(folder: Path) -> list[Path]:
     """Return the runs in a folder with a run for each seed, such as an output of finetune.
 
-    The folder if it is a model.
+    A folder that is itself a run or a model is returned alone.
 
     Raises:
-        ConfigurationError: it is neither.
+        ConfigurationError: the folder is none of these.
     """
     if steps_in(folder / "checkpoints") or any(
         (folder / name).is_file() for name in (MODEL, "config.json")

@@ -35,8 +35,9 @@ from clozeline.train.data.sets.recorded_sets import SETS_FILE
 
 RECORD: Final = "compression.json"
 """File that says how a folder was compressed."""
-_FOLLOWED: Final = 8
-"""Runs that started from one another, from a fine-tuned one back to the compressed one."""
+_MAX_ANCESTORS: Final = 8
+"""Longest chain of runs, each initialized from the next, in which the compressed run is looked
+for."""
 
 
 def write_compressed(run: TrainedModel, output: Path, smaller: Checkpoint, method: str) -> None:
@@ -109,7 +110,7 @@ def find_claim(folder: Path) -> str:
 
     The model is a folder, or what a run was initialized from.
     """
-    for _ in range(_FOLLOWED):
+    for _ in range(_MAX_ANCESTORS):
         if (path := folder / RECORD).is_file():
             try:
                 record = verify_checksum(read_json(path) or {}, path, 1)

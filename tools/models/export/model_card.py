@@ -8,7 +8,7 @@ from clozeline.hub import origin_of
 from clozeline.model.checkpoints import Export
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
-_FRONT = """---
+_FRONT_MATTER = """---
 library_name: transformers
 license: {license_id}
 language: {languages}
@@ -31,13 +31,13 @@ from transformers import {loader}{tokenizer_import}
 model = {loader}.from_pretrained("path/to/this/folder"{options})
 {tokenizer_line}```
 """
-_LITERAL = """
+_SPELLED_SPECIAL_TOKENS = """
 In the training text, special tokens that a text spells out, such as `{mark}`, are ordinary letters.
 Read text of unknown origin the same way: `tokenizer(text, split_special_tokens=True)`. Without it
 they become the special tokens themselves, which a prompt with `{mark}` in it needs. A unigram model
 joins them in either case.
 """
-_WORDS: Final = """
+_WORDS_AT_FIRST_TOKEN: Final = """
 ## Words
 
 The model was trained on words joined by single blanks. The tag of a word is that of its first token
@@ -58,7 +58,7 @@ for word in words:
     start += len(word) + 1
 ```
 """
-_LAST: Final = """
+_WORDS_AT_LAST_TOKEN: Final = """
 ## Words
 
 The model was trained on words joined by single blanks. The tag of a word is that of its last token.
@@ -83,7 +83,9 @@ def model_card(
     }
 
     rows = "\n".join(f"| {_cell(key)} | {_cell(value)} |" for key, value in listed.items())
-    front = _FRONT.format(license_id=json.dumps(license_id), languages=json.dumps(list(languages)))
+    front = _FRONT_MATTER.format(
+        license_id=json.dumps(license_id), languages=json.dumps(list(languages))
+    )
     lines = {"tokenizer_import": "", "tokenizer_line": ""}
     literal = ""
 
@@ -93,7 +95,7 @@ def model_card(
             'tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder")\n'
         )
         specials = trained.tokenizer.vocabulary.specials  # the mask, or any other special token
-        literal = _LITERAL.format(
+        literal = _SPELLED_SPECIAL_TOKENS.format(
             mark=trained.tokenizer.piece(specials.get("mask", next(iter(specials.values()))))
         )
 
@@ -107,7 +109,11 @@ def model_card(
         **lines,
     )
     # a decoder has read a word at its last token
-    words = _LAST if trained.checkpoint.config.architecture == "decoder" else _WORDS
+    words = (
+        _WORDS_AT_LAST_TOKEN
+        if trained.checkpoint.config.architecture == "decoder"
+        else _WORDS_AT_FIRST_TOKEN
+    )
     return front + body + (words if has_words else "") + literal
 
 

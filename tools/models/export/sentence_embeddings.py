@@ -9,16 +9,17 @@ from clozeline.model.configuration.head import module_name
 from clozeline.tools.model_folder import write_tensors
 from clozeline.train.startup.export_plan import POOLER, POOLS, SIMILARITY
 
-_ALWAYS: Final = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
-"""Modes that each version of `Pooling` knows, and reads."""
+_MODES_OF_ALL_VERSIONS: Final = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
+"""Pooling modes that every version of sentence-transformers reads."""
 
 
 def write_modules(folder: Path, pooling: str, checkpoint: Checkpoint, length: int | None) -> None:
     """Publish `modules.json` and its modules.
 
-    They are the Transformer, a pool, and the trained pooler behind it.
+    The modules are the Transformer, a pool, and the trained pooler behind the pool.
 
-    Vectors of the head similarity have length 1, as in its training. `length` is the number of
+    A model with a head for similarity also gets a module that normalizes vectors to length 1, as in
+    training. `length` is the number of
     tokens at which texts are cut, None without a limit.
     """
     config = checkpoint.config
@@ -29,7 +30,7 @@ def write_modules(folder: Path, pooling: str, checkpoint: Checkpoint, length: in
     chosen = "cls" if pooling == POOLER else pooling
     keys = {
         f"pooling_mode_{mode}": mode == POOLS[chosen]
-        for mode in dict.fromkeys((*_ALWAYS, POOLS[chosen]))
+        for mode in dict.fromkeys((*_MODES_OF_ALL_VERSIONS, POOLS[chosen]))
     }
     publish_json(
         folder / "1_Pooling" / "config.json", {"word_embedding_dimension": config.dim, **keys}

@@ -1,8 +1,9 @@
 """Verify an export.
 
-The foreign library loads it, computes the same scores, and adds the special tokens of training.
+transformers loads the exported folder and computes the scores again; its tokenizer must add the
+special tokens of the training rows.
 
-transformers is imported offline, and without what it and the libraries it loads print.
+transformers is imported offline; what transformers and its own libraries print is suppressed.
 """
 
 import logging
@@ -27,29 +28,34 @@ from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.data.sets.text_form import reads_prompts
 
-_ROWS: Final = 30
-"""Rows that are compared."""
-_SHOWN: Final = 120
-_HEAD: Final = ("cls", "bos")
-_TAIL: Final = ("sep", "eos")
-_IDS: Final = 6
+_COMPARED_ROWS: Final = 30
+"""Number of training rows whose special tokens are compared."""
+_SHOWN_CHARACTERS: Final = 120
+"""Length to which a message shortens a row."""
+_FIRST_ROLES: Final = ("cls", "bos")
+"""Roles of the special tokens that may begin a row."""
+_LAST_ROLES: Final = ("sep", "eos")
+"""Roles of the special tokens that may end a row."""
+_COMPARED_IDS: Final = 6
 """Ordinary tokens of the row on which scores are compared."""
-_APART: Final = 1e-2
-"""Largest difference of scores, as a share of the largest score; classes sum in another order."""
-_INSTEAD: Final = "nothing was written: choose another type=, or keep the model in our format"
+_MAX_RELATIVE_DIFFERENCE: Final = 1e-2
+"""Largest difference of scores, as a share of the largest score; a transformers class adds numbers
+in another order."""
+_ADVICE: Final = "nothing was written: choose another type=, or keep the model in our format"
 
 Logits: TypeAlias = Callable[[Tensor], list[Tensor]]
-"""Return the scores of each head, in the order of the heads' names, as classes of transformers have
-them."""
+"""Return the scores of each head, in the order of the heads' names and in the shapes that
+transformers classes return."""
 
 
 def import_transformers(purpose: str) -> ModuleType:
     """Return transformers without progress bars.
 
-    Warnings about kernels for other machines are off, too.
+    Warnings about kernels for other machines are not printed either.
 
     Raises:
-        ConfigurationError: it is not installed; `purpose` begins the message, such as "--theirs".
+        ConfigurationError: transformers is not installed; `purpose` begins the
+            message, such as "--theirs".
     """
     os.environ["HF_HUB_OFFLINE"] = "1"  # read when transformers is imported
 
@@ -76,7 +82,7 @@ def import_transformers(purpose: str) -> ModuleType:
 def refusals_of(folder: Path) -> Iterator[None]:
     """Raise a ConfigurationError where transformers cannot run the model of a folder.
 
-    Its text is the first sentence of transformers.
+    The message quotes the first sentence of the error that transformers raised.
     """
     try:
         yield
@@ -112,16 +118,16 @@ def logits_of(checkpoint: Checkpoint) -> Logits:
 def load_and_compare(folder: Path, name: Path, export: Export) -> str:
     """Return how an export loads, and how far its scores are from ours, for people.
 
-    Without transformers not tried.
+    If transformers is not installed, the returned words say that loading was not tried.
 
     Args:
         folder: a complete export.
-        name: of the folder in messages.
-        export: what was written there.
+        name: name of the folder in messages.
+        export: the model that was written to the folder.
 
     Raises:
-        ConfigurationError: the class refuses the folder, lacks tensors of it, fails at its first
-            call, or computes something else.
+        ConfigurationError: the transformers class refuses the folder, ignores or lacks some of its
+            tensors, fails at its first call, or computes other scores.
     """
     loader = export.loader
 
@@ -150,10 +156,10 @@ def load_and_compare(folder: Path, name: Path, export: Export) -> str:
         reads_two = model.config.is_encoder_decoder and "Encoder" not in loader
         with torch.no_grad():
             scores = model.eval()(**rows, **({"decoder_input_ids": ids} if reads_two else {}))
-    except Exception as error:  # whatever the class raises, the export is invalid
+    except Exception as error:  # whatever the transformers class raises, the export is invalid
         why = " ".join(str(error).split()) or type(error).__name__
         raise ConfigurationError(
-            f"{name}: {loader} of transformers cannot run this model: {why}; {_INSTEAD}"
+            f"{name}: {loader} of transformers cannot run this model: {why}; {_ADVICE}"
         ) from error
     finally:
         transformers.utils.logging.set_verbosity(level)
@@ -162,10 +168,10 @@ def load_and_compare(folder: Path, name: Path, export: Export) -> str:
     apart = _compare_scores(export, theirs, ids)
     if apart is None:
         return f"loaded by {loader}"
-    if not apart <= _APART:
+    if not apart <= _MAX_RELATIVE_DIFFERENCE:
         raise ConfigurationError(
             f"{name}: {loader} of transformers computes other scores than this model, {apart:.2g} "
-            f"of the largest one apart; {_INSTEAD}"
+            f"of the largest one apart; {_ADVICE}"
         )
 
     return f"loaded by {loader}, scores {apart:.0e} apart"
@@ -174,7 +180,7 @@ def load_and_compare(folder: Path, name: Path, export: Export) -> str:
 def _ids_for(export: Export) -> Tensor:
     """Return a row of ordinary tokens.
 
-    That of an encoder-decoder ends with the end token, which classifiers read.
+    The row of an encoder-decoder ends with the end token, which classifiers read.
     """
     special = {
         token
@@ -184,7 +190,7 @@ def _ids_for(export: Export) -> Tensor:
     }
 
     ordinary = (token for token in range(export.model.vocab_size) if token not in special)
-    row = list(islice(ordinary, _IDS)) or [0]
+    row = list(islice(ordinary, _COMPARED_IDS)) or [0]
     end = export.config.get("eos_token_id")
     if export.model.config.architecture == "encoder_decoder" and end is not None:
         row.append(int(np.ravel(end)[0]))
@@ -192,12 +198,10 @@ def _ids_for(export: Export) -> Tensor:
 
 
 def _compare_scores(export: Export, theirs: list[Tensor], ids: Tensor) -> float | None:
-    """Return the largest difference from our scores, as a share of the largest.
+    """Return the largest difference between our and their scores, as a share of our largest score.
 
-    None where they are not compared.
-
-    Bodies, integers, half-precision weights and choices, which a row of their own stands for, are
-    only loaded.
+    None where scores are not compared: exports without a head, with integer or half-precision
+    weights, or for multiple choice (each choice needs its own row) are only loaded.
     """
     is_plain = export.config["dtype" if "dtype" in export.config else "torch_dtype"] == "float32"
     choices = "multiple_choice" in export.model.config.targets.values()
@@ -218,14 +222,14 @@ def _compare_scores(export: Export, theirs: list[Tensor], ids: Tensor) -> float 
 
 
 def compare_training_rows(folder: Path, trained: TrainedModel) -> str:
-    """Return a line about the special tokens of training rows, or why it cannot compare them."""
+    """Return a line about the special tokens of training rows, or why they are not compared."""
     if trained.tokenizer_folder is None or not trained.recorded:
         return ""
-    first = trained.recorded[0]
+    first_set = trained.recorded[0]
 
     try:
-        rows = open_shards(Path(first.path))
-    except ClozelineError as error:  # it may have been moved
+        rows = open_shards(Path(first_set.path))
+    except ClozelineError as error:  # the set may have been moved
         return f"frame: not compared with training rows: {error}"
 
     exported = import_transformers("export-model").AutoTokenizer.from_pretrained(
@@ -233,7 +237,7 @@ def compare_training_rows(folder: Path, trained: TrainedModel) -> str:
     )
     ids = (row["input_ids"] for row in rows if "input_ids" in row)
     return compare_frames(
-        ids, trained.tokenizer, exported, is_prompt=reads_prompts(first.objective)
+        ids, trained.tokenizer, exported, is_prompt=reads_prompts(first_set.objective)
     )
 
 
@@ -252,19 +256,19 @@ def compare_frames(
     entire = 0
     differing = list[str]()
     roles = tokenizer.vocabulary.specials
-    around = {token for role, token in roles.items() if role in (*_HEAD, *_TAIL)}
+    around = {token for role, token in roles.items() if role in (*_FIRST_ROLES, *_LAST_ROLES)}
     framed_letter = exported("a").input_ids
     inside = [position for position, token in enumerate(framed_letter) if token not in around] or [
         0
     ]
     head = framed_letter[: inside[0]]
     tail = framed_letter[inside[-1] + 1 :]
-    last = {roles[role] for role in _TAIL if role in roles}
-    first = {
-        roles[role] for role in _HEAD if role in roles
-    } - last  # a packed row may begin with a separator
+    last_ids = {roles[role] for role in _LAST_ROLES if role in roles}
+    first_ids = {
+        roles[role] for role in _FIRST_ROLES if role in roles
+    } - last_ids  # a packed row may begin with a separator
 
-    for ids in islice(rows, _ROWS):
+    for ids in islice(rows, _COMPARED_ROWS):
         row = [int(token) for token in ids]
         while is_prompt and row and special[row[-1]]:
             row.pop()
@@ -282,17 +286,18 @@ def compare_frames(
         ):
             entire += 1
             framed = exported(*spelled).input_ids
-            same = framed == row
+            is_same = framed == row
         else:
             framed = [*head, *tail]
-            begins = row[: len(head)] == head if head else row[0] not in first
-            same = begins and (row[-len(tail) :] == tail if tail else row[-1] not in last)
+            begins = row[: len(head)] == head if head else row[0] not in first_ids
+            is_same = begins and (row[-len(tail) :] == tail if tail else row[-1] not in last_ids)
 
-        if not same:
+        if not is_same:
             ours, theirs = (
                 " ".join(exported.convert_ids_to_tokens(each)) for each in (row, framed)
             )
-            differing.append(f"{ours[:_SHOWN]} in training, {theirs[:_SHOWN] or 'nothing'} there")
+            limit = _SHOWN_CHARACTERS
+            differing.append(f"{ours[:limit]} in training, {theirs[:limit] or 'nothing'} there")
 
     if not compared:
         return ""

@@ -22,7 +22,7 @@ from clozeline.tools.models.export.torchao_format import write_torchao
 from clozeline.train.checkpoint.trained_model import TrainedModel
 from clozeline.train.startup.export_plan import CARD, ExportPlan
 
-_SHOWN: Final = 80
+_SHOWN_CHARACTERS: Final = 80
 """Characters of a text that a message shows."""
 
 
@@ -131,7 +131,7 @@ def _write_tokenizer(folder: Path, plan: ExportPlan, export: Export) -> str:
     if plan.tokenizer is None:
         return "without a tokenizer: none was found"
     report = export_tokenizer(plan.tokenizer, folder, plan.texts, model=export.config)
-    first = f", such as {report.differing[0][:_SHOWN]!r}" if report.differing else ""
+    first = f", such as {report.differing[0][:_SHOWN_CHARACTERS]!r}" if report.differing else ""
     compared = f"{report.texts} texts compared with split_special_tokens=True"
     lines = [f"tokenizer: {compared}, {len(report.differing) or 'none'} with other ids{first}"]
     if report.published:

@@ -12,13 +12,13 @@ from clozeline.errors import IntegrityError
 from clozeline.files import parse_json, publish_text
 from clozeline.repair import rebuild_hint
 
-_FILE: Final = "answer_threshold.json"
+_THRESHOLD_FILE: Final = "answer_threshold.json"
 
 
 def store_threshold(run: Path, threshold: float, settings: dict[str, object]) -> None:
     """Write the threshold of a run, with the checkpoint and the set on which it was chosen."""
     publish_text(
-        run / _FILE,
+        run / _THRESHOLD_FILE,
         json.dumps(add_checksum({"threshold": threshold, **settings}), sort_keys=True, indent=1)
         + "\n",
     )
@@ -30,7 +30,7 @@ def read_threshold(run: Path, checkpoint: str) -> float:
     Raises:
         IntegrityError: the file is damaged.
     """
-    path = run / _FILE
+    path = run / _THRESHOLD_FILE
     if not path.is_file():
         return 0.0
     try:

@@ -13,9 +13,10 @@ from clozeline.terminal import align_rows
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 from clozeline.train.task_heads._task_head import Record, TaskHead
 
-_WORST: Final = 10
-_CLASSES: Final = 12
-"""Classes of the printed confusion matrix, those with most errors first."""
+_SHOWN_PREDICTIONS: Final = 10
+"""Number of wrong predictions that are printed, the worst first."""
+_SHOWN_CLASSES: Final = 12
+"""Number of classes in the printed confusion matrix: the classes with most errors."""
 
 
 def collect_answers(
@@ -64,7 +65,7 @@ def error_lines(answer: TaskHead, records: Sequence[Record]) -> Iterator[str]:
         (record for record in records if record["error"] > 0), key=lambda record: -record["error"]
     )
     yield f"Wrong: {len(worst):,} of {len(records):,}{', the worst' if worst else ''}"
-    yield from record_lines(worst[:_WORST])
+    yield from record_lines(worst[:_SHOWN_PREDICTIONS])
 
 
 def _confusion(labels: Sequence[str], pairs: Mapping[tuple[str, str], int]) -> Iterator[str]:
@@ -72,9 +73,9 @@ def _confusion(labels: Sequence[str], pairs: Mapping[tuple[str, str], int]) -> I
     for (gold, guess), count in pairs.items():
         errors.update({gold: count, guess: count} if gold != guess else {})
     names = [name for name in labels if any(name in pair for pair in pairs)]
-    most = sorted(names, key=lambda name: (-errors[name], names.index(name)))[:_CLASSES]
+    most = sorted(names, key=lambda name: (-errors[name], names.index(name)))[:_SHOWN_CLASSES]
     shown = [name for name in names if name in most]
-    left_out = f" ({_CLASSES} classes with most errors)" if len(shown) < len(names) else ""
+    left_out = f" ({_SHOWN_CLASSES} classes with most errors)" if len(shown) < len(names) else ""
     yield f"Confusion{left_out}: gold by predicted:"
     yield from _table(
         ["gold", *shown],

@@ -21,7 +21,8 @@ from clozeline.pipeline.rows import RowBatch
 from clozeline.pipeline.shards import ShardSet
 from clozeline.train.data.stream.collate import Collate
 
-_BATCH: Final = 32
+_BATCH_ROWS: Final = 32
+"""Number of rows in a batch."""
 FEWEST_DOCUMENTS: Final = 30
 """Documents of a held-out set below which its standard error is computed and shown."""
 
@@ -130,8 +131,8 @@ def _batch_losses(
     model: Model, rows: RowBatch, order: Int64, collate: Collate
 ) -> Iterator[Mapping[str, Loss]]:
     """Yield the losses of the heads on some rows, a batch at a time."""
-    for first in range(0, len(order), _BATCH):
-        batch = order[first : first + _BATCH]
+    for first in range(0, len(order), _BATCH_ROWS):
+        batch = order[first : first + _BATCH_ROWS]
         columns = {name: rows.columns[name].take(batch) for name in collate.columns}
         with torch.no_grad():
             losses = model(collate(columns, np.ones(len(batch), np.float32)))

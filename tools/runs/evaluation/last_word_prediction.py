@@ -20,8 +20,8 @@ from clozeline.tools.runs.evaluation.score_notes import note_few_items, note_if_
 from clozeline.tools.runs.inference.text_likelihoods import choose_score, first_token, ready_scores
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
-_BATCH: Final = 64
-"""passages per batch; none depends on the others"""
+_BATCH_PASSAGES: Final = 64
+"""passages per batch; the prediction of a passage does not depend on the others in its batch"""
 _LARGEST_SHOWN: Final = 10.0
 """Nats per word up to which the perplexity is shown, too: e ** 10 is 22,026."""
 
@@ -89,7 +89,9 @@ def score(trained: TrainedModel, path: Path, form: NormalForm = "prose") -> dict
     # how many rows end with the tokens that the model would generate
     right = 0
 
-    for batch in (chosen[begin : begin + _BATCH] for begin in range(0, len(chosen), _BATCH)):
+    for batch in (
+        chosen[begin : begin + _BATCH_PASSAGES] for begin in range(0, len(chosen), _BATCH_PASSAGES)
+    ):
         decoding = Decoding(max_tokens=max(row.asked for row in batch))
         continuations = generate(trained.model, [row.ids[: -row.asked] for row in batch], decoding)
         pairs = zip(continuations, batch, strict=True)

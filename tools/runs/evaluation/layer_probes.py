@@ -81,15 +81,15 @@ def probe_scores(trained: TrainedModel, task: Path, split: str) -> dict[str, obj
     for text, label in zip(train.texts, train.classes.tolist(), strict=True):
         by_word[text][label] += 1
     overall = Counter(train.classes.tolist()).most_common(1)[0][0]
-    usual = np.array(
+    most_frequent_tags = np.array(
         [by_word[text].most_common(1)[0][0] if text in by_word else overall for text in test.texts]
     )
     ambiguous = np.array([len(by_word.get(text, ())) > 1 for text in test.texts])
 
     def accuracies(predicted: Int64) -> dict[str, float | None]:
-        right = predicted == test.classes
-        of_ambiguous = float(right[ambiguous].mean()) if ambiguous.any() else None
-        return {"accuracy": float(right.mean()), "ambiguous_accuracy": of_ambiguous}
+        is_right = predicted == test.classes
+        of_ambiguous = float(is_right[ambiguous].mean()) if ambiguous.any() else None
+        return {"accuracy": float(is_right.mean()), "ambiguous_accuracy": of_ambiguous}
 
     layers = []
 
@@ -106,7 +106,7 @@ def probe_scores(trained: TrainedModel, task: Path, split: str) -> dict[str, obj
         "words": len(test.texts),
         "ambiguous_words": int(ambiguous.sum()),
         "layers": layers,
-        "baselines": {"most_frequent_tag": accuracies(usual)},
+        "baselines": {"most_frequent_tag": accuracies(most_frequent_tags)},
     }
 
 
@@ -119,15 +119,17 @@ def probe_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     )
 
     yield f"  {'layer':<28}{'all words':>10}{'ambiguous':>11}"
-    named = [
-        ("0 (embeddings)" if number == 0 else str(number), of)
-        for number, of in enumerate(scores["layers"])
+    layer_scores = [
+        ("0 (embeddings)" if number == 0 else str(number), accuracy)
+        for number, accuracy in enumerate(scores["layers"])
     ]
-    for name, of in [
-        *named,
-        *((f"baseline {name}", of) for name, of in scores["baselines"].items()),
+    for name, accuracy in [
+        *layer_scores,
+        *((f"baseline {name}", accuracy) for name, accuracy in scores["baselines"].items()),
     ]:
-        shown = (f"{100 * of[key]:.1f} %" if of[key] is not None else "-" for key in of)
+        shown = (
+            f"{100 * accuracy[key]:.1f} %" if accuracy[key] is not None else "-" for key in accuracy
+        )
         yield f"  {name:<28}{next(shown):>10}{next(shown):>11}"
 
 

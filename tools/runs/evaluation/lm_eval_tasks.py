@@ -21,8 +21,8 @@ from clozeline.tools.runs.inference.generation import find_end_ids
 from clozeline.tools.runs.inference.text_likelihoods import open_scorer
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
-_TOKENS: Final = 1 << 13
-"""Tokens of a batch, whose scores over the vocabulary are in memory."""
+_BATCH_TOKENS: Final = 1 << 13
+"""Most tokens in a batch: the vocabulary scores of all its tokens are in memory at once."""
 _NEW_TOKENS: Final = 256
 """Most new tokens of a task that names no maximum, as in the harness."""
 
@@ -95,7 +95,7 @@ class RunScores:
         rows = [[*context, *continuation][-(self.length + 1) :] for context, continuation in pairs]
         found: list[tuple[float, bool]] = [(0.0, True)] * len(pairs)
 
-        for group in group_by_length([len(row) - 1 for row in rows], _TOKENS):
+        for group in group_by_length([len(row) - 1 for row in rows], _BATCH_TOKENS):
             with torch.no_grad():
                 scores = model.logits(
                     batch_tensors([rows[number][:-1] for number in group], device)

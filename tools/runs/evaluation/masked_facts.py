@@ -16,10 +16,10 @@ from clozeline.tools.runs.inference.text_likelihoods import choose_score, ready_
 from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _MASK: Final = "[MASK]"
-_TOP: Final = 10
-_FEWEST_CANDIDATES: Final = 10 * _TOP
-"""Candidates from which the share of correct words in the top ten is reported: of fewer, many are
-there by chance."""
+_TOP_WORDS: Final = 10
+_FEWEST_CANDIDATES: Final = 10 * _TOP_WORDS
+"""Number of candidates from which precision at 10 is reported: with fewer candidates, many correct
+words are in the top ten by chance."""
 
 
 class Fact(NamedTuple):
@@ -130,7 +130,11 @@ def _mean_over_relations(
         name: {
             "n": len(indices),
             "p_at_1": float((ranks[indices] == 1).mean()),
-            **({f"p_at_{_TOP}": float((ranks[indices] <= _TOP).mean())} if has_top else {}),
+            **(
+                {f"p_at_{_TOP_WORDS}": float((ranks[indices] <= _TOP_WORDS).mean())}
+                if has_top
+                else {}
+            ),
             "majority": Counter(asked[index].word for index in indices).most_common(1)[0][1]
             / len(indices),
         }
@@ -138,7 +142,7 @@ def _mean_over_relations(
     }
 
     rows = relations.values()
-    names = ("p_at_1", *([f"p_at_{_TOP}"] if has_top else []), "majority")
+    names = ("p_at_1", *([f"p_at_{_TOP_WORDS}"] if has_top else []), "majority")
     means = {name: float(np.mean([row[name] for row in rows])) if rows else 0.0 for name in names}
     return {**means, "relations": relations}
 
@@ -167,5 +171,5 @@ def fact_lines(scores: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _format_precision(row: Mapping[str, object]) -> str:
-    top = row.get(f"p_at_{_TOP}")
-    return f"P@1 {row['p_at_1']:.4f}" + (f"  P@{_TOP} {top:.4f}" if top is not None else "")
+    top = row.get(f"p_at_{_TOP_WORDS}")
+    return f"P@1 {row['p_at_1']:.4f}" + (f"  P@{_TOP_WORDS} {top:.4f}" if top is not None else "")

@@ -28,7 +28,7 @@ PUBLISHED: Final = {
 }
 """mean accuracy over all 67 paradigms in percent, from the paper"""
 Flags = NDArray[np.bool_]
-_FEWEST: Final = 3
+_FEWEST_PARADIGMS: Final = 3
 """minimum number of paradigms for a correlation"""
 
 
@@ -113,17 +113,17 @@ def _pair_of(fields: Mapping[str, object], stem: str, where: str) -> Pair:
 def compare_first(
     values: Sequence[float] | NDArray[np.float64], pairs: Sequence[Pair]
 ) -> tuple[Flags, Flags]:
-    """Return where the first sentence of each pair has the highest value.
+    """Return in which pairs the first sentence alone has the highest value.
 
-    Also where it shares the highest value.
+    Also return in which pairs it shares the highest value with another sentence.
     """
     sizes = [len(pair.sentences) for pair in pairs]
     starts = np.cumsum([0, *sizes[:-1]])
     others = np.array(values, np.float64)
-    first = others[starts]
+    first_values = others[starts]
     others[starts] = -np.inf
-    best = np.maximum.reduceat(others, starts)
-    return first > best, first == best
+    best_others = np.maximum.reduceat(others, starts)
+    return first_values > best_others, first_values == best_others
 
 
 def score(
@@ -136,7 +136,7 @@ def score(
 ) -> dict[str, Any]:
     """Return the scores of at most `pairs` pairs of each paradigm.
 
-    With baselines from the words of texts.
+    The scores of baselines are counted from the words of the texts `baseline`.
     """
     scorer, chosen = open_scorer(trained, kind)
     words = None if baseline is None else WordNgrams(read_texts(baseline, form))
@@ -146,9 +146,9 @@ def score(
 def pair_scores(
     pairs: Sequence[Pair], scorer: TextScorer, baseline: WordNgrams | None
 ) -> dict[str, Any]:
-    """Return accuracy by paradigm and phenomenon, and of baselines.
+    """Return the accuracy of the model and of baselines, by paradigm and phenomenon.
 
-    Ties are wrong, and counted.
+    A tie counts as a wrong answer; the number of ties is also returned.
 
     The accuracies of a phenomenon and of all pairs are means over paradigms. Because longer
     sentences have lower sums, `same_length` is the accuracy of the pairs with equally many tokens.
@@ -181,18 +181,21 @@ def pair_scores(
             "n": len(rows),
             "accuracy": float(preferred[rows].mean()),
             "ties": int(ties[rows].sum()),
-            "baselines": {kind: float(of[rows].mean()) for kind, of in by_baseline.items()},
+            "baselines": {
+                kind: float(prefers_first[rows].mean())
+                for kind, prefers_first in by_baseline.items()
+            },
         }
         for name, rows in groups.items()
     }
 
     rows_of = paradigms.values()
-    same = float(preferred[same_length].mean()) if same_length.any() else None
+    same_length_accuracy = float(preferred[same_length].mean()) if same_length.any() else None
     return {
         "n": len(pairs),
         "accuracy": _mean(row["accuracy"] for row in rows_of),
         "ties": int(ties.sum()),
-        "same_length": {"n": int(same_length.sum()), "accuracy": same},
+        "same_length": {"n": int(same_length.sum()), "accuracy": same_length_accuracy},
         "baselines": {
             kind: _mean(row["baselines"][kind] for row in rows_of) for kind in by_baseline
         },
@@ -245,9 +248,18 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def _correlate_with_bigram(paradigms: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """Return Pearson's correlation over paradigms; None for few paradigms or a constant."""
-    ours = np.array([paradigm["accuracy"] for paradigm in paradigms.values()])
-    theirs = np.array([paradigm["baselines"]["bigram"] for paradigm in paradigms.values()])
-    if len(ours) < _FEWEST or not ours.std() or not theirs.std():
+    """Return Pearson's correlation of the two accuracies over paradigms.
+
+    None for few paradigms, or if one of the accuracies is the same in all paradigms.
+    """
+    model_accuracies = np.array([paradigm["accuracy"] for paradigm in paradigms.values()])
+    bigram_accuracies = np.array(
+        [paradigm["baselines"]["bigram"] for paradigm in paradigms.values()]
+    )
+    if (
+        len(model_accuracies) < _FEWEST_PARADIGMS
+        or not model_accuracies.std()
+        or not bigram_accuracies.std()
+    ):
         return None
-    return float(np.corrcoef(ours, theirs)[0, 1])
+    return float(np.corrcoef(model_accuracies, bigram_accuracies)[0, 1])

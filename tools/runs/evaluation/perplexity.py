@@ -1,6 +1,6 @@
 """Compute the perplexity, or the pseudo-perplexity, of documents in windows.
 
-Documents never see each other.
+No window contains tokens of two documents.
 """
 
 import math
@@ -34,7 +34,7 @@ from clozeline.train.checkpoint.trained_model import TrainedModel
 
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 _USUAL_DISCOUNT: Final = 0.5
-"""of an order in which no n-gram has count 1, or none has count 2"""
+"""discount for n-grams of a length of which none has count 1, or none has count 2"""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class _Order:
     totals: Int64
     """[(n-1)-grams + 1] sum of the counts of the n-grams that start with it"""
     kinds: Int64
-    """[(n-1)-grams + 1] number of those n-grams"""
+    """[(n-1)-grams + 1] number of different n-grams that start with it"""
     discount: float
 
     def find(self, keys: Int64) -> Int64:

@@ -34,7 +34,7 @@ Precision: TypeAlias = Literal["f32", "f16"]
 FEATURES: Final = "features.arrow"
 MANIFEST: Final = "features.json"
 _FORMAT: Final = 1
-_BATCH: Final = 512
+_BATCH_TEXTS: Final = 512
 """texts whose vectors are in memory at a time"""
 
 
@@ -97,7 +97,7 @@ def write_features(
     with publish(folder / FEATURES) as temporary, contextlib.ExitStack() as opened:
         writer = None
 
-        while group := list(islice(iterator, _BATCH)):
+        while group := list(islice(iterator, _BATCH_TEXTS)):
             # encode a batch of texts, truncate them, and add special tokens
             encoded = trained.tokenizer.encode([text for _, text in group])
             rows = [[*head, *encoding.ids[:room].tolist(), *tail] for encoding in encoded]

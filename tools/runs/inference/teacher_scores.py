@@ -26,15 +26,15 @@ from clozeline.train.data.sets.model_fit import refuse_unreadable
 from clozeline.train.data.sets.stored_scores import StoredScores
 from clozeline.train.data.stream.collate import Collate
 
-_ROWS: Final = 32
-"""Most rows of a forward pass, as in an evaluation."""
-_LOGITS: Final = 1 << 27
-"""Most logits of a forward pass, 512 MiB: rows with more labels are computed in smaller batches."""
-_SCORES: Final = Role("label")
-"""k entries for each label of the row, or for the row"""
-_CACHED: Final = 1 << 18
-"""Logits whose scores a CPU computes at once, 1 MiB: larger intermediate results leave its
-cache."""
+_MAX_ROWS: Final = 32
+"""Most rows in a forward pass, as in an evaluation."""
+_MAX_LOGITS: Final = 1 << 27
+"""Most logits in a forward pass, 512 MiB: rows with more labels are computed in smaller batches."""
+_SCORES_ROLE: Final = Role("label")
+"""Role of the columns with scores: k entries for each label of a row, or for the row itself."""
+_MAX_CPU_LOGITS: Final = 1 << 18
+"""Most logits whose scores a CPU computes at once, 1 MiB: larger intermediate results do not fit
+into its cache."""
 
 
 class TeacherScores:
@@ -88,7 +88,9 @@ class TeacherScores:
 
         moved = {name: tensor.to(self.device) for name, tensor in tensors.items()}
         logits = self._teacher(moved)[f"teacher_logits_{self.stored.head}"][: counts.sum()].float()
-        size = max(1, _CACHED // logits.shape[1]) if self.device.type == "cpu" else len(logits)
+        size = (
+            max(1, _MAX_CPU_LOGITS // logits.shape[1]) if self.device.type == "cpu" else len(logits)
+        )
         k = self.stored.k
         temperature = self.stored.temperature
 
@@ -156,7 +158,7 @@ def draw_classes(logits: Tensor, uniform: Tensor, temperature: float) -> tuple[T
 def score_columns(stored: StoredScores, vocab_size: int) -> list[ColumnSpec]:
     """Return the columns of a column set; weights are fp32 where all classes are stored."""
     ids, *_ = feature_columns(
-        [Feature("teacher_ids", "ids", _SCORES, "classes that the teacher scores")], vocab_size
+        [Feature("teacher_ids", "ids", _SCORES_ROLE, "classes that the teacher scores")], vocab_size
     )
     meaning = (
         "their probabilities" if stored.how == "top" else "their shares of the teacher's draws"
@@ -164,7 +166,7 @@ def score_columns(stored: StoredScores, vocab_size: int) -> list[ColumnSpec]:
     dtype: Dtype = "float32" if stored.how == "top" and stored.k >= vocab_size else "float16"
     return [
         ids,
-        ColumnSpec("teacher_weights", dtype, "list", meaning, replace(_SCORES, fraction=True)),
+        ColumnSpec("teacher_weights", dtype, "list", meaning, replace(_SCORES_ROLE, fraction=True)),
     ]
 
 
@@ -208,7 +210,7 @@ def plan_scores(
             f"k: the head {name} has {classes} classes, expected at most as many, got {k}"
         )
     # rows with many labels, or a large vocabulary: fewer rows at once
-    batch = max(1, min(_ROWS, _LOGITS // (max(1, manifest.max_length) * classes)))
+    batch = max(1, min(_MAX_ROWS, _MAX_LOGITS // (max(1, manifest.max_length) * classes)))
     return StoredScores(
         source=teacher.folder.name,
         digest=teacher.weights_digest,

@@ -26,7 +26,7 @@ masked together with the later tokens of its word (within_word_l2r, arXiv 2305.1
 alone and predicted at the previous position (arXiv 2410.24159); fused: the mean of causal and mntp,
 or pll, for models trained for both"""
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
-_TEXTS: Final = 2048
+_BATCH_TEXTS: Final = 2048
 """texts per batch"""
 
 
@@ -102,8 +102,8 @@ class TextScorer:
 
     def score(self, texts: Sequence[str]) -> Iterator[TextScore]:
         """Yield the score of each text; it does not depend on the other texts."""
-        for start in range(0, len(texts), _TEXTS):
-            part = texts[start : start + _TEXTS]
+        for start in range(0, len(texts), _BATCH_TEXTS):
+            part = texts[start : start + _BATCH_TEXTS]
             encoded = self._trained.tokenizer.encode(part)
             kinds = [self._score_tokens(part, encoded, kind) for kind in self._kinds]
             for scores in zip(*kinds, strict=True):

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from clozeline.train.task_heads._task_head import TaskHead
 
 Item: TypeAlias = tuple[TaskItem | Rejected, Any]
-"""A row, and its id in the file, None without one."""
-_CORPUS: Final = "predict"
+"""A row, and the id that the file gives it; None: the file gives no id."""
+_CORPUS_NAME: Final = "predict"
+"""Name of corpus and source from which the uids of rows to predict are computed."""
 
 
 @dataclass(frozen=True)
@@ -181,12 +182,12 @@ def build_rows(
     frame = FRAMES[objective.options["frame"]]
     form = Form(frame, objective.options["max_length"], opened.train.manifest.config.get("stride"))
     builder = rows_of(opened.facts.head, frame.architecture)(
-        opened.facts, form, opened.trained.tokenizer, _CORPUS, _CORPUS
+        opened.facts, form, opened.trained.tokenizer, _CORPUS_NAME, _CORPUS_NAME
     )
     items = list(reader.complete(items, opened.trained.tokenizer))
     rows = builder.rows(items)
     uids = {
-        document_uid(_CORPUS, _CORPUS, "row", item.index): number
+        document_uid(_CORPUS_NAME, _CORPUS_NAME, "row", item.index): number
         for number, item in enumerate(items)
         if not isinstance(item, Rejected)
     }

@@ -18,8 +18,8 @@ from clozeline.pipeline.rows import ShardRow
 from clozeline.pipeline.shards import ColumnSpec
 from clozeline.tools.shards.exporting.exported_rows import ExportedRows
 
-_LARGEST: Final = 2**32 - 1
-"""An offset in a file has 32 bits."""
+_MAX_FILE_BYTES: Final = 2**32 - 1
+"""Size of the largest MDS file, whose offsets have 32 bits."""
 _ONE_DIMENSION: Final = 1 << 2
 """First byte of an array: its number of dimensions, then two bits for the type of its shape."""
 
@@ -48,10 +48,10 @@ def write_mds(rows: ExportedRows, folder: Path) -> None:
     for number, part in enumerate(rows.files()):
         samples = [_encode_sample(row, columns) for row in part]
         offsets = np.cumsum([4 + 4 * (len(samples) + 1) + len(header), *map(len, samples)])
-        if (size := int(offsets[-1])) > _LARGEST:
+        if (size := int(offsets[-1])) > _MAX_FILE_BYTES:
             raise ConfigurationError(
                 f"rows={rows.file_rows}: a file of this many rows has {size:,} bytes, and MDS "
-                f"files hold at most {_LARGEST:,}; give fewer rows"
+                f"files hold at most {_MAX_FILE_BYTES:,}; give fewer rows"
             )
         name = f"shard.{number:05d}.mds"
         numbers = np.array([len(samples), *offsets], "<u4")

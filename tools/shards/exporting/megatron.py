@@ -18,8 +18,9 @@ from clozeline.tools.shards.exporting.exported_rows import ExportedRows
 _HEADER: Final = struct.Struct("<9sQBQQ")
 _MAGIC: Final = b"MMIDIDX\x00\x00"
 _VERSION: Final = 1
-# Megatron's code and type for the ids of a set: it has no unsigned type of 32 bits.
-_TYPES: Final = {"uint16": (8, "<u2"), "uint32": (4, "<i4")}
+# Type of ids in a set → code and type of the ids in the export: Megatron has no unsigned type of 32
+# bits.
+_CODE_AND_DTYPE: Final = {"uint16": (8, "<u2"), "uint32": (4, "<i4")}
 
 
 def write_megatron(rows: ExportedRows, folder: Path) -> None:
@@ -30,7 +31,7 @@ def write_megatron(rows: ExportedRows, folder: Path) -> None:
     """
     _refuse_other_rows(rows.shards)
     (spec,) = (spec for spec in rows.shards.columns if spec.kind == "list")
-    code, dtype = _TYPES[spec.dtype]
+    code, dtype = _CODE_AND_DTYPE[spec.dtype]
     lengths = []
 
     with (folder / "rows.bin").open("wb") as file:

@@ -16,7 +16,7 @@ from clozeline.seeding import mix
 from clozeline.tools.shards.provenance.document_table import uid_keys
 from clozeline.tools.shards.provenance.packed_documents import packing_of, sample_manifest
 
-_IDENTITY: Final = ("uid", "variant", "document_uid", "document_offset", "copy", "part")
+_IDENTITY_COLUMNS: Final = ("uid", "variant", "document_uid", "document_offset", "copy", "part")
 PARTNER: Final = "partner_document_uid"
 """column of sample sets of pairs: the document of the second segment"""
 PAIR_LABEL: Final = "sentence_label"
@@ -99,7 +99,7 @@ def find_document_rows(
         not_found.append(f"rows of {plural(len(shards.quarantined), 'block')} in quarantine")
 
     def rows_in(block: int) -> Iterator[StoredRow]:
-        rows = shards.read_block(block, columns=(*_IDENTITY, PAIR_LABEL))
+        rows = shards.read_block(block, columns=(*_IDENTITY_COLUMNS, PAIR_LABEL))
         if packing is not None:
             mask = packing.contains_documents(rows, documents_wanted)
         else:

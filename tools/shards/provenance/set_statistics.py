@@ -21,8 +21,8 @@ Counts = NDArray[np.int64]
 LABEL_KINDS: Final = ("the mask", "the label itself", "another token")
 """in the order of `Tally.labels`: the input token at the position of a label"""
 
-_ONE: Final = 2
-"""length of the counts of the lengths 0 and 1"""
+_COUNTS_OF_ZERO_AND_ONE: Final = 2
+"""number of counts of a column whose lists have only the lengths 0 and 1"""
 
 
 @dataclass
@@ -77,7 +77,7 @@ def _single_number_columns(sums: Tally, shards: ShardSet) -> list[str]:
     names = [
         spec.name
         for spec in narrow
-        if not holds_ids(spec) and len(sums.lengths.get(spec.name, ())) <= _ONE
+        if not holds_ids(spec) and len(sums.lengths.get(spec.name, ())) <= _COUNTS_OF_ZERO_AND_ONE
     ]
     sums.numbers = {name: counts for name, counts in sums.numbers.items() if name in names}
     return names
@@ -125,9 +125,10 @@ def mean(counts: Counts) -> float:
 
 Cells: TypeAlias = tuple[str | int | float, ...]
 
-_SHARES: Final = (0.5, 0.9, 0.99)
-_FREQUENT: Final = 8
-_LABELS: Final = ("label_ids", "target_ids")
+_QUANTILES: Final = (0.5, 0.9, 0.99)
+_SHOWN_TOKENS: Final = 8
+"""number of most frequent tokens that the table shows"""
+_LABEL_COLUMNS: Final = ("label_ids", "target_ids")
 _MAX_CLASSES: Final = 16
 """columns with more distinct values are not classes"""
 
@@ -197,7 +198,7 @@ def _length_table(sums: Tally) -> Figures:
     for name, counts in sums.lengths.items():
         smallest = int(np.flatnonzero(counts)[0])
         largest = len(counts) - 1
-        middle = [quantile(counts, share) for share in _SHARES]
+        middle = [quantile(counts, share) for share in _QUANTILES]
         rows.append(
             (
                 name,
@@ -223,7 +224,7 @@ def _label_tables(sums: Tally) -> Iterator[Figures]:
     """
     rows: list[Cells] = []
 
-    for name in _LABELS:
+    for name in _LABEL_COLUMNS:
         if name in sums.ids and "input_ids" in sums.ids:
             labels = int(sums.ids[name].sum())
             inputs = int(sums.ids["input_ids"].sum())
@@ -267,9 +268,11 @@ def _coverage_table(sums: Tally, pieces: TokenRenderer | None) -> Figures:
     for name, counts in sums.ids.items():
         used = int(np.count_nonzero(counts))
         ordered = np.sort(counts)[::-1]
-        needed = [quantile(ordered, share) + 1 if used else 0 for share in _SHARES]
+        needed = [quantile(ordered, share) + 1 if used else 0 for share in _QUANTILES]
         frequent = [
-            int(token) for token in np.argsort(-counts, kind="stable")[:_FREQUENT] if counts[token]
+            int(token)
+            for token in np.argsort(-counts, kind="stable")[:_SHOWN_TOKENS]
+            if counts[token]
         ]
         shown = [
             str(id_) if pieces is None else pieces.piece(id_).replace("\n", "").strip() or "␣"

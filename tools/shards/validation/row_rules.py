@@ -72,17 +72,17 @@ def first_repeated(ragged: Ragged) -> int | None:
 def as_ranks(ragged: Ragged, ranks: NDArray[np.int64]) -> Ragged:
     """Return the rank of each value from a table [ids]; values with the rank -1 are dropped."""
     mapped = ranks[ragged.values]
-    chosen = mapped >= 0
-    counts = np.bincount(row_of_values(ragged)[chosen], minlength=len(ragged))
+    has_rank = mapped >= 0
+    counts = np.bincount(row_of_values(ragged)[has_rank], minlength=len(ragged))
     return Ragged(
-        mapped[chosen], np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
+        mapped[has_rank], np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)))
     )
 
 
 def value_or(ragged: Ragged, default: int) -> NDArray[np.int64]:
     """Return the single value of each row, shape [rows].
 
-    The default for rows of a mixture that lack the column.
+    Rows of a mixture that lack the column get the default.
     """
     single_values = np.full(len(ragged), default, np.int64)
     single = ragged.lengths == 1
@@ -119,9 +119,9 @@ Check: TypeAlias = Callable[[LocatedRows, Manifest], Iterator[Problem]]
 
 
 def rows_with(column: Ragged, block: LocatedRows, manifest: Manifest) -> Bool:
-    """Return which rows must have a column; in a mixture, rows of parts that have it.
+    """Return which rows must have a column; in a mixture, only some objectives may have it.
 
-    A document of a token set may lack its other side.
+    In a token set, a document may lack the column of its second text.
     """
     if manifest.kind == "tokens":
         return column.lengths > 0
@@ -138,7 +138,7 @@ BASE_COLUMNS: Final = {"tokens": "token_ids", "samples": "ids", "examples": "inp
 def check_rows(block: LocatedRows, manifest: Manifest) -> None:
     """Raise IntegrityError for the first row of a block that breaks a rule.
 
-    Rules check the roles of columns, and columns together.
+    Some rules check a column by its role, others compare columns with each other.
     """
     for check in (_codes, _roles, *COLUMN_RULES, _task):
         for row, message in check(block, manifest):
@@ -201,11 +201,11 @@ def _positions(
     name: str, role: Role, columns: Mapping[str, Ragged], present: Bool
 ) -> Iterator[Problem]:
     positions = columns[name]
-    of = columns[role.of]
-    if (row := first_outside(positions, of.lengths)) is not None:
+    indexed = columns[role.of]
+    if (row := first_outside(positions, indexed.lengths)) is not None:
         yield (
             row,
-            f"expected {name} below the {of.lengths[row]} tokens of the row's {role.of}, got "
+            f"expected {name} below the {indexed.lengths[row]} tokens of the row's {role.of}, got "
             f"{positions[row].max()}",
         )
 
@@ -224,10 +224,10 @@ def _starts(
     # a part without tokens, at the end too, starts where the next one does
     if (row := first_outside(starts, np.maximum(lengths, 1))) is not None:
         yield row, f"expected {name} below the row's {lengths[row]} tokens, got {starts[row].max()}"
-    first = np.full(len(starts), -1)
-    full = starts.lengths > 0
-    first[full] = starts.values[starts.offsets[:-1][full]]
-    if (row := first_row((first != 0) & (present & (lengths > 0) | full))) is not None:
+    first_starts = np.full(len(starts), -1)
+    has_starts = starts.lengths > 0
+    first_starts[has_starts] = starts.values[starts.offsets[:-1][has_starts]]
+    if (row := first_row((first_starts != 0) & (present & (lengths > 0) | has_starts))) is not None:
         yield row, f"expected {name} to start with 0, got {starts[row][:3].tolist()}"
     if role.of != "target_ids" and (row := first_not_ascending(starts)) is not None:
         yield row, f"expected rising {name}, got {starts[row].tolist()}"
@@ -241,16 +241,16 @@ def _labels(
     if not role.of:
         return
     labels = columns[name]
-    of = columns[role.of]
-    if (row := first_row(labels.lengths != of.lengths)) is not None:
+    label_positions = columns[role.of]
+    if (row := first_row(labels.lengths != label_positions.lengths)) is not None:
         yield (
             row,
             f"expected as many {name} as {role.of}, got {labels.lengths[row]} and "
-            f"{of.lengths[row]}",
+            f"{label_positions.lengths[row]}",
         )
 
-    if (row := first_not_ascending(of)) is not None:
-        yield row, f"expected rising {role.of}, got {of[row].tolist()}"
+    if (row := first_not_ascending(label_positions)) is not None:
+        yield row, f"expected rising {role.of}, got {label_positions[row].tolist()}"
     if not role.head and (row := first_row(present & (labels.lengths == 0))) is not None:
         yield row, f"expected {name}, at least one, got none"
 
@@ -286,15 +286,15 @@ _BY_USE: Final[
 
 
 def _declares(manifest: Manifest, *features: Feature) -> bool:
-    """Return whether a set has these columns in our roles, not in those of a third party."""
+    """Return whether a set has these columns with the roles that our objectives give them."""
     return all(manifest.roles.get(feature.name) == feature.stored_role for feature in features)
 
 
-_FRAME: Final = 2
-"""Special tokens of a row of one text."""
-_PAIR_FRAME: Final = 3
-_PREFIX: Final = 3
-"""The attention mode with a prefix."""
+_FRAME_TOKENS: Final = 2
+"""Number of special tokens in a row with one text."""
+_PAIR_FRAME_TOKENS: Final = 3
+_PREFIX_MODE: Final = 3
+"""Number of the attention mode with a prefix."""
 
 
 def _text_alone(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
@@ -332,14 +332,14 @@ def _attention(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     mode = columns["attention"]
     prefix = columns["prefix_length"]
     prefixes = value_or(prefix, 0)
-    wrong = ((value_or(mode, 0) == _PREFIX) != (prefixes > 0)) | (
+    wrong = ((value_or(mode, 0) == _PREFIX_MODE) != (prefixes > 0)) | (
         prefixes > columns["input_ids"].lengths
     )
     if (row := first_row(wrong)) is not None:
         values = f"{prefix[row].tolist()} with attention {mode[row].tolist()}"
         yield (
             row,
-            f"expected a prefix_length inside the row for attention {_PREFIX}, else 0; got "
+            f"expected a prefix_length inside the row for attention {_PREFIX_MODE}, else 0; got "
             f"{values}",
         )
 
@@ -381,12 +381,13 @@ def _crops(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     lengths = columns["crop_length"]
     rows = columns["input_ids"]
     size = value_or(lengths, 1)
-    outside = value_or(starts, 0) + size > rows.lengths - _FRAME
+    outside = value_or(starts, 0) + size > rows.lengths - _FRAME_TOKENS
     if (row := first_row((starts.lengths == 1) & ((size == 0) | outside))) is not None:
         crop = f"{lengths[row].tolist()} from {starts[row].tolist()}"
         yield (
             row,
-            f"expected a crop inside the {rows.lengths[row] - _FRAME} content tokens, got {crop}",
+            f"expected a crop inside the {rows.lengths[row] - _FRAME_TOKENS} content tokens, got "
+            f"{crop}",
         )
 
 
@@ -436,10 +437,10 @@ def _segments(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
         yield row, f"expected two segment_starts, got {starts[row].tolist()}"
         return
     # the second segment's start per row; rows without segments get a value that passes
-    second = np.full(len(rows), _PAIR_FRAME, np.int64)
+    second = np.full(len(rows), _PAIR_FRAME_TOKENS, np.int64)
     second[paired] = starts.values[1::2]
-    lengths = np.where(paired, rows.lengths, _PAIR_FRAME + 2)
-    if (row := first_row((second < _PAIR_FRAME) | (second + 1 >= lengths))) is not None:
+    lengths = np.where(paired, rows.lengths, _PAIR_FRAME_TOKENS + 2)
+    if (row := first_row((second < _PAIR_FRAME_TOKENS) | (second + 1 >= lengths))) is not None:
         yield (
             row,
             f"expected text on both sides of the second segment's start {second[row]} of "

@@ -16,7 +16,7 @@ from clozeline.pipeline.shards.block import holds_ids
 from clozeline.seeding import mix
 from clozeline.tools.shards.validation.row_rules import BASE_COLUMNS, LocatedRows, check_rows
 
-_CODES: Final = {
+_TOTALS_BY_CODE_COLUMN: Final = {
     "language": ("tokens_by_language", "languages"),
     "source_group": ("tokens_by_source", "source_groups"),
 }
@@ -89,7 +89,7 @@ def check_shard_set(
         if lengths:
             findings.tokens += int(lengths[0].sum())
             findings.longest = max([findings.longest, *(int(length.max()) for length in lengths)])
-            for name in _CODES.keys() & rows.fixed.keys():
+            for name in _TOTALS_BY_CODE_COLUMN.keys() & rows.fixed.keys():
                 tokens = np.bincount(rows.fixed[name], lengths[0], 1 << 16).astype(np.int64)
                 findings.by_code[name] = findings.by_code.get(name, np.int64(0)) + tokens
 
@@ -157,7 +157,7 @@ def _check_totals(shards: ShardSet, findings: Findings) -> None:
         if counted != recorded:
             raise IntegrityError(f"{path}: {name}: expected {recorded}, counted {counted}")
 
-    for column, (key, table) in _CODES.items():
+    for column, (key, table) in _TOTALS_BY_CODE_COLUMN.items():
         tokens_recorded = {name: count for name, count in getattr(totals, key).items() if count}
         counts = findings.by_code.get(column, np.zeros(0, np.int64))
         names = getattr(manifest, table)

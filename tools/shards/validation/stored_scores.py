@@ -15,10 +15,11 @@ from clozeline.tools.shards.validation.shard_set import ComparedScores
 from clozeline.train.data.sets.stored_scores import COLUMNS, StoredScores, read_stored_scores
 from clozeline.train.startup.starting_model import open_teacher
 
-_SAMPLE: Final = 3
-_TOLERANCE: Final = 1e-3
-"""of a weight: fp16, and the rounding of another machine"""
-_DIFFERENT: Final = 0.01
+_SAMPLE_BLOCKS: Final = 3
+"""number of blocks that the teacher scores again"""
+_WEIGHT_TOLERANCE: Final = 1e-3
+"""largest difference of a weight: fp16 and another machine round differently"""
+_MAX_DIFFERENT_SHARE: Final = 0.01
 """share of entries that may differ in a block: near ties come in another order on another
 machine"""
 
@@ -56,14 +57,16 @@ def compare_stored_scores(
 
     scores = TeacherScores(opened, against, stored, torch.device("cpu"))
     sample = (
-        sorted({readable[at] for at in np.linspace(0, len(readable) - 1, _SAMPLE).astype(int)})
+        sorted(
+            {readable[at] for at in np.linspace(0, len(readable) - 1, _SAMPLE_BLOCKS).astype(int)}
+        )
         if readable
         else []
     )
     for block in sample:
         read_rows = columns.read_block(block)
         expected = scores.score(against.read_block(block))
-        if (share := _different(read_rows, expected)) > _DIFFERENT:
+        if (share := _different(read_rows, expected)) > _MAX_DIFFERENT_SHARE:
             where = columns.shard_path(int(columns.index.shard[block]))
             raise IntegrityError(
                 f"{where}: block {int(columns.index.block[block])}: expected the scores that "
@@ -96,5 +99,7 @@ def _different(read_rows: RowBatch, expected: RowBatch) -> float:
     )
     if len(ids[0]) != len(ids[1]):
         return 1.0
-    apart = np.abs(weights[0].astype(np.float64) - weights[1].astype(np.float64)) > _TOLERANCE
+    apart = (
+        np.abs(weights[0].astype(np.float64) - weights[1].astype(np.float64)) > _WEIGHT_TOLERANCE
+    )
     return float((apart | (ids[0] != ids[1])).mean()) if len(apart) else 0.0

@@ -12,9 +12,10 @@ from clozeline.pipeline.rows import Ragged
 from clozeline.report.html_page import escape
 from clozeline.train.data.stream.collate import Architecture, Collate
 
-_MOST: Final = 64
-_CELL: Final = 22
-_LETTER: Final = 8
+_MOST_TOKENS: Final = 64
+"""Length of the longest example that is drawn."""
+_CELL_PIXELS: Final = 22
+_LETTER_PIXELS: Final = 8
 _STYLE: Final = "text{font:13px monospace}rect{stroke:#99a3b0;fill:#fff}.read{fill:#2a66c8}"
 
 
@@ -61,29 +62,31 @@ def draw_attention(shown: CorruptedText) -> str:
         ConfigurationError: the example has more than 64 tokens.
     """
     words = shown.codec.words(shown.example["input_ids"].tolist())
-    if len(words) > _MOST:
+    if len(words) > _MOST_TOKENS:
         raise ConfigurationError(
-            f"picture: expected an example of at most {_MOST} tokens, got {len(words)}"
+            f"picture: expected an example of at most {_MOST_TOKENS} tokens, got {len(words)}"
         )
 
-    margin = _LETTER * max(map(len, words)) + _LETTER
-    side = margin + _CELL * len(words) + 1
+    margin = _LETTER_PIXELS * max(map(len, words)) + _LETTER_PIXELS
+    side = margin + _CELL_PIXELS * len(words) + 1
     shapes = [
         f"<style>{_STYLE}</style>",
         f"<title>{escape(shown.objective.label)}: positions read</title>",
     ]
 
     for row, (word, visible) in enumerate(zip(words, read_positions(shown), strict=True)):
-        at = margin + _CELL * row
+        at = margin + _CELL_PIXELS * row
         name = escape(word)
-        middle = at + _CELL - 6
+        middle = at + _CELL_PIXELS - 6
         before = margin - 4
         shapes.append(f'<text x="{before}" y="{middle}" text-anchor="end">{name}</text>')
         shapes.append(f'<text transform="translate({middle} {before}) rotate(-90)">{name}</text>')
         for column, read in enumerate(visible.tolist()):
             mark = 'class="read" ' if read else ""
-            left = margin + _CELL * column
-            shapes.append(f'<rect {mark}x="{left}" y="{at}" width="{_CELL}" height="{_CELL}"/>')
+            left = margin + _CELL_PIXELS * column
+            shapes.append(
+                f'<rect {mark}x="{left}" y="{at}" width="{_CELL_PIXELS}" height="{_CELL_PIXELS}"/>'
+            )
 
     size = f'width="{side}" height="{side}" viewBox="0 0 {side} {side}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n' + "\n".join(shapes) + "\n</svg>\n"

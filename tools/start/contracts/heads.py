@@ -33,16 +33,16 @@ from clozeline.registry import options_of
 from clozeline.tools.start.contracts import Entry, require
 
 VOCABULARY: Final = 37
-_LENGTHS: Final = (11, 8, 11, 3, 9, 6)
-_WEIGHTS: Final = (1.0, 1.0, 1.0, 1.0, 1.0, 0.0)
-_UNLABELED: Final = 2
-"""A row without a value in any column of heads."""
+_ROW_LENGTHS: Final = (11, 8, 11, 3, 9, 6)
+_ROW_WEIGHTS: Final = (1.0, 1.0, 1.0, 1.0, 1.0, 0.0)
+_UNLABELED_ROW: Final = 2
+"""Index of a row that has no value in any column of heads."""
 _FURTHER_LENGTHS: Final = (7, 3, 0, 5, 7, 4)
 """Lengths of further texts of the rows."""
-_SEVERAL: Final = 3
-"""Values of a row that has several."""
-_CLASSES: Final = 3
-_NUMBERS: Final = 8
+_VALUES_PER_ROW: Final = 3
+"""Number of values per row in a column with several values per row."""
+_CLASS_COUNT: Final = 3
+_NUMBER_BOUND: Final = 8
 """Whole numbers without a bound are drawn below this."""
 
 
@@ -64,11 +64,11 @@ def full_batch(seed: int = 0, reads: Sequence[BatchField] = ()) -> dict[str, Ten
 
     The last row has weight 0, and one row has no values.
     """
-    lengths = torch.tensor(_LENGTHS)
-    columns = max(_LENGTHS)
+    lengths = torch.tensor(_ROW_LENGTHS)
+    columns = max(_ROW_LENGTHS)
     batch = draw_rows(torch.Generator().manual_seed(seed), len(lengths), columns, lengths)
     draw = torch.Generator().manual_seed(seed + 1)
-    positions_by_row = [(1, 4, 5, 6) if length > 7 else (1,) for length in _LENGTHS]
+    positions_by_row = [(1, 4, 5, 6) if length > 7 else (1,) for length in _ROW_LENGTHS]
     batch["label_index"] = torch.tensor(
         [row * columns + position for row, of in enumerate(positions_by_row) for position in of]
     )
@@ -78,7 +78,7 @@ def full_batch(seed: int = 0, reads: Sequence[BatchField] = ()) -> dict[str, Ten
     batch |= draw_rows(
         draw, len(lengths), max(_FURTHER_LENGTHS), torch.tensor(_FURTHER_LENGTHS), SECOND_VIEW
     )
-    batch["row_weight"] = torch.tensor(_WEIGHTS)
+    batch["row_weight"] = torch.tensor(_ROW_WEIGHTS)
     ours = [
         HEADS.load_class(name).reads
         for name in HEADS.available()
@@ -97,7 +97,7 @@ def choice_batch(seed: int = 0, reads: Sequence[BatchField] = ()) -> dict[str, T
     batch = draw_rows(
         draw, 15, 11, torch.tensor([11, *torch.randint(3, 12, (14,), generator=draw)])
     )
-    batch |= {"choices": torch.tensor([2, 3, 2, 4, 1, 3]), "row_weight": torch.tensor(_WEIGHTS)}
+    batch |= {"choices": torch.tensor([2, 3, 2, 4, 1, 3]), "row_weight": torch.tensor(_ROW_WEIGHTS)}
     return _with_fields(batch, seed, [*reads, *HEADS.load_class("multiple_choice").reads])
 
 
@@ -136,11 +136,11 @@ def _draw_field(field: BatchField, batch: Mapping[str, Tensor], draw: torch.Gene
     if field.per in ("token", "text", "segment"):
         shape += [
             {"token": batch["input_ids"].shape[1], "text": max(_FURTHER_LENGTHS)}.get(
-                field.per, _SEVERAL
+                field.per, _VALUES_PER_ROW
             )
         ]
 
-    missing = (of_entry == _UNLABELED).view(-1, *[1] * (len(shape) - 1)).expand(shape).clone()
+    missing = (of_entry == _UNLABELED_ROW).view(-1, *[1] * (len(shape) - 1)).expand(shape).clone()
     if field.per in ("token", "text"):
         sizes = lengths if field.per == "token" else torch.tensor(_FURTHER_LENGTHS)
         missing = torch.arange(shape[1]) >= sizes[:, None]
@@ -168,7 +168,9 @@ def _limit_to_bound(
         )
     if field.below == "choices":
         return numbers % batch["choices"]
-    return numbers % {"vocabulary": VOCABULARY, "classes": _CLASSES}.get(field.below, _NUMBERS)
+    return numbers % {"vocabulary": VOCABULARY, "classes": _CLASS_COUNT}.get(
+        field.below, _NUMBER_BOUND
+    )
 
 
 def _rows_of_entries(field: BatchField, batch: Mapping[str, Tensor]) -> Tensor:
@@ -238,7 +240,7 @@ def prepare(entry: Entry, **sizes: int) -> HeadCase:
     if issubclass(kind.Options, SimilarityHead.Options) and options.get("negatives") != "none":
         options.setdefault("group_size", 3)
     if issubclass(kind.Options, ClassOptions) and not options.get("labels"):
-        options.setdefault("classes", _CLASSES)
+        options.setdefault("classes", _CLASS_COUNT)
     batch, other = (_in_classes(batch_of(kind, seed), kind, options) for seed in (0, 9))
     keys = {
         "dim": 24,
@@ -332,7 +334,7 @@ def check_row_weights(case: HeadCase) -> None:
     """A row of weight 0 changes nothing."""
     loss = case.compute_loss()
     changed = {ROW_WEIGHT.name: case.batch[ROW_WEIGHT.name]}
-    last = len(_WEIGHTS) - 1
+    last = len(_ROW_WEIGHTS) - 1
 
     for name in case.batch.keys() - changed.keys():
         field = case.model.reads[name]

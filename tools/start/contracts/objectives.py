@@ -17,7 +17,8 @@ from clozeline.pipeline.rows import Ragged, RowBatch
 from clozeline.tools.start.contracts import Entry, require
 
 _WORDS: Final = [f"{'##' * (number % 3 == 0)}w{number}" for number in range(600)]
-_LENGTH: Final = 100
+_MAX_LENGTH: Final = 100
+"""Tokens of the longest row that an objective makes in a check."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,10 @@ def prepare(entry: Entry) -> ObjectiveCase:
     random = Random(0)
     codec = WordCodec(_WORDS)
     known = {field.name for field in fields(OBJECTIVES.load_class(entry["name"]).Options)}
-    entry = {**{key: _LENGTH for key in ("max_length", "input_length") if key in known}, **entry}
+    entry = {
+        **{key: _MAX_LENGTH for key in ("max_length", "input_length") if key in known},
+        **entry,
+    }
     objective = build_objective(entry, codec.vocabulary)
 
     def text(sentences: int, words: int) -> PreviewText:

@@ -40,7 +40,7 @@ _OTHER_WORDS: Final = frozenset(
 
 Means are those of the declaration of human rights. The published range is that of English: 3 to 10.
 """
-_RELATIVES: Final = ({"bs", "hr", "sr"}, {"id", "ms"}, {"nn", "no"}, {"wuu", "yue", "zh"})
+_CONFUSED_LANGUAGES: Final = ({"bs", "hr", "sr"}, {"id", "ms"}, {"nn", "no"}, {"wuu", "yue", "zh"})
 """Languages that the identifier confuses, so that right answers have low scores."""
 _LOW_SCORE: Final = 0.4
 """Least score of a language with close relatives."""
@@ -79,7 +79,7 @@ _EXACT_AND_NEAR: Final = """\
 dedup:
   exact: {key: text}
   near: {ngram: 5, bands: 14, rows: 8, verify: 0.7}"""
-_EXACT: Final = """\
+_EXACT_ONLY: Final = """\
 # The same text twice. Two short texts may share most of their words and say different things, so
 # `near` is off.
 dedup:
@@ -91,10 +91,10 @@ dedup:
   exact: {key: text}
   near: null"""
 
-_BYTES: Final = """\
+_BYTE_TOKENIZER: Final = """\
 # 4,000 ids suit a few megabytes. For more than 100 MB use 32000, and a larger model.
 train_tokenizer: {{name: byte_bpe, size: 4000}}"""
-_CHARACTERS: Final = """\
+_CHARACTER_TOKENIZER: Final = """\
 # Each letter is a token, and one that these texts lack is the unknown token. Proteins have 33 ids
 # with 7 special ones.
 train_tokenizer:
@@ -112,7 +112,7 @@ class Kind:
     filters: str
     """`clean.filters`; may have the fields `stop_words`, `no_stop_words` and `no_blanks`"""
     dedup: str = _EXACT_AND_NEAR
-    tokenizer: str = _BYTES
+    tokenizer: str = _BYTE_TOKENIZER
     """`train_tokenizer`; may have the field `sentinels`"""
     normalize: NormalForm = "prose"
     sentences: str = "regex"
@@ -134,7 +134,8 @@ class Kind:
         if language == ANY:
             return _ANY_LANGUAGE
         others = sorted(
-            {code for group in _RELATIVES if language in group for code in group} - {language}
+            {code for group in _CONFUSED_LANGUAGES if language in group for code in group}
+            - {language}
         )
         codes = [language, *others]
         low = {code: f"{code}: {_LOW_SCORE}" for code in codes} if others else {}
@@ -172,7 +173,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "texts": Kind(
         "short texts: sentences, chat, captions, titles",
         _FILTERS_OF_TEXTS,
-        dedup=_EXACT,
+        dedup=_EXACT_ONLY,
         language=_LANGUAGE_OF_TEXTS,
     ),
     "code": Kind(
@@ -187,7 +188,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         "DNA, proteins and other sequences of letters without blanks",
         _NO_FILTERS,
         dedup=_EXACT_SEQUENCES,
-        tokenizer=_CHARACTERS,
+        tokenizer=_CHARACTER_TOKENIZER,
         normalize="sequence",
         sentences="lines",
         language=None,

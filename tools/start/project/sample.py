@@ -31,10 +31,10 @@ from clozeline.pipeline.registries import READERS
 from clozeline.pipeline.shards.store import as_url
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
-_FILES: Final = 32
-"""Files that are opened, evenly from all."""
-_RECORDS: Final = 1024
-"""Records that are read from all files together."""
+_SAMPLE_FILES: Final = 32
+"""Most files that are opened, spread evenly over all files."""
+_SAMPLE_RECORDS: Final = 1024
+"""Most records that are read, from all files together."""
 _RECORD_BYTES: Final = 1 << 22
 """Size from which on a record counts as long, without reading it."""
 _TOO_LARGE: Final = frozenset({"too_large", "line_bytes"})
@@ -78,14 +78,14 @@ def sample_texts(source: object) -> Sample:
     if not local:
         return Sample(is_remote=True)
     files = source_files(local)
-    chosen = files[:: math.ceil(len(files) / _FILES)]
+    chosen = files[:: math.ceil(len(files) / _SAMPLE_FILES)]
     words = []
     sequences = 0
     lacks = ""
     readers = set[type[Reader]]()
 
     for file in chosen:
-        for item in islice(_read(file, readers), math.ceil(_RECORDS / len(chosen))):
+        for item in islice(_read(file, readers), math.ceil(_SAMPLE_RECORDS / len(chosen))):
             if isinstance(item, SkippedRecord):
                 if item.reason in _TOO_LARGE:
                     words.append(math.inf)

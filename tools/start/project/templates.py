@@ -22,15 +22,16 @@ from clozeline.pipeline.vocabulary import SENTINELS
 from clozeline.tools.start.project.kinds import ANY, KINDS
 from clozeline.train.configuration.config import TrainConfig
 
-_ROW: Final = "max_length: 128"
-_MASKED: Final = f"{{name: masked_lm, {_ROW}, mask_rate: 0.3}}"
-_CAUSAL: Final = f"{{name: causal_lm, {_ROW}}}"
-_LEARNED: Final = {"position": {"kind": "learned", "maximum": 128}}
+_LENGTH: Final = "max_length: 128"
+"""Length of rows in all recipes of new projects."""
+_MASKED_LM: Final = f"{{name: masked_lm, {_LENGTH}, mask_rate: 0.3}}"
+_CAUSAL_LM: Final = f"{{name: causal_lm, {_LENGTH}}}"
+_LEARNED_POSITIONS: Final = {"position": {"kind": "learned", "maximum": 128}}
 """Positions of BERT's relatives, which classes of transformers have.
 
 The small variants of some recipes have rotary ones, with which 300 steps are enough.
 """
-_RELATIVE: Final = {
+_RELATIVE_POSITIONS: Final = {
     "bias": {},
     "position": {
         "kind": "none",
@@ -44,7 +45,8 @@ _RELATIVE: Final = {
     },
 }
 """Relative positions of DeBERTa v2 and v3."""
-_RESTORED: Final = "steps: [{name: sentence_reordering}, {name: text_infilling}]"
+_BART_STEPS: Final = "steps: [{name: sentence_reordering}, {name: text_infilling}]"
+"""Steps that corrupt the texts of BART and mBART."""
 
 
 class StarterFamily(NamedTuple):
@@ -65,10 +67,12 @@ class StarterFamily(NamedTuple):
 
 MODELS: Final[Mapping[str, StarterFamily]] = {
     "bert": StarterFamily(
-        "demo", _MASKED, "an encoder that fills masks, for vectors, classes and tags"
+        "demo", _MASKED_LM, "an encoder that fills masks, for vectors, classes and tags"
     ),
-    "gpt": StarterFamily("gpt", _CAUSAL, "a decoder that continues text"),
-    "llama": StarterFamily("gpt", _CAUSAL, "a decoder that continues text, with rotary positions"),
+    "gpt": StarterFamily("gpt", _CAUSAL_LM, "a decoder that continues text"),
+    "llama": StarterFamily(
+        "gpt", _CAUSAL_LM, "a decoder that continues text, with rotary positions"
+    ),
     "t5": StarterFamily(
         "t5",
         "{name: span_corruption, input_length: 128}",
@@ -78,77 +82,79 @@ MODELS: Final[Mapping[str, StarterFamily]] = {
     ),
     "bart": StarterFamily(
         "bart",
-        f"{{name: composition, label: bart, {_ROW}, {_RESTORED}}}",
+        f"{{name: composition, label: bart, {_LENGTH}, {_BART_STEPS}}}",
         "an encoder-decoder that restores sentences, for summaries",
     ),
     "mbart": StarterFamily(
         "mbart",
-        f"{{name: composition, label: mbart, {_ROW}, source_head: none, language_tokens: "
-        f"{{LANGUAGE: <reserved_0>}}, {_RESTORED}}}",
+        f"{{name: composition, label: mbart, {_LENGTH}, source_head: none, language_tokens: "
+        f"{{LANGUAGE: <reserved_0>}}, {_BART_STEPS}}}",
         "BART with a token for the language",
     ),
     "mass": StarterFamily(
-        "mass", f"{{name: mass, {_ROW}}}", "an encoder-decoder that restores half of a text"
+        "mass", f"{{name: mass, {_LENGTH}}}", "an encoder-decoder that restores half of a text"
     ),
-    "roberta": StarterFamily("roberta", _MASKED, "BERT without sentence pairs"),
-    "xlm_r": StarterFamily("roberta", _MASKED, "RoBERTa for many languages"),
+    "roberta": StarterFamily("roberta", _MASKED_LM, "BERT without sentence pairs"),
+    "xlm_r": StarterFamily("roberta", _MASKED_LM, "RoBERTa for many languages"),
     "albert": StarterFamily(
         "albert",
-        f"{{name: sentence_order_prediction, {_ROW}}}",
+        f"{{name: sentence_order_prediction, {_LENGTH}}}",
         "an encoder whose layers share their weights",
-        keys=_LEARNED,
+        keys=_LEARNED_POSITIONS,
     ),
     "electra": StarterFamily(
         "electra",
-        f"{{name: replaced_token_detection, {_ROW}, cross_documents: false}}",
+        f"{{name: replaced_token_detection, {_LENGTH}, cross_documents: false}}",
         "an encoder that finds replaced tokens",
-        keys=_LEARNED,
+        keys=_LEARNED_POSITIONS,
     ),
     "deberta": StarterFamily(
         "deberta",
-        _MASKED,
+        _MASKED_LM,
         "an encoder with relative positions",
         keys={"position": {"kind": "none", "maximum": 128, "disentangled": {"max_distance": 128}}},
     ),
     "deberta_v2": StarterFamily(
-        "deberta", _MASKED, "DeBERTa with shared projections", keys=_RELATIVE
+        "deberta", _MASKED_LM, "DeBERTa with shared projections", keys=_RELATIVE_POSITIONS
     ),
-    "deberta_v3": StarterFamily("deberta", _MASKED, "DeBERTa v3, on masks alone", keys=_RELATIVE),
+    "deberta_v3": StarterFamily(
+        "deberta", _MASKED_LM, "DeBERTa v3, on masks alone", keys=_RELATIVE_POSITIONS
+    ),
     "modernbert": StarterFamily(
-        "demo", _MASKED, "an encoder with rotary positions, for long texts"
+        "demo", _MASKED_LM, "an encoder with rotary positions, for long texts"
     ),
     "mobilebert": StarterFamily(
-        "mobilebert", _MASKED, "an encoder of narrow layers, for small devices"
+        "mobilebert", _MASKED_LM, "an encoder of narrow layers, for small devices"
     ),
-    "megatron_bert": StarterFamily("demo", _MASKED, "a large BERT"),
+    "megatron_bert": StarterFamily("demo", _MASKED_LM, "a large BERT"),
     "rembert": StarterFamily(
-        "demo", _MASKED, "an encoder for many languages, with a small token table"
+        "demo", _MASKED_LM, "an encoder for many languages, with a small token table"
     ),
     "unilm": StarterFamily(
         "unilm",
         "{name: mixture, label: unilm, parts: [{name: next_sentence_prediction, label: both, "
-        f"weight: 2, {_ROW}}}, {{name: next_sentence_prediction, label: prefix, weight: 2, "
-        f"attention: prefix, {_ROW}}}, {{name: masked_lm, attention: left_to_right, grouping: "
-        f"sentence_pair, {_ROW}}}]}}",
+        f"weight: 2, {_LENGTH}}}, {{name: next_sentence_prediction, label: prefix, weight: 2, "
+        f"attention: prefix, {_LENGTH}}}, {{name: masked_lm, attention: left_to_right, grouping: "
+        f"sentence_pair, {_LENGTH}}}]}}",
         "an encoder that also continues text",
-        keys=_LEARNED,
+        keys=_LEARNED_POSITIONS,
     ),
     "xlm": StarterFamily(
         "xlm",
-        f"{{name: masked_lm, {_ROW}, grouping: document, mask_rate: 0.3, languages: true}}",
+        f"{{name: masked_lm, {_LENGTH}, grouping: document, mask_rate: 0.3, languages: true}}",
         "an encoder that knows the language of each text",
-        keys=_LEARNED,
+        keys=_LEARNED_POSITIONS,
     ),
     "xlnet": StarterFamily(
         "xlnet",
-        f"{{name: permuted_lm, {_ROW}, frame: xlnet}}",
+        f"{{name: permuted_lm, {_LENGTH}, frame: xlnet}}",
         "an encoder that predicts tokens in any order",
     ),
-    "elmo": StarterFamily("elmo", _CAUSAL, "two LSTMs that read from both sides"),
-    "awd_lstm": StarterFamily("ulmfit", _CAUSAL, "an LSTM that continues text (ULMFiT)"),
+    "elmo": StarterFamily("elmo", _CAUSAL_LM, "two LSTMs that read from both sides"),
+    "awd_lstm": StarterFamily("ulmfit", _CAUSAL_LM, "an LSTM that continues text (ULMFiT)"),
 }
 """Families of models that have a size in configs/models and need no teacher."""
-_LLAMA: Final = {
+_LLAMA_KEYS: Final = {
     "dim": 128,
     "layers": 2,
     "attention_heads": 4,
@@ -158,7 +164,7 @@ _LLAMA: Final = {
 }
 """Keys that make llama_tiny, which takes a processor half an hour, a small variant."""
 _CONFIGS: Final = HOME / "configs"
-_SMALL: Final = 10_000_000
+_SMALL_CORPUS_BYTES: Final = 10_000_000
 """Bytes of text below which 1 % of the documents are too few for a held-out set."""
 
 _PIPELINE: Final = """# From your texts to shards for a small {model}: {use}.
@@ -203,7 +209,7 @@ _TRAIN: Final = """# {model}, {size}, on the samples of pipeline.yaml: {use}.
 # first. `clozeline train --help` explains every key.
 output: {run}
 """
-_END: Final = """
+_TRAIN_END: Final = """
 # by the tokens of the corpus; a start prints the number
 steps: auto
 evaluate: {every: 200, max_rows: 2048}
@@ -324,7 +330,7 @@ def pipeline_yaml(
         input=json.dumps(source, ensure_ascii=False),
         corpus=json.dumps(re.sub(r"\W+", "-", folder.name) or "own"),
         output=json.dumps(str(folder / "data")),
-        fraction=0.15 if 0 < _text_bytes(source) < _SMALL else 0.01,
+        fraction=0.15 if 0 < _text_bytes(source) < _SMALL_CORPUS_BYTES else 0.01,
         language=needs.language_block(language),
         filters=needs.filters_block(language),
         normalize=needs.normalize,
@@ -372,7 +378,7 @@ def train_yaml(
     optimizer = training["optimizer"]
 
     if size or model == "llama":
-        training["model"] = {"size": size} if size else {"size": "llama_tiny", **_LLAMA}
+        training["model"] = {"size": size} if size else {"size": "llama_tiny", **_LLAMA_KEYS}
         body = read_size(training["model"]["size"])
         heads = {head: body["heads"].get(head, options) for head, options in small["heads"].items()}
         training["model"]["heads"] = heads
@@ -402,4 +408,4 @@ def train_yaml(
     keys = ("optimizer", "schedule", "gradient_clipping", "precision", "zero")
     rest = {key: training[key] for key in keys if key in training}
     parts = ({"model": training["model"]}, {"data": data}, rest)
-    return "\n".join([head, *map(dump_yaml, parts)]) + _END
+    return "\n".join([head, *map(dump_yaml, parts)]) + _TRAIN_END

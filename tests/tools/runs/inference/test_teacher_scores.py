@@ -40,7 +40,7 @@ def shards(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def few_labels_at_once(monkeypatch):
-    monkeypatch.setattr(teacher_scores, "_CACHED", 7 * (FIRST_WORD + WORDS))
+    monkeypatch.setattr(teacher_scores, "_MAX_CPU_LOGITS", 7 * (FIRST_WORD + WORDS))
 
 
 def weights(shards, **changes):

@@ -260,7 +260,7 @@ def test_what_a_format_cannot_hold_is_refused(tmp_path, capsys, monkeypatch):
             in capsys.readouterr().err
         )
 
-    monkeypatch.setattr(mds, "_LARGEST", 1000)
+    monkeypatch.setattr(mds, "_MAX_FILE_BYTES", 1000)
 
     assert export(mixed, out, "mds", "rows=2") == 64
     assert "rows=2: a file of this many rows has 1," in capsys.readouterr().err
