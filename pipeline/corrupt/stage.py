@@ -299,9 +299,11 @@ def objective_metadata(entry: ObjectiveEntry, objective: Objective) -> dict[str,
 _VERSION: Final = 1
 """raised when the same samples and options give other examples of several objectives"""
 
-_SETS: Final = ("objectives", EACH, EACH)
+_SET_COUNTS: Final = ("objectives", EACH, EACH)
 """Path to the counts of a set: its label and split."""
-_SAMPLES: Final = Equation(["samples_in"], ["examples", "skipped"], unit="sample", within=_SETS)
+_SAMPLE_EQUATION: Final = Equation(
+    ["samples_in"], ["examples", "skipped"], unit="sample", within=_SET_COUNTS
+)
 """Each sample of each variant gives an example, or is skipped with a reason."""
 
 
@@ -309,7 +311,7 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     """Corrupt sample shard k under variant v into example shard v * K + k, in the same order."""
 
     name: ClassVar[str] = "corrupt"
-    equations: ClassVar[tuple[Equation, ...]] = (_SAMPLES,)
+    equations: ClassVar[tuple[Equation, ...]] = (_SAMPLE_EQUATION,)
     needs: ClassVar[tuple[str, ...]] = ("group",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
@@ -392,4 +394,4 @@ def _set_row(splits: Mapping[str, ExampleSetCounts], variants: int) -> StageRow:
         )
 
     out = f"{plural(total['examples'], 'example')}\n{total['tokens']:,} tokens"
-    return StageRow.of(total, [_SAMPLES], samples, out)
+    return StageRow.of(total, [_SAMPLE_EQUATION], samples, out)

@@ -13,9 +13,9 @@ from typing import Any, Final, TypeAlias
 
 from clozeline.pipeline.execution.unit_record import require_equal
 
-_CHARACTER: Final = "character"
+_CHARACTER_UNIT: Final = "character"
 """Unit of equations whose reasons the tables show in a column of their own, as characters cut."""
-_DOMINANT: Final = 0.9
+_DOMINANT_SHARE: Final = 0.9
 """A reason that drops at least this share of the documents is reported by name."""
 EACH: Final = "*"
 """Step of a path that matches every name, such as each language."""
@@ -147,14 +147,14 @@ class StageRow:
         """Return a row with the totals and the drop reasons of the equations."""
         shown = [equation for equation in equations if equation.unit]
         dropped = [(each.unit, reasons) for each in shown for reasons in each.iter_dropped(counts)]
-        characters = [reasons for unit, reasons in dropped if unit == _CHARACTER]
+        characters = [reasons for unit, reasons in dropped if unit == _CHARACTER_UNIT]
         totals = {each.unit: add_up(counts, each.left) for each in shown}
         return StageRow(
             amount_in,
             amount_out,
-            tuple((unit, reasons) for unit, reasons in dropped if unit != _CHARACTER),
+            tuple((unit, reasons) for unit, reasons in dropped if unit != _CHARACTER_UNIT),
             totals=totals,
-            characters=totals.pop(_CHARACTER, None),
+            characters=totals.pop(_CHARACTER_UNIT, None),
             cut=characters[0] if characters else {},
         )
 
@@ -176,6 +176,6 @@ class StageRow:
         """
         for noun, reasons in self.dropped:
             for reason, count in reasons.items():
-                if count and count >= _DOMINANT * self.totals.get(noun, math.inf):
+                if count and count >= _DOMINANT_SHARE * self.totals.get(noun, math.inf):
                     return noun, count, reason
         return None

@@ -28,7 +28,7 @@ from clozeline.pipeline.shards.store import as_url, local_path
 _CHUNK_BYTES: Final = 1 << 20
 _REMEDY: Final = "choose an output folder outside the input, or name the input files by a pattern"
 
-_MOUNTS: Final = Path("/proc/self/mountinfo")
+_MOUNT_TABLE: Final = Path("/proc/self/mountinfo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def list_inputs(entries: Sequence[InputEntry], output: Path | None = None) -> In
         return any(real.is_relative_to(run_folder / stage) for stage in all_stages())
 
     for entry in entries:
-        for pattern in map(_local, _patterns(entry)):
+        for pattern in map(_as_local_path, _patterns(entry)):
             if (
                 run_folder is not None
                 and Path(pattern).is_dir()
@@ -170,7 +170,7 @@ def _patterns(entry: InputEntry) -> Sequence[str]:
     return [entry.path] if isinstance(entry.path, str) else entry.path
 
 
-def _local(pattern: str) -> str:
+def _as_local_path(pattern: str) -> str:
     """Return a URL of the scheme `file` as a path; raise ConfigurationError for chained URLs."""
     if "::" in pattern and as_url(pattern.rpartition("::")[2]) is not None:
         raise ConfigurationError(
@@ -352,12 +352,12 @@ def require_unchanged(states: Mapping[Path, FileState]) -> None:
 @cache
 def _keeps_inodes(device: int) -> bool:
     """Return whether a device keeps inode numbers: file systems in user space make new ones."""
-    if not _MOUNTS.exists():
+    if not _MOUNT_TABLE.exists():
         return True
     name = f"{os.major(device)}:{os.minor(device)}"
     mounts = [
         line.partition(" - ")
-        for line in _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
+        for line in _MOUNT_TABLE.read_text(encoding="utf-8", errors="replace").splitlines()
     ]
     return not any(
         before.split()[2] == name and after.startswith("fuse") for before, _, after in mounts

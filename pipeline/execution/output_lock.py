@@ -22,7 +22,7 @@ from clozeline.errors import StorageError
 from clozeline.files import lock, open_unlinked, process_start, read_json, still_runs
 from clozeline.repair import cannot_write
 
-_RENEWED_S: Final = 20.0
+_RENEWAL_INTERVAL_S: Final = 20.0
 # Seconds without a renewal after which a holder on another machine counts as dead.
 _DEAD_S: Final = 180.0
 _POLL_S: Final = 1.0
@@ -35,7 +35,7 @@ def hold_output(folder: Path, waiting: Callable[[], None]) -> Iterator[None]:
     ended = threading.Event()
 
     def renew() -> None:
-        while not ended.wait(_RENEWED_S):
+        while not ended.wait(_RENEWAL_INTERVAL_S):
             with suppress(OSError):
                 os.utime(holder, follow_symlinks=False)
 

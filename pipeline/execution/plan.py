@@ -35,12 +35,12 @@ from clozeline.pipeline.recipe import InputEntry, Recipe
 PLAN_FORMAT: Final = 1
 """Newest format of `plan.json`."""
 # Keys of an input that say where its files are, not how they are read.
-_OUTSIDE: Final = ("path", "source", "store")
+_LOCATION_KEYS: Final = ("path", "source", "store")
 # Free bytes of a unit that takes no further file, not even an empty one.
-_NONE: Final = -1
-_EXAMPLES: Final = 100
+_FULL_UNIT: Final = -1
+_MOST_SUGGESTIONS: Final = 100
 """Number of files of unknown type for which a message suggests a tool."""
-_STORED: Final = ("unit", "source", "source_group", "reader", "start", "end")
+_STORED_FIELDS: Final = ("unit", "source", "source_group", "reader", "start", "end")
 LEAST_BYTES: Final = 1 << 28
 """Default bytes of a unit and of a shard of a small corpus."""
 MOST_UNITS: Final = 8_192
@@ -73,7 +73,7 @@ class PlannedRange:
 
     def as_json(self) -> dict[str, Any]:
         """Return the stored fields."""
-        return {name: getattr(self, name) for name in _STORED}
+        return {name: getattr(self, name) for name in _STORED_FIELDS}
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
     default = max(LEAST_BYTES, -(-total // MOST_UNITS))
     unit_bytes = sizes.unit_bytes or default
     shard_bytes = sizes.shard_bytes or default
-    ranges = tuple(_cut(files, inputs, unit_bytes))
+    ranges = tuple(_cut_into_units(files, inputs, unit_bytes))
     shards = max(1, -(-total // shard_bytes))
     units = ranges[-1].unit + 1 if ranges else 0
     if units * shards > MOST_PIECES:
@@ -182,7 +182,7 @@ def _with_ends(file: SourceFile, before: FileState | None) -> FileState:
 
 
 def _options(entry: InputEntry) -> dict[str, Any]:
-    return {name: value for name, value in to_data(entry).items() if name not in _OUTSIDE}
+    return {name: value for name, value in to_data(entry).items() if name not in _LOCATION_KEYS}
 
 
 def _has_unknown_type(file: SourceFile, planned: Mapping[str, Any]) -> bool:
@@ -199,7 +199,9 @@ def _check_types(unknown: Sequence[SourceFile]) -> None:
         return
     first = unknown[0]
     names = join_names([file.path for file in unknown])
-    tools = {suffix_of(file.path.name): suggest_tool(file.path) for file in unknown[:_EXAMPLES]}
+    tools = {
+        suffix_of(file.path.name): suggest_tool(file.path) for file in unknown[:_MOST_SUGGESTIONS]
+    }
     hints = "".join(f"; {suffix}: {tool}" for suffix, tool in tools.items() if tool)
 
     if (folder := first.folder) is None:
@@ -233,7 +235,7 @@ def _check_options(
             raise ConfigurationError(f"input {entry.path!r}: {error}") from error
 
 
-def _cut(
+def _cut_into_units(
     files: Sequence[SourceFile], inputs: Sequence[Mapping[str, Any]], unit_bytes: int
 ) -> Iterator[PlannedRange]:
     """Yield the ranges of the files.
@@ -241,7 +243,7 @@ def _cut(
     Consecutive small files share a unit of at most `unit_bytes`.
     """
     unit = -1
-    free_bytes = _NONE
+    free_bytes = _FULL_UNIT
 
     for file, planned in zip(files, inputs, strict=True):
         count = max(1, -(-file.bytes // unit_bytes)) if planned["is_splittable"] else 1
@@ -250,9 +252,9 @@ def _cut(
             # start a unit for each part of a cut file, and when the unit of small files is full
             if count > 1 or end - start > free_bytes:
                 unit = unit + 1
-                free_bytes = unit_bytes if count == 1 else _NONE
+                free_bytes = unit_bytes if count == 1 else _FULL_UNIT
 
-            free_bytes = max(_NONE, free_bytes - (end - start))
+            free_bytes = max(_FULL_UNIT, free_bytes - (end - start))
             reader = planned["reader"]
             yield PlannedRange(
                 unit,

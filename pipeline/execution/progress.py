@@ -19,12 +19,12 @@ from clozeline.pipeline.execution.equations import StageRow
 from clozeline.pipeline.execution.stages import StageSummary
 from clozeline.terminal import Terminal, duration, pad_text, size_text, time_left, wrap_text
 
-_MINUTE: Final = 60.0
-_BAR: Final = 8
+_SECONDS_PER_MINUTE: Final = 60.0
+_BAR_WIDTH: Final = 8
 _INDENT: Final = "    "
-_NARROWEST: Final = 40
+_LEAST_TABLE_WIDTH: Final = 40
 """Fewest columns of a table; a narrower terminal wraps its lines."""
-_NAME: Final = 10
+_LEAST_NAME_WIDTH: Final = 10
 """Fewest columns for the name of a stage."""
 _INTERVAL_S: Final = 1.0
 
@@ -55,7 +55,7 @@ class Progress:
             yield lambda done: None
         elif self.console.is_terminal and self._detail == "usual":
             texts = TextColumn("{task.description:<24.24}"), TextColumn("{task.fields[speed]}")
-            columns = (texts[0], BarColumn(_BAR), MofNCompleteColumn(), texts[1])
+            columns = (texts[0], BarColumn(_BAR_WIDTH), MofNCompleteColumn(), texts[1])
             started = self._clock()
             with RichProgress(*columns, console=self.console, transient=True) as live:
                 task = live.add_task(title, total=total, speed="")
@@ -78,7 +78,7 @@ class Progress:
             due = (
                 done > before
                 if self._detail == "verbose"
-                else now - last >= _MINUTE and done < total
+                else now - last >= _SECONDS_PER_MINUTE and done < total
             )
             if due:
                 last = now
@@ -108,7 +108,7 @@ def format_speed(done: int, total: int, seconds: float) -> str:
     if not done or seconds <= 0:
         return ""
     rate = done / seconds
-    shown = f"{rate:,.1f} units/s" if rate >= 1 else f"{rate * _MINUTE:,.1f} units/min"
+    shown = f"{rate:,.1f} units/s" if rate >= 1 else f"{rate * _SECONDS_PER_MINUTE:,.1f} units/min"
     return shown + (f"  {time_left((total - done) / rate)}" if done < total else "")
 
 
@@ -148,7 +148,7 @@ def accounting_lines(summaries: Sequence[StageSummary], columns: int = LOG_COLUM
         (row.amount_in, row.amount_out, row.cut_share, *cost) for _, row, *cost in rows
     ]
     cells = [("in", "out", "cut", "time", "bytes"), *amounts_of_rows]
-    columns = max(_NARROWEST, columns)
+    columns = max(_LEAST_TABLE_WIDTH, columns)
     widths = _column_widths(cells, columns)
     first = columns - sum(widths) - 2 * len(widths)
 
@@ -184,7 +184,7 @@ def _column_widths(rows: Sequence[Sequence[str]], columns: int) -> list[int]:
         max(cell_len(line) for cell in column for line in cell.split("\n"))
         for column in zip(*rows, strict=True)
     ]
-    available = columns - _NAME - 2 * len(widths)
+    available = columns - _LEAST_NAME_WIDTH - 2 * len(widths)
     widest = next(
         (
             limit

@@ -23,9 +23,9 @@ from clozeline.pipeline.shards.file_system import (
 )
 from clozeline.pipeline.shards.store import ObjectProperties, RemoteStore
 
-_REQUEST: Final = 1 << 20
+_REQUEST_BYTES: Final = 1 << 20
 """Bytes of a request."""
-_SMALL_REQUEST: Final = 1 << 16
+_SMALL_REQUEST_BYTES: Final = 1 << 16
 """Bytes of the first request after a jump, and of a request behind the range of a unit."""
 END_BYTES: Final = 1 << 16
 """Bytes at each end of a file whose hash detects a change if nothing else does."""
@@ -67,7 +67,7 @@ class RemoteFile:
 
         Reading raises StorageError if the store fails, refuses or sends too little.
         """
-        return cast(BinaryIO, io.BufferedReader(_RawFile(self), _REQUEST))
+        return cast(BinaryIO, io.BufferedReader(_RawFile(self), _REQUEST_BYTES))
 
     def stat(self) -> RemoteFileSize:
         return RemoteFileSize(self.size)
@@ -127,7 +127,7 @@ class _RawFile(io.RawIOBase):
         most = (
             len(buffer)
             if self._follows and not start < end <= at
-            else min(len(buffer), _SMALL_REQUEST)
+            else min(len(buffer), _SMALL_REQUEST_BYTES)
         )
 
         stop = min(at + most, end if at < end else self._file.size)

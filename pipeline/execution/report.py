@@ -52,14 +52,14 @@ Reports: TypeAlias = Mapping[str, Mapping[str, Any]]
 """Contents of `report.json` by stage, in running order."""
 
 # Most files of a folder from which samples are drawn.
-_FILES: Final = 16
+_MOST_SAMPLED_FILES: Final = 16
 # Sample texts per reason and of kept documents; malformed records per reason.
-_TEXTS: Final = 3
-_RECORDS: Final = 20
+_MOST_SAMPLE_TEXTS: Final = 3
+_MOST_SHOWN_RECORDS: Final = 20
 # Most characters shown of a text.
-_CHARACTERS: Final = 400
+_MOST_SHOWN_CHARACTERS: Final = 400
 # Most inputs that are listed by name.
-_LISTED: Final = 50
+_MOST_LISTED_INPUTS: Final = 50
 # Nouns by which the first sentence counts the output, by stage.
 _OUTPUT_NOUNS: Final = {"encode": "tokens", "corrupt": "examples", "tasks": "examples"}
 
@@ -352,7 +352,7 @@ def _iter_drops(folder: Path, counts: Mapping[str, Any], earlier: Path | None) -
             f"{folder.name} · {reason} · malformed records: "
             f"{counts.get('malformed', {}).get(reason, 0):,}"
         )
-        rows = [(each.source, each.offset, each.detail) for each in records[:_RECORDS]]
+        rows = [(each.source, each.offset, each.detail) for each in records[:_MOST_SHOWN_RECORDS]]
         yield collapsible(title, table(["source", "offset", "what is wrong"], rows))
 
 
@@ -360,9 +360,12 @@ def _iter_files(
     inputs: Sequence[Mapping[str, Any]], stages: Sequence[Stage[Any, Any]]
 ) -> Iterator[str]:
     """Yield a table of inputs, and a table of shard sets with their parents."""
-    rows = [(file["source"], file["reader"], size_text(file["bytes"])) for file in inputs[:_LISTED]]
+    rows = [
+        (file["source"], file["reader"], size_text(file["bytes"]))
+        for file in inputs[:_MOST_LISTED_INPUTS]
+    ]
 
-    if others := inputs[_LISTED:]:
+    if others := inputs[_MOST_LISTED_INPUTS:]:
         rows.append(
             (f"{len(others):,} others", "", size_text(sum(file["bytes"] for file in others)))
         )
@@ -400,7 +403,7 @@ def _iter_files(
 def _sample_files(folder: Path) -> list[RecordedFile]:
     """Return Arrow files of a stage's folder, evenly sampled if there are many."""
     paths = sorted(folder.glob("*.arrow"))
-    count = min(len(paths), _FILES)
+    count = min(len(paths), _MOST_SAMPLED_FILES)
     return [_find_part(folder, paths[number * len(paths) // count].name) for number in range(count)]
 
 
@@ -416,7 +419,10 @@ def _sample_kept(files: Sequence[RecordedFile]) -> list[tuple[str, str]]:
         for batch in read_batches(file, ("uid",))
         for uid in batch.column("uid").to_pylist()
     )
-    return [_find_document(files[number], uid) for uid, number in heapq.nsmallest(_TEXTS, uids)]
+    return [
+        _find_document(files[number], uid)
+        for uid, number in heapq.nsmallest(_MOST_SAMPLE_TEXTS, uids)
+    ]
 
 
 def _sample_rejects(
@@ -436,7 +442,7 @@ def _sample_rejects(
                 (reject.sample_text is None and earlier is None, reject.uid, number, reject)
             )
             entries.sort(key=lambda entry: entry[:3])
-            del entries[_TEXTS:]
+            del entries[_MOST_SAMPLE_TEXTS:]
 
     samples: dict[str, list[tuple[str, str]]] = {}
 
@@ -472,7 +478,11 @@ def _find_document(file: RecordedFile, uid: bytes) -> tuple[str, str]:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS].rstrip()} …"
+    return (
+        text
+        if len(text) <= _MOST_SHOWN_CHARACTERS
+        else f"{text[:_MOST_SHOWN_CHARACTERS].rstrip()} …"
+    )
 
 
 def _leaves(counts: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, int]]:

@@ -26,8 +26,8 @@ from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
 _BUNDLE_FILES: Final = 256
 # Number of (file, destination) pairs from which on files are bundled.
 _BUNDLED_OPENS: Final = 8_192
-_ROW: Final = struct.Struct("<QQQ")
-_END: Final = struct.Struct("<QQ")
+_INDEX_ENTRY: Final = struct.Struct("<QQQ")
+_INDEX_END: Final = struct.Struct("<QQ")
 
 Bytes: TypeAlias = bytes | memoryview
 
@@ -57,8 +57,8 @@ class PieceWriter:
 
     def close(self) -> None:
         """Write the index."""
-        self._sink.writelines(_ROW.pack(*row) for row in self._rows)
-        self._sink.write(_END.pack(len(self._rows), _hash(self._name, len(self._rows), ())))
+        self._sink.writelines(_INDEX_ENTRY.pack(*row) for row in self._rows)
+        self._sink.write(_INDEX_END.pack(len(self._rows), _hash(self._name, len(self._rows), ())))
 
 
 class PieceFile:
@@ -83,9 +83,11 @@ class PieceFile:
                 "which writes it again"
             ) from error
 
-        end = os.fstat(self._file.fileno()).st_size - _END.size
-        self._count, checked = _END.unpack(self._read(_END.size, end)) if end >= 0 else (0, 0)
-        self._index = end - self._count * _ROW.size
+        end = os.fstat(self._file.fileno()).st_size - _INDEX_END.size
+        self._count, checked = (
+            _INDEX_END.unpack(self._read(_INDEX_END.size, end)) if end >= 0 else (0, 0)
+        )
+        self._index = end - self._count * _INDEX_ENTRY.size
         if self._index < 0 or checked != _hash(name, self._count, ()):
             self._file.close()
             raise self._damage_error("its end")
@@ -103,8 +105,8 @@ class PieceFile:
         """Return a piece after verifying its hash."""
         if number >= self._count:
             raise self._damage_error(f"{self._count} pieces")
-        offset, length, expected = _ROW.unpack(
-            self._read(_ROW.size, self._index + number * _ROW.size)
+        offset, length, expected = _INDEX_ENTRY.unpack(
+            self._read(_INDEX_ENTRY.size, self._index + number * _INDEX_ENTRY.size)
         )
         if offset + length > self._index:
             raise self._damage_error(f"the index of piece {number}")

@@ -45,7 +45,7 @@ from clozeline.repair import cannot_write, explain_error
 
 DOCUMENTS: Final = "documents"
 """Name of the amount that most stages read and write."""
-_NAMED_REASONS: Final = 6
+_MOST_NAMED_REASONS: Final = 6
 
 StageConfig = TypeVar("StageConfig")
 """Config class of a stage."""
@@ -219,7 +219,7 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
         others: list[str] = []
         for noun, named in reasons:
             (of_records if noun else others).extend(named)
-        return ", ".join((of_records or others)[:_NAMED_REASONS]) or "the input is empty"
+        return ", ".join((of_records or others)[:_MOST_NAMED_REASONS]) or "the input is empty"
 
     def provides(self, counts: StageCounts) -> Mapping[str, int]:
         """Return the amounts that later stages read, by name.
@@ -243,7 +243,7 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
                 equation.check(self.name, counts)
 
 
-def _class_of(name: str) -> type[Stage[Any, Any]]:
+def _stage_class(name: str) -> type[Stage[Any, Any]]:
     stage_class: type[Stage[Any, Any]] = load_stage_part(name, "Stage")
     return stage_class
 
@@ -259,7 +259,7 @@ def check_recipe(recipe: Recipe) -> None:
     mistakes = [
         f"the key '{stage}' of the recipe also needs the key '{key}'; `{key}: {{}}` uses defaults"
         for stage in names
-        for key in _class_of(stage).needs
+        for key in _stage_class(stage).needs
         if not recipe.has(key)
     ]
 
@@ -281,7 +281,7 @@ def check_recipe(recipe: Recipe) -> None:
 
 def stage_of(recipe: Recipe, name: str, plan: Plan | None = None) -> Stage[Any, Any]:
     """Return the stage of a recipe's key; without `plan`, the stage loads it when needed."""
-    stage = _class_of(name)(recipe)
+    stage = _stage_class(name)(recipe)
     if plan is not None:
         stage.plan = plan
     return stage
@@ -291,7 +291,7 @@ def documents_folder(recipe: Recipe, before: str) -> Path:
     """Return the folder of the last stage before the named one that writes documents."""
     names = all_stages()
     for name in reversed(names[: names.index(before)]):
-        if recipe.has(name) and _class_of(name).writes_documents:
+        if recipe.has(name) and _stage_class(name).writes_documents:
             return recipe.folder(name)
     raise ConfigurationError(
         f"'{before}' needs documents, but the recipe has no earlier stage that writes them"
@@ -300,7 +300,7 @@ def documents_folder(recipe: Recipe, before: str) -> Path:
 
 def document_stages() -> list[str]:
     """Return the names of the stages that write documents, in order."""
-    return [name for name in all_stages() if _class_of(name).writes_documents]
+    return [name for name in all_stages() if _stage_class(name).writes_documents]
 
 
 def last_documents(output: Path) -> Path:
@@ -321,7 +321,7 @@ def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:
 
     ConfigurationError unless there is exactly one.
     """
-    candidates = [name for name in all_stages() if _class_of(name).writes_tokenizer]
+    candidates = [name for name in all_stages() if _stage_class(name).writes_tokenizer]
     chosen = [name for name in candidates if recipe.has(name)]
     if len(chosen) != 1:
         keys = " and ".join(map(repr, candidates))

@@ -324,14 +324,14 @@ class GroupManifests(Pass[GroupCounts]):
         require_written(f"group {manifest.name}: manifest", counted, written)
 
 
-_SETS: Final = ("sets", EACH, EACH)
+_SET_COUNTS: Final = ("sets", EACH, EACH)
 """Path to the counts of a set: its label and split."""
-_TOKENS: Final = Equation(
-    ["tokens_in"], ["tokens_in_samples", "tokens_dropped"], unit="token", within=_SETS
+_TOKEN_EQUATION: Final = Equation(
+    ["tokens_in"], ["tokens_in_samples", "tokens_dropped"], unit="token", within=_SET_COUNTS
 )
 """Each token is in a row of each set, or is dropped with a reason."""
-_LANGUAGES: Final = Equation(
-    ["by_language", "target_tokens"], ["tokens_in_samples", "separators"], within=_SETS
+_LANGUAGE_EQUATION: Final = Equation(
+    ["by_language", "target_tokens"], ["tokens_in_samples", "separators"], within=_SET_COUNTS
 )
 
 
@@ -340,8 +340,8 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
 
     name: ClassVar[str] = "group"
     equations: ClassVar[tuple[Equation, ...]] = (
-        _TOKENS,
-        _LANGUAGES,
+        _TOKEN_EQUATION,
+        _LANGUAGE_EQUATION,
     )
     needs: ClassVar[tuple[str, ...]] = ("encode",)
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
@@ -476,4 +476,4 @@ def _set_row(splits: Mapping[str, SampleSetCounts]) -> StageRow:
     for set_counts in splits.values():
         add_counts(total, set_counts)
     out = f"{plural(total['samples'], 'sample')}\n{total['tokens']:,} tokens"
-    return StageRow.of(total, [_TOKENS], plural(total["tokens_in"], "token"), out)
+    return StageRow.of(total, [_TOKEN_EQUATION], plural(total["tokens_in"], "token"), out)

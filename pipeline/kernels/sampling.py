@@ -18,9 +18,9 @@ from clozeline.pipeline.rows import Ragged
 from clozeline.seeding import LENGTHS, POSITIONS, ROLES, SLOTS, below, mix
 
 _GOLDEN: Final = 0x9E3779B97F4A7C15
-_LOW: Final = np.uint64(0xFFFF)
-_HIGH: Final = np.uint64(0xFFFFFFFFFFFF0000)
-_NEVER: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
+_LOW_16_BITS: Final = np.uint64(0xFFFF)
+_HIGH_48_BITS: Final = np.uint64(0xFFFFFFFFFFFF0000)
+_LARGEST_ENTRY: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 # 64-bit entries handled at once: a few arrays of 64 KiB fit in a core's cache without page faults.
 _CACHED_ENTRIES: Final = 1 << 13
 
@@ -87,10 +87,10 @@ def _iter_bits(keys: UInt64, stream: int, sizes: Int64) -> Iterator[tuple[Any, U
         # random bits above, column index below
         steps = (index + np.uint64((stream << 32) + 1)) * np.uint64(_GOLDEN)
         bits = mix(keys[rows][:, None] + steps)
-        bits &= _HIGH
+        bits &= _HIGH_48_BITS
         bits |= index
         if not uniform:
-            bits[index >= sizes[rows].astype(np.uint64)[:, None]] = _NEVER
+            bits[index >= sizes[rows].astype(np.uint64)[:, None]] = _LARGEST_ENTRY
         yield rows, bits
 
 
@@ -139,9 +139,9 @@ def _iter_times(
         positions[outside] = 0
         times = exponentials(bits >> np.uint64(16)) * mean_times.take(ids.values.take(positions))
         # positive floats sort like their bits; the index replaces the lowest 16
-        np.bitwise_and(times.view(np.uint64), _HIGH, out=bits)
+        np.bitwise_and(times.view(np.uint64), _HIGH_48_BITS, out=bits)
         bits |= index.astype(np.uint64)
-        bits[outside] = _NEVER
+        bits[outside] = _LARGEST_ENTRY
         yield rows, bits
 
 
@@ -160,14 +160,14 @@ def _take_smallest(counts: Int64, batches: Iterator[tuple[Any, UInt64]]) -> Ragg
         chosen = bits[:, :largest]
 
         if (row_counts == largest).all():
-            picked = (chosen & _LOW).astype(np.uint16)
+            picked = (chosen & _LOW_16_BITS).astype(np.uint16)
             picked.sort(axis=1)
             _write_rows(values, offsets, rows, picked)
         else:
             # counts differ: unused columns get the largest index, so that they sort last
             chosen.sort(axis=1)
             inside = np.arange(largest) < row_counts[:, None]
-            picked = np.where(inside, chosen & _LOW, _LOW).astype(np.uint16)
+            picked = np.where(inside, chosen & _LOW_16_BITS, _LOW_16_BITS).astype(np.uint16)
             picked.sort(axis=1)
             _write_rows(values, offsets, rows, picked, inside)
 
@@ -202,7 +202,7 @@ def permute(keys: UInt64, counts: Int64, stream: int) -> Ragged:
 
     for rows, bits in _iter_bits(keys, stream, counts):
         bits.sort(axis=1)
-        indices = (bits & _LOW).astype(np.uint16)
+        indices = (bits & _LOW_16_BITS).astype(np.uint16)
         if (counts[rows] == indices.shape[1]).all():
             _write_rows(values, offsets, rows, indices)
         else:

@@ -90,13 +90,13 @@ class ColumnSpec:
             raise TypeError(
                 f"column {name}: expected strings, got {arrow_type!r} and {description!r}"
             )
-        if (known := _TYPES.get(arrow_type)) is None:
+        if (known := _TYPES_BY_ARROW_NAME.get(arrow_type)) is None:
             message = f"unknown type '{arrow_type}', known ones look like uint64 or list<uint16>"
             raise IntegrityError(f"column {name}: {message}")
         return ColumnSpec(name, *known, description, None if role is None else Role(**role))
 
 
-_TYPES: Final[dict[str, tuple[Dtype, Kind]]] = {
+_TYPES_BY_ARROW_NAME: Final[dict[str, tuple[Dtype, Kind]]] = {
     ColumnSpec("", dtype, kind, "", UNDO if kind == "list" else None).arrow_type: (dtype, kind)
     for dtype in get_args(Dtype)
     for kind in get_args(Kind)
@@ -107,12 +107,12 @@ _TYPES: Final[dict[str, tuple[Dtype, Kind]]] = {
 def base_columns() -> list[ColumnSpec]:
     """Return the fixed columns of every sample or example row."""
     return [
-        ColumnSpec(name, dtype, "fixed", _FIXED_TEXT[name])  # type: ignore[arg-type]
+        ColumnSpec(name, dtype, "fixed", _FIXED_DESCRIPTIONS[name])  # type: ignore[arg-type]
         for name, dtype in FIXED_COLUMNS.items()
     ]
 
 
-_FIXED_TEXT: Final = {
+_FIXED_DESCRIPTIONS: Final = {
     "uid": "hash of first document, copy, offset and grouping",
     "variant": "which corruption of the sample this is",
     "document_uid": "document of the row's first token",
@@ -199,7 +199,7 @@ def to_batch(rows: RowBatch, columns: Sequence[ColumnSpec], schema: pa.Schema) -
                     f"column {spec.name}: {last - first} values in one block; use smaller blocks"
                 )
 
-            values = pa.array(_fitting(ragged.values[first:last], spec.dtype, spec.name))
+            values = pa.array(_convert_values(ragged.values[first:last], spec.dtype, spec.name))
             offsets = pa.array((ragged.offsets - first).astype(np.int32))
             arrays.append(pa.ListArray.from_arrays(offsets, values, type=field.type))
             continue
@@ -209,15 +209,15 @@ def to_batch(rows: RowBatch, columns: Sequence[ColumnSpec], schema: pa.Schema) -
         if numbers.shape != shape:
             raise IntegrityError(f"column {spec.name}: expected shape {shape}, got {numbers.shape}")
         if spec.dtype == "binary16":
-            raw = pa.py_buffer(np.ascontiguousarray(_fitting(numbers, "uint8", spec.name)))
+            raw = pa.py_buffer(np.ascontiguousarray(_convert_values(numbers, "uint8", spec.name)))
             arrays.append(pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), count, [None, raw]))
         else:
-            arrays.append(pa.array(_fitting(numbers, spec.dtype, spec.name)))
+            arrays.append(pa.array(_convert_values(numbers, spec.dtype, spec.name)))
 
     return pa.record_batch(arrays, schema=schema)
 
 
-def _fitting(values: NDArray[np.generic], dtype: str, name: str) -> NDArray[np.generic]:
+def _convert_values(values: NDArray[np.generic], dtype: str, name: str) -> NDArray[np.generic]:
     """Convert values to `dtype`; raise IntegrityError if one is out of range."""
     if values.dtype == dtype:
         return values
@@ -247,7 +247,7 @@ def cut(rows: RowBatch, start: int, stop: int) -> RowBatch:
 
 _HEADER: Final = 2  # field numbers of the flatbuffer tables Message and RecordBatch
 _LENGTH, _NODES, _BUFFERS, _COMPRESSION = range(4)
-_PADDING: Final = 64
+_MOST_PADDING_BYTES: Final = 64
 _ZSTD: Final = pa.Codec("zstd")
 
 
@@ -393,7 +393,7 @@ class _Buffers:
             framed = claimed != -1
             claimed = claimed if framed else len(stored)
 
-        if not size <= claimed <= size + _PADDING * (size > 0):
+        if not size <= claimed <= size + _MOST_PADDING_BYTES * (size > 0):
             raise BlockError(f"a buffer of {size} bytes", f"one that claims {claimed}")
         # memory comes from Arrow's pool, which reuses freed pages: fresh ones cost more than the
         # decompression

@@ -181,7 +181,7 @@ TOKEN_COUNTS_SCHEMA: Final = pa.schema(
 _TABLE_ROWS: Final = 1 << 16
 
 
-_TEXT: Final = (
+_TEXT_FEATURES: Final = (
     Feature("token_ids", "ids", IDS, "the document's tokens"),
     Feature(
         "sentence_starts",
@@ -190,7 +190,7 @@ _TEXT: Final = (
         "tokens at which sentences begin, first 0",
     ),
 )
-_OTHER_SIDE: Final = (
+_OTHER_SIDE_FEATURES: Final = (
     Feature(
         "target_ids",
         "ids",
@@ -222,7 +222,11 @@ def token_columns(vocab_size: int, *, pairs: bool = False, words: bool = False) 
         ),
     ]
 
-    features = (*_TEXT, *(_OTHER_SIDE if pairs else ()), *((WORD_STARTS,) if words else ()))
+    features = (
+        *_TEXT_FEATURES,
+        *(_OTHER_SIDE_FEATURES if pairs else ()),
+        *((WORD_STARTS,) if words else ()),
+    )
     return [*columns, *feature_columns(features, vocab_size)]
 
 

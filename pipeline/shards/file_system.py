@@ -14,12 +14,12 @@ from typing import Any, Final
 from clozeline.errors import ConfigurationError, StorageError
 
 WEB: Final = ("http", "https")
-_S3: Final = ("s3", "s3a")
-_RANGE: Final = re.compile(r"bytes[= ](\d+)-(\d+)")
-_XML_WORDS: Final = re.compile(r"<(?:Code|Message)>([^<]*)<")
+_S3_SCHEMES: Final = ("s3", "s3a")
+_RANGE_HEADER: Final = re.compile(r"bytes[= ](\d+)-(\d+)")
+_XML_MESSAGE: Final = re.compile(r"<(?:Code|Message)>([^<]*)<")
 # Bytes of an error page that are read, and characters of it that a message shows.
-_PAGE_BYTES = 1 << 16
-_WORDS = 300
+_MOST_PAGE_BYTES = 1 << 16
+_MOST_SHOWN_CHARACTERS = 300
 
 
 class ObjectMissingError(StorageError):
@@ -69,7 +69,7 @@ def open_file_system(url: str, options: Mapping[str, Any]) -> Any:
             }
             client |= {"middlewares": (_check_answer,), **options.get("client_kwargs", {})}
             options |= {"encoded": True, "client_kwargs": client}
-        elif scheme in _S3:  # only `RemoteStore` retries
+        elif scheme in _S3_SCHEMES:  # only `RemoteStore` retries
             options["config_kwargs"] = {
                 "retries": {"total_max_attempts": 1},
                 **options.get("config_kwargs", {}),
@@ -81,7 +81,7 @@ def open_file_system(url: str, options: Mapping[str, Any]) -> Any:
     except Exception as error:  # a missing package, or its errors for credentials and options
         raise ConfigurationError(f"{url}: cannot open this type of store: {error}") from error
 
-    if scheme in _S3:
+    if scheme in _S3_SCHEMES:
         opened.retries = 1
     return opened
 
@@ -92,10 +92,10 @@ async def _check_answer(request: Any, handler: Any) -> Any:
 
     try:
         if answer.status >= 400:
-            page = (await answer.content.read(_PAGE_BYTES)).decode(errors="replace")
-            words = " ".join((": ".join(_XML_WORDS.findall(page)) or page).split())
+            page = (await answer.content.read(_MOST_PAGE_BYTES)).decode(errors="replace")
+            words = " ".join((": ".join(_XML_MESSAGE.findall(page)) or page).split())
             words = answer.reason or "" if "html" in answer.content_type else words
-            words = f"status {answer.status}: {words[:_WORDS]}".rstrip(": ")
+            words = f"status {answer.status}: {words[:_MOST_SHOWN_CHARACTERS]}".rstrip(": ")
             raise AnswerError(answer.status, words, _seconds(answer.headers))
         _check_range(request.headers.get("Range", ""), answer.status, answer.headers)
     except BaseException:
@@ -123,7 +123,7 @@ def _open_checked_session(profile: str | None) -> object:
 
 def _check_range(asked: str, status: int, headers: Mapping[str, str]) -> None:
     """Raise AnswerError unless an answer starts at the requested byte and ends no later."""
-    if not (wanted := _RANGE.match(asked)) or status not in (200, 206):
+    if not (wanted := _RANGE_HEADER.match(asked)) or status not in (200, 206):
         return
     said = (
         headers.get("Content-Range", "")
@@ -131,7 +131,7 @@ def _check_range(asked: str, status: int, headers: Mapping[str, str]) -> None:
         else f"bytes 0-{headers.get('Content-Length', '')}"
     )
 
-    sent = _RANGE.match(said)
+    sent = _RANGE_HEADER.match(said)
     if sent and sent[1] == wanted[1] and int(sent[2]) <= int(wanted[2]) + (status == 200):
         return
 

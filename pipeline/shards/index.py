@@ -25,7 +25,7 @@ from clozeline.pipeline.shards.block import (
 from clozeline.pipeline.shards.manifest import Manifest, ManifestError
 from clozeline.repair import rebuild_hint
 
-_TYPES: Final[dict[str, Dtype]] = {
+_TYPE_BY_COLUMN: Final[dict[str, Dtype]] = {
     "shard": "uint32",
     "block": "uint32",
     "offset": "uint64",
@@ -33,10 +33,10 @@ _TYPES: Final[dict[str, Dtype]] = {
     "rows": "uint32",
     "xxh3": "binary16",
 }
-_COLUMNS: Final = [ColumnSpec(name, dtype, "fixed", "") for name, dtype in _TYPES.items()]
+_COLUMNS: Final = [ColumnSpec(name, dtype, "fixed", "") for name, dtype in _TYPE_BY_COLUMN.items()]
 _SCHEMA: Final = arrow_schema(_COLUMNS)
 _LENGTH_LIMIT: Final = 1 << 32
-_ENTRY: Final = sum(spec.width for spec in _COLUMNS)
+_ENTRY_BYTES: Final = sum(spec.width for spec in _COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def write_index(path: Path, shards: Sequence[Sequence[Block]]) -> None:
         (number, index, block.offset, block.length, block.rows) for number, index, block in blocks
     ]
     columns = np.array(numbers, np.int64).reshape(-1, 5).T
-    fixed: dict[str, NDArray[Any]] = dict(zip(_TYPES, columns, strict=False))
+    fixed: dict[str, NDArray[Any]] = dict(zip(_TYPE_BY_COLUMN, columns, strict=False))
     fixed["xxh3"] = np.frombuffer(b"".join(block.xxh3 for _, _, block in blocks), np.uint8).reshape(
         -1, 16
     )
@@ -117,8 +117,8 @@ def parse_index(where: str, raw: bytes | memoryview, manifest: Manifest) -> Bloc
 
 
 def _parse(raw: bytes | memoryview, blocks: int) -> BlockIndex:
-    if blocks * _ENTRY > len(raw):
-        raise BlockError(f"at least {blocks * _ENTRY} bytes", f"{len(raw)}")
+    if blocks * _ENTRY_BYTES > len(raw):
+        raise BlockError(f"at least {blocks * _ENTRY_BYTES} bytes", f"{len(raw)}")
     try:
         stream = pa.BufferReader(raw)
         stream.seek(8)  # the magic word
@@ -133,7 +133,7 @@ def _parse(raw: bytes | memoryview, blocks: int) -> BlockIndex:
         return BlockIndex(**empty, xxh3=np.empty((0, 16), np.uint8))
 
     return BlockIndex(
-        **decode(memoryview(raw)[stream.tell() :], _COLUMNS, blocks, blocks * _ENTRY).fixed
+        **decode(memoryview(raw)[stream.tell() :], _COLUMNS, blocks, blocks * _ENTRY_BYTES).fixed
     )
 
 

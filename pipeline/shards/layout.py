@@ -12,8 +12,8 @@ from clozeline.pipeline.rows import FIXED_COLUMNS
 from clozeline.seeding import fraction as keyed_fraction
 from clozeline.seeding import order_key
 
-_BLOCK_ROWS: Final = (1920, 960, 480, 240, 120, 60)  # choices of `auto`
-_BLOCK_BYTES: Final = 4 << 20
+_BLOCK_ROW_CHOICES: Final = (1920, 960, 480, 240, 120, 60)  # choices of `auto`
+_MOST_BLOCK_BYTES: Final = 4 << 20
 
 
 def is_heldout(uid: bytes, fraction: float, seed: int) -> bool:
@@ -40,7 +40,10 @@ def auto_block_rows(row_bytes: float) -> int:
 
     `row_bytes` is the average size of a row.
     """
-    return next((rows for rows in _BLOCK_ROWS if rows * row_bytes <= _BLOCK_BYTES), _BLOCK_ROWS[-1])
+    return next(
+        (rows for rows in _BLOCK_ROW_CHOICES if rows * row_bytes <= _MOST_BLOCK_BYTES),
+        _BLOCK_ROW_CHOICES[-1],
+    )
 
 
 def block_rows_of(

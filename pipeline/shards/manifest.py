@@ -45,7 +45,7 @@ BLOCK_LIMIT: Final = 1 << 30
 """Limit of the decompressed bytes of a block, whatever a manifest claims."""
 
 # Empty, '.' or '..' parts; scheme, backslash, control characters.
-_FORBIDDEN: Final = re.compile(r"(^|/)(\.{0,2})(/|$)|[\\:\x00-\x1f]")
+_FORBIDDEN_IN_PATH: Final = re.compile(r"(^|/)(\.{0,2})(/|$)|[\\:\x00-\x1f]")
 
 
 class ManifestError(IntegrityError):
@@ -88,7 +88,7 @@ def check_entries(where: Path | str, raw: bytes, limit: int) -> None:
 
 
 def _check_path(path: str) -> str:
-    if _FORBIDDEN.search(path):
+    if _FORBIDDEN_IN_PATH.search(path):
         raise ValueError(f"path {path!r} must be relative, without '..', scheme or backslash")
     return path
 

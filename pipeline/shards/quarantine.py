@@ -22,7 +22,7 @@ from clozeline.pipeline.shards.manifest import (
 )
 
 QUARANTINE: Final = "quarantine.json"
-_VALUE_LIMIT: Final = 3 << 20  # a million blocks
+_MOST_VALUES: Final = 3 << 20  # a million blocks
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def entries_of(where: str, raw: bytes) -> list[dict[str, Any]]:
     `{"blocks": entries, "checksum": hash}`; a list without a checksum, as written by hand, is
     accepted.
     """
-    check_entries(where, raw, _VALUE_LIMIT)
+    check_entries(where, raw, _MOST_VALUES)
     try:
         content = parse_json(raw)
         if not isinstance(content, list):

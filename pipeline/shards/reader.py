@@ -26,7 +26,7 @@ from clozeline.report.html_page import fragment, table, tiles
 
 # Errors of the process, not of the file; they do not mean that a block is damaged.
 _PROCESS_ERRORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-_PIECE: Final = 64 << 20  # bytes of a shard that are hashed at once
+_HASHED_BYTES: Final = 64 << 20  # bytes of a shard that are hashed at once
 
 
 def open_shards(
@@ -299,8 +299,8 @@ class ShardSet:
         """Compare the SHA-256 of a shard file or object with the manifest."""
         record = self.manifest.shards[shard]
         digest = hashlib.sha256()
-        for start in range(0, record.bytes, _PIECE):
-            end = min(record.bytes, start + _PIECE)
+        for start in range(0, record.bytes, _HASHED_BYTES):
+            end = min(record.bytes, start + _HASHED_BYTES)
             digest.update(self._files.read(record.path, (start, end)))
         if (actual := digest.hexdigest()) != record.sha256:
             where = self._files.where(record.path)

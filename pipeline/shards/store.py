@@ -34,7 +34,7 @@ _LONGEST_WAIT_S: Final = 300.0
 _LOG: Final = logging.getLogger(__name__)
 _URL: Final = re.compile(r"([a-z][a-z0-9+.-]+):/{1,2}(?!/)(.+)", re.IGNORECASE | re.DOTALL)
 _ASCII_URL: Final = re.compile(r"[!-~]*")
-_FILE: Final = re.compile(r"^file:/+", re.IGNORECASE)
+_FILE_SCHEME: Final = re.compile(r"^file:/+", re.IGNORECASE)
 _NAMES_PER_REQUEST: Final = 1000
 """Names on one page of a store's listing."""
 _LISTING_REQUESTS: Final = 100
@@ -47,7 +47,7 @@ Range: TypeAlias = tuple[int, int]
 
 # Keys by which file systems report a hash or version of the content, then the time of its last
 # change.
-_VERSIONS: Final = (
+_VERSION_HEADERS: Final = (
     "ETag",
     "etag",
     "md5Hash",
@@ -76,7 +76,7 @@ class ObjectProperties(NamedTuple):
 
 def parse_properties(info: Mapping[str, Any]) -> ObjectProperties:
     """Return size and version from an entry as fsspec's file systems describe it."""
-    version = next((value for name in _VERSIONS if (value := info.get(name))), "")
+    version = next((value for name in _VERSION_HEADERS if (value := info.get(name))), "")
     return ObjectProperties(
         int(info["size"] or 0),
         version.isoformat() if isinstance(version, datetime) else str(version),
@@ -93,7 +93,7 @@ def as_url(path: Path | str) -> str | None:
 
 def local_path(path: Path | str) -> Path:
     """Return the path of a file, also if it is given as a `file` URL."""
-    return Path(_FILE.sub("/", str(path)))
+    return Path(_FILE_SCHEME.sub("/", str(path)))
 
 
 class RemoteStore:

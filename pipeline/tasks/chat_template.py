@@ -29,16 +29,16 @@ from clozeline.pipeline.vocabulary import SPECIALS
 from clozeline.process import ChildLimits, python_command, run_child
 
 _LOG: Final = logging.getLogger(__name__)
-_START, _END = "\U000f0000", "\U000f0001"
+_NAME_START, _NAME_END = "\U000f0000", "\U000f0001"
 """Characters that transformers writes around the name of a special token in a message."""
-_PRIVATE: Final = re.compile(f"{_START}[0-9]+{_END}")
-_MEMORY: Final = 1 << 30
+_PRIVATE_NAME: Final = re.compile(f"{_NAME_START}[0-9]+{_NAME_END}")
+_ADDED_MEMORY_BYTES: Final = 1 << 30
 """Bytes of address space that rendering may add."""
 _BASE_LENGTH: Final = 100_000
 _GROWTH: Final = 20
 """Limit of a rendered text: `_BASE_LENGTH` characters, plus `_GROWTH` per character of its
 messages."""
-_MARKED: Final = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
+_GENERATION_MARK: Final = re.compile(r"\{%[-+]?\s*generation\s*[-+]?%\}")
 
 Message = tuple[str, str]
 """Role and content."""
@@ -68,7 +68,7 @@ class Rendering:
         chats: Any = chat_template_utils
         control, _ = chats._get_control_token_patterns(tuple(self.specials))
         chat = [{"role": role, "content": content} for role, content in messages]
-        marked = bool(_MARKED.search(self.template))
+        marked = bool(_GENERATION_MARK.search(self.template))
         write = partial(chats.render_jinja_template, chat_template=self.template, **self.variables)
         chat = chats.mark_control_tokens(chat, control)
         (text,), spans = write([chat], return_assistant_tokens_mask=marked)
@@ -134,7 +134,7 @@ def serve() -> None:
     import psutil
     from transformers.utils import chat_template_utils  # noqa: F401 (its import has no bound)
 
-    memory = psutil.Process().memory_info().vms + _MEMORY
+    memory = psutil.Process().memory_info().vms + _ADDED_MEMORY_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # the default action of SIGPROF ends the process even inside a product of huge integers
@@ -240,7 +240,7 @@ def _read_object(path: Path) -> dict[str, Any]:
 def _write(item: Dialogue, answer: dict[str, Any], encoder: "_ChatEncoder") -> Dialogue | Rejected:
     """Return a dialogue with the parts of its rendered text."""
     contents = tuple(content for _, content in item.messages)
-    if any(mark in content for content in contents for mark in (_START, _END)):
+    if any(mark in content for content in contents for mark in (_NAME_START, _NAME_END)):
         return Rejected("private_use", item.index, texts=contents)
     if "text" not in answer:
         return Rejected(answer["refused"], item.index, answer["detail"], contents)
@@ -263,14 +263,16 @@ class _ChatEncoder:
             )
 
         names = pieces_pattern(specials)
-        self._names = re.compile(f"{_START}({names}){_END}|[{_START}{_END}]|({names})")
+        self._names = re.compile(
+            f"{_NAME_START}({names}){_NAME_END}|[{_NAME_START}{_NAME_END}]|({names})"
+        )
         self._specials = specials
         self._library = tokenizer.rename_specials(
-            {token: _private(token) for token in specials.values()}
+            {token: _private_name(token) for token in specials.values()}
         )
         self._ids = np.arange(self._library.get_vocab_size() + 1)
         for token in specials.values():
-            self._ids[self._library.token_to_id(_private(token))] = token
+            self._ids[self._library.token_to_id(_private_name(token))] = token
 
     def parts(self, answer: dict[str, Any]) -> list[TemplatePart] | None:
         """Return the parts of a rendered dialogue.
@@ -302,7 +304,7 @@ class _ChatEncoder:
         cuts = [0, *starts[edges[1:-1]].tolist(), len(text)]
         return [
             TemplatePart(
-                _PRIVATE.sub("", text[cut:stop]),
+                _PRIVATE_NAME.sub("", text[cut:stop]),
                 bool(has_loss[begin]),
                 tuple(ids[begin:end].tolist()),
             )
@@ -315,12 +317,12 @@ class _ChatEncoder:
         olds = [0]
         news = [0]
         for match in self._names.finditer(text):
-            written = match[1] or (_private(self._specials[match[2]]) if match[2] else "")
+            written = match[1] or (_private_name(self._specials[match[2]]) if match[2] else "")
             pieces += [text[olds[-1] : match.start()], written]
             news.append(news[-1] + match.start() - olds[-1] + len(written))
             olds.append(match.end())
         return "".join((*pieces, text[olds[-1] :])), olds, news
 
 
-def _private(token: int) -> str:
-    return f"{_START}{token}{_END}"
+def _private_name(token: int) -> str:
+    return f"{_NAME_START}{token}{_NAME_END}"

@@ -21,22 +21,22 @@ from clozeline.pipeline.tasks.readers import (
 from clozeline.seeding import hash64
 
 _SPLITS: Final = ("train", "dev", "test")
-_NAME: Final = re.compile(
+_SPLIT_FILE_NAME: Final = re.compile(
     r"(?:^|.*_)((?:train|dev|test|validation|valid|val)(?:_matched|_mismatched)?)(?:_v[0-9]+)?"
 )
-_DEV: Final = re.compile(r"validation|valid|val")
+_DEV_SYNONYM: Final = re.compile(r"validation|valid|val")
 """Other names of dev."""
-_LABEL: Final = re.compile(
+_SPLIT_LABEL: Final = re.compile(
     r"(?:train|dev|test)(?:_matched|_mismatched)?|(?:train|dev|test)_[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
 )
 """Labels of inputs: names of splits, and of further training or evaluation sets, such as other
 languages."""
-_DESCRIPTIONS: Final = frozenset({"dataset_info.json", "dataset_dict.json", "state.json"})
+_DESCRIPTION_FILES: Final = frozenset({"dataset_info.json", "dataset_dict.json", "state.json"})
 """Files in which `datasets` describes the tables next to them."""
-_UNNAMED: Final = "default"
+_DEFAULT_LABEL: Final = "default"
 """Default label of an input."""
-_HASHES: Final = 1 << 64
-_NUMBERED: Final = re.compile(r"(?:document|article|passage) [0-9]+")
+_HASH_VALUES: Final = 1 << 64
+_NUMBERED_DOCUMENT: Final = re.compile(r"(?:document|article|passage) [0-9]+")
 """Names of documents that are only numbered: they are different documents in another file."""
 SHOWN_NOTES: Final = (
     "also_in_train",
@@ -116,14 +116,14 @@ def _folder_of(file: SourceFile) -> PurePosixPath | None:
     """Return the folder of a split of text files: `train` of `train/pos/0_9.txt`."""
     path = PurePosixPath(file.source)
     folder = path.parent.parent
-    is_named = bool(folder.name) and file.entry.source != _UNNAMED
-    is_split = is_named or _NAME.fullmatch(folder.name.replace("-", "_"))
+    is_named = bool(folder.name) and file.entry.source != _DEFAULT_LABEL
+    is_split = is_named or _SPLIT_FILE_NAME.fullmatch(folder.name.replace("-", "_"))
     return folder if path.suffix == ".txt" and is_split else None
 
 
 def _split_of(file: SourceFile, reader: TaskReader | type[TaskReader]) -> str | None:
-    if file.entry.source != _UNNAMED:
-        if not _LABEL.fullmatch(file.entry.source):
+    if file.entry.source != _DEFAULT_LABEL:
+        if not _SPLIT_LABEL.fullmatch(file.entry.source):
             raise ConfigurationError(
                 f"tasks: input {file.path}: source: expected the name of a split "
                 f"({', '.join(_SPLITS)}, or one like dev_matched or test_de), got "
@@ -142,14 +142,14 @@ def _split_of(file: SourceFile, reader: TaskReader | type[TaskReader]) -> str | 
         name = folder.name
     if name in reader.split_names:
         return reader.split_names[name]
-    match = _NAME.fullmatch(name.replace("-", "_"))
-    return _DEV.sub("dev", match[1]) if match else None
+    match = _SPLIT_FILE_NAME.fullmatch(name.replace("-", "_"))
+    return _DEV_SYNONYM.sub("dev", match[1]) if match else None
 
 
 def _is_first_part(name: str) -> bool:
     """Return whether a file holds rows of a split, and is its first part or the only one."""
     part = PART.fullmatch(name)
-    return name not in _DESCRIPTIONS and (part is None or int(part["part"]) == 0)
+    return name not in _DESCRIPTION_FILES and (part is None or int(part["part"]) == 0)
 
 
 def split_by_group(
@@ -201,7 +201,7 @@ def exclude_overlaps(
 
 def overlap_keys(item: TaskItem) -> list[str]:
     """Return the keys by which a row is found in another file: its texts and its named document."""
-    has_name = item.group is not None and not _NUMBERED.fullmatch(item.group)
+    has_name = item.group is not None and not _NUMBERED_DOCUMENT.fullmatch(item.group)
     return [*([f"document {item.group}"] if has_name else []), *map(_text_key, item.overlap_texts)]
 
 
@@ -217,7 +217,7 @@ def _root(parents: dict[str, str], key: str) -> str:
 
 
 def _draw_split(key: str, shares: Mapping[str, float], default: str, seed: int) -> str:
-    draw = hash64("carve", seed, key) / _HASHES  # the name keeps the splits of earlier sets
+    draw = hash64("carve", seed, key) / _HASH_VALUES  # the name keeps the splits of earlier sets
     for name, share in shares.items():
         if draw < share:
             return name

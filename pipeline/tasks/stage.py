@@ -53,9 +53,9 @@ from clozeline.seeding import hash64
 
 _VERSION: Final = 5
 _LOG: Final = logging.getLogger(__name__)
-_DETAILS: Final = 3
+_MOST_DETAILS: Final = 3
 """Most different rejected rows that an error message shows."""
-_TOTALS: Final = (
+_SUMMED_COUNTS: Final = (
     "rows_in",
     "examples",
     "windows",
@@ -199,7 +199,7 @@ class TaskSets(Pass[TaskCounts]):
             )
             sums["files_left"] = dict.fromkeys(self.others, 1)
 
-        totals = {key: counts[key] for key in (*_TOTALS, *UNKNOWN_COUNTS) if key in counts}
+        totals = {key: counts[key] for key in (*_SUMMED_COUNTS, *UNKNOWN_COUNTS) if key in counts}
         return add_counts(sums, cast(TaskCounts, totals))
 
     def _training_sources(self) -> list[SplitSource]:
@@ -323,10 +323,10 @@ def _missing_classes(
         labels = splits[split]["labels"]
         missing = sorted(label for label in known if not labels.get(label))
         if missing:
+            shown = ", ".join(missing[:_MOST_DETAILS])
             yield (
-                f"{split} has no row of "
-                f"{', '.join(missing[:_DETAILS])}{' …' if len(missing) > _DETAILS else ''}: give "
-                "more rows, another share in tasks.split_off, or a file for each split"
+                f"{split} has no row of {shown}{' …' if len(missing) > _MOST_DETAILS else ''}: "
+                "give more rows, another share in tasks.split_off, or a file for each split"
             )
 
 
@@ -336,10 +336,12 @@ def _details(items: Iterable[Rejected], unit: str) -> list[str]:
     for item in items:
         if item.detail:
             details.setdefault(item.detail, item.index + 1)
-    return [f"{unit} {number}: {detail}" for detail, number in list(details.items())[:_DETAILS]]
+    return [
+        f"{unit} {number}: {detail}" for detail, number in list(details.items())[:_MOST_DETAILS]
+    ]
 
 
-_ROWS: Final = Equation(
+_ROW_EQUATION: Final = Equation(
     ["rows_in", "windows"], ["examples", "refused"], unit="row", within=("splits", EACH)
 )
 """Each row, or window of a row, became an example or was rejected for a reason."""
@@ -349,7 +351,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
     """Writes one set per split: `tasks/sst2/train`, `tasks/sst2/dev`."""
 
     name: ClassVar[str] = "tasks"
-    equations: ClassVar[tuple[Equation, ...]] = (_ROWS,)
+    equations: ClassVar[tuple[Equation, ...]] = (_ROW_EQUATION,)
     shared: ClassVar[tuple[str, ...]] = ("seed", "corpus", "limits")
 
     @cached_property
@@ -500,7 +502,7 @@ def _row(counts: SplitCounts) -> StageRow:
     )
 
     cut = {f"cut off {plural(counts['truncated'], 'example')}": counts["truncated_tokens"]}
-    row = StageRow.of(counts, [_ROWS], plural(counts["rows_in"], "row"), out)
+    row = StageRow.of(counts, [_ROW_EQUATION], plural(counts["rows_in"], "row"), out)
     unknown = ("unknown character", counts.get("unknown_reasons", {}))
     notes_below = tuple(filter(None, [UnknownShares.of(counts).summary()]))
     return replace(row, dropped=(*row.dropped, ("token", cut), unknown), notes=notes_below)

@@ -30,7 +30,7 @@ SEGMENT_STARTS: Final = Feature(
 RECORD: Final = Feature(
     "record", "uint8", UNDO, "what scores are computed from: JSON in UTF-8, which no model reads"
 )
-_BATCH: Final = 1024
+_ROWS_PER_BATCH: Final = 1024
 """Rows that are encoded at a time."""
 
 
@@ -329,7 +329,7 @@ class TaskRows(ABC, Generic[Item]):
         self, items: Iterable[Item | Rejected], observe: Callable[[str, Encoding], None] | None
     ) -> Iterator[tuple[Item, BuiltExample]]:
         remaining = iter(items)
-        while batch := list(islice(remaining, _BATCH)):
+        while batch := list(islice(remaining, _ROWS_PER_BATCH)):
             add_counts(self.counts, {"rows_in": len(batch)})
             # encode each distinct text of the batch once
             texts_of_items = [self.texts(item) for item in batch if not isinstance(item, Rejected)]

@@ -16,7 +16,7 @@ from clozeline.pipeline.tasks.readers import (
 )
 from clozeline.pipeline.text.code_switching import WordSwitcher
 
-_HEADS: Final = ("classification", "regression", "tagging")
+_SWITCHABLE_HEADS: Final = ("classification", "regression", "tagging")
 """Heads whose answers do not depend on the positions of words."""
 
 
@@ -104,10 +104,10 @@ def reject_negative(item: TaskItem | Rejected, metadata: TaskMetadata) -> TaskIt
 
 def check_switched_head(metadata: TaskMetadata) -> None:
     """Raise ConfigurationError if the answers of a task are texts or positions in a text."""
-    if metadata.head not in _HEADS:
+    if metadata.head not in _SWITCHABLE_HEADS:
         raise ConfigurationError(
             "tasks.code_switch: translating words would move the answers of the head "
-            f"{metadata.head}: expected a task for {', '.join(_HEADS)}; remove the key"
+            f"{metadata.head}: expected a task for {', '.join(_SWITCHABLE_HEADS)}; remove the key"
         )
 
 

@@ -16,12 +16,12 @@ NOTICED_SHARE: Final = 0.01
 """share of a language's unknown characters above which a warning gives reasons and remedies"""
 UNKNOWN_COUNTS: Final = ("unknown_text", "unknown_reasons", "unknown_examples")
 """keys of the counts of unknown text"""
-_EXAMPLES: Final = 8
-_WORDS: Final = 3
+_MOST_EXAMPLES: Final = 8
+_MOST_LONG_WORDS: Final = 3
 """most long words in a message"""
-_HELD_CHARACTERS: Final = 1 << 22
-_HELD_EXAMPLES: Final = 1 << 14
-_SHOWN_LANGUAGES: Final = 6
+_MOST_HELD_CHARACTERS: Final = 1 << 22
+_MOST_HELD_EXAMPLES: Final = 1 << 14
+_MOST_SHOWN_LANGUAGES: Final = 6
 
 LanguageCounts: TypeAlias = dict[str, int]
 """`characters`, `tokens`, `unknown_characters` and `unknown_tokens` of a language."""
@@ -43,14 +43,14 @@ class UnknownText:
     def add(self, language: str, text: str, encoding: Encoding) -> None:
         """Count a text and its tokens."""
         unknown = self.tokenizer.unknown_parts(text, encoding)
-        counts = self.by_language.setdefault(language, dict.fromkeys(_COUNTED, 0))
+        counts = self.by_language.setdefault(language, dict.fromkeys(_COUNT_NAMES, 0))
         amounts = len(text), len(encoding.ids), unknown.characters, unknown.tokens
-        for name, number in zip(_COUNTED, amounts, strict=True):
+        for name, number in zip(_COUNT_NAMES, amounts, strict=True):
             counts[name] += number
         if unknown.parts:
             self._parts.update(unknown.parts)
             self._held += unknown.characters
-            if self._held > _HELD_CHARACTERS:
+            if self._held > _MOST_HELD_CHARACTERS:
                 self._explain()
 
     def _explain(self) -> None:
@@ -60,8 +60,10 @@ class UnknownText:
             counted = self._examples.setdefault(reason, Counter())
             for example in examples:
                 counted[example] += times
-            if len(counted) > _HELD_EXAMPLES:  # keep the most frequent ones
-                self._examples[reason] = Counter(dict(counted.most_common(_HELD_EXAMPLES // 2)))
+            if len(counted) > _MOST_HELD_EXAMPLES:  # keep the most frequent ones
+                self._examples[reason] = Counter(
+                    dict(counted.most_common(_MOST_HELD_EXAMPLES // 2))
+                )
         self._parts.clear()
         self._held = 0
 
@@ -77,13 +79,13 @@ class UnknownText:
             "unknown_text": self.by_language,
             "unknown_reasons": {reason.value: number for reason, number in self._reasons.items()},
             "unknown_examples": {
-                reason.value: dict(examples.most_common(_EXAMPLES))
+                reason.value: dict(examples.most_common(_MOST_EXAMPLES))
                 for reason, examples in self._examples.items()
             },
         }
 
 
-_COUNTED: Final = ("characters", "tokens", "unknown_characters", "unknown_tokens")
+_COUNT_NAMES: Final = ("characters", "tokens", "unknown_characters", "unknown_tokens")
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ class UnknownShares:
         shares = self.language_shares()
         shown = [
             f"{language} {percent(share)}"
-            for language, share in list(shares.items())[:_SHOWN_LANGUAGES]
+            for language, share in list(shares.items())[:_MOST_SHOWN_LANGUAGES]
         ]
         others = len(shares) - len(shown)
         languages = ", ".join(shown) + (f" and {others} more" if others else "")
@@ -152,7 +154,7 @@ class UnknownShares:
             named = sorted(
                 self.examples.get(name, {}).items(), key=lambda item: (-item[1], item[0])
             )
-            most = _EXAMPLES if reason is UnknownReason.LETTERS else _WORDS
+            most = _MOST_EXAMPLES if reason is UnknownReason.LETTERS else _MOST_LONG_WORDS
             shown = " ".join(example for example, _ in named[:most])
             yield f"{name} ({characters:,} characters), such as {shown}: {_REMEDIES[reason]}"
 

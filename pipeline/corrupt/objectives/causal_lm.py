@@ -20,11 +20,11 @@ from clozeline.pipeline.rows import Example, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
 _LEFT_TO_RIGHT: Final = 1
-_ROW: Final = Feature("input_ids", "ids", IDS, "the row")
+_ROW_IDS: Final = Feature("input_ids", "ids", IDS, "the row")
 _FEATURES: Final[Mapping[str, tuple[Feature, ...]]] = {
-    "decoder": (_ROW,),
+    "decoder": (_ROW_IDS,),
     "encoder": (
-        _ROW,
+        _ROW_IDS,
         Feature(
             "attention", "uint8", Role("row", below=4), "1: position i attends to positions j <= i"
         ),

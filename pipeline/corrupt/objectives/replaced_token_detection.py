@@ -17,7 +17,7 @@ from clozeline.pipeline.rows import Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS, ROLES, below
 
-_LOW = np.uint64(0xFFFFFFFF)
+_LOW_32_BITS = np.uint64(0xFFFFFFFF)
 Replacement: TypeAlias = Annotated[
     Literal["generator", "uniform", "unigram", "shuffle"],
     Field(
@@ -90,7 +90,7 @@ class ReplacedTokenDetection(MaskedRow):
         ]
         # rows with a single selected token: a uniform replacement
         alone = np.flatnonzero(counts == 1)
-        drawn = draw(keys[alone], ROLES, counts[alone]) & _LOW
+        drawn = draw(keys[alone], ROLES, counts[alone]) & _LOW_32_BITS
         result[original.offsets[alone]] = ids[below(drawn, len(ids))]
         return result
 

@@ -22,7 +22,7 @@ from clozeline.pipeline.rows import Example, Ragged, Sample, SampleBatch, segmen
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
 
-_SOURCE: Final = "{source}"
+_SOURCE_FIELD: Final = "{source}"
 
 
 @config_class
@@ -31,7 +31,7 @@ class TextToTextTask:
 
     source: str | None = None
     """`source` of the input that has the pairs; none, for a single task: all pairs"""
-    template: str = _SOURCE
+    template: str = _SOURCE_FIELD
     """text around the placeholder `{source}`: `Translate from Chinese to English: {source}`"""
     examples: Annotated[int, Field(ge=1)] | None = None
     """number of pairs of the input, which determines the task's rate; none, for all tasks: use all
@@ -40,8 +40,8 @@ class TextToTextTask:
     """rate of the task relative to others, instead of the rate that follows from `examples`"""
 
     def __post_init__(self) -> None:
-        if self.template.count(_SOURCE) != 1:
-            raise ValueError(f"template {self.template!r}: expected {_SOURCE} once")
+        if self.template.count(_SOURCE_FIELD) != 1:
+            raise ValueError(f"template {self.template!r}: expected {_SOURCE_FIELD} once")
         if self.weight is not None and self.examples is None:
             raise ValueError(
                 "weight needs `examples`: the share of pairs to take is the rate divided by their "
@@ -107,7 +107,7 @@ class TextToText(Objective):
 
         # the tokens of each template, and the most tokens of a source in it
         self._templates = self._encode(
-            [part for task in options.tasks for part in task.template.split(_SOURCE)]
+            [part for task in options.tasks for part in task.template.split(_SOURCE_FIELD)]
         )
         template_tokens = self._templates.lengths.reshape(-1, 2).sum(axis=1)
         self._lengths = options.input_length - 1 - template_tokens

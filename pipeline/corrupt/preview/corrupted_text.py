@@ -45,7 +45,7 @@ from clozeline.terminal import pad_text
 
 OTHERS: Final = ("Apples grow on trees. They are ripe in the autumn.",)
 """documents from which sentence pairs take a partner instead of the next sentence"""
-_VARIANTS: Final = 1 << 16
+_MOST_VARIANTS: Final = 1 << 16
 _NO_LOSS: Final = "__"
 _SAMPLE_TITLES: Final = {"ids": "text", "partner_ids": "other document", "target_ids": "other side"}
 _EXAMPLE_TITLES: Final = {
@@ -53,7 +53,7 @@ _EXAMPLE_TITLES: Final = {
     "input_ids_b": "second input",
     "target_ids": "target",
 }
-_LEARNED: Final = {
+_LEARNED_BY_HEAD: Final = {
     "masked_lm": "hidden tokens",
     "lm": "the next token",
     "bidirectional_lm": "the next and the previous token",
@@ -160,7 +160,7 @@ class CorruptedText:
         pieces = TokenRenderer(self.codec.decoder)
         architecture = objective.architecture.replace("_", "-")
         article = "a" if architecture == "decoder" else "an"
-        learned = ", ".join(_LEARNED.get(head, head) for head in objective.heads)
+        learned = ", ".join(_LEARNED_BY_HEAD.get(head, head) for head in objective.heads)
         title = f"{objective.label}: {article} {architecture} learns {learned}"
         roles = {feature.name: feature.role for feature in objective.features}
         sample = row_parts(pieces, self.sample, self._sample_roles, _SAMPLE_TITLES)
@@ -233,9 +233,9 @@ def corrupt_text(
 
     if not text.strip():
         raise ConfigurationError("corrupt_text: the text is empty; give one or more sentences")
-    if not 0 <= variant < _VARIANTS:
+    if not 0 <= variant < _MOST_VARIANTS:
         raise ConfigurationError(
-            f"corrupt_text: expected a variant from 0 to {_VARIANTS - 1:,}, got {variant}"
+            f"corrupt_text: expected a variant from 0 to {_MOST_VARIANTS - 1:,}, got {variant}"
         )
 
     texts = [_split_sentences(text, target)]

@@ -9,9 +9,9 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 
 SHOWN_ROWS: Final = 3
-_SHOWN_TOKENS: Final = 256
+_MOST_SHOWN_TOKENS: Final = 256
 """most tokens of a text that are shown; the page counts the others"""
-_SHOWN_LABELS: Final = 40
+_MOST_SHOWN_LABELS: Final = 40
 
 
 def example_views(manifest: Path) -> Iterator[ConsoleView]:
@@ -22,12 +22,13 @@ def example_views(manifest: Path) -> Iterator[ConsoleView]:
     """
     shards = open_shards(manifest)
     tokenizer = load_tokenizer(find_tokenizer(manifest, shards.manifest.tokenizer.fingerprint))
-    pieces = TokenRenderer(tokenizer, _SHOWN_TOKENS)
+    pieces = TokenRenderer(tokenizer, _MOST_SHOWN_TOKENS)
     count = min(SHOWN_ROWS, len(shards))
     for number in (index * (len(shards) - 1) // max(1, count - 1) for index in range(count)):
         block, in_block = shards.locate(number)
         row = shards.read_block(block).row(in_block)
         parts = [
-            part.shorten(_SHOWN_LABELS) for part in row_parts(pieces, row, shards.manifest.roles)
+            part.shorten(_MOST_SHOWN_LABELS)
+            for part in row_parts(pieces, row, shards.manifest.roles)
         ]
         yield ConsoleView(f"row {number + 1:,} of {len(shards):,}", parts)

@@ -34,7 +34,7 @@ from clozeline.pipeline.execution.executors import Assignment, Executor, run_on_
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.process import python_command, run_child, start_child
 
-_ENDED: Final = frozenset(
+_ENDED_STATES: Final = frozenset(
     {
         "COMPLETED",
         "FAILED",
@@ -50,8 +50,8 @@ _ENDED: Final = frozenset(
 )
 # Answers of `sbatch` that a later try may change: the jobs of the user or the cluster are too many,
 # or it is away.
-_LIMIT: Final = re.compile("Submit[A-Za-z]*Limit|queue full|retrying")
-_AWAY: Final = re.compile("Unable to contact|timed out")
+_LIMIT_MESSAGE: Final = re.compile("Submit[A-Za-z]*Limit|queue full|retrying")
+_UNREACHABLE_MESSAGE: Final = re.compile("Unable to contact|timed out")
 _SILENT_QUERIES: Final = 30
 """Queries of the queue without an answer after which the driver stops."""
 _LATE_QUERIES: Final = 6
@@ -60,13 +60,21 @@ _RECORDS_S: Final = 1.0
 """Seconds between two checks for records, which are cheaper than queries of the queue."""
 # A user's defaults and the variables of an outer job would become options of our commands. Only the
 # variables that lead to the cluster are passed on.
-_OPTIONS: Final = ("SLURM_", "SBATCH_", "SRUN_", "SALLOC_", "SQUEUE_", "SCANCEL_", "SCONTROL_")
-_PASSED_ON: Final = ("SLURM_CONF", "SLURM_JWT")
+_OPTION_PREFIXES: Final = (
+    "SLURM_",
+    "SBATCH_",
+    "SRUN_",
+    "SALLOC_",
+    "SQUEUE_",
+    "SCANCEL_",
+    "SCONTROL_",
+)
+_KEPT_VARIABLES: Final = ("SLURM_CONF", "SLURM_JWT")
 _DEFAULT_ARRAY: Final = 1001
 """Largest array by Slurm's default, if the cluster does not report its limit."""
-_WORK: Final = "tasks.pickle"
-_SCRIPT: Final = "job.sh"
-_DRIVER: Final = "driver.sh"
+_WORK_FILE: Final = "tasks.pickle"
+_JOB_SCRIPT_FILE: Final = "job.sh"
+_DRIVER_SCRIPT_FILE: Final = "driver.sh"
 
 
 class Slurm(Executor):
@@ -116,12 +124,12 @@ class Slurm(Executor):
                 f"output: {folder}: Slurm cannot write logs if a folder has a backslash in its name"
             )
 
-        with publish(folder / _WORK) as temporary:
+        with publish(folder / _WORK_FILE) as temporary:
             temporary.touch(mode=0o600)
             temporary.write_bytes(pickle.dumps(assignment))
 
-        task = shlex.join(python_command("-m", Slurm.__module__, str(folder / _WORK)))
-        publish_text(folder / _SCRIPT, f'#!/bin/bash\nexec {task} "$1"\n')
+        task = shlex.join(python_command("-m", Slurm.__module__, str(folder / _WORK_FILE)))
+        publish_text(folder / _JOB_SCRIPT_FILE, f'#!/bin/bash\nexec {task} "$1"\n')
         arrays = _Arrays(folder, assignment.tasks, self._options, self._config.workers)
 
         try:
@@ -155,7 +163,7 @@ class Slurm(Executor):
                 f"{job}`"
             )
 
-        publish_text(folder / _DRIVER, f"#!/bin/bash\nexec {shlex.join(words)}\n")
+        publish_text(folder / _DRIVER_SCRIPT_FILE, f"#!/bin/bash\nexec {shlex.join(words)}\n")
         log = f"{folder.resolve()}/driver-".replace("%", "%%")
         limits = {
             "time": self._options.driver_time,
@@ -164,7 +172,7 @@ class Slurm(Executor):
             "job-name": name,
         }
 
-        code, said = _sbatch([*_flags(self._options, limits), str(folder / _DRIVER)])
+        code, said = _sbatch([*_flags(self._options, limits), str(folder / _DRIVER_SCRIPT_FILE)])
         if code:
             raise StorageError(f"executor slurm: sbatch refused the driver: {said}")
         job = _job_id(said)
@@ -258,8 +266,8 @@ class _Arrays:
             job, index, state = line.split("|")
             if job in self.firsts:
                 self.states[self.firsts[job] + int(index)] = state
-                queued += state not in _ENDED
-            elif state not in _ENDED:
+                queued += state not in _ENDED_STATES
+            elif state not in _ENDED_STATES:
                 strangers.add(job)
 
         if strangers:
@@ -290,7 +298,7 @@ class _Arrays:
                 self._size = 2 * count
                 if self._workers:
                     break
-            elif count == 1 or _AWAY.search(refusal):
+            elif count == 1 or _UNREACHABLE_MESSAGE.search(refusal):
                 return refusal
             else:
                 self._size = count // 2
@@ -312,9 +320,9 @@ class _Arrays:
         }
 
         code, said = _sbatch(
-            [*_flags(self._options, words), str(self._folder / _SCRIPT), str(first)]
+            [*_flags(self._options, words), str(self._folder / _JOB_SCRIPT_FILE), str(first)]
         )
-        if code and not _LIMIT.search(said) and not _AWAY.search(said):
+        if code and not _LIMIT_MESSAGE.search(said) and not _UNREACHABLE_MESSAGE.search(said):
             raise StorageError(f"executor slurm: sbatch refused the job: {said}")
         return ("", said) if code else (_job_id(said), "")
 
@@ -328,7 +336,7 @@ class _Arrays:
             job, first = next(item for item in reversed(self.firsts.items()) if item[1] <= task)
             state = self.states.get(task, "")
             index = task - first
-            how = f"ended as {state}" if state in _ENDED else "left the queue"
+            how = f"ended as {state}" if state in _ENDED_STATES else "left the queue"
             log = self._folder / f"{job}_{index}.out"
             endings[task] = (
                 f"task {index} of Slurm job {job} {how} before this unit was done; its log: {log}"
@@ -385,7 +393,7 @@ def _process_settings() -> dict[str, Any]:
     clean = {
         name: value
         for name, value in os.environ.items()
-        if name in _PASSED_ON or not name.startswith(_OPTIONS)
+        if name in _KEPT_VARIABLES or not name.startswith(_OPTION_PREFIXES)
     }
     return {"env": clean, "process_group": 0, "text": True, "errors": "surrogateescape"}
 

@@ -42,7 +42,7 @@ MOST_PARTS: Final = 256
 # Most tokens in a row whose positions are stored as uint16, with one special token in front.
 _MOST_UINT16_TOKENS: Final = 65_535
 # Longest text of an option in a label; a longer one is replaced by its hash.
-_LONGEST_VALUE: Final = 64
+_MOST_LABEL_CHARACTERS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def _canonical(value: object) -> str:
         return str(value)
     items = ["x".join(map(str, item)) if isinstance(item, tuple) else str(item) for item in value]
     text = "_".join(items)
-    return text if len(text) <= _LONGEST_VALUE else f"{len(value)}.{hash64(text):016x}"
+    return text if len(text) <= _MOST_LABEL_CHARACTERS else f"{len(value)}.{hash64(text):016x}"
 
 
 @dataclass(frozen=True, slots=True)

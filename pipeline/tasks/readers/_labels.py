@@ -27,12 +27,12 @@ MOST_CLASSES: Final = 65_535
 """Limit of classes, because labels are stored as uint16."""
 _LOG: Final = logging.getLogger(__name__)
 _INTEGER: Final = re.compile(r"-?[0-9]{1,18}")
-_PRINTED: Final = re.compile(r"\s*\[\s*(?:['\"]|-?\d|\])")
-_NO_COMMA: Final = re.compile(r"""(?:'\s+'|"\s+")(?=[^,\]])""")
-_OUTSIDE: Final = "O"
-_RESEMBLES: Final = re.compile(r"[A-Za-z][-_/|:]\w+|\w+[-_/|:][A-Za-z]")
-_BEGINS: Final = frozenset("BS")
-_MARKS: Final = {mark: mark for mark in "BIES"} | {"L": "E", "U": "S", "M": "I", "W": "S"}
+_PRINTED_LIST: Final = re.compile(r"\s*\[\s*(?:['\"]|-?\d|\])")
+_MISSING_COMMA: Final = re.compile(r"""(?:'\s+'|"\s+")(?=[^,\]])""")
+_OUTSIDE_TAG: Final = "O"
+_TAG_LIKE: Final = re.compile(r"[A-Za-z][-_/|:]\w+|\w+[-_/|:][A-Za-z]")
+_BEGIN_MARKS: Final = frozenset("BS")
+_BIOES_MARKS: Final = {mark: mark for mark in "BIES"} | {"L": "E", "U": "S", "M": "I", "W": "S"}
 """Letters of all schemes, and the BIOES letters with the same role."""
 
 
@@ -66,12 +66,12 @@ def parse_printed_list(text: str) -> list[object] | None:
         >>> parse_printed_list("['joy', 'fear']"), parse_printed_list("joy, fear")
         (['joy', 'fear'], None)
     """
-    if not _PRINTED.match(text):
+    if not _PRINTED_LIST.match(text):
         return None
     for parse in (json.loads, ast.literal_eval):
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
             # Python joins adjacent strings: 'a' 'b' is one
-            if isinstance(value := parse(text.strip()), list) and not _NO_COMMA.search(text):
+            if isinstance(value := parse(text.strip()), list) and not _MISSING_COMMA.search(text):
                 return value
     raise ValueError(f"holds {text[:60]}, which is neither a JSON list nor a Python list")
 
@@ -223,7 +223,7 @@ ClassNames: TypeAlias = Annotated[list[str], BeforeValidator(as_texts)]
 
 def bio_labels(entities: Sequence[str]) -> tuple[str, ...]:
     """Return the tags for training: `O`, then `B` and `I` of each entity type."""
-    return (_OUTSIDE, *(f"{mark}-{entity}" for entity in entities for mark in "BI"))
+    return (_OUTSIDE_TAG, *(f"{mark}-{entity}" for entity in entities for mark in "BI"))
 
 
 def normalize(tag: str) -> str:
@@ -234,9 +234,11 @@ def normalize(tag: str) -> str:
         ('S-PER', 'I-loc', 'O', 'NOUN')
     """
     mark, _, entity = tag.partition("-")
-    if tag == _OUTSIDE.lower():
-        return _OUTSIDE
-    return f"{_MARKS[mark.upper()]}-{entity}" if entity and mark.upper() in _MARKS else tag
+    if tag == _OUTSIDE_TAG.lower():
+        return _OUTSIDE_TAG
+    return (
+        f"{_BIOES_MARKS[mark.upper()]}-{entity}" if entity and mark.upper() in _BIOES_MARKS else tag
+    )
 
 
 def are_entities(tags: Sequence[str]) -> bool:
@@ -246,8 +248,8 @@ def are_entities(tags: Sequence[str]) -> bool:
         >>> are_entities(["O", "B-PER"]), are_entities(["NOUN", "O"])
         (True, False)
     """
-    typed = [tag for tag in map(normalize, tags) if tag != _OUTSIDE]
-    has_types = all(tag[0] in _MARKS and tag[1:2] == "-" and tag[2:] for tag in typed)
+    typed = [tag for tag in map(normalize, tags) if tag != _OUTSIDE_TAG]
+    has_types = all(tag[0] in _BIOES_MARKS and tag[1:2] == "-" and tag[2:] for tag in typed)
     return len(typed) < len(tags) and bool(typed) and has_types
 
 
@@ -257,11 +259,11 @@ def word_classes(tags: Sequence[str], column: str) -> list[str]:
     A warning names tags that only resemble entity tags, such as PER-B or B_PER.
     """
     if are_entities(tags):
-        types = {tag[2:] for tag in map(normalize, tags) if tag != _OUTSIDE}
+        types = {tag[2:] for tag in map(normalize, tags) if tag != _OUTSIDE_TAG}
         return [*bio_labels(sorted(types))]
 
     names = sort_classes(tags)
-    similar = sum(bool(_RESEMBLES.fullmatch(tag)) for tag in tags)
+    similar = sum(bool(_TAG_LIKE.fullmatch(tag)) for tag in tags)
     if len(tags) > 1 and similar == len(tags) - 1:
         _LOG.warning(
             "tasks: the column %s holds %s: read as classes of words; entity tags are O, and B or "
@@ -305,13 +307,13 @@ def to_bio(tags: Sequence[str]) -> list[str]:
 
     for tag in map(normalize, tags):
         mark, dash, entity = tag.partition("-")
-        if tag == _OUTSIDE:
+        if tag == _OUTSIDE_TAG:
             converted.append(tag)
             open_type = ""
             continue
-        if not dash or not entity or mark not in _MARKS:
+        if not dash or not entity or mark not in _BIOES_MARKS:
             raise ValueError(f"tag {tag!r}: expected O, or B, I, E or S with a type, such as B-PER")
-        converted.append(f"{'B' if mark in _BEGINS or entity != open_type else 'I'}-{entity}")
+        converted.append(f"{'B' if mark in _BEGIN_MARKS or entity != open_type else 'I'}-{entity}")
         open_type = "" if mark in "ES" else entity
 
     return converted

@@ -25,17 +25,17 @@ from clozeline.pipeline.tasks.readers._official_files import open_sentences
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers.labeled import LabeledReader
 
-_DOCUMENT: Final = re.compile("-DOCSTART-")
+_DOCUMENT_LINE: Final = re.compile("-DOCSTART-")
 _BLANKS: Final = re.compile(r"[ \t]+")
-_FORMATS: Final = frozenset({"text", "tsv", "csv"})
+_COLUMN_FORMATS: Final = frozenset({"text", "tsv", "csv"})
 """Formats that are detected for columns of words and tags; a CSV file must then have tabs."""
-_OUTSIDE: Final = "O"
+_OUTSIDE_TAG: Final = "O"
 _NO_TAG: Final = "_"
 _UNKNOWN_TAGS: Final = ("O", "_", "-", "-X-", "?")
 """Values of files for a word without a tag."""
-_NAMES: Final = frozenset({"words", "tokens"})
+_WORD_COLUMN_NAMES: Final = frozenset({"words", "tokens"})
 """Usual names of a column of words in the header of a table."""
-_LOOK_LINES: Final = 200
+_INSPECTED_LINES: Final = 200
 """Number of lines that decide whether a file holds columns."""
 
 
@@ -110,13 +110,15 @@ class ConllReader(OfficialLayout):
                 else [""]
             )
 
-        return open_sentences(path, self.limits, name, _DOCUMENT, parse)
+        return open_sentences(path, self.limits, name, _DOCUMENT_LINE, parse)
 
     def open_unlabeled(self, path: Path) -> RowFile:
         """Open a file whose lines may lack the tag; lines of text are refused."""
         first, separator = self._first_line(path)
 
-        if _NAMES & {*_split(first, separator)} and not self._is_tag(_split(first, separator)[-1]):
+        if _WORD_COLUMN_NAMES & {*_split(first, separator)} and not self._is_tag(
+            _split(first, separator)[-1]
+        ):
             raise ConfigurationError(
                 f"{path}: expected lines of a word and its tag, got a header of columns: {first!r}"
             )
@@ -136,7 +138,7 @@ class ConllReader(OfficialLayout):
             has_word = -len(cells) <= word < len(cells)
             return (cells[word].removeprefix(prefix).strip(), _NO_TAG) if has_word else [""]
 
-        return open_sentences(path, self.limits, "words and tags", _DOCUMENT, parse)
+        return open_sentences(path, self.limits, "words and tags", _DOCUMENT_LINE, parse)
 
     def _first_line(self, path: Path) -> tuple[str, str | None]:
         """Return the first line with a word, and the separator of its columns; None: blanks.
@@ -147,13 +149,13 @@ class ConllReader(OfficialLayout):
         file_type = detect_reader(path)[0]
         first = ""
 
-        if file_type in _FORMATS:
+        if file_type in _COLUMN_FORMATS:
             first = next(self._word_lines(path), "")
             if not first:
                 raise ConfigurationError(f"{path}: expected lines of a word and its tag, got none")
             file_type = "jsonl" if first.lstrip().startswith('{"') else file_type
 
-        if file_type not in _FORMATS or (file_type == "csv" and "\t" not in first):
+        if file_type not in _COLUMN_FORMATS or (file_type == "csv" and "\t" not in first):
             raise ConfigurationError(
                 f"{path}: expected lines of a word and its tag, got {file_type}: name its columns "
                 "by tasks.reader='{name: labeled, words: COLUMN, label: COLUMN}'"
@@ -164,13 +166,13 @@ class ConllReader(OfficialLayout):
     def _word_lines(self, path: Path) -> Iterator[str]:
         """Yield the lines with a word."""
         for sentence in read_sentences(path, self.limits):
-            yield from (line for line in sentence.lines if not _DOCUMENT.match(line))
+            yield from (line for line in sentence.lines if not _DOCUMENT_LINE.match(line))
 
     def _holds_columns(self, path: Path) -> bool:
         """Return whether most of the first lines are a single word, or end in a tag."""
-        cells = [_split(line, None) for line in islice(self._word_lines(path), _LOOK_LINES)]
+        cells = [_split(line, None) for line in islice(self._word_lines(path), _INSPECTED_LINES)]
         return 2 * sum(len(line) == 1 or self._is_tag(line[-1]) for line in cells) >= len(cells)
 
     def _is_tag(self, text: str) -> bool:
         known = (*class_names(self.spec.classes), *_UNKNOWN_TAGS)
-        return text in known or are_entities([_OUTSIDE, text])
+        return text in known or are_entities([_OUTSIDE_TAG, text])

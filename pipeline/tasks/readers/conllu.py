@@ -17,10 +17,10 @@ from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers.labeled import LabeledReader
 
 _COLUMNS: Final = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-_DOCUMENT: Final = re.compile(r"#\s*newdoc\b")
-_WORD: Final = re.compile(r"[1-9][0-9]*")
-_ID: Final = re.compile(r"[1-9][0-9]*(-[1-9][0-9]*)?|[0-9]+\.[1-9][0-9]*")
-_UPOS: Final = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X"
+_DOCUMENT_LINE: Final = re.compile(r"#\s*newdoc\b")
+_WORD_ID: Final = re.compile(r"[1-9][0-9]*")
+_ROW_ID: Final = re.compile(r"[1-9][0-9]*(-[1-9][0-9]*)?|[0-9]+\.[1-9][0-9]*")
+_UPOS_TAGS: Final = "ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X"
 
 
 class ConlluReader(OfficialLayout):
@@ -42,7 +42,7 @@ class ConlluReader(OfficialLayout):
         """name of the task and of its folder"""
         column: Literal["upos", "xpos", "deprel"] = "upos"
         """column of the tag"""
-        tags: ClassNames = field(default_factory=_UPOS.split)
+        tags: ClassNames = field(default_factory=_UPOS_TAGS.split)
         """classes in order; default: the 17 of upos"""
 
     options: Options
@@ -66,13 +66,13 @@ class ConlluReader(OfficialLayout):
                 f"{path}: expected the {len(_COLUMNS)} columns of CoNLL-U, separated by tabs, got "
                 f"{len(cells)}: {first!r}"
             )
-        return open_sentences(path, self.limits, "CoNLL-U", _DOCUMENT, self._word)
+        return open_sentences(path, self.limits, "CoNLL-U", _DOCUMENT_LINE, self._word)
 
     def open_unlabeled(self, path: Path) -> RowFile:
         """Open a file with ten columns, the first of which is the number of a word."""
         rows = (line for sentence in read_sentences(path, self.limits) for line in sentence.lines)
         first = next((line for line in rows if not line.startswith("#")), "")
-        if not _ID.fullmatch(first.partition("\t")[0]):
+        if not _ROW_ID.fullmatch(first.partition("\t")[0]):
             raise ConfigurationError(
                 f"{path}: expected numbered words, as in CoNLL-U, got {first!r}"
             )
@@ -82,10 +82,10 @@ class ConlluReader(OfficialLayout):
         cells = line.split("\t")
         if line.startswith("#"):
             return ()
-        if len(cells) != len(_COLUMNS) or not _ID.fullmatch(cells[0]):
+        if len(cells) != len(_COLUMNS) or not _ROW_ID.fullmatch(cells[0]):
             return ["".join(cells[1:2])]
         return (
             (cells[1].strip(), cells[_COLUMNS.index(self.options.column)])
-            if _WORD.fullmatch(cells[0])
+            if _WORD_ID.fullmatch(cells[0])
             else ()
         )

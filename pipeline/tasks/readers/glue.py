@@ -22,8 +22,8 @@ from clozeline.pipeline.tasks.readers._labels import number_classes
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers.labeled import LabeledReader
 
-_ENTAILMENT: Final = ("entailment", "not_entailment")
-_PAIR: Final = ("sentence1", "sentence2")
+_ENTAILMENT_CLASSES: Final = ("entailment", "not_entailment")
+_PAIR_COLUMNS: Final = ("sentence1", "sentence2")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class GlueTask:
 
     labels: tuple[str, ...] = ("0", "1")
     """classes; empty: a score from 0 to 5"""
-    texts: tuple[str, ...] = _PAIR
+    texts: tuple[str, ...] = _PAIR_COLUMNS
     """columns of the text or of both texts"""
     label: str = "label"
     """column of the class or the score"""
@@ -47,7 +47,7 @@ class GlueTask:
     """target texts of classes that are numbers"""
 
 
-_F1: Final = ("f1", "accuracy")
+_F1_METRICS: Final = ("f1", "accuracy")
 GLUE_TASKS: Final = {
     # the third column is the author's mark, which reveals the label: it is never used as text
     "cola": GlueTask(
@@ -64,15 +64,15 @@ GLUE_TASKS: Final = {
     "mrpc": GlueTask(
         texts=("#1 String", "#2 String"),
         label="Quality",
-        metrics=_F1,
-        exported=_PAIR,
+        metrics=_F1_METRICS,
+        exported=_PAIR_COLUMNS,
         positive=1,
         words=("not_equivalent", "equivalent"),
     ),
     "qqp": GlueTask(
         texts=("question1", "question2"),
         label="is_duplicate",
-        metrics=_F1,
+        metrics=_F1_METRICS,
         positive=1,
         words=("not_duplicate", "duplicate"),
     ),
@@ -82,8 +82,8 @@ GLUE_TASKS: Final = {
         label="gold_label",
         exported=("premise", "hypothesis"),
     ),
-    "qnli": GlueTask(_ENTAILMENT, texts=("question", "sentence")),
-    "rte": GlueTask(_ENTAILMENT),
+    "qnli": GlueTask(_ENTAILMENT_CLASSES, texts=("question", "sentence")),
+    "rte": GlueTask(_ENTAILMENT_CLASSES),
     "wnli": GlueTask(),
 }
 

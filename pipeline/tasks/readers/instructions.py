@@ -24,8 +24,8 @@ from clozeline.pipeline.tasks.readers.text_to_text import Metric
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, pieces_pattern, special_ids
 
 _ROLES: Final = ("system", "user", "assistant")
-_CHAT: Final = "chat"
-_FIELD: Final = r"(?P<space>\s*)\{content\}|\{(?P<special>\w+)\}"
+_CHAT_NAME: Final = "chat"
+_TEMPLATE_FIELD: Final = r"(?P<space>\s*)\{content\}|\{(?P<special>\w+)\}"
 _TEMPLATE: Final = {
     "system": "{content}\n",
     "user": "User: {content}\n",
@@ -79,7 +79,7 @@ class InstructionsReader(TaskReader):
 
         def __post_init__(self) -> None:
             template = (
-                dict.fromkeys(_ROLES, "{content}") if self.template == _CHAT else self.template
+                dict.fromkeys(_ROLES, "{content}") if self.template == _CHAT_NAME else self.template
             )
             if unknown := sorted({*template, *self.roles.values()} - set(_ROLES)):
                 raise ValueError(
@@ -142,7 +142,7 @@ class InstructionsReader(TaskReader):
         if not isinstance(role, str) or not isinstance(content, str):
             raise Unfit("fields")
         role = self.options.roles.get(role, role)
-        if role not in (_ROLES if self.options.template == _CHAT else self.options.template):
+        if role not in (_ROLES if self.options.template == _CHAT_NAME else self.options.template):
             raise Unfit("unknown_role")
         if not content.strip():
             raise Unfit("empty_text")
@@ -162,7 +162,7 @@ class InstructionsReader(TaskReader):
 
         specials = special_ids(tokenizer)
         id_of = tokenizer.vocabulary.id_of
-        fields = re.compile(f"{_FIELD}|(?P<piece>{pieces_pattern(specials)})")
+        fields = re.compile(f"{_TEMPLATE_FIELD}|(?P<piece>{pieces_pattern(specials)})")
 
         def fill(role: str, content: str) -> Iterator[TemplatePart]:
             template = templates[role]

@@ -49,10 +49,10 @@ from clozeline.pipeline.tasks.readers._labels import (
 )
 from clozeline.pipeline.tasks.readers._official_files import open_folder, text_files
 
-_ANSWERS: Final = ("label", "labels", "score")
+_ANSWER_OPTIONS: Final = ("label", "labels", "score")
 _LOG: Final = logging.getLogger(__name__)
 _FOLDER: Final = "folder"
-_SHOWN: Final = 10
+_MOST_SHOWN_VALUES: Final = 10
 """Most values that a message shows."""
 
 
@@ -119,7 +119,7 @@ class LabeledReader(TaskReader):
         """names of the columns of a CSV or TSV file without a header"""
 
         def __post_init__(self) -> None:
-            answers = [name for name in _ANSWERS if getattr(self, name) is not None]
+            answers = [name for name in _ANSWER_OPTIONS if getattr(self, name) is not None]
             if len(answers) != 1:
                 raise ValueError(
                     "expected one of label (a class), labels (several) and score (a number), got "
@@ -253,8 +253,9 @@ class LabeledReader(TaskReader):
 
             if spec.labels is not None and is_vector(labels):
                 raise ConfigurationError(
-                    f"{where}: the column {name} holds {', '.join(labels[:_SHOWN])}, a number for "
-                    "each class: name the classes in this order by tasks.reader.classes=[...]"
+                    f"{where}: the column {name} holds "
+                    f"{', '.join(labels[:_MOST_SHOWN_VALUES])}, a number for each class: "
+                    "name the classes in this order by tasks.reader.classes=[...]"
                 )
 
             for text in labels:
@@ -298,7 +299,7 @@ class LabeledReader(TaskReader):
         return [min(numbers), max(numbers)]
 
     def _columns_of(self, *paths: Path) -> str:
-        key = next(name for name in _ANSWERS if getattr(self.spec, name))
+        key = next(name for name in _ANSWER_OPTIONS if getattr(self.spec, name))
         return (
             f"choose from {', '.join(self.open(paths[0]).names) or 'its folders'} by "
             f"tasks.reader.{key}=COLUMN"
@@ -448,8 +449,12 @@ class LabeledReader(TaskReader):
     def _index_of(self, label: str) -> int:
         if (index := self._indices.get(label)) is None:
             names = class_names(self.spec.classes)
-            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-            shown = ", ".join(names[:_SHOWN]) + more
+            more = (
+                f" and {len(names) - _MOST_SHOWN_VALUES} more"
+                if len(names) > _MOST_SHOWN_VALUES
+                else ""
+            )
+            shown = ", ".join(names[:_MOST_SHOWN_VALUES]) + more
             detail = (
                 f"the column {self._answer} holds {label[:60]!r}, the classes are "
                 f"{shown}{self.hint}"

@@ -24,7 +24,7 @@ from clozeline.pipeline.tasks.readers import (
 )
 from clozeline.pipeline.tasks.readers._official_files import texts_at
 
-_BEYOND: Final = (
+_ONE_BASED_HINT: Final = (
     "the answer is the number of choices, but choices count from 0; if they count from 1, set "
     "tasks.reader.answers=['1', '2', ...]"
 )
@@ -93,7 +93,7 @@ class MultipleChoiceReader(TaskReader):
         for path in {*splits.values()}:
             for item in self.read(self.open(path)):
                 has_zero = has_zero or (isinstance(item, Choices) and item.right == 0)
-                if isinstance(item, Rejected) and item.detail == _BEYOND:
+                if isinstance(item, Rejected) and item.detail == _ONE_BASED_HINT:
                     above = above + 1
                     where = where or f"{path}: line {item.index + 1}"
 
@@ -130,7 +130,7 @@ class MultipleChoiceReader(TaskReader):
             right = int(text) if is_index else -1
 
         if right == len(choices):
-            raise Unfit("bad_label", _BEYOND)
+            raise Unfit("bad_label", _ONE_BASED_HINT)
         if not 0 <= right < len(choices):
             names = ", ".join(spec.answers[: len(choices)]) or f"0 to {len(choices) - 1}"
             detail = f"the answer ({spec.answer}) is {answer!r}, expected {names}"

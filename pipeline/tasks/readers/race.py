@@ -15,7 +15,7 @@ from clozeline.pipeline.tasks.readers._official_files import open_folder, text_f
 from clozeline.pipeline.tasks.readers._task_items import GROUP
 from clozeline.pipeline.tasks.readers.multiple_choice import MultipleChoiceReader
 
-_LETTERS: Final = "ABCDEFGHIJ"
+_CHOICE_LETTERS: Final = "ABCDEFGHIJ"
 
 
 class RaceReader(MultipleChoiceReader):
@@ -52,7 +52,7 @@ class RaceReader(MultipleChoiceReader):
             begin="question",
             choices=["options"],
             answer="answer",
-            answers=[*_LETTERS],
+            answers=[*_CHOICE_LETTERS],
         )
 
     def open(self, path: Path) -> RowFile:

@@ -12,10 +12,10 @@ from clozeline.pipeline.tasks.readers._official_files import open_lines
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers.labeled import LabeledReader
 
-_LABELS: Final = ("very negative", "negative", "neutral", "positive", "very positive")
+_CLASS_NAMES: Final = ("very negative", "negative", "neutral", "positive", "very positive")
 _TREE: Final = re.compile(r"\(([0-4]) ")
 _LEAF: Final = re.compile(r"\([0-4] ([^() ]+)\)")
-_ESCAPED: Final = {
+_ESCAPED_BRACKETS: Final = {
     "-LRB-": "(",
     "-RRB-": ")",
     "-LSB-": "[",
@@ -51,7 +51,7 @@ class SstTreesReader(OfficialLayout):
     def spec(self) -> LabeledReader.Options:
         if not self.options.binary:
             return LabeledReader.Options(
-                task="sst5", label="label", classes=number_classes(_LABELS, by_name=False)
+                task="sst5", label="label", classes=number_classes(_CLASS_NAMES, by_name=False)
             )
         classes = {"0": "negative", "1": "negative", "3": "positive", "4": "positive"}
         return LabeledReader.Options(
@@ -80,7 +80,7 @@ def sentence_of(line: str) -> dict[str, str] | None:
         return None
 
     words = [
-        _ESCAPED.get(word, word).replace("\\/", "/").replace("\\*", "*")
+        _ESCAPED_BRACKETS.get(word, word).replace("\\/", "/").replace("\\*", "*")
         for word in _LEAF.findall(line)
     ]
     return {"label": root[1], "text": " ".join(words)}

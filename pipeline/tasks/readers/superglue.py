@@ -18,8 +18,8 @@ from clozeline.pipeline.tasks.readers.labeled import LabeledReader
 from clozeline.pipeline.tasks.readers.multiple_choice import MultipleChoiceReader
 from clozeline.pipeline.tasks.readers.squad import maps, question_of
 
-_TRUTH: Final = {"False": "false", "True": "true", "0": "false", "1": "true"}
-_ENTAILMENT: Final = ("entailment", "not_entailment")
+_TRUTH_CLASSES: Final = {"False": "false", "True": "true", "0": "false", "1": "true"}
+_ENTAILMENT_CLASSES: Final = ("entailment", "not_entailment")
 _QUESTIONS: Final = {"cause": "What was the cause of this?", "effect": "What happened as a result?"}
 """Wording of COPA's two questions (Roemmele et al. 2011)."""
 
@@ -115,9 +115,13 @@ _TASKS: Final = {
         ("entailment", "contradiction", "neutral"),
         ("macro_f1", "accuracy"),
     ),
-    "rte": SuperglueTask(("premise", "hypothesis"), _ENTAILMENT),
-    "axb": SuperglueTask(("sentence1", "sentence2"), _ENTAILMENT, ("matthews_correlation",)),
-    "axg": SuperglueTask(("premise", "hypothesis"), _ENTAILMENT, ("accuracy", "gender_parity")),
+    "rte": SuperglueTask(("premise", "hypothesis"), _ENTAILMENT_CLASSES),
+    "axb": SuperglueTask(
+        ("sentence1", "sentence2"), _ENTAILMENT_CLASSES, ("matthews_correlation",)
+    ),
+    "axg": SuperglueTask(
+        ("premise", "hypothesis"), _ENTAILMENT_CLASSES, ("accuracy", "gender_parity")
+    ),
     "wic": SuperglueTask(("word", "sentence1", "sentence2"), make=_word_in_context),
     "wsc": SuperglueTask(
         ("text", "target.span1_text", "target.span2_text", "target.span2_index"), make=_pronoun
@@ -176,7 +180,7 @@ class SuperglueReader(OfficialLayout):
             text_pair=[second],
             label="label",
             no_label=["-1"],
-            classes=number_classes(task.labels) or _TRUTH,
+            classes=number_classes(task.labels) or _TRUTH_CLASSES,
         )
 
     @property

@@ -16,7 +16,7 @@ from clozeline.pipeline.tasks.readers._official_files import open_lines
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers.labeled import LabeledReader
 
-_LINE: Final = re.compile(r"(?P<fine>(?P<coarse>[^ :]+):[^ ]+)(?: (?P<text>.*))?")
+_QUESTION_LINE: Final = re.compile(r"(?P<fine>(?P<coarse>[^ :]+):[^ ]+)(?: (?P<text>.*))?")
 
 
 class TrecReader(OfficialLayout):
@@ -55,7 +55,7 @@ class TrecReader(OfficialLayout):
         return open_lines(path, self.limits, "official", expected, self._parse, "latin-1")
 
     def _parse(self, line: str) -> dict[str, str] | None:
-        if (match := _LINE.fullmatch(line)) is None:
+        if (match := _QUESTION_LINE.fullmatch(line)) is None:
             return None
         return {
             "type": match["fine" if self.options.fine else "coarse"],

@@ -26,7 +26,7 @@ from clozeline.pipeline.tasks.task_rows import (
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.pipeline.vocabulary import Vocabulary
 
-_TARGET: Final = Feature("target_ids", "ids", IDS, "target, </s>")
+_TARGET_IDS: Final = Feature("target_ids", "ids", IDS, "target, </s>")
 _LABEL_POSITIONS: Final = Feature(
     "label_positions", "uint16", POSITIONS, "places of what is learned, ascending"
 )
@@ -76,7 +76,7 @@ class TargetRows(GenerationRows):
 
     @classmethod
     def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:
-        return (INPUT_IDS, _TARGET, RECORD)
+        return (INPUT_IDS, _TARGET_IDS, RECORD)
 
     def build(
         self, item: SourceTarget | Dialogue, encodings: Sequence[Encoding]

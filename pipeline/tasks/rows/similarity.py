@@ -11,7 +11,7 @@ from clozeline.pipeline.tasks.task_rows import Architecture, BuiltExample, Speci
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 _SCORE: Final = replace(TARGET, role=Role("row", head="similarity"))
-_FIRST: Final = Feature("input_ids", "ids", IDS, "one text, framed")
+_FIRST_IDS: Final = Feature("input_ids", "ids", IDS, "one text, framed")
 SECOND_IDS: Final = Feature(
     "input_ids_b", "ids", Role("ids", head="similarity"), "the text it is compared with, framed"
 )
@@ -27,7 +27,7 @@ class PairRows(TaskRows[LabeledText]):
 
     @classmethod
     def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:
-        return (_FIRST, SECOND_IDS, _SCORE)
+        return (_FIRST_IDS, SECOND_IDS, _SCORE)
 
     def texts(self, item: LabeledText) -> Sequence[str]:
         return item.texts

@@ -21,7 +21,7 @@ from clozeline.pipeline.tasks.task_rows import (
 )
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 
-_QUESTION: Final = 64
+_MOST_QUESTION_TOKENS: Final = 64
 """Most tokens of a question (arXiv 1810.04805), at most half of a row."""
 ANSWER_SPAN: Final = Feature(
     "answer_span",
@@ -35,10 +35,10 @@ ANSWER_POSITIONS: Final = Feature(
     Role("position", "input_ids", head="span"),
     "where an answer may begin or end: 0 and the text's",
 )
-_OWNED: Final = Feature(
+_OWNED_PLACES: Final = Feature(
     "owned_places", "uint16", UNDO, "those of them that have most context in this window"
 )
-_OFFSETS: Final = Feature(
+_CHARACTER_OFFSETS: Final = Feature(
     "offsets", "uint32", UNDO, "each token's first character, and that after its last"
 )
 
@@ -64,8 +64,8 @@ class AnswerRows(TaskRows[Question]):
             *[SEGMENT_STARTS] * frame.segments,
             ANSWER_SPAN,
             ANSWER_POSITIONS,
-            _OWNED,
-            _OFFSETS,
+            _OWNED_PLACES,
+            _CHARACTER_OFFSETS,
             RECORD,
         )
 
@@ -80,7 +80,7 @@ class AnswerRows(TaskRows[Question]):
         question, context = encodings
         frame = self.form.frame
         max_length = self.form.max_length
-        question_ids = question.ids[: min(_QUESTION, max_length // 2)]
+        question_ids = question.ids[: min(_MOST_QUESTION_TOKENS, max_length // 2)]
         spans = token_spans(item.context, context.starts, context.ends)
         if not len(question_ids) or not len(context.ids):
             return "no_tokens"

@@ -30,7 +30,7 @@ from clozeline.pipeline.tokenize.tokenizers import Encoding
 
 NO_ENTITY: Final = "O"
 """Class of a word, or a blank token, outside entities."""
-_TAG_AT: Final = Feature(
+_TAG_POSITIONS: Final = Feature(
     "tag_positions",
     "uint16",
     Role("position", "input_ids", head="tagging"),
@@ -42,7 +42,7 @@ _TAGS: Final = Feature(
     Role("label", "tag_positions", head="tagging", below="classes"),
     "numbers of their classes",
 )
-_WORDS: Final = Feature(
+_WORD_NUMBERS: Final = Feature(
     "word_numbers", "uint16", UNDO, f"each token's word in its sentence, {NO_WORD}: none"
 )
 
@@ -68,7 +68,7 @@ class TaggedRows(TaskRows[TaggedWords]):
 
     @classmethod
     def features(cls, metadata: TaskMetadata, frame: SpecialTokens) -> tuple[Feature, ...]:
-        return (INPUT_IDS, _TAG_AT, _TAGS, _WORDS, RECORD)
+        return (INPUT_IDS, _TAG_POSITIONS, _TAGS, _WORD_NUMBERS, RECORD)
 
     def texts(self, item: TaggedWords) -> Sequence[str]:
         return (item.text,)

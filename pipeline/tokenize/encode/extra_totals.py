@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 _MOST_VALUES: Final = 256
 """most values of a key that are counted separately; rarer values are summed up as `others`"""
-_MOST_CHARACTERS: Final = 1000
+_MOST_VALUE_CHARACTERS: Final = 1000
 
 ExtraTotals: TypeAlias = dict[str, dict[str, Any]]
 """By key: the `documents` that have it; documents and tokens of each of its `values`, and of
@@ -44,7 +44,9 @@ def count_extra(rows: Iterable[tuple[str | None, int]], keys: Sequence[str]) -> 
                     if isinstance(value, str)
                     else json.dumps(value, sort_keys=True, ensure_ascii=False)
                 )
-                _add_amounts(total["values"].setdefault(name[:_MOST_CHARACTERS], {}), 1, tokens)
+                _add_amounts(
+                    total["values"].setdefault(name[:_MOST_VALUE_CHARACTERS], {}), 1, tokens
+                )
 
     return {key: _limit_values(total) for key, total in totals.items()}
 

@@ -46,8 +46,8 @@ from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.recorded_file import check_files, find_file
 
 _LOG: Final = logging.getLogger(__name__)
-_LANGUAGE_LIMIT: Final = 255
-_CODES: Final = "tmp/codes.json"
+_MOST_LANGUAGES: Final = 255
+_CODES_FILE: Final = "tmp/codes.json"
 
 
 @dataclass(frozen=True)
@@ -82,9 +82,9 @@ class AssignCodes(Pass[EncodeCounts]):
 
         self._require_known_text(UnknownShares.of(counts))
         languages = sorted({*counts["tokens_by_language"], *counts.get("target_languages", {})})
-        if len(languages) > _LANGUAGE_LIMIT:
+        if len(languages) > _MOST_LANGUAGES:
             raise ConfigurationError(
-                f"{len(languages)} languages: a token set has at most {_LANGUAGE_LIMIT}; keep "
+                f"{len(languages)} languages: a token set has at most {_MOST_LANGUAGES}; keep "
                 "fewer by clean.language"
             )
 
@@ -101,7 +101,7 @@ class AssignCodes(Pass[EncodeCounts]):
             "pairs": counts.get("target_tokens", 0) > 0,
             **({"words": True} if self.words else {}),
         }
-        with output.file(_CODES) as path:
+        with output.file(_CODES_FILE) as path:
             path.write_text(json.dumps(codes, sort_keys=True), encoding="utf-8")
         return {}
 
@@ -118,7 +118,7 @@ class AssignCodes(Pass[EncodeCounts]):
 
 
 def _read_codes(folder: Path) -> Any:
-    return json.loads(find_file(folder, "codes-000000", _CODES).text())
+    return json.loads(find_file(folder, "codes-000000", _CODES_FILE).text())
 
 
 def _extra_file(shard: int) -> str:

@@ -33,15 +33,15 @@ from clozeline.terminal import size_text
 
 _VERSION: Final = 5
 """raised when the same documents give other shards"""
-_BASE_BYTES: Final = 300e6
+_BASE_MEMORY_BYTES: Final = 300e6
 """memory of Python and its libraries"""
-_PER_DOCUMENT_BYTE: Final = 15.0
+_MEMORY_PER_DOCUMENT_BYTE: Final = 15.0
 """memory for each byte of documents in a shard, which is sorted: 117 MB of documents took 2.0 GB"""
 
 
 def worker_memory(shards: int, documents: float) -> float:
     """Estimate the bytes of memory that a worker needs for one of `shards` shards."""
-    return _BASE_BYTES + _PER_DOCUMENT_BYTE * documents / shards
+    return _BASE_MEMORY_BYTES + _MEMORY_PER_DOCUMENT_BYTE * documents / shards
 
 
 def check_memory(executor: ExecutorConfig, shards: int, documents: float) -> str:

@@ -27,9 +27,9 @@ from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS, SentinelError, Vo
 from clozeline.seeding import hash64
 
 _LOG: Final = logging.getLogger(__name__)
-_SIZE: Final = 1024
+_PLACEHOLDER_SIZE: Final = 1024
 """size of the placeholder vocabulary that checks which special tokens are needed"""
-_LISTED: Final = 12
+_MOST_LISTED_PIECES: Final = 12
 """added pieces that the log lists; the report lists all"""
 
 
@@ -134,10 +134,12 @@ class ImportTokenizer(Pass[TokenizerCounts]):
         )
         ids = {piece: first + number for number, piece in enumerate(published.added)}
         if ids:
-            listed = ", ".join(f"{piece} {token}" for piece, token in list(ids.items())[:_LISTED])
+            listed = ", ".join(
+                f"{piece} {token}" for piece, token in list(ids.items())[:_MOST_LISTED_PIECES]
+            )
             listed += (
-                f" and {len(ids) - _LISTED} more up to {max(ids.values())}"
-                if len(ids) > _LISTED
+                f" and {len(ids) - _MOST_LISTED_PIECES} more up to {max(ids.values())}"
+                if len(ids) > _MOST_LISTED_PIECES
                 else ""
             )
             _LOG.warning("tokenizer: added after the vocabulary of %s: %s", self.source, listed)
@@ -212,7 +214,7 @@ def find_missing_roles(users: Sequence[TokenUser], vocabulary: Vocabulary) -> It
     Raises:
         SentinelError: a user needs more sentinels than can be added.
     """
-    complete = expected_vocabulary(_SIZE, special_pieces(0))
+    complete = expected_vocabulary(_PLACEHOLDER_SIZE, special_pieces(0))
 
     # the complete vocabulary without each role that is missing
     lacking: dict[str, Vocabulary] = {

@@ -30,13 +30,18 @@ DESCRIPTIONS: Final = (
     *("merges.txt", "vocab.bpe"),
 )
 """files that belong to a file next to them"""
-_RENAMED: Final = {"encoder.json": "vocab.json", "vocab.bpe": "merges.txt"}
+_TRANSFORMERS_NAMES: Final = {"encoder.json": "vocab.json", "vocab.bpe": "merges.txt"}
 """names of GPT-2's files, and the names that transformers reads; from GPT-2's names it would make
 an empty tokenizer"""
-_MODELS: Final = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model", "spm.model")
-_BINARY: Final = (".model", ".tiktoken")
-_RANKS: Final = re.compile(rb"[A-Za-z0-9+/]+={0,2} \d+\r?\n")
-_NAMES: Final = {
+_SENTENCEPIECE_FILES: Final = (
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "tokenizer.model",
+    "spm.model",
+)
+_BINARY_SUFFIXES: Final = (".model", ".tiktoken")
+_RANK_LINE: Final = re.compile(rb"[A-Za-z0-9+/]+={0,2} \d+\r?\n")
+_USUAL_PIECES: Final = {
     "pad": ("[PAD]", "<pad>"),
     "cls": ("[CLS]", "<cls>"),
     "sep": ("[SEP]", "<sep>"),
@@ -46,10 +51,10 @@ _NAMES: Final = {
     "unk": ("[UNK]", "<unk>"),
 }
 """usual names of special pieces by role, if neither the class nor the template names one"""
-_LONGEST: Final = 10**9
+_NO_LENGTH_LIMIT: Final = 10**9
 """a larger `model_max_length` means no limit in transformers"""
 _MOST_IDS_PER_PIECE: Final = 2
-_MOST_HOLES: Final = 2**17
+_MOST_UNUSED_IDS: Final = 2**17
 """most ids without a piece, in addition to `_MOST_IDS_PER_PIECE`; published vocabularies have some
 thousands"""
 _COPY_AGAIN: Final = "copy the folder again from where it was published"
@@ -126,7 +131,9 @@ def describe(
         if has_class and all((source / name).exists() for name in needed)
         else "",
         "padding_side": tokenizer.padding_side,
-        "max_length": tokenizer.model_max_length if tokenizer.model_max_length < _LONGEST else None,
+        "max_length": tokenizer.model_max_length
+        if tokenizer.model_max_length < _NO_LENGTH_LIMIT
+        else None,
         "ids": tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else [],
         "notes": notes,
     }
@@ -153,8 +160,8 @@ def _refuse_distant_ids(source: Path, folder: Path) -> None:
             pieces = spec["model"]["vocab"]
             ids += pieces.values() if isinstance(pieces, dict) else range(len(pieces))
 
-    for name in ("vocab.txt", *_MODELS):
-        if (folder / name).is_file() and not _is_ranked(folder / name):
+    for name in ("vocab.txt", *_SENTENCEPIECE_FILES):
+        if (folder / name).is_file() and not _is_rank_file(folder / name):
             with suppress(*damaged):
                 pieces = (
                     _read_lines(folder / name)
@@ -165,13 +172,17 @@ def _refuse_distant_ids(source: Path, folder: Path) -> None:
             break
 
     ranks = next(
-        (file for file in folder.iterdir() if file.name.endswith(_BINARY) and _is_ranked(file)),
+        (
+            file
+            for file in folder.iterdir()
+            if file.name.endswith(_BINARY_SUFFIXES) and _is_rank_file(file)
+        ),
         None,
     )
     ids += () if ranks is None else _read_ranks(str(ranks)).values()
 
     numbers = [int(token) for token in ids if isinstance(token, int) or str(token).isdecimal()]
-    if numbers and max(numbers) > (most := _MOST_IDS_PER_PIECE * len(numbers) + _MOST_HOLES):
+    if numbers and max(numbers) > (most := _MOST_IDS_PER_PIECE * len(numbers) + _MOST_UNUSED_IDS):
         raise ConfigurationError(
             f"tokenizer.path {source}: the id {max(numbers):,} is far above the number of pieces, "
             f"{len(numbers):,}; expected at most {most:,}: {_COPY_AGAIN}"
@@ -211,9 +222,14 @@ def _find_roles(
 ) -> dict[str, str]:
     """Return the piece of each role: by its class, the template, the model, or its usual name."""
     roles = {
-        role: piece for role, names in _NAMES.items() for piece in reversed(names) if piece in ids
+        role: piece
+        for role, names in _USUAL_PIECES.items()
+        for piece in reversed(names)
+        if piece in ids
     }
-    by_class = {role: piece for role in _NAMES if (piece := getattr(tokenizer, f"{role}_token"))}
+    by_class = {
+        role: piece for role in _USUAL_PIECES if (piece := getattr(tokenizer, f"{role}_token"))
+    }
     if by_id := [
         piece
         for piece, token in special.items()
@@ -242,14 +258,20 @@ def _link_files(source: Path, folder: Path) -> None:
         files[name] = source
 
     # add the names that transformers expects
-    files |= {new: files[old] for old, new in _RENAMED.items() if old in files and new not in files}
+    files |= {
+        new: files[old]
+        for old, new in _TRANSFORMERS_NAMES.items()
+        if old in files and new not in files
+    }
     models = [file for name, file in files.items() if name.endswith(".model")]
-    if len(models) == 1 and "tokenizer.json" not in files and not _is_ranked(models[0]):
-        files |= dict.fromkeys(_MODELS, models[0])  # each class expects another name of this file
+    if len(models) == 1 and "tokenizer.json" not in files and not _is_rank_file(models[0]):
+        files |= dict.fromkeys(
+            _SENTENCEPIECE_FILES, models[0]
+        )  # each class expects another name of this file
     for name, file in files.items():
         (folder / name).symlink_to(file.resolve())
     if not any(
-        name in ("vocab.txt", "vocab.json", "tokenizer.json") or name.endswith(_BINARY)
+        name in ("vocab.txt", "vocab.json", "tokenizer.json") or name.endswith(_BINARY_SUFFIXES)
         for name in files
     ):
         raise ConfigurationError(
@@ -258,10 +280,10 @@ def _link_files(source: Path, folder: Path) -> None:
         )
 
 
-def _is_ranked(path: Path) -> bool:
+def _is_rank_file(path: Path) -> bool:
     """Return whether a file starts with a line of ranks, as `*.tiktoken` and Llama 3's do."""
     with path.open("rb") as file:
-        return _RANKS.fullmatch(file.readline(4096)) is not None
+        return _RANK_LINE.fullmatch(file.readline(4096)) is not None
 
 
 def _convert_ranks(folder: Path, chosen: str) -> dict[str, int]:
@@ -271,7 +293,11 @@ def _convert_ranks(folder: Path, chosen: str) -> dict[str, int]:
     from transformers.models.auto.tokenization_auto import tokenizer_class_from_name
 
     ranks = next(
-        (file for file in folder.iterdir() if file.name.endswith(_BINARY) and _is_ranked(file)),
+        (
+            file
+            for file in folder.iterdir()
+            if file.name.endswith(_BINARY_SUFFIXES) and _is_rank_file(file)
+        ),
         None,
     )
     if ranks is None or (folder / "tokenizer.json").is_file():
@@ -413,12 +439,12 @@ def _find_stated_ids(folder: Path, names: Iterable[str]) -> dict[str, int | None
         return piece_ids(spec) | added
 
     # the file that the class reads, else any: without its files a class makes an empty tokenizer
-    known = ("vocab.txt", "vocab.json", *_MODELS)
+    known = ("vocab.txt", "vocab.json", *_SENTENCEPIECE_FILES)
     ordered = (
         folder / name for name in (*names, *known) if name in known or name.endswith(".model")
     )
     file = next(filter(Path.is_file, ordered), None)
-    if file is None or _is_ranked(file):
+    if file is None or _is_rank_file(file):
         return added
     if file.suffix == ".txt":
         return {piece.rstrip(): token for token, piece in enumerate(_read_lines(file))} | added

@@ -41,18 +41,18 @@ END: Final = ExportTemplate((), ("eos",), ("eos",))
 """`a </s>`, as in T5."""
 
 Blanks: TypeAlias = Literal["kept", "stripped", "single"]
-_STRIPPED: Final = ((r"\A[\t-\r ]+", ""), (r"[\t-\r ]+\Z", ""))
-_BLANKS: Final[Mapping[Blanks, Sequence[tuple[str, str]]]] = {
+_STRIP_ENDS: Final = ((r"\A[\t-\r ]+", ""), (r"[\t-\r ]+\Z", ""))
+_BLANK_REPLACEMENTS: Final[Mapping[Blanks, Sequence[tuple[str, str]]]] = {
     "kept": (),
-    "stripped": _STRIPPED,
-    "single": (*_STRIPPED, (r"[\t-\r ]+", " ")),
+    "stripped": _STRIP_ENDS,
+    "single": (*_STRIP_ENDS, (r"[\t-\r ]+", " ")),
 }
 """replacements in a text, in order: a regular expression (for Python and the library), and the new
 text"""
 _CONFIG_FILE: Final = "tokenizer_config.json"
 _MODEL_FILE: Final = "tokenizer.json"
-_LENGTH: Final = "model_max_length"
-_CARRIED: Final = (
+_LENGTH_KEY: Final = "model_max_length"
+_CARRIED_KEYS: Final = (
     *(
         "chat_template",
         "model_max_length",
@@ -70,7 +70,7 @@ _CARRIED: Final = (
     "split_special_tokens",
 )
 """keys of a configuration that do not depend on the class"""
-_COMPARED: Final = ("tokenizer", "roles", "padding_side")
+_COMPARED_PROPERTIES: Final = ("tokenizer", "roles", "padding_side")
 """properties that must be equal if transformers reads a publisher's files in their folder and next
 to the exported model"""
 
@@ -167,7 +167,7 @@ def export_tokenizer(
             and form.max_length is not None
             and _record_length(out / _CONFIG_FILE, form.max_length)
         ):
-            edited.append(f"{_LENGTH}: {form.max_length}")
+            edited.append(f"{_LENGTH_KEY}: {form.max_length}")
             copied = [name for name in copied if name != Path(_CONFIG_FILE)]
         return ProbeReport(
             texts=len(texts), differing=differing, published=list(map(str, copied)), edited=edited
@@ -181,9 +181,9 @@ def export_tokenizer(
     )
     # keys about rows and texts stay as published, keys of the class do not
     stated = read_source_json(folder, _CONFIG_FILE)
-    config |= {key: stated[key] for key in _CARRIED if key in stated}
-    if form.max_length is not None and (form.cuts_texts or _LENGTH not in config):
-        config[_LENGTH] = form.max_length
+    config |= {key: stated[key] for key in _CARRIED_KEYS if key in stated}
+    if form.max_length is not None and (form.cuts_texts or _LENGTH_KEY not in config):
+        config[_LENGTH_KEY] = form.max_length
     text = json.dumps(config, ensure_ascii=False, indent=2, sort_keys=True)
     publish_text(out / _MODEL_FILE, library.to_str(pretty=True))
     publish_text(out / _CONFIG_FILE, text + "\n")
@@ -247,7 +247,7 @@ def _load_published(
     answer = _describe(folder / SOURCE, None, model) if model else source
     # the user may have named further roles
     expected = {**source, "roles": _role_pieces(published, tokenizer)}
-    if any(answer.get(key) != expected[key] for key in _COMPARED):
+    if any(answer.get(key) != expected[key] for key in _COMPARED_PROPERTIES):
         return None
     return tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"]))
 
@@ -383,9 +383,11 @@ def _role_pieces(published: PublishedMetadata, tokenizer: Tokenizer) -> dict[str
 def _record_length(path: Path, length: int) -> bool:
     """Write a length into a configuration; return whether it changed. Other keys stay."""
     config = parse_json(path.read_text(encoding="utf-8")) if path.exists() else {}
-    if config.get(_LENGTH) == length:
+    if config.get(_LENGTH_KEY) == length:
         return False
-    publish_text(path, json.dumps({**config, _LENGTH: length}, ensure_ascii=False, indent=2) + "\n")
+    publish_text(
+        path, json.dumps({**config, _LENGTH_KEY: length}, ensure_ascii=False, indent=2) + "\n"
+    )
     return True
 
 
@@ -413,7 +415,7 @@ def _config(
         ],
     }
 
-    return config if published.max_length is None else {**config, _LENGTH: published.max_length}
+    return config if published.max_length is None else {**config, _LENGTH_KEY: published.max_length}
 
 
 def _trim_offsets(library: tokenizers.Tokenizer, *, framed: bool) -> None:
@@ -439,7 +441,10 @@ def _normalize_blanks(library: tokenizers.Tokenizer, blanks: Blanks) -> None:
     """Normalize the white space of texts, unless the tokenizer already does."""
     if _ids(library, _spread(blanks)) == _ids(library, _prepare(_spread(blanks), blanks)):
         return
-    steps = [normalizers.Replace(Regex(pattern), content) for pattern, content in _BLANKS[blanks]]
+    steps = [
+        normalizers.Replace(Regex(pattern), content)
+        for pattern, content in _BLANK_REPLACEMENTS[blanks]
+    ]
     before = library.normalizer
     library.normalizer = normalizers.Sequence([*steps, *([] if before is None else [before])])
 
@@ -449,7 +454,7 @@ def _spread(blanks: Blanks) -> str:
 
 
 def _prepare(text: str, blanks: Blanks) -> str:
-    for pattern, content in _BLANKS[blanks]:
+    for pattern, content in _BLANK_REPLACEMENTS[blanks]:
         text = re.sub(pattern, content, text)
     return text
 

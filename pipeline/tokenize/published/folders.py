@@ -20,7 +20,7 @@ SOURCE: Final = "source"
 """folder of the publisher's files in a tokenizer folder"""
 GENERATION: Final = "generation_config.json"
 MODEL: Final = "config.json"
-_LARGEST: Final = 1 << 28
+_MOST_FILE_BYTES: Final = 1 << 28
 """most bytes of a file; vocabularies of published models have up to 35 million"""
 
 
@@ -47,10 +47,10 @@ def copy_source_files(source: Path, folder: Path) -> None:
                 "folder"
             )
 
-        if (size := file.stat().st_size) > _LARGEST:
+        if (size := file.stat().st_size) > _MOST_FILE_BYTES:
             raise ConfigurationError(
-                f"{file}: a file of a tokenizer has at most {_LARGEST:,} bytes, this one has "
-                f"{size:,}"
+                f"{file}: a file of a tokenizer has at most {_MOST_FILE_BYTES:,} bytes, this one "
+                f"has {size:,}"
             )
 
         target = folder / SOURCE / name
@@ -118,16 +118,16 @@ def find_clozeline_tokenizer(path: Path) -> ClozelineTokenizer | None:
         if (folder / VOCABULARY_FILE).is_file() or (
             folder / NAME_FILE
         ).is_file():  # one of them may be missing
-            return _of_folder(folder)
+            return _read_tokenizer_folder(folder)
     if (path / "config.yaml").is_file() and (path / "checkpoints").is_dir():
         manifest_path = _first_set(path / "config.yaml")
-        return _of_folder(
+        return _read_tokenizer_folder(
             find_tokenizer(manifest_path, Manifest.load(manifest_path).tokenizer.fingerprint)
         )
     return None
 
 
-def _of_folder(folder: Path) -> ClozelineTokenizer:
+def _read_tokenizer_folder(folder: Path) -> ClozelineTokenizer:
     files = [*folder.iterdir(), *(folder / SOURCE / name for name in published_files(folder))]
     return ClozelineTokenizer(
         read_name(folder), folder, tuple(sorted(path for path in files if path.is_file()))

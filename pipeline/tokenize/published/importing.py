@@ -82,7 +82,7 @@ _CHILD: Final = "clozeline.pipeline.tokenize.published.auto_tokenizer"
 _CHILD_BYTES: Final = 4 << 30
 """memory limit of the child process; the largest published tokenizers, with 262,000 pieces, need
 less than half of it"""
-_SENTINEL: Final = re.compile(r"<extra_(?:id_)?(\d+)>")
+_SENTINEL_PIECE: Final = re.compile(r"<extra_(?:id_)?(\d+)>")
 _TEXTS: Final = (
     *PROBE_TEXTS,
     "word " * 300,
@@ -335,7 +335,7 @@ def _assign_roles(
         notes.append(f"no pad token: rows are padded with {roles['pad']}, which no model reads")
 
     # sentinels in order of use: named, published, or by the numbers in their names
-    numbers = {name: int(match[1]) for name in names if (match := _SENTINEL.fullmatch(name))}
+    numbers = {name: int(match[1]) for name in names if (match := _SENTINEL_PIECE.fullmatch(name))}
     marks = (
         _parse_sentinels(sentinels, names)
         if sentinels

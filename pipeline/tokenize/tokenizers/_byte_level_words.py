@@ -22,16 +22,16 @@ _LETTERS: Final = (
 _MARKS: Final = "\xab\xbb\u2013\u2014\u2018-\u201d\u2026"
 """frequent punctuation marks beyond ASCII"""
 _SIGN: Final = f"\0-\x08\x0e-\x1f!-/:-@[-`{{-\x7f{_MARKS}"
-_ALONE: Final = f"(?![^\0-\x7f{_MARKS}{_LETTERS}])"
+_NO_RARE: Final = f"(?![^\0-\x7f{_MARKS}{_LETTERS}])"
 WORDS: Final = re.compile(
-    f"'(?:[sdmt]|ll|ve|re){_ALONE}| ?[{_LETTERS}]++{_ALONE}| ?[0-9]++{_ALONE}|(?!'[a-z]) "
-    f"?[{_SIGN}]++{_ALONE}"
+    f"'(?:[sdmt]|ll|ve|re){_NO_RARE}| ?[{_LETTERS}]++{_NO_RARE}| ?[0-9]++{_NO_RARE}|(?!'[a-z]) "
+    f"?[{_SIGN}]++{_NO_RARE}"
     f"|[{_SPACE}]+(?![^{_SPACE}])| ?[^{_SPACE}]+|[{_SPACE}]+"
 )
 """GPT-2's words for frequent characters; for others the text between white space, which may hold
 several words. The matches cover a text, and no token crosses their bounds."""
 _CACHED_WORDS: Final = 1 << 18
-_WORD_CHARACTERS: Final = 64
+_MOST_CACHED_CHARACTERS: Final = 64
 
 
 def has_byte_level_words(spec: Mapping[str, Any], special: Collection[str]) -> bool:
@@ -76,7 +76,9 @@ class ByteLevelWords:
 
         # encode the words that are not cached; long ones are not added
         new = set(words).difference(self._cache)
-        long = {word: self._encode([word])[0] for word in new if len(word) > _WORD_CHARACTERS}
+        long = {
+            word: self._encode([word])[0] for word in new if len(word) > _MOST_CACHED_CHARACTERS
+        }
         short = list(new.difference(long))
         self._cache.update(zip(short, self._encode(short), strict=True))
         return np.frombuffer(

@@ -16,7 +16,7 @@ from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import rebuild_hint
 
 PUBLISHED_FILE: Final = "published.json"
-_FINGERPRINTED: Final = ("specials", "sentinels", "modes", "spares", "lower_case")
+_FINGERPRINT_FIELDS: Final = ("specials", "sentinels", "modes", "spares", "lower_case")
 """fields that decide ids or roles, and so belong to the fingerprint"""
 
 
@@ -97,7 +97,7 @@ class PublishedMetadata:
         """
         self.check(table.names)
         ids = {name: index for index, name in enumerate(table.names)}
-        published = {name: getattr(self, name) for name in _FINGERPRINTED}
+        published = {name: getattr(self, name) for name in _FINGERPRINT_FIELDS}
         special = table.special.copy()
         special[[ids[name] for name in self.special_names()]] = True
 

@@ -33,8 +33,10 @@ from clozeline.repair import rebuild_hint
 PIECE_TYPES: Final = sentencepiece_model_pb2.ModelProto.SentencePiece
 SPACE: Final = "\u2581"
 """mark of a space; if this character occurs in a text, it is encoded as its three bytes"""
-_TOO_SMALL: Final = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
-_TOO_LARGE: Final = re.compile(r"vocabulary size too high.*<= (\d+)", re.IGNORECASE | re.DOTALL)
+_TOO_SMALL_MESSAGE: Final = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
+_TOO_LARGE_MESSAGE: Final = re.compile(
+    r"vocabulary size too high.*<= (\d+)", re.IGNORECASE | re.DOTALL
+)
 
 
 class TrainedSentencepiece(TrainableTokenizer):
@@ -104,13 +106,13 @@ class TrainedSentencepiece(TrainableTokenizer):
             proto = _train(sample, cls.MODEL, options, options.size)
         except RuntimeError as error:
             # the trainer's message has the largest vocabulary that the sample supports
-            if too_small := _TOO_SMALL.search(str(error)):
+            if too_small := _TOO_SMALL_MESSAGE.search(str(error)):
                 raise ConfigurationError(
                     f"{cls.NAME}: size {options.size} is too small for the characters of this "
                     f"text, which need {too_small[1]}; raise size to that or more, or lower "
                     f"character_coverage from {options.character_coverage}"
                 ) from error
-            if not (too_large := _TOO_LARGE.search(str(error))):
+            if not (too_large := _TOO_LARGE_MESSAGE.search(str(error))):
                 raise ConfigurationError(
                     f"{cls.NAME}: SentencePiece cannot train on this text: {error}"
                 ) from error

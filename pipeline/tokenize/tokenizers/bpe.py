@@ -23,11 +23,11 @@ from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
 )
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
-_END: Final = "_"
+_END_OF_WORD: Final = "_"
 """end-of-word mark, as in textbooks"""
-_UNDERSCORE: Final = "\0"
+_UNDERSCORE_SUBSTITUTE: Final = "\0"
 """replaces an underscore of the text, which would be confused with the mark; it has no piece"""
-_SPACE: Final = r"\s\x{1c}-\x{1f}"
+_WHITE_SPACE: Final = r"\s\x{1c}-\x{1f}"
 """white space of Python, at which training splits words"""
 
 
@@ -63,7 +63,7 @@ class Bpe(TokenizerJson, TrainableTokenizer):
         # the words that the most frequent letters can spell
         words: Counter[str] = Counter()
         for text in training_texts(texts):
-            words.update(word + _END for word in text.split() if _END not in word)
+            words.update(word + _END_OF_WORD for word in text.split() if _END_OF_WORD not in word)
         reserved = options.special_pieces()
         budget = options.size - len(reserved)
         letters = count_letters(words, list)[:budget]
@@ -75,10 +75,14 @@ class Bpe(TokenizerJson, TrainableTokenizer):
         names = dict.fromkeys([*reserved, *letters, *(left + right for left, right in merges)])
         ids = {name: token for token, name in enumerate(names)}
         model = Tokenizer(models.BPE(ids, merges, unk_token=SPECIAL_PIECES["unk"]))
-        ends = normalizers.Replace(Regex(f"(?<=[^{_SPACE}])(?![^{_SPACE}])"), _END)
-        model.normalizer = normalizers.Sequence([normalizers.Replace(_END, _UNDERSCORE), ends])
-        model.pre_tokenizer = pre_tokenizers.Split(Regex(f"[{_SPACE}]+"), "removed")
-        model.decoder = decoders.BPEDecoder(_END)
+        ends = normalizers.Replace(
+            Regex(f"(?<=[^{_WHITE_SPACE}])(?![^{_WHITE_SPACE}])"), _END_OF_WORD
+        )
+        model.normalizer = normalizers.Sequence(
+            [normalizers.Replace(_END_OF_WORD, _UNDERSCORE_SUBSTITUTE), ends]
+        )
+        model.pre_tokenizer = pre_tokenizers.Split(Regex(f"[{_WHITE_SPACE}]+"), "removed")
+        model.decoder = decoders.BPEDecoder(_END_OF_WORD)
         return cls.write(folder, model, special_piece_roles(options))
 
 

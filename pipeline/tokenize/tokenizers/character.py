@@ -23,7 +23,7 @@ from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
 )
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
-_BYTES: Final = [f"<0x{byte:02X}>" for byte in range(256)]
+_BYTE_PIECES: Final = [f"<0x{byte:02X}>" for byte in range(256)]
 
 
 class Character(TokenizerJson, TrainableTokenizer):
@@ -73,7 +73,7 @@ class Character(TokenizerJson, TrainableTokenizer):
         """
         cls.check_size(options)
         counts = Counter(chain.from_iterable(training_texts(texts)))
-        front = [*options.special_pieces(), *(_BYTES if options.bytes else [])]
+        front = [*options.special_pieces(), *(_BYTE_PIECES if options.bytes else [])]
         characters = [character for character, _ in counts.most_common(options.size - len(front))]
         ids = {name: token for token, name in enumerate([*front, *characters])}
         unknown = None if options.bytes else SPECIAL_PIECES["unk"]

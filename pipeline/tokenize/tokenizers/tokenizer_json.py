@@ -34,11 +34,11 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
 from clozeline.pipeline.tokenize.tokenizers._published import PublishedMetadata
 from clozeline.repair import rebuild_hint
 
-_BYTE: Final = re.compile("<0x[0-9A-F]{2}>")
-_PRIVATE: Final = f"\uffff{secrets.token_hex(16)}"
+_BYTE_PIECE: Final = re.compile("<0x[0-9A-F]{2}>")
+_PRIVATE_PREFIX: Final = f"\uffff{secrets.token_hex(16)}"
 """prefix for the names of special pieces: random in each process and never written, so that no text
 contains it"""
-_SHOWN: Final = 24
+_MOST_SHOWN_CHARACTERS: Final = 24
 """most characters of an unknown word that are shown"""
 _BLANKS: Final = " \u2581\u0120"
 """a space in text, in pieces of SentencePiece and in the byte alphabet"""
@@ -173,11 +173,15 @@ class TokenizerJson(Tokenizer):
         longest = model.get("max_input_chars_per_word")  # of WordPiece
         if longest is not None and len(word) > longest:
             return UnknownReason.LONG_WORD, (
-                f"{word[:_SHOWN]}… ({len(word):,} characters, at most {longest})",
+                f"{word[:_MOST_SHOWN_CHARACTERS]}… ({len(word):,} characters, at most {longest})",
             )
 
         if model["type"] == "WordLevel" and len(word) > 1:
-            return UnknownReason.WORDS, (word if len(word) <= _SHOWN else f"{word[:_SHOWN]}…",)
+            return UnknownReason.WORDS, (
+                word
+                if len(word) <= _MOST_SHOWN_CHARACTERS
+                else f"{word[:_MOST_SHOWN_CHARACTERS]}…",
+            )
 
         # the letters without a piece
         lacking = self.lacking_letters(word) or [
@@ -189,7 +193,9 @@ class TokenizerJson(Tokenizer):
             letter = piece.removeprefix(inside) or piece
             letters.append(piece if letter in self._ids_of_names else letter)
 
-        return UnknownReason.LETTERS, tuple(dict.fromkeys(letters)) or (word[:_SHOWN],)
+        return UnknownReason.LETTERS, tuple(dict.fromkeys(letters)) or (
+            word[:_MOST_SHOWN_CHARACTERS],
+        )
 
     @cached_property
     def _longest_piece(self) -> int:
@@ -337,7 +343,7 @@ def hide_pieces(spec: dict[str, object], special: Collection[str]) -> tuple[dict
 
     All other ids stay the same. The second result is the number of lost merges.
     """
-    return rename_pieces(spec, {piece: _PRIVATE + piece for piece in special})
+    return rename_pieces(spec, {piece: _PRIVATE_PREFIX + piece for piece in special})
 
 
 def rename_pieces(spec: dict[str, Any], names: Mapping[str, str]) -> tuple[dict[str, Any], int]:
@@ -458,7 +464,7 @@ def _byte_converter(spec: dict[str, Any], library: tokenizers.Tokenizer) -> Call
     def to_bytes(name: str) -> bytes:
         if alphabet and set(name) <= alphabet.keys():
             return bytes(alphabet[letter] for letter in name)
-        is_byte = model.get("byte_fallback") and _BYTE.fullmatch(name)
+        is_byte = model.get("byte_fallback") and _BYTE_PIECE.fullmatch(name)
         return bytes([int(name[3:5], 16)]) if is_byte else name.replace("\u2581", " ").encode()
 
     if suffix:

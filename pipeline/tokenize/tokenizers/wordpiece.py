@@ -22,7 +22,7 @@ from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
 )
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
-_LONGEST_WORD: Final = 200
+_MOST_WORD_CHARACTERS: Final = 200
 
 
 class WordPiece(TokenizerJson, TrainableTokenizer):
@@ -61,7 +61,7 @@ class WordPiece(TokenizerJson, TrainableTokenizer):
         ids = {name: token for token, name in enumerate(options.special_pieces())}
         unknown = SPECIAL_PIECES["unk"]
         model = Tokenizer(
-            models.WordPiece(ids, unk_token=unknown, max_input_chars_per_word=_LONGEST_WORD)
+            models.WordPiece(ids, unk_token=unknown, max_input_chars_per_word=_MOST_WORD_CHARACTERS)
         )
         model.normalizer = normalizers.BertNormalizer(lowercase=options.lower_case)
         model.pre_tokenizer = pre_tokenizers.BertPreTokenizer()

@@ -24,7 +24,7 @@ _COLUMNS: Final = ("uid", "text", "target_text", "language", "target_language")
 MOST_COPIES: Final = 4
 """most copies of a text in a small language"""
 Part: TypeAlias = Path | RecordedFile
-_HEAD: Final = struct.Struct("<16sI")
+_RECORD_HEADER: Final = struct.Struct("<16sI")
 
 
 @dataclass
@@ -110,7 +110,7 @@ def choose_sample(
             sample.documents += count > 0
             sample.over_budget += count == 0
             for side in count * sides:
-                files[uid[0] * buckets >> 8].write(_HEAD.pack(uid, len(side)) + side)
+                files[uid[0] * buckets >> 8].write(_RECORD_HEADER.pack(uid, len(side)) + side)
                 sample.bytes += len(side)
                 sample.languages[language] += len(side)
 
@@ -130,6 +130,6 @@ def _read_sides(parts: Sequence[Part]) -> Iterator[tuple[bytes, str, list[bytes]
 
 def _read_texts(path: Path) -> Iterator[tuple[bytes, str]]:
     with path.open("rb") as file:
-        while head := file.read(_HEAD.size):
-            uid, size = _HEAD.unpack(head)
+        while head := file.read(_RECORD_HEADER.size):
+            uid, size = _RECORD_HEADER.unpack(head)
             yield uid, file.read(size).decode()

@@ -160,7 +160,7 @@ def test_a_link_out_of_the_folder_is_refused_and_one_of_a_hub_cache_is_read(tmp_
 
 
 def test_a_file_that_is_no_tokenizer_by_its_size_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(folders, "_LARGEST", 3)
+    monkeypatch.setattr(folders, "_MOST_FILE_BYTES", 3)
     (tmp_path / "vocab.txt").write_text("abcd", encoding="utf-8")
     (tmp_path / "out").mkdir()
 
