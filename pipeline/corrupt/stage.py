@@ -35,7 +35,7 @@ from clozeline.report.html_page import escape
 
 
 class SampleReadCounts(TypedDict):
-    """Samples of a set, and their tokens, counted when they are read."""
+    """Samples of a set and tokens of these samples, counted while they are read."""
 
     samples: int
     tokens: int
@@ -134,7 +134,7 @@ class CorruptShards(Pass[CorruptCounts]):
         return add_counts(counts, cast(CorruptCounts, shard.counts))
 
     def open(self, entry: ObjectiveEntry, split: str) -> tuple[Objective, ShardSet]:
-        """Return the objective, and the sample set that it reads."""
+        """Return the objective, and the sample set that the objective reads."""
         tokens = Manifest.load(self.tokens)
         vocabulary = find_vocabulary(self.tokens / "manifest.json", tokens.tokenizer.fingerprint)
         objective = entry.build(replace(vocabulary, languages=tokens.languages))
@@ -143,7 +143,7 @@ class CorruptShards(Pass[CorruptCounts]):
         return objective, open_shards(self.samples / name)
 
     def seed_of(self, entry: ObjectiveEntry) -> int:
-        """Return the seed that an entry draws with."""
+        """Return the seed of all random draws of an entry."""
         return self.seed if entry.seed is None else entry.seed
 
 

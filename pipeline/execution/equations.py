@@ -20,8 +20,8 @@ _DOMINANT_SHARE: Final = 0.9
 EACH: Final = "*"
 """Step of a path that matches every name, such as each language."""
 CountPath: TypeAlias = str | tuple[str, ...]
-"""Name of a count, or the path of names that leads to it. A mapping at its end, such as numbers by
-reason, is summed."""
+"""Name of a count, or the path of names that leads to the count. If the path ends at a mapping,
+such as numbers by reason, its values are summed."""
 Tree: TypeAlias = Mapping[str, Any]
 
 
@@ -41,7 +41,7 @@ class Equation:
     """names above the counts; the equation holds for each entry that `EACH` matches: `("sets",
     EACH, EACH)`"""
     of_stage: bool = False
-    """true if several passes count its sides: it holds for the sums over a stage, not for a unit"""
+    """true if different passes count the two sums: the equation holds for stages, not units"""
     counted: CountPath = ()
     """the equation holds only if this count exists, for example of a pass that a recipe may omit"""
 
@@ -127,10 +127,10 @@ class StageRow:
     amount_in: str  # amounts with their units, one per line
     amount_out: str = "–"
     dropped: tuple[tuple[str, Mapping[str, int]], ...] = ()
-    """unit (such as `document`) and the counts of dropped ones by reason; without a unit, the
+    """unit (such as `document`) and how many units each reason dropped; if the unit is empty, the
     reason names it"""
     parts: tuple[tuple[str, StageRow], ...] = ()
-    """rows of the stage's sets by label, shown below its row"""
+    """rows of the stage's sets by label, shown below the row of the stage"""
     notes: tuple[str, ...] = ()
     """further remarks about the amounts, one per line"""
     totals: Mapping[str, int] = field(default_factory=dict)

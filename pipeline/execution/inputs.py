@@ -33,16 +33,15 @@ _MOUNT_TABLE: Final = Path("/proc/self/mountinfo")
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """State of a file, by which a change is detected."""
+    """State of a file; another state means that the file has changed."""
 
     size: int
     version: int | str
-    """time of its last change in ns, or its version in its store"""
+    """time of the last change in ns, or the version that the store reports"""
     inode: int = 0
     """0 if the file system does not keep inode numbers"""
     ends: str = field(default="", compare=False)
-    """hash of its first and last bytes, for a file whose time changed and of which nothing was read
-    yet"""
+    """hash of the first and last bytes; used if the time changed before a unit has read the file"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +159,7 @@ class _Found(NamedTuple):
 
 
 def _list_state(path: Path | RemoteFile) -> FileState:
-    """Return the state of a file; of a file in a store, the listed state."""
+    """Return the state of a local file now, or the listed state of a file in a store."""
     return (
         FileState(path.size, path.version) if isinstance(path, RemoteFile) else observe_file(path)
     )
@@ -182,7 +181,7 @@ def _as_local_path(pattern: str) -> str:
 
 def _expand(pattern: str, entry: InputEntry, skipped: Counter[str]) -> list[_Found]:
     def is_read(name: str) -> bool:
-        """Return whether the name of a file lets it be read.
+        """Return whether a file is read, judged by its name.
 
         If a reader is set, only markers are skipped.
         """
@@ -370,7 +369,7 @@ def ends_hash(path: Path, size: int) -> str:
 
 
 def range_name(source: str, start: int, end: int) -> str:
-    """Return the name of a range in the record of the unit that read it."""
+    """Return the name that the record of a unit gives to a range that the unit read."""
     return f"{source} {start}-{end}"
 
 

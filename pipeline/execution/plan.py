@@ -34,30 +34,30 @@ from clozeline.pipeline.recipe import InputEntry, Recipe
 
 PLAN_FORMAT: Final = 1
 """Newest format of `plan.json`."""
-# Keys of an input that say where its files are, not how they are read.
+# Keys of an input that say where the files are, not how to read them.
 _LOCATION_KEYS: Final = ("path", "source", "store")
-# Free bytes of a unit that takes no further file, not even an empty one.
+# Value of free bytes that marks a unit as full: it takes no further file, not even an empty one.
 _FULL_UNIT: Final = -1
 _MOST_SUGGESTIONS: Final = 100
-"""Number of files of unknown type for which a message suggests a tool."""
+"""Most files of unknown type for which a message suggests a tool."""
 _STORED_FIELDS: Final = ("unit", "source", "source_group", "reader", "start", "end")
 LEAST_BYTES: Final = 1 << 28
 """Default bytes of a unit and of a shard of a small corpus."""
 MOST_UNITS: Final = 8_192
-"""Most units and shards of a large corpus: their product, the number of shuffle pieces, stays below
-7 * 10^7."""
+"""Most units, and most shards, of a large corpus: units times shards, the number of shuffle pieces,
+stays below 7 * 10^7."""
 MOST_PIECES: Final = 10**10
-"""Most pieces of a shuffle. Each takes 24 bytes of an index and about 50 microseconds to write and
-read."""
+"""Most pieces of a shuffle. A piece takes 24 bytes in an index, and about 50 microseconds to write
+and read."""
 PLAN_STAGE: Final = "clean"
 """The stage that reads the inputs; its first start freezes the plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRange:
-    """A range of one input file, and its unit.
+    """A range of one input file, and the unit that reads it.
 
-    `path` is its current location; outputs name it by `source` alone.
+    `path` is the current location of the file; outputs name the file by `source` alone.
     """
 
     unit: int
@@ -90,7 +90,7 @@ class Plan:
     skipped: Mapping[str, int] = field(default_factory=dict)
     """number of files that are skipped by their names, by suffix; the stored plan omits it"""
     states: Mapping[str, FileState] = field(default_factory=dict)
-    """state of each input by name, which only serves to detect changes"""
+    """state of each input by name, used only to detect changes"""
 
     @property
     def bytes(self) -> int:

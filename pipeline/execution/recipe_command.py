@@ -66,7 +66,7 @@ _ALGORITHMS: Final = (
 
 @config_class
 class PipelineOptions(DetailOptions):
-    """A recipe, and what is done with it."""
+    """A recipe, and options that say how to run it."""
 
     config: Annotated[str | None, Dashed("FILE")] = None
     """the recipe: a YAML file, or recipe:NAME for one that comes with Clozeline"""
@@ -180,7 +180,7 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
 
 
 def _detach(recipe: Recipe, words: Sequence[str]) -> int:
-    """Submit this command as a job, after checking what can be checked now."""
+    """Check the recipe as far as possible now, then submit this command as a job."""
     executor = recipe.executor.component().build(recipe.executor)
     if not hasattr(executor, "detach"):
         raise ConfigurationError(

@@ -26,9 +26,9 @@ from clozeline.pipeline.shards.store import ObjectProperties, RemoteStore
 _REQUEST_BYTES: Final = 1 << 20
 """Bytes of a request."""
 _SMALL_REQUEST_BYTES: Final = 1 << 16
-"""Bytes of the first request after a jump, and of a request behind the range of a unit."""
+"""Bytes of the first request after a seek, and of a request behind the range of a unit."""
 END_BYTES: Final = 1 << 16
-"""Bytes at each end of a file whose hash detects a change if nothing else does."""
+"""Bytes at each end of a file that are hashed to detect a change if a store has no versions."""
 
 
 class RemoteFileSize(NamedTuple):
@@ -186,7 +186,7 @@ def remote_files(url: str, entry: InputEntry) -> Iterator[tuple[str, RemoteFile]
 
 
 def _file_name(url: str) -> str:
-    """Return the last part of a URL; for web addresses without the query, percent-decoded."""
+    """Return the last part of a URL; of a web address percent-decoded and without the query."""
     if url.lower().startswith(("http://", "https://")):
         return unquote(url.partition("?")[0].rpartition("/")[2])
     return url.rpartition("/")[2]
@@ -211,7 +211,7 @@ _stores: dict[str, RemoteStore] = {}
 
 
 def _open_store(url: str, options: StoreOptions) -> RemoteStore:
-    """Return the reader of a store, of which each process has one."""
+    """Return the reader of a store; each process creates it once."""
     root = "/".join(url.split("/")[:3])
     key = json.dumps(
         [root, options.retries, options.timeout_s, options.fsspec], sort_keys=True, default=str

@@ -40,7 +40,7 @@ class RewriteCounts(Counts, total=False):
 def rewrite_part(
     output: Output, unit: int, source: RecordedFile, decide: Decision
 ) -> RewriteCounts:
-    """Write the kept documents of a part, in their order, and the rejections."""
+    """Write the kept documents of a part in order, and the rejections."""
     counts: RewriteCounts = {
         "documents_in": 0,
         "documents_out": 0,

@@ -58,7 +58,7 @@ def run_recipe(
     *,
     verify: bool = False,
 ) -> None:
-    """Run all stages of a recipe, or one (`only`) whose earlier stages are complete.
+    """Run all stages of a recipe, or the stage `only`, whose earlier stages must be complete.
 
     Each finished stage adds a summary to `summaries`, even if units of a later stage fail. With
     `verify`, inputs and finished files are hashed before units are skipped.
@@ -150,7 +150,7 @@ def _explain_losses(losses: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def _explain_rerun(folder: Path) -> Iterator[None]:
-    """Add to an accounting error of a complete stage how to run the stage again."""
+    """Add to an accounting error of a complete stage the advice how to run the stage again."""
     try:
         yield
     except IntegrityError as error:
@@ -242,7 +242,7 @@ class StageRun(Generic[StageCounts]):
     def execute(self, progress: Progress, input_bytes: int = 0) -> StageSummary:
         """Run missing units, then sum counts, write the report and remove intermediate files.
 
-        `input_bytes` is the size of its input: the outputs of the previous stage, or the inputs.
+        `input_bytes` is the size of what the stage reads: outputs of the previous stage, or inputs.
         """
         start = time.monotonic()
         stage = self.stage
@@ -369,7 +369,7 @@ def run_units(
     report: Callable[[str], None] = print,
     input_bytes: int | None = None,
 ) -> None:
-    """Run every unit that is not done, assigned to tasks in this order.
+    """Run every unit that is not done; tasks get the units in the given order.
 
     `tick` is called repeatedly in this process, `report` shows a line to the user, and
     `input_bytes` is the approximate size of the input.

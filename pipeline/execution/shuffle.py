@@ -1,4 +1,4 @@
-"""Shuffle data between two passes: each unit of the first writes a piece for each of the second.
+"""Shuffle data: each unit of one pass writes a piece for each unit of a second pass.
 
 If many units write pieces, a pass in between bundles their files: the second pass opens one file
 for 256 units. With n units on both sides, that makes 2 n + n² / 256 opens instead of n².
@@ -22,9 +22,9 @@ from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, Output
 
-# Most files of one bundle, and most files that a process has open.
+# Most files in one bundle; a process opens at most as many files at a time.
 _BUNDLE_FILES: Final = 256
-# Number of (file, destination) pairs from which on files are bundled.
+# Least number of (file, destination) pairs for which files are bundled.
 _BUNDLED_OPENS: Final = 8_192
 _INDEX_ENTRY: Final = struct.Struct("<QQQ")
 _INDEX_END: Final = struct.Struct("<QQ")
@@ -65,7 +65,7 @@ class PieceFile:
     """A finished file of pieces, which a `with` block closes.
 
     Raises:
-        IntegrityError: the file is damaged, or another file has its name.
+        IntegrityError: the file is damaged, or is another file with the expected name.
     """
 
     def __init__(self, folder: Path, name: str) -> None:

@@ -60,8 +60,8 @@ class Pass(ABC, Generic[StageCounts]):
     name: str
     units: int
     intermediate: ClassVar[bool] = False
-    """true if only a later pass needs its output, which may be missing once that pass is
-    complete"""
+    """true if only a later pass needs the output of this pass; the output may be missing once the
+    later pass is complete"""
 
     @abstractmethod
     def run(self, unit: int, output: Output) -> StageCounts:
@@ -83,7 +83,7 @@ class StageSummary:
 
 @dataclass(frozen=True, slots=True)
 class Consumed:
-    """Amount that a stage read of the output of an earlier stage."""
+    """An amount, such as tokens, that a stage read from the output of an earlier stage."""
 
     name: str  # name of the amount in the earlier stage
     amount: int  # counted while reading
@@ -119,11 +119,11 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
     writes_tokenizer: ClassVar[bool] = False
     """true if later stages read a tokenizer from `tokenizer/` in its folder"""
     build_on_demand: ClassVar[bool] = False
-    """true if running a later stage alone also runs this one, which depends on no other stage"""
+    """true if this stage depends on no other: running a later stage alone then runs it, too"""
     shared: ClassVar[tuple[str, ...]] = ("seed",)
     """further keys of the recipe that determine its output"""
     equations: ClassVar[tuple[Equation, ...]] = ()
-    """accounting equations, by which its counts are checked and shown in tables"""
+    """accounting equations: they check the counts of the stage, and say what tables show"""
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
@@ -145,11 +145,11 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
         """Return the sum of the `VERSION`s of the algorithms that decide the output bytes."""
 
     def algorithms(self) -> Sequence[type]:
-        """Return the algorithms whose code decides its output: by default those of its key."""
+        """Return the algorithms whose code decides the output; default: all in the recipe's key."""
         return list(component_types(self.config))
 
     def files(self) -> Mapping[str, str]:
-        """Return the hashes of further files that decide its output, by path.
+        """Return the hashes of further files that decide the output, by path.
 
         If one of them changes, the stage runs again.
         """
@@ -189,7 +189,7 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
         yield from ()
 
     def validate(self) -> Iterator[str]:
-        """Yield the mistakes in its configuration that can be found before any stage runs."""
+        """Yield the mistakes in the configuration that can be found before any stage runs."""
         yield from ()
 
     def warning(self) -> str:
@@ -224,8 +224,8 @@ class Stage(ABC, Generic[StageConfig, StageCounts]):
     def provides(self, counts: StageCounts) -> Mapping[str, int]:
         """Return the amounts that later stages read, by name.
 
-        Override it if there is more than documents. A run compares them with the amounts that later
-        stages read. A name of only one side is ignored.
+        Override it if later stages read more than documents. A run compares these amounts with what
+        later stages count in `consumes`. A name that only one of the two has is ignored.
         """
         return {DOCUMENTS: counts["documents_out"]} if "documents_out" in counts else {}
 
@@ -280,7 +280,7 @@ def check_recipe(recipe: Recipe) -> None:
 
 
 def stage_of(recipe: Recipe, name: str, plan: Plan | None = None) -> Stage[Any, Any]:
-    """Return the stage of a recipe's key; without `plan`, the stage loads it when needed."""
+    """Return the stage of a recipe's key; without `plan`, the stage loads its plan when needed."""
     stage = _stage_class(name)(recipe)
     if plan is not None:
         stage.plan = plan
@@ -288,7 +288,7 @@ def stage_of(recipe: Recipe, name: str, plan: Plan | None = None) -> Stage[Any, 
 
 
 def documents_folder(recipe: Recipe, before: str) -> Path:
-    """Return the folder of the last stage before the named one that writes documents."""
+    """Return the folder of the last stage that writes documents and runs before `before`."""
     names = all_stages()
     for name in reversed(names[: names.index(before)]):
         if recipe.has(name) and _stage_class(name).writes_documents:
@@ -340,7 +340,7 @@ def tokenizer_stage(recipe: Recipe) -> Stage[Any, Any]:
 def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
     """Return the digest of everything that determines the output of a stage.
 
-    That is its key of the recipe, the shared keys, and all earlier stages.
+    These are the stage's key of the recipe, the shared keys, and all earlier stages.
     """
     recipe = to_data(stage.recipe)
     content = {
@@ -364,7 +364,7 @@ class UnitRunner:
     stage: Stage[Any, Any]
     work: Pass[Any]
     key: str
-    """key that the records of its units must have"""
+    """`stage_key`, which the records of the units must have"""
 
     @property
     def logs(self) -> Path:

@@ -66,7 +66,7 @@ class Output:
     def file(self, relative: str) -> Iterator[Path]:
         """Yield a temporary path, and publish it on success.
 
-        `relative` is its path in the stage's folder.
+        `relative` is the path of the file in the stage's folder.
         """
         with publish(self.folder / relative) as temporary:
             yield temporary
@@ -135,11 +135,8 @@ class UnitRecord:
     def find_missing_output(self, folder: Path, *, temporary: bool, verify: bool = False) -> str:
         """Return the first missing or changed output of the unit, and why; "" if it is complete.
 
-        "" if it is complete. An output has changed if its size differs, or its hash with `verify`.
-
-
-        Without `temporary`, intermediate files may be missing: they are removed once nothing needs
-        them.
+        An output has changed if its size differs or, with `verify`, its hash. Without `temporary`,
+        intermediate files may be missing: they are removed once no pass needs them.
         """
         if self.status != "ok":
             path = self.path(folder, self.pass_name, self.unit)
@@ -191,7 +188,7 @@ def total_counts(folder: Path, pass_name: str) -> Any:
 
 
 def outputs_digest(unit_records: Iterable[UnitRecord]) -> str:
-    """Return the SHA-256 over the published outputs of records, on which later stages depend."""
+    """Return the SHA-256 over the published outputs of records; later stages depend on them."""
     digest = hashlib.sha256()
     for record in unit_records:
         for relative, output in sorted(record.outputs.items()):

@@ -66,7 +66,7 @@ class SampleSetCounts(_RowCounts, total=False):
 
 
 class TokenReadCounts(TypedDict):
-    """Token documents of one split, counted when they are read, before they are grouped."""
+    """Documents and tokens of one split, counted while documents are read, before grouping."""
 
     documents: int
     tokens: int
@@ -93,7 +93,7 @@ class GroupCounts(_RowCounts, Counts, total=False):
 
 @dataclass(frozen=True, slots=True)
 class SampleSet:
-    """One sample set: its grouping, and the smallest row that an objective can use."""
+    """One sample set: the grouping, and the smallest row that an objective can use."""
 
     spec: GroupingSpec
     minimum: MinimumRow
@@ -329,7 +329,7 @@ _SET_COUNTS: Final = ("sets", EACH, EACH)
 _TOKEN_EQUATION: Final = Equation(
     ["tokens_in"], ["tokens_in_samples", "tokens_dropped"], unit="token", within=_SET_COUNTS
 )
-"""Each token is in a row of each set, or is dropped with a reason."""
+"""In each set, each token is in a row or is dropped for a reason."""
 _LANGUAGE_EQUATION: Final = Equation(
     ["by_language", "target_tokens"], ["tokens_in_samples", "separators"], within=_SET_COUNTS
 )

@@ -24,7 +24,7 @@ from clozeline.recorded_file import RecordedFile
 INDEX_VERSION: Final = 3
 """raised when other n-grams are found, or the format of the file changes"""
 FEWEST_WORDS: Final = 5
-"""words in the shortest entry, and words that the hash covers in an entry of fewer than n words"""
+"""words in the shortest entry; in an entry of fewer than n words, the hash covers as many words"""
 _SCHEMA: Final = pa.schema(
     [
         pa.field(name, type_, nullable=False)
@@ -130,7 +130,7 @@ def write_index(path: Path, index: NgramIndex) -> None:
 
 @lru_cache(maxsize=1)
 def open_index(file: RecordedFile) -> NgramIndex:
-    """Map an index after checking its recorded hash; it stays open until another one is opened."""
+    """Map an index after checking its recorded hash; it stays open until the next index is."""
     with pa.ipc.open_file(file.buffer()) as reader:
         runs, names, words, hashes = reader.get_batch(0).columns
         return NgramIndex(

@@ -128,7 +128,7 @@ def trim(lists: Ragged) -> Ragged:
 
 
 def shift_starts(starts: Ragged, head: int) -> Ragged:
-    """Return the starts in rows that get `head` tokens in front; these join the first document.
+    """Return the starts in rows that get `head` tokens in front; the first document includes them.
 
     Example: starts [0, 3] after a head of 1 token are [0, 4].
     """

@@ -38,10 +38,10 @@ def thousandths(mean: float) -> int:
 def largest_remainders(weights: Sequence[float | Fraction], total: int) -> tuple[int, ...]:
     """Split `total` into integers in proportion to the weights, by the largest-remainder method.
 
-    Each weight, finite and above 0, gets its exact share rounded down. What remains goes, one each,
-    to the largest remainders; of equal ones, to the earlier weights. A float means the decimal that
-    it prints as (0.1 is one tenth). All arithmetic is on fractions, so the result is the same on
-    every machine.
+    Each weight, finite and above 0, gets its exact share rounded down. The units that remain go,
+    one each, to the largest remainders; among equal remainders, to the earlier weights. A float
+    means the decimal that it prints as (0.1 is one tenth). All arithmetic is on fractions, so the
+    result is the same on every machine.
 
     Example: `largest_remainders([2, 2, 1, 1], 10)` is (3, 3, 2, 2): the exact shares are 10/3,
     10/3, 5/3, 5/3.

@@ -127,7 +127,7 @@ def choose_weighted(
 def _iter_times(
     keys: UInt64, stream: int, ids: Ragged, mean_times: NDArray[np.float64]
 ) -> Iterator[tuple[Any, UInt64]]:
-    """Yield what `_iter_bits` does, with the bits of exponential times instead of uniform bits."""
+    """Yield batches like `_iter_bits`, with bits of exponential times instead of uniform bits."""
     sizes = ids.lengths
     offsets = ids.offsets
 
@@ -195,7 +195,7 @@ def _write_rows(
 def permute(keys: UInt64, counts: Int64, stream: int) -> Ragged:
     """Draw a uniform permutation of 0..counts[i]-1 for each row (uint16).
 
-    It sorts the indices by random bits.
+    The permutation sorts the indices by random bits.
     """
     offsets = offsets_of(counts)
     values = np.empty(offsets[-1], dtype=np.uint16)

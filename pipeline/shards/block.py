@@ -245,7 +245,7 @@ def cut(rows: RowBatch, start: int, stop: int) -> RowBatch:
     return RowBatch({name: column[start:stop] for name, column in rows.fixed.items()}, columns)
 
 
-_HEADER: Final = 2  # field numbers of the flatbuffer tables Message and RecordBatch
+_HEADER: Final = 2  # numbers of fields in the flatbuffer tables Message and RecordBatch
 _LENGTH, _NODES, _BUFFERS, _COMPRESSION = range(4)
 _MOST_PADDING_BYTES: Final = 64
 _ZSTD: Final = pa.Codec("zstd")
@@ -356,7 +356,10 @@ class _Buffers:
         self._taken = 0
 
     def next_array(self, name: str, rows: int | None = None) -> int:
-        """Return the length of the next array, which must have no nulls; `rows` for a column."""
+        """Return the length of the next array, which must have no nulls.
+
+        `rows` is the expected length, if the array is a column.
+        """
         length, nulls = next(self._nodes)
         if rows is not None and (self._rows, length, nulls) != (rows, rows, 0):
             raise BlockError(f"{rows} rows without nulls in {name}", f"{length} with {nulls} nulls")

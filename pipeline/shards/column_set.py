@@ -25,7 +25,7 @@ from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.repair import rebuild_hint
 
 ROWS: Final = "rows"
-"""Role of the parent, the set that holds the rows."""
+"""Role of a column set's parent: the shard set that holds the rows."""
 
 
 class JoinedShards(ShardSet):
@@ -112,35 +112,41 @@ class JoinedShards(ShardSet):
 
 def _check_rows(shards: ShardSet, columns: ShardSet) -> None:
     """Raise ConfigurationError unless a column set belongs to this version of the set."""
-    ours = shards.manifest
-    theirs = columns.manifest
+    row_manifest = shards.manifest
+    column_manifest = columns.manifest
 
-    if ours.kind != "examples":
+    if row_manifest.kind != "examples":
         raise ConfigurationError(
-            f"{columns.path}: holds columns of examples, but {shards.path} holds {ours.kind}: "
-            "online corruption draws other labels than those of the columns; name the example set"
+            f"{columns.path}: holds columns of examples, but {shards.path} holds "
+            f"{row_manifest.kind}: online corruption draws other labels than those of the "
+            "columns; name the example set"
         )
 
-    if theirs.kind != "columns":
+    if column_manifest.kind != "columns":
         raise ConfigurationError(
-            f"{columns.path}: expected a column set, as `clozeline teach` writes, got {theirs.kind}"
+            f"{columns.path}: expected a column set, as `clozeline teach` writes, got "
+            f"{column_manifest.kind}"
         )
 
-    parents = [parent for parent in theirs.parents if parent.role == ROWS]
+    parents = [parent for parent in column_manifest.parents if parent.role == ROWS]
     if [parent.digest for parent in parents] != [shards.digest]:
-        of = ", ".join(f"{parent.name} (digest {parent.digest[:16]})" for parent in parents)
+        parent_names = ", ".join(
+            f"{parent.name} (digest {parent.digest[:16]})" for parent in parents
+        )
         raise ConfigurationError(
-            f"{columns.path}: holds columns of {of}, but {shards.path} is {ours.name} (digest "
-            f"{shards.digest[:16]}): name the set that the columns were made from, or make them "
-            "again"
+            f"{columns.path}: holds columns of {parent_names}, but {shards.path} is "
+            f"{row_manifest.name} (digest {shards.digest[:16]}): name the set "
+            "that the columns were made from, or make them again"
         )
 
     own_rows = columns.index.rows
-    same = len(own_rows) == len(shards.index) and np.array_equal(own_rows, shards.index.rows)
-    if not same or theirs.variants != ours.variants:
+    have_equal_blocks = len(own_rows) == len(shards.index) and np.array_equal(
+        own_rows, shards.index.rows
+    )
+    if not have_equal_blocks or column_manifest.variants != row_manifest.variants:
         counts = [
             f"{part.variants} variants, {part.totals.samples} rows in {part.totals.blocks} blocks"
-            for part in (theirs, ours)
+            for part in (column_manifest, row_manifest)
         ]
         raise ConfigurationError(
             f"{columns.path}: {counts[0]}, {shards.path} has {counts[1]}: make the columns again"
@@ -255,7 +261,7 @@ def find_token_counts(manifest_path: Path) -> NDArray[np.uint64] | None:
 
 
 def document_table(path: Path) -> RecordedFile:
-    """Return a file `documents-*.arrow`, with the record of its shard if the run still exists."""
+    """Return a file `documents-*.arrow`, with the record of the shard if the run still exists."""
     return find_file(path.parent, f"merge-{int(path.name.split('-')[1]):06d}", path.name)
 
 

@@ -1,7 +1,7 @@
 """Read the files of a shard set, on disk or in a store.
 
-A block takes one request, because it is read by one lane of one rank: nothing is fetched twice in
-an epoch, and ranks need no coordination.
+A block takes one request. One lane of one rank reads it, so nothing is fetched twice in an epoch,
+and ranks need no coordination.
 """
 
 import os
@@ -76,7 +76,7 @@ class SetFiles:
         return memory.toreadonly()
 
     def read_hashed(self, name: str, part: Range, digest: Digest, expected: bytes) -> Content:
-        """Read a range whose hash should be `expected`; the caller compares it."""
+        """Read a range whose hash should be `expected`; the caller compares the hash."""
         return self.read(name, part)
 
     def sizes(self, folders: Collection[str], files: int) -> dict[str, int] | None:
@@ -132,7 +132,7 @@ class RemoteFiles(SetFiles):
         return self._store.read(f"{self._base}/{name}", part)
 
     def read_hashed(self, name: str, part: Range, digest: Digest, expected: bytes) -> bytes:
-        """Read a range, and once more if its hash is wrong."""
+        """Read a range, and read it again if the hash is wrong."""
         content = self.read(name, part)
         return content if digest(content) == expected else self.read(name, part)
 

@@ -90,7 +90,7 @@ def parse_index(where: str, raw: bytes | memoryview, manifest: Manifest) -> Bloc
     """Return the blocks of an index.
 
     Raises:
-        ManifestError: its hash or size differs from the manifest, or its content contradicts it.
+        ManifestError: hash, size or content of the index contradict the manifest.
     """
     named = manifest.index
     blocks = manifest.totals.blocks

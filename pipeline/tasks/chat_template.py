@@ -52,12 +52,12 @@ class Rendering:
     variables: Mapping[str, str]
     specials: Sequence[str]
     cpu_s: float = 10.0
-    """base of CPU seconds for all dialogues"""
+    """CPU seconds allowed for all dialogues together, before `message_s` is added"""
     message_s: float = 0.02
-    """further CPU seconds per message"""
+    """CPU seconds allowed in addition for each message"""
 
     def render(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """Return the `text` of a dialogue and the character `spans` of answers, or a refusal.
+        """Return the `text` of a dialogue and the character `spans` of the answers, or a refusal.
 
         The template marks answers with `{% generation %}`. Without such marks, an answer is the
         text that its message adds to the rendering of the messages before it. The complete text
@@ -161,9 +161,8 @@ def write_dialogues(
     `private_use`, a message holds U+F0000 or U+F0001.
 
     Raises:
-        ConfigurationError: the folder has no chat template, or it ends its process, for example by
-        too
-            much CPU time.
+        ConfigurationError: the folder has no chat template, or the template ends the child process,
+            for example by too much CPU time.
     """
     specials = special_ids(tokenizer)
     template, variables = read_chat_template(tokenizer)

@@ -25,19 +25,19 @@ _SPLIT_FILE_NAME: Final = re.compile(
     r"(?:^|.*_)((?:train|dev|test|validation|valid|val)(?:_matched|_mismatched)?)(?:_v[0-9]+)?"
 )
 _DEV_SYNONYM: Final = re.compile(r"validation|valid|val")
-"""Other names of dev."""
+"""Other names of the split dev in file names."""
 _SPLIT_LABEL: Final = re.compile(
     r"(?:train|dev|test)(?:_matched|_mismatched)?|(?:train|dev|test)_[a-z][a-z0-9]*(?:-[a-z0-9]+)*"
 )
-"""Labels of inputs: names of splits, and of further training or evaluation sets, such as other
-languages."""
+"""Valid labels of inputs: names of splits, and of further training or evaluation sets, such as sets
+in other languages."""
 _DESCRIPTION_FILES: Final = frozenset({"dataset_info.json", "dataset_dict.json", "state.json"})
 """Files in which `datasets` describes the tables next to them."""
 _DEFAULT_LABEL: Final = "default"
 """Default label of an input."""
 _HASH_VALUES: Final = 1 << 64
 _NUMBERED_DOCUMENT: Final = re.compile(r"(?:document|article|passage) [0-9]+")
-"""Names of documents that are only numbered: they are different documents in another file."""
+"""Names of documents that only count: in another file, the same name means another document."""
 SHOWN_NOTES: Final = (
     "also_in_train",
     "contradicting",
@@ -188,9 +188,9 @@ def split_by_group(
 def exclude_overlaps(
     items: Iterable[TaskItem | Rejected], known: Set[str]
 ) -> list[TaskItem | Rejected]:
-    """Return the rows.
+    """Return the rows, after rejecting overlaps as `excluded`.
 
-    Reject those as `excluded` that share a document or text with `known` rows.
+    An overlap is a row that shares a document or a text with `known` rows.
     """
     rows: list[TaskItem | Rejected] = []
     for item in items:
@@ -235,7 +235,7 @@ def keys_of(items: Iterable[TaskItem | Rejected]) -> set[str]:
 
 
 def check_rows(items: Sequence[TaskItem | Rejected], training: Set[str] | None) -> dict[str, int]:
-    """Return the number of rows with each flaw, including flaws of no row.
+    """Return the number of rows with each flaw; flaws that no row has count 0.
 
     - `also_in_train`: the row shares a document or a text with a training row (`tasks.disjoint`
       rejects it).

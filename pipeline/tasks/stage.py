@@ -54,7 +54,7 @@ from clozeline.seeding import hash64
 _VERSION: Final = 5
 _LOG: Final = logging.getLogger(__name__)
 _MOST_DETAILS: Final = 3
-"""Most different rejected rows that an error message shows."""
+"""Most details, such as rejected rows or missing classes, that an error message shows."""
 _SUMMED_COUNTS: Final = (
     "rows_in",
     "examples",

@@ -31,7 +31,7 @@ RECORD: Final = Feature(
     "record", "uint8", UNDO, "what scores are computed from: JSON in UTF-8, which no model reads"
 )
 _ROWS_PER_BATCH: Final = 1024
-"""Rows that are encoded at a time."""
+"""Number of rows that are encoded at a time."""
 
 
 class SplitCounts(TypedDict, total=False):
@@ -221,7 +221,7 @@ class BuiltExample:
 
     columns: Mapping[str, Any]
     offset: int = 0
-    """index of its first word or token, for a row that became several examples"""
+    """index of the first word or token in the row, if the row became several examples"""
     cut: int = 0
     """truncated tokens"""
     input_cut: int | None = None
@@ -246,7 +246,7 @@ class TaskRows(ABC, Generic[Item]):
     has_both_orders: ClassVar[bool] = False
     """true if an example may hold a pair in both orders"""
     per_token: ClassVar[int] = 1
-    """values per token over all columns, in units of an id; determines the rows of a block"""
+    """values per token, summed over all columns; determines the number of rows in a block"""
     generated: ClassVar[bool] = False
     """true if a decoder learns to generate the end of the rows"""
 

@@ -70,7 +70,7 @@ def pair_metadata(metadata: TaskMetadata, positive: float | str | None) -> TaskM
 def to_pair(
     item: TaskItem | Rejected, metadata: TaskMetadata, positive: float | str | None
 ) -> LabeledText | Rejected:
-    """Return an item as a pair with a score; by its class, 1 if it is positive, else 0."""
+    """Return an item as a pair with a score; a class becomes 1 if it is positive, else 0."""
     if isinstance(item, SourceTarget):
         return LabeledText((item.source, item.targets[0]), None, 1.0, item.index, item.group)
     if isinstance(item, LabeledText):

@@ -13,9 +13,9 @@ from typing import Any, Final, TypeAlias
 from clozeline.pipeline.tokenize.tokenizers._pieces import Encoding, Tokenizer, UnknownReason
 
 NOTICED_SHARE: Final = 0.01
-"""share of a language's unknown characters above which a warning gives reasons and remedies"""
+"""share of unknown characters in a language above which a warning gives reasons and remedies"""
 UNKNOWN_COUNTS: Final = ("unknown_text", "unknown_reasons", "unknown_examples")
-"""keys of the counts of unknown text"""
+"""keys under which a stage counts unknown text"""
 _MOST_EXAMPLES: Final = 8
 _MOST_LONG_WORDS: Final = 3
 """most long words in a message"""

@@ -1,4 +1,4 @@
-"""Interface between runner and executors: units assigned to tasks, and one round over them."""
+"""Interface between runner and executors: which units a task runs, and how a round runs them."""
 
 from __future__ import annotations
 

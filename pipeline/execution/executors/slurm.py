@@ -48,14 +48,15 @@ _ENDED_STATES: Final = frozenset(
         "REVOKED",
     }
 )
-# Answers of `sbatch` that a later try may change: the jobs of the user or the cluster are too many,
-# or it is away.
+# Messages of `sbatch` after which a later try may succeed: the user or the cluster has too many
+# jobs, or the cluster cannot be reached.
 _LIMIT_MESSAGE: Final = re.compile("Submit[A-Za-z]*Limit|queue full|retrying")
 _UNREACHABLE_MESSAGE: Final = re.compile("Unable to contact|timed out")
 _SILENT_QUERIES: Final = 30
-"""Queries of the queue without an answer after which the driver stops."""
+"""The driver stops after as many unanswered queries of the queue."""
 _LATE_QUERIES: Final = 6
-"""Queries to wait for records of completed tasks, which a network file system may show late."""
+"""Queries for which the driver waits for records of completed tasks: a network file system may show
+records late."""
 _RECORDS_S: Final = 1.0
 """Seconds between two checks for records, which are cheaper than queries of the queue."""
 # A user's defaults and the variables of an outer job would become options of our commands. Only the
@@ -235,7 +236,7 @@ class _Arrays:
         self.name = _job_name(folder.parents[1].name, folder)
         self.named = (f"--user={os.geteuid()}", f"--name={self.name}")
         self.left = tasks
-        """number of tasks that are not submitted yet, which are the last ones"""
+        """number of tasks that are not submitted yet; they are the last tasks"""
         self.firsts: dict[str, int] = {}
         """first task of each job"""
         self.states: dict[int, str] = {}

@@ -41,7 +41,7 @@ MOST_PARTS: Final = 256
 """most parts of a mixture: they are stored in 8 bits"""
 # Most tokens in a row whose positions are stored as uint16, with one special token in front.
 _MOST_UINT16_TOKENS: Final = 65_535
-# Longest text of an option in a label; a longer one is replaced by its hash.
+# Most characters of an option in a label; the hash of a longer option replaces it.
 _MOST_LABEL_CHARACTERS: Final = 64
 
 
@@ -105,10 +105,10 @@ class MinimumRow:
     def filter(
         self, lengths: Int64, content: Int64, sentences: Int64
     ) -> tuple[NDArray[np.bool_], dict[str, int]]:
-        """Return which rows an objective can use, and by reason the content tokens of all others.
+        """Return which rows an objective can use, and the content tokens of other rows by reason.
 
-        `lengths` are the tokens in each row, `content` its tokens without separators, `sentences`
-        its sentence starts.
+        For each row, `lengths` are its tokens, `content` its tokens without separators, and
+        `sentences` its sentence starts.
         """
         short = lengths < self.tokens
         alone = ~short & (sentences < self.sentences)
@@ -132,7 +132,7 @@ class Context:
     """Properties of a sample set that a grouping needs in addition to the documents."""
 
     label: str
-    """label of the grouping, a part of the sample uids and key of its draws"""
+    """label of the grouping; sample uids contain it, and it is a key of all random draws"""
     seed: int = 1
     source_groups: tuple[str, ...] = ()
     """names of the codes in the column `source_group` of the documents"""
@@ -154,8 +154,8 @@ class PartOptions:
 class PartSampler:
     """Draws the part of a mixture for each row, keyed by where the row starts.
 
-    So variant and label of an objective do not matter. Without parts every row belongs to part 0
-    and has the given length.
+    The draw does not depend on the variant or the label of an objective. Without parts, every row
+    belongs to part 0 and has the given length.
     """
 
     def __init__(self, parts: Sequence[Part], length: int, label: str, seed: int) -> None:
@@ -244,7 +244,7 @@ class Grouping(ABC):
         }
 
     def part_sampler(self, context: Context) -> PartSampler:
-        """Return what draws the part, and so the length, of each row."""
+        """Return the sampler that draws the part, and thereby the length, of each row."""
         return PartSampler(self.options.parts, self.options.length, context.label, context.seed)
 
     def starts_feature(self, name: str, description: str) -> Feature:

@@ -24,7 +24,7 @@ from clozeline.pipeline.rows import Ragged, RowBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, LENGTHS, below, kernel_keys, random_bits
 
-# Documents with other text that are searched for a partner.
+# Most documents with other text that are searched for a partner.
 _MOST_CANDIDATES: Final = 16
 _HALF_BITS: Final = np.uint64(32)
 

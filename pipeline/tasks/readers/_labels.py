@@ -167,7 +167,7 @@ def class_indices(classes: Sequence[str] | Mapping[str, str]) -> dict[str, int]:
     """Return the class index of each spelling of a label.
 
     Labels are names, or indices from 0 unless names are integers. A mapping gives the name of each
-    value
+    value.
 
     Example:
         >>> class_indices(["no", "yes"]), class_indices({"1": "World", "2": "Sports"})

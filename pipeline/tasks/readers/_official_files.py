@@ -66,8 +66,8 @@ def open_sentences(
 ) -> RowFile:
     """Open a file with one word per line, and blank lines between sentences.
 
-    `parse` returns the word and the tag of a line, only the word if the line is damaged, and
-    nothing if it has no word. Lines that match `document` start documents.
+    `parse` returns (word, tag) of a line, (word,) if the line is damaged, and () if the line has no
+    word. Lines that match `document` start documents.
     """
 
     def rows() -> Iterator[tuple[int, Row | Rejected]]:

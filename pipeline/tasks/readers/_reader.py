@@ -91,7 +91,7 @@ class TaskReader(ABC):
     """true if a split is a folder of folders with text files, `train/pos/0_9.txt`; its first file
     stands for all"""
     split_names: ClassVar[Mapping[str, str]] = {}
-    """splits of official file names that do not contain the split, without suffix"""
+    """split by official file name (without suffix), for names that do not contain the split"""
 
     options: Any
     form: NormalForm = "prose"

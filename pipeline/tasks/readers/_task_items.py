@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 
 class Unfit(Exception):
-    """A row is not an example, for a reason and with a detail."""
+    """A row cannot become an example; `reason` is a short code, and `detail` explains it."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason)
@@ -18,7 +18,7 @@ class Unfit(Exception):
 
 
 GROUP: Final = "#group"
-"""Field of a row with the name of its document, which is not text."""
+"""Field of a row that names the document of the row; the field is no text of the task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class SourceTarget:
     targets: tuple[str, ...]
     """accepted targets; models are trained on the first"""
     prefix: str
-    """text before the source, which names the task"""
+    """text before the source that names the task"""
     index: int
     group: str | None = None
     suffix: str = ""
@@ -122,7 +122,7 @@ class TemplatePart:
     text: str
     """the text, without special tokens"""
     is_target: bool = False
-    """true if the loss covers it"""
+    """true if the loss covers the part"""
     ids: tuple[int, ...] | None = None
     """tokens of an encoded part, such as a special token; None: encode the text"""
 
@@ -132,7 +132,7 @@ class Dialogue:
     """Messages up to the last answer; the loss covers the answers."""
 
     messages: tuple[tuple[str, str], ...]
-    """role and content of each"""
+    """role and content of each message"""
     index: int
     group: str | None = None
     parts: tuple[TemplatePart, ...] = ()

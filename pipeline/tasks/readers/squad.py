@@ -33,15 +33,15 @@ def question_of(row: Row, index: int, form: NormalForm, *, unanswerable: bool) -
     context = row["context"]
     question = entry.get("question")
     key = entry.get("id")
-    accepted = entry.get("answers", [])
+    listed_answers = entry.get("answers", [])
     has_texts = all(isinstance(text, str) and text.strip() for text in (question, context))
-    if not has_texts or not isinstance(key, (str, int)) or not isinstance(accepted, list):
+    if not has_texts or not isinstance(key, (str, int)) or not isinstance(listed_answers, list):
         raise Unfit("fields")
 
     answers = []
-    stored = normalize_field(form, context)
+    stored_context = normalize_field(form, context)
 
-    for answer in [] if entry.get("is_impossible") else accepted:
+    for answer in [] if entry.get("is_impossible") else listed_answers:
         start, text = (
             (answer.get(name) for name in ("answer_start", "text"))
             if isinstance(answer, Mapping)
@@ -53,16 +53,17 @@ def question_of(row: Row, index: int, form: NormalForm, *, unanswerable: bool) -
             raise Unfit("answer_not_found")
         start = len(normalize_field(form, context[:start]))
         text = normalize_field(form, text)
-        if stored[start : start + len(text)] != text:  # it starts or ends inside a character
+        # the answer starts or ends inside a character that normalization changed
+        if stored_context[start : start + len(text)] != text:
             raise Unfit("answer_not_found")
         answers.append((start, text))
 
     if not answers and not unanswerable:
         raise Unfit("no_answer")
-    if not stored.strip():
+    if not stored_context.strip():
         raise Unfit("fields")
     return Question(
-        normalize_field(form, question), stored, tuple(answers), str(key), index, row[GROUP]
+        normalize_field(form, question), stored_context, tuple(answers), str(key), index, row[GROUP]
     )
 
 
@@ -117,7 +118,7 @@ class SquadReader(TaskReader):
         return RowFile(path, layout, lambda: enumerate(_questions(articles)))
 
     def normalize(self, row: Row) -> Row:
-        return row  # `question_of` normalizes, because it knows where answers start
+        return row  # `question_of` normalizes texts and moves the starts of answers together
 
     def item(self, row: Row, index: int) -> Question:
         return question_of(row, index, self.form, unanswerable=self.options.unanswerable)

@@ -29,10 +29,10 @@ DESCRIPTIONS: Final = (
     ),
     *("merges.txt", "vocab.bpe"),
 )
-"""files that belong to a file next to them"""
+"""files that complete a vocabulary or model file in the same folder"""
 _TRANSFORMERS_NAMES: Final = {"encoder.json": "vocab.json", "vocab.bpe": "merges.txt"}
-"""names of GPT-2's files, and the names that transformers reads; from GPT-2's names it would make
-an empty tokenizer"""
+"""original names of GPT-2's files, and the names that transformers expects: for the original names,
+transformers would make an empty tokenizer"""
 _SENTENCEPIECE_FILES: Final = (
     "spiece.model",
     "sentencepiece.bpe.model",
@@ -50,29 +50,31 @@ _USUAL_PIECES: Final = {
     "eos": ("</s>", "[EOS]", "<|endoftext|>", "<|end_of_text|>"),
     "unk": ("[UNK]", "<unk>"),
 }
-"""usual names of special pieces by role, if neither the class nor the template names one"""
+"""usual names of special pieces by role, used if neither the transformers class nor the template
+names a piece"""
 _NO_LENGTH_LIMIT: Final = 10**9
-"""a larger `model_max_length` means no limit in transformers"""
+"""in transformers, a `model_max_length` from here on means that rows have no limit"""
 _MOST_IDS_PER_PIECE: Final = 2
 _MOST_UNUSED_IDS: Final = 2**17
 """most ids without a piece, in addition to `_MOST_IDS_PER_PIECE`; published vocabularies have some
-thousands"""
+thousand such ids"""
 _COPY_AGAIN: Final = "copy the folder again from where it was published"
 
 
 def describe(
     path: str, tokenizer_class: str | None, texts: list[str], model: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return the tokenizer of a folder or file as transformers reads it, and its ids of texts.
+    """Return the tokenizer of a folder or file as transformers reads it, and the ids of `texts`.
 
-    `model` replaces the config.json next to it.
+    `model` replaces the content of the config.json in the folder.
 
     The answer has `tokenizer` (the JSON of the `tokenizers` library), `roles` (pieces by role),
     `tokenizer_class` (if the folder names it), `padding_side`, `max_length`, `ids` (without special
     tokens), and `notes`, a line for each assumption.
 
     Raises:
-        ConfigurationError: transformers cannot read the folder, or has other ids than its files.
+        ConfigurationError: transformers cannot read the folder, or gives pieces other ids than the
+            files do.
     """
     source = Path(path)
 
@@ -83,11 +85,11 @@ def describe(
         if model is not None:
             (folder / "config.json").unlink(missing_ok=True)  # a link
             (folder / "config.json").write_text(json.dumps(model), encoding="utf-8")
-        named, has_class, notes = _name_class(source, folder, tokenizer_class)
+        requested_class, has_class, notes = _name_class(source, folder, tokenizer_class)
         _refuse_distant_ids(source, folder)
-        stated: dict[str, int | None] = dict(_convert_ranks(folder, named))
+        ids_in_files: dict[str, int | None] = dict(_convert_ranks(folder, requested_class))
         tokenizer = _load(source, temporary)
-        stated |= _find_stated_ids(folder, tokenizer.vocab_files_names.values())
+        ids_in_files |= _find_stated_ids(folder, tokenizer.vocab_files_names.values())
         pad_id = _read_json(folder / "config.json").get("pad_token_id")
         needed = {name for name in tokenizer.vocab_files_names.values() if (folder / name).exists()}
 
@@ -102,20 +104,23 @@ def describe(
 
     if wrong := [
         piece
-        for piece, token in stated.items()
+        for piece, token in ids_in_files.items()
         if piece not in ids or token not in (None, ids[piece])
     ]:
         raise ConfigurationError(
-            f"tokenizer.path {source}: {len(wrong):,} of its {len(stated):,} pieces have other ids "
-            f"in {class_name}, such as {wrong[0]!r}: {stated[wrong[0]]} in the files, "
-            f"{ids.get(wrong[0])} in the class; name the right class by tokenizer.tokenizer_class"
+            f"tokenizer.path {source}: {len(wrong):,} of its {len(ids_in_files):,} pieces have "
+            f"other ids in {class_name}, such as {wrong[0]!r}: {ids_in_files[wrong[0]]} in the "
+            f"files, {ids.get(wrong[0])} in the class; name the right class by "
+            "tokenizer.tokenizer_class"
         )
 
     # note special pieces that the files do not name
     spec = json.loads(backend.to_str())
     special = {entry["content"]: entry["id"] for entry in spec["added_tokens"] if entry["special"]}
     if appended := [
-        piece for piece, token in special.items() if piece not in stated and token >= len(stated)
+        piece
+        for piece, token in special.items()
+        if piece not in ids_in_files and token >= len(ids_in_files)
     ]:
         listed = (
             f"{', '.join(appended[:3])} and {len(appended) - 3} more"
@@ -147,14 +152,14 @@ def _refuse_distant_ids(source: Path, folder: Path) -> None:
     """
     # all ids that the files name
     ids: list[Any] = []
-    damaged = (LookupError, TypeError, ValueError, AttributeError, IntegrityError)
-    with suppress(*damaged):
+    damage_errors = (LookupError, TypeError, ValueError, AttributeError, IntegrityError)
+    with suppress(*damage_errors):
         ids += _read_json(folder / "tokenizer_config.json").get("added_tokens_decoder", {})
     for name in ("added_tokens.json", "vocab.json"):
-        with suppress(*damaged):
+        with suppress(*damage_errors):
             ids += _read_json(folder / name).values()
 
-    with suppress(*damaged):
+    with suppress(*damage_errors):
         if spec := _read_json(folder / "tokenizer.json"):
             ids += [entry["id"] for entry in spec["added_tokens"]]
             pieces = spec["model"]["vocab"]
@@ -162,7 +167,7 @@ def _refuse_distant_ids(source: Path, folder: Path) -> None:
 
     for name in ("vocab.txt", *_SENTENCEPIECE_FILES):
         if (folder / name).is_file() and not _is_rank_file(folder / name):
-            with suppress(*damaged):
+            with suppress(*damage_errors):
                 pieces = (
                     _read_lines(folder / name)
                     if name == "vocab.txt"
@@ -197,7 +202,7 @@ def _load(source: Path, folder: str) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True
         )
-    except Exception as error:  # whatever a class raises
+    except Exception as error:  # transformers classes raise errors of any type
         text = " ".join(str(error).replace(f"{folder}/", "").replace(folder, "the folder").split())
         reason = f"transformers cannot read it: {type(error).__name__}: {text}; {_COPY_AGAIN}"
         if "trust_remote_code" in text:
@@ -218,9 +223,17 @@ def _load(source: Path, folder: str) -> Any:
 
 
 def _find_roles(
-    tokenizer: Any, ids: Mapping[str, int], special: Mapping[str, int], framed: Any, pad_id: Any
+    tokenizer: Any,
+    ids: Mapping[str, int],
+    special: Mapping[str, int],
+    encoding_with_specials: Any,
+    pad_id: Any,
 ) -> dict[str, str]:
-    """Return the piece of each role: by its class, the template, the model, or its usual name."""
+    """Return the piece of each role.
+
+    The transformers class decides first, then the template, `pad_id` from config.json, and last the
+    usual names.
+    """
     roles = {
         role: piece
         for role, names in _USUAL_PIECES.items()
@@ -238,9 +251,8 @@ def _find_roles(
         roles["pad"] = by_id[0]
 
     # cls and sep are the special tokens at both ends of a template, as in BERT's
-    sides = framed.sequence_ids
-    pieces = framed.tokens
-    # as BERT's template
+    sides = encoding_with_specials.sequence_ids
+    pieces = encoding_with_specials.tokens
     if 0 in sides and sides[0] is sides[-1] is None and {pieces[0], pieces[-1]} <= special.keys():
         roles |= {"cls": pieces[0], "sep": pieces[-1]}
     return roles | by_class
@@ -287,7 +299,10 @@ def _is_rank_file(path: Path) -> bool:
 
 
 def _convert_ranks(folder: Path, chosen: str) -> dict[str, int]:
-    """Convert a file of ranks for the class; return its pieces, none without such a file."""
+    """Convert a file of ranks to what the transformers class reads; return the pieces with ranks.
+
+    Without a file of ranks, there are none.
+    """
     from transformers import TokenizersBackend
     from transformers.convert_slow_tokenizer import TikTokenConverter
     from transformers.models.auto.tokenization_auto import tokenizer_class_from_name
@@ -333,9 +348,9 @@ def _read_ranks(path: str) -> dict[bytes, int]:
 
 
 def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, bool, list[str]]:
-    """Return the class of a tokenizer, whether its folder names it, and assumptions.
+    """Return the transformers class, whether the source folder names it, and assumptions.
 
-    A class that the folder does not name is written into its configuration.
+    A class that is given or guessed is written into the configuration in `folder`.
     """
     from transformers.models.auto.tokenization_auto import (
         TOKENIZER_MAPPING_NAMES,
@@ -345,7 +360,7 @@ def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, boo
     config = _read_json(folder / "tokenizer_config.json")
     model = _read_json(folder / "config.json")
     stated = config.get("tokenizer_class") or model.get("tokenizer_class")
-    named = stated or TOKENIZER_MAPPING_NAMES.get(str(model.get("model_type")))
+    known_class = stated or TOKENIZER_MAPPING_NAMES.get(str(model.get("model_type")))
 
     if given:
         if tokenizer_class_from_name(given) is None:
@@ -357,13 +372,13 @@ def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, boo
         notes = list[str]()
     elif "auto_map" in config or stated:
         notes = ["auto_map is not used: no code of the folder runs"] if "auto_map" in config else []
-        return str(stated), bool(named) and source.is_dir(), notes
-    elif named:
+        return str(stated), bool(known_class) and source.is_dir(), notes
+    elif known_class:
         notes = [
-            f"no tokenizer_class: read as {named}, by the model_type {model['model_type']} of "
-            "config.json"
+            f"no tokenizer_class: read as {known_class}, by the model_type {model['model_type']} "
+            "of config.json"
         ]
-        return named, source.is_dir(), notes
+        return known_class, source.is_dir(), notes
     elif (folder / "tokenizer.json").is_file():
         notes = [
             "no tokenizer_class: the roles of special tokens follow from their names and the "
@@ -384,10 +399,10 @@ def _name_class(source: Path, folder: Path, given: str | None) -> tuple[str, boo
 
 
 def _guess_class(source: Path, folder: Path) -> dict[str, Any]:
-    """Return the class that a single file most likely belongs to.
+    """Return the transformers class for which a single file was most likely written.
 
     Raises:
-        ConfigurationError: the file fits several classes.
+        ConfigurationError: the file fits several transformers classes.
     """
     if (folder / "vocab.txt").is_file():
         pieces = _read_lines(folder / "vocab.txt")
@@ -428,7 +443,7 @@ def _guess_class(source: Path, folder: Path) -> dict[str, Any]:
 
 
 def _find_stated_ids(folder: Path, names: Iterable[str]) -> dict[str, int | None]:
-    """Return the pieces that the files name, with their ids; None if the class orders them."""
+    """Return pieces and ids from the files; the id is None if the transformers class assigns it."""
     config = _read_json(folder / "tokenizer_config.json")
     added: dict[str, int | None] = {
         _piece_text(entry): int(token)
@@ -438,12 +453,15 @@ def _find_stated_ids(folder: Path, names: Iterable[str]) -> dict[str, int | None
     if spec := _read_json(folder / "tokenizer.json"):
         return piece_ids(spec) | added
 
-    # the file that the class reads, else any: without its files a class makes an empty tokenizer
-    known = ("vocab.txt", "vocab.json", *_SENTENCEPIECE_FILES)
-    ordered = (
-        folder / name for name in (*names, *known) if name in known or name.endswith(".model")
+    # the file that the transformers class reads, else any known file: without files, a class makes
+    # an empty tokenizer
+    known_files = ("vocab.txt", "vocab.json", *_SENTENCEPIECE_FILES)
+    candidates = (
+        folder / name
+        for name in (*names, *known_files)
+        if name in known_files or name.endswith(".model")
     )
-    file = next(filter(Path.is_file, ordered), None)
+    file = next(filter(Path.is_file, candidates), None)
     if file is None or _is_rank_file(file):
         return added
     if file.suffix == ".txt":
@@ -462,7 +480,7 @@ def _read_sentencepiece(path: Path) -> Any:
 
     try:
         return sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
-    except Exception as error:  # protobuf's own class
+    except Exception as error:  # protobuf raises an error class of its own
         raise IntegrityError(f"{path.resolve()}: not a SentencePiece model ({error})") from error
 
 

@@ -69,7 +69,7 @@ _CARRIED_KEYS: Final = (
     ),
     "split_special_tokens",
 )
-"""keys of a configuration that do not depend on the class"""
+"""keys of tokenizer_config.json that do not depend on the transformers class"""
 _COMPARED_PROPERTIES: Final = ("tokenizer", "roles", "padding_side")
 """properties that must be equal if transformers reads a publisher's files in their folder and next
 to the exported model"""
@@ -105,7 +105,7 @@ class ProbeReport:
     texts: int
     """number of compared texts"""
     differing: Sequence[str] = ()
-    """texts with other ids"""
+    """texts to which the exported tokenizer gives other ids"""
     published: Sequence[str] = ()
     """files of the publisher that were written back unchanged"""
     changed: Sequence[str] = ()
@@ -179,7 +179,7 @@ def export_tokenizer(
     config = _config(
         tokenizer, published, form.start if not theirs else "bos", type_ids=form.type_ids
     )
-    # keys about rows and texts stay as published, keys of the class do not
+    # keys about rows and texts stay as published, keys of the transformers class do not
     stated = read_source_json(folder, _CONFIG_FILE)
     config |= {key: stated[key] for key in _CARRIED_KEYS if key in stated}
     if form.max_length is not None and (form.cuts_texts or _LENGTH_KEY not in config):
@@ -203,8 +203,8 @@ def export_tokenizer(
 def tokenizer_files(folder: Path) -> list[Path]:
     """Return the files that an export of a tokenizer folder will have.
 
-    The publisher's files are written back. An exception is not known here: a model whose type reads
-    them by another class.
+    The publisher's files are written back. One exception cannot be known here: transformers may
+    read them by another class, chosen by the type of the model.
     """
     if _may_be_written_back(folder, PublishedMetadata.find(folder)):
         return [name for name in published_files(folder) if name != Path(MODEL)]
@@ -381,7 +381,7 @@ def _role_pieces(published: PublishedMetadata, tokenizer: Tokenizer) -> dict[str
 
 
 def _record_length(path: Path, length: int) -> bool:
-    """Write a length into a configuration; return whether it changed. Other keys stay."""
+    """Write a length into a configuration; return whether the file changed. Other keys stay."""
     config = parse_json(path.read_text(encoding="utf-8")) if path.exists() else {}
     if config.get(_LENGTH_KEY) == length:
         return False

@@ -21,7 +21,7 @@ SOURCE: Final = "source"
 GENERATION: Final = "generation_config.json"
 MODEL: Final = "config.json"
 _MOST_FILE_BYTES: Final = 1 << 28
-"""most bytes of a file; vocabularies of published models have up to 35 million"""
+"""most bytes of a copied file; vocabularies of published models have up to 35 million bytes"""
 
 
 def copy_source_files(source: Path, folder: Path) -> None:
@@ -79,7 +79,7 @@ def read_source_json(folder: Path | None, name: str) -> dict[str, Any]:
 
 
 def end_ids(folder: Path | None, default: Iterable[int]) -> set[int]:
-    """Return the ids that end a generated text, as the publisher's files state, else `default`."""
+    """Return the ids that end a generated text, from the publisher's files, or else `default`."""
     for name in (GENERATION, MODEL):
         if (stated := read_source_json(folder, name).get("eos_token_id")) is not None:
             ids = stated if isinstance(stated, list) else [stated]

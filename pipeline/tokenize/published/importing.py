@@ -189,7 +189,7 @@ def import_tokenizer(
 
 
 def source_files(source: Path) -> list[Path]:
-    """Return the files that define a tokenizer: of the folder, or the file and those next to it."""
+    """Return the files that define a tokenizer: all of a folder, or a file and its neighbors."""
     if not source.exists():
         raise ConfigurationError(
             f"tokenizer.path {source}: no such file or folder; give the path of a tokenizer"
@@ -211,7 +211,7 @@ def _read_published(
 ) -> tuple[dict[str, Any], PublishedMetadata, dict[str, list[int]]]:
     """Read a published tokenizer by transformers.
 
-    Return its `tokenizer.json` without holes in the ids, its metadata, and its ids of the texts
+    Return its `tokenizer.json` with a piece for each id, its metadata, and the ids that it gives to
     `_TEXTS`.
     """
     state = tuple(
@@ -221,7 +221,7 @@ def _read_published(
     if "error" in answer:
         raise (IntegrityError if answer["damaged"] else ConfigurationError)(answer["error"])
 
-    # fill holes, and note what changes
+    # give each id a piece, and note what changes
     spec = {**answer["tokenizer"], "truncation": None, "padding": None}
     notes = answer["notes"]
     fillers = _fill_holes(spec, source)
@@ -261,7 +261,7 @@ def _describe_cached(path: str, tokenizer_class: str | None, _state: tuple[objec
 def describe_in_child(request: Mapping[str, object]) -> str:
     """Run `auto_tokenizer.describe` in a child process, and return its answer as JSON.
 
-    So this process does not import transformers.
+    This process then does not import transformers.
     """
     command = python_command("-m", _CHILD)
     line = json.dumps(request) + "\n"
@@ -281,9 +281,9 @@ def describe_in_child(request: Mapping[str, object]) -> str:
 
 
 def _fill_holes(spec: dict[str, Any], source: Path) -> int:
-    """Give each id without a piece one that no text contains; return the number of such ids.
+    """Give each id without a piece a placeholder that no text contains; return their number.
 
-    So no new token takes these ids.
+    Then no new token takes these ids.
     """
     pieces = spec["model"]["vocab"]
     ids = piece_ids(spec)

@@ -280,7 +280,7 @@ class Tokenizer(ABC):
     LOSS: ClassVar[str] = ""
     """how decoded text can differ from the original; empty if it never does"""
     MIN_PIECES: ClassVar[tuple[int, str]] = (1, "a piece")
-    """least number of pieces in addition to special pieces, and a description of them"""
+    """least number of pieces in addition to special pieces, and a description of these pieces"""
     vocabulary: Vocabulary
     _table: PieceTable
 
@@ -395,7 +395,7 @@ def _letters_from(start: bytes) -> list[str]:
 
 
 class TrainableTokenizer(Tokenizer):
-    """A tokenizer that learns its pieces from texts, and has `Options`; others are published."""
+    """A tokenizer that learns pieces from texts, and has `Options`; other ones are published."""
 
     SAMPLE_BYTES: ClassVar[int]
     """default size of the training sample, in bytes of UTF-8"""

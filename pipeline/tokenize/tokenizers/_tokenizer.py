@@ -61,7 +61,7 @@ def read_name(folder: Path) -> str:
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """Load a tokenizer folder, such as that of `train_tokenizer`.
+    """Load a tokenizer folder, such as the output of `train_tokenizer`.
 
     Raises:
         ConfigurationError: the folder has no tokenizer.

@@ -204,8 +204,8 @@ class TokenizerJson(Tokenizer):
     def lacking_letters(self, word: str) -> list[str]:
         """Return the letter pieces that a WordPiece lacks to spell a normalized word.
 
-        A letter inside a word has another piece than at its start: `##x`. A word that is too long
-        gives none.
+        A letter inside a word has another piece than at its start: `##x`. The list is empty
+        for a word that is too long.
         """
         model = self._spec["model"]
         if model["type"] != "WordPiece" or len(word) > model["max_input_chars_per_word"]:
@@ -321,7 +321,7 @@ def read_tokenizer_json(path: Path) -> dict[str, Any]:
 def _read_text(text: str, where: str) -> tokenizers.Tokenizer:
     try:
         return tokenizers.Tokenizer.from_str(text)
-    except Exception as error:  # the library raises nothing narrower
+    except Exception as error:  # the library raises no narrower class
         raise IntegrityError(
             f"{where}: not a tokenizer of the `tokenizers` library ({error}); {rebuild_hint(where)}"
         ) from error
