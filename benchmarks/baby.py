@@ -300,9 +300,9 @@ def curve(points: Sequence[tuple[float, float]], levels: Mapping[str, float]) ->
     shapes += [text(plot.x(x), 244, name_of(10**x), anchor="middle") for x, _ in logs]
     shapes += [
         text(255, 262, "words seen (log)", anchor="middle"),
-        polyline(plot.place(logs), _COLORS[0], width=2),
+        polyline(plot.project(logs), _COLORS[0], width=2),
     ]
-    shapes += [dot(x, y, _COLORS[0], 3) for x, y in plot.place(logs)]
+    shapes += [dot(x, y, _COLORS[0], 3) for x, y in plot.project(logs)]
     below = 0.0  # names of lines that are close stand below each other
 
     for color, (name, height) in zip(

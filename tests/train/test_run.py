@@ -81,7 +81,7 @@ def test_steps_without_a_rate_are_refused(one_rank, tmp_path, shards):
     ((code, message),) = one_rank.run(start, config, ["steps=5"])
 
     assert code == 64
-    assert "is 0 from step 3 on, steps 4 to 5 would learn nothing" in message
+    assert "is 0 from step 3 on, and steps 4 to 5 would learn nothing" in message
     assert "checkpoint.allow_changed=[schedule.steps] schedule.steps=5" in message
     assert one_rank.run(start, config, ["steps=3"]) == [(0, "")], "nothing is to be done"
 
@@ -141,7 +141,7 @@ def test_record_of_a_step(two_ranks, tmp_path, shards):
 
     peak = events(tmp_path / "run", "start")[0]["peak"]
 
-    assert peak["origin"].startswith("measured, a matrix product in fp32")
+    assert peak["origin"].startswith("measured by a matrix product in fp32")
     assert second["mfu"] == pytest.approx(first["flops"] / whole / (2 * peak["operations"]))
     assert (
         first["samples"],

@@ -89,7 +89,7 @@ COLUMN = ("columns", -1)
         (at(*COLUMN, "role", drop=True), "a list needs a role"),
         (at(*COLUMN, role={"use": "ids", "of": "x"}), "there is no list column x"),
         (at(*COLUMN, role={"use": "dream"}), "expected a use of ids, position"),
-        (at(*COLUMN, role={"use": "start"}), "places with `of`"),
+        (at(*COLUMN, role={"use": "start"}), "starts with `of`"),
         (lambda m: m["columns"].append(m["columns"][-1]), "columns: a column is listed twice"),
         (at("columns", 1, drop=True), "the first columns of examples must be uid, variant"),
         (at(objective=None), "a set of examples must have an objective"),
@@ -205,7 +205,7 @@ def test_a_huge_manifest_is_not_parsed_and_none_written(tmp_path, monkeypatch):
     tracemalloc.stop()
     raw = json.dumps(list(range(101))).encode()
     check_entries("here", raw, 100)
-    with pytest.raises(ManifestError, match="here: about 100 entries, at most 99"):
+    with pytest.raises(ManifestError, match="here: about 100 entries, the limit is 99"):
         check_entries("here", raw, 99)
     monkeypatch.setattr("clozeline.pipeline.shards.writer.SIZE_LIMIT", 3000)
     toy_set(tmp_path / "small", [3])

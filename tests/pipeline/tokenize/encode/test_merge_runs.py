@@ -105,5 +105,5 @@ def test_a_damaged_run_is_an_integrity_error(source, tokenizer, tmp_path):
     passes.encode(source, tmp_path, tokenizer, parts=passes.PARTS, shards=passes.SHARDS)
     path = tmp_path / "tmp/runs/000000.pieces"
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(IntegrityError, match=r"000000\.pieces: its end is not what"):
+    with pytest.raises(IntegrityError, match=r"000000\.pieces: its end has changed"):
         runs.read_range(tmp_path, Shuffle("runs", passes.PARTS, passes.SHARDS), 0, np.uint16)

@@ -152,7 +152,7 @@ def test_a_draw_at_the_end_of_the_range_is_a_class():
     ("changes", "message"),
     [
         ({"k": 51}, "k: the head masked_lm has 50 classes, expected at most as many, got 51"),
-        ({"head": "tagging"}, "head: expected a head of the teacher .*, masked_lm; got tagging"),
+        ({"head": "tagging"}, "head: expected a head of the teacher .*: masked_lm; got tagging"),
     ],
 )
 def test_refusals(shards, tmp_path, changes, message):
@@ -303,5 +303,5 @@ def test_another_teacher_and_other_rows_are_refused(task, tmp_path):
     ):
         validate(task.shards, teacher=task.run)
 
-    with pytest.raises(ConfigurationError, match="name the set that they were made from"):
+    with pytest.raises(ConfigurationError, match="name the set that the columns were made from"):
         validate(other, task.shards.parents[1] / "heldout")
