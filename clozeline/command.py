@@ -18,7 +18,7 @@ from clozeline.registry import Registry, options_of
 from clozeline.repair import explain_error
 
 LOG_COLUMNS: Final = 80
-"""Width of what pipeline and trainer print while they run."""
+"""Width in columns of the lines that pipeline and trainer print while they run."""
 Detail: TypeAlias = Literal["quiet", "usual", "verbose"]
 """Amount of lines that a run prints: `quiet` only errors, `verbose` a line for whatever is done."""
 
@@ -70,12 +70,11 @@ def program_name(otherwise: str) -> str:
 def keys_of(
     schema: type, algorithms: Iterable[tuple[str, str, Registry[object]]] = ()
 ) -> Iterator[DescribedKey]:
-    """Yield every key of a configuration, then the options of the algorithms it names.
+    """Yield every key of a configuration, then the options of its algorithms, as `describe` does.
 
-    Each is described as by `describe`.
-
-    `algorithms` are (key, word that chooses, registry): `("optimizer", "name", OPTIMIZERS)`. An
-    option that several algorithms describe alike is one entry with their names.
+    `algorithms` are (key of the algorithm, word under it with the name, registry):
+    `("optimizer", "name", OPTIMIZERS)`. An option that several algorithms describe alike is one
+    entry with the names of these algorithms.
     """
     common = [*describe(schema)]
     yield from common
@@ -101,17 +100,15 @@ class Stopped(KeyboardInterrupt):
 def stopping_at_signals() -> Iterator[None]:
     """Raise `Stopped` in the main thread at the first signal of `STOPS`.
 
-    What the block started is ended.
-
-    Later ones are the same request: a lost connection sends SIGHUP twice, and a warning precedes
-    SIGTERM.
+    Later signals are ignored, because they repeat the request: a lost connection sends SIGHUP
+    twice, and a warning signal precedes SIGTERM.
     """
-    known = False
+    is_requested = False
 
     def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal known
-        if not known:
-            known = True
+        nonlocal is_requested
+        if not is_requested:
+            is_requested = True
             raise Stopped
 
     handlers = catch(STOPS, stop)
@@ -123,7 +120,9 @@ def stopping_at_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-_KEPT: Final = "interrupted: finished units are kept, run the same command again to continue"
+_INTERRUPTED_MESSAGE: Final = (
+    "interrupted: finished units are kept, run the same command again to continue"
+)
 
 
 class _ShownOutput:
@@ -146,14 +145,14 @@ class _ShownOutput:
 
 
 def run_command(
-    action: Callable[[], int], interrupted: str = _KEPT, *, prints: bool = False
+    action: Callable[[], int], interrupted: str = _INTERRUPTED_MESSAGE, *, prints: bool = False
 ) -> int:
     """Run a command, and print errors of the user as one message with an exit code.
 
     No traceback is shown.
 
-    A command that `prints` its result ends where it cannot print; the work of any other one goes on
-    without messages.
+    A command that `prints` its result ends as soon as nobody reads the output. Any other command
+    goes on without messages.
     """
     guard_streams(result=prints)
 

@@ -25,15 +25,16 @@ PEER_LOST: Final = 71
 STOPPED: Final = 75
 """Exit code after a stop request: the state is saved, and the same command resumes from it."""
 
-_VALUE: Final = 200
-_LINE: Final = 1000
-_MESSAGE: Final = 20_000
+# Maximum characters of a value, a line, and a message.
+_VALUE_LIMIT: Final = 200
+_LINE_LIMIT: Final = 1000
+_MESSAGE_LIMIT: Final = 20_000
 _LONG_VALUE: Final = re.compile(
-    rf"""\S{{{_VALUE + 1},}}"""  # such as a path
+    rf"""\S{{{_VALUE_LIMIT + 1},}}"""  # a long word, such as a path
     # a quoted string, which an apostrophe inside does not end
-    rf"""|(?<!\w)'(?:[^'\n\\]|\\.|(?<=\w)'(?=\w)){{{_VALUE},}}'"""
-    rf"""|(?<!\w)"(?:[^"\n\\]|\\.){{{_VALUE},}}\""""
-    rf"""|\[[^\[\]\n]{{{_VALUE},}}\]|\{{[^{{}}\n]{{{_VALUE},}}\}}"""
+    rf"""|(?<!\w)'(?:[^'\n\\]|\\.|(?<=\w)'(?=\w)){{{_VALUE_LIMIT},}}'"""
+    rf"""|(?<!\w)"(?:[^"\n\\]|\\.){{{_VALUE_LIMIT},}}\""""
+    rf"""|\[[^\[\]\n]{{{_VALUE_LIMIT},}}\]|\{{[^{{}}\n]{{{_VALUE_LIMIT},}}\}}"""
 )
 
 
@@ -53,9 +54,11 @@ def message_text(text: str) -> str:
     A word, a quoted string, a list or a mapping has at most 200 characters, a line 1,000, a message
     20,000. So no message prints a document.
     """
-    text = _cut(redact_known_secrets(text), _MESSAGE)
-    text = _LONG_VALUE.sub(lambda match: _cut(match[0], _VALUE), text)
-    return show_controls(redact_text("\n".join(_cut(line, _LINE) for line in text.split("\n"))))
+    text = _cut(redact_known_secrets(text), _MESSAGE_LIMIT)
+    text = _LONG_VALUE.sub(lambda match: _cut(match[0], _VALUE_LIMIT), text)
+    return show_controls(
+        redact_text("\n".join(_cut(line, _LINE_LIMIT) for line in text.split("\n")))
+    )
 
 
 def _cut(text: str, limit: int) -> str:
@@ -170,15 +173,15 @@ class NoPeersError(ClozelineError):
 def reading_run(path: Path, key: str = "") -> Iterator[None]:
     """Add a remedy to the error of an unreadable config.yaml of a run.
 
-    `key` is the key that named it.
+    `key` is the configuration key that names the run.
     """
     try:
         yield
     except ConfigurationError as error:
-        named = "" if str(path) in str(error) else f"{path}: "
+        location = "" if str(path) in str(error) else f"{path}: "
         raise ConfigurationError(
-            f"{key}{named}{error}\nthe start of a run writes this file: copy it back, or start the "
-            "run again with its original configuration"
+            f"{key}{location}{error}\nthe start of a run writes this file: copy it back, or start "
+            "the run again with its original configuration"
         ) from error
 
 

@@ -3,9 +3,9 @@
 Names are `hf://org/name` or `hf://org/name@revision`.
 
 
-`huggingface_hub` reads HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE and HF_HOME. A file is downloaded
-once. Its folder in the cache is named by the commit, so the configuration of a run or a pipeline
-records the commit with the path.
+`huggingface_hub` reads HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE and HF_HOME. Each file is downloaded
+once, into a folder of the cache that has the commit in its name. A configuration then holds the
+path of that folder instead of the hub name, and so records the commit.
 """
 
 import re
@@ -24,8 +24,8 @@ _SCHEME: Final = "hf:"
 _REFERENCE: Final = re.compile(r"hf://([\w.-]+/[\w.-]+)(?:@([\w.-]+(?:/[\w.-]+)*))?")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}")
 _SNAPSHOT: Final = re.compile(r"/models--([\w.-]+?)--([\w.-]+)/snapshots/([0-9a-f]{40})(?:/|$)")
-_TIMEOUT: Final = 10.0
-"""Seconds to wait for the first answer."""
+_TIMEOUT_S: Final = 10.0
+"""Seconds to wait for the list of files of a repository."""
 TOKENIZER_FILES: Final = (
     *(
         "config.json",
@@ -53,8 +53,8 @@ _WEIGHTS: Final = (
     ("model.safetensors.index.json", "model-*-of-*.safetensors"),
     ("adapter_config.json", "adapter_model.safetensors"),
 )
-"""Patterns of weights in one file, in parts, and of a peft adapter; the first that match are
-downloaded."""
+"""Groups of file patterns: weights in one file, weights in several files with an index, a peft
+adapter. Only the first group that the repository has completely is downloaded."""
 
 
 def fetch_folder(source: Path | str, *, weights: bool = True) -> Path:
@@ -96,11 +96,11 @@ def fetch_folder(source: Path | str, *, weights: bool = True) -> Path:
     endpoint = redact_text(hub.constants.ENDPOINT)
 
     try:
-        names, cached = _list_files(hub, name, revision)
+        names, is_offline = _list_files(hub, name, revision)
         chosen = _choose_files(text, names, weights=weights)
         return Path(
             hub.snapshot_download(
-                name, revision=revision, allow_patterns=chosen, local_files_only=cached
+                name, revision=revision, allow_patterns=chosen, local_files_only=is_offline
             )
         )
     except RevisionNotFoundError as error:
@@ -127,13 +127,13 @@ def fetch_folder(source: Path | str, *, weights: bool = True) -> Path:
 
 
 def origin_of(folder: Path) -> str:
-    """Return `hf://org/name@commit` of a folder in the hub cache, or the name of another folder."""
+    """Return `hf://org/name@commit` if the folder is in the hub cache, else the folder's name."""
     match = _SNAPSHOT.search(folder.absolute().as_posix())
     return f"hf://{match[1]}/{match[2]}@{match[3]}" if match else folder.name
 
 
 def _list_files(hub: Any, name: str, revision: str) -> tuple[list[str], bool]:
-    """Return the files of a revision, and whether they are known from the cache alone."""
+    """Return the files of a revision, and whether the hub is unreachable: use only the cache."""
     from huggingface_hub.errors import CachedRepoTreeNotFoundError, HfHubHTTPError
 
     cached = None
@@ -142,7 +142,7 @@ def _list_files(hub: Any, name: str, revision: str) -> tuple[list[str], bool]:
     if cached is not None and _COMMIT.fullmatch(revision):
         return cached, False  # a commit never changes; missing files are downloaded
     try:
-        info = hub.HfApi().model_info(name, revision=revision, timeout=_TIMEOUT)
+        info = hub.HfApi().model_info(name, revision=revision, timeout=_TIMEOUT_S)
     except Exception as error:  # errors of the network have no common class
         status = error.response.status_code if isinstance(error, HfHubHTTPError) else 0
         is_refused = 400 <= status < 500 and status != 429
@@ -191,6 +191,8 @@ def _fetch(value: object, *, weights: bool) -> object:
 
 
 MODEL_FETCHED: Final = BeforeValidator(partial(_fetch, weights=True))
-"""Annotation of a key with the folder of a model, which may be on the hub."""
+"""Annotation of a configuration key that holds a model: an `hf://` name is downloaded with weights,
+and replaced by the path of its local folder."""
 TOKENIZER_FETCHED: Final = BeforeValidator(partial(_fetch, weights=False))
-"""Annotation of a key with a tokenizer, which may be on the hub."""
+"""Annotation of a configuration key that holds a tokenizer: an `hf://` name is downloaded without
+weights, and replaced by the path of its local folder."""

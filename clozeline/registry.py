@@ -3,7 +3,7 @@
 `pipeline/corrupt/objectives/masked_lm.py` holds `class MaskedLM` and is chosen by `name:
 masked_lm`; a registry may ask for a last word, as heads do: `class MaskedLMHead` in
 `model/heads/masked_lm.py`. Adding a file adds the algorithm. Its parameters are the nested pydantic
-dataclass `Options`. Algorithms of other packages have the names of `clozeline.plugins`. The
+dataclass `Options`. `clozeline.plugins` says how algorithms of other packages are named. The
 registries themselves are declared in `registries.py` of the pipeline, model and trainer, each with
 the interface of its algorithms.
 """
@@ -42,8 +42,8 @@ from clozeline.errors import ConfigurationError
 Algorithm_co = TypeVar("Algorithm_co", covariant=True)
 Value_co = TypeVar("Value_co", covariant=True)
 
-# Number of cached folder listings: planning asks for the readers several times per file.
-_FOLDERS: Final = 64
+# Maximum number of cached folder listings: planning lists the readers several times per file.
+_MOST_LISTINGS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +56,17 @@ class Component(Generic[Algorithm_co]):
     type: type[Algorithm_co]
     options: Any
 
-    # `Component["Objective"]` is for type checkers: help imports no interface
+    # only type checkers read the argument of `Component["Objective"]`: at run time it is a string,
+    # so that `--help` need not import the interface
     if not TYPE_CHECKING:
 
         def __class_getitem__(cls, interface: object) -> type[Component]:
             return cls
 
-    def build(self, *arguments: object, **named: object) -> Algorithm_co:
-        """Construct it: `type(options, ...)`."""
+    def build(self, *arguments: object, **keywords: object) -> Algorithm_co:
+        """Construct the algorithm: `type(options, ...)`."""
         construct = cast(Callable[..., Algorithm_co], self.type)
-        return construct(self.options, *arguments, **named)
+        return construct(self.options, *arguments, **keywords)
 
     def as_dict(self) -> dict[str, Any]:
         """Return name and options."""
@@ -74,10 +75,10 @@ class Component(Generic[Algorithm_co]):
 
 @dataclass(frozen=True, slots=True)
 class Default(Generic[Value_co]):
-    """Default of a field that names one or several algorithms; help shows it without imports."""
+    """Default of a field for one or several algorithms; `--help` shows it without any import."""
 
     shown: str | list[str]
-    """name that help shows, or names"""
+    """name or names that `--help` shows"""
     make: Callable[[], Value_co]
 
     def __call__(self) -> Value_co:
@@ -89,17 +90,18 @@ class Default(Generic[Value_co]):
 class Registry(NamesAlgorithm, Generic[Algorithm_co]):
     """Algorithms in the folder of a package, in entry points, and in modules that the user names.
 
-    As an annotation it declares what a field names: `Annotated[Component["Filter"], FILTERS]`.
+    Annotating a configuration field with a registry makes the field take an algorithm of it:
+    `Annotated[Component["Filter"], FILTERS]`.
     """
 
     package: str
     """package with a module for each algorithm"""
     interface: str
-    """class in the package that every algorithm inherits from; `_module.Class` if a module of the
-    package has it"""
+    """class that every algorithm inherits from: `Class` in the `__init__.py` of the package, or
+    `_module.Class` in a module of the package"""
     named_by: str = ""
-    """class attribute that names an algorithm, of which a file may hold several; by default each
-    has a file of its name"""
+    """class attribute with the name of an algorithm, if one file may hold several algorithms; by
+    default an algorithm has the name of its file"""
     suffix: str = ""
     """last word of each class, after the name of its file: `Head` for `MaskedLMHead` in
     `masked_lm.py`"""
@@ -126,13 +128,13 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
         return sorted({*self._list_names(), *plugins.find_entry_points(self.group)})
 
     def is_known(self, name: str) -> bool:
-        """Return whether an algorithm of this name exists, or it has the form `module:Class`."""
+        """Return whether an algorithm has this name, or the name has the form `module:Class`."""
         return name in self._list_names() or plugins.is_custom(self.full_name(name))
 
     def full_name(self, name: str) -> str:
-        """Return the `module:Class` behind the name of an entry point, which is an alias.
+        """Return the `module:Class` that the name of an entry point stands for.
 
-        Other names as they are.
+        Other names are returned unchanged.
         """
         if plugins.is_custom(name) or name in self._list_names():
             return name
@@ -143,7 +145,7 @@ class Registry(NamesAlgorithm, Generic[Algorithm_co]):
         """Return the class of an algorithm.
 
         Raises:
-            ConfigurationError: no algorithm has this name, or it does not implement the interface.
+            ConfigurationError: no algorithm has this name, or its class lacks the interface.
         """
         if plugins.is_custom(name := self.full_name(name)):
             is_entry = name in {
@@ -265,7 +267,7 @@ def options_of(algorithm: type) -> Any:
     return cast(Any, algorithm).Options
 
 
-@lru_cache(_FOLDERS)
+@lru_cache(_MOST_LISTINGS)
 def _list_files(folders: tuple[str, ...], changed: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(
         sorted(
@@ -276,7 +278,7 @@ def _list_files(folders: tuple[str, ...], changed: tuple[int, ...]) -> tuple[str
     )
 
 
-@lru_cache(_FOLDERS)
+@lru_cache(_MOST_LISTINGS)
 def _import_classes(
     package: str, attribute: str, files: tuple[str, ...]
 ) -> Mapping[str, type[Any]]:
@@ -291,11 +293,11 @@ def _import_classes(
 
 @runtime_checkable
 class NamesAlgorithms(Protocol):
-    """A part of a configuration that names algorithms in another way, such as by keys."""
+    """A configuration object that names algorithms without a `Component`, such as by its keys."""
 
     @property
     def algorithms(self) -> Sequence[type]:
-        """The classes that it names so."""
+        """The classes of these algorithms."""
 
 
 def component_types(value: object) -> Iterator[type]:

@@ -80,8 +80,8 @@ class SourceSteps:
 class CleaningSteps:
     """The cleaning steps of one source, built once per unit.
 
-    Both sides of a pair of aligned texts are normalized. Their languages come from the
-    configuration, and only filters set for the source judge the text.
+    Of a pair of aligned texts, both sides are normalized. The languages of the sides come from the
+    configuration, and only `pair_filters` judge the pair.
     """
 
     def __init__(self, source: SourceSteps, text_chars: int, tally: UnitCounts) -> None:
@@ -114,14 +114,14 @@ class CleaningSteps:
     ) -> Document | None:
         """Return the finished document, or None if it was rejected.
 
-        With `is_markup`, the text is extracted after the filters that need no text. A language that
-        the configuration of the input states is not identified.
+        With `is_markup`, the text is extracted from the page, after the filters that need no text.
+        The language is not identified if the configuration of the input states it.
         """
         filters = self._filters if document.target_text is None else self._pair_filters
 
         # filters that need no text come first, so that rejected pages are never parsed
-        early = [named for named in filters if named[1].before_extraction]
-        late = [named for named in filters if not named[1].before_extraction]
+        early = [(name, step) for name, step in filters if step.before_extraction]
+        late = [(name, step) for name, step in filters if not step.before_extraction]
         judged = self._apply_filters(early, document.replace(text="", target_text=None))
         if judged is None:
             return None
@@ -137,15 +137,15 @@ class CleaningSteps:
                 self._tally.note("extract_fallback")
 
         is_pair = document.target_text is not None
-        empty = "empty_side" if is_pair else "empty"
-        if (text := self._normalize(document, document.text, empty)) is None:
+        empty_reason = "empty_side" if is_pair else "empty"
+        if (text := self._normalize(document, document.text, empty_reason)) is None:
             return None
         document = document.replace(text=text)
 
         if is_pair:
             if (
                 target := self._normalize(
-                    document, document.target_text or "", empty, "other side: "
+                    document, document.target_text or "", empty_reason, "other side: "
                 )
             ) is None:
                 return None
@@ -161,7 +161,7 @@ class CleaningSteps:
         return self._apply_filters(late, identified)
 
     def split(self, items: Iterable[Item], split: ChapterSplit) -> Iterator[Item]:
-        """Yield the chapters of each text or page; other items, and empty pages, unchanged."""
+        """Yield the chapters of each text or page; yield other items and empty pages unchanged."""
         for item in items:
             text = item.text if isinstance(item, RawRecord) else ""
             if isinstance(item, RawRecord) and item.is_markup:
@@ -171,7 +171,7 @@ class CleaningSteps:
                 continue
 
             for offset, chapter in split.iter_chapters(text):
-                # the offset of the chapter says more than that of the file, 0
+                # a file of one document has locator 0; the offset of the chapter says more
                 if item.locator_type in ("text", "html"):
                     size = len(chapter.encode("utf-8", "surrogatepass"))
                     yield item._replace(
@@ -188,7 +188,9 @@ class CleaningSteps:
                         is_markup=False,
                     )
 
-    def _normalize(self, document: Document, raw: str, empty: str, side: str = "") -> str | None:
+    def _normalize(
+        self, document: Document, raw: str, empty_reason: str, side: str = ""
+    ) -> str | None:
         if len(raw) > self._text_chars:
             self._tally.reject(
                 document, "too_long", f"{side}{len(raw)} characters > {self._text_chars}"
@@ -207,7 +209,7 @@ class CleaningSteps:
             self._tally.add({"normalized": changes})
 
         if not text or text.isspace():
-            self._tally.reject(document if side else document.replace(text=text), empty)
+            self._tally.reject(document if side else document.replace(text=text), empty_reason)
             return None
 
         return text
@@ -219,7 +221,7 @@ class CleaningSteps:
             return document.replace(language=stated_language, language_score=1.0)
         if self._language is None:
             return document
-        if document.language != UNDECIDED:  # stated by the source
+        if document.language != UNDECIDED:  # the record states its language
             if not self._language.accepts(document.language):
                 self._tally.reject(document, "language", document.language)
                 self._tally.count_cut("language", document.characters)
@@ -280,9 +282,10 @@ class CleanUnits(Pass[CleanCounts]):
     limit: int | None = None  # documents of all units together
     exclusion: Exclusion | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
-    """files that were skipped by their names, which the first unit counts"""
+    """number of files that were skipped because of their names, by suffix; the first unit counts
+    them"""
     companions: Mapping[Path, FileState] = field(default_factory=dict)
-    """states of the models and lists of the filters when the run started"""
+    """file states, at the start of the run, of the models and lists that the filters read"""
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> CleanCounts:
@@ -315,7 +318,8 @@ class CleanUnits(Pass[CleanCounts]):
             f"clean: unit {unit}", "documents_out", expected, "documents written", documents
         )
 
-        # a preview need not read all bytes, and an object of a store has a version
+        # inputs of a preview (`limit`) are not hashed, because it need not read all of their bytes,
+        # and neither are remote files, which have versions
         for each in planned if self.limit is None else ():
             if isinstance(file := _find_input(each), Path):
                 output.inputs[range_name(each.source, each.start, each.end)] = range_hash(
@@ -386,22 +390,22 @@ class CleanUnits(Pass[CleanCounts]):
         scratch: Path,
     ) -> Iterator[Document]:
         """Yield the finished documents of each member; count members that are not read."""
-        named = None if planned.entry is None else planned.entry.reader
+        reader_name = None if planned.entry is None else planned.entry.reader
         records = 0
 
         for number, (member, reader) in enumerate(
-            detect_members(path, planned.reader, self.limits, scratch, named)
+            detect_members(path, planned.reader, self.limits, scratch, reader_name)
         ):
             tally.start_file(planned.source, ARCHIVE_REASONS, steps.reasons)
 
             if isinstance(member, UnreadMember):
-                why = f"{member.name}: {member.reason}"
+                detail = f"{member.name}: {member.reason}"
                 tally.count(
                     SkippedRecord(
                         member.group,
                         member.reason,
                         number,
-                        detail=why,
+                        detail=detail,
                         lost_bytes=member.lost_bytes,
                     )
                 )
@@ -476,6 +480,7 @@ class CleanUnits(Pass[CleanCounts]):
         ):
             return
 
+        # a record starts in the range, but none was read
         if reader.find_first_record(path, planned.start) < reader.find_first_record(
             path, planned.end
         ):

@@ -17,7 +17,8 @@ from clozeline.pipeline.ingest.formats.decompression import Damage
 
 _WRONG_CHARACTERS: Final = re.compile("[\x80-\x9f\ue000-\uf8ff\ufffd]")
 """Characters that show a wrong encoding: C1 controls, private use, replacement characters."""
-_MOST_WRONG_SHARE: Final = 0.01
+_WRONG_SHARE_LIMIT: Final = 0.01
+"""Largest accepted share of such characters in a text, or of NUL bytes in a file."""
 _UTF16: Final = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _STANDARD_ENCODINGS: Final = frozenset(
     map(
@@ -32,8 +33,9 @@ _STANDARD_ENCODINGS: Final = frozenset(
 )
 """Encodings of the Encoding Standard. Python knows more, which yield garbage or take quadratic
 time."""
-_FEWEST_MULTIBYTE: Final = 3
-"""Fewer multi-byte characters of valid UTF-8 may be a coincidence in another encoding."""
+_MULTIBYTE_MINIMUM: Final = 3
+"""Smallest number of multi-byte characters that shows that bytes are UTF-8: with fewer, bytes of
+another encoding may be valid UTF-8 by chance."""
 
 
 def decode(
@@ -45,45 +47,48 @@ def decode(
     (with `meta`), UTF-8, the guess of a detector. Two rules differ from w3lib:
 
     - A page that names UTF-16 in ASCII letters is UTF-8 (HTML standard, 13.2.3.2).
-    - Valid UTF-8 outweighs the name of another encoding, except a multi-byte encoding that fits.
+    - Valid UTF-8 with several multi-byte characters is read as UTF-8, although another encoding is
+      named, unless that is a multi-byte encoding that decodes the bytes without replacements.
 
     A guess, or a text with replaced characters, is rejected if more than 1 % of its characters show
     a wrong encoding.
     """
-    marked, mark = read_bom(body)
-    named = marked or find_encoding(declared)
-    if named is None and meta:
-        named = find_encoding(html_body_declared_encoding(body))
-        named = "utf-8" if named in _UTF16.values() else named
+    mark_encoding, mark = read_bom(body)
+    encoding = mark_encoding or find_encoding(declared)
+    if encoding is None and meta:
+        encoding = find_encoding(html_body_declared_encoding(body))
+        encoding = "utf-8" if encoding in _UTF16.values() else encoding
 
-    # valid UTF-8, or valid in the encoding of the byte order mark
     body = body[len(mark or b"") :]
 
+    # None if the bytes are invalid in UTF-8, or in the encoding of the byte order mark
     try:
-        valid = body.decode(marked or "utf-8")
+        valid_text = body.decode(mark_encoding or "utf-8")
     except UnicodeDecodeError:
-        valid = None
+        valid_text = None
 
-    if valid is not None and (marked or named in (None, "utf-8")):
-        return valid, 0
-    if named is None or (named == "utf-8" and not marked):
+    if valid_text is not None and (mark_encoding or encoding in (None, "utf-8")):
+        return valid_text, 0
+    if encoding is None or (encoding == "utf-8" and not mark_encoding):
         return _guess_encoding(body)
 
-    text = to_unicode(body, named)
-    if marked:
+    text = to_unicode(body, encoding)
+    if mark_encoding:
         return _check_text(text, 0)
     is_replaced = "\ufffd" in text
-    is_single_byte = len(bytes(range(0x80, 0x100)).decode(named, "replace")) == 0x80
+    is_single_byte = len(bytes(range(0x80, 0x100)).decode(encoding, "replace")) == 0x80
     if (
-        valid is not None
+        valid_text is not None
         and (is_replaced or is_single_byte)
-        and sum(each > "\x7f" for each in valid) >= _FEWEST_MULTIBYTE
+        and sum(each > "\x7f" for each in valid_text) >= _MULTIBYTE_MINIMUM
     ):
-        return valid, FLAG_DECODED_BY_GUESS
+        return valid_text, FLAG_DECODED_BY_GUESS
 
     if not is_replaced:
         return text, 0
-    return _check_text(text, 0) or (_guess_encoding(body) if valid is None else (valid, 0))
+    return _check_text(text, 0) or (
+        _guess_encoding(body) if valid_text is None else (valid_text, 0)
+    )
 
 
 def find_encoding(label: str | None) -> str | None:
@@ -103,7 +108,7 @@ def _guess_encoding(body: bytes) -> tuple[str, int] | None:
     bad = text.count("\ufffd")
     if len(text) - len(text.encode("ascii", "ignore")) - bad >= bad:
         return _check_text(text, 0)
-    if body.count(b"\0") > _MOST_WRONG_SHARE * len(body):
+    if body.count(b"\0") > _WRONG_SHARE_LIMIT * len(body):
         return None  # binary data
     return _check_text(
         to_unicode(body, resolve_encoding(detect_encoding(body)) or "utf-8"), FLAG_DECODED_BY_GUESS
@@ -112,7 +117,7 @@ def _guess_encoding(body: bytes) -> tuple[str, int] | None:
 
 def _check_text(text: str, flags: int) -> tuple[str, int] | None:
     """Return a text and its flags, or None if too many characters show a wrong encoding."""
-    if len(_WRONG_CHARACTERS.findall(text)) > _MOST_WRONG_SHARE * len(text):
+    if len(_WRONG_CHARACTERS.findall(text)) > _WRONG_SHARE_LIMIT * len(text):
         return None
     return text, flags | (FLAG_REPLACEMENTS if "\ufffd" in text else 0)
 
@@ -125,7 +130,7 @@ def detect_utf16(head: bytes) -> str | None:
 def recode_utf16(pieces: Iterator[bytes | Damage]) -> Iterator[bytes | Damage]:
     """Yield the content as UTF-8 if it starts with a UTF-16 byte order mark, else unchanged.
 
-    Invalid UTF-16 becomes invalid UTF-8.
+    Bytes that are invalid UTF-16 become bytes that are invalid UTF-8, for a later step to find.
     """
     first = next(pieces, b"")
     encoding = None if isinstance(first, Damage) else detect_utf16(first)
@@ -134,12 +139,12 @@ def recode_utf16(pieces: Iterator[bytes | Damage]) -> Iterator[bytes | Damage]:
         yield from pieces
         return
 
-    make = codecs.getincrementaldecoder(encoding)
-    decoder = make("surrogatepass")
+    make_decoder = codecs.getincrementaldecoder(encoding)
+    decoder = make_decoder("surrogatepass")
 
     for piece in chain([first], pieces, [b""]):
         if isinstance(piece, Damage):
-            decoder = make("surrogatepass")
+            decoder = make_decoder("surrogatepass")
             yield piece
             continue
         try:
