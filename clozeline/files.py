@@ -17,11 +17,12 @@ import xxhash
 from clozeline.errors import StorageError
 from clozeline.repair import cannot_write
 
-_LEASE_S: Final = 3600
-# The boot time is known to a second, by a clock that may be slowed down or set between two
-# readings.
-_SAME_START_S: Final = 2.0
-_NO_LOCKS: Final = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK)
+_FOREIGN_FILE_AGE_S: Final = 3600
+"""Age in seconds after which a temporary file of another host is removed."""
+_START_TOLERANCE_S: Final = 2.0
+"""Two start times of a process may differ by so many seconds: the boot time is known to a second,
+and the clock may be slowed down or set between two readings."""
+_NO_LOCK_ERRORS: Final = (errno.ENOTSUP, errno.ENOSYS, errno.ENOLCK)
 _HOST: Final = xxhash.xxh32_hexdigest(platform.node().encode())
 
 
@@ -67,7 +68,7 @@ def publish(path: Path) -> Iterator[Path]:
     except OSError as error:
         failed = path if error.filename is None else Path(os.fsdecode(error.filename))
         if failed.parent != path.parent and failed not in path.parents:
-            raise  # the error of another file, which was being read
+            raise  # an error of another file, which the caller was reading
         raise StorageError(cannot_write(path, error)) from error
 
 
@@ -109,12 +110,12 @@ def process_start(process: int) -> float:
 def still_runs(process: int, start: float) -> bool:
     """Return whether the process that started at `start` still runs.
 
-    Later ones may reuse its id.
+    A later process may have the same id.
     """
     import psutil
 
     try:
-        return abs(process_start(process) - start) < _SAME_START_S
+        return abs(process_start(process) - start) < _START_TOLERANCE_S
     except psutil.NoSuchProcess:
         return False
 
@@ -122,7 +123,7 @@ def still_runs(process: int, start: float) -> bool:
 def sweep(folder: Path) -> None:
     """Remove temporary files of killed processes.
 
-    They are files of dead processes of this host, and others older than an hour.
+    These are files of dead processes of this host, and files of other hosts older than an hour.
     """
     import psutil
 
@@ -133,7 +134,7 @@ def sweep(folder: Path) -> None:
             if host == _HOST and process.isdigit():
                 dead = not psutil.pid_exists(int(process))
             else:
-                dead = time.time() - path.stat().st_mtime > _LEASE_S
+                dead = time.time() - path.stat().st_mtime > _FOREIGN_FILE_AGE_S
             if dead:
                 path.unlink()
 
@@ -180,6 +181,6 @@ def lock(file: IO[Any]) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        if error.errno not in _NO_LOCKS:
+        if error.errno not in _NO_LOCK_ERRORS:
             raise
     return True

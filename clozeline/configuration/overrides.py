@@ -1,10 +1,10 @@
 """Read strict YAML, and apply `key=value` overrides of the command line to it.
 
-YAML is without the traps of version 1.1: `3e-4` is a number, `no` and `12:30` are strings,
+The YAML lacks the traps of version 1.1: `3e-4` is a number, `no` and `12:30` are strings,
 duplicate keys are errors.
 
-A value is a word of the shell: where its key takes a text or path, it is one as it stands. Lists
-and mappings in brackets and texts in quotes are YAML, as in a file.
+The value of an override is a word of the shell. If the key takes a string or a path, the word needs
+no quotes. Lists and mappings in brackets, and strings in quotes, are read as YAML, as in a file.
 """
 
 import functools
@@ -20,17 +20,19 @@ from clozeline.configuration.redaction import leaves, remember
 from clozeline.configuration.references import find_wrong_reference
 from clozeline.errors import ConfigurationError
 
-_NODES: Final = 100_000
-"""Values that a YAML text may have, those that aliases repeat included."""
-_KEY_PARTS: Final = 32
-_TEXT: Final = "tag:yaml.org,2002:str"
-_REPLACED: Final = (":bool", ":int", ":float", ":timestamp")
-_TYPES: Final[Mapping[str, set[type]]] = {
+_MOST_VALUES: Final = 100_000
+"""Maximum number of values in a YAML text; a value that an alias repeats counts again."""
+_MOST_KEY_WORDS: Final = 32
+"""Maximum number of words in a dotted key."""
+_STRING_TAG: Final = "tag:yaml.org,2002:str"
+_REPLACED_TAGS: Final = (":bool", ":int", ":float", ":timestamp")
+"""Ends of the tags whose patterns of PyYAML are removed; `StrictLoader` gets stricter patterns."""
+_ACCEPTED_TYPES: Final[Mapping[str, set[type]]] = {
     "tag:yaml.org,2002:bool": {bool},
     "tag:yaml.org,2002:int": {int, float},
     "tag:yaml.org,2002:float": {float},
 }
-"""Types that an unquoted word may have in YAML, each with the types of a key that takes it."""
+"""For each tag of an unquoted word: types of the keys that accept a value with this tag."""
 _SCALARS: Final = (str, int, float, bool, Path, NoneType)
 _LINE_BREAKS: Final = re.compile("[\x85\u2028\u2029\ufeff]")
 
@@ -42,7 +44,7 @@ class StrictLoader(yaml.SafeLoader):
     """
 
     yaml_implicit_resolvers = {  # noqa: RUF012 (declared so by PyYAML)
-        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(_REPLACED)]
+        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(_REPLACED_TAGS)]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
@@ -52,9 +54,9 @@ class StrictLoader(yaml.SafeLoader):
         self._sizes: dict[yaml.Node, int] = {}
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Return the next node, within the limit of size.
+        """Return the next node; more than `_MOST_VALUES` values are an error.
 
-        What an alias repeats counts again, so a short text does not become a large value.
+        A value that an alias repeats counts again: a short text cannot become a large value.
         """
         event: Any = self.peek_event()  # type: ignore[no-untyped-call]
         before = self._count
@@ -67,15 +69,15 @@ class StrictLoader(yaml.SafeLoader):
             )
 
         self._count += self._sizes[node] if is_alias else 1
-        if self._count > _NODES:
-            problem = f"more than {_NODES:,} values, with those that aliases repeat"
+        if self._count > _MOST_VALUES:
+            problem = f"more than {_MOST_VALUES:,} values, with those that aliases repeat"
             raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
 
         self._sizes.setdefault(node, self._count - before)
         return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
-        """Return the mapping; a key that is given twice is an error."""
+        """Return the mapping; a repeated key is an error."""
         seen: set[Any] = set()
 
         for key_node, _ in node.value:
@@ -95,7 +97,7 @@ class StrictLoader(yaml.SafeLoader):
 StrictLoader.add_implicit_resolver(
     "tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf")
 )
-# No numbers of base 60 (`12:30`) and no octal ones (`010`), which are rarely meant.
+# No numbers of base 60 (`12:30`) and no octal numbers (`010`): such words are rarely numbers.
 StrictLoader.add_implicit_resolver(
     "tag:yaml.org,2002:int",
     re.compile(r"^[-+]?(?:0|[1-9][0-9_]*|0b[01_]+|0x[0-9a-fA-F_]+)$"),
@@ -111,14 +113,14 @@ StrictLoader.add_implicit_resolver(
 
 
 def _tag_of(text: str) -> str:
-    """Return the tag of the type that YAML reads a text without quotes as."""
+    """Return the tag of the type that YAML gives to a text without quotes."""
     return str(StrictLoader("").resolve(yaml.ScalarNode, text, (True, False)))  # type: ignore[no-untyped-call]
 
 
 def parse_yaml(text: str) -> Any:
     """Return the data of a YAML text.
 
-    YAMLError if it is malformed, too large, or gives a key twice.
+    Raise YAMLError if the text is malformed or too large, or repeats a key.
     """
     try:
         return yaml.load(text, Loader=StrictLoader)
@@ -133,16 +135,16 @@ class _StrictDumper(yaml.SafeDumper):
 
 
 def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    # PyYAML writes a line break that only YAML knows as it is, and reads it as a blank
-    style = '"' if _LINE_BREAKS.search(text) else None if _tag_of(text) == _TEXT else "'"
-    return dumper.represent_scalar(_TEXT, text, style=style)
+    # PyYAML writes a line break such as U+2028 unquoted, and would read it back as a blank
+    style = '"' if _LINE_BREAKS.search(text) else None if _tag_of(text) == _STRING_TAG else "'"
+    return dumper.represent_scalar(_STRING_TAG, text, style=style)
 
 
 _StrictDumper.add_representer(str, _represent_text)
 
 
 def dump_yaml(data: object) -> str:
-    """Return data as a YAML text that `parse_yaml` reads as the same.
+    """Return data as a YAML text from which `parse_yaml` reads equal data.
 
     Keys keep their order.
     """
@@ -153,13 +155,11 @@ def dump_yaml(data: object) -> str:
 def override(
     schema: object, data: Mapping[str, object], overrides: Sequence[str], where: str
 ) -> Any:
-    """Return the data of the file `where` with `a.b=value` overrides and references.
+    """Return the data of a file after `a.b=value` overrides, with references resolved.
 
-    Overrides are applied, then references resolved.
-
-    A mapping is merged into the one that the file has. A key below a list reaches every entry, or
-    one by its index: `a.0.b`. Longer keys are applied after shorter ones. A word that is not
-    `key=value` is a ConfigurationError.
+    `where` is the file name for messages. A mapping is merged into the mapping that the file has. A
+    key below a list changes every entry, or only the entry with an index: `a.0.b`. Longer keys are
+    applied after shorter keys. Raise ConfigurationError for a word that is not `key=value`.
     """
     try:
         remember(data)
@@ -172,14 +172,14 @@ def override(
             raise ConfigurationError(f"{'command line' if overrides else where}: {problem}")
         if not any("${" in str(value) for _, value in leaves(changed)):
             return changed
-        from omegaconf import OmegaConf  # takes a tenth of the start of a command
+        from omegaconf import OmegaConf  # slow to import
         from omegaconf.errors import OmegaConfBaseException
 
         try:
             return OmegaConf.to_container(OmegaConf.create(changed), resolve=True)
         except OmegaConfBaseException as error:
             if overrides:
-                override(schema, data, [], where)  # raises where the file is to blame
+                override(schema, data, [], where)  # raises if the file alone has the error
             origin = "command line" if overrides else where
             raise ConfigurationError(f"{origin}: {error}") from error
     except RecursionError:
@@ -201,10 +201,10 @@ def _split(item: str) -> tuple[list[str], str]:
         )
 
     keys = key.split(".")
-    if len(keys) > _KEY_PARTS or "" in keys:
+    if len(keys) > _MOST_KEY_WORDS or "" in keys:
         raise ConfigurationError(
-            f"argument {item!r}: expected a key such as executor.tasks, of {_KEY_PARTS} words or "
-            "less; --help lists all"
+            f"argument {item!r}: expected a key such as executor.tasks, of {_MOST_KEY_WORDS} words "
+            "or less; --help lists all"
         )
 
     remember(parse_word(None, text), *keys)
@@ -212,9 +212,9 @@ def _split(item: str) -> tuple[list[str], str]:
 
 
 def _set(kind: object, node: object, keys: Sequence[str], text: str, depth: int = 0) -> object:
-    """Return the value `node` with a word of the command line at a path of keys.
+    """Return the value `node` after an override: the word `text` replaces the value at `keys`.
 
-    The path starts at the key `depth`; `node` has the type `kind`.
+    `node` has the type `kind`, and is the value at the first `depth` keys.
     """
     if depth == len(keys):
         return merge(kind, node, parse_word(kind, text))
@@ -247,11 +247,11 @@ def _set(kind: object, node: object, keys: Sequence[str], text: str, depth: int 
 
 
 def merge(kind: object, before: object, value: object) -> Any:
-    """Return a value of type `kind` merged over the one before it, if both are mappings of keys.
+    """Return a value of type `kind` merged over the value `before`, if both are mappings of keys.
 
-    A mapping that chooses an algorithm by its `name`, another `family` of models, and a mapping
-    whose keys are names that the user gives or chooses, such as `model.heads`, replace the one
-    before them.
+    Three kinds of mapping replace `before` instead: a mapping with the `name` of an algorithm, one
+    with another `family` of models, and one whose keys are names that the user chooses, such as
+    `model.heads`.
     """
     if not isinstance(before, Mapping) or not isinstance(value, Mapping) or "name" in value:
         return value
@@ -272,7 +272,7 @@ def merge(kind: object, before: object, value: object) -> Any:
 def parse_word(kind: Any, text: str) -> Any:
     """Return the value of a word of the command line, for a key of type `kind`.
 
-    None where that is not known.
+    `kind` is None if the type is unknown.
     """
     is_collection = text.startswith(("[", "{")) and not is_scalar(kind)
 
@@ -280,11 +280,13 @@ def parse_word(kind: Any, text: str) -> Any:
         if is_collection or text.startswith(("'", '"')):
             loader = StrictLoader(text)
             node: Any = loader.get_single_node()
-            # 'a' #2 is a text
+            # a quoted string with more behind it, such as 'a' #2, is a string as a whole
             return loader.construct_document(node) if node.end_mark.index == len(text) else text
         tag = _tag_of(text)
         scalars = scalars_of(kind)
-        is_text = tag in _TYPES and str in scalars and scalars.isdisjoint(_TYPES[tag])
+        is_text = (
+            tag in _ACCEPTED_TYPES and str in scalars and scalars.isdisjoint(_ACCEPTED_TYPES[tag])
+        )
         return text if is_text else StrictLoader("").construct_object(yaml.ScalarNode(tag, text))
     except (
         yaml.YAMLError,
@@ -318,10 +320,7 @@ def alternatives(kind: Any) -> list[Any]:
 
 
 def below(kind: object, key: str) -> Any:
-    """Return the type of a key, entry or list item of a value of type `kind`.
-
-    None where it is not known.
-    """
+    """Return the type of a key, entry or list item of a value of type `kind`, None if unknown."""
     for alternative in alternatives(kind):
         origin = get_origin(alternative)
         parts = get_args(alternative)
@@ -337,7 +336,7 @@ def below(kind: object, key: str) -> Any:
 def default_of(kind: Any, key: str) -> Any:
     """Return the default, as data, of a key that names an algorithm.
 
-    None for other keys, and where it has no default.
+    Return None for any other key, and for a key without a default.
     """
     for alternative in alternatives(kind):
         if hasattr(alternative, "__pydantic_fields__") and key in fields_of(alternative):
@@ -347,9 +346,9 @@ def default_of(kind: Any, key: str) -> Any:
 
 
 def word_key(kind: object) -> str | None:
-    """Return the key that a word means where a mapping is expected.
+    """Return the key of a mapping for which a single word may stand.
 
-    It is `name` of an algorithm, or `path` of an input.
+    The key is `name` for an algorithm, and `path` for an input.
     """
     for alternative in alternatives(kind):
         if hasattr(alternative, "SHORTHAND_KEY"):
@@ -362,9 +361,8 @@ def word_key(kind: object) -> str | None:
 def scalars_of(kind: object) -> set[Any]:
     """Return the scalar types that a value of type `kind` may have.
 
-    Also as the word that stands for a list or mapping.
-
-    That of a type that is not known, or may be anything, is empty.
+    They include the type of a word that stands for a list or mapping. Of an unknown type, and of a
+    type that allows any value, the set is empty.
     """
     found: set[Any] = set()
 
@@ -383,8 +381,5 @@ def scalars_of(kind: object) -> set[Any]:
 
 
 def is_scalar(kind: object) -> bool:
-    """Return whether a value of type `kind` is neither a list nor a mapping.
-
-    A type that is not known may be one.
-    """
+    """Return whether a value of type `kind` is certainly neither a list nor a mapping."""
     return all(alternative in _SCALARS for alternative in alternatives(kind))

@@ -21,7 +21,7 @@ class Exclusion:
 
     path: Path
     sha256: str
-    """hash of its content, which is part of the key of the stage"""
+    """hash of the file, which is part of the key of the stage"""
 
     @classmethod
     def open(cls, path: Path) -> "Exclusion":
@@ -103,12 +103,12 @@ class Exclusion:
         return {number for name in names for number in self._documents.get(name, ())}
 
     def list_unmatched(self, matched: Mapping[str, int]) -> Iterator[str]:
-        """Yield the lines that match nothing; `matched` has the numbers of the others."""
+        """Yield the lines that match nothing; `matched` has the numbers of all other lines."""
         return (line for number, line in self.lines().items() if str(number) not in matched)
 
 
 def _comparable_url(url: str) -> str:
-    """Return a URL with scheme and host in lower case; the case of its path counts."""
+    """Return a URL with scheme and host in lower case; its path stays unchanged."""
     scheme, mark, rest = ascii_url(url).partition("://")
     return f"{scheme.lower()}{mark}{rest}" if mark else scheme
 

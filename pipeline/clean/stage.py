@@ -32,7 +32,7 @@ _CLEAN_VERSION: Final = 4
 _NAME_ENCODING: Final = (
     "of another encoding than UTF-8: name it as `encoding` next to the path of the input"
 )
-_MOST_NAMED: Final = 5
+_MOST_SHOWN_LINES: Final = 5
 """Maximum lines of `exclude` in a message."""
 
 
@@ -78,12 +78,12 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                         f"{suggest_codes(code, known)}"
                     )
 
-        named = (
+        filter_lists = (
             self.config.filters,
             *(source.filters or () for source in self.config.sources.values()),
         )
         # an unusable model or list is an error before the work starts
-        for filters in named:
+        for filters in filter_lists:
             for filter_component in filters:
                 if hash_data_files(filter_component.options):
                     filter_component.build()
@@ -126,9 +126,9 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         ]
 
     def files(self) -> Mapping[str, str]:
-        """Return the SHA-256 of models and lists of the filters, by path, and of `exclude`."""
-        read = self._filter_files
-        return read if self._exclusion is None else {**read, "exclude": self._exclusion.sha256}
+        """Return the SHA-256 of each file that filters read, by path, and of `exclude`."""
+        hashes = self._filter_files
+        return hashes if self._exclusion is None else {**hashes, "exclude": self._exclusion.sha256}
 
     @cached_property
     def _filter_files(self) -> dict[str, str]:
@@ -141,7 +141,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
 
     @cached_property
     def _companions(self) -> dict[Path, FileState]:
-        """States of the files of the filters, once their hashes are known."""
+        """States of the files that filters read, observed after hashing these files."""
         return {Path(path): observe_file(Path(path)) for path in self._filter_files}
 
     @cached_property
@@ -209,14 +209,14 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         return find_ruling_keys(self.config).get(reason, self.name)
 
     def _list_unmatched(self, counts: CleanCounts) -> list[tuple[str, dict[str, int]]]:
-        """Return how many lines of `exclude` match nothing in this run, and the first of them."""
+        """Return how many lines of `exclude` match nothing in the run, and the first such lines."""
         if self._exclusion is None:
             return []
         unmatched = list(self._exclusion.list_unmatched(counts.get("excluded_by", {})))
-        named = dict.fromkeys(unmatched[:_MOST_NAMED], 1)
+        first_lines = dict.fromkeys(unmatched[:_MOST_SHOWN_LINES], 1)
         return [
             ("", {"lines of exclude, which match nothing": len(unmatched)}),
-            ("unmatched line", named),
+            ("unmatched line", first_lines),
         ]
 
     def empty_output_error(self, counts: CleanCounts) -> ClozelineError:
@@ -244,5 +244,5 @@ def _describe_changes(normalized: Mapping[str, int]) -> Iterator[str]:
     )
     if changes:
         total = -sum(count for count, _ in changes)
-        named = ", ".join(f"{-count:,} {name}" for count, name in changes)
-        yield f"stored form: {total:,} characters changed: {named}"
+        listed = ", ".join(f"{-count:,} {name}" for count, name in changes)
+        yield f"stored form: {total:,} characters changed: {listed}"

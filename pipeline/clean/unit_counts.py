@@ -21,7 +21,7 @@ from clozeline.pipeline.ingest.readers import SkippedRecord
 _MOST_DISTINCT: Final = 20
 """Maximum entries of `text_lacks` and `first_records` per unit."""
 _MOST_LISTED: Final = 100
-"""Maximum malformed records per unit and reason with a row in `rejects/`."""
+"""Maximum malformed records that get a row in `rejects/`, per unit and reason."""
 
 
 class CleanCounts(Counts, total=False):
@@ -31,9 +31,9 @@ class CleanCounts(Counts, total=False):
     text_lacks: dict[str, int]
     """records without a text and tables without a text column (`no_text`, `text_type` and `schema`
     of `malformed`), by the keys that exist"""
-    first_records: dict[str, int]  # files whose first record is malformed, by its fault
+    first_records: dict[str, int]  # files whose first record is malformed, by file and fault
     without_records: dict[str, int]  # bytes of input files without any record, per source
-    bytes_lost: dict[str, int]  # bytes of compressed input files that do not decode, per source
+    bytes_lost: dict[str, int]  # undecodable bytes of compressed input files, per source
     records_in: int  # records that are ignored, malformed or a document
     ignored: dict[str, int]
     malformed: dict[str, int]
@@ -45,7 +45,7 @@ class CleanCounts(Counts, total=False):
     by_source: dict[str, dict[str, int]]  # malformed records and notes, per file
     rejected: dict[str, int]  # rejected documents
     characters_in: int  # of texts in stored form, before languages are identified
-    cut: dict[str, int]  # characters that a step removed, by edits or with rejected documents
+    cut: dict[str, int]  # characters removed by edits or with rejected documents, by step
     characters_out: int
     repairs: dict[str, int]
     normalized: dict[str, int]
@@ -123,9 +123,9 @@ class UnitCounts:
         self.add({"malformed": reason, "records_in": 1, "by_source": {self._source: reason}})
 
         if self.counts["malformed_listed"].get(skipped.reason, 0) < _MOST_LISTED:
-            why = skipped.detail or skipped.missing_text or explain_lost(skipped.lost_bytes)
+            detail = skipped.detail or skipped.missing_text or explain_lost(skipped.lost_bytes)
             self.rejections.append(
-                Rejection.from_record(self._source, skipped.locator, skipped.reason, why)
+                Rejection.from_record(self._source, skipped.locator, skipped.reason, detail)
             )
             self.add({"malformed_listed": reason})
 
@@ -158,7 +158,7 @@ class UnitCounts:
         self.add({"edits": {f"{step}.{rule}": count for rule, count in removed.items()}})
 
     def count_cut(self, step: str, characters: int) -> None:
-        """Count the characters that a step removed from a document, or with a rejected one."""
+        """Count the characters that a step removed, by an edit or by rejecting the document."""
         self.add({"cut": {step: characters}})
 
     def reject(self, document: Document, reason: str, detail: str = "") -> None:

@@ -42,14 +42,15 @@ from clozeline.pipeline.text.normal_form import choose_match_form, match_words
 
 EXACT_VERSION: Final = 4
 """Raised when a hash, and so a decision, changes."""
-_PATH_FRAGMENTS: Final = ("/", "!")
+_PATH_FRAGMENT_STARTS: Final = ("/", "!")
+"""First characters of a URL fragment that is the path of a page."""
 _COLUMNS: Final = ("uid", "text", "target_text", "url", "n_chars")
 _HASH_ROW: Final = (("hash", "S16"), ("uid", "S16"), ("priority", "<i8"), ("part", "<u4"))
 _digest: Callable[[bytes | memoryview], bytes] = xxhash.xxh3_128_digest
 
 
 def hash_contents(batch: pa.RecordBatch, key: Key) -> tuple[Uids, Bool]:
-    """Return the XXH3-128 of each document's key, 16 bytes [n], and which have a key, bool [n].
+    """Return the XXH3-128 of each document's key, 16 bytes [n], and whether it has one, bool [n].
 
     A document without a URL has no key; neither has a document if its text, or one side of a pair,
     has no words to match. The key of a pair covers both sides. The hash does not resist crafted
@@ -107,10 +108,10 @@ def normalize_url(url: str) -> str:
 
     if (host := extract_host(url)) is None:
         return url
-    shown = "" if port in (None, 80, 443) else f":{port}"
+    port_suffix = "" if port in (None, 80, 443) else f":{port}"
     query = f"?{parts.query}" if parts.query else ""
-    path_in_page = f"#{parts.fragment}" if parts.fragment.startswith(_PATH_FRAGMENTS) else ""
-    return f"{host}{shown}{parts.path or '/'}{query}{path_in_page}"
+    path_in_page = f"#{parts.fragment}" if parts.fragment.startswith(_PATH_FRAGMENT_STARTS) else ""
+    return f"{host}{port_suffix}{parts.path or '/'}{query}{path_in_page}"
 
 
 @dataclass
@@ -173,9 +174,11 @@ class ExactSurvivors(Pass[DedupCounts]):
         # a uid may be in both outputs, but not twice in this one
         ordered = np.flatnonzero(is_local)
         ordered = ordered[np.lexsort((uids[ordered], kept[ordered]))]
-        same = (uids[ordered][1:] == uids[ordered][:-1]) & (kept[ordered][1:] == kept[ordered][:-1])
-        if same.any():
-            uid = uids[ordered][1:][same][0].ljust(16, b"\0").hex()
+        repeated = (uids[ordered][1:] == uids[ordered][:-1]) & (
+            kept[ordered][1:] == kept[ordered][:-1]
+        )
+        if repeated.any():
+            uid = uids[ordered][1:][repeated][0].ljust(16, b"\0").hex()
             raise IntegrityError(
                 f"dedup: document {uid} is twice below {self.parts.documents}: the same record was "
                 "read twice; name each input once"

@@ -52,15 +52,17 @@ from clozeline.seeding import mix
 NEAR_VERSION: Final = 3
 """Raised when a signature, or the rule that forms clusters, and so a decision, changes."""
 MOST_CANDIDATES: Final = 1 << 30
-"""Maximum band keys of candidates that one process holds in memory."""
+"""Maximum number of band keys of candidates that one process holds in memory."""
 
 _SHINGLE_BLOCK: Final = 256  # shingles hashed at once: 256 x 112 x 8 bytes fit into the L2 cache
 _PAIR_BLOCK: Final = 1 << 16  # pairs of sketches compared at once
 _MOST_ROUNDS: Final = 32
-"""Rounds of splitting components; documents that are pending then are kept: linear time."""
+"""Maximum rounds of splitting components; documents that are still pending after them are kept,
+so that the time is linear."""
 _KEY_ROW: Final = (("key", "<u8"), ("part", "<u4"), ("row", "<u4"))
+"""Row of a band key: the key, and the part and row of its document."""
 _CANDIDATE_ROW: Final = (("starts", "?"), ("part", "<u4"), ("row", "<u4"))
-"""Row of a document in a group with one band key; `starts` marks the first of the group."""
+"""Row of a document in a group that shares a band key; `starts` marks the first row of a group."""
 
 
 class MinHash:

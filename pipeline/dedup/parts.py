@@ -64,7 +64,7 @@ def read_rows(folder: Path, shuffle: Shuffle, destination: int, schema: Schema) 
 
 
 def find_hash_bounds(hashes: NDArray[Any], ranges: int) -> list[int]:
-    """Return where each range starts in the sorted hashes, and their number.
+    """Return where each range starts in the sorted hashes, and the number of hashes.
 
     Hashes are uint64 or 16 bytes, big-endian. A hash belongs to floor(hash * ranges / 2**bits).
     """
@@ -74,7 +74,7 @@ def find_hash_bounds(hashes: NDArray[Any], ranges: int) -> list[int]:
 
 
 def find_number_bounds(numbers: NDArray[Any], count: int) -> list[int]:
-    """Return where each of the numbers 0 .. count - 1 starts in the sorted numbers, and the end."""
+    """Return where each number in 0 .. count - 1 starts in the sorted numbers, then their end."""
     bounds: list[int] = np.searchsorted(numbers, np.arange(count + 1)).tolist()
     return bounds
 
@@ -95,9 +95,9 @@ def locate_keys(keys: NDArray[Any], queries: NDArray[Any]) -> tuple[Int64, Bool]
 
 
 def choose_kept(groups: NDArray[Any], priority: Int64, uids: Uids) -> Int64:
-    """Return the kept row of the group of each row, shape [n].
+    """Return for each row which row of its group is kept, shape [n].
 
-    It has the highest priority; of equal ones, the smallest uid.
+    The kept row has the highest priority; among equal priorities, the smallest uid.
 
     groups ["x", "y", "x"], priority [4, 9, 7] -> [2, 1, 2]
     """
@@ -109,20 +109,20 @@ def choose_kept(groups: NDArray[Any], priority: Int64, uids: Uids) -> Int64:
 
 
 def smallest_uids(groups: NDArray[Any], uids: Uids) -> Int64:
-    """Return the row with the smallest uid of the group of each row; it names a cluster."""
+    """Return for each row the row with the smallest uid of its group; this uid names a cluster."""
     return choose_kept(groups, np.zeros(len(groups), dtype=np.int64), uids)
 
 
 OTHER_PRIORITY: Final = 1 << 62
-"""Priority of a document of the other output, above that of any document of this run, which is the
+"""Priority of a document of the other output. A document of this run has a lower priority, the
 length of its text."""
-_RANGES: Final = 256
+_MOST_RANGES: Final = 256
 DROP: Final = (("uid", "S16"), ("kept", "S16"))
 """Row of a dropped document: its uid, and the uid of the document kept instead."""
 COPY: Final = (("uid", "S16"), ("part", "<u4"))
 """Row of a document that exact dedup keeps: its uid, and a part that holds a copy of it."""
 PIECE_DROP: Final = (("row", "<u4"), ("first", "<u4"), ("last", "<u4"))
-"""Row of a piece to remove: the row of its document in the part, and its units [first, last).
+"""Row of a removed piece: the row of its document in the part, and its units [first, last).
 
 Units are lines or sentences.
 """
@@ -278,7 +278,7 @@ class Parts:
 
 def count_ranges(shards: int) -> int:
     """Return the number of hash ranges: at most 256, but one per 16 shards in large plans."""
-    return min(shards, max(_RANGES, -(-shards // 16)))
+    return min(shards, max(_MOST_RANGES, -(-shards // 16)))
 
 
 def write_clusters(path: Path, rows: NDArray[Any]) -> None:

@@ -44,9 +44,9 @@ from clozeline.seeding import hash64
 REPEATS_VERSION: Final = 2
 """Raised when a piece, its hash, or the remaining text changes."""
 Hashes: TypeAlias = tuple[UInt64, Int64]
-"""Hashes of pieces, shape [n], and the first unit of each, shape [n]."""
-_Documents: TypeAlias = Callable[[int], Iterator[tuple[int, Document]]]
-"""Yields the documents of a part that earlier types keep, each with its row in the part."""
+"""Hashes of pieces, shape [n], and the index of the first unit of each piece, shape [n]."""
+_IterateDocuments: TypeAlias = Callable[[int], Iterator[tuple[int, Document]]]
+"""Function that yields (row in the part, document) for the documents that earlier types keep."""
 _PIECE_ROW: Final = (
     ("hash", "<u8"),
     ("uid", "S16"),
@@ -54,7 +54,7 @@ _PIECE_ROW: Final = (
     ("row", "<u4"),
     ("first", "<u4"),
 )
-"""Row of a piece: its hash, its document (uid, part and row), and its first unit there."""
+"""Row of a piece: its hash, its document (uid, part, row), and the index of its first unit."""
 
 
 @dataclass
@@ -63,15 +63,15 @@ class TextPieces(ABC):
 
     NAME: ClassVar[str]
     SEPARATOR: ClassVar[str] = "\n\n"
-    """between the texts before and after a removed run"""
+    """string that joins the texts before and after a removed run"""
 
     max_documents: int | None
-    """a piece in more documents repeats; None: a piece that occurs twice repeats"""
+    """a piece in more documents is repeated; None: a piece that occurs twice is repeated"""
     keep_first: bool
     """whether the first occurrence, by (uid, unit), stays"""
     within: Within
     units: int
-    """units of a piece"""
+    """number of units of a piece"""
     numbers: bool = True
     """whether different numbers make different pieces"""
 
@@ -93,16 +93,16 @@ class TextPieces(ABC):
         """Return the stored form of a text without runs of units, [first, last) each."""
         starts = [*self.starts(text, language), len(text)]
         kept = list[str]()
-        at = 0
-        covered = 0
+        position = 0
+        covered = 0  # end of the units removed so far
 
         for first, last in sorted(runs):
             if first > covered or not kept:
-                kept.append(text[at : starts[first]])
+                kept.append(text[position : starts[first]])
             covered = max(covered, last)
-            at = starts[covered]
+            position = starts[covered]
 
-        remaining, _ = normalize_as(form, self.SEPARATOR.join([*kept, text[at:]]))
+        remaining, _ = normalize_as(form, self.SEPARATOR.join([*kept, text[position:]]))
         return remaining if remaining.strip() else ""
 
 
@@ -147,7 +147,7 @@ class SpanPieces(TextPieces):
     def hashes(self, text: str, language: str) -> Hashes:
         starts = [*self.starts(text, language), len(text)]
         words = [self.words.digests(text[first:last]) for first, last in pairwise(starts)]
-        # 8 bytes per sentence, so that equal words with other ends of sentences are another span
+        # 8 bytes per sentence: equal words with other sentence boundaries get another hash
         digests = [xxhash.xxh3_64_digest(digest) for digest in words]
         # spans without words stay
         kept = [
@@ -175,7 +175,7 @@ class PieceHashes(Pass[DedupCounts]):
         self,
         parts: Parts,
         pieces: TextPieces,
-        documents: _Documents,
+        documents: _IterateDocuments,
     ) -> None:
         self.parts = parts
         self.pieces = pieces
@@ -197,14 +197,14 @@ class PieceHashes(Pass[DedupCounts]):
             if document.target_text is not None:
                 pairs += 1
                 continue
-            of_pieces, first = self.pieces.hashes(document.text, document.language)
+            piece_hashes, first_units = self.pieces.hashes(document.text, document.language)
             if self.pieces.within == "source":
-                of_pieces = of_pieces ^ np.uint64(hash64("source", document.source_group))
-            hashes.append(of_pieces)
-            firsts.append(first)
+                piece_hashes = piece_hashes ^ np.uint64(hash64("source", document.source_group))
+            hashes.append(piece_hashes)
+            firsts.append(first_units)
             uids.append(document.uid)
             rows.append(row)
-            sizes.append(len(first))
+            sizes.append(len(first_units))
 
         # documents [n] repeated for each of their pieces [m]
         columns = {"hash": np.concatenate(hashes), "first": np.concatenate(firsts)}
@@ -227,7 +227,7 @@ class PieceHashes(Pass[DedupCounts]):
 
 
 class PieceDrops(Pass[DedupCounts]):
-    """Per range of hashes: find repeated pieces, and send those to remove to their parts."""
+    """Per range of hashes: find repeated pieces, and send the removed pieces to their parts."""
 
     def __init__(self, parts: Parts, pieces: TextPieces) -> None:
         self.parts = parts
@@ -280,7 +280,7 @@ class RemovalTypes:
     pieces: tuple[TextPieces, ...]
     seed: int
     forms: Mapping[str, NormalForm] = field(default_factory=dict)
-    """stored form of texts, by source group, if it is not that of prose"""
+    """stored form of texts by source group; other groups have the form `prose`"""
 
     def earlier_types(self, pieces: TextPieces) -> "RemovalTypes":
         """Return the types that are removed before these pieces are compared."""

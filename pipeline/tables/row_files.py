@@ -29,7 +29,7 @@ Row: TypeAlias = Mapping[str, Any]
 PART: Final = re.compile(r"(?P<name>.+)-(?P<part>[0-9]{5})-of-(?P<parts>[0-9]{5})(?P<suffix>\..+)")
 """Name of a part of a split saved by `datasets`: `train-00000-of-00002.parquet`."""
 _NO_LABEL: Final = -1
-"""The value of a missing label, in a column with stored class names."""
+"""Number that stands for a missing label in a column whose class names the file stores."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,17 @@ class RowFile:
 
     path: Path
     layout: str
-    """name in reports, such as `official`"""
+    """name of the layout in reports, such as `official`"""
     rows: Callable[[], Iterator[tuple[int, Row | Rejected]]]
-    """start reading: yield the index and the fields of each row, or why it cannot be read"""
+    """start reading: yield the index of each row, with its fields or the reason why it is
+    unreadable"""
     others: tuple[Path, ...] = ()
     """other files that are read for the rows, such as files of answers"""
     names: tuple[str, ...] = ()
-    """columns; for JSON lines, the fields of the first row"""
+    """names of the columns; for JSON lines, of the fields of the first row"""
     class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """class names in order, by column, as `datasets` stores them (ClassLabel)"""
+    """names of the label classes of each column in the order of their numbers, as `datasets` stores
+    them (ClassLabel)"""
 
     def require(self, *names: str, keys: str = "tasks.reader.") -> None:
         """Raise ConfigurationError if a column is missing; dotted paths are checked by row."""
@@ -119,8 +121,8 @@ def open_table(
     }
 
     known = reader_class.Options.__dataclass_fields__
-    if why := explain_duplicate_names(columns or ()):
-        raise ConfigurationError(f"{path}: {why}")
+    if fault := explain_duplicate_names(columns or ()):
+        raise ConfigurationError(f"{path}: {fault}")
     options = reader_class.Options(
         **{key: value for key, value in requested.items() if value is not None and key in known}
     )
@@ -130,20 +132,20 @@ def open_table(
     reader = reader_class(options, limits).keep_rows()
     header = [*reader.column_names(paths[0])] or [*(columns or ())]
     if isinstance(reader, TableFileReader):
-        class_names = _class_names(path, reader.schema(paths[0]))
+        class_names = _read_class_names(path, reader.schema(paths[0]))
 
     def rows() -> Iterator[tuple[int, Row | Rejected]]:
-        at = int(by_line and "columns" in known and not columns)
+        index = int(by_line and "columns" in known and not columns)
         for part in paths:
             for row in _read_part_rows(
                 reader_class(options, limits).keep_rows(), part, header, class_names
             ):
-                yield at, replace(row, index=at) if isinstance(row, Rejected) else row
-                at += 1
+                yield index, replace(row, index=index) if isinstance(row, Rejected) else row
+                index += 1
 
-    names = [*map(_normalize_name, header)] or _first_names(path, rows())
-    if why := explain_duplicate_names(names):
-        raise ConfigurationError(f"{path}: {why}")
+    names = [*map(_normalize_name, header)] or _read_first_names(path, rows())
+    if fault := explain_duplicate_names(names):
+        raise ConfigurationError(f"{path}: {fault}")
     info = path.with_name("dataset_info.json")
     others = (
         *paths[1:],
@@ -153,37 +155,37 @@ def open_table(
 
 
 def read_rows(path: Path, form: NormalForm = "prose") -> Iterator[tuple[str, Row]]:
-    """Yield the location and the fields of each row, in a stored form; skip blank lines.
+    """Yield the location and the normalized fields of each row; skip blank lines.
 
     Raises:
         ConfigurationError: the file has no rows.
         IntegrityError: a row cannot be read.
     """
     for index, row in open_table(path, InputLimits(), by_line=True).rows():
-        where = f"{path}, line {index + 1}"
+        location = f"{path}, line {index + 1}"
         if not isinstance(row, Rejected):
-            yield where, normalize_row(form, row)
+            yield location, normalize_row(form, row)
         elif row.reason != "blank_line":
             raise IntegrityError(
-                f"{where}: {row.explanation}; correct the row, because none may be skipped"
+                f"{location}: {row.explanation}; correct the row, because none may be skipped"
             )
 
 
 def normalize_row(form: NormalForm, value: Any) -> Any:
-    """Return the fields of a row, including nested ones, with their texts in a stored form."""
+    """Return the fields of a row with all strings, also nested ones, in the stored form `form`."""
     if isinstance(value, str):
         return normalize_field(form, value)
     if isinstance(value, Mapping):
-        return {name: normalize_row(form, part) for name, part in value.items()}
-    return [normalize_row(form, part) for part in value] if isinstance(value, list) else value
+        return {name: normalize_row(form, item) for name, item in value.items()}
+    return [normalize_row(form, item) for item in value] if isinstance(value, list) else value
 
 
 def _normalize_name(name: str) -> str:
     return normalize_field("prose", name)
 
 
-def _first_names(path: Path, rows: Iterator[tuple[int, Row | Rejected]]) -> list[str]:
-    """Return the names of the first row that can be read."""
+def _read_first_names(path: Path, rows: Iterator[tuple[int, Row | Rejected]]) -> list[str]:
+    """Return the field names of the first readable row."""
     damaged = ""
     for index, row in rows:
         if not isinstance(row, Rejected):
@@ -227,7 +229,7 @@ def _detect_format(
 def _read_part_rows(
     reader: RowReader, path: Path, header: Sequence[str], classes: Mapping[str, Sequence[str]]
 ) -> Iterator[Row | Rejected]:
-    """Yield the rows of a part of a file, up to damage: rows behind it have no known index."""
+    """Yield the rows of one part file; stop at damage, because later rows have no known index."""
     for item in reader.read(path, 0, path.stat().st_size):
         if isinstance(item, RawRecord):
             row = {_normalize_name(name): value for name, value in item.extra.items()}
@@ -249,17 +251,17 @@ def _make_rejected(item: SkippedRecord, header: Sequence[str]) -> Rejected:
     return attach_texts(Rejected(item.reason, 0, detail), item.cells)
 
 
-def _class_names(path: Path, schema: pa.Schema) -> dict[str, tuple[str, ...]]:
+def _read_class_names(path: Path, schema: pa.Schema) -> dict[str, tuple[str, ...]]:
     """Return the class names by column, from the metadata of the file or `dataset_info.json`."""
     class_names = {}
     info = path.with_name("dataset_info.json")
 
-    if stored := (schema.metadata or {}).get(b"huggingface"):
-        described = parse_json(stored).get("info", {})
+    if metadata := (schema.metadata or {}).get(b"huggingface"):
+        description = parse_json(metadata).get("info", {})
     else:
-        described = parse_json(info.read_bytes()) if info.is_file() else {}
+        description = parse_json(info.read_bytes()) if info.is_file() else {}
 
-    for name, feature in (described.get("features") or {}).items():
+    for name, feature in (description.get("features") or {}).items():
         inner = feature
         while isinstance(inner, list) or (isinstance(inner, Mapping) and "feature" in inner):
             inner = inner[0] if isinstance(inner, list) else inner["feature"]

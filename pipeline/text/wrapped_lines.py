@@ -1,7 +1,7 @@
 """Find hard-wrapped paragraphs: lines that were broken because the next word did not fit.
 
-Licenses, manuals, mails, RFCs and books are written so; rules about lines would judge fragments of
-sentences there. In code, lists, tables, verse and menus, line ends have a meaning and stay.
+Licenses, manuals, mails, RFCs and books have such paragraphs; rules about lines would judge
+fragments of their sentences. In code, lists, tables, verse and menus, line ends have a meaning and stay.
 """
 
 import re
@@ -12,31 +12,33 @@ from typing import Final, NamedTuple, TypeAlias
 
 from clozeline.pipeline.text.normal_form import is_written_without_blanks
 
-_FEWEST_BREAKS: Final = 3
-"""Minimum forced breaks of a text, which has at least one line more."""
+_MINIMUM_BREAKS: Final = 3
+"""Minimum number of forced line breaks in a wrapped text, which has at least one more line."""
 _FORCED_SHARE: Final = 0.9
-"""Minimum share of the breaks inside sentences that the width forced."""
+"""Minimum share of forced breaks among the line breaks inside sentences."""
 _SLACK: Final = 16
-"""One column in so many may stay free: people and programs do not break every line as late as
-possible."""
-_NARROWEST: Final = 36
-"""Minimum columns of a wrapped text."""
-_NARROW: Final = 56
-"""Columns below which verse is as wide as prose, so that more breaks are required."""
+"""One column in 16 may stay free, because not every line is broken as late as possible."""
+_MINIMUM_WIDTH: Final = 36
+"""Minimum width of a wrapped text, in columns."""
+_NARROW_WIDTH: Final = 56
+"""Width in columns below which a text may be verse, so that more forced breaks are required."""
 _BREAKS_IF_NARROW: Final = 8
-_SHORT_SHARE: Final = 0.6
-"""A line that is broken too early is a heading if it is below this share of the width."""
-_WIDEST: Final = 200
-"""Maximum mean characters of a line; above it, lines are paragraphs and no text is wrapped."""
+"""Minimum number of forced breaks in a text below that width."""
+_HEADING_SHARE: Final = 0.6
+"""A line that was broken too early is a heading if it is shorter than this share of the width."""
+_MOST_MEAN_CHARACTERS: Final = 200
+"""Maximum mean characters of a line; longer lines are entire paragraphs, so nothing is wrapped."""
 _SYMBOL_SHARE: Final = 0.05
 """Maximum share of ASCII symbols in prose."""
 _DIGIT_SHARE: Final = 0.2
+"""Maximum share of digits in prose."""
 _WORDS_PER_LINE: Final = 4
+"""Minimum mean words per line in prose."""
 _MARKED_SHARE: Final = 0.5
-"""Maximum share of breaks of prose behind a mark; verse has more."""
+"""Maximum share of line breaks of prose that follow a punctuation mark; in verse, more do."""
 _LOWER_SHARE: Final = 0.3
-"""Minimum share of breaks of prose before a small letter, in scripts that have them; lists and
-logs have fewer."""
+"""Minimum share of line breaks of prose before a small letter, in scripts with small letters; in
+lists and logs, fewer breaks are before one."""
 
 _MARKER: Final = re.compile(
     r"(?:[-*+•–—·▪◦‣●○■]|\(?(?:\d{1,3}|[^\W\d_]|[ivxlc]{1,5})[.)]|#+|//+|--+|;+|%+|/\*|\*/"
@@ -78,20 +80,22 @@ class _Block(NamedTuple):
 def group_lines(lines: Sequence[str]) -> list[range]:
     """Return the indices of the lines of each paragraph, in order.
 
-    The lines of a hard-wrapped paragraph form one range, and each other line is alone.
+    The lines of a hard-wrapped paragraph form one range, and each other line forms its own range.
 
     A text is wrapped at a width if it has four lines or more and the width forced nine in ten of
-    their breaks: the first word of the next line would not have fitted. Breaks between paragraphs,
+    its breaks: the first word of the next line would not have fitted. Breaks between paragraphs,
     items and quotations do not count.
 
     Args:
         lines: the lines of a text, including empty ones.
     """
     filled = [line for line in lines if line]
-    if len(filled) <= _FEWEST_BREAKS or sum(map(len, filled)) > _WIDEST * len(filled):
+    if len(filled) <= _MINIMUM_BREAKS or sum(map(len, filled)) > _MOST_MEAN_CHARACTERS * len(
+        filled
+    ):
         return [range(number, number + 1) for number in range(len(lines))]
 
-    # wide characters take two columns where a text is wrapped by columns
+    # in scripts without blanks, also measure in columns: a wide character takes two
     measures: list[MeasureWidth] = [len]
     if any(is_written_without_blanks(line[-1]) for line in filled):
         measures.append(_count_columns)
@@ -147,24 +151,24 @@ def _find_continuations(lines: Sequence[str], measure: MeasureWidth) -> set[int]
     seeds = [
         (width, block)
         for width, block in widths
-        if _is_wrapped(block, width, _FEWEST_BREAKS, is_alone=True)
+        if _is_wrapped(block, width, _MINIMUM_BREAKS, is_alone=True)
     ]
     if not seeds and blocks:
         # paragraphs of two or three lines are judged together
         width = max(width for width, _ in widths)
         together = _Block(0, [line for block in blocks for line in block.lines])
-        if sum(len(block.lines) for block in blocks) > _FEWEST_BREAKS and _is_wrapped(
-            together, width, _FEWEST_BREAKS, is_alone=True, ends={*_last_line_indices(blocks)}
+        if sum(len(block.lines) for block in blocks) > _MINIMUM_BREAKS and _is_wrapped(
+            together, width, _MINIMUM_BREAKS, is_alone=True, ends={*_last_line_indices(blocks)}
         ):
             seeds = [(width, block) for block in blocks]
 
     if not seeds:
         return set()
 
-    # short paragraphs follow the usual width of the wrapped ones
-    usual = median_low([width for width, block in seeds for _ in block.lines])
+    # short paragraphs are judged by the usual width of wrapped paragraphs
+    usual_width = median_low([width for width, block in seeds for _ in block.lines])
     if (
-        usual < _NARROW
+        usual_width < _NARROW_WIDTH
         and sum(_count_forced(block, width) for width, block in seeds) < _BREAKS_IF_NARROW
     ):
         return set()
@@ -173,15 +177,17 @@ def _find_continuations(lines: Sequence[str], measure: MeasureWidth) -> set[int]
     joined = set[int]()
 
     for width, block in widths:
-        fits = width <= usual + usual // _SLACK and _is_wrapped(block, usual, 1, is_alone=False)
+        fits = width <= usual_width + usual_width // _SLACK and _is_wrapped(
+            block, usual_width, 1, is_alone=False
+        )
         if fits or block.first in wrapped:
-            joined |= _join_block(block, wrapped.get(block.first, usual))
+            joined |= _join_block(block, wrapped.get(block.first, usual_width))
 
     return joined
 
 
 def _iter_blocks(lines: Sequence[str], measure: MeasureWidth) -> Iterator[_Block]:
-    """Yield the runs of lines that are not empty."""
+    """Yield each run of consecutive lines that are not empty."""
     run: list[_Line] = []
     for number, line in enumerate([*lines, ""]):
         if line:
@@ -216,7 +222,7 @@ def _last_line_indices(blocks: Sequence[_Block]) -> Iterator[int]:
 
 
 def _is_forced(line: _Line, following: _Line, width: int) -> bool:
-    """Return whether the first word of the next line would not have fitted."""
+    """Return whether the first word of the line `following` would not have fitted into `line`."""
     word = following.text.split(maxsplit=1)[0] if following.text else ""
     if is_written_without_blanks(word[:1]):
         # any character may start a line, except marks, which belong to the previous line
@@ -269,12 +275,12 @@ def _is_wrapped(
     Args:
         block: the lines.
         width: width of the text in columns.
-        fewest: minimum forced breaks.
+        fewest: minimum number of forced breaks.
         is_alone: true if nothing else shows that the text is wrapped, so that its lines must look
             like prose.
-        ends: indices of lines behind which no break counts.
+        ends: indices of the lines whose line ends are not counted.
     """
-    if width < _NARROWEST:
+    if width < _MINIMUM_WIDTH:
         return False
     forced = list[int]()
     early = 0
@@ -299,7 +305,7 @@ def _is_prose(lines: Sequence[_Line]) -> bool:
     """Return whether lines consist of words, without the marks of tables and code."""
     texts = [line.text for line in lines]
     together = "".join(texts)
-    is_justified = len({line.columns for line in lines[:-1]}) == 1 and len(lines) > _FEWEST_BREAKS
+    is_justified = len({line.columns for line in lines[:-1]}) == 1 and len(lines) > _MINIMUM_BREAKS
     cells = sum(_COLUMNS.search(text) is not None for text in texts) if not is_justified else 0
     code = sum(_CODE.search(text) is not None for text in texts)
     entries = sum(_ENTRY.match(text) is not None for text in texts)
@@ -312,12 +318,12 @@ def _is_prose(lines: Sequence[_Line]) -> bool:
 
     words = [word for text in texts for word in text.split()]
     if 2 * sum(word.endswith(",") for word in words) > len(words):
-        return False  # names or numbers, wrapped
+        return False  # a wrapped list of names or numbers
     return is_written_without_blanks(together[-1]) or len(words) >= _WORDS_PER_LINE * len(texts)
 
 
 def _continues_sentences(lines: Sequence[_Line], forced: Sequence[int]) -> bool:
-    """Return whether sentences continue behind these breaks, unlike in verse, lists and logs."""
+    """Return whether sentences continue after forced breaks, unlike in verse, lists and logs."""
     marked = sum(unicodedata.category(lines[number - 1].text[-1])[0] == "P" for number in forced)
     starts = [lines[number].text.lstrip(_OPENING)[:1] for number in forced]
     has_cases = any(line.text != line.text.upper() for line in lines)
@@ -338,7 +344,7 @@ def _join_block(block: _Block, width: int) -> set[int]:
         before = block.lines[number - 1]
         if _is_boundary(block, number, width) or _ASSIGNMENT.search(f"{before.text}\n{line.text}"):
             continue
-        is_early = not _ends_sentence(before) and before.columns >= _SHORT_SHARE * width
+        is_early = not _ends_sentence(before) and before.columns >= _HEADING_SHARE * width
         if is_early or _is_forced(before, line, width):
             joined.add(block.first + number)
     return joined

@@ -120,22 +120,22 @@ def hash_data_files(options: Any) -> dict[str, str]:
     Raises:
         ConfigurationError: a file cannot be read.
     """
-    named = [
+    values = [
         getattr(options, option.name)
         for option in fields(options)
         if option.metadata.get("data_file")
     ]
 
-    values = (value if isinstance(value, list) else [value] for value in named if value is not None)
-    listed = [Path(item) for items in values for item in items]
+    lists = (value if isinstance(value, list) else [value] for value in values if value is not None)
+    paths = [Path(item) for items in lists for item in items]
 
     digests = {}
 
-    for path in listed:
-        inside = (
+    for path in paths:
+        files = (
             sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
         )
-        for file in inside:
+        for file in files:
             try:
                 with file.open("rb") as content:
                     digests[str(file)] = hashlib.file_digest(content, "sha256").hexdigest()

@@ -15,11 +15,12 @@ from clozeline.pipeline.text.sentences.regex import Regex
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 _CITATION: Final = re.compile(r"\[\d*]|\[edit]|\[citation needed]")
-_FEWEST_FRAGMENTS: Final = 3
+_FRAGMENTS_MINIMUM: Final = 3
+"""Smallest number of lines that begin in mid-sentence for which a page is rejected."""
 _NEXT_START: Final = re.compile(r"[.?!] ([^\W\d_])")
 _QUOTES: Final = ('"', "'", "”", "’")
 """Quotes that end a line of printed prose; the paper has only the first one."""
-_POLICY: Final = (
+_POLICY_PHRASES: Final = (
     "terms of use",
     "privacy policy",
     "cookie policy",
@@ -97,7 +98,7 @@ class C4Quality(Filter):
         self._phrases = [
             *(["lorem ipsum"] if options.lorem_ipsum else []),
             *(["javascript"] if options.javascript else []),
-            *(_POLICY if options.policy else []),
+            *(_POLICY_PHRASES if options.policy else []),
         ]
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
@@ -134,9 +135,9 @@ class C4Quality(Filter):
         except _PageRejected as rejected:
             return Verdict(str(rejected))
 
-        # a page that would be reduced to fragments of sentences
+        # reject a page of which the rules would leave only fragments of sentences
         filled = sum(map(bool, kept))
-        is_cut = fragments >= _FEWEST_FRAGMENTS and 2 * fragments > filled
+        is_cut = fragments >= _FRAGMENTS_MINIMUM and 2 * fragments > filled
         if is_cut and statistics.judges_paragraphs and _has_capitals(statistics.text):
             return Verdict(
                 "fragments",
@@ -172,7 +173,10 @@ class C4Quality(Filter):
         return _CITATION.sub("", line) if self._options.citations and "[" in line else line
 
     def _find_dropping_rule(self, stripped: str, phrases: list[str], language: str) -> str:
-        """Return the rule that drops a line; "" keeps it. `phrases` are those of the page."""
+        """Return the rule that drops a line, "" if none does.
+
+        `phrases` are the searched phrases that the page contains.
+        """
         options = self._options
         if (
             len(stripped) > options.word_chars

@@ -43,12 +43,14 @@ ARCHIVE_REASONS: Final = (
 """Reasons why a member, or everything behind it, is not read."""
 _ZIP_MAGICS: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _COPY_BYTES: Final = 1 << 20
-_MEMORY_BYTES: Final = 1 << 23
+"""Bytes that are copied at a time."""
+_MOST_MEMORY_BYTES: Final = 1 << 23
 """Largest member, in bytes, that is held in memory instead of a temporary file."""
 _MOST_MEMBERS: Final = 1 << 22
-_DIRECTORY_BYTES: Final = 1 << 28
+"""Maximum number of files that are read from one archive."""
+_MOST_DIRECTORY_BYTES: Final = 1 << 28
 """Maximum size of the member list at the end of a zip file, which is read into memory."""
-_HEADER_BYTES: Final = 1 << 20
+_MOST_HEADER_BYTES: Final = 1 << 20
 """Maximum size of a long name or of extra header fields of a tar member."""
 _EXTRA_FIELD_TYPES: Final = (
     tarfile.XHDTYPE,
@@ -116,12 +118,12 @@ class MemberFile:
 
 
 class UnreadMember(NamedTuple):
-    """A member of an archive, or the part behind it, that is not read, with the reason."""
+    """A member of an archive that is not read, or the unread rest of one, with the reason."""
 
     name: str
     reason: str
     group: Literal["ignored", "malformed"] = "malformed"
-    lost_bytes: int = 0  # bytes of the archive that do not decode
+    lost_bytes: int = 0  # undecodable bytes of the archive
 
 
 def detect_archive(name: str, raw: bytes, head: bytes) -> str | None:
@@ -141,7 +143,7 @@ def detect_archive(name: str, raw: bytes, head: bytes) -> str | None:
 def iterate_members(
     path: InputFile, archive_format: str, limits: InputLimits, folder: Path
 ) -> Iterator[MemberFile | UnreadMember]:
-    """Yield the members in order, also those that are skipped; contents are below a folder."""
+    """Yield the members in order, including skipped ones; large contents lie below `folder`."""
     seen: set[str] = set()
 
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
@@ -152,7 +154,7 @@ def iterate_members(
                 yield member
                 continue
 
-            # each name once, without the files that a folder would skip too
+            # read each name once, and skip the same files as in a folder
             name, copied = member
 
             if reason := _reason_to_skip(name):
@@ -174,7 +176,7 @@ def _is_unsafe(name: str) -> bool:
 
 
 def _reason_to_skip(name: str) -> str:
-    """Return why a file of this name is skipped in folders too; "" if it is read."""
+    """Return why a file of this name is skipped, as in folders; "" if it is read."""
     parts = name.split("/")
 
     if any(part.startswith(".") for part in parts):
@@ -203,7 +205,7 @@ def _copy_content(
         if is_bomb(limits, compressed, produced):
             raise Damage("bomb")
         pieces.append(piece)
-        if produced > _MEMORY_BYTES:
+        if produced > _MOST_MEMORY_BYTES:
             break
     else:
         return b"".join(pieces)
@@ -239,7 +241,9 @@ class _TarHeader(tarfile.TarInfo):
             cls.bad_blocks += 1
             raise
 
-        if header.size < 0 or (header.type in _EXTRA_FIELD_TYPES and header.size > _HEADER_BYTES):
+        if header.size < 0 or (
+            header.type in _EXTRA_FIELD_TYPES and header.size > _MOST_HEADER_BYTES
+        ):
             cls.bad_blocks += 1
             raise tarfile.InvalidHeaderError("size")  # type: ignore[attr-defined]
 
@@ -247,7 +251,7 @@ class _TarHeader(tarfile.TarInfo):
 
 
 class _DecompressedStream(io.RawIOBase):
-    """The decompressed content of a file up to the first damage, whose cause is `reason`."""
+    """The decompressed content of a file up to the first damage; `reason` names the damage."""
 
     def __init__(self, path: InputFile, limits: InputLimits) -> None:
         self.reason = ""
@@ -296,7 +300,7 @@ def _iterate_tar(
         if header.bad_blocks:
             yield UnreadMember(f"behind {last}" if last else path.name, "damaged")
 
-        # `tarfile` would keep every member of the archive
+        # otherwise `tarfile` would hold all members of the archive in memory
         tar.members.clear()
         header.bad_blocks, header.ended = 0, False
         if member.isdir():
@@ -328,13 +332,13 @@ def _iterate_tar(
 
 def _next_member(tar: Any, stream: _DecompressedStream) -> tarfile.TarInfo | None:
     """Return the next member with a valid header, or None at the end."""
-    if tar.firstmember is not None:  # read when the file was opened
+    if tar.firstmember is not None:  # opening the file has read the first member
         first: tarfile.TarInfo = tar.next()
         return first
 
-    at = -1
-    while not (stream.ended and at == tar.fileobj.tell()):
-        at = tar.fileobj.tell()
+    position = -1
+    while not (stream.ended and position == tar.fileobj.tell()):
+        position = tar.fileobj.tell()
         # skip the remaining content of the last member, which may claim any size
         while (left := tar.offset - tar.fileobj.tell()) > 0 and tar.fileobj.read(
             min(left, _COPY_BYTES)
@@ -364,7 +368,7 @@ def _iterate_zip(
     produced = 0
 
     with path.open("rb") as file:
-        if _directory_bytes(file, size) > _DIRECTORY_BYTES:
+        if _read_directory_size(file, size) > _MOST_DIRECTORY_BYTES:
             yield UnreadMember(path.name, "too_many")
             return
 
@@ -408,12 +412,12 @@ def _iterate_zip(
             yield name, copied
 
 
-def _directory_bytes(file: BinaryIO, size: int) -> int:
+def _read_directory_size(file: BinaryIO, size: int) -> int:
     """Return the size of the member list as the end of a zip file states it; 0 if absent."""
     file.seek(max(0, size - (1 << 17)))
     tail = file.read()
-    if (at := tail.rfind(b"PK\x06\x06")) >= 0 and len(tail) >= at + 48:
-        return int(struct.unpack_from("<Q", tail, at + 40)[0])
-    if (at := tail.rfind(b"PK\x05\x06")) >= 0 and len(tail) >= at + 16:
-        return int(struct.unpack_from("<I", tail, at + 12)[0])
+    if (start := tail.rfind(b"PK\x06\x06")) >= 0 and len(tail) >= start + 48:
+        return int(struct.unpack_from("<Q", tail, start + 40)[0])
+    if (start := tail.rfind(b"PK\x05\x06")) >= 0 and len(tail) >= start + 16:
+        return int(struct.unpack_from("<I", tail, start + 12)[0])
     return 0

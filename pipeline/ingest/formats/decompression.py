@@ -24,14 +24,19 @@ from clozeline.pipeline.ingest.formats.limits import LARGEST_WINDOW, InputLimits
 _FIRST_READ_BYTES: Final = 1 << 14
 """Bytes of the first read of a member; each further read doubles the total."""
 _READ_BYTES: Final = 1 << 18
+"""Maximum bytes of a later read of a member."""
 _OUTPUT_BYTES: Final = 1 << 20
+"""Maximum bytes of a decompressed piece, where the library allows a maximum."""
 _RATIO_FREE_BYTES: Final = 64 << 20
-"""Smaller outputs may have any ratio: short repetitive files exceed 200 to 1."""
+"""Outputs up to this size may have any ratio: short repetitive files exceed 200 to 1."""
 _PROBE_BYTES: Final = 1 << 10
+"""First bytes of a member that show its window, or that it can be decoded."""
 _MOST_BOMB_BYTES: Final = 1 << 29
 """Decoded bytes of all decompression bombs of a file together."""
 _SEARCH_BYTES: Final = 1 << 20
+"""Bytes of a block in which the next member is searched."""
 _LONGEST_MAGIC: Final = 16
+"""Bytes that suffice to detect a format or the start of a member."""
 _ANY_CONTENT: Final = re.compile(b"")
 
 
@@ -68,13 +73,13 @@ class _Codec:
     decoder: Callable[[], Any]
     """accepts every window that the library decodes, and allocates memory as content comes"""
     step: int
-    """bytes of input at a time: at most about 32 MiB of output where the library sets no bound"""
+    """bytes of input per call: at most about 32 MiB of output, if the library cannot limit it"""
     member: re.Pattern[bytes]
     """first bytes of a member with content, searched for after damage"""
     window: Callable[[bytes], int] | None = None
-    """bytes of content that a decoder of this member holds at most"""
+    """from the first bytes of a member: maximum bytes of content that its decoder holds"""
     file_decoder: Callable[[BinaryIO], Callable[[], Any]] | None = None
-    """makes the decoders of a file with a dictionary"""
+    """returns the factory of decoders for a file that may begin with a dictionary"""
 
 
 _ZSTD_SKIPPABLE = tuple(bytes([first, 0x2A, 0x4D, 0x18]) for first in range(0x50, 0x60))
@@ -89,7 +94,7 @@ _XZ_MEMORY: Final = LARGEST_WINDOW + (1 << 20)
 
 
 def _find_zstd_window(head: bytes) -> int:
-    """Return the window of a frame, which is at most its content; 0 if `head` is too short."""
+    """Return the window size of the frame that starts with `head`; 0 if `head` is too short."""
     with suppress(zstandard.ZstdError):
         frame = zstandard.get_frame_parameters(head)
         if frame.window_size <= _ZSTD_WINDOW:  # no frame that can be decoded has a larger window
@@ -100,8 +105,8 @@ def _find_zstd_window(head: bytes) -> int:
 def _choose_zstd_decoder(file: BinaryIO) -> Callable[[], Any]:
     """Return a factory of decoders for a file whose first frame may hold a dictionary.
 
-    `.warc.zst` files have such a frame, which decoders skip; the dictionary in it may be compressed
-    (WARC Zstandard, IIPC, 2021).
+    `.warc.zst` files have such a frame; decoders skip the frame itself. Its dictionary may be
+    compressed (WARC Zstandard, IIPC, 2021).
     """
     file.seek(0)
     head = file.read(8)
@@ -184,7 +189,7 @@ DECODER_ERRORS: Final[tuple[Any, ...]] = (
     zstandard.ZstdError,
     MemoryError,
 )
-"""Errors of decoders."""
+"""Exceptions that decoders raise on damaged data."""
 
 
 def is_bomb(limits: InputLimits, compressed: int, decompressed: int) -> bool:
@@ -199,7 +204,7 @@ class Damage(Exception):
 
     Reasons are `damaged`, `truncated`, `bomb`, and `trailing_junk` (bytes behind the last member).
 
-    `member` is the file offset where decoding fails; `lost_bytes` of the file are not decoded.
+    `member` is the file offset where decoding fails; `lost_bytes` is the number of undecoded bytes.
     """
 
     def __init__(self, reason: str, member: int = 0, lost_bytes: int = 0) -> None:
@@ -210,7 +215,7 @@ class Damage(Exception):
 
 
 def explain_lost(size: int) -> str:
-    """Return a message with the number of bytes that do not decode; "" if all do."""
+    """Return a message with the number of undecodable bytes; "" if there are none."""
     return f"{size:,} bytes of the file do not decode" if size else ""
 
 
@@ -248,9 +253,10 @@ def decompress_members(
 
     Pieces have at most a few MiB.
 
-    `start` is where reading starts, in a compressed file the offset of a member; `codec` is its
-    compression if known. Everything that decodes comes before the damage. With `resume`, the
-    content from the next member on follows, up to `decompressed_bytes` of the limits.
+    `start` is the offset where reading starts, in a compressed file the start of a member; `codec`
+    is the compression of the file, if known. Everything that can be decoded is yielded before the
+    damage. With `resume`, the content of the next members follows, up to `decompressed_bytes` of
+    the limits.
 
     Raises:
         ConfigurationError: a member needs a larger window than the limits allow.
@@ -292,7 +298,7 @@ def decompress_members(
                     "set a smaller executor.workers, or give the processes more memory"
                 ) from error
             except Damage as damage:
-                if damage.reason == "bomb":  # it does not count for the ratio of the other members
+                if damage.reason == "bomb":  # a bomb does not change the ratio of other members
                     bomb_bytes = bomb_bytes + progress.produced - produced
                     progress = _Progress(read, produced)
                 can_resume = (
@@ -306,7 +312,7 @@ def decompress_members(
                     else None
                 )
 
-                # a member that ends before the file does is damaged, not truncated
+                # a truncated member is damaged if another member follows it
                 is_inside = damage.reason == "truncated" and following is not None
                 lost = max(0, (size if following is None else following) - damage.member)
                 yield member, Damage("damaged" if is_inside else damage.reason, member, lost)
@@ -320,24 +326,24 @@ def _check_window(
 ) -> None:
     """Raise ConfigurationError if the window of a member is larger than the limits allow.
 
-    Without a limit, the memory decides. `left` is the number of bytes from the member to the file's
-    end.
+    Without a configured limit, the available memory is the limit. `left` is the number of bytes
+    from the member to the end of the file.
     """
     if limits.window_bytes is not None:
         allowed = limits.window_bytes
-        why = ""
+        origin = ""
     else:
-        # a decoder takes memory for the content that comes, however large the window is
+        # however large the window is, a decoder takes memory only for content that it decodes
         window = min(window, max(_RATIO_FREE_BYTES, limits.ratio * left))
         if window <= _RATIO_FREE_BYTES:
             return
         allowed = memory_share()
-        why = f", by default {explain_share()}"
+        origin = f", by default {explain_share()}"
 
     if window > allowed:
         raise ConfigurationError(
             f"{path}: expected a compression window of at most {allowed:,} bytes "
-            f"(limits.window_bytes{why}), found one of {window:,} at byte {member:,}: set "
+            f"(limits.window_bytes{origin}), found one of {window:,} at byte {member:,}: set "
             f"limits.window_bytes={window}, and a smaller executor.workers if not all of them can "
             "have so much memory"
         )
@@ -345,7 +351,7 @@ def _check_window(
 
 @dataclass
 class _Progress:
-    """The furthest offset read, and the bytes decompressed so far: their ratio tells a bomb."""
+    """Bytes of the file read so far, and bytes decompressed: their ratio reveals a bomb."""
 
     read: int = 0
     produced: int = 0
@@ -359,7 +365,7 @@ def _decode_member(
     limits: InputLimits,
     progress: _Progress,
 ) -> Generator[tuple[int, bytes], None, int]:
-    """Yield the content of the member at an offset, with that offset; return where it ends.
+    """Yield (start, content) of the member that starts at `start`; return where the member ends.
 
     Raises:
         Damage: the member cannot be decoded to its end.
@@ -374,8 +380,8 @@ def _decode_member(
     decoded = start  # content from here on is missing if damage follows
 
     while True:
-        for at in range(0, len(data), step):
-            chunk = data[at : at + step]
+        for offset in range(0, len(data), step):
+            chunk = data[offset : offset + step]
             progress.read = max(progress.read, start + fed + len(chunk))
             produced = progress.produced
 
@@ -411,9 +417,8 @@ def _decode_to_damage(
 ) -> Iterator[bytes]:
     """Yield the content of a damaged member after its first `fed` bytes.
 
-    `seen` bytes of content were already yielded.
-
-    It decodes single bytes, because the call that failed returned nothing.
+    The first `seen` bytes of the content were already yielded. The last chunk is decoded byte by
+    byte, because the call that failed on the whole chunk returned nothing.
     """
     file.seek(start)
     with suppress(*DECODER_ERRORS):
@@ -436,7 +441,7 @@ def find_member(
 ) -> int | None:
     """Return the offset of the first valid member from `start` on, or None.
 
-    Its first KiB must decode, and the content must match `content_start`.
+    A member is valid if its first KiB can be decoded to content that matches `content_start`.
     """
     pattern = CODECS[codec].member
     make_decoder = make_decoder or CODECS[codec].decoder
@@ -454,13 +459,13 @@ def find_member(
         start += len(block) - _LONGEST_MAGIC
 
 
-def _skip_zeros(file: BinaryIO, at: int) -> int:
+def _skip_zeros(file: BinaryIO, offset: int) -> int:
     """Return the offset of the next non-zero byte: tapes and block devices pad with zeros."""
-    file.seek(at)
-    size = 1  # files rarely have any
+    file.seek(offset)
+    size = 1  # one byte first, because files rarely have padding
     while block := file.read(size):
         if rest := block.lstrip(b"\0"):
-            return at + len(block) - len(rest)
-        at = at + len(block)
+            return offset + len(block) - len(rest)
+        offset = offset + len(block)
         size = _READ_BYTES
-    return at
+    return offset

@@ -42,13 +42,17 @@ _TYPE_NAMES: Final = {
     dict: "an object",
 }
 _MOST_EXTRA_BYTES: Final = 1 << 16
-_MOST_NAMES: Final = 10
-_NAME_CHARACTERS: Final = 40
+"""Maximum length of the `extra` of a record as JSON."""
+_MOST_SHOWN_KEYS: Final = 10
+"""Maximum keys that a message lists."""
+_SHOWN_KEY_CHARACTERS: Final = 40
+"""Maximum characters of a key in a message."""
 _SAFE_INTEGER: Final = 2**63
-_URL: Final = "url"
+"""Smallest positive integer that does not fit into 64 bits."""
+_DEFAULT_URL_KEY: Final = "url"
 TARGET_FIELD: Final = "target_text"
 KEY_CHECK_ROWS: Final = 1000
-"""A key that none of so many first rows has is reported."""
+"""Number of first rows that are searched for each configured key; a key in none is reported."""
 
 
 @config_class
@@ -60,7 +64,7 @@ class FieldOptions:
 
     text_key: str = "text"
     """field with the text, or with the messages of a dialogue"""
-    url_key: str = _URL
+    url_key: str = _DEFAULT_URL_KEY
     """field with the URL, if any"""
     id_key: str | None = None
     """field that becomes `id` of `extra`"""
@@ -108,7 +112,7 @@ class RecordMaker:
     def __init__(self, options: FieldOptions) -> None:
         self._options = options
         configured = {
-            "url_key": None if options.url_key == _URL else options.url_key,
+            "url_key": None if options.url_key == _DEFAULT_URL_KEY else options.url_key,
             "id_key": options.id_key,
             "language_key": options.language_key,
             "date_key": options.date_key,
@@ -126,19 +130,19 @@ class RecordMaker:
         return self._options.text_key, self._options.url_key
 
     def explain_unusable(self, names: Sequence[str], *, has_text: bool = False) -> str:
-        """Return why a table with these columns yields no records; "" if it can."""
+        """Return why a table with these columns yields no records; "" if it yields some."""
         return explain_duplicate_names(names) or (
             "" if has_text else explain_missing_key(self._options.text_key, names)
         )
 
     def is_header(self, names: Sequence[str]) -> bool:
-        """Return whether a first line is a header: unique names, one of them that of the text."""
+        """Return whether a first line is a header: names that differ, among them the text key."""
         return self._options.text_key in names and len(set(names)) == len(names) and all(names)
 
     def reject(
         self, reason: str, locator: int, why: str = "", cells: Sequence[str] = ()
     ) -> SkippedRecord:
-        """Return a rejected row; `why` is reported for the first line of a file."""
+        """Return a rejected row; only the first line of a file is reported with the fault `why`."""
         return SkippedRecord(
             "malformed", reason, locator, detail=f"line 1 is {why}" if why and not locator else ""
         )
@@ -161,7 +165,7 @@ class RecordMaker:
     def make_pair(
         self, row: dict[str, Any], locator_type: str, locator: int, length: int
     ) -> RawRecord | SkippedRecord:
-        """Return the record of a row; a field `target_text` is the other side of a pair."""
+        """Return the record of a row; with a field `target_text`, of a pair of aligned texts."""
         target = row.pop(TARGET_FIELD, None)
         if target is not None and not str(value_at(row, self._options.text_key)).strip():
             return RawRecord(locator, locator_type, length, "", target_text=target)
@@ -170,7 +174,7 @@ class RecordMaker:
 
 
 class RowKeeper(RecordMaker):
-    """Stores all fields of a row in `extra`, for commands that read more columns than a text."""
+    """Stores all fields of a row in `extra`, for commands that read columns beside the text."""
 
     text_columns = ()
 
@@ -209,7 +213,7 @@ class RowReader(Reader):
         return self._records.missing_keys()
 
     def column_names(self, path: InputFile) -> Sequence[str]:
-        """Return the columns that the file declares before its rows; empty if only the rows do."""
+        """Return the columns that the file declares before its rows; empty if it declares none."""
         return ()
 
     def keep_rows(self) -> Self:
@@ -307,20 +311,20 @@ def _explain_row(text_key: str, row: Mapping[str, object]) -> str:
 
 
 def explain_missing_key(text_key: str, names: Iterable[str]) -> str:
-    """Return a message that a row or table has no text key; "" if it has one."""
+    """Return the message that a row or table lacks the text key; "" if the key is there."""
     if text_key in names:
         return ""
-    keys = sorted(str(name)[:_NAME_CHARACTERS] for name in names)
-    shown = ", ".join(keys[:_MOST_NAMES]) + (
-        f" and {len(keys) - _MOST_NAMES} more" if len(keys) > _MOST_NAMES else ""
+    keys = sorted(str(name)[:_SHOWN_KEY_CHARACTERS] for name in names)
+    shown = ", ".join(keys[:_MOST_SHOWN_KEYS]) + (
+        f" and {len(keys) - _MOST_SHOWN_KEYS} more" if len(keys) > _MOST_SHOWN_KEYS else ""
     )
     return f"no {text_key!r} among the keys: {shown or 'none'}"
 
 
 def explain_duplicate_names(names: Iterable[str]) -> str:
     """Return a message that two columns have the same name; "" if all differ."""
-    twice = sorted(name for name, count in Counter(names).items() if count > 1 and name)
-    return f"two columns have the name {twice[0]!r}; rename one" if twice else ""
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1 and name)
+    return f"two columns have the name {repeated[0]!r}; rename one" if repeated else ""
 
 
 def _repair_surrogates(text: str) -> str:
