@@ -32,16 +32,21 @@ _GPT_NEOX_MODULES: Final = {
     "feed_forward.norm": "post_attention_layernorm",
 }
 """Modules of a layer."""
-_FORMER: Final = {"rotary_emb_base": "rope_theta", "rotary_pct": "partial_rotary_factor"}
+_CURRENT_ROTATION_KEYS: Final = {
+    "rotary_emb_base": "rope_theta",
+    "rotary_pct": "partial_rotary_factor",
+}
+"""Former keys of config.json for the rotation, each with the current key."""
 
 
 class GptNeoxKeys(KeyMap):
     """GPT-NeoX (arXiv 2204.06745) and Pythia (arXiv 2304.01373).
 
-    Pre-norm decoder whose blocks read the same states, with a rotation of the first quarter of each
-    head.
+    Pre-norm decoder. Attention and feed-forward of a layer read the same states, and the rotation
+    covers the first quarter of each attention head.
 
-    Queries, keys and values of each head are fused, one head after another.
+    One matrix holds queries, keys and values: first all three of head 0, then those of head 1, and
+    so on.
     """
 
     model_type = "gpt_neox"
@@ -71,8 +76,8 @@ class GptNeoxKeys(KeyMap):
         }
         supported = {"is_decoder": (False, True)}
         extra_keys = {
-            *_FORMER,
-            *_FORMER.values(),
+            *_CURRENT_ROTATION_KEYS,
+            *_CURRENT_ROTATION_KEYS.values(),
             "rope_parameters",
             "rope_scaling",
             "use_parallel_residual",
@@ -80,22 +85,25 @@ class GptNeoxKeys(KeyMap):
         }
 
         def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
-            """Return the rotation, by current or former keys, and whether blocks are parallel."""
-            # the width of a head follows from the number of heads
-            usual = config_json["hidden_size"] // config_json["num_attention_heads"]
-            if (head_dim := config_json.get("head_dim")) not in (None, usual):
+            """Return the rotation, and whether attention and feed-forward are parallel."""
+            # dim and the number of heads decide the width of a head; head_dim must agree
+            head_width = config_json["hidden_size"] // config_json["num_attention_heads"]
+            if (head_dim := config_json.get("head_dim")) not in (None, head_width):
                 self.refuse(
                     "head_dim",
-                    f"the class only reads it for the rotation: expected {usual}, got {head_dim}",
+                    f"the class only reads it for the rotation: expected {head_width}, "
+                    f"got {head_dim}",
                 )
-            # the rotation, by current keys before former ones
-            former = {
+            # read the rotation from current keys; former keys fill in for absent ones
+            from_former_keys = {
                 new: config_json[old]
-                for old, new in _FORMER.items()
+                for old, new in _CURRENT_ROTATION_KEYS.items()
                 if config_json.get(old) is not None
             }
 
-            rotation = read_rotation(self.model_type, {**former, **config_json}, rotated=0.25)
+            rotation = read_rotation(
+                self.model_type, {**from_former_keys, **config_json}, rotated=0.25
+            )
             return {
                 **rotation,
                 "parallel": "two_norms" if config_json.get("use_parallel_residual", True) else None,
@@ -103,8 +111,8 @@ class GptNeoxKeys(KeyMap):
 
         def write_extra(self, config: ModelConfig) -> Values:
             keys = write_rotation(config.position, partial=True)
-            former = {old: keys[new] for old, new in _FORMER.items()}
-            return {**keys, **former, "use_parallel_residual": config.parallel == "two_norms"}
+            former_keys = {old: keys[new] for old, new in _CURRENT_ROTATION_KEYS.items()}
+            return {**keys, **former_keys, "use_parallel_residual": config.parallel == "two_norms"}
 
     class Tensors(KeyMap.Tensors):
         base = "gpt_neox."
@@ -118,9 +126,12 @@ class GptNeoxKeys(KeyMap):
         buffers = {r"\.attention\.(masked_)?bias$", r"rotary_emb\.inv_freq$"}
 
         def names(self, config: ModelConfig) -> Names:
-            """Name the parts of the fused projection, whose rows alternate between heads."""
-            theirs = "gpt_neox.layers.{i}.attention.query_key_value"
-            return {**self.modules, **fused_names(theirs, QKV, groups=config.attention_heads)}
+            """Return the names; query, key and value are slices of one matrix, head by head."""
+            fused_module = "gpt_neox.layers.{i}.attention.query_key_value"
+            return {
+                **self.modules,
+                **fused_names(fused_module, QKV, groups=config.attention_heads),
+            }
 
 
 _PHI_MODULES = {
@@ -139,8 +150,8 @@ _PHI_MODULES = {
 class PhiKeys(KeyMap):
     """Phi 1, 1.5 and 2 (arXiv 2306.11644, 2309.05463).
 
-    Decoder whose blocks read the same normalized states, with a rotation of half of each head and a
-    biased head.
+    Decoder. Attention and feed-forward of a layer read the same normalized states, the rotation
+    covers half of each attention head, and the next-token head has a bias.
     """
 
     model_type = "phi"

@@ -1,4 +1,4 @@
-"""Extract the best answer span of a row, or decide that it has none (arXiv 1810.04805 §4.2)."""
+"""Extract the best answer span of a row, or decide that there is none (arXiv 1810.04805 §4.2)."""
 
 from typing import NamedTuple
 
@@ -7,22 +7,22 @@ from torch import Tensor
 
 
 class Answers(NamedTuple):
-    """The best answer in each row, and the score of no answer."""
+    """The best answer in each row, and the score for having no answer."""
 
     score: Tensor
     """[B], sum of the scores of both ends; -inf in a row where no answer is possible"""
     first: Tensor
-    """[B], its first position"""
+    """[B], first position of the best answer"""
     last: Tensor
-    """[B], its last position"""
+    """[B], last position of the best answer"""
     null: Tensor
     """[B], sum of both scores at the position that means no answer"""
 
     def of_question(self, threshold: float = 0.0) -> tuple[int, int, int] | None:
-        """Return row, first and last position of the answer; None: no answer.
+        """Return row, first and last position of a question's answer; None: it has no answer.
 
-        The rows are the windows of one question. The score of no answer is the lowest of all
-        windows; it wins if it exceeds the best span by more than `threshold`.
+        The rows are the windows of one question. It has no answer if the lowest `null` of all
+        windows exceeds the score of the best span by more than `threshold`.
         """
         row = int(self.score.argmax())
         if bool(self.null.min() - self.score[row] > threshold):
@@ -58,9 +58,9 @@ def best_spans(
     else:
         highest = starts
         first = positions.expand_as(starts)
-        for length in range(1, longest):
-            earlier = starts.roll(length, dims=1).masked_fill(positions < length, -torch.inf)
-            first = torch.where(earlier > highest, positions - length, first)
+        for shift in range(1, longest):
+            earlier = starts.roll(shift, dims=1).masked_fill(positions < shift, -torch.inf)
+            first = torch.where(earlier > highest, positions - shift, first)
             highest = torch.maximum(highest, earlier)
 
     last = (highest + ends).argmax(1, keepdim=True)
@@ -70,16 +70,16 @@ def best_spans(
 def read_answers(
     scores: Tensor, allowed: Tensor, null: Tensor, longest: int | None = None
 ) -> Answers:
-    """Return the best answers of windows, and their scores of no answer.
+    """Return the best answer of each window, and the score for having no answer.
 
     Args:
-        scores: [B, T, 2] from the span head.
+        scores: [B, T, 2], the output of a span head.
         allowed: [B, T] bool, positions where an answer may start or end; the null position is
             excluded.
         null: [B], the position that means no answer, [CLS].
         longest: maximum number of tokens of an answer; None: no limit.
     """
     rows = torch.arange(len(scores), device=scores.device)
-    text = allowed.index_put((rows, null), torch.tensor(False, device=scores.device))
-    starts, ends = scores.float().masked_fill(~text[..., None], -torch.inf).unbind(-1)
+    in_text = allowed.index_put((rows, null), torch.tensor(False, device=scores.device))
+    starts, ends = scores.float().masked_fill(~in_text[..., None], -torch.inf).unbind(-1)
     return Answers(*best_spans(starts, ends, longest), scores[rows, null].float().sum(-1))

@@ -18,16 +18,18 @@ from clozeline.model.layers.characters import CharacterEncoder, character_ids
 from clozeline.model.layers.lstm import ProjectedLstm
 from clozeline.model.parameters.flops import matrix_flops
 
-Small = Annotated[int, Field(ge=1, le=2**16)]
+_SizeTo65536 = Annotated[int, Field(ge=1, le=2**16)]
 
 
 class Elmo(ModelFamily):
     """Two LSTM stacks over the same word vectors, one from left to right, one from right to left.
 
     The first half of a state has read the left context, the second the right; each half has seen
-    the token itself. From the second layer on, a layer adds its input. `dropout.hidden` is applied
-    to the input of each layer and to the last output. `tokens` is the table of output words. Inputs
-    enter as characters: `characters` [B, T, max_characters] of the batch, or those of `input_ids`.
+    the token itself. From the second layer on, a layer adds its input to its output.
+    `dropout.hidden` is applied to the input of each layer and to the last output. `tokens` is the
+    output table, which no input reads. Words enter as characters: `characters`
+    [B, T, max_characters] of the batch, or, if the batch has none, the characters of each token in
+    `input_ids`.
     """
 
     architecture: ClassVar = "decoder"
@@ -49,9 +51,9 @@ class Elmo(ModelFamily):
         """Bound of the absolute values of cells and outputs."""
         max_characters: Annotated[int, Field(ge=3, le=2**10)] = 50
         """Number of bytes of a word that are read, including start and end."""
-        character_dim: Small = 16
+        character_dim: _SizeTo65536 = 16
         """Width of the vector of a character."""
-        filters: tuple[tuple[Small, Small], ...] = (
+        filters: tuple[tuple[_SizeTo65536, _SizeTo65536], ...] = (
             (1, 32),
             (2, 32),
             (3, 64),
@@ -89,7 +91,8 @@ class Elmo(ModelFamily):
         self._token_flops = self.words.flops(config.max_characters)
         self._token_flops += matrix_flops(self.left, self.right)
         characters = torch.zeros(rows, config.max_characters, dtype=torch.int16)
-        self.characters: Tensor  # of each token; not stored, because the tokenizer has them
+        # characters of each token, not saved with the weights: the tokenizer has their bytes
+        self.characters: Tensor
         self.register_buffer("characters", characters, persistent=False)
 
     def set_token_bytes(self, token_bytes: Sequence[bytes], special_ids: Mapping[str, int]) -> None:
@@ -100,7 +103,10 @@ class Elmo(ModelFamily):
         return self.layer_states(tensors)[-1]
 
     def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
-        """Return the states [B, T, dim] of every layer; the first are the word vectors, twice."""
+        """Return the word vectors, concatenated with themselves, then the states of every layer.
+
+        All have the shape [B, T, dim].
+        """
         self.refuse_unsupported(tensors)
         ids = tensors["input_ids"]
         lengths = tensors["lengths"]
@@ -108,14 +114,15 @@ class Elmo(ModelFamily):
             tensors["characters"] if "characters" in tensors else self.characters[ids]
         )
 
-        # the right-to-left stack reads each row from its end; padding stays in its position, and
-        # reversing twice restores the order [B, T]
+        # the right-to-left stack reads each row from its end: gather states at positions
+        # `reversed_positions` [B, T], and again to restore the order; padding does not move
         positions = torch.arange(ids.shape[1], device=ids.device)
         ends = lengths.to(ids.device).view(-1, 1)
-        backward = torch.where(positions < ends, ends - 1 - positions, positions).expand(ids.shape)
+        reversed_positions = torch.where(positions < ends, ends - 1 - positions, positions)
+        reversed_positions = reversed_positions.expand(ids.shape)
         left = self.left(words)
-        right = self.right(_gather(words, backward))
-        pairs = zip(left, (_gather(state, backward) for state in right), strict=True)
+        right = self.right(_gather(words, reversed_positions))
+        pairs = zip(left, (_gather(state, reversed_positions) for state in right), strict=True)
         return [torch.cat(pair, dim=-1) for pair in pairs]
 
     def flops(self, tokens: int, target_tokens: int) -> float:
@@ -123,7 +130,7 @@ class Elmo(ModelFamily):
 
 
 class _Direction(nn.Module):
-    """The layers of one direction, over rows in reading order."""
+    """The layers of one direction; rows come in the order in which this direction reads."""
 
     def __init__(self, config: Elmo.Options) -> None:
         super().__init__()

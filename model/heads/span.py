@@ -1,4 +1,4 @@
-"""Find the answer in its row (SQuAD, arXiv 1606.05250; without answers, arXiv 1806.03822)."""
+"""Find the answer to a question in its text (SQuAD 1.1 and 2.0: arXiv 1606.05250, 1806.03822)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -20,8 +20,8 @@ class SpanHead(Head):
 
     `answer_start` and `answer_end` [B] are positions of the padded row, -100 in a row without
     label. `answer_places` [B, T] bool are the positions where an answer may start or end: the
-    text, and [CLS] if the question may have no answer, which then starts and ends there.
-    `model.decoding.answers` decodes the scores.
+    text, and [CLS] if the question may have no answer. A row whose question has none is labeled
+    with [CLS] at both ends. `model.decoding.answers` decodes the scores.
     """
 
     target: ClassVar = "span"
@@ -51,10 +51,10 @@ class SpanHead(Head):
         return {}
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        halves = zip(self._mask_scores(hidden, tensors), _ends(tensors), strict=True)
+        first_and_last = zip(self._mask_scores(hidden, tensors), _ends(tensors), strict=True)
         return (
             torch.stack(
-                [cross_entropy_sum(scores, positions) for scores, positions in halves]
+                [cross_entropy_sum(scores, positions) for scores, positions in first_and_last]
             ).sum()
             / 2
         )
@@ -68,8 +68,8 @@ class SpanHead(Head):
 
     def metrics(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the number of rows in which both ends have the highest scores."""
-        halves = zip(self._mask_scores(hidden, tensors), _ends(tensors), strict=True)
-        first, last = (scores.argmax(-1) == positions for scores, positions in halves)
+        first_and_last = zip(self._mask_scores(hidden, tensors), _ends(tensors), strict=True)
+        first, last = (scores.argmax(-1) == positions for scores, positions in first_and_last)
         return {"exact": (first & last).sum()}
 
     def _mask_scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> tuple[Tensor, ...]:

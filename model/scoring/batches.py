@@ -12,11 +12,11 @@ from clozeline.model.build import Model
 from clozeline.model.heads import Head
 
 TOKENS = 2048
-"""Positions of a batch, including padding: the states of a small model fit a core's cache"""
+"""Default number of positions of a batch, with padding: their states fit a core's cache"""
 _SCORES_IN_MEMORY = {"cpu": 1 << 21}
-"""Number of scores in memory at a time, by device type: few enough for the cache of a CPU"""
+"""Number of scores in memory at a time, by type of device: they fit the cache of a CPU"""
 _DEFAULT_SCORES_IN_MEMORY = 1 << 25
-"""The same for any other device"""
+"""Number of scores in memory at a time on any other device"""
 
 
 def group_by_length(lengths: Sequence[int], tokens: int = TOKENS) -> Iterator[list[int]]:
@@ -77,7 +77,9 @@ def has_prediction_order(model: Model) -> bool:
 
 
 def find_head(model: Model, target: str, purpose: str) -> tuple[str, Head]:
-    """Return the name of the head with a target, and the head.
+    """Return the first head that predicts `target`, after its name.
+
+    `purpose` starts the message of an error.
 
     Raises:
         ConfigurationError: the model is in training mode, or has no such head.

@@ -58,13 +58,13 @@ def log_likelihoods(
 
     A token is scored given the tokens before it. The sum of a row is minus its training loss,
     summed over labels. An encoder reads from left to right, as in the causal rows of its training
-    (GPT-BERT, arXiv 2410.24159). If rows share a prefix, a token after it is scored once, so
-    minimal pairs differ only in what follows.
+    (GPT-BERT, arXiv 2410.24159). If rows share a prefix, each of its tokens is scored once, so that
+    the scores of a minimal pair differ only after the shared prefix.
 
     Args:
         model: in evaluation mode.
         rows: token ids, one or more each.
-        tokens: positions of a batch; this changes only the rounding.
+        tokens: maximum number of positions of a batch, which changes only the rounding.
 
     Raises:
         ConfigurationError: the model reads pairs of rows, has no next-token head, or is in training
@@ -115,29 +115,34 @@ def _number_prefixes(rows: Sequence[Sequence[int]]) -> tuple[list[list[int]], li
         >>> _number_prefixes([[7, 8, 9], [7, 8, 5], [7, 8]])
         ([[0, 1, 2], [0, 1, 3], [0, 1]], [1, 2, 2])
     """
-    known: dict[tuple[int, int], int] = {}
+    prefix_numbers: dict[tuple[int, int], int] = {}
     numbers = []
     first_new = []
     for row in rows:
-        before = len(known)
+        known_count = len(prefix_numbers)
         prefix = -1
-        numbers.append([prefix := known.setdefault((prefix, token), len(known)) for token in row])
-        first_new.append(max(1, sum(number < before for number in numbers[-1])))
+        numbers.append(
+            [
+                prefix := prefix_numbers.setdefault((prefix, token), len(prefix_numbers))
+                for token in row
+            ]
+        )
+        first_new.append(max(1, sum(number < known_count for number in numbers[-1])))
     return numbers, first_new
 
 
 def log_likelihoods_in_windows(
     model: Model, rows: Sequence[Sequence[int]], length: int, stride: int
 ) -> list[Tensor]:
-    """Return `log_likelihoods` of rows of any length; one window of its row scores each token."""
+    """Return `log_likelihoods` of rows of any length; exactly one window scores each token."""
     windows_of_rows = [[*split_windows(len(row), length, stride)] for row in rows]
-    parts = [
+    window_rows = [
         row[window.first : window.end]
         for row, windows in zip(rows, windows_of_rows, strict=True)
         for window in windows
     ]
 
-    scores = iter(log_likelihoods(model, parts))
+    scores = iter(log_likelihoods(model, window_rows))
     return [
         torch.cat(
             [next(scores)[window.scored - window.first - 1 :] for window in windows]
@@ -150,15 +155,15 @@ def log_likelihoods_in_windows(
 def _states(
     model: Model, rows: Sequence[Sequence[int]], first: Sequence[int], device: torch.device
 ) -> Tensor:
-    """Return the states [n, dim] of the tokens from `first` on, which have read earlier tokens."""
+    """Return the states [n, dim] of the tokens of each row from its `first` position on."""
     tensors = batch_tensors(rows, device)
     if model.family.architecture == "encoder":
         count = torch.zeros(len(rows), dtype=torch.int64, device=device)
         tensors |= {"attention": count + 1, "prefix_length": count}
     hidden: Tensor = model.family(tensors)
     positions = torch.arange(hidden.shape[1], device=device)
-    late = positions >= torch.tensor(first, device=device)[:, None]
-    return hidden[late & (positions < tensors["lengths"].to(device).reshape(-1, 1))]
+    is_scored = positions >= torch.tensor(first, device=device)[:, None]
+    return hidden[is_scored & (positions < tensors["lengths"].to(device).reshape(-1, 1))]
 
 
 def answer_log_likelihoods(
@@ -169,7 +174,7 @@ def answer_log_likelihoods(
     *,
     tokens: int = TOKENS,
 ) -> list[Tensor]:
-    """Return the natural log-probability of each token of an answer, given row and answer so far.
+    """Return the natural log-probability of each token of an answer, given row and earlier tokens.
 
     The sum of an answer is minus its training loss, summed over labels.
 
@@ -178,7 +183,8 @@ def answer_log_likelihoods(
         rows: token ids that the encoder reads, one or more each.
         answers: token ids of the decoder, one or more each, with the token that ends an answer.
         decoder_start: id that the decoder reads first.
-        tokens: positions of a batch, both rows together; this changes only the rounding.
+        tokens: maximum number of positions of a batch, over encoder and decoder, which changes only
+            the rounding.
 
     Raises:
         ConfigurationError: the model is not an encoder-decoder, has no next-token head, or is in
@@ -210,8 +216,8 @@ def answer_log_likelihoods(
             hidden: Tensor = model.family(tensors)
             # states [n, dim] of the decoder's tokens, without padding
             lengths_of_answers = decoder["lengths"].to(device).reshape(-1, 1)
-            inside = torch.arange(hidden.shape[1], device=device) < lengths_of_answers
-            states = hidden[inside.expand(len(batch), -1)]
+            is_token = torch.arange(hidden.shape[1], device=device) < lengths_of_answers
+            states = hidden[is_token.expand(len(batch), -1)]
             scores = log_probabilities(head, states, targets, model.vocab_size)
 
         for row, row_scores in zip(

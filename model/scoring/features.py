@@ -17,9 +17,9 @@ from clozeline.model.scoring.batches import (
 )
 
 LAYERS: Final = ("table", "last", "last4_concat", "last4_sum", "scalar_mix")
-"""Named layers: the token table (without context), the last layer, the last four concatenated or
-summed, and the mix that a head of the model has learned."""
-_FOUR: Final = 4
+"""Layers that have a name: the token table (without context), the last layer, the last four
+concatenated or summed, and the mix that a head of the model has learned."""
+_LAST_LAYERS: Final = 4
 
 
 def token_vectors(
@@ -27,13 +27,13 @@ def token_vectors(
 ) -> list[Tensor]:
     """Return the vectors of the tokens of each row, fp32 [tokens of the row, width] on the host.
 
-    Except for rounding, they depend only on the row, not on other rows or on padding.
+    Except for rounding, a vector depends only on its row, not on other rows or on padding.
 
     Args:
         model: in evaluation mode; for an encoder-decoder, the encoder is read.
         rows: token ids with their special tokens, one or more each.
         layer: see `check_layer`.
-        tokens: positions of a batch; this changes only the rounding.
+        tokens: maximum number of positions of a batch, which changes only the rounding.
 
     Raises:
         ConfigurationError: see `check_layer`.
@@ -72,7 +72,7 @@ def check_layer(model: Model, layer: str) -> None:
                 f"layer=scalar_mix: none of the heads {', '.join(model.heads)} has learned a mix"
             )
     elif layer.startswith("last4"):
-        if count < _FOUR:
+        if count < _LAST_LAYERS:
             raise ConfigurationError(
                 f"layer={layer}: expected a model of 4 layers or more, got {count}"
             )
@@ -91,7 +91,7 @@ def _vectors(model: Model, tensors: dict[str, Tensor], layer: str) -> Tensor:
     if layer == "scalar_mix":
         return next(head.mix for head in model.heads.values() if head.mix is not None)(states)
     if layer == "last4_concat":
-        return torch.cat(states[-_FOUR:], dim=-1)
+        return torch.cat(states[-_LAST_LAYERS:], dim=-1)
     if layer == "last4_sum":
-        return torch.stack(states[-_FOUR:]).sum(0)
+        return torch.stack(states[-_LAST_LAYERS:]).sum(0)
     return states[-1 if layer == "last" else int(layer)]

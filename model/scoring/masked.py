@@ -21,7 +21,7 @@ from clozeline.model.scoring.batches import (
 )
 
 _MAX_COPIES: Final = 4096
-"""Masked rows in memory at a time"""
+"""Maximum number of masked rows in memory at a time"""
 
 
 class _Copy(NamedTuple):
@@ -37,9 +37,9 @@ def positions_to_mask(positions: Sequence[int], words: Sequence[int] | None) -> 
 
     Args:
         positions: positions of a row, ascending.
-        words: word index of each position; None: each position is masked alone (arXiv 1910.14659).
-            Otherwise the later positions of its word are masked as well, so that the pieces of a
-            word do not reveal each other (within_word_l2r, arXiv 2305.10588).
+        words: word index of each position. The later positions of the predicted position's word are
+            masked as well, so that the pieces of a word do not reveal each other (within_word_l2r,
+            arXiv 2305.10588). None: each position is masked alone (arXiv 1910.14659).
 
     Example:
         >>> positions_to_mask([1, 2, 3, 4], [0, 1, 1, 1])
@@ -75,10 +75,10 @@ def pseudo_log_likelihoods(
         words: word index of each position; None: positions are masked one by one. See
             `positions_to_mask`.
         masked: for each scored position, the positions that are masked while it is predicted,
-            including itself; None: according to `words`.
-        previous: read the prediction of position i at i - 1, for models trained that way (masked
+            including the scored position; None: according to `words`.
+        previous: predict position i from the state at i - 1, for models trained that way (masked
             next-token prediction, arXiv 2410.24159).
-        tokens: positions of a batch; this changes only the rounding.
+        tokens: maximum number of positions of a batch, which changes only the rounding.
 
     Raises:
         ConfigurationError: the model reads more than one row, has no masked LM head, or is in
@@ -151,10 +151,10 @@ def pseudo_log_likelihoods_in_windows(
                 if word_ids is not None:
                     word = word_ids[position]
                     hidden = [other for other in range(position, end) if word_ids[other] == word]
-                # positions are one further in the row, after [CLS]
+                # [CLS] shifts each position of the window by one
                 row = [cls, *ids[start:end], sep]
-                in_row = [other - start + 1 for other in hidden]
-                yield _mask_copy(row, position - start + 1, in_row, mask_id)
+                hidden_in_row = [other - start + 1 for other in hidden]
+                yield _mask_copy(row, position - start + 1, hidden_in_row, mask_id)
 
     results = _score_copies(model, copies(), previous=previous)
     return list(torch.split(results, [len(ids) for ids in documents]))
@@ -170,7 +170,7 @@ def _mask_copy(row: Sequence[int], position: int, hidden: Sequence[int], mask_id
 def _score_copies(
     model: Model, copies: Iterator[_Copy], *, previous: bool, tokens: int = TOKENS
 ) -> Tensor:
-    """Return the log-probability of the token of each copy, fp64 [copies]."""
+    """Return the log-probability of the predicted token of each copy, fp64 [copies]."""
     named_head = _find_masked_lm_head(model)
     parts = [torch.zeros(0, dtype=torch.float64)]
     # few copies are in memory at a time
@@ -178,7 +178,7 @@ def _score_copies(
         scores = torch.zeros(len(chunk), dtype=torch.float64)
         rows = [copy.ids for copy in chunk]
         positions = [copy.position - previous for copy in chunk]
-        for batch, states in _states(model, named_head, rows, positions, tokens):
+        for batch, states in _states_at_positions(model, named_head, rows, positions, tokens):
             targets = torch.tensor([chunk[index].token for index in batch], device=states.device)
             with torch.no_grad():
                 scores[batch] = log_probabilities(named_head[1], states, targets, model.vocab_size)
@@ -199,7 +199,7 @@ def candidate_scores(
     """
     named_head = _find_masked_lm_head(model)
     results = torch.zeros((len(rows), len(candidates)))
-    for batch, states in _states(model, named_head, rows, positions):
+    for batch, states in _states_at_positions(model, named_head, rows, positions):
         with torch.no_grad():
             results[batch] = named_head[1].logits(states).float()[:, list(candidates)].cpu()
     return results
@@ -237,14 +237,14 @@ def _find_masked_lm_head(model: Model) -> tuple[str, Head]:
     return find_head(model, "masked_lm", "masked scores")
 
 
-def _states(
+def _states_at_positions(
     model: Model,
     named_head: tuple[str, Head],
     rows: Sequence[Sequence[int]],
     positions: Sequence[int],
     tokens: int = TOKENS,
 ) -> Iterator[tuple[list[int], Tensor]]:
-    """Yield indices of rows of similar lengths, with the state [n, dim] at the position of each."""
+    """Yield indices of rows of similar lengths, and the state [n, dim] at the position in each."""
     for batch, hidden in _hidden_states(model, named_head, rows, tokens):
         index = torch.tensor([positions[row] for row in batch], device=hidden.device)
         yield batch, hidden[torch.arange(len(batch), device=hidden.device), index]
@@ -256,7 +256,7 @@ def _hidden_states(
     rows: Sequence[Sequence[int]],
     tokens: int = TOKENS,
 ) -> Iterator[tuple[list[int], Tensor]]:
-    """Yield indices of rows of similar lengths, with their states [n, length, dim]."""
+    """Yield indices of rows of similar lengths, and all states of these rows, [n, length, dim]."""
     name, head = named_head
     check_lengths(model, rows)
     for batch in group_by_length([len(row) for row in rows], tokens):

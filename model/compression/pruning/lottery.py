@@ -23,9 +23,10 @@ from clozeline.model.configuration.conflicts import MATRIX_OPTIMIZER, NEW_WEIGHT
 class LotteryPruning(MaskedWeights):
     """Train, set the smallest |w| to 0, rewind the other weights to `model.init_from`, and repeat.
 
-    After round r of R, the share r / R · `sparsity` is 0. A rewind sets all parameters, including
-    heads, to their initial values, and the optimizer's states to 0; the learning-rate schedule goes
-    on, so choose a constant one. The steps after the last round train the ticket.
+    After round r of R, a share of r / R · `sparsity` of the weights is 0. A rewind sets all
+    parameters, including heads, to their initial values, and the optimizer's states to 0; the
+    learning-rate schedule goes on, so choose a constant one. The steps after the last round train
+    the ticket.
     """
 
     options: Options
@@ -70,10 +71,10 @@ class LotteryPruning(MaskedWeights):
 
     def mask_target(self, step: int) -> MaskTarget | None:
         options = self.options
-        index, rest = divmod(step, options.every)
-        if rest or not 1 <= index <= options.rounds:
+        round_number, steps_into_round = divmod(step, options.every)
+        if steps_into_round or not 1 <= round_number <= options.rounds:
             return None
-        return MaskTarget(options.sparsity * index / options.rounds, "global")
+        return MaskTarget(options.sparsity * round_number / options.rounds, "global")
 
     def after_masking(
         self, weights: Tensor, states: Mapping[str, Tensor], moments: Iterable[Tensor]
