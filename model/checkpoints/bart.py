@@ -20,7 +20,7 @@ from clozeline.model.checkpoints._conversion.tables import (
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.position import Sinusoidal
 
-_BIAS: Final = "final_logits_bias"
+_LOGITS_BIAS: Final = "final_logits_bias"
 
 
 def _stack(name: str) -> Values:
@@ -33,12 +33,13 @@ def _stack(name: str) -> Values:
         "feed_forward.norm": "final_layer_norm",
     }
     # the projections of each attention, then the parts outside the layers
-    for ours, theirs in attentions.items():
-        layer[f"{ours}.norm"] = f"{theirs}_layer_norm"
+    for ours, published in attentions.items():
+        layer[f"{ours}.norm"] = f"{published}_layer_norm"
         layer |= {
-            f"{ours}.body.{part}": f"{theirs}.{part[0]}_proj" for part in ("query", "key", "value")
+            f"{ours}.body.{part}": f"{published}.{part[0]}_proj"
+            for part in ("query", "key", "value")
         }
-        layer[f"{ours}.body.out"] = f"{theirs}.out_proj"
+        layer[f"{ours}.body.out"] = f"{published}.out_proj"
 
     return {
         f"family.{name}.position.table": f"model.{name}.embed_positions",
@@ -99,8 +100,8 @@ class BartKeys(KeyMap):
         }
 
         def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
-            """Return a head with bias if the file has one that is not 0, which is rare."""
-            biased = _BIAS in tensors and bool(tensors[_BIAS].any())
+            """Return a head with a bias if the file has a bias that is not 0, which is rare."""
+            biased = _LOGITS_BIAS in tensors and bool(tensors[_LOGITS_BIAS].any())
             return {"heads.lm": {"weight": 1.0, "projection": "biased"}} if biased else {}
 
         def write_extra(self, config: ModelConfig) -> Values:
@@ -113,7 +114,7 @@ class BartKeys(KeyMap):
             **_stack("encoder"),
             **_stack("decoder"),
             "heads.lm.projection": "lm_head",
-            "heads.lm.projection.bias": Reshaped(_BIAS, (1, -1)),
+            "heads.lm.projection.bias": Reshaped(_LOGITS_BIAS, (1, -1)),
         }
         buffers = {
             r"^(model\.)?(encoder|decoder)\.(version|embed_positions\._float_tensor)$",
@@ -124,7 +125,7 @@ class BartKeys(KeyMap):
             return {**dict.fromkeys(tables, "model.shared.weight"), **super().ties(config)}
 
         def unread_copies(self, config: ModelConfig) -> dict[str, str]:
-            """Return the tables of both stacks if nothing is tied; ours has only one."""
+            """Return the token tables of both stacks if nothing is tied; our model has one."""
             return (
                 {}
                 if config.tied
@@ -139,12 +140,12 @@ class BartKeys(KeyMap):
             return self.unread_copies(config)  # classes with task heads also have these tables
 
         def constants(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
-            """Return the zero bias of the logits of a model without one."""
+            """Return the bias of the logits for a model that has none: zeros."""
             head = config.heads.get("lm")
             return (
                 {}
                 if head is not None and head.projection == "biased"
-                else {_BIAS: torch.zeros(1, vocab_size)}
+                else {_LOGITS_BIAS: torch.zeros(1, vocab_size)}
             )
 
 
@@ -166,16 +167,18 @@ class MbartKeys(BartKeys):
         }
 
 
-_TABLES: Final = tuple(f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder"))
+_POSITION_TABLES: Final = tuple(
+    f"model.{stack}.embed_positions.weight" for stack in ("encoder", "decoder")
+)
 _WAVE_TOLERANCE: Final = 1e-6
-"""Largest difference between a table and the waves that it is identified with."""
+"""Largest difference between a position table and the waves for which it is taken."""
 
 
 class FixedPositionsKeys(BartKeys):
     """BART without a norm after the embeddings, and with waves as positions: sines before cosines.
 
-    A class reads the tables of a file, whatever their values. So tables with other values are read
-    as learned positions.
+    The transformers class reads the position tables of a file, whatever their values. Therefore, an
+    import reads tables with values other than the waves as learned positions.
     """
 
     classes = replace(BartKeys.classes, tasks={})
@@ -199,7 +202,7 @@ class FixedPositionsKeys(BartKeys):
         }
 
         def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
-            """Return the head, and positions by the tables, or by config.json without tables."""
+            """Return the head, and the positions, from the tables or else from config.json."""
             tables = [
                 tensor
                 for name, tensor in tensors.items()
@@ -237,13 +240,13 @@ class PegasusKeys(FixedPositionsKeys):
 
     class Tensors(FixedPositionsKeys.Tensors):
         def constants(self, config: ModelConfig, vocab_size: int) -> dict[str, Tensor]:
-            """Return the bias of the logits, and the tables, which the class saves."""
+            """Return the bias of the logits, and the position tables, which the class saves."""
             waves = (
                 _waves(config.position.maximum, config.dim)
                 if config.position.kind == "sinusoidal"
                 else None
             )
-            tables = {} if waves is None else {name: waves.clone() for name in _TABLES}
+            tables = {} if waves is None else {name: waves.clone() for name in _POSITION_TABLES}
             return {**super().constants(config, vocab_size), **tables}
 
 
@@ -261,7 +264,8 @@ def _is_waves(table: Tensor) -> bool:
 class MarianKeys(FixedPositionsKeys):
     """Marian's translation models (arXiv 1804.00344), such as those of OPUS-MT.
 
-    The norm after each block; the class computes its position tables and does not save them.
+    The norm after each block; the transformers class computes position tables and does not save
+    them.
     """
 
     model_type = "marian"

@@ -38,7 +38,7 @@ ENCODER_ONLY: Final[Mapping[str, tuple[Any, ...]]] = {
 POOLED: Final = TaskHeadNames(
     "classifier", "bert.pooler.dense", options={"hidden": "tanh"}, dropout=DROPOUT
 )
-"""Scores of a row: of its classes, or of a choice."""
+"""Layout of the head that scores a row: its classes, or the row as a choice."""
 BODY: Final[Mapping[str, str]] = {
     **attention_names(
         "attention.self.query",
@@ -70,10 +70,10 @@ def body_names(base: str, layer: Mapping[str, str] = BODY) -> Values:
 
 
 class MaskedLMKeys(KeyMap):
-    """A head whose output projection is the token table, with a bias that has two names."""
+    """Types whose masked LM head projects onto the token table, with a bias that has two names."""
 
     causal: ClassVar[str | None] = None
-    """Ending of its class that predicts next tokens with this head; None: it has no such class."""
+    """Ending of the type's class that predicts next tokens with this head; None: no such class."""
 
     class Configuration(KeyMap.Configuration):
         fixed = FIXED
@@ -100,7 +100,7 @@ class MaskedLMKeys(KeyMap):
         """prefix of the names of the head's parameters"""
 
         def names(self, config: ModelConfig) -> Names:
-            """Name the bias: an untied projection's bias has the second name of the tied one."""
+            """Return the names; an untied projection's bias has the second name of a tied one's."""
             decoder = f"{self.head}.decoder"
             bias = f"{self.head}.bias" if config.tied else f"{decoder}.bias"
             ours = f"heads.{self.classes.heads[0]}.projection"
@@ -253,12 +253,12 @@ class MegatronBertKeys(BertKeys):
         }
 
 
-_DROPOUT = "classifier_dropout_prob"
-_POOLED = TaskHeadNames(
+_REMBERT_DROPOUT = "classifier_dropout_prob"
+_REMBERT_POOLED = TaskHeadNames(
     "classifier",
     "rembert.pooler.dense",
     options={"hidden": "tanh"},
-    dropout=_DROPOUT,
+    dropout=_REMBERT_DROPOUT,
     default_dropout=0.1,
 )
 
@@ -276,10 +276,10 @@ class RemBertKeys(BertKeys):
         prefix="RemBert",
         head_classes={("masked_lm",): "ForMaskedLM"},
         tasks={
-            "ForSequenceClassification": _POOLED,
-            "ForMultipleChoice": _POOLED,
+            "ForSequenceClassification": _REMBERT_POOLED,
+            "ForMultipleChoice": _REMBERT_POOLED,
             "ForTokenClassification": TaskHeadNames(
-                "classifier", dropout=_DROPOUT, default_dropout=0.1
+                "classifier", dropout=_REMBERT_DROPOUT, default_dropout=0.1
             ),
             "ForQuestionAnswering": ANSWER,
         },
@@ -316,7 +316,7 @@ class RemBertKeys(BertKeys):
             return {}
 
 
-_SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
+_SUMMARY_KEYS = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
 
 
 class ElectraKeys(BertKeys):
@@ -360,15 +360,15 @@ class ElectraKeys(BertKeys):
         activations = {"gelu": "gelu"}
 
         def task_options(self, ending: str, config_json: Keys) -> Values:
-            """Raise ConfigurationError for summaries other than the class's defaults."""
+            """Raise ConfigurationError for summary keys other than the class's defaults."""
             if ending == "ForMultipleChoice":
                 self.refuse_other_values(
-                    config_json, {key: (value,) for key, value in _SUMMARY.items()}
+                    config_json, {key: (value,) for key, value in _SUMMARY_KEYS.items()}
                 )
             return {}
 
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
-            return dict(_SUMMARY) if "multiple_choice" in config.heads else {}
+            return dict(_SUMMARY_KEYS) if "multiple_choice" in config.heads else {}
 
     class Tensors(BertKeys.Tensors):
         pooled = False

@@ -24,9 +24,13 @@ from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.bottleneck import BottleneckConfig
 
-_DROPOUT: Final = "classifier_dropout_prob"
+_ALBERT_DROPOUT: Final = "classifier_dropout_prob"
 _ALBERT_POOLED: Final = TaskHeadNames(
-    "classifier", "albert.pooler", options={"hidden": "tanh"}, dropout=_DROPOUT, default_dropout=0.1
+    "classifier",
+    "albert.pooler",
+    options={"hidden": "tanh"},
+    dropout=_ALBERT_DROPOUT,
+    default_dropout=0.1,
 )
 _ALBERT_LAYER: Final = re.compile(r"(?<=\.encoder\.)layers\.(\d+)(?=\.)")
 _ALBERT_MODULES: Final = {
@@ -56,7 +60,7 @@ class AlbertKeys(BertKeys):
             "ForSequenceClassification": _ALBERT_POOLED,
             "ForMultipleChoice": _ALBERT_POOLED,
             "ForTokenClassification": TaskHeadNames(
-                "classifier", dropout=_DROPOUT, default_dropout=0.1
+                "classifier", dropout=_ALBERT_DROPOUT, default_dropout=0.1
             ),
             "ForQuestionAnswering": ANSWER,
         },
@@ -121,7 +125,7 @@ class AlbertKeys(BertKeys):
             }
 
 
-_SCORES = TaskHeadNames(
+_DISTILBERT_POOLED = TaskHeadNames(
     "classifier",
     "pre_classifier",
     options={"hidden": "relu"},
@@ -150,8 +154,8 @@ class DistilBertKeys(KeyMap):
         "DistilBert",
         head_classes={("masked_lm",): "ForMaskedLM"},
         tasks={
-            "ForSequenceClassification": _SCORES,
-            "ForMultipleChoice": _SCORES,
+            "ForSequenceClassification": _DISTILBERT_POOLED,
+            "ForMultipleChoice": _DISTILBERT_POOLED,
             "ForTokenClassification": TaskHeadNames("classifier"),
             "ForQuestionAnswering": TaskHeadNames(
                 "qa_outputs", dropout="qa_dropout", default_dropout=0.1
@@ -194,9 +198,9 @@ class DistilBertKeys(KeyMap):
         }
 
 
-_CONSTANT_EPS = 1e-5
+_FIXED_EPS = 1e-5
 """Epsilon of the norms that transformers builds without `layer_norm_eps`."""
-_UNREAD = ".bottleneck.attention."
+_UNREAD_BOTTLENECK = ".bottleneck.attention."
 _MOBILEBERT_POOLED = TaskHeadNames("classifier", "mobilebert.pooler.dense", dropout=DROPOUT)
 _MOBILEBERT_LAYER = {
     "enter.linear": "bottleneck.input.dense",
@@ -204,8 +208,8 @@ _MOBILEBERT_LAYER = {
     "enter_attention.linear": "bottleneck.attention.dense",
     "enter_attention.norm": "bottleneck.attention.LayerNorm",
     **{
-        name.replace(".body.", "."): theirs
-        for name, theirs in BODY.items()
+        name.replace(".body.", "."): published
+        for name, published in BODY.items()
         if name.startswith("attention.body.")
     },
     "attention_norm": "attention.output.LayerNorm",
@@ -218,7 +222,8 @@ _MOBILEBERT_LAYER = {
 class MobileBertKeys(MaskedLMKeys):
     """MobileBERT (arXiv 2004.02984).
 
-    Encoder of bottlenecks on trigrams; the last feed-forward block of a layer has different names.
+    Encoder with bottlenecks, over trigrams of tokens; the last feed-forward block of a layer has
+    other names than the blocks before it.
     """
 
     model_type = "mobilebert"
@@ -266,14 +271,14 @@ class MobileBertKeys(MaskedLMKeys):
             self.check_segment_types(config_json)
             norm = config_json.get("normalization_type", "no_norm")
             eps = config_json.get("layer_norm_eps", 1e-12)
-            if norm != "no_norm" and (norm, eps) != ("layer_norm", _CONSTANT_EPS):
+            if norm != "no_norm" and (norm, eps) != ("layer_norm", _FIXED_EPS):
                 self.refuse(
                     "normalization_type",
-                    f"expected no_norm, or layer_norm with layer_norm_eps {_CONSTANT_EPS}, the "
+                    f"expected no_norm, or layer_norm with layer_norm_eps {_FIXED_EPS}, the "
                     f"only eps that all norms have; got {norm} with {eps}",
                 )
 
-                # which bottlenecks queries, keys and values read
+            # read which bottlenecks serve queries, keys and values
             narrow = config_json.get("use_bottleneck_attention", False)
             shared = config_json.get("key_query_shared_bottleneck", True)
             if not narrow and not shared:
@@ -294,13 +299,15 @@ class MobileBertKeys(MaskedLMKeys):
 
         def keys_from_tensors(self, names: Iterable[str]) -> Values:
             """Return the switches of the shared bottleneck and of the pooler's matrix."""
-            known = set(names)
+            present = set(names)
             shared = (
                 {"key_query_shared_bottleneck": True}
-                if any(_UNREAD in name for name in known)
+                if any(_UNREAD_BOTTLENECK in name for name in present)
                 else {}
             )
-            return shared | {"classifier_activation": any("pooler.dense" in name for name in known)}
+            return shared | {
+                "classifier_activation": any("pooler.dense" in name for name in present)
+            }
 
         def task_options(self, ending: str, config_json: Keys) -> Values:
             pooled = ending in ("ForSequenceClassification", "ForMultipleChoice")
@@ -369,6 +376,6 @@ class MobileBertKeys(MaskedLMKeys):
         def names_to_keep(
             self, names: Iterable[str], config: ModelConfig, *, body_alone: bool
         ) -> set[str]:
-            """Also keep the bottleneck that no attention reads if both switches are on."""
-            usual = super().names_to_keep(names, config, body_alone=body_alone)
-            return usual | {name for name in names if _UNREAD in name}
+            """Also keep the bottleneck that no attention reads if both its keys are true."""
+            kept = super().names_to_keep(names, config, body_alone=body_alone)
+            return kept | {name for name in names if _UNREAD_BOTTLENECK in name}

@@ -20,8 +20,8 @@ from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import DisentangledConfig
 
-_LAYER: Final = "deberta.encoder.layer"
-_SCORES: Final = {"c2p": "content_to_position", "p2c": "position_to_content"}
+_LAYER_PATH: Final = "deberta.encoder.layer"
+_SCORE_KEYS: Final = {"c2p": "content_to_position", "p2c": "position_to_content"}
 
 
 class DebertaKeys(MaskedLMKeys):
@@ -84,7 +84,7 @@ class DebertaKeys(MaskedLMKeys):
 
             ours |= {
                 f"position.disentangled.{key}": name in _scores(config_json)
-                for name, key in _SCORES.items()
+                for name, key in _SCORE_KEYS.items()
             }
             return ours if config_json.get("legacy", True) else {**ours, "tied": True}
 
@@ -93,7 +93,9 @@ class DebertaKeys(MaskedLMKeys):
             return {
                 "relative_attention": True,
                 "max_relative_positions": chosen.max_distance,
-                "pos_att_type": [name for name, ours in _SCORES.items() if getattr(chosen, ours)],
+                "pos_att_type": [
+                    name for name, ours in _SCORE_KEYS.items() if getattr(chosen, ours)
+                ],
                 "position_biased_input": config.position.kind == "learned",
                 "legacy": True,
             }
@@ -131,10 +133,10 @@ class DebertaKeys(MaskedLMKeys):
                     f"expected hidden_size {width}, got {got}: other widths are not supported",
                 )
 
-            if unknown := _scores(config_json) - _SCORES.keys():
+            if unknown := _scores(config_json) - _SCORE_KEYS.keys():
                 self.refuse(
                     "pos_att_type",
-                    f"expected {' and '.join(_SCORES)}, got {', '.join(sorted(unknown))}",
+                    f"expected {' and '.join(_SCORE_KEYS)}, got {', '.join(sorted(unknown))}",
                 )
 
     class Tensors(MaskedLMKeys.Tensors):
@@ -145,12 +147,12 @@ class DebertaKeys(MaskedLMKeys):
             "family.stack.relative.table": "deberta.encoder.rel_embeddings",
             **layer_names(
                 "family.stack",
-                _LAYER,
+                _LAYER_PATH,
                 {name: theirs for name, theirs in BODY.items() if "self" not in theirs},
             ),
             **layer_names(
                 "family.stack",
-                _LAYER,
+                _LAYER_PATH,
                 {
                     "attention.body.query.bias": "attention.self.q_bias",
                     "attention.body.value.bias": "attention.self.v_bias",
@@ -180,7 +182,7 @@ class DebertaKeys(MaskedLMKeys):
         }
 
         def names(self, config: ModelConfig) -> Names:
-            fused = f"{_LAYER}.{{i}}.attention.self.in_proj.weight"
+            fused = f"{_LAYER_PATH}.{{i}}.attention.self.in_proj.weight"
             parts = {
                 f"family.stack.layers.{{i}}.attention.body.{name}.weight": Slice(
                     fused, part, 3, config.attention_heads
@@ -199,8 +201,8 @@ def _scores(config_json: Keys) -> set[str]:
     }
 
 
-_NORM: Final = "layer_norm"
-_MODULES: Final = {
+_NORM_NAME: Final = "layer_norm"
+_LAYER_MODULES: Final = {
     "attention.body.query": "attention.self.query_proj",
     "attention.body.key": "attention.self.key_proj",
     "attention.body.value": "attention.self.value_proj",
@@ -245,7 +247,7 @@ class DebertaV2Keys(DebertaKeys):
             return super().read_extra(config_json, tensors) | {
                 "position.disentangled.buckets": None if buckets == -1 else buckets,
                 "position.disentangled.shared_projections": config_json.get("share_att_key", False),
-                "position.disentangled.norm": _NORM
+                "position.disentangled.norm": _NORM_NAME
                 in str(config_json.get("norm_rel_ebd", "none")).lower().split("|"),
                 "position.disentangled.convolution": kernel or None,
             }
@@ -255,7 +257,7 @@ class DebertaV2Keys(DebertaKeys):
             return super().write_extra(config) | {
                 "position_buckets": chosen.buckets or -1,
                 "share_att_key": chosen.shared_projections,
-                "norm_rel_ebd": _NORM if chosen.norm else "none",
+                "norm_rel_ebd": _NORM_NAME if chosen.norm else "none",
                 "conv_kernel_size": chosen.convolution or 0,
                 "conv_act": self.activation_name(config),
             }
@@ -288,7 +290,7 @@ class DebertaV2Keys(DebertaKeys):
             "family.stack.relative.norm": "deberta.encoder.LayerNorm",
             "family.stack.layers.{i}.convolution": "deberta.encoder.conv.conv",
             "family.stack.layers.{i}.norm": "deberta.encoder.conv.LayerNorm",
-            **layer_names("family.stack", "deberta.encoder.layer", _MODULES),
+            **layer_names("family.stack", "deberta.encoder.layer", _LAYER_MODULES),
         }
 
         def names(self, config: ModelConfig) -> Names:

@@ -23,18 +23,18 @@ from clozeline.model.checkpoints.llama import LlamaKeys
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 
-_POOLS: Final = {"late": "late", "mean": "mean", "bos": "cls"}
-"""Names of poolings in config.json, and ours; the first is the default."""
+_POOL_NAMES: Final = {"late": "late", "mean": "mean", "bos": "cls"}
+"""Names of poolings in config.json, each with our name; the first is the default."""
 
 
 class EuroBertKeys(LlamaKeys):
     """EuroBERT (arXiv 2503.05500).
 
     Llama's layers without a causal mask; the masked LM head is only a projection, with a bias if
-    the blocks have one.
+    feed-forward blocks have one.
 
-    A class scores every token and averages the scores (`late`), unless `classifier_pooling` says
-    otherwise.
+    The transformers class scores every token and averages the scores (`late`), unless
+    `classifier_pooling` says otherwise.
     """
 
     model_type = "eurobert"
@@ -63,27 +63,27 @@ class EuroBertKeys(LlamaKeys):
         def task_options(self, ending: str, config_json: Keys) -> Values:
             if ending != "ForSequenceClassification":
                 return {}
-            if (name := config_json.get("classifier_pooling", "late")) not in _POOLS:
+            if (name := config_json.get("classifier_pooling", "late")) not in _POOL_NAMES:
                 self.refuse(
-                    "classifier_pooling", f"expected one of {', '.join(_POOLS)}, got {name!r}"
+                    "classifier_pooling", f"expected one of {', '.join(_POOL_NAMES)}, got {name!r}"
                 )
-            return {"pool": _POOLS[name]}
+            return {"pool": _POOL_NAMES[name]}
 
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
-            return {"classifier_pooling": pool_name(_POOLS, head.pool_in(config.architecture))}
+            return {"classifier_pooling": pool_name(_POOL_NAMES, head.pool_in(config.architecture))}
 
     class Tensors(LlamaKeys.Tensors):
         modules = {
             **{
-                ours: theirs
-                for ours, theirs in LlamaKeys.Tensors.modules.items()
+                ours: published
+                for ours, published in LlamaKeys.Tensors.modules.items()
                 if not ours.startswith("heads.")
             },
             "heads.masked_lm.projection": "lm_head",
         }
 
 
-_MODULES = {
+_LAYER_MODULES = {
     **attention_names("qkv.query", "qkv.key", "qkv.value", "wo"),
     "attention.norm": "attention_norm",
     "feed_forward.body.down": "ffn.w3",
@@ -98,8 +98,8 @@ class NeoBertKeys(KeyMap):
     Pre-norm encoder with RMSNorm and gated SiLU, whose rotation pairs neighboring components;
     import only.
 
-    Queries, keys and values of each head are fused, one head after another. They are split and
-    reordered on reading.
+    One matrix holds queries, keys and values, one attention head after another. An import splits
+    it, and reorders queries and keys.
     """
 
     model_type = "neobert"
@@ -141,7 +141,7 @@ class NeoBertKeys(KeyMap):
         }
 
         def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
-            """Return the tensors' inner width: 2/3 of `intermediate_size`, rounded up to eights."""
+            """Return `ffn_dim`: 2/3 of `intermediate_size`, rounded up to a multiple of 8."""
             down = next(
                 (tensor for name, tensor in tensors.items() if name.endswith(".0.ffn.w3.weight")),
                 None,
@@ -153,7 +153,7 @@ class NeoBertKeys(KeyMap):
         base = "model."
         modules = {
             "family.tokens": "model.encoder",
-            **layer_names("family.stack", "model.transformer_encoder", _MODULES),
+            **layer_names("family.stack", "model.transformer_encoder", _LAYER_MODULES),
             **fused_names("model.transformer_encoder.{i}.ffn.w12", GATED),
             "family.stack.norm": "model.layer_norm",
             "heads.masked_lm.projection": "decoder",
@@ -163,7 +163,7 @@ class NeoBertKeys(KeyMap):
         }
 
         def tensors_of_class(self, tensors: Tensors, config: ModelConfig) -> dict[str, Tensor]:
-            """Split fused projections, and reorder queries and keys, whose neighbors are pairs."""
+            """Split fused projections, and reorder queries and keys, which rotate neighbors."""
             split: dict[str, Tensor] = {}
 
             for name, tensor in tensors.items():
@@ -173,9 +173,9 @@ class NeoBertKeys(KeyMap):
                 # [heads, (query, key, value), head_dim, inputs]
                 parts = tensor.view(config.attention_heads, 3, config.head_width, -1).unbind(1)
                 for part, rows in zip(("query", "key", "value"), parts, strict=True):
-                    halves = (
+                    reordered = (
                         rows if part == "value" else torch.cat((rows[:, ::2], rows[:, 1::2]), dim=1)
                     )
-                    split[name.replace("qkv", f"qkv.{part}")] = halves.flatten(0, 1)
+                    split[name.replace("qkv", f"qkv.{part}")] = reordered.flatten(0, 1)
 
             return split

@@ -13,7 +13,7 @@ from clozeline.model.checkpoints._conversion.tables import ACTIVATIONS, SCORE, K
 from clozeline.model.checkpoints.llama import QK_NORMS, LlamaKeys, LocalLlamaKeys, llama_names
 from clozeline.model.configuration.model_config import ModelConfig
 
-_TANH = "gelu_pytorch_tanh"
+_TANH_GELU = "gelu_pytorch_tanh"
 
 
 class GemmaKeys(LlamaKeys):
@@ -22,7 +22,8 @@ class GemmaKeys(LlamaKeys):
     Llama with RMSNorm whose gain is 1 + weight, scaled embeddings, and a feed-forward block gated
     by GELU.
 
-    `gelu` means the tanh approximation, as in the first files, whose class had no other.
+    `gelu` in config.json means the tanh approximation, as in the first published files: their class
+    had no other GELU.
     """
 
     model_type = "gemma"
@@ -44,19 +45,19 @@ class GemmaKeys(LlamaKeys):
         }
         more_defaults = {
             "head_dim": 256,
-            "hidden_act": _TANH,
+            "hidden_act": _TANH_GELU,
             "max_position_embeddings": 8192,
             "num_key_value_heads": 16,
             "tie_word_embeddings": True,
         }
         supported = {"use_bidirectional_attention": (None, False)}
-        activations = {_TANH: "gelu_tanh"} | ACTIVATIONS | {"gelu": "gelu_tanh"}
+        activations = {_TANH_GELU: "gelu_tanh"} | ACTIVATIONS | {"gelu": "gelu_tanh"}
         extra_keys = {"hidden_activation"}
 
         def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
             """Return the rotation; a second key of the activation must agree with the first."""
             act, second = (
-                config_json.get(key) or _TANH for key in ("hidden_act", "hidden_activation")
+                config_json.get(key) or _TANH_GELU for key in ("hidden_act", "hidden_activation")
             )
             if config_json.get("hidden_activation") and self.activations.get(
                 second
@@ -96,7 +97,7 @@ class Gemma2Keys(LocalLlamaKeys):
         table = {
             "attn_logit_softcapping": ("attn_logit_softcapping", 50.0),
             "final_logit_softcapping": ("final_logit_softcapping", 30.0),
-            "activation": ("hidden_activation", _TANH),
+            "activation": ("hidden_activation", _TANH_GELU),
         }
         supported = GemmaKeys.Configuration.supported
         activations = {**GemmaKeys.Configuration.activations, "gelu": "gelu"}
@@ -118,7 +119,7 @@ class Gemma2Keys(LocalLlamaKeys):
         def write_extra(self, config: ModelConfig) -> Values:
             """Return the keys of config.json; the factor of the scores is the root of an integer.
 
-            It needs a window even if no layer has one.
+            The class needs a window even if no layer is local.
             """
             keys = super().write_extra(config)
             scale = config.qk_scale or config.head_width**-0.5
@@ -129,7 +130,7 @@ class Gemma2Keys(LocalLlamaKeys):
         modules = llama_names(NORMS)
 
 
-_LOCAL_BASE: Final = 1e4
+_DEFAULT_LOCAL_BASE: Final = 1e4
 
 
 class Gemma3Keys(Gemma2Keys):
@@ -137,7 +138,7 @@ class Gemma3Keys(Gemma2Keys):
 
     Gemma 2 with a norm of each query and key, and another rotation in layers with a window.
 
-    Its files may have `attn_logit_softcapping`, which its class never reads.
+    Published files may have `attn_logit_softcapping`, which the transformers class never reads.
     """
 
     model_type = "gemma3_text"
@@ -169,7 +170,7 @@ class Gemma3Keys(Gemma2Keys):
             return (layer + 1) % with_defaults.get("sliding_window_pattern", 6) != 0
 
         def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
-            """Return the rotation of global layers, and that of local ones, which do not scale."""
+            """Return the rotations of global and of local layers; the latter is never scaled."""
             forms = config_json.get("rope_parameters") or {}
             if others := sorted(set(forms) - {FULL, SLIDING}):
                 self.refuse(
@@ -177,7 +178,7 @@ class Gemma3Keys(Gemma2Keys):
                     f"expected the keys {FULL} and {SLIDING}, got {', '.join(others)}",
                 )
             base = read_unscaled_base(
-                self.model_type, config_json, SLIDING, "rope_local_base_freq", _LOCAL_BASE
+                self.model_type, config_json, SLIDING, "rope_local_base_freq", _DEFAULT_LOCAL_BASE
             )
             keys = super().read_extra({**config_json, "rope_parameters": forms.get(FULL)}, tensors)
             return keys | ({"local.theta": base} if "local.window" in keys else {})
@@ -186,7 +187,7 @@ class Gemma3Keys(Gemma2Keys):
             """Return both rotations in the current and, for older readers, in the former form."""
             rotation = write_rotation(config.position)
             local = config.local
-            base = _LOCAL_BASE if local is None else local.theta or config.position.theta
+            base = _DEFAULT_LOCAL_BASE if local is None else local.theta or config.position.theta
             forms = {
                 FULL: rotation["rope_parameters"],
                 SLIDING: {"rope_type": "default", "rope_theta": base},

@@ -41,13 +41,13 @@ TABLE: Table = {
     "dropout.attention": ("attn_pdrop", 0.1),
     "init.std": ("initializer_range", 0.02),
 }
-"""Keys of config.json for ours, also in GPT-1."""
+"""Our keys, each with its key of config.json, also for GPT-1."""
 
 
 class Gpt2Keys(KeyMap):
     """GPT-2 and GPT-3's dense layers.
 
-    Pre-norm decoder; matrices are stored [in, out], with queries, keys and values fused.
+    Pre-norm decoder; matrices are stored [in, out], and one of them holds queries, keys and values.
     """
 
     model_type = "gpt2"
@@ -142,7 +142,7 @@ class OpenaiGptKeys(KeyMap):
         buffers = {r"\.attn\.bias$", r"(^|\.)position_ids$"}
 
 
-_MODULES: Final = {
+_OPT_LAYER_MODULES: Final = {
     **attention_names(
         "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.out_proj"
     ),
@@ -152,7 +152,7 @@ _MODULES: Final = {
     "feed_forward.norm": "final_layer_norm",
 }
 """Modules of a layer."""
-_WIDTH: Final = "word_embed_proj_dim"
+_TABLE_WIDTH_KEY: Final = "word_embed_proj_dim"
 
 
 class OptKeys(KeyMap):
@@ -188,13 +188,21 @@ class OptKeys(KeyMap):
         }
         supported = {"layer_norm_elementwise_affine": (True,)}
         activations = {"relu": "relu"} | ACTIVATIONS
-        extra_keys = {"do_layer_norm_before", "_remove_final_layer_norm", _WIDTH, "layerdrop"}
+        extra_keys = {
+            "do_layer_norm_before",
+            "_remove_final_layer_norm",
+            _TABLE_WIDTH_KEY,
+            "layerdrop",
+        }
 
         def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
             """Return where the norms are; refuse a token table of another width."""
-            if (width := config_json.get(_WIDTH)) not in (None, config_json["hidden_size"]):
+            if (width := config_json.get(_TABLE_WIDTH_KEY)) not in (
+                None,
+                config_json["hidden_size"],
+            ):
                 self.refuse(
-                    _WIDTH,
+                    _TABLE_WIDTH_KEY,
                     f"expected hidden_size {config_json['hidden_size']}, got {width}: positions "
                     "that are added after a projection are not supported",
                 )
@@ -208,7 +216,7 @@ class OptKeys(KeyMap):
             return {
                 "do_layer_norm_before": before,
                 "_remove_final_layer_norm": removed,
-                _WIDTH: config.dim,
+                _TABLE_WIDTH_KEY: config.dim,
             }
 
     class Tensors(KeyMap.Tensors):
@@ -216,7 +224,7 @@ class OptKeys(KeyMap):
         modules = {
             "family.tokens": "model.decoder.embed_tokens",
             "family.stack.position.table": "model.decoder.embed_positions",
-            **layer_names("family.stack", "model.decoder.layers", _MODULES),
+            **layer_names("family.stack", "model.decoder.layers", _OPT_LAYER_MODULES),
             "family.stack.norm": "model.decoder.final_layer_norm",
             "heads.lm.projection": "lm_head",
         }

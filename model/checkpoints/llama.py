@@ -125,12 +125,12 @@ class LlamaKeys(KeyMap):
 
 
 class LocalLlamaKeys(LlamaKeys):
-    """Llama with a window in some or all layers; null, not a missing key, means no window."""
+    """Llama with a window in some or all layers; only null means no window, not a missing key."""
 
     class Configuration(LlamaKeys.Configuration):
         lists_layers = True
-        """Whether the class reads `layer_types`; False: all layers have the window, whatever the
-        list says."""
+        """Whether the transformers class reads `layer_types`; False: all layers have the window,
+        whatever the list says."""
 
         def is_usually_local(self, layer: int, with_defaults: Keys) -> bool:
             """Return whether a layer has the window if config.json has no list.
@@ -333,17 +333,17 @@ class SmolLm3Keys(LocalLlamaKeys):
 
 
 _PHI3_BIASES = ("bias.qkv", "bias.out", "bias.ffn")
-_ORIGINAL: Final = "original_max_position_embeddings"
-_FORMS: Final = ("rope_parameters", "rope_scaling")
+_ORIGINAL_MAXIMUM: Final = "original_max_position_embeddings"
+_ROTATION_KEYS: Final = ("rope_parameters", "rope_scaling")
 
 
 class Phi3Keys(LocalLlamaKeys):
     """Phi-3 (arXiv 2404.14219).
 
-    Llama without biases; queries, keys and values are fused, as are the gate and `up`. All layers
-    have the window.
+    Llama without biases; one matrix holds queries, keys and values, another the gate and `up`. All
+    layers have the window.
 
-    `su` and `yarn` in its files mean longrope, as in the code that they were published with.
+    `su` and `yarn` in published files mean longrope, as in the code that was published with them.
     """
 
     model_type = "phi3"
@@ -373,7 +373,7 @@ class Phi3Keys(LocalLlamaKeys):
             """Return the rotation, longrope or unscaled, and the window of all layers, if any."""
             with_defaults = {**self.defaults, **config_json}
 
-            for key in _FORMS:
+            for key in _ROTATION_KEYS:
                 form = config_json.get(key)
                 if isinstance(form, Mapping) and form.get("rope_type", form.get("type")) in (
                     "su",
@@ -392,7 +392,7 @@ class Phi3Keys(LocalLlamaKeys):
         def write_extra(self, config: ModelConfig) -> Values:
             scaling = config.position.scaling
             original = config.position.maximum if scaling is None else scaling.original_maximum
-            return super().write_extra(config) | {_ORIGINAL: original}
+            return super().write_extra(config) | {_ORIGINAL_MAXIMUM: original}
 
     class Tensors(LocalLlamaKeys.Tensors):
         modules = {
@@ -407,7 +407,7 @@ class Phi3Keys(LocalLlamaKeys):
         }
 
         def names(self, config: ModelConfig) -> Names:
-            """Return the modules; the parts of the fused projection are as wide as their heads."""
+            """Return the modules; each part of the fused projection is as wide as all its heads."""
             sizes = (config.attention_heads, config.key_value_heads, config.key_value_heads)
             return {
                 **self.modules,

@@ -30,11 +30,11 @@ from clozeline.model.configuration.head import ClassifierOptions, VocabularyOpti
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import LocalConfig
 
-_POOLS: Final = {"cls": "cls", "mean": "mean"}
-"""Names of poolings in config.json, and ours."""
-_THETA = {FULL: 160000.0, SLIDING: 10000.0}
-_FORMER = {FULL: "global_rope_theta", SLIDING: "local_rope_theta"}
-_MODULES: Final = {
+_POOL_NAMES: Final = {"cls": "cls", "mean": "mean"}
+"""Names of poolings in config.json, each with our name."""
+_DEFAULT_THETAS = {FULL: 160000.0, SLIDING: 10000.0}
+_FORMER_THETA_KEYS = {FULL: "global_rope_theta", SLIDING: "local_rope_theta"}
+_LAYER_MODULES: Final = {
     "attention.body.out": "attn.Wo",
     "attention.norm": "attn_norm",
     "feed_forward.body.down": "mlp.Wo",
@@ -46,11 +46,11 @@ _MODULES: Final = {
 class ModernBertKeys(KeyMap):
     """ModernBERT (arXiv 2412.13663).
 
-    Pre-norm encoder with local layers; queries, keys and values are fused, as are the gate and
-    `up`.
+    Pre-norm encoder with local layers; one matrix holds queries, keys and values, another the gate
+    and `up`.
 
-    Its class also applies `attention_dropout` to the attention's output, where ours uses
-    `dropout.hidden`.
+    The transformers class also applies `attention_dropout` to the output of attention, where our
+    model applies `dropout.hidden`.
     """
 
     model_type = "modernbert"
@@ -110,7 +110,7 @@ class ModernBertKeys(KeyMap):
             "local_attention",
             "classifier_activation",
             "decoder_bias",
-            *("rope_parameters", "rope_scaling", "layer_norm_eps", *_FORMER.values()),
+            *("rope_parameters", "rope_scaling", "layer_norm_eps", *_FORMER_THETA_KEYS.values()),
         }
 
         def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
@@ -126,7 +126,7 @@ class ModernBertKeys(KeyMap):
                     "classifier_activation",
                     f"expected the layers' activation, {act!r}, got {head_act!r}",
                 )
-            # the head, and the rotation of global layers
+            # add the head, and the rotation of global layers
             head = {
                 "weight": 1.0,
                 **self.classes.head_options,
@@ -137,7 +137,7 @@ class ModernBertKeys(KeyMap):
                 f"heads.{self.classes.heads[0]}": head,
                 "position.theta": self._theta(config_json, FULL),
             }
-            # local layers, if any
+            # add local layers, if any
             layers = _local_layers(self.model_type, config_json)
             if layers == {"local.global_every": 1}:
                 return base
@@ -152,7 +152,11 @@ class ModernBertKeys(KeyMap):
             if config_json.get("rope_scaling"):
                 self.refuse("rope_scaling", "expected null: scaled positions are not supported")
             return read_unscaled_base(
-                self.model_type, config_json, layer_type, _FORMER[layer_type], _THETA[layer_type]
+                self.model_type,
+                config_json,
+                layer_type,
+                _FORMER_THETA_KEYS[layer_type],
+                _DEFAULT_THETAS[layer_type],
             )
 
         def task_options(self, ending: str, config_json: Keys) -> Values:
@@ -165,13 +169,13 @@ class ModernBertKeys(KeyMap):
             )
 
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
-            return {"classifier_pooling": pool_name(_POOLS, head.pool_in(config.architecture))}
+            return {"classifier_pooling": pool_name(_POOL_NAMES, head.pool_in(config.architecture))}
 
         def write_extra(self, config: ModelConfig) -> Values:
             """Return layers and thetas in the current and, for older readers, the former format."""
             local = config.local or LocalConfig(window=0, global_every=1)
             bases = {FULL: config.position.theta, SLIDING: local.theta or config.position.theta}
-            every = (
+            global_period = (
                 {}
                 if local.global_every is None
                 else {"global_attn_every_n_layers": local.global_every}
@@ -183,13 +187,13 @@ class ModernBertKeys(KeyMap):
                 # the publisher's files have both names, and llama.cpp reads this one
                 "layer_norm_eps": config.eps,
                 "layer_types": write_layer_types(config),
-                **every,
+                **global_period,
                 "local_attention": 2 * local.window,
                 "rope_parameters": {
                     layer_type: {"rope_type": "default", "rope_theta": base}
                     for layer_type, base in bases.items()
                 },
-                **{_FORMER[layer_type]: base for layer_type, base in bases.items()},
+                **{_FORMER_THETA_KEYS[layer_type]: base for layer_type, base in bases.items()},
                 "classifier_activation": self.activation_name(config) or config.activation,
                 "initializer_cutoff_factor": config.init.cutoff
                 or self.defaults["initializer_cutoff_factor"],
@@ -200,7 +204,7 @@ class ModernBertKeys(KeyMap):
         modules = {
             "family.tokens": "model.embeddings.tok_embeddings",
             "family.stack.embeddings.norm": "model.embeddings.norm",
-            **layer_names("family.stack", "model.layers", _MODULES),
+            **layer_names("family.stack", "model.layers", _LAYER_MODULES),
             **fused_names("model.layers.{i}.attn.Wqkv", QKV),
             **fused_names("model.layers.{i}.mlp.Wi", GATED),
             "family.stack.norm": "model.final_norm",
@@ -220,7 +224,7 @@ def _local_layers(model_type: str, config_json: Keys) -> Values:
     return {"local.layer_types": tuple(types)}
 
 
-_QKV = attention_names("attn.q_proj", "attn.k_proj", "attn.v_proj", "attn.Wo")
+_SEPARATE_PROJECTIONS = attention_names("attn.q_proj", "attn.k_proj", "attn.v_proj", "attn.Wo")
 
 
 class ModernBertDecoderKeys(ModernBertKeys):
@@ -278,7 +282,7 @@ class ModernBertDecoderKeys(ModernBertKeys):
                 for name, published in ModernBertKeys.Tensors.modules.items()
                 if "attention.body" not in name and "heads." not in name
             },
-            **layer_names("family.stack", "model.layers", _QKV),
+            **layer_names("family.stack", "model.layers", _SEPARATE_PROJECTIONS),
             "heads.lm.transform": "lm_head.dense",
             "heads.lm.norm": "lm_head.norm",
             "heads.lm.projection": "decoder",

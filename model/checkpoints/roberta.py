@@ -99,7 +99,7 @@ class XlmRobertaKeys(RobertaKeys):
     classes = replace(RobertaKeys.classes, prefix="XLMRoberta")
 
 
-_LAYER = {
+_XL_LAYER_MODULES = {
     **BODY,
     "attention.norm": "attention.self_attn_layer_norm",
     "feed_forward.norm": "LayerNorm",
@@ -122,6 +122,6 @@ class XlmRobertaXlKeys(RobertaKeys):
     class Tensors(RobertaKeys.Tensors):
         modules = {
             **RobertaKeys.Tensors.modules,
-            **body_names("roberta.", _LAYER),
+            **body_names("roberta.", _XL_LAYER_MODULES),
             "family.stack.norm": "roberta.encoder.LayerNorm",
         }

@@ -21,7 +21,7 @@ from clozeline.model.checkpoints._conversion.tables import (
 from clozeline.model.checkpoints._conversion.task_heads import TaskHeadNames
 from clozeline.model.configuration.model_config import ModelConfig
 
-_GATED: Final = {
+_GATED_ACTIVATIONS: Final = {
     f"gated-{name}": ours for name, ours in (ACTIVATIONS | {"gelu": "gelu_tanh"}).items()
 }
 
@@ -110,11 +110,13 @@ class T5Keys(KeyMap):
 
         def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
             block = config_json.get("feed_forward_proj", self.feed_forward)
-            act = self.read_activation(block, "feed_forward_proj", {**ACTIVATIONS, **_GATED})
+            act = self.read_activation(
+                block, "feed_forward_proj", {**ACTIVATIONS, **_GATED_ACTIVATIONS}
+            )
             # the next two keys, which the class writes, take precedence
             if (name := config_json.get("dense_act_fn")) is not None:
                 act = self.read_activation(name, "dense_act_fn", ACTIVATIONS)
-            gated = config_json.get("is_gated_act", block in _GATED)
+            gated = config_json.get("is_gated_act", block in _GATED_ACTIVATIONS)
             tied = config_json.get("tie_word_embeddings") is not False
             scaled = self.has_output_scale(config_json, tied)
             # a file may have a head that differs from the token table
@@ -141,7 +143,7 @@ class T5Keys(KeyMap):
             return bool(config_json.get("scale_decoder_outputs", tied))
 
         def write_extra(self, config: ModelConfig) -> Values:
-            names = _GATED if config.gated else ACTIVATIONS
+            names = _GATED_ACTIVATIONS if config.gated else ACTIVATIONS
             return {
                 "feed_forward_proj": next(
                     (k for k, ours in names.items() if ours == config.activation), config.activation
@@ -276,7 +278,7 @@ class Mt5Keys(T5Keys):
             return False
 
 
-_TABLE = {"position.table": "layer.0.SelfAttention.relative_attention_bias"}
+_DISTANCE_TABLE_NAME = {"position.table": "layer.0.SelfAttention.relative_attention_bias"}
 
 
 class Umt5Keys(T5Keys):
@@ -300,6 +302,6 @@ class Umt5Keys(T5Keys):
     class Tensors(T5Keys.Tensors):
         modules = {
             **T5Keys.Tensors.modules,
-            **layer_names("family.encoder", "encoder.block", _TABLE),
-            **layer_names("family.decoder", "decoder.block", _TABLE),
+            **layer_names("family.encoder", "encoder.block", _DISTANCE_TABLE_NAME),
+            **layer_names("family.decoder", "decoder.block", _DISTANCE_TABLE_NAME),
         }

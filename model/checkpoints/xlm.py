@@ -18,11 +18,11 @@ from clozeline.model.checkpoints.bert import FIXED
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 
-_FIRST_DROPOUT = "summary_first_dropout"
+_FIRST_DROPOUT_KEY = "summary_first_dropout"
 
 
 class XlmKeys(KeyMap):
-    """Post-norm encoder with language embeddings; its head is the token table and a bias.
+    """Post-norm encoder with language embeddings; the head is the token table and a bias.
 
     A sinusoidal table becomes a learned one. The class of transformers also zeroes the states of
     padding, which no token sees, and adds rows of the token table for token types, which neither
@@ -36,7 +36,7 @@ class XlmKeys(KeyMap):
         head_options={"transform": False},
         tasks={
             "ForSequenceClassification": TaskHeadNames(
-                "sequence_summary.summary", dropout=_FIRST_DROPOUT, default_dropout=0.1
+                "sequence_summary.summary", dropout=_FIRST_DROPOUT_KEY, default_dropout=0.1
             ),
             "ForTokenClassification": TaskHeadNames("classifier"),
             "ForQuestionAnswering": TaskHeadNames(
@@ -87,23 +87,25 @@ class XlmKeys(KeyMap):
         }
 
         def task_options(self, ending: str, config_json: Keys) -> Values:
-            """Raise ConfigurationError for summaries other than the class's defaults.
+            """Raise ConfigurationError for summary keys other than the class's defaults.
 
-            A choice is scored by two maps. The first is as wide as the number of labels, although
-            its score has none.
+            Two linear maps score a choice. The first is as wide as the number of labels, although
+            a choice has no label.
             """
             if ending not in ("ForSequenceClassification", "ForMultipleChoice"):
                 return {}
-            usual = {
+            supported_values = {
                 "summary_type": ("first",),
                 "summary_use_proj": (True,),
                 "summary_proj_to_labels": (True,),
             }
 
-            self.refuse_other_values(config_json, usual | {"summary_activation": (None,)})
+            self.refuse_other_values(
+                config_json, supported_values | {"summary_activation": (None,)}
+            )
             if ending == "ForSequenceClassification":
                 return {}
-            dropout = config_json.get(_FIRST_DROPOUT, 0.1)
+            dropout = config_json.get(_FIRST_DROPOUT_KEY, 0.1)
             width = len(label_names(config_json))
             return {"hidden": "identity", "hidden_dim": width, "input_dropout": dropout}
 
@@ -116,7 +118,7 @@ class XlmKeys(KeyMap):
             if "multiple_choice" not in config.heads:
                 return summary
             labels = tuple(f"LABEL_{number}" for number in range(head.hidden_dim or config.dim))
-            return summary | {_FIRST_DROPOUT: head.input_dropout, **label_keys(labels)}
+            return summary | {_FIRST_DROPOUT_KEY: head.input_dropout, **label_keys(labels)}
 
         def vocab_size(self, config_json: Keys) -> int:
             """Return the number of rows of the token table, which older files call `n_words`."""

@@ -16,7 +16,7 @@ from clozeline.model.checkpoints._conversion.task_heads import TaskHeadNames
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 
-_BY_HEAD: Mapping[str, str] = {
+_MATRICES_BY_HEAD: Mapping[str, str] = {
     "query.weight": "q",
     "key.weight": "k",
     "value.weight": "v",
@@ -24,18 +24,18 @@ _BY_HEAD: Mapping[str, str] = {
     "out.weight": "o",
     "segments": "seg_embed",
 }
-_BIASES: Mapping[str, str] = {
+_BIASES_BY_HEAD: Mapping[str, str] = {
     "content_bias": "r_w_bias",
     "position_bias": "r_r_bias",
     "segment_bias": "r_s_bias",
 }
-_SUMMARY = TaskHeadNames(
+_SUMMARY_HEAD = TaskHeadNames(
     *("logits_proj", "sequence_summary.summary"),
     options={"hidden": "tanh", "pool": "last"},
     dropout="summary_last_dropout",
     default_dropout=0.1,
 )
-_MODULES: Final = {
+_LAYER_MODULES: Final = {
     "attention.norm": "rel_attn.layer_norm",
     "feed_forward.body.up": "ff.layer_1",
     "feed_forward.body.down": "ff.layer_2",
@@ -57,8 +57,8 @@ class XLNetKeys(KeyMap):
         head_options={"transform": False},
         loader="AutoModelForPreTraining",
         tasks={
-            "ForSequenceClassification": _SUMMARY,
-            "ForMultipleChoice": _SUMMARY,
+            "ForSequenceClassification": _SUMMARY_HEAD,
+            "ForMultipleChoice": _SUMMARY_HEAD,
             "ForTokenClassification": TaskHeadNames("classifier", options={"dropout": 0.0}),
             "ForQuestionAnswering": TaskHeadNames(
                 "qa_outputs", options={"dropout": 0.0}, suffix="Simple"
@@ -105,14 +105,14 @@ class XLNetKeys(KeyMap):
         }
 
         def task_options(self, ending: str, config_json: Keys) -> Values:
-            """Raise ConfigurationError for summaries other than the class's defaults."""
+            """Raise ConfigurationError for summary keys other than the class's defaults."""
             if ending in ("ForSequenceClassification", "ForMultipleChoice"):
-                usual = {
+                supported_values = {
                     "summary_type": ("last",),
                     "summary_use_proj": (True,),
                     "summary_activation": ("tanh",),
                 }
-                self.refuse_other_values(config_json, usual)
+                self.refuse_other_values(config_json, supported_values)
             return {}
 
         def task_keys(self, config: ModelConfig, head: ClassifierOptions) -> Values:
@@ -122,7 +122,7 @@ class XLNetKeys(KeyMap):
         base = "transformer."
         modules = {
             "family.tokens": "transformer.word_embedding",
-            **layer_names("family", "transformer.layer", _MODULES),
+            **layer_names("family", "transformer.layer", _LAYER_MODULES),
             "heads.masked_lm.projection": "lm_loss",
         }
         transposed = ("q", "k", "v", "r")
@@ -131,19 +131,19 @@ class XLNetKeys(KeyMap):
             """Also return the parameters with an axis for the heads."""
             heads = config.attention_heads
             width = config.head_width
-            ours = "family.layers.{i}.attention.body"
+            our_module = "family.layers.{i}.attention.body"
             published = "transformer.layer.{i}.rel_attn"
             matrices = {
                 name: Reshaped(f"{published}.{target}", (-1, heads, width))
-                for name, target in _BY_HEAD.items()
+                for name, target in _MATRICES_BY_HEAD.items()
             }
             biases = {
                 name: Reshaped(f"{published}.{target}", (heads, width))
-                for name, target in _BIASES.items()
+                for name, target in _BIASES_BY_HEAD.items()
             }
 
             return {
                 **self.modules,
-                **{f"{ours}.{name}": target for name, target in (matrices | biases).items()},
+                **{f"{our_module}.{name}": target for name, target in (matrices | biases).items()},
                 "family.unknown": Reshaped("transformer.mask_emb", (1, 1, config.embedding_width)),
             }

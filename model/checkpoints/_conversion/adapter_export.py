@@ -33,15 +33,16 @@ _TASKS: Final[Mapping[tuple[str, str], str]] = {
     **{(side, "tagging"): "TOKEN_CLS" for side in ("encoder", "decoder")},
     **{(side, "span"): "QUESTION_ANS" for side in ("encoder", "decoder", "encoder_decoder")},
 }
-"""peft's task types, by architecture and head; other heads have none."""
+"""peft's task types, by architecture and head; other heads have no task type."""
 _PREFIX_TYPES: Final = frozenset({"gpt2", "llama"})
-"""Model types whose class reads earlier keys and values, which is how peft adds its prefix."""
+"""Model types whose class reads earlier keys and values: peft passes a prefix as these."""
 _PREFIX_TASKS: Final = frozenset({"CAUSAL_LM", "SEQ_CLS"})
+"""Task types for which peft can compute a prefix as our models do."""
 _PROMPT_TASKS: Final = frozenset({"CAUSAL_LM", "SEQ_2_SEQ_LM", "TOKEN_CLS"})
-"""Tasks whose scores at a row's positions are the same with the states of a prompt before them."""
-
-
+"""Task types for which peft can compute a prompt: the states of the prompt, which come before those
+of the row, do not change the scores."""
 HEAD_KEYS: Final = "clozeline_head"
+"""Metadata key of adapter_model.safetensors with the keys of config.json that describe a head."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class AdapterExport:
     """metadata of adapter_model.safetensors: keys of config.json that describe a head, which peft
     does not store"""
     class_config: dict[str, Any]
-    """config.json of the class that has the model's head"""
+    """config.json of the transformers class that has the model's head"""
     loader: str
     """class of transformers that loads the model for the adapter, such as AutoModelForCausalLM"""
 
@@ -77,8 +78,8 @@ def export_adapter(
         model_type: model type of transformers; None: the original one, or the first equivalent one.
 
     Raises:
-        ConfigurationError: peft has no such adapter, or its classes would compute something else
-            with it; or no model type computes what the model does.
+        ConfigurationError: peft has no such adapter, or would compute something else; or no model
+            type computes what the model does.
     """
     export = export_checkpoint(checkpoint, model_type=model_type)
     config = checkpoint.config
@@ -86,12 +87,12 @@ def export_adapter(
     task = _TASKS.get(
         (config.architecture, "" if len(config.heads) > 1 else next(iter(config.heads)))
     )
-    # the adapter in peft's names, whose start depends on its type
-    inside = "base_model."
+    # the adapter under peft's names, which start with a prefix by type
+    name_prefix = "base_model."
 
     if isinstance(adapter, Lora):
         keys, tensors = _export_lora(adapter, key_map, checkpoint)
-        inside = "base_model.model."
+        name_prefix = "base_model.model."
     elif isinstance(adapter, Prefix):
         check_prefix(adapter, key_map, config, task)
         keys, tensors = _export_vectors(adapter, config)
@@ -106,20 +107,22 @@ def export_adapter(
 
     heads = _export_heads(checkpoint, key_map, export.tensors, trained)
     tensors |= {
-        f"{inside}{name}": tensor for modules in heads.values() for name, tensor in modules.items()
+        f"{name_prefix}{name}": tensor
+        for modules in heads.values()
+        for name, tensor in modules.items()
     }
 
     keys |= {"task_type": task, "inference_mode": True, "base_model_name_or_path": ""}
     if heads:
         keys["modules_to_save"] = sorted(heads)
-    # peft has no labels: they are metadata of the file
-    described = {
+    # peft stores no labels: write them as metadata of the file
+    head_keys = {
         key: export.config[key] for key in ("id2label", "problem_type") if key in export.config
     }
     return AdapterExport(
         dict(sorted(keys.items())),
         dict(sorted(tensors.items())),
-        {"format": "pt", **({HEAD_KEYS: json.dumps(described)} if described else {})},
+        {"format": "pt", **({HEAD_KEYS: json.dumps(head_keys)} if head_keys else {})},
         export.config,
         export.loader,
     )
@@ -131,7 +134,7 @@ def export_adapter(
 def _export_lora(
     adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint
 ) -> tuple[dict[str, object], dict[str, Tensor]]:
-    # one update per weight of ours, joined where a class fuses several into one module
+    # one update per weight; updates of weights that a transformers class fuses are joined
     options = adapter.options
     updates = dict[str, Update]()
     for path, part in adapter.parts.items():
@@ -144,8 +147,10 @@ def _export_lora(
         for module, targets in modules.items()
         if not targets.keys().isdisjoint(updates)
     }
-    if lost := sorted(updates.keys() - {name for targets in adapted.values() for name in targets}):
-        path = lost[0].removeprefix("family.").removesuffix(".weight")
+    if not_linear := sorted(
+        updates.keys() - {name for targets in adapted.values() for name in targets}
+    ):
+        path = not_linear[0].removeprefix("family.").removesuffix(".weight")
         raise ConfigurationError(
             f"adapter lora: in a model of type {key_map.model_type}, {path} is not a linear map, "
             "so peft cannot adapt it: export_model merges the adapter into the weights"
@@ -252,20 +257,20 @@ def _export_heads(
     exported: Mapping[str, Tensor],
     trained: Collection[str],
 ) -> dict[str, dict[str, Tensor]]:
-    """Return the class's modules with trained parameters, with all tensors that peft needs.
+    """Return the modules with trained parameters in the class, with all tensors that peft needs.
 
     peft finds these modules by the ends of their names; modules outside the body are complete.
     """
-    if other := sorted(name for name in trained if not name.startswith("heads.")):
+    if outside_heads := sorted(name for name in trained if not name.startswith("heads.")):
         raise ConfigurationError(
-            f"adapter: {', '.join(other[:4])} were trained with it, but peft only stores heads: "
-            "export_model merges an adapter into the weights"
+            f"adapter: {', '.join(outside_heads[:4])} were trained with it, but peft only "
+            "stores heads: export_model merges an adapter into the weights"
         )
 
-    # tied tensors under both of their names
+    # add tied tensors under their second names
     ties = key_map.tensors.ties_in_class(checkpoint.config)
     copies = {copy: exported[name] for copy, name in ties.items() if name in exported}
-    complete = {**exported, **copies}
+    all_tensors = {**exported, **copies}
     modules: dict[str, dict[str, Tensor]] = {}
 
     for target in key_map.tensors.targets(checkpoint.config, trained).values():
@@ -273,7 +278,7 @@ def _export_heads(
         module = target.name.rpartition(".")[0] if in_body else target.name.partition(".")[0]
         modules[module] = {
             name: tensor.float().clone()
-            for name, tensor in complete.items()
+            for name, tensor in all_tensors.items()
             if name.startswith(f"{module}.")
         }
 

@@ -43,15 +43,17 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import ADAPTERS
 
 PEFT_CONFIG: Final = "adapter_config.json"
-_WEIGHTS: Final = "adapter_model.safetensors"
+_WEIGHTS_FILE: Final = "adapter_model.safetensors"
 _A = ".lora_A.weight"
+"""End of the tensor name of the factor A [rank, inputs]."""
 _B = ".lora_B.weight"
+"""End of the tensor name of the factor B [outputs, rank]."""
 _ENDINGS: Final = {
     "SEQ_CLS": "ForSequenceClassification",
     "TOKEN_CLS": "ForTokenClassification",
     "QUESTION_ANS": "ForQuestionAnswering",
 }
-"""Ending of the class of transformers with the head of a task."""
+"""Ending of the transformers class that has the head of a task, by peft's task type."""
 _READ_OR_NEUTRAL: Final = frozenset(
     {
         *(
@@ -83,9 +85,10 @@ _READ_OR_NEUTRAL: Final = frozenset(
         *("encoder_hidden_size", "prefix_projection", "init_weights"),
     }
 )
-"""Keys that are read, or do not change what a stored adapter computes; others must be empty."""
+"""Keys that are read, or that do not change what a stored adapter computes; other keys must be
+empty."""
 _NEUTRAL_INITIALIZATIONS: Final = (None, True, False, "gaussian", "eva", "orthogonal")
-"""Initializations of LoRA that do not change the weights of the base."""
+"""Initializations of LoRA that do not change the weights of the base model."""
 
 
 class _Folder(NamedTuple):
@@ -94,17 +97,17 @@ class _Folder(NamedTuple):
     path: Path
     keys: Mapping[str, Any]
     tensors: dict[str, Tensor]
-    """by peft's names; a reader removes the tensors that it reads"""
+    """tensors by peft's names; a reader removes the tensors that it reads"""
     config: ModelConfig
     key_map: KeyMap
     modules: dict[str, dict[str, Target]]
-    """weights of ours in each linear map of the class, by the map's name"""
+    """our weights in each linear map of the transformers class, by the name of the map"""
     weights: Mapping[str, Tensor]
-    """weights of the base"""
+    """weights of the base model"""
 
     @property
     def where(self) -> str:
-        return str(self.path / _WEIGHTS)
+        return str(self.path / _WEIGHTS_FILE)
 
 
 _Read: TypeAlias = tuple[dict[str, Any], dict[str, Tensor]]
@@ -112,7 +115,7 @@ _Read: TypeAlias = tuple[dict[str, Any], dict[str, Tensor]]
 
 
 def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = None) -> Checkpoint:
-    """Read an adapter that peft saved; return the base model with the adapter and its head.
+    """Return the base model with an adapter that peft saved, and with the head trained with it.
 
     Args:
         folder: peft's folder, with adapter_config.json and adapter_model.safetensors.
@@ -125,7 +128,7 @@ def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = N
     """
     if not (folder / PEFT_CONFIG).is_file():
         raise ConfigurationError(
-            f"{folder}: expected a folder that peft saved, with {PEFT_CONFIG} and {_WEIGHTS}; "
+            f"{folder}: expected a folder that peft saved, with {PEFT_CONFIG} and {_WEIGHTS_FILE}; "
             "choose that folder, or copy it again"
         )
 
@@ -159,22 +162,22 @@ def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = N
     tensors, path = _read_weights(folder)
     prefix = "base_model." if "prompt_embeddings" in tensors else "base_model.model."
     tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
-    named = json.loads(read_metadata([path]).get(HEAD_KEYS, "{}"))
-    config = _with_task_head(base, key_map, keys.get("task_type"), tensors, folder, named)
+    labels = json.loads(read_metadata([path]).get(HEAD_KEYS, "{}"))
+    config = _with_task_head(base, key_map, keys.get("task_type"), tensors, folder, labels)
     modules = linear_maps_of_class(key_map, config, base.vocab_size)
     entry, adapter = _READERS[str(peft_type)](
         _Folder(folder, keys, tensors, config, key_map, modules, base.tensors)
     )
     config = replace(config, init_from=None, adapter=ADAPTERS.resolve(entry))
-    heads, trained = _read_heads(config, key_map, base, tensors, str(folder / _WEIGHTS))
+    heads, trained = _read_heads(config, key_map, base, tensors, str(folder / _WEIGHTS_FILE))
     shapes = parameter_shapes(config, base.vocab_size)
     name = f"adapters.{entry['name']}."
     parameters = {f"{name}{key}": tensor for key, tensor in adapter.items()}
     sizes = {key: list(shape) for key, shape in shapes.items() if key.startswith(name)}
-    check_shapes(parameters, sizes, f"{folder / _WEIGHTS}, for this base")
+    check_shapes(parameters, sizes, f"{folder / _WEIGHTS_FILE}, for this base")
 
     body = {key: tensor for key, tensor in base.tensors.items() if key.startswith("family.")}
-    is_new = config.heads != base.config.heads and not named
+    is_new = config.heads != base.config.heads and not labels
     notes = (
         ("labels are numbered: the folder was not written by Clozeline, and has no names",)
         if is_new
@@ -194,7 +197,7 @@ def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = N
 
 
 def _read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
-    path = folder / _WEIGHTS
+    path = folder / _WEIGHTS_FILE
     if not path.is_file():
         if (folder / "adapter_model.bin").is_file():
             remedy = (
@@ -220,23 +223,23 @@ def _take_factors(folder: _Folder) -> dict[str, tuple[Tensor, Tensor]]:
     factors = dict[str, tuple[Tensor, Tensor]]()
 
     for name in [name for name in folder.tensors if name.endswith(_A)]:
-        # a class without a head has no prefix
-        stored = name.removesuffix(_A)
-        module = stored if stored in folder.modules else f"{base}{stored}"
+        # a class without a head saves names without the prefix
+        saved_module = name.removesuffix(_A)
+        module = saved_module if saved_module in folder.modules else f"{base}{saved_module}"
         if module not in folder.modules:
             raise ConfigurationError(
-                f"{folder.where}: {name}: {stored} is not a linear map of the body of this "
+                f"{folder.where}: {name}: {saved_module} is not a linear map of the body of this "
                 f"{folder.key_map.model_type}: expected the base that the adapter was trained on; "
                 "tables, heads and convolutions cannot have an adapter"
             )
 
-        if f"{stored}{_B}" not in folder.tensors:
+        if f"{saved_module}{_B}" not in folder.tensors:
             raise WeightsError(
-                f"{folder.where}: {stored}{_B} is missing, next to {name}: download it again"
+                f"{folder.where}: {saved_module}{_B} is missing, next to {name}: download it again"
             )
-        # both factors must fit each other, and the weights of the base
+        # the factors must fit each other and the weights of the base
         a = folder.tensors.pop(name)
-        b = folder.tensors.pop(f"{stored}{_B}")
+        b = folder.tensors.pop(f"{saved_module}{_B}")
         if a.ndim != 2 or b.ndim != 2 or a.shape[0] != b.shape[1]:
             raise WeightsError(
                 f"{folder.where}: {module}: lora_A {list(a.shape)} and lora_B {list(b.shape)} do "
@@ -270,7 +273,7 @@ def _take_factors(folder: _Folder) -> dict[str, tuple[Tensor, Tensor]]:
 
 
 def _target_modules(folder: _Folder) -> set[str]:
-    """Return the modules that adapter_config.json targets, if it gives their names only."""
+    """Return the modules that adapter_config.json targets; empty unless it only gives names."""
     targets = folder.keys.get("target_modules") or []
     is_restricted = any(
         folder.keys.get(key) for key in ("layers_to_transform", "layers_pattern", "exclude_modules")
@@ -285,7 +288,7 @@ def _target_modules(folder: _Folder) -> set[str]:
 
 def _read_lora(folder: _Folder) -> _Read:
     keys = folder.keys
-    # options that change the weights of the base
+    # options that change the weights of the base are refused
     neutral_values = (("bias", ("none", None)), ("init_lora_weights", _NEUTRAL_INITIALIZATIONS))
     for key, neutral in neutral_values:
         if keys.get(key) not in neutral:
@@ -302,7 +305,7 @@ def _read_lora(folder: _Folder) -> _Read:
     updates: dict[str, Update] = {}
 
     for module, (a, b) in _take_factors(folder).items():
-        # the first pattern that matches the end of a name counts
+        # the first pattern that matches the end of the name decides
         patterns = (keys.get("alpha_pattern") or {}).items()
         alphas = (value for key, value in patterns if re.fullmatch(rf"(?:.*\.)?(?:{key})", module))
         alpha = next(alphas, keys.get("lora_alpha", 8))
@@ -319,7 +322,7 @@ def _read_lora(folder: _Folder) -> _Read:
         for path, update in parts.items()
     }
 
-    # the entry of model.adapter: ranks and alphas other than the usual ones are patterns
+    # the entry of model.adapter: ranks and alphas other than `r` and `lora_alpha` are patterns
     rank = int(keys.get("r", 8))
     alpha = float(keys.get("lora_alpha", 8))
     entry = {
@@ -347,7 +350,7 @@ def _read_lora(folder: _Folder) -> _Read:
 
 
 def _read_rows(folder: _Folder) -> _Read:
-    """Read a prefix or a prompt; of an encoder-decoder, only the encoder's vectors."""
+    """Read a prefix or a prompt; for an encoder-decoder, read only the vectors of the encoder."""
     rows = folder.tensors.pop("prompt_embeddings", None)
     config = folder.config
 
@@ -361,7 +364,7 @@ def _read_rows(folder: _Folder) -> _Read:
         "name": "prefix" if folder.keys["peft_type"] == "PREFIX_TUNING" else "prompt",
         "length": len(rows),
     }
-    # the adapter without values, for the number and the width of its parts
+    # build the adapter without values, to count its parts
     with torch.device("meta"):
         (adapter,) = Model(replace(config, adapter=ADAPTERS.resolve(entry)), 1).adapters.values()
     if isinstance(adapter, Prefix):
@@ -400,13 +403,15 @@ def _shorten(
     """
     all_paths = [
         name.removesuffix(".weight").removeprefix("family.")
-        for part in modules.values()
-        for name in part
+        for weights in modules.values()
+        for name in weights
     ]
-    others = {path.rpartition(".")[2] for path in all_paths if path not in paths}
+    ends_of_others = {path.rpartition(".")[2] for path in all_paths if path not in paths}
     ends = [path.rpartition(".")[2] for path in paths]
     return list(
-        dict.fromkeys(path if end in others else end for path, end in zip(paths, ends, strict=True))
+        dict.fromkeys(
+            path if end in ends_of_others else end for path, end in zip(paths, ends, strict=True)
+        )
     )
 
 
@@ -433,12 +438,12 @@ def _with_task_head(
     entry = key_map.classes.tasks.get(ending)
     weight = None if entry is None else tensors.get(f"{entry.out}.weight")
     if entry is None or weight is None:
-        needed = (
+        requirement = (
             f"its tensor {entry.out}.weight: name it in modules_to_save"
             if entry
             else f"a class with a {heads_of(ending)[0]} head"
         )
-        reason = f"a {key_map.model_type} needs {needed}, or a base with the head"
+        reason = f"a {key_map.model_type} needs {requirement}, or a base with the head"
         raise ConfigurationError(f"{folder / PEFT_CONFIG}: task_type {task}: {reason}")
 
     config_json = key_map.configuration.write(base.config, base.vocab_size, base.token_ids)
@@ -454,7 +459,7 @@ def _with_task_head(
 def _read_heads(
     config: ModelConfig, key_map: KeyMap, base: Checkpoint, saved: Mapping[str, Tensor], where: str
 ) -> tuple[dict[str, Tensor], tuple[str, ...]]:
-    """Return the parameters of the heads, and the names of those in the adapter's folder."""
+    """Return the parameters of the heads, and the names of the ones in the adapter's folder."""
     shapes = {
         name: shape
         for name, shape in parameter_shapes(config, base.vocab_size).items()
@@ -462,19 +467,19 @@ def _read_heads(
     }
 
     targets = key_map.tensors.targets(config, shapes)
-    known = {target.name for target in targets.values()}
-    # a class without a head has no prefix
-    full_names = {name.removeprefix(key_map.tensors.base): name for name in known} | {
-        name: name for name in known
+    head_tensors = {target.name for target in targets.values()}
+    # a class without a head saves names without the prefix
+    full_names = {name.removeprefix(key_map.tensors.base): name for name in head_tensors} | {
+        name: name for name in head_tensors
     }
     saved = {full_names.get(name, name): tensor for name, tensor in saved.items()}
-    # peft saves a tied tensor with each module that has it; the token table must be the base's
+    # peft saves a tied tensor with each of its modules; a token table must equal the base's
     body = export_tensors(
         key_map, config, {k: v for k, v in base.tensors.items() if k == "family.tokens.weight"}
     )
     copies = key_map.tensors.ties_in_class(config) | {name: name for name in body}
     for copy, name in copies.items():
-        if copy in saved and copy not in known:
+        if copy in saved and copy not in head_tensors:
             original = body.get(name, saved.get(name))
             if original is None or not torch.equal(original.float(), saved[copy].float()):
                 reason = (
@@ -483,12 +488,12 @@ def _read_heads(
                 )
                 raise WeightsError(f"{where}: {copy} was trained with the adapter, {reason}")
 
-    if unknown := sorted(name for name in saved if name not in known and name not in copies):
+    if unknown := sorted(name for name in saved if name not in head_tensors and name not in copies):
         remedy = "merge the adapter with peft and import the model, or train it without them"
         raise WeightsError(
             f"{where}: no head has {len(unknown)} of its tensors: {join_names(unknown)}: {remedy}"
         )
-    # the head: from the folder, otherwise from the base
+    # take the head from the folder, otherwise from the base
     base_heads = {
         name: base.tensors[name]
         for name in targets
@@ -496,7 +501,7 @@ def _read_heads(
     }
 
     available = {**base.unread, **export_tensors(key_map, config, base_heads), **saved}
-    if missing := sorted(known - available.keys()):
+    if missing := sorted(head_tensors - available.keys()):
         remedy = "name its module in modules_to_save, or choose a base with the head"
         raise WeightsError(
             f"{where}: {len(missing)} tensors of the head are missing, also in the base: "

@@ -121,8 +121,8 @@ class Checkpoint:
     notes: tuple[str, ...] = ()
     """messages about skipped tensors and keys"""
     unread: Mapping[str, Tensor] = field(default_factory=dict)
-    """tensors by transformers' names that our model does not read but a class of transformers
-    saves: an export to this class contains them again"""
+    """tensors, by transformers' names, that a transformers class saves but our model does not read:
+    an export to this class contains them again"""
     trained: tuple[str, ...] = ()
     """parameters of the head that were trained with an imported adapter"""
     published: Mapping[str, str] = field(default_factory=dict)
@@ -137,7 +137,7 @@ def read_checkpoint(folder: Path, *, strict: bool = False, quantized: bool = Fal
     but neither train nor convert them.
 
     Raises:
-        ConfigurationError: the folder is neither, or its model is not supported.
+        ConfigurationError: the folder has neither file, or its model is not supported.
         WeightsError: tensors are damaged, unknown, missing, of a wrong shape, or contradict each
             other.
     """
@@ -171,7 +171,7 @@ def build_checkpoint(checkpoint: Checkpoint) -> Model:
     model = Model(checkpoint.config, checkpoint.vocab_size)
     quantized = any(map(holds_integers, checkpoint.tensors.values()))  # their products are fp32
     dtypes = (torch.float32,) if quantized else (torch.float32, torch.float64)
-    # a tied parameter has several owners, and one name
+    # several modules have a tied parameter, which has one name
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     parameters: dict[str, nn.Parameter] = {}
 
@@ -218,7 +218,7 @@ def _read_clozeline_folder(folder: Path, *, quantized: bool) -> Checkpoint:
     }
 
     tensors = {name: tensor for name, tensor in stored.items() if not name.startswith(UNREAD)}
-    # files must be those of the import
+    # the files must not have changed since the import
     for path, digest in ((folder / MODEL, record.config), (files[0], record.weights)):
         if (actual := file_hash(path)) != digest:
             reason = "it was changed after the import; import the model again"
@@ -264,7 +264,7 @@ def _read_transformers_folder(folder: Path, *, strict: bool, quantized: bool) ->
     config = key_map.configuration.read(config_json, stored)
     rows = key_map.configuration.vocab_size(config_json)
 
-    # names in the file → names of the class with its heads
+    # rename the tensors of the file to the names in the transformers class with these heads
     where = str(folder)
     shapes = parameter_shapes(config, rows)
     expected = exported_shapes(key_map, config, shapes)
@@ -279,8 +279,8 @@ def _read_transformers_folder(folder: Path, *, strict: bool, quantized: bool) ->
     )
     base = key_map.tensors.base
     unread = {name: tensors[name] for name in key_map.tensors.copies(config) if name in tensors}
-    known = {name: value for name, value in constants.items() if name in tensors}
-    for name, value in known.items():
+    constants_in_file = {name: value for name, value in constants.items() if name in tensors}
+    for name, value in constants_in_file.items():
         if tensors[name].dtype != value.dtype or not torch.equal(tensors[name], value):
             unread[name] = tensors[name]
 
@@ -310,7 +310,7 @@ def _read_transformers_folder(folder: Path, *, strict: bool, quantized: bool) ->
     stored_shapes = {name: shape for name, shape in shapes.items() if name not in absent}
     check_shapes(tensors, exported_shapes(key_map, config, stored_shapes), where)
 
-    # what people should know
+    # notes about what was skipped, and about what is missing
     notes = (
         [f"skipped, not a part of the model: {join_names(renamed.skipped)}"]
         if renamed.skipped
@@ -354,7 +354,7 @@ def _read_transformers_folder(folder: Path, *, strict: bool, quantized: bool) ->
 def _restore(
     stored: dict[str, Tensor], metadata: dict[str, str], described: Path, *, quantized: bool
 ) -> dict[str, Tensor]:
-    """Return the tensors of a file with integers of torchao; `described` is named in errors."""
+    """Return the tensors of a file with integers of torchao; errors name the file `described`."""
     if not quantized:
         raise ConfigurationError(
             f"{described}: has integer weights, which cannot be trained or converted; use the "
@@ -378,7 +378,7 @@ def _drop_copies(
     Raises:
         WeightsError: two copies differ.
     """
-    # a copy must equal the tensor that the model keeps
+    # a copy must equal the tensor that is kept
     unique = {name: tensor for name, tensor in tensors.items() if name not in ties}
 
     for copy, name in ties.items():
@@ -403,14 +403,14 @@ def check_shapes(
     tensors: Mapping[str, Tensor], expected: Mapping[str, list[int]], where: str
 ) -> None:
     """Raise WeightsError unless the tensors have exactly these names and shapes."""
-    # names
+    # the names must agree
     if missing := expected.keys() - tensors.keys():
         raise WeightsError(f"{where}: {len(missing)} tensors are missing: {join_names(missing)}")
     if unknown := tensors.keys() - expected.keys():
         raise WeightsError(
             f"{where}: {len(unknown)} tensors that the model does not have: {join_names(unknown)}"
         )
-    # shapes
+    # so must the shapes
     shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
     if wrong := [
         f"{name}: expected {s}, got {shapes[name]}"

@@ -15,7 +15,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 def fit_to_class(
     checkpoint: Checkpoint, model_type: str | None, *, body_alone: bool = False
 ) -> tuple[Checkpoint, KeyMap]:
-    """Return an exactly equivalent model that a class supports, and the map of its type.
+    """Return an equivalent model that a transformers class supports, and its type's map.
 
     Raises:
         ConfigurationError: see `find_form`.
@@ -27,19 +27,19 @@ def fit_to_class(
 
 
 def _convert_to_form(checkpoint: Checkpoint, config: ModelConfig) -> Checkpoint:
-    """Return a model in one of its equivalent forms."""
+    """Return a model with the tensors of an equivalent configuration."""
     if config == checkpoint.config:
         return checkpoint
-    before = parameter_shapes(checkpoint.config, checkpoint.vocab_size)
-    added = config.position.offset - checkpoint.config.position.offset
-    like = checkpoint.tensors["family.tokens.weight"]
+    old_shapes = parameter_shapes(checkpoint.config, checkpoint.vocab_size)
+    added_rows = config.position.offset - checkpoint.config.position.offset
+    token_table = checkpoint.tensors["family.tokens.weight"]
     tensors = dict(checkpoint.tensors)
 
     for name, shape in parameter_shapes(config, checkpoint.vocab_size).items():
-        if name not in before:
-            tensors[name] = torch.zeros(shape, dtype=like.dtype, device=like.device)
-        elif shape != before[name]:
-            tensors[name] = _shift_table(tensors[name], added)
+        if name not in old_shapes:
+            tensors[name] = torch.zeros(shape, dtype=token_table.dtype, device=token_table.device)
+        elif shape != old_shapes[name]:
+            tensors[name] = _shift_table(tensors[name], added_rows)
 
     return replace(checkpoint, config=config, tensors=tensors)
 

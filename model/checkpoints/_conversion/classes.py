@@ -21,13 +21,13 @@ class Classes:
     """The classes of a model type."""
 
     prefix: str
-    """start of the names of the classes"""
+    """start of the names of the classes, such as `Bert`"""
     head_classes: Mapping[tuple[str, ...], str] = field(
         default_factory=lambda: {("lm",): "ForCausalLM"}
     )
     """endings of the classes with pretraining heads, by these heads; the usual class first"""
     base_class: str | None = "Model"
-    """ending of the class without heads; None if an encoder by itself has no class"""
+    """ending of the class without heads; None: no class is an encoder by itself"""
     tasks: Mapping[str, TaskHeadNames] = field(default_factory=dict)
     """task heads, by the ending of the class: `ForSequenceClassification`"""
     task_prefix: str | None = None
@@ -40,7 +40,7 @@ class Classes:
     projections: tuple[str, ...] = ("linear",)
     """forms of our next-token head that the class supports"""
     headless: tuple[str, ...] = ()
-    """heads of our model if no class has a pretraining head"""
+    """heads that our model gets if no class has a pretraining head"""
     loader: str | None = None
     """auto class of the classes with pretraining heads; None: the usual one for their ending"""
     shares_layers: bool = False
@@ -67,7 +67,7 @@ class Classes:
         return None if self.base_class is None else f"{self.prefix}{self.base_class}"
 
     def task(self, config: ModelConfig) -> tuple[str, TaskHeadNames] | None:
-        """Return the only head of a model and its table entry; None: it has no such task head."""
+        """Return the only head of a model and its entry in `tasks`; None: it has no such entry."""
         (name, *others) = config.heads
         entry = self.tasks.get(endings().get(name, ""))
         return None if others or entry is None else (name, entry)

@@ -23,13 +23,13 @@ def read_layer_types(
     """
     layers = config_json.get("num_hidden_layers")
     listed = config_json.get("layer_types")
-    # no list: the rule of the model type
+    # without a list, the rule of the model type decides
     if listed is None:
         return [
             SLIDING if is_local(layer) else FULL
             for layer in range(layers if isinstance(layers, int) else 0)
         ]
-    # a list: one known type for each layer
+    # a list must have one known type for each layer
     if not isinstance(listed, Sequence) or any(entry not in (FULL, SLIDING) for entry in listed):
         raise ConfigurationError(
             f"config.json of type {model_type}: layer_types: expected {FULL} or {SLIDING} for each "
@@ -81,6 +81,7 @@ _ONLY_TRAINING: Final = (
     *("dropout.", "init.", "heads.", "vocab_multiple", "init_from", "adapter", "quantization"),
     *("position.disentangled.mask_decoder", "share.universal.ponder"),
 )
+"""Starts of keys that do not change the states of a model in evaluation mode."""
 
 
 def computation_keys(config: ModelConfig) -> dict[str, object]:
@@ -90,14 +91,14 @@ def computation_keys(config: ModelConfig) -> dict[str, object]:
     does not read are excluded.
     """
     flat = flatten(adapter_of(type(config)).dump_python(config, mode="json"))
-    read = tuple(
+    position_keys = tuple(
         f"position.{key}" for key in ("kind", *config.position.READS[config.position.kind])
     )
     relevant = {
         key: value
         for key, value in flat.items()
         if not key.startswith((*_ONLY_TRAINING, "local"))
-        and (key.startswith(read) or not key.startswith("position."))
+        and (key.startswith(position_keys) or not key.startswith("position."))
     }
 
     return relevant | {
@@ -118,7 +119,7 @@ def computation_keys(config: ModelConfig) -> dict[str, object]:
 
 
 def _local_layers(config: ModelConfig) -> dict[str, object]:
-    """Return window, theta and layers; two spellings of the same layers are equal."""
+    """Return window, theta and types of the layers, equal for any spelling of the same layers."""
     layers = [layer for layer in range(config.layers) if config.is_local(layer)]
     if config.local is None or not layers:
         return {}
@@ -134,12 +135,10 @@ def differences(ours: ModelConfig, other: ModelConfig) -> dict[str, tuple[object
     """Return the keys of the computation that differ, with both values; None: a missing key."""
     our_keys = computation_keys(ours)
     other_keys = computation_keys(other)
-    same_positions = ours.position.kind == other.position.kind
-    # another type of position has other keys, which follow from the type
+    same_kind = ours.position.kind == other.position.kind
+    # another kind of positions has other keys, which follow from the kind
     keys = (
-        {**our_keys, **other_keys}
-        if same_positions
-        else [key for key in our_keys if key in other_keys]
+        {**our_keys, **other_keys} if same_kind else [key for key in our_keys if key in other_keys]
     )
 
     pairs = {key: (our_keys.get(key), other_keys.get(key)) for key in keys}
@@ -169,8 +168,8 @@ def nest_keys(flat: Mapping[str, Any]) -> dict[str, Any]:
 Value = TypeVar("Value")
 
 _ORIGINAL_MAXIMUM: Final = "original_max_position_embeddings"
-_SHARE: Final = "partial_rotary_factor"
-_REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
+_ROTATED_SHARE: Final = "partial_rotary_factor"
+_REQUIRED_SCALING_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "linear": ("factor",),
     "dynamic": ("factor",),
     "llama3": ("factor", _ORIGINAL_MAXIMUM, "low_freq_factor", "high_freq_factor"),
@@ -242,9 +241,9 @@ def read_rotation(
     scaling = single_value(model_type, scalings, {})
     sources = {"": config_json, **{f"{key}.": form for key, form in forms.items()}}
     shares = {
-        f"{prefix}{_SHARE}": part[_SHARE]
+        f"{prefix}{_ROTATED_SHARE}": part[_ROTATED_SHARE]
         for prefix, part in sources.items()
-        if part.get(_SHARE) is not None
+        if part.get(_ROTATED_SHARE) is not None
     }
     for key, value in shares.items() if rotated is None else ():
         if value != 1:
@@ -293,7 +292,7 @@ def write_rotation(position: PositionConfig, *, partial: bool = False) -> dict[s
     `partial`: also write the share of components that rotate.
     """
     theta = {"rope_theta": position.theta} | (
-        {_SHARE: position.partial_rotary_factor} if partial else {}
+        {_ROTATED_SHARE: position.partial_rotary_factor} if partial else {}
     )
     scaling = position.scaling
     if scaling is None:
@@ -323,17 +322,17 @@ def _scaling(where: str, form: Mapping[str, Any], config_json: Mapping[str, Any]
     rope_type = form.get("rope_type", form.get("type", "default"))
     if rope_type == "default":
         return {}
-    if rope_type not in _REQUIRED:
+    if rope_type not in _REQUIRED_SCALING_KEYS:
         raise ConfigurationError(
-            f"{where}: rope_type: expected one of default, {', '.join(_REQUIRED)}, got "
-            f"{rope_type!r}"
+            f"{where}: rope_type: expected one of default, {', '.join(_REQUIRED_SCALING_KEYS)}, "
+            f"got {rope_type!r}"
         )
 
     present = {key: value for key, value in form.items() if value is not None}
-    if missing := [key for key in _REQUIRED[rope_type] if key not in present]:
+    if missing := [key for key in _REQUIRED_SCALING_KEYS[rope_type] if key not in present]:
         raise ConfigurationError(f"{where}: {rope_type} needs the keys {', '.join(missing)}")
 
-    # context lengths that stand in other keys
+    # add context lengths, which stand outside the mapping
     if rope_type == "dynamic":
         present[_ORIGINAL_MAXIMUM] = config_json["max_position_embeddings"]
     if rope_type == "longrope":  # the class prefers the key outside the mapping
@@ -342,16 +341,17 @@ def _scaling(where: str, form: Mapping[str, Any], config_json: Mapping[str, Any]
         growth = config_json["max_position_embeddings"] / present[_ORIGINAL_MAXIMUM]
         present["factor"] = max(1.0, float(present.get("factor", growth)))
 
-    known = {_published_key(key): key for key in ("factor", *ScalingConfig.READS[rope_type])}
-    others = {"rope_type", "type", "rope_theta", _SHARE}
-    if unknown := sorted(present.keys() - known.keys() - others):
+    our_keys = {_published_key(key): key for key in ("factor", *ScalingConfig.READS[rope_type])}
+    read_elsewhere = {"rope_type", "type", "rope_theta", _ROTATED_SHARE}
+    if unknown := sorted(present.keys() - our_keys.keys() - read_elsewhere):
         raise ConfigurationError(
-            f"{where}: {rope_type} does not read {', '.join(unknown)}; it reads {', '.join(known)}"
+            f"{where}: {rope_type} does not read {', '.join(unknown)}; it reads "
+            f"{', '.join(our_keys)}"
         )
 
     return {
         "kind": rope_type,
-        **{ours: present[key] for key, ours in known.items() if key in present},
+        **{ours: present[key] for key, ours in our_keys.items() if key in present},
     }
 
 

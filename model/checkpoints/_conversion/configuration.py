@@ -14,7 +14,7 @@ from clozeline.model.checkpoints._conversion.task_heads import read_head, write_
 from clozeline.model.configuration.head import ClassifierOptions
 from clozeline.model.configuration.model_config import ModelConfig
 
-_DECODER_KEYS: Final = ("decoder_dim", "decoder_attention_heads", "decoder_ffn_dim")
+_KEYS_WITH_ENCODER_DEFAULT: Final = ("decoder_dim", "decoder_attention_heads", "decoder_ffn_dim")
 
 
 class Configuration:
@@ -31,13 +31,14 @@ class Configuration:
     """Keys of config.json that could select another computation, with their supported values; the
     first is written."""
     activations: ClassVar[Mapping[str, str]] = ACTIVATIONS
-    """Names of activations in config.json, and ours; the first of several is written."""
+    """Names of activations in config.json, each with our name; of several for one activation, the
+    first is written."""
     extra_keys: ClassVar[Set[str]] = frozenset()
     """Keys of config.json that a method reads instead of a table."""
     layout: ClassVar[tuple[str, ...]] = ()
     """Keys of config.json that select names of tensors: an export writes its own values, whatever a
     model was published with."""
-    # computed from the tables above
+    # `__init_subclass__` computes these from the tables above
     fields: ClassVar[Mapping[str, str]] = {}
     activation: ClassVar[str | None] = None
     defaults: ClassVar[Mapping[str, Any]] = {}
@@ -53,13 +54,13 @@ class Configuration:
             ours: entry[0] if isinstance(entry, tuple) else entry
             for ours, entry in cls.table.items()
         }
-        cls.fields = {ours: theirs for ours, theirs in names.items() if ours not in cls.fixed}
+        cls.fields = {ours: key for ours, key in names.items() if ours not in cls.fixed}
         unread = {*names.values()} - {*cls.fields.values()}
-        usual = (
+        all_defaults = (
             dict(entry for entry in cls.table.values() if isinstance(entry, tuple))
             | cls.more_defaults
         )
-        cls.defaults = {key: value for key, value in usual.items() if key not in unread}
+        cls.defaults = {key: value for key, value in all_defaults.items() if key not in unread}
 
         cls.activation = cls.fields.pop("activation", None)
 
@@ -85,7 +86,7 @@ class Configuration:
         if (key := self.activation) is not None:
             flat["activation"] = self.read_activation(values.get(key), key, self.activations)
 
-        # the heads: of the class with a task head, otherwise those that the tensors show
+        # the heads: the task head of the class that wrote config.json, or the heads with tensors
         extra = self.read_extra(config_json, tensors)
         ending = self.classes.task_of(config_json)
         if ending is None:
@@ -114,9 +115,12 @@ class Configuration:
         flat |= {"head_dim": config.head_width, "kv_heads": config.key_value_heads}
         flat |= {"decoder_layers": config.decoder_depth, "emb_dim": config.embedding_width}
         flat |= {"out_dim": config.output_width, "share.groups": config.layer_groups}
-        flat |= {key: flat[key] or flat[key.removeprefix("decoder_")] for key in _DECODER_KEYS}
+        flat |= {
+            key: flat[key] or flat[key.removeprefix("decoder_")]
+            for key in _KEYS_WITH_ENCODER_DEFAULT
+        }
 
-        # fixed keys, those of the table, the activation, what methods add, and the task head's keys
+        # keys with supported values, keys of the table, the activation, extra keys, the task head
         config_json: dict[str, object] = {key: values[0] for key, values in self.supported.items()}
         for ours, key in reversed(list(self.fields.items())):
             config_json[key] = flat[ours]
@@ -160,11 +164,11 @@ class Configuration:
     # -- methods that a type overrides ------------------------------------------------------------
 
     def read_extra(self, config_json: Keys, tensors: Tensors) -> Values:
-        """Return our dotted keys that are not in a table."""
+        """Return those of our dotted keys that no table has, from config.json and the tensors."""
         return {}
 
     def write_extra(self, config: ModelConfig) -> Values:
-        """Return keys of config.json that are not in a table."""
+        """Return those keys of config.json that no table has, for a configuration."""
         return {}
 
     def keys_from_tensors(self, names: Iterable[str]) -> Values:
@@ -189,13 +193,13 @@ class Configuration:
         self, config_json: Keys, supported: Mapping[str, tuple[object, ...]]
     ) -> None:
         """Raise ConfigurationError for all values that select an unsupported computation."""
-        if other := [
+        if keys := [
             key
             for key, values in supported.items()
             if key in config_json and config_json[key] not in values
         ]:
             wrong = "; ".join(
-                f"{key}: expected {supported[key][0]!r}, got {config_json[key]!r}" for key in other
+                f"{key}: expected {supported[key][0]!r}, got {config_json[key]!r}" for key in keys
             )
             where = (
                 f"config.json of type {self.model_type} asks for a computation that is not "
@@ -210,7 +214,7 @@ class Configuration:
         return activations[name]
 
     def activation_name(self, config: ModelConfig) -> str | None:
-        """Return the first name of the model's activation in config.json; None: it has none."""
+        """Return the first name of the model's activation in config.json; None: it has no name."""
         return next(
             (name for name, ours in self.activations.items() if ours == config.activation), None
         )

@@ -24,10 +24,11 @@ from clozeline.model.configuration.head import module_name
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.registries import ADAPTERS, FAMILIES
 
-_GENERATION: Final = tuple(
+_GENERATION_KEYS: Final = tuple(
     f"{name}_token_id"
     for name in ("bos", "eos", "pad", "decoder_start", "forced_bos", "forced_eos")
 )
+"""Token ids that generation_config.json may have."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,11 @@ class Export:
     generation: dict[str, Any]
     """content of generation_config.json; empty if the class does not generate"""
     loader: str
-    """class of transformers that loads it, such as AutoModelForMaskedLM"""
+    """class of transformers that loads the folder, such as AutoModelForMaskedLM"""
     model: Checkpoint
-    """the model in the form of the class, which must compute the same"""
+    """the model in the form of the transformers class, which must compute the same"""
     loader_options: dict[str, Any] = field(default_factory=dict)
-    """arguments of `from_pretrained` without which it would initialize missing parameters"""
+    """arguments without which `from_pretrained` would initialize missing parameters"""
 
     @property
     def architecture(self) -> str:
@@ -149,7 +150,7 @@ def export_checkpoint(
     ids = {
         key: value
         for key, value in checkpoint.token_ids.items()
-        if key in _GENERATION and value is not None
+        if key in _GENERATION_KEYS and value is not None
     }
 
     return Export(
@@ -178,10 +179,10 @@ def _export_with_head(
             f"model.{key_map.tensors.training_key}: expected null in a model of type "
             f"{key_map.model_type} with its head, got another value; export the body alone"
         )
-    # the class must compute the heads as the model does
+    # the transformers class must compute the heads as the model does
     exported = export_tensors(key_map, checkpoint.config, tensors)
     class_heads = key_map.configuration.read(config_json, exported).heads
-    of_task = key_map.classes.task(checkpoint.config) is not None
+    has_task_head = key_map.classes.task(checkpoint.config) is not None
 
     for name, head in checkpoint.config.heads.items():
         for key, (ours, other) in head.differences(
@@ -192,14 +193,14 @@ def _export_with_head(
                 f"{key_map.model_type}, got {json.dumps(ours)}: export the body alone"
             )
 
-        if not of_task and head.projection not in key_map.classes.projections:
+        if not has_task_head and head.projection not in key_map.classes.projections:
             raise ConfigurationError(
                 f"model.heads.{name}.projection: expected "
                 f"{' or '.join(key_map.classes.projections)} in a model of type "
                 f"{key_map.model_type}, got {head.projection}: export the body alone"
             )
 
-    # tensors that the class saves and our model does not have
+    # add tensors that the transformers class saves and our model does not have
     exported |= {
         name: exported[source].clone()
         for name, source in key_map.tensors.copies(checkpoint.config).items()
@@ -216,12 +217,12 @@ def _class_with_heads(key_map: KeyMap, config: ModelConfig) -> HeadedClass:
     """
     if (headed := key_map.classes.find(config.heads)) is not None:
         return headed
-    known = (
+    possible_heads = (
         " or ".join(" and ".join(headed.heads) for headed in key_map.classes.with_heads) or "none"
     )
     raise ConfigurationError(
-        f"model.heads: a model of type {key_map.model_type} has the heads {known}, but this one "
-        f"has {' and '.join(config.heads)}: export some of them, or the body alone"
+        f"model.heads: a model of type {key_map.model_type} has the heads {possible_heads}, but "
+        f"this one has {' and '.join(config.heads)}: export some of them, or the body alone"
     )
 
 
@@ -235,7 +236,7 @@ def _unread_tensors(
     )
     unread = {name: checkpoint.unread[name] for name in names}
     constants = key_map.tensors.constants_in_class(checkpoint.config, rows)
-    # a copy of a vocabulary that has been extended since is outdated
+    # a copy of the token table is outdated if the vocabulary has been extended since the import
     return {
         name: tensor
         for name, tensor in unread.items()
@@ -252,7 +253,7 @@ def _training_only(key_map: KeyMap, names: Iterable[str]) -> set[str]:
     }
 
 
-_START: Final = "decoder_start_token_id"
+_DECODER_START_KEY: Final = "decoder_start_token_id"
 
 
 def update_published(
@@ -261,11 +262,11 @@ def update_published(
     key_map: KeyMap,
     tensors: Mapping[str, Tensor],
 ) -> dict[str, object]:
-    """Return the published config.json, with the keys that have changed since its import.
+    """Return the published config.json, updated with the keys that have changed since the import.
 
     Args:
         published: content of config.json, as it was imported.
-        config_json: config.json of an export that does not start from it.
+        config_json: config.json of an export that does not start from `published`.
         key_map: map of the exported model.
         tensors: tensors of the exported model by transformers' names.
     """
@@ -296,13 +297,13 @@ def update_published(
     }
 
     try:
-        same = key_map.configuration.read(merged, tensors) == key_map.configuration.read(
+        is_equivalent = key_map.configuration.read(merged, tensors) == key_map.configuration.read(
             config_json, tensors
         )
     except ConfigurationError:
-        same = False
+        is_equivalent = False
 
-    if same:
+    if is_equivalent:
         return merged
     # keys with several spellings may contradict each other: then drop all keys that the map reads
     return {
@@ -311,10 +312,10 @@ def update_published(
 
 
 def continue_published(checkpoint: Checkpoint, texts: Mapping[str, str]) -> Checkpoint:
-    """Return a trained model with its published texts, their ids, and their model type.
+    """Return a trained model with published texts, and the token ids and model type in them.
 
-    The model type is kept if it has a class for the model. The ids of the training are kept instead
-    if its tokenizer contradicts a published id. Ids of added pieces are added.
+    The published model type is kept if it has a class for the model. The published ids are kept
+    unless the tokenizer of the training contradicts one; ids of added pieces are added to them.
     """
     # the published ids, unless the tokenizer of the training contradicts one
     published = json.loads(texts[CONFIG])
@@ -323,12 +324,12 @@ def continue_published(checkpoint: Checkpoint, texts: Mapping[str, str]) -> Chec
     if all(
         trained.get(key) in (None, value, *np.ravel(value))
         for key, value in ids.items()
-        if key != _START
+        if key != _DECODER_START_KEY
     ):
         new = {
             key: value
             for key, value in trained.items()
-            if key == _START or value >= published["vocab_size"]
+            if key == _DECODER_START_KEY or value >= published["vocab_size"]
         }
         trained = ids | new
     # the published model type, if it has a class for the model
@@ -371,7 +372,7 @@ def select_heads(checkpoint: Checkpoint, heads: Collection[str]) -> Checkpoint:
         raise ConfigurationError(
             f"heads: expected some of {', '.join(config.heads)}, got {', '.join(unknown)}"
         )
-    # leave out the configuration and the tensors of the others
+    # leave out the configuration and the tensors of the other heads
     removed = tuple(f"heads.{module_name(name)}." for name in config.heads if name not in heads)
     return replace(
         checkpoint,

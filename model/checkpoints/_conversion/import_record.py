@@ -17,8 +17,9 @@ IMPORT_RECORD: Final = "model.json"
 IMPORT_RECORD_FORMAT: Final = 1
 CONFIG: Final = "config.json"
 GENERATION: Final = "generation_config.json"
-_PUBLISHED: Final = "published.json"
-"""File of a run with both published texts of the model that it continues."""
+_PUBLISHED_FILE: Final = "published.json"
+"""File of a run with the published config.json and generation_config.json of the model that the run
+continues."""
 
 
 @dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="forbid", strict=True))
@@ -51,9 +52,9 @@ def read_import_record(path: Path) -> ImportRecord:
 
     Raises:
         NewerFormatError: a newer version wrote it.
-        WeightsError: it is missing, malformed, or was changed after the import.
+        WeightsError: the file is missing, malformed, or was changed after the import.
     """
-    # the file was written, and has not changed since
+    # the file must exist, and must not have changed since the import
     if not path.is_file():
         raise WeightsError(
             f"{path} is missing, so the import was not finished: import the model again"
@@ -93,11 +94,11 @@ def find_published(folder: Path) -> dict[str, str]:
     The folder is one of transformers, an import, or a run that continues one of them; without these
     texts, the result is empty.
     """
-    # an import
+    # the folder is an import
     if (path := folder / IMPORT_RECORD).is_file():
         return read_import_record(path).published
-    # a run that continues a published model
-    if (path := folder / _PUBLISHED).is_file():
+    # the folder is a run that continues a published model
+    if (path := folder / _PUBLISHED_FILE).is_file():
         try:
             return {
                 str(name): str(text)
@@ -109,7 +110,7 @@ def find_published(folder: Path) -> dict[str, str]:
             raise WeightsError(
                 f"{path} is damaged: {error}; remove it to export without the published keys"
             ) from error
-    # a folder of transformers
+    # the folder is one of transformers
     files = [folder / name for name in (CONFIG, GENERATION)]
     return {
         path.name: path.read_text(encoding="utf-8")
@@ -121,4 +122,4 @@ def find_published(folder: Path) -> dict[str, str]:
 def store_published(source: Path, run: Path) -> None:
     """Store the published texts of the model that a run continues, in case its source is lost."""
     if published := find_published(source):
-        publish_json(run / _PUBLISHED, add_checksum({"format": 1, "published": published}))
+        publish_json(run / _PUBLISHED_FILE, add_checksum({"format": 1, "published": published}))

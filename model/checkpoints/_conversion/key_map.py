@@ -20,7 +20,7 @@ class Problems(NamedTuple):
     """Why a type cannot hold a model."""
 
     reasons: list[str]
-    """our keys, each with the value that the type has; empty: the type can hold the model"""
+    """our keys, each with the value of the type and the model's; empty: the type holds the model"""
     is_complete: bool = True
     """false: the class refused a key, and later reasons are unknown"""
 
@@ -40,7 +40,7 @@ class KeyMap:
         """Tables of config.json."""
 
     class Tensors(tensor_map.TensorMap):
-        """Tables of names."""
+        """Tables of tensor names."""
 
     def __init__(self) -> None:
         self.configuration = self.Configuration(self.model_type, self.classes)
@@ -59,13 +59,13 @@ class KeyMap:
         keys = self.configuration
         if config.family != keys.fixed["family"]:
             return Problems([f"model.family: expected {keys.fixed['family']}, got {config.family}"])
-        # the activation, then whatever a round trip through config.json changes
-        known = []
+        # reasons: the activation, then each key that a round trip through config.json changes
+        reasons = []
         ids = {key: value for key, value in token_ids.items() if value is not None}
 
         if keys.activation is not None and keys.activation_name(config) is None:
             names = list(dict.fromkeys(keys.activations.values()))
-            known.append(
+            reasons.append(
                 f"model.activation: expected {' or '.join(names)}, got {config.activation}"
             )
             config = replace(config, activation=names[0])  # type: ignore[arg-type]
@@ -73,12 +73,12 @@ class KeyMap:
         try:
             read_back = keys.read(keys.write(config, 8, ids), {})
         except ConfigurationError as error:
-            return Problems([*known, str(error)], is_complete=False)
+            return Problems([*reasons, str(error)], is_complete=False)
 
         pairs = differences(config, read_back).items()
         return Problems(
             [
-                *known,
+                *reasons,
                 *(f"model.{key}: expected {other}, got {ours}" for key, (ours, other) in pairs),
             ]
         )

@@ -10,11 +10,11 @@ from clozeline.model.checkpoints._conversion.task_heads import TaskHeadNames
 Keys: TypeAlias = Mapping[str, Any]
 """Content of config.json."""
 Values: TypeAlias = dict[str, Any]
-"""Values of keys, of config.json or ours."""
+"""Keys with values: keys of config.json, or our configuration's dotted keys."""
 Tensors: TypeAlias = Mapping[str, Tensor]
 """Tensors of a file by their names."""
 Table: TypeAlias = Mapping[str, str | tuple[str, Any]]
-"""Our keys, with the key of config.json and its default, if it has one."""
+"""Our keys, each with its key of config.json and the default, if the key has one."""
 ACTIVATIONS: Final = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -35,15 +35,16 @@ SIZES: Final = {
     "attention_heads": "num_attention_heads",
     "ffn_dim": "intermediate_size",
 }
-"""Keys of sizes in most types."""
+"""Keys of config.json for sizes, in most model types."""
 DROPOUT: Final = "classifier_dropout"
 ANSWER: Final = TaskHeadNames("qa_outputs", options={"dropout": 0.0})
-"""Start and end of an answer."""
+"""Layout of the head for the start and end of an answer."""
 TAGS: Final = TaskHeadNames("classifier", dropout=DROPOUT)
-"""Classes of tokens."""
+"""Layout of the head that classifies tokens."""
 DECODER_TAGS: Final = TaskHeadNames("classifier", dropout=DROPOUT, default_dropout=0.1)
+"""Layout of the head that classifies tokens in decoders."""
 SCORE: Final = TaskHeadNames("score", options={"bias": False, "dropout": 0.0})
-"""Classifier of a row in decoders."""
+"""Layout of the head that classifies rows in decoders."""
 CLASSES: Final = TaskHeadNames(
     *("classification_head.out_proj", "classification_head.dense"),
     options={"hidden": "tanh"},
@@ -51,7 +52,7 @@ CLASSES: Final = TaskHeadNames(
     default_dropout=0.0,
     twice=True,
 )
-"""Classifier of a row in encoder-decoders."""
+"""Layout of the head that classifies rows in encoder-decoders."""
 
 
 class Slice(NamedTuple):
@@ -67,7 +68,7 @@ class Slice(NamedTuple):
 
 
 class Reshaped(NamedTuple):
-    """A parameter that has more axes in a checkpoint."""
+    """The tensor of a checkpoint that has more axes than our parameter."""
 
     name: str
     shape: tuple[int, ...]
@@ -85,12 +86,11 @@ class Target(NamedTuple):
     name: str
     part: int
     sizes: tuple[int, ...]
-    """relative sizes of the parts of the tensor along its outputs, of which this is number
-    `part`"""
+    """relative sizes of the parts of the tensor along its outputs; ours has the number `part`"""
     groups: int
     """number of equal groups of outputs, each of which has all parts"""
     transposed: bool
-    """whether it is stored as [in, out]"""
+    """whether the tensor is stored as [in, out]"""
     shape: tuple[int, ...] | None
     """shape of the checkpoint's tensor, see `Reshaped`; None: our shape, transposed or not"""
 
@@ -101,11 +101,11 @@ class HeadedClass(NamedTuple):
     heads: tuple[str, ...]
     name: str
     auto: str
-    """auto class that loads it"""
+    """auto class that loads the class, such as AutoModelForMaskedLM"""
 
 
 def pool_name(pools: Mapping[str, str], pool: str) -> str:
-    """Return a class's name of one of our pools; `pools` maps its names to ours.
+    """Return a transformers class's name of one of our pools; `pools` maps its names to ours.
 
     If the class lacks a pool, the first name is returned, and the export is refused because it
     reads back another pool.

@@ -16,7 +16,7 @@ from clozeline.model.registries import HEADS
 
 @cache
 def endings() -> Mapping[str, str]:
-    """Return the ending of the class with each head, as its file declares; only of our heads."""
+    """Return the ending of the transformers class for each of our heads that declares one."""
     classes = {name: HEADS.load_class(name) for name in HEADS.available()}
     return {
         name: head_class.class_ending
@@ -34,26 +34,26 @@ class TaskHeadNames(NamedTuple):
     """A task head in the classes of one model type."""
 
     out: str
-    """name of the map onto the classes"""
+    """name of the linear map onto the classes"""
     dense: str | None = None
-    """name of the map before it"""
+    """name of the linear map before `out`"""
     norm: str | None = None
-    """name of the norm after that"""
+    """name of the norm after `dense`"""
     options: Mapping[str, Any] = {}
     """keys of our head that every such model has"""
     dropout: str | None = None
     """key of the dropout before the classes; None: the body's dropout, or none"""
     default_dropout: float | None = None
-    """dropout if config.json has no such key; None: the body's"""
+    """dropout if config.json lacks the key `dropout`; None: the body's dropout"""
     twice: bool = False
-    """whether the same dropout is also applied before the first map"""
+    """whether the same dropout is also applied before `dense`"""
     body: tuple[str, str] = ("", "")
-    """start of the body's names in other classes, and in this one"""
+    """start of the body's tensor names in other classes, and in this class"""
     suffix: str = ""
-    """end of the class's name after the usual one"""
+    """end of the class's name, after the ending that classes of this task have"""
 
     def modules(self, head: str) -> dict[str, str]:
-        """Return our modules and their names in the class."""
+        """Return our modules, each with its name in the transformers class."""
         parts = {"out": self.out, "dense": self.dense, "norm": self.norm}
         return {f"heads.{head}.classifier.{part}": name for part, name in parts.items() if name}
 
@@ -74,7 +74,7 @@ def read_head(
             options["input_dropout"] = (
                 hidden_dropout if options["dropout"] is None else options["dropout"]
             )
-    # several of our heads have the same class; its labels and loss decide
+    # several of our heads have the same class: labels and problem type decide between them
     for name in heads_of(ending):
         keys = HEADS.load_class(name).keys_of_class(
             partial(label_names, config_json), config_json.get("problem_type")
@@ -116,9 +116,9 @@ def fold_target_scale(
         mean, deviation = head.target_scale
         heads[name] = replace(head, target_scale=None)
         out = f"heads.{name}.classifier.out"
-        for part, added in (("weight", 0.0), ("bias", mean)):
-            if (tensor := folded.get(f"{out}.{part}")) is not None:
-                folded[f"{out}.{part}"] = (tensor.float() * deviation + added).to(tensor.dtype)
+        for leaf, offset in (("weight", 0.0), ("bias", mean)):
+            if (tensor := folded.get(f"{out}.{leaf}")) is not None:
+                folded[f"{out}.{leaf}"] = (tensor.float() * deviation + offset).to(tensor.dtype)
 
     return replace(config, heads=heads), folded
 

@@ -23,32 +23,33 @@ from clozeline.errors import WeightsError, join_names
 from clozeline.model.layers.quantization import holds_integers
 
 INDEX_LIMIT: Final = 64 << 20
-"""Largest JSON file that is parsed, in bytes."""
+"""Size in bytes of the largest JSON file that is parsed."""
 PICKLE_LIMIT: Final = 4 << 20
-"""Size in bytes of a torch file without its tensors: names and shapes, some 200 bytes each."""
-_LEGACY_PARTS: Final = 4
+"""Maximum size in bytes of the list of tensors in a torch file: some 200 bytes per tensor."""
+_LEGACY_PICKLES: Final = 4
 """Number of pickles before the tensors in a torch file that is not an archive: two marks, data
 about the machine, and the names."""
 _SINGLE_FILES: Final = ("model.safetensors", "pytorch_model.bin")
-_WRAPPERS: Final = ("state_dict", "model_state_dict")
-_FLOATS: Final = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+_WRAPPER_KEYS: Final = ("state_dict", "model_state_dict")
+"""Keys of a torch file under which some programs put all tensors."""
+_FLOAT_TYPES: Final = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
 def read_tensors(folder: Path) -> tuple[dict[str, Tensor], list[Path]]:
     """Return the tensors of a folder and their files; safetensors take precedence over torch files.
 
     Raises:
-        WeightsError: there are none, or a file is missing, truncated or has other content.
+        WeightsError: there are no tensors, or a file is missing, truncated or has other content.
     """
     for name in _SINGLE_FILES:
         if (single := folder / name).is_file():
             return read_tensor_file(single), [single]
         if (index := folder / f"{name}.index.json").is_file():
-            return _read_parts(index)
-    others = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "no files"
+            return _read_shards(index)
+    found_files = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "no files"
     raise WeightsError(
         f"{folder}: expected {', '.join(_SINGLE_FILES)} or one of them with .index.json, but the "
-        f"folder has {others}: download it again, or import the model again"
+        f"folder has {found_files}: download it again, or import the model again"
     )
 
 
@@ -85,13 +86,13 @@ def read_checkpoint_json(path: Path) -> dict[str, Any]:
 def check_values(tensors: Mapping[str, Tensor], where: str) -> None:
     """Raise WeightsError if a tensor is not in floating point, or not finite."""
     for name, tensor in tensors.items():
-        if tensor.dtype not in _FLOATS:
+        if tensor.dtype not in _FLOAT_TYPES:
             raise WeightsError(
                 f"{where}: {name}: expected floating-point values, got {tensor.dtype}; is it "
                 "quantized?"
             )
         tensor = tensor.scale if holds_integers(tensor) else tensor  # type: ignore[attr-defined]
-        # the extremes need no memory; entries are compared only if one of them is not finite
+        # minimum and maximum need no memory; only if one is not finite, count the wrong entries
         if tensor.numel() and not all(bound.isfinite() for bound in tensor.aminmax()):
             wrong = int((~torch.isfinite(tensor)).sum())
             values = f"{wrong} of {tensor.numel()} values"
@@ -107,7 +108,7 @@ def read_metadata(files: Iterable[Path]) -> dict[str, str]:
     return metadata
 
 
-def _read_parts(index: Path) -> tuple[dict[str, Tensor], list[Path]]:
+def _read_shards(index: Path) -> tuple[dict[str, Tensor], list[Path]]:
     """Return the tensors that an index lists, from the files that it names."""
     listed = read_checkpoint_json(index).get("weight_map")
     if not isinstance(listed, dict) or not all(isinstance(name, str) for name in listed.values()):
@@ -118,7 +119,7 @@ def _read_parts(index: Path) -> tuple[dict[str, Tensor], list[Path]]:
 
     tensors: dict[str, Tensor] = {}
     paths = []
-    # every file must have exactly the tensors that the index says
+    # every file must have exactly the tensors that the index lists for it
     for name in sorted(set(listed.values())):
         if Path(name).name != name or name.startswith("."):
             raise WeightsError(f"{index}: {name!r}: expected the name of a file next to the index")
@@ -128,13 +129,13 @@ def _read_parts(index: Path) -> tuple[dict[str, Tensor], list[Path]]:
                 f"{path} is missing; the index lists it among {len(set(listed.values()))} parts"
             )
 
-        part = read_tensor_file(path)
+        shard = read_tensor_file(path)
         expected = {tensor for tensor, file in listed.items() if file == name}
-        if differing := sorted(expected ^ part.keys()):
+        if differing := sorted(expected ^ shard.keys()):
             how = "lacks" if differing[0] in expected else "has"
             raise WeightsError(f"{path} {how} {differing[0]}, contrary to {index.name}")
 
-        tensors |= part
+        tensors |= shard
         paths.append(path)
 
     return tensors, paths
@@ -159,7 +160,7 @@ def read_tensor_file(path: Path) -> dict[str, Tensor]:
 def _check_pickle_size(path: Path) -> None:
     """Raise WeightsError if a torch file's list of tensors is so large that it may be an attack.
 
-    It may contain anything, and fill the memory for minutes.
+    A long list can fill the memory, and take minutes to read.
     """
     message = (
         f"{path}: its list of tensors has more than {PICKLE_LIMIT} bytes; ask its owner for "
@@ -177,13 +178,13 @@ def _check_pickle_size(path: Path) -> None:
 
     # an older file: pickles without an archive
     with path.open("rb") as file:
-        head = io.BytesIO(file.read(PICKLE_LIMIT + 1))
+        start = io.BytesIO(file.read(PICKLE_LIMIT + 1))
     try:
-        for _ in range(_LEGACY_PARTS):
-            for _opcode in pickletools.genops(head):
+        for _ in range(_LEGACY_PICKLES):
+            for _opcode in pickletools.genops(start):
                 pass
-    except ValueError as error:  # it ends too early, or is not a pickle
-        if len(head.getbuffer()) > PICKLE_LIMIT:
+    except ValueError as error:  # `start` ends too early, or is not a pickle
+        if len(start.getbuffer()) > PICKLE_LIMIT:
             raise WeightsError(message) from error
 
 
@@ -193,24 +194,24 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
     # torch stores without compression, so a file that would grow is an attack
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
-            grown = sum(entry.file_size for entry in archive.infolist())
-        if grown > (size := path.stat().st_size):
+            full_size = sum(entry.file_size for entry in archive.infolist())
+        if full_size > (size := path.stat().st_size):
             raise WeightsError(
-                f"{path}: {size} bytes would grow to {grown}; expected an uncompressed file"
+                f"{path}: {size} bytes would grow to {full_size}; expected an uncompressed file"
             )
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             loaded = torch.load(path, map_location="cpu", weights_only=True)
-    # torch has no specific error for what its loader refuses, and its message advises to load it
+    # torch's loader has no specific error for classes, and its message advises to load them
     except Exception as error:
         raise WeightsError(
             f"{path}: the file is truncated, or contains classes, which are never loaded: ask its "
             "owner for safetensors"
         ) from error
 
-    for wrapper in _WRAPPERS:
+    for wrapper in _WRAPPER_KEYS:
         if isinstance(loaded, dict) and isinstance(loaded.get(wrapper), dict):
             loaded = loaded[wrapper]
 
@@ -228,34 +229,34 @@ def _read_torch(path: Path) -> dict[str, Tensor]:
 
 
 def divide_tensors(tensors: Mapping[str, Tensor], max_bytes: int) -> list[dict[str, Tensor]]:
-    """Return the tensors in order, in parts of at most `max_bytes`, or of one larger tensor."""
-    parts: list[dict[str, Tensor]] = [{}]
+    """Return the tensors in order, in shards of at most `max_bytes`, or of one larger tensor."""
+    shards: list[dict[str, Tensor]] = [{}]
     for name, tensor in tensors.items():
         if (
-            parts[-1]
-            and sum(part.nbytes for part in parts[-1].values()) + tensor.nbytes > max_bytes
+            shards[-1]
+            and sum(other.nbytes for other in shards[-1].values()) + tensor.nbytes > max_bytes
         ):
-            parts.append({})
-        parts[-1][name] = tensor
-    return parts
+            shards.append({})
+        shards[-1][name] = tensor
+    return shards
 
 
 def weight_files(tensors: Mapping[str, Tensor], max_bytes: int) -> list[str]:
-    """Return the files of weights that an export writes: one, or numbered parts and their index."""
+    """Return the files of weights that an export writes: one, or numbered shards and an index."""
     count = len(divide_tensors(tensors, max_bytes))
     if count == 1:
         return ["model.safetensors"]
-    parts = [f"model-{number:05}-of-{count:05}.safetensors" for number in range(1, count + 1)]
-    return [*parts, "model.safetensors.index.json"]
+    shards = [f"model-{number:05}-of-{count:05}.safetensors" for number in range(1, count + 1)]
+    return [*shards, "model.safetensors.index.json"]
 
 
-_SUFFIXES = {".gamma": ".weight", ".beta": ".bias"}
-"""Endings of norms in files from TensorFlow."""
+_TENSORFLOW_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}
+"""Endings of norm parameters in files from TensorFlow, each with the current ending."""
 
 
 @dataclass(frozen=True)
 class Renamed:
-    """Tensors by their current names, and the ones that were skipped."""
+    """Tensors by their current names, and skipped tensors by their names in the file."""
 
     tensors: dict[str, Tensor]
     skipped: dict[str, Tensor]
@@ -284,7 +285,7 @@ class Renaming:
         renamed = Renamed({}, {}, [])
         sources: dict[str, str] = {}
         unknown: list[str] = []
-        # a data-parallel wrapper has written the file
+        # torch's data-parallel wrapper puts "module." before every name
         if tensors and all(name.startswith("module.") for name in tensors):
             tensors = {name.removeprefix("module."): tensor for name, tensor in tensors.items()}
         # known tensors, then tensors and buffers that are skipped
@@ -301,7 +302,7 @@ class Renaming:
             elif not _matches(self.buffers, name):
                 unknown.append(name)
 
-        # without the prefix of the body, the class without heads wrote the file: all of it is body
+        # if no name has the prefix of the body, a class without heads wrote the file: all is body
         if (
             self.base
             and not strict
@@ -350,7 +351,7 @@ class Renaming:
 
     def _current_name(self, name: str) -> str | None:
         """Return the current name of a tensor; None: the type has no such tensor."""
-        for old, new in _SUFFIXES.items():
+        for old, new in _TENSORFLOW_ENDINGS.items():
             if name.endswith(old):
                 name = name.removesuffix(old) + new
 

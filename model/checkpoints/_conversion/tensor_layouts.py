@@ -32,9 +32,11 @@ def exported_shapes(
     shapes = {}
     for name, target in key_map.tensors.targets(config, ours).items():
         fused = [ours[name][0] * sum(target.sizes) // target.sizes[target.part], *ours[name][1:]]
-        stored = fused[::-1] if target.transposed else fused
+        file_shape = fused[::-1] if target.transposed else fused
         shapes[target.name] = (
-            stored if target.shape is None else [stored[0] if n < 0 else n for n in target.shape]
+            file_shape
+            if target.shape is None
+            else [file_shape[0] if n < 0 else n for n in target.shape]
         )
     return shapes
 
@@ -89,18 +91,20 @@ def export_tensors(
         name: _join([by_part[part] for part in sorted(by_part)]).flatten(0, 1)
         for name, by_part in parts.items()
     }
-    stored = {name: tensor.T if name in transposed else tensor for name, tensor in joined.items()}
+    in_file_order = {
+        name: tensor.T if name in transposed else tensor for name, tensor in joined.items()
+    }
     return {
         name: tensor.reshape(shapes.get(name, tensor.shape)).contiguous()
-        for name, tensor in stored.items()
+        for name, tensor in in_file_order.items()
     }
 
 
 def _join(parts: Sequence[Tensor]) -> Tensor:
     """Concatenate parts [groups, outputs of a part, ...] along the outputs.
 
-    With slices: `torch.cat` of tensors without values imports torch's compiler, which takes
-    seconds.
+    It copies slices, because `torch.cat` of tensors without values imports torch's compiler, which
+    takes seconds.
     """
     outputs = sum(part.shape[1] for part in parts)
     joined = parts[0].new_empty(parts[0].shape[0], outputs, *parts[0].shape[2:])
@@ -140,12 +144,12 @@ def join_updates(
 
     Updates that share A keep a single A. Otherwise the rows of A are stacked, and each part of B
     has separate columns: the rank grows, the product is the same. `siblings` are the locations of
-    our maps in the fused one, in the order of the model; `outputs` are the rows of each of our
+    our maps in the fused map, in the order of the model; `outputs` are the rows of each of our
     weights.
     """
     first, *others = updates.values()
 
-    if shared := all(
+    if shares_a := all(
         torch.equal(first.a, other.a) and first.scale == other.scale for other in others
     ):
         a = first.a
@@ -164,7 +168,7 @@ def join_updates(
     for name, target in siblings.items():
         columns = torch.zeros(outputs[name], len(a))
         if (update := updates.get(name)) is not None:
-            ratio = 1.0 if shared else update.scale / first.scale
+            ratio = 1.0 if shares_a else update.scale / first.scale
             columns[:, starts[name] : starts[name] + len(update.a)] = (
                 update.b if ratio == 1.0 else update.b * ratio
             )
@@ -175,7 +179,7 @@ def join_updates(
 
 
 def split_update(update: Update, siblings: Mapping[str, Target]) -> dict[str, Update]:
-    """Return the updates of our maps from that of a fused one; an unchanged map has none.
+    """Return the updates of our maps from the update of a fused map; an unchanged map has none.
 
     Columns of B that reach a single map belong to it, as `join_updates` stacks them; otherwise all
     maps have the same A.

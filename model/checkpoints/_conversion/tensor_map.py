@@ -12,7 +12,7 @@ from clozeline.model.checkpoints._conversion.tables import Names, Reshaped, Slic
 from clozeline.model.checkpoints._conversion.tensor_files import Renaming
 from clozeline.model.configuration.model_config import ModelConfig
 
-_LAYER: Final = re.compile(r"(?<=layers\.)\d+(?=\.)")
+_LAYER_INDEX: Final = re.compile(r"(?<=layers\.)\d+(?=\.)")
 
 
 class TensorMap:
@@ -25,7 +25,7 @@ class TensorMap:
     """Prefix of the body in a class with a head; the class without heads saves without it."""
     pooled: ClassVar[bool] = False
     """Whether the class without a head has a pooler, which our bodies do not have: it is only
-    stored for an export."""
+    stored so that an export contains it again."""
     body: ClassVar[tuple[str, ...]] = ("family.",)
     """Prefixes of our parameters that the class without a head has."""
     modules: ClassVar[Names]
@@ -33,18 +33,18 @@ class TensorMap:
     transposed: ClassVar[tuple[str, ...]] = ()
     """Last parts of modules in the checkpoint whose weight is stored as [in, out]."""
     skipped: ClassVar[Set[str]] = frozenset()
-    """Patterns of parameters that none of our heads has: skipped and reported."""
+    """Patterns of parameters that none of our heads has; an import skips and reports them."""
     buffers: ClassVar[Set[str]] = frozenset()
-    """Patterns of buffers without learned values: skipped."""
+    """Patterns of buffers without learned values; an import skips them."""
     other_prefixes: ClassVar[tuple[str, ...]] = ()
     """Prefixes that some classes or programs put before every name."""
     other_names: ClassVar[Mapping[str, str]] = {}
-    """Starts of names in some files, and the current ones; the first match counts."""
+    """Starts of names in some files, each with the current start; the first match counts."""
     only_trained: ClassVar[Set[str]] = frozenset()
     """Patterns of parameters of our body that only training reads: an export of the body omits
     them."""
     training_key: ClassVar[str] = ""
-    """Our key that adds these parameters."""
+    """Our configuration key that adds the parameters in `only_trained`."""
 
     def __init__(self, model_type: str, classes: Classes) -> None:
         self.model_type = model_type
@@ -53,7 +53,7 @@ class TensorMap:
     # -- methods that a type overrides ------------------------------------------------------------
 
     def names(self, config: ModelConfig) -> Names:
-        """Return our modules or parameters, and their names; by default `modules`."""
+        """Return our modules or parameters, each with its name in the checkpoint."""
         return self.modules
 
     def ties(self, config: ModelConfig) -> dict[str, str]:
@@ -128,9 +128,14 @@ class TensorMap:
 
     def renaming(self, expected: Mapping[str, object], config: ModelConfig) -> Renaming:
         """Return the mapping from names of a file, also legacy ones, to `expected` names."""
-        known = {*expected, *self.ties_in_class(config), *self.copies(config)}
+        known_names = {*expected, *self.ties_in_class(config), *self.copies(config)}
         return Renaming(
-            known, self.base, self.other_prefixes, self.skipped, self.buffers, self.other_names
+            known_names,
+            self.base,
+            self.other_prefixes,
+            self.skipped,
+            self.buffers,
+            self.other_names,
         )
 
     def _in_task(self, name: str, config: ModelConfig) -> str:
@@ -141,24 +146,26 @@ class TensorMap:
         return now + name.removeprefix(before) if name.startswith(before) and not in_head else name
 
     def _target(self, name: str, names: Names) -> Target:
-        # a module, or a complete parameter name; the layer index is in both names
-        numbers = _LAYER.findall(name)
-        template = _LAYER.sub("{i}", name)
+        # look up the module, or the complete parameter name, with {i} as the layer index
+        numbers = _LAYER_INDEX.findall(name)
+        template = _LAYER_INDEX.sub("{i}", name)
         module, _, leaf = template.rpartition(".")
         is_complete = template in names
         if (published := names.get(template if is_complete else module)) is None:
             raise WeightsError(f"{name}: a model of type {self.model_type} has no such parameter")
-        # the part of a fused tensor, its layout, and the index of the layer
-        text, part, parts, groups, sizes = (
+        # find the part of a fused tensor and its layout, and put the layer index back
+        published_name, part, parts, groups, sizes = (
             published if isinstance(published, Slice) else (published, 0, 1, 1, ())
         )
-        text, shape = text if isinstance(text, Reshaped) else (text, None)
-        transposed = leaf == "weight" and f".{text}".endswith(
+        published_name, shape = (
+            published_name if isinstance(published_name, Reshaped) else (published_name, None)
+        )
+        transposed = leaf == "weight" and f".{published_name}".endswith(
             tuple(f".{end}" for end in self.transposed)
         )
-        text = text.replace("{i}", numbers[0]) if numbers else text
+        published_name = published_name.replace("{i}", numbers[0]) if numbers else published_name
         return Target(
-            text if is_complete else f"{text}.{leaf}",
+            published_name if is_complete else f"{published_name}.{leaf}",
             part,
             sizes or (1,) * parts,
             groups,

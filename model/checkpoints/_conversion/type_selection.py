@@ -21,7 +21,7 @@ class NoClassError(ConfigurationError):
     def __init__(self, message: str, order: tuple[float, ...]) -> None:
         super().__init__(message)
         self.order = order
-        """distance of the nearest type: lower is nearer"""
+        """distance of the nearest model type: lower is nearer"""
 
 
 def load_map(model_type: str) -> KeyMap:
@@ -37,31 +37,31 @@ def load_map(model_type: str) -> KeyMap:
 
 def find_class_map(config_json: Mapping[str, object]) -> KeyMap:
     """Return the map of the type, or of its variant, whose class wrote a config.json."""
-    general = load_map(str(config_json.get("model_type")))
+    type_map = load_map(str(config_json.get("model_type")))
     return next(
-        (variant for variant in general.variants() if variant.is_written_by(config_json)), general
+        (variant for variant in type_map.variants() if variant.is_written_by(config_json)), type_map
     )
 
 
 def find_map(
     config: ModelConfig, token_ids: Mapping[str, object], model_type: str | None = None
 ) -> KeyMap:
-    """Return a map that can hold a model: of the requested type, otherwise the best one.
+    """Return the map of a model type that can hold a model: the requested type, or the best one.
 
-    Among types with the same body, types whose heads are built like the model's come first, then
-    types with a class for its heads, then types that share layers as it does. Otherwise the most
-    general type is taken, then the first alphabetically.
+    Of the types that can hold the body, types whose heads are built like the model's are best, then
+    types with a class for its heads, then types that share layers as it does. Of equal ones, the
+    most general type is taken, then the first alphabetically.
 
     Raises:
-        ConfigurationError: there is none; the message has the reasons of the nearest type.
+        ConfigurationError: no type can hold it; the message says how the nearest type differs.
     """
     if model_type:
         maps = [load_map(model_type)]
         if (reason := maps[0].read_only) is not None:
             raise ConfigurationError(f"a model of type {model_type} cannot be exported: {reason}")
     else:  # general types before those that derive from them
-        written = [map_class for map_class in _all_maps() if map_class.read_only is None]
-        maps = [map_class() for map_class in sorted(written, key=lambda cls: len(cls.__mro__))]
+        exportable = [map_class for map_class in _all_maps() if map_class.read_only is None]
+        maps = [map_class() for map_class in sorted(exportable, key=lambda cls: len(cls.__mro__))]
 
     maps += [variant for key_map in maps for variant in key_map.variants()]
     problems = {key_map: key_map.problems(config, token_ids) for key_map in maps}
@@ -143,9 +143,9 @@ def find_form(
 def equal_forms(config: ModelConfig, token_ids: Mapping[str, object]) -> Iterator[ModelConfig]:
     """Yield the configurations that compute the same as a model; the model's own comes first.
 
-    They differ in rows that no token reads. Rows of the position table before the first position
-    are added or removed: RoBERTa has one more than the id of the pad token, BERT none. A model
-    without segment types gets a row of zeros.
+    They differ in rows of tables that no token reads. Rows of the position table before the first
+    position are added or removed: RoBERTa has as many as the pad token's id plus one, BERT has
+    none. A model without segment types gets a row of zeros.
     """
     offsets = [config.position.offset]
 
